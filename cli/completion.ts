@@ -56,7 +56,7 @@ async function candidatesFor<W extends CommandContext>(
 ): Promise<readonly Candidate[]> {
   const { commands } = program;
   const [last = "", before = ""] = [...words].reverse();
-  const { command: found, words: told } = calledIn(program, words.slice(0, -1));
+  const { command: found, words: expanded } = calledIn(program, words.slice(0, -1));
   const flags: readonly Flag[] = [...found?.flags ?? [], ...program.flags];
   const open = flags.find(({ name, short, type }) => {
     return type !== "bool" && (before === `--${name}` || before === `-${short}`);
@@ -77,9 +77,9 @@ async function candidatesFor<W extends CommandContext>(
     const help: Candidate = { word: "--help", about: "Print this help and exit." };
     return [...flags.map(({ name, help }) => ({ word: `--${name}`, about: help })), help];
   }
-  const next = nextWords(commands, told);
+  const next = nextWords(commands, expanded);
   if (!found) return next;
-  const position = Math.min(told.length - lengthOf(found), found.takes.length - 1);
+  const position = Math.min(expanded.length - lengthOf(found), found.takes.length - 1);
   const takes = found.takes[position] ?? "";
   return [...next, ...await valuesOf(takes.replace(/[[\].]/g, ""))];
 }

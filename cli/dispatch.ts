@@ -99,10 +99,10 @@ function noCommand<W extends CommandContext>(
   const begun = begin(shape, words.length > 0 ? [] : args, host);
   if (begun.exitCode !== undefined) return begun.exitCode;
   const names = program.commands.map((one) => one.words).filter((name) => name !== "");
-  const told = words.slice(0, 2).join(" ");
-  const near = suggest(told, names) ?? suggest(words[0] ?? "", names) ??
+  const shown = words.slice(0, 2).join(" ");
+  const near = suggest(shown, names) ?? suggest(words[0] ?? "", names) ??
     names.find((name) => name.split(" ")[0] === words[0]);
-  const found = words.length === 0 ? "no command" : `unknown command "${escaped(told)}"`;
+  const found = words.length === 0 ? "no command" : `unknown command "${escaped(shown)}"`;
   host.writeError(`${program.name}: ${found}${near ? `; did you mean ${near}?` : ""}; see --help\n`);
   return EXIT.usage;
 }

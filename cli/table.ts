@@ -138,9 +138,9 @@ export function table(cells: readonly (readonly string[])[]): string[] {
 
 /** Names and values below each other, without empty values. */
 export function facts(pairs: readonly (readonly [name: string, value: string])[]): string[] {
-  const told = pairs.filter(([, value]) => value !== "");
-  const width = Math.max(0, ...told.map(([name]) => name.length));
-  return told.map(([name, value]) => `${name.padEnd(width)}  ${value}`);
+  const shown = pairs.filter(([, value]) => value !== "");
+  const width = Math.max(0, ...shown.map(([name]) => name.length));
+  return shown.map(([name, value]) => `${name.padEnd(width)}  ${value}`);
 }
 
 /** Names of fields with instants; in JSON for programs they are ISO times without the ending of their unit. */

@@ -20,18 +20,18 @@ import { FakeHost } from "./support/fake_host.ts";
 const registry = new Registry(APIS, MODELS);
 
 /** Reads a file as the program does and builds its machine; returns the outcome and all messages. */
-async function outcomeOf(content: Content): Promise<{ outcome: Outcome; told: string[] }> {
+async function outcomeOf(content: Content): Promise<{ outcome: Outcome; logged: string[] }> {
   const host = new FakeHost({ env: ENV, files: { "f.json": bytesOf(content) } });
   const problems: Problem[] = [];
   let json;
   try {
     json = await readConfig(host, "f.json", problems);
   } catch (error) {
-    return { outcome: "refused", told: [messageOf(error)] };
+    return { outcome: "refused", logged: [messageOf(error)] };
   }
   const { config, problems: found, fatal } = decodeConfig(json, registry, { env: (name) => ENV[name] });
-  const told = formatProblems([...problems, ...found], "f.json").split("\n").filter((line) => line !== "");
-  if (fatal) return { outcome: "refused", told };
+  const logged = formatProblems([...problems, ...found], "f.json").split("\n").filter((line) => line !== "");
+  if (fatal) return { outcome: "refused", logged };
 
   const clock = new FakeClock();
   const machine = new Machine({ registry, logs: silentLogs(clock), clock, host });
@@ -42,10 +42,10 @@ async function outcomeOf(content: Content): Promise<{ outcome: Outcome; told: st
   // The problem of a resource's settings is its reason; the log has it already.
   const settings = found.map((problem) => problem.message);
   const reasons = unhealthy.filter(({ error }) => !settings.some((message) => error!.includes(message)));
-  for (const { name, error } of reasons) told.push(`${name.short}: ${error}`);
-  if (unhealthy.length > 0) return { outcome: "unhealthy", told };
+  for (const { name, error } of reasons) logged.push(`${name.short}: ${error}`);
+  if (unhealthy.length > 0) return { outcome: "unhealthy", logged };
   const errors = found.filter((problem) => problem.severity === "error");
-  return { outcome: errors.length > 0 ? "left out" : told.length > 0 ? "warned" : "fine", told };
+  return { outcome: errors.length > 0 ? "left out" : logged.length > 0 ? "warned" : "fine", logged };
 }
 
 Deno.test("the tables of broken configurations have at least 60 entries", () => {
@@ -54,13 +54,13 @@ Deno.test("the tables of broken configurations have at least 60 entries", () => 
 
 for (const [what, content, outcome, message] of [...FILES, ...SETTINGS, ...RESOURCES]) {
   Deno.test(`configuration: ${what}`, async () => {
-    const { outcome: found, told } = await outcomeOf(content);
-    assertEquals({ told, outcome: found }, { told: message === "" ? [] : [message], outcome });
+    const { outcome: found, logged } = await outcomeOf(content);
+    assertEquals({ logged, outcome: found }, { logged: message === "" ? [] : [message], outcome });
   });
 }
 
 Deno.test("configuration: a cycle of depends_on makes only its own resources unhealthy", async () => {
-  const { outcome, told } = await outcomeOf({
+  const { outcome, logged } = await outcomeOf({
     components: [
       part({ depends_on: ["b"] }),
       part({ name: "b", depends_on: ["c"] }),
@@ -69,19 +69,19 @@ Deno.test("configuration: a cycle of depends_on makes only its own resources unh
     ],
   });
   assertEquals(outcome, "unhealthy");
-  assertEquals(told.map((line) => line.split(":")[0]), ["a", "b", "c"]);
-  for (const line of told) assertStringIncludes(line, "cycle");
+  assertEquals(logged.map((line) => line.split(":")[0]), ["a", "b", "c"]);
+  for (const line of logged) assertStringIncludes(line, "cycle");
 });
 
 Deno.test("configuration: all problems are reported together", async () => {
-  const { outcome, told } = await outcomeOf({
+  const { outcome, logged } = await outcomeOf({
     debug: 1,
     network: { bind_address: 1, tls_cert_file: "x" },
     components: [5, part({ model: 5, frame: 5 })],
     modules: [{}],
   });
   assertEquals(outcome, "refused");
-  assertEquals(told.map((line) => line.split(": ")[1]), [
+  assertEquals(logged.map((line) => line.split(": ")[1]), [
     "network.bind_address",
     "debug",
     "components.0",

@@ -43,6 +43,6 @@ Deno.test("a pattern without a match is logged once, and the last matching patte
     { pattern: "rdk.components.button.(two|three)", level: "info" },
   ]);
   assertEquals(loggers, ["two"]);
-  const told = lines.filter((line) => line.includes("matches no logger"));
-  assertEquals(told.map((line) => /log pattern "([^"]+)"/.exec(line)?.[1]), ["rdk.components.buton"]);
+  const logged = lines.filter((line) => line.includes("matches no logger"));
+  assertEquals(logged.map((line) => /log pattern "([^"]+)"/.exec(line)?.[1]), ["rdk.components.buton"]);
 });

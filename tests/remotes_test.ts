@@ -477,9 +477,9 @@ Deno.test("a remote's custom API is reached through the machine and through furt
   const listed = configured.map(({ namespace, subtype, name }) => `${namespace} ${subtype} ${name}`);
   assertEquals(listed.sort(), ["acme gizmo s-t-g", "rdk motor user"]);
   // As a client would that has never heard of the API either.
-  const told = await describeService(channel, desc.typeName, {});
+  const logged = await describeService(channel, desc.typeName, {});
   // deno-lint-ignore no-explicit-any
-  const methods = client(told, channel) as any;
+  const methods = client(logged, channel) as any;
   const each = async function* (...turns: bigint[]) {
     for (const one of turns) yield await Promise.resolve({ name: "s-t-g", turns: one });
   };

@@ -79,12 +79,12 @@ for (const [who, kept] of THREADS) {
     const module = new URL("./support/rights_worker.ts", import.meta.url);
     const worker = new Worker(module, threadWith(kept));
     try {
-      const told = await new Promise<{ left: Right[]; open: string[] }>((resolve, reject) => {
+      const logged = await new Promise<{ left: Right[]; open: string[] }>((resolve, reject) => {
         worker.onmessage = ({ data }) => resolve(data);
         worker.onerror = reject;
       });
-      assertEquals(told.left.toSorted(), [...kept].toSorted());
-      assertEquals(told.open, kept.includes("read") ? ["a file"] : []);
+      assertEquals(logged.left.toSorted(), [...kept].toSorted());
+      assertEquals(logged.open, kept.includes("read") ? ["a file"] : []);
       assertEquals(rightsLeft(), before);
     } finally {
       worker.terminate();

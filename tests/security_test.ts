@@ -198,12 +198,12 @@ Deno.test("wrong keys slow down only their own address on every transport", asyn
   const limits = { wrongKeysPerAddress: 6, wrongKeysPerKey: 3, keyChecksAtOnce: 2 };
   const still = new FakeClock();
   for (const transport of ["gRPC", "gRPC-web", "WebRTC", "WebRTC through another signaling"]) {
-    const told: string[] = [];
+    const logged: string[] = [];
     const guard = auth({
       ...SETTINGS,
       handlers: { apiKeys: { id: "key", other: "key 2" } },
       limits,
-      tooManyTries: ({ id, address }) => told.push(`${id} ${address}`),
+      tooManyTries: ({ id, address }) => logged.push(`${id} ${address}`),
       clock: still,
     });
     const table = new ServiceTable(clock, [guard.gate]);
@@ -246,7 +246,7 @@ Deno.test("wrong keys slow down only their own address on every transport", asyn
       assertEquals(await elsewhere(neighbour, "id", "key"), 0, where);
       // Who was let in once is let in, from anywhere.
       assertEquals(await show(attacker, "id", "key"), 0, transport);
-      assertEquals(told.length, 2, transport);
+      assertEquals(logged.length, 2, transport);
     } finally {
       await port.close(0);
     }

@@ -216,7 +216,7 @@ const PARAMS: { readonly [name: string]: AttributeRow } = {
 const registry = new Registry(APIS, MODELS);
 
 /** The service's settings in a machine with a lidar, and all that is wrong with the configuration. */
-function configured(attributes: JsonObject): { settings: Settings; told: string[] } {
+function configured(attributes: JsonObject): { settings: Settings; logged: string[] } {
   const json = {
     components: [
       { name: "rover", api: "rdk:component:base", model: "fake", attributes: { building: "hall" } },
@@ -227,7 +227,10 @@ function configured(attributes: JsonObject): { settings: Settings; told: string[
   };
   const { config, problems } = decodeConfig(json, registry, { env: () => undefined });
   const { decoded } = config.resources.find(({ name }) => name.short === "slam")!;
-  return { settings: decoded as Settings, told: problems.map(({ path, message }) => `${path}: ${message}`) };
+  return {
+    settings: decoded as Settings,
+    logged: problems.map(({ path, message }) => `${path}: ${message}`),
+  };
 }
 
 function check(
@@ -239,19 +242,19 @@ function check(
     Deno.test(`mapping service: ${name}: ${row.words}`, () => {
       const absent = configured(put(name));
       const missing = `${within}${name}: missing required field, wanted ${row.needed}`;
-      assertEquals(absent.told, row.needed === undefined ? [] : [missing]);
+      assertEquals(absent.logged, row.needed === undefined ? [] : [missing]);
       if ("usual" in row) assertEquals(row.of(absent.settings), row.usual);
       for (const [value, wanted] of row.right) {
-        const { settings, told } = configured(put(name, value));
-        assertEquals({ told, value: row.of(settings) }, { told: [], value: wanted });
+        const { settings, logged } = configured(put(name, value));
+        assertEquals({ logged, value: row.of(settings) }, { logged: [], value: wanted });
       }
       for (const [value, wanted] of row.wrong) {
-        const { told } = configured(put(name, value));
-        assertEquals(told.length, 1, told.join("\n"));
+        const { logged } = configured(put(name, value));
+        assertEquals(logged.length, 1, logged.join("\n"));
         assertEquals(
-          [told[0].startsWith("services.0.attributes"), told[0].endsWith(wanted)],
+          [logged[0].startsWith("services.0.attributes"), logged[0].endsWith(wanted)],
           [true, true],
-          told[0],
+          logged[0],
         );
       }
     });

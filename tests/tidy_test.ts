@@ -376,7 +376,7 @@ Deno.test(`a folder is one room: at most ${ROOM_FILES_MAX} files, one of which s
     // A file alone needs no paragraph; the folders of drivers are named after their resource type.
     if (telling.length !== 1 && files.length > 1 && !room.startsWith("drivers")) {
       wrong.push(
-        `${room} is told of by ${telling.map(({ path }) => path).join(", ") || "none of its files"}`,
+        `${room} is stated by ${telling.map(({ path }) => path).join(", ") || "none of its files"}`,
       );
     }
   }

@@ -22,6 +22,45 @@ Deno.test("no two files export the same name", async () => {
   for (const name of Object.keys(SHARED)) assertGreater(declared.get(name)?.length, 1, name);
 });
 
+Deno.test("identifiers use the field's word where there is one", async () => {
+  const found = new Set<string>();
+  for (const { path, text } of await sourceFiles(["cli/", "drivers/", "lib/", "tests/"])) {
+    if (path === "tests/words_test.ts") continue;
+    // A line of code without its texts and comments.
+    const code = text.replace(/\/\*[\s\S]*?\*\//g, "")
+      .replace(/"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`|(?<=^|\s)\/\/.*$/gm, "");
+    for (const [identifier] of code.matchAll(/(?<![\w`'-])#?[A-Za-z_]\w*(?![\w-])/g)) {
+      for (const part of identifier.split(/(?=[A-Z])|_|#/)) {
+        const instead = REFUSED[part.toLowerCase()];
+        if (instead) found.add(`${path}: ${identifier} (${instead})`);
+      }
+    }
+  }
+  assertEquals([...found], []);
+});
+
+/** Private words that once stood for something with a name in the field, and that name. */
+const REFUSED: { readonly [word: string]: string } = Object.assign(Object.create(null), {
+  aim: "target",
+  beat: "tick, heartbeat",
+  blame: "abuse limit",
+  closeness: "access level",
+  desk: "command context",
+  earn: "refund, acknowledge",
+  farewell: "GOAWAY",
+  hearing: "listening",
+  insider: "access level",
+  intake: "submission",
+  letterbox: "characteristic",
+  linger: "drain",
+  said: "output, logged",
+  spared: "grace period",
+  told: "logged, reported",
+  uplink: "uploader",
+  wish: "target, request",
+  workshop: "context",
+});
+
 /** Names with the same meaning in files that no program brings together. */
 const SHARED: { readonly [name: string]: string } = {
   main: "the entry of each program",

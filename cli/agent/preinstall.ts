@@ -93,8 +93,8 @@ async function versionOf(
   if (!wrong.includes(undefined)) throw new SvcError("invalid_argument", `--program ${program}: ${wrong[0]}`);
   if (programVersion !== "") return programVersion;
   const output = await new SystemCommands(host, clock).run(program, ["--version"]).catch(() => "");
-  const [, said] = /^svc-agent\s+v?(\d[\w.+-]*)/.exec(output) ?? [];
-  if (said !== undefined) return said;
+  const [, version] = /^svc-agent\s+v?(\d[\w.+-]*)/.exec(output) ?? [];
+  if (version !== undefined) return version;
   throw new SvcError(
     "invalid_argument",
     `${program} does not run here: give its version with --program-version`,

@@ -10,12 +10,12 @@ const ELF = Uint8Array.from(
   (_, at) => [0x7f, 0x45, 0x4c, 0x46, 2][at] ?? (at === 18 ? 0xb7 : 0),
 );
 
-async function command(...args: string[]): Promise<{ code: number; said: string }> {
+async function command(...args: string[]): Promise<{ code: number; output: string }> {
   const host = new DenoHost(true);
-  let said = "";
-  host.write = (text) => void (said += text);
-  host.writeError = (text) => void (said += text);
-  return { code: await main(["preinstall", ...args], host), said };
+  let output = "";
+  host.write = (text) => void (output += text);
+  host.writeError = (text) => void (output += text);
+  return { code: await main(["preinstall", ...args], host), output };
 }
 
 /** A folder with files for the image, and the least of a root file system. */
@@ -45,8 +45,8 @@ Deno.test({
   fn: async () => {
     const { folder, root, flags } = await context();
     const given = ["--credentials", `${folder}/svc.json`, "--image-defaults", `${folder}/defaults.json`];
-    const { code, said } = await command(root, ...flags, ...given);
-    assertEquals([code, said], [0, `svc-agent 1.2.3 is in ${root}\n`]);
+    const { code, output } = await command(root, ...flags, ...given);
+    assertEquals([code, output], [0, `svc-agent 1.2.3 is in ${root}\n`]);
     const link = await Deno.readLink(`${root}/opt/svc/bin/svc-agent`);
     assertMatch(link, /^\.\.\/cache\/svc-agent-1\.2\.3-[0-9a-f]{12}$/);
     assertEquals(await Deno.readFile(`${root}/opt/svc/bin/${link}`), ELF);
@@ -119,17 +119,17 @@ Deno.test({
         [[root], /cannot install from source/],
       ] as const
     ) {
-      const { code, said } = await command(...args);
-      assertEquals(code, 1, said);
-      assertMatch(said, wanted);
-      assertEquals(said.includes("s3cr3t"), false);
+      const { code, output } = await command(...args);
+      assertEquals(code, 1, output);
+      assertMatch(output, wanted);
+      assertEquals(output.includes("s3cr3t"), false);
     }
     await Deno.remove(`${root}/opt`);
     await Deno.mkdir(`${folder}/outside`);
     await Deno.symlink(`${folder}/outside`, `${root}/opt`);
-    const { code, said } = await command(root, ...flags);
+    const { code, output } = await command(root, ...flags);
     assertEquals(code, 1);
-    assertStringIncludes(said, "leads out of the image");
+    assertStringIncludes(output, "leads out of the image");
     assertEquals([...Deno.readDirSync(`${folder}/outside`)], []);
     await Deno.remove(folder, { recursive: true });
   },

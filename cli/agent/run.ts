@@ -192,15 +192,15 @@ async function waitForCredentials(
   signal: AbortSignal,
 ): Promise<MachineCredentials | undefined> {
   const alive = watchdog(host, commands, clock);
-  for (let told = ""; !signal.aborted;) {
+  for (let reported = ""; !signal.aborted;) {
     try {
       const credentials = await readCredentials(host, options.config);
       if (networks) networks.known.configured = true;
       return credentials;
     } catch (error) {
       const problem = chainOf(error);
-      if (problem !== told) logger.error(`this machine cannot work yet: ${problem}`);
-      told = problem;
+      if (problem !== reported) logger.error(`this machine cannot work yet: ${problem}`);
+      reported = problem;
       inquiries.waiting = problem;
     }
     alive();

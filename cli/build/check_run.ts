@@ -144,9 +144,9 @@ async function checkServer(report: Report, sandbox: Sandbox, path: string): Prom
     return `${models.length} models`;
   });
   await report.check("svc-server connects to itself over WebRTC, and encodes video", async () => {
-    const told = await sandbox.run(path, [], 0, { SVC_SELFTEST: "webrtc" });
-    assertStringIncludes(told, "a call over WebRTC was answered");
-    assertStringIncludes(told, "bytes of video");
+    const reported = await sandbox.run(path, [], 0, { SVC_SELFTEST: "webrtc" });
+    assertStringIncludes(reported, "a call over WebRTC was answered");
+    assertStringIncludes(reported, "bytes of video");
   });
   await report.check(
     "svc-server serves the example machine over gRPC (h2c) and stops when told",
@@ -192,8 +192,10 @@ async function checkMicro(
         assert(motor.error === "", motor.error);
         // There is no bus here; the attempt to open it, and the system's error, are the proof.
         const { error } = await builtResource(url, "s");
-        const told = os === "linux" ? 'cannot control (0x703) the device "/dev/null"' : "works on Linux only";
-        assertStringIncludes(error, told);
+        const reported = os === "linux"
+          ? 'cannot control (0x703) the device "/dev/null"'
+          : "works on Linux only";
+        assertStringIncludes(error, reported);
         return error;
       });
     },
@@ -203,8 +205,8 @@ async function checkMicro(
     const { attributes, ...motor } = components[1];
     const wrong = { ...motor, attributes: { ...attributes, pwm_freq: 800 } };
     await Deno.writeTextFile(file, JSON.stringify({ network, components: [components[0], wrong] }));
-    const told = await sandbox.run(path, ["-config", file], 1);
-    assertStringIncludes(told, "found 800 Hz on pin 2, wanted 10000 Hz");
+    const reported = await sandbox.run(path, ["-config", file], 1);
+    assertStringIncludes(reported, "found 800 Hz on pin 2, wanted 10000 Hz");
   });
 }
 
@@ -241,7 +243,7 @@ async function compareMicro(
           await costsOf(sandbox, programs.server, 50),
         ];
         const share = (micro.residentMb - empty.residentMb) / (server.residentMb - empty.residentMb);
-        const told = [
+        const reported = [
           `${micro.sizeMb.toFixed(0)} MB beside ${server.sizeMb.toFixed(0)} MB (nothing: ${
             empty.sizeMb.toFixed(0)
           } MB)`,
@@ -255,7 +257,7 @@ async function compareMicro(
           } times the start of nothing, svc-server after ` +
           `${(server.startMs / empty.startMs).toFixed(1)} times`,
         ].join("; ");
-        const costs = `${(100 * share).toFixed(0)} % of it above a program that does nothing: ${told}`;
+        const costs = `${(100 * share).toFixed(0)} % of it above a program that does nothing: ${reported}`;
         assert(micro.residentMb < server.residentMb + SPREAD_MB, costs);
         // Half of what svc-server took when it still copied its native code into memory.
         assert(micro.residentMb - empty.residentMb < 27 + SPREAD_MB, costs);
@@ -383,11 +385,11 @@ async function whileServing<T>(
 ): Promise<T> {
   const server = command.spawn();
   const { promise: url, resolve: found } = Promise.withResolvers<string>();
-  let said = "";
+  let printed = "";
   const listen = async (stream: ReadableStream<Uint8Array>) => {
     for await (const text of stream.pipeThrough(new TextDecoderStream())) {
-      said += text;
-      const [match] = said.match(/http:\/\/[\w.:[\]-]+:\d+(?=\D)/) ?? [];
+      printed += text;
+      const [match] = printed.match(/http:\/\/[\w.:[\]-]+:\d+(?=\D)/) ?? [];
       if (match !== undefined) found(match);
     }
   };
@@ -402,7 +404,7 @@ async function whileServing<T>(
     assert(code === 0, `exit code ${code} after SIGTERM, wanted 0`);
     return result;
   } catch (cause) {
-    throw new Error(`it said: ${said.slice(0, 4000)}`, { cause });
+    throw new Error(`it said: ${printed.slice(0, 4000)}`, { cause });
   } finally {
     ended.catch(() => {});
     await stop(server);

@@ -266,11 +266,11 @@ export async function compile(
     if (made.code !== 0) throw await failure(compiler, name, target, made.errors);
     return made;
   };
-  let { output: said, errors } = await make(carrier);
+  let { output: printed, errors } = await make(carrier);
   // A Deno that lays its executables out in another way embeds the packed files.
-  if (carrier && !await carrier.isWhole(`${ROOT}${path}`)) ({ output: said, errors } = await make());
+  if (carrier && !await carrier.isWhole(`${ROOT}${path}`)) ({ output: printed, errors } = await make());
   const { size } = await Deno.stat(`${ROOT}${path}`);
-  const listing = (said + errors).split("Embedded Files")[1] ?? "";
+  const listing = (printed + errors).split("Embedded Files")[1] ?? "";
   return { path: `${ROOT}${path}`, bytes: size, listing, packed, imports };
 }
 

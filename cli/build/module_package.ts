@@ -177,8 +177,8 @@ export async function installPackages(
   const args = [...NPM_INSTALL, "--prefix", folder, ...packages];
   const { code, stdout, stderr } = await new Deno.Command("npm", { args, env, stdin: "null" }).output();
   if (code === 0) return;
-  const said = new TextDecoder().decode(stderr) + new TextDecoder().decode(stdout);
-  const why = said.match(/(?<=npm error )(?!code|errno|syscall).+/)?.[0] ?? said.trim();
+  const output = new TextDecoder().decode(stderr) + new TextDecoder().decode(stdout);
+  const why = output.match(/(?<=npm error )(?!code|errno|syscall).+/)?.[0] ?? output.trim();
   throw new SvcError(
     "unavailable",
     `Cannot install ${packages.join(", ")} with npm: ${why}; connect to npm's registry`,
@@ -208,10 +208,10 @@ async function run(command: string, args: readonly string[], cwd: URL = ROOT): P
   const child = new Deno.Command(command, { args: [...args], cwd, env: { NO_COLOR: "1" }, stdin: "null" });
   const { code, stdout, stderr } = await child.output();
   if (code === 0) return;
-  const said = new TextDecoder().decode(stderr) + new TextDecoder().decode(stdout);
+  const output = new TextDecoder().decode(stderr) + new TextDecoder().decode(stdout);
   throw new SvcError(
     "internal",
-    `Cannot make ${MODULE_PACKAGE}: ${command} ended with ${code}:\n${said.trimEnd()}`,
+    `Cannot make ${MODULE_PACKAGE}: ${command} ended with ${code}:\n${output.trimEnd()}`,
   );
 }
 

@@ -125,10 +125,10 @@ async function titleOf(path: string): Promise<string> {
 async function run(program: string, args: readonly string[]): Promise<void> {
   const { code, output, errors } = await execute(program, args);
   if (code === 0) return;
-  const said = (output + errors).trim();
+  const printed = (output + errors).trim();
   throw new SvcError(
     "unavailable",
-    `Cannot make the site: ${program} ended with ${code}: ${said.slice(-2_000)}`,
+    `Cannot make the site: ${program} ended with ${code}: ${printed.slice(-2_000)}`,
   );
 }
 

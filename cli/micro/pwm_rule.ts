@@ -54,12 +54,12 @@ function wrongMotors(signals: readonly Signal[]): Problem[] {
 function tooMany(signals: readonly Signal[]): Problem[] {
   const byFrequency = Map.groupBy(signals, ({ frequencyHz }) => frequencyHz);
   if (byFrequency.size <= FREQUENCIES_MAX) return [];
-  const told = [...byFrequency].sort(([a], [b]) => b - a).map(([frequencyHz, those]) => {
+  const reported = [...byFrequency].sort(([a], [b]) => b - a).map(([frequencyHz, those]) => {
     const pins = those.map(({ resource, pin }) => `pin ${pin} of ${resource.name.short}`);
     return `${frequencyHz} Hz on ${pins.join(", ")}`;
   });
   const wanted = `wanted at most ${FREQUENCIES_MAX}, of which gpio motors take ${MOTOR_HZ} Hz`;
   const hint = `a signal whose frequency is unimportant can have ${MOTOR_HZ} Hz, too`;
-  const message = `found ${byFrequency.size} PWM frequencies (${told.join("; ")}), ${wanted}; ${hint}`;
+  const message = `found ${byFrequency.size} PWM frequencies (${reported.join("; ")}), ${wanted}; ${hint}`;
   return [{ severity: "error", path: "components", message }];
 }

@@ -5,7 +5,15 @@
  */
 
 import type { Package } from "../../proto/gen/packages_pb.ts";
-import { type Infer, integer, isObject, list, object, Place, text } from "../../lib/base/schema/schema.ts";
+import {
+  DecodeContext,
+  type Infer,
+  integer,
+  isObject,
+  list,
+  object,
+  text,
+} from "../../lib/base/schema/schema.ts";
 import { table } from "../table.ts";
 
 /** Limit of mistakes shown in a list of models. */
@@ -19,8 +27,8 @@ const confusion = list(object({ ...cell, foundAs: list(object(cell)).required(),
 /** `accuracy 0.95, macro F1 0.94`; empty without metrics. */
 export function metricsText({ info }: Package): string {
   const metrics = info?.metadata?.metrics;
-  const told = isObject(metrics) ? Object.entries(metrics) : [];
-  const numbers = told.filter((pair): pair is [string, number] => typeof pair[1] === "number");
+  const reported = isObject(metrics) ? Object.entries(metrics) : [];
+  const numbers = reported.filter((pair): pair is [string, number] => typeof pair[1] === "number");
   return numbers.map(([name, value]) => `${name} ${Number(value.toPrecision(3))}`).join(", ");
 }
 
@@ -49,7 +57,7 @@ export function confusionLines(model: Package): string[] {
 }
 
 function rowsOf({ info }: Package): Rows {
-  const place = new Place();
+  const place = new DecodeContext();
   const rows = confusion.decode(info?.metadata?.confusion, place);
   return place.failed ? [] : rows ?? [];
 }

@@ -61,9 +61,12 @@ export function progressLine(
 ): string {
   const { epoch, epochs, figures } = progress;
   const done = epochs === 0 ? 0 : Math.min(BAR_CELLS, Math.round(epoch / epochs * BAR_CELLS));
-  const told = [`epoch ${epoch}/${epochs}`, ...figures.map(([name, value]) => `${name} ${figure(value)}`)];
+  const reported = [
+    `epoch ${epoch}/${epochs}`,
+    ...figures.map(([name, value]) => `${name} ${figure(value)}`),
+  ];
   let width = BAR_CELLS;
-  const fitting = told.filter((text) => (width += 2 + text.length) <= columns);
+  const fitting = reported.filter((text) => (width += 2 + text.length) <= columns);
   const used = BAR_CELLS + fitting.reduce((sum, text) => sum + 2 + text.length, 0);
   const curve = sparkline(losses, Math.min(SPARK_CELLS, columns - used - 1));
   const paint = (code: number, text: string) => coloured ? `\x1b[${code}m${text}\x1b[0m` : text;

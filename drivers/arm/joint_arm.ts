@@ -7,7 +7,7 @@ import type { Arm, ArmProperties, MoveOptions, TrajectoryPoint } from "../../lib
 import { type Kinematics, type Mesh, readModel } from "../../lib/api/shared/kinematics.ts";
 import type { ReadFiles } from "../../lib/base/files/files.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { choice, type Place, text } from "../../lib/base/schema/schema.ts";
+import { choice, type DecodeContext, text } from "../../lib/base/schema/schema.ts";
 import { ARM_MODEL_NAMES, armModel } from "../../lib/geometry/arm_models.ts";
 import type { Geometry } from "../../lib/geometry/geometry.ts";
 import { inverseKinematics } from "../../lib/geometry/inverse_kinematics.ts";
@@ -29,7 +29,7 @@ interface JointSettings {
   readonly modelPath?: string;
 }
 
-export function checkJointSettings<T extends JointSettings>(settings: T, at: Place): T | undefined {
+export function checkJointSettings<T extends JointSettings>(settings: T, at: DecodeContext): T | undefined {
   if (!settings.armModel || !settings.modelPath) return settings;
   return at.error("found both arm-model and model-path, wanted one of them");
 }

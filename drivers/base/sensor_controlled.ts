@@ -279,12 +279,12 @@ class SensorControlled extends BaseComponent implements Base {
   #requireTuned(): void {
     const tuning = this.#tuning;
     if (!tuning) return;
-    const told = {
+    const reported = {
       running: "the gains of its control are being measured",
       stopped: "the measurement of its gains was stopped or failed: build the base anew to repeat it",
       done: `its gains have been measured: write them into control_parameters: ${gainsText(tuning.found)}`,
     };
-    throw new SvcError("failed_precondition", `${this.name} does not move: ${told[tuning.state]}`);
+    throw new SvcError("failed_precondition", `${this.name} does not move: ${reported[tuning.state]}`);
   }
 
   async #tune(untuned: readonly Direction[], sensor: MovementSensor, tuning: Tuning): Promise<void> {
@@ -433,8 +433,8 @@ function wrapped(degrees: number): number {
 }
 
 function gainsText(found: { readonly [D in Direction]?: VelocityGains }): string {
-  const told = (Object.entries(found) as [Direction, VelocityGains][]).map(([direction, { p, i, d }]) =>
+  const reported = (Object.entries(found) as [Direction, VelocityGains][]).map(([direction, { p, i, d }]) =>
     `{p: ${p.toFixed(6)}, i: ${i.toFixed(6)}, d: ${d.toFixed(6)}, type: ${DIRECTIONS[direction]}} `
   );
-  return told.join("");
+  return reported.join("");
 }

@@ -277,8 +277,8 @@ Deno.test("sensor-controlled: gains of 0 are measured; the measured gains hold a
   await clock.advance(100);
   await assertRejects(() => controlled.spin(10, 10), SvcError, "are being measured");
   await clock.advance(25_000);
-  const { get_tuned_pid: told } = await controlled.doCommand({ get_tuned_pid: true });
-  const found = [...`${told}`.matchAll(/p: ([\d.]+), i: ([\d.]+), d: ([\d.]+), type: (\w+)/g)];
+  const { get_tuned_pid: messages } = await controlled.doCommand({ get_tuned_pid: true });
+  const found = [...`${messages}`.matchAll(/p: ([\d.]+), i: ([\d.]+), d: ([\d.]+), type: (\w+)/g)];
   assertEquals(found.map(([, , , , type]) => type), ["linear_velocity", "angular_velocity"]);
   await assertRejects(
     () => controlled.setVelocity(NONE, NONE),

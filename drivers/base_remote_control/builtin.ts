@@ -37,7 +37,7 @@ interface Mode {
   readonly controls: readonly string[];
   readonly events: readonly string[];
   /** The wish after an event; `state` has the latest value of each control. */
-  readonly wish: (event: InputEvent, before: Throttle, state: ReadonlyMap<string, number>) => Throttle;
+  readonly requested: (event: InputEvent, before: Throttle, state: ReadonlyMap<string, number>) => Throttle;
 }
 
 const AXIS = ["PositionChangeAbs"];
@@ -46,19 +46,19 @@ const MODES: { readonly [mode: string]: Mode } = {
   arrowControl: {
     controls: ["AbsoluteHat0X", "AbsoluteHat0Y"],
     events: AXIS,
-    wish: (_event, _before, state) =>
+    requested: (_event, _before, state) =>
       planar(0 - (state.get("AbsoluteHat0Y") ?? 0), 0 - (state.get("AbsoluteHat0X") ?? 0)),
   },
   joystickControl: {
     controls: ["AbsoluteX", "AbsoluteY"],
     events: AXIS,
-    wish: (_event, _before, state) =>
+    requested: (_event, _before, state) =>
       planar(throttle(-(state.get("AbsoluteY") ?? 0)), throttle(-(state.get("AbsoluteX") ?? 0))),
   },
   triggerSpeedControl: {
     controls: ["AbsoluteX", "AbsoluteZ", "AbsoluteRZ"],
     events: AXIS,
-    wish: ({ control, value }, { linear, angular }) => {
+    requested: ({ control, value }, { linear, angular }) => {
       if (control === "AbsoluteX") return planar(linear.y, value);
       const step = control === "AbsoluteZ" ? -TRIGGER_STEP : TRIGGER_STEP;
       return planar(Math.max(-1, Math.min(linear.y + step, 1)), angular.z);
@@ -67,7 +67,7 @@ const MODES: { readonly [mode: string]: Mode } = {
   buttonControl: {
     controls: ["ButtonNorth", "ButtonSouth", "ButtonEast", "ButtonWest"],
     events: ["ButtonPress", "ButtonRelease"],
-    wish: (_event, _before, state) => {
+    requested: (_event, _before, state) => {
       const pressed = (button: string) => (state.get(button) ?? 0) > 0 ? 1 : 0;
       return planar(
         pressed("ButtonNorth") - pressed("ButtonSouth"),
@@ -78,7 +78,7 @@ const MODES: { readonly [mode: string]: Mode } = {
   droneControl: {
     controls: ["AbsoluteX", "AbsoluteY", "AbsoluteRX", "AbsoluteRY"],
     events: AXIS,
-    wish: (_event, _before, state) => {
+    requested: (_event, _before, state) => {
       const at = (control: string) => state.get(control) ?? 0;
       return {
         linear: {
@@ -129,9 +129,9 @@ class BaseRemoteControl extends BaseResource {
   readonly #state = new Map<string, number>();
   readonly #waker: Waker;
   readonly #running: Promise<unknown>;
-  #wish = REST;
+  #requested = REST;
   /** The last command of the base. */
-  #told = REST;
+  #sent = REST;
   /** The base must stop, whatever it does. */
   #halts = false;
 
@@ -184,15 +184,15 @@ class BaseRemoteControl extends BaseResource {
   #happened(event: InputEvent): void {
     if (event.event === "Connect" || event.event === "Disconnect") return this.#halt();
     this.#state.set(event.control, event.value);
-    const wish = this.parts.mode.wish(event, this.#wish, this.#state);
-    const isNews = !isSimilar(wish, this.#told);
-    this.#wish = wish;
+    const requested = this.parts.mode.requested(event, this.#requested, this.#state);
+    const isNews = !isSimilar(requested, this.#sent);
+    this.#requested = requested;
     if (isNews) this.#waker.wake();
   }
 
   #halt(): void {
     this.#state.clear();
-    this.#wish = REST;
+    this.#requested = REST;
     this.#halts = true;
     this.#waker.wake();
   }
@@ -201,12 +201,12 @@ class BaseRemoteControl extends BaseResource {
     const { signal } = this.#closing;
     while (!signal.aborted) {
       await this.#waker.sleep();
-      while (!signal.aborted && (this.#halts || this.#told !== this.#wish)) {
-        const wish = this.#wish, halts = this.#halts;
+      while (!signal.aborted && (this.#halts || this.#sent !== this.#requested)) {
+        const requested = this.#requested, halts = this.#halts;
         this.#halts = false;
         try {
-          await (halts ? this.parts.base.stop() : this.#command(wish, signal));
-          this.#told = halts ? REST : wish;
+          await (halts ? this.parts.base.stop() : this.#command(requested, signal));
+          this.#sent = halts ? REST : requested;
         } catch (error) {
           if (signal.aborted) return;
           this.#halts ||= halts;

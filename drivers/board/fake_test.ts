@@ -3,7 +3,7 @@ import type { Board, Tick } from "../../lib/api/board.ts";
 import { settle } from "../../lib/base/clock.ts";
 import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { type JsonObject, Place } from "../../lib/base/schema/schema.ts";
+import { DecodeContext, type JsonObject } from "../../lib/base/schema/schema.ts";
 import { construct, problemsOf } from "../../tests/support/construct.ts";
 import { FakeBoard } from "./fake.ts";
 
@@ -260,7 +260,7 @@ Deno.test("fake board: the JSON Schema of the attributes has the documented name
   const { properties } = FakeBoard.attributes.jsonSchema() as { properties: JsonObject };
   assertEquals(Object.keys(properties), ["fail_new", "analogs", "digital_interrupts", "simulated_motors"]);
   assertThrows(() => {
-    const at = new Place();
+    const at = new DecodeContext();
     FakeBoard.attributes.decode(7, at);
     if (at.failed) throw new Error("7 is not attributes");
   });

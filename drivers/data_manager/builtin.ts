@@ -19,13 +19,13 @@ import { messageOf, SvcError } from "../../lib/base/error.ts";
 import { homeFolder } from "../../lib/base/files/home.ts";
 import {
   bool,
+  DecodeContext,
   type Infer,
   integer,
   type JsonObject,
   list,
   number,
   object,
-  Place,
   show,
   text,
   unserved,
@@ -118,7 +118,7 @@ export const BuiltinDataManager = model({
   attributes,
   weakDependencies: (api) => api !== DataManagerApi.name,
   construct: async (from: Construction<Attributes>) => {
-    const { attributes: settings, host, logger, clock, uplink } = from;
+    const { attributes: settings, host, logger, clock, uploader } = from;
     const folder = captureFolderOf(from);
     const limits = {
       bytes: settings.maximumCaptureDirBytes,
@@ -136,12 +136,12 @@ export const BuiltinDataManager = model({
       clock,
       logger,
     });
-    if (!uplink) logger.info("there is no control plane: captured data stays on this machine", { folder });
+    if (!uploader) logger.info("there is no control plane: captured data stays on this machine", { folder });
     const byItself = !settings.syncDisabled && settings.syncIntervalMins > 0;
     const intervalMs = byItself ? settings.syncIntervalMins * MINUTE_MS : undefined;
     const collect = () => folders.take();
     const allowed = syncAllowed(from);
-    const sender = uplink && new Sender({ spool, uplink, clock, logger, intervalMs, allowed, collect });
+    const sender = uploader && new Sender({ spool, uploader, clock, logger, intervalMs, allowed, collect });
     return new Builtin(from, spool, sender);
   },
 });
@@ -259,7 +259,7 @@ class Builtin extends BaseResource implements DataManager {
     for (const resource of dependencies.weak) {
       for (const config of dependencies.serviceConfigs(resource, DataManagerApi)) {
         // The configuration has reported its problems already.
-        for (const one of captureField.decode(config, new Place()).captureMethods) {
+        for (const one of captureField.decode(config, new DecodeContext()).captureMethods) {
           if (one.disabled || one.captureFrequencyHz === 0 || !isMeant(resource.name, one.name)) continue;
           const settings = {
             method: one.method,
@@ -288,7 +288,7 @@ function isMeant({ isRemote, api, far }: ResourceName, name: string | undefined)
 function syncAllowed(from: Construction<Attributes>): (signal: AbortSignal) => Promise<boolean> {
   const { attributes: { selectiveSyncerName: name }, dependencies, clock, logger } = from;
   if (!name) return () => Promise.resolve(true);
-  let told: string | undefined;
+  let reported: string | undefined;
   return async (closing) => {
     const late = () => new SvcError("deadline_exceeded", `no answer within ${SENSOR_MS} ms`);
     const { signal, done } = deadline(clock, SENSOR_MS, late, closing);
@@ -308,7 +308,7 @@ function syncAllowed(from: Construction<Attributes>): (signal: AbortSignal) => P
 
   /** Logs a problem once. */
   function tell(problem: string | undefined): undefined {
-    if (problem !== undefined && problem !== told) logger.warn(`captured data is not sent: ${problem}`);
-    told = problem;
+    if (problem !== undefined && problem !== reported) logger.warn(`captured data is not sent: ${problem}`);
+    reported = problem;
   }
 }

@@ -10,12 +10,12 @@ import { writePcd } from "../../lib/geometry/cloud/pcd.ts";
 import { createCloud } from "../../lib/geometry/cloud/point_cloud.ts";
 import { viewpointOf } from "../../lib/geometry/cloud/viewpoint.ts";
 import { poseAt } from "../../lib/geometry/pose.ts";
-import { type JsonObject, Place } from "../../lib/base/schema/schema.ts";
+import { DecodeContext, type JsonObject } from "../../lib/base/schema/schema.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
 import { Dependencies } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Call, type Resource } from "../../lib/resource/resource.ts";
 import type { FrameView } from "../../lib/resource/frame_view.ts";
-import type { Captured } from "../../lib/resource/uplink.ts";
+import type { Captured } from "../../lib/resource/uploader.ts";
 import { BuiltinDataManager } from "./builtin.ts";
 import { FakeHost } from "../../tests/support/fake_host.ts";
 
@@ -90,7 +90,7 @@ async function bench(
       [...resources].find(([{ name }]) => name.full === one.full)?.[1] ?? [],
     frames,
   };
-  const place = new Place();
+  const place = new DecodeContext();
   const decoded = BuiltinDataManager.attributes.decode(attributes, place);
   assertEquals(place.problems, []);
   const manager = await BuiltinDataManager.construct({
@@ -100,7 +100,7 @@ async function bench(
     logger: new Logs(clock, [memorySink(records)]).logger("data"),
     clock,
     host: files,
-    uplink: {
+    uploader: {
       send: async (data) => {
         await cloud.way();
         cloud.answer(data);
@@ -367,7 +367,7 @@ Deno.test("0 stands for the default, as published configurations have it, and an
   await manager.sync();
   assertEquals(sent.map((one) => one.kind === "readings" && one.readings.length), [20]);
   await manager.close();
-  const place = new Place();
+  const place = new DecodeContext();
   BuiltinDataManager.attributes.decode(
     { sync_interval_mins: 0.0001, delete_every_nth_when_disk_full: -1 },
     place,

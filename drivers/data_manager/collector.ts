@@ -17,7 +17,7 @@ import type { CaptureCall, CaptureMethods, CaptureResult, TakenFile } from "../.
 import type { FrameView } from "../../lib/resource/frame_view.ts";
 import type { AnyApi } from "../../lib/resource/registry.ts";
 import type { Call, Resource } from "../../lib/resource/resource.ts";
-import type { CaptureSource } from "../../lib/resource/uplink.ts";
+import type { CaptureSource } from "../../lib/resource/uploader.ts";
 import type { Spool } from "./spool.ts";
 
 export interface CaptureSettings {

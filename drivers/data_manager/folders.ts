@@ -45,7 +45,7 @@ interface Found {
 export class Folders {
   /** The last seen state of each file, and since when it has had that state. */
   #known = new Map<string, { state: string; sinceMs: number }>();
-  readonly #told = new Set<string>();
+  readonly #reported = new Set<string>();
 
   constructor(private readonly parts: FoldersParts) {}
 
@@ -122,8 +122,8 @@ export class Folders {
 
   /** Logs each problem once. */
   #tell(path: string, error: unknown): undefined {
-    if (this.#told.has(path)) return;
-    this.#told.add(path);
+    if (this.#reported.has(path)) return;
+    this.#reported.add(path);
     this.parts.logger.warn(`${path} is not taken to the cloud: ${messageOf(error)}`);
   }
 }

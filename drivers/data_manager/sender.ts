@@ -10,7 +10,7 @@
 import { type Clock, deadline, race } from "../../lib/base/clock.ts";
 import { type Code, messageOf, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
-import type { Captured, Uplink } from "../../lib/resource/uplink.ts";
+import type { Captured, Uploader } from "../../lib/resource/uploader.ts";
 import type { Spool } from "./spool.ts";
 
 /** The pause after a failure; each further failure in a row doubles it. */
@@ -35,7 +35,7 @@ const OPEN_BYTES_MAX = 32 * 1024 * 1024;
 
 export interface SenderParts {
   readonly spool: Spool;
-  readonly uplink: Uplink;
+  readonly uploader: Uploader;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Interval between two rounds; if absent, the sender sends only on request. */
@@ -152,14 +152,14 @@ export class Sender {
   }
 
   async #hand(number: number, data: Captured): Promise<void> {
-    const { spool, uplink, clock, logger } = this.parts;
+    const { spool, uploader, clock, logger } = this.parts;
     const bytes = data.kind === "file" ? data.content.length : 0;
     const limitMs = SEND_MS + bytes / SLOWEST_BYTES_PER_MS;
     const late = () =>
       new SvcError("deadline_exceeded", `cannot hand over captured data: no answer within ${limitMs} ms`);
     const { signal, done } = deadline(clock, limitMs, late, this.#closing.signal);
     try {
-      await race(uplink.send(data, signal), signal);
+      await race(uploader.send(data, signal), signal);
       spool.done(number);
     } catch (thrown) {
       const error = SvcError.from(thrown);

@@ -11,7 +11,7 @@ import type { LogFiles, ReadFiles, WriteFiles } from "../../lib/base/files/files
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import { LineFile } from "../../lib/base/files/line_file.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
-import type { Captured, CapturedFile, CapturedReading, CaptureSource } from "../../lib/resource/uplink.ts";
+import type { Captured, CapturedFile, CapturedReading, CaptureSource } from "../../lib/resource/uploader.ts";
 
 export type SpoolHost = ReadFiles & WriteFiles & LogFiles;
 
@@ -66,8 +66,8 @@ export class Spool {
   /** A number for each source, from 0 on. */
   readonly #sources = new Map<string, number>();
   #removed = 0;
-  #told = false;
-  #goneTold = false;
+  #reported = false;
+  #goneLogged = false;
 
   private constructor(
     private readonly host: SpoolHost,
@@ -184,7 +184,7 @@ export class Spool {
     this.#held.delete(number);
     const stored = this.#stored.get(number);
     if (stored) this.#remove(stored);
-    if (this.#bytes <= this.limits.bytes / 2) this.#told = false;
+    if (this.#bytes <= this.limits.bytes / 2) this.#reported = false;
   }
 
   /** The file will never be accepted: keeps it aside while there is room. */
@@ -315,8 +315,8 @@ export class Spool {
       this.#remove(stored);
       this.#removed++;
     }
-    if (going.length > 0 && !this.#told) {
-      this.#told = true;
+    if (going.length > 0 && !this.#reported) {
+      this.#reported = true;
       this.logger.warn(`${this.folder} is full: removing the oldest captured data`, { bytes: this.#bytes });
     }
     return going.length;
@@ -340,8 +340,8 @@ export class Spool {
   /** Somebody else has removed the file. */
   #forgetGone(stored: Stored): void {
     this.#forget(stored);
-    if (this.#goneTold) return;
-    this.#goneTold = true;
+    if (this.#goneLogged) return;
+    this.#goneLogged = true;
     this.logger.warn(
       `${this.#path(stored)} was removed before it was sent; other removed files are not told of`,
     );

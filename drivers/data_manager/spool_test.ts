@@ -2,7 +2,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { FakeFiles, type Fault } from "../../tests/support/fake_files.ts";
 import { type LogRecord, Logs, memorySink } from "../../lib/base/log/log.ts";
-import type { Captured, CaptureSource } from "../../lib/resource/uplink.ts";
+import type { Captured, CaptureSource } from "../../lib/resource/uploader.ts";
 import { Spool, toRemove } from "./spool.ts";
 
 const FOLDER = "/capture";
@@ -42,13 +42,13 @@ function open(files: FakeFiles, limits = {}, records: LogRecord[] = []): Promise
 async function drained(spool: Spool): Promise<string[]> {
   const all: string[] = [];
   for (let next = await spool.next(); next; next = await spool.next()) {
-    all.push(told(next.data));
+    all.push(logged(next.data));
     spool.done(next.number);
   }
   return all;
 }
 
-function told(data: Captured): string {
+function logged(data: Captured): string {
   const what = data.kind === "file"
     ? new TextDecoder().decode(data.content)
     : data.readings.map(({ payload }) => payload.number).join(" ");
@@ -241,7 +241,7 @@ Deno.test("several files are held, each of another source and with room; those o
     await spool.addFile(file(name, name.repeat(name === "c" ? 1_000 : 1)));
   }
   const held = [await spool.next(), await spool.next(), await spool.next(500)];
-  assertEquals(held.map((one) => one && told(one.data)), ["a: a", "b: b", undefined]);
+  assertEquals(held.map((one) => one && logged(one.data)), ["a: a", "b: b", undefined]);
   spool.release(held[1]!.number);
   assertEquals((await spool.next())!.number, held[1]!.number);
   assertEquals((await spool.next(2_000))!.data.source.componentName, "c");
@@ -251,7 +251,7 @@ Deno.test("several files are held, each of another source and with room; those o
   const later = await open(files);
   await later.addFile(file("d"));
   const first = (await later.next())!;
-  assertEquals([told(first.data), await later.next()], ["a: a", undefined]);
+  assertEquals([logged(first.data), await later.next()], ["a: a", undefined]);
   later.done(first.number);
   assertEquals((await drained(later)).length, 3);
 });

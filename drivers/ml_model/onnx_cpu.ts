@@ -18,7 +18,15 @@ import {
 import type { ReadFiles } from "../../lib/base/files/files.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import type { Clock } from "../../lib/base/clock.ts";
-import { anyObject, type Infer, integer, list, object, Place, text } from "../../lib/base/schema/schema.ts";
+import {
+  anyObject,
+  DecodeContext,
+  type Infer,
+  integer,
+  list,
+  object,
+  text,
+} from "../../lib/base/schema/schema.ts";
 import {
   type OnnxSession,
   type OnnxTensor,
@@ -143,7 +151,7 @@ async function metadataBeside(
 ): Promise<Infer<typeof metadataFile> | undefined> {
   const path = join(dirname(model), "metadata.json");
   if (await files.fileSize(path) === undefined) return undefined;
-  const at = new Place();
+  const at = new DecodeContext();
   let decoded;
   try {
     decoded = metadataFile.decode(JSON.parse(await files.readTextFile(path)), at);
@@ -157,7 +165,7 @@ async function metadataBeside(
 
 function describe(
   { inputs, outputs }: OnnxSession,
-  said: Infer<typeof metadataFile> | undefined,
+  stated: Infer<typeof metadataFile> | undefined,
   labels: string | undefined,
   path: string,
 ): MlMetadata {
@@ -175,12 +183,12 @@ function describe(
     };
   };
   return {
-    name: said?.name || basename(path, ".onnx"),
-    type: said?.type || typeOf(outputs.map(({ name }) => name)),
-    description: said?.description ?? "",
-    inputs: inputs.map((tensor) => info(tensor, said?.inputInfo ?? [])),
+    name: stated?.name || basename(path, ".onnx"),
+    type: stated?.type || typeOf(outputs.map(({ name }) => name)),
+    description: stated?.description ?? "",
+    inputs: inputs.map((tensor) => info(tensor, stated?.inputInfo ?? [])),
     outputs: outputs.map((tensor, index) => {
-      const described = info(tensor, said?.outputInfo ?? []);
+      const described = info(tensor, stated?.outputInfo ?? []);
       return index === 0 && labels !== undefined ? labelled(described, labels) : described;
     }),
   };

@@ -135,8 +135,8 @@ Deno.test("motion: a gripper on an arm reaches its pose, and a pose that touches
   withCell(async ({ motion, place }) => {
     assertEquals(await motion.move(to(DOWN)), true);
     assert(posesAlmostEqual(await place(), DOWN, { mm: 0.1, deg: 0.1 }));
-    const told = await refusal(motion.move(to({ ...DOWN, z: -60 })));
-    assert(/^failed_precondition: moving a to .* would touch .*table/.test(told), told);
+    const logged = await refusal(motion.move(to({ ...DOWN, z: -60 })));
+    assert(/^failed_precondition: moving a to .* would touch .*table/.test(logged), logged);
     assert(posesAlmostEqual(await place(), DOWN, { mm: 0.1, deg: 0.1 }));
   }));
 
@@ -146,8 +146,8 @@ Deno.test("motion: the path goes around an obstacle, and a linear constraint ref
     const between = obstacle(poseAt(500, 0, 150), [400, 60, 300]);
     const goal = { ...DOWN, y: 350, z: 150 };
     const straight = { linear: [{ lineToleranceMm: 1 }] };
-    const told = await refusal(motion.move(to(goal, { world: between, constraints: straight })));
-    assert(/% of the straight line there it would touch .*crate/.test(told), told);
+    const logged = await refusal(motion.move(to(goal, { world: between, constraints: straight })));
+    assert(/% of the straight line there it would touch .*crate/.test(logged), logged);
     assertEquals(await motion.move(to(goal, { world: between })), true);
     assert(posesAlmostEqual(await place(), goal, { mm: 0.1, deg: 0.1 }));
   }));
@@ -156,8 +156,8 @@ Deno.test("motion: an obstacle that touches the gripper at the start is refused 
   withCell(async ({ motion, place }) => {
     await motion.move(to(DOWN));
     const around = obstacle(poseAt(450, 0, 320), [30, 30, 30]);
-    const told = await refusal(motion.move(to({ ...DOWN, z: 350 }, { world: around })));
-    assertEquals(told, "failed_precondition: moving g: g touches crate where it is now");
+    const logged = await refusal(motion.move(to({ ...DOWN, z: 350 }, { world: around })));
+    assertEquals(logged, "failed_precondition: moving g: g touches crate where it is now");
     const allowedCollisions = [{ frame1: "crate", frame2: "g" }];
     const allowed = { world: around, constraints: { allowedCollisions } };
     assertEquals(await motion.move(to({ ...DOWN, z: 400 }, allowed)), true);
@@ -171,8 +171,8 @@ Deno.test("motion: a held object moves along and is checked for collisions", () 
     const pole = { center: poseAt(0, 0, 100), label: "", shape };
     const transforms = [{ name: "pole", parent: "g", pose: poseAt(0, 0, 0), geometry: pole }];
     const low = { ...DOWN, z: 150 };
-    const told = await refusal(motion.move(to(low, { world: { transforms } })));
-    assert(told.includes("table with pole") || told.includes("pole with table"), told);
+    const logged = await refusal(motion.move(to(low, { world: { transforms } })));
+    assert(logged.includes("table with pole") || logged.includes("pole with table"), logged);
     assertEquals(await motion.move(to(low)), true);
   }));
 
@@ -315,8 +315,8 @@ Deno.test("motion: an unknown arm or joint in input_range_override is an error o
   for (const [ranges, expected] of cases) {
     await withCell(
       async ({ motion, place }) => {
-        const told = await refusal(motion.move(to(await place())));
-        assert(expected.test(told), told);
+        const logged = await refusal(motion.move(to(await place())));
+        assert(expected.test(logged), logged);
       },
       [],
       ranged(ranges),

@@ -5,7 +5,7 @@
 
 import { SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
-import { number, type Place } from "../../lib/base/schema/schema.ts";
+import { type DecodeContext, number } from "../../lib/base/schema/schema.ts";
 
 /** No motor is faster: in ticks, more could be beyond what numbers hold. */
 export const FASTEST_RPM = 1e9;
@@ -54,7 +54,7 @@ export interface PowerLimits {
 }
 
 /** Refuses limits that leave no power between them. */
-export function checkLimits<T extends PowerLimits>(settings: T, at: Place): T | undefined {
+export function checkLimits<T extends PowerLimits>(settings: T, at: DecodeContext): T | undefined {
   const { minPowerPct, maxPowerPct } = settings;
   if (minPowerPct <= maxPowerPct) return settings;
   return at.at("min_power_pct").error(

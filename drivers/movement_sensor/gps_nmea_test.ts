@@ -210,8 +210,8 @@ Deno.test("gps-nmea: it joins pieces of sentences, reports silence and reopens i
   const pins = new FakePins();
   const clock = new FakeClock();
   const logged: LogRecord[] = [];
-  let said = ["x".repeat(1000), `\r\n${GGA.slice(0, 20)}`, `${GGA.slice(20)}\r\n${RMC}\r\n`];
-  pins.serial.set(PATH, () => said.shift() ?? "");
+  let output = ["x".repeat(1000), `\r\n${GGA.slice(0, 20)}`, `${GGA.slice(20)}\r\n${RMC}\r\n`];
+  pins.serial.set(PATH, () => output.shift() ?? "");
   const host = new FakeHost({ devices: pins });
   const attributes = { serial_attributes: { serial_path: PATH } };
   const gps = await construct(GpsNmeaMovementSensor, attributes, { host, clock, logged });
@@ -230,8 +230,8 @@ Deno.test("gps-nmea: it joins pieces of sentences, reports silence and reopens i
   const error = await assertRejects(() => gps.getPosition(), SvcError, "has been silent for 6 s");
   assert(error.message.includes("No such file or directory"), error.message);
   assertEquals(logged.filter(({ message }) => message.startsWith("lost the receiver")).length, 1);
-  said = [`${GGA}\r\n`];
-  pins.serial.set(PATH, () => said.shift() ?? "");
+  output = [`${GGA}\r\n`];
+  pins.serial.set(PATH, () => output.shift() ?? "");
   await clock.advance(1_500);
   await gps.getPosition();
   await gps.close();

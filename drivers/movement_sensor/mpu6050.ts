@@ -60,9 +60,9 @@ export const Mpu6050MovementSensor = model({
     try {
       const found = device.readByte(REGISTER.whoAmI);
       const chip = CHIPS.get(found);
-      const told = `the chip at address 0x${address.toString(16)} says 0x${found.toString(16)}`;
-      if (!chip) throw new SvcError("failed_precondition", `${told}, wanted 0x68: it is not an MPU-6050`);
-      if (found !== IDENTITY) logger.warn(`${told}: it is used as its kind, an ${chip.name}`);
+      const reported = `the chip at address 0x${address.toString(16)} says 0x${found.toString(16)}`;
+      if (!chip) throw new SvcError("failed_precondition", `${reported}, wanted 0x68: it is not an MPU-6050`);
+      if (found !== IDENTITY) logger.warn(`${reported}: it is used as its kind, an ${chip.name}`);
       device.writeByte(REGISTER.power, AWAKE);
       device.writeByte(REGISTER.gyroscope, 0);
       device.writeByte(REGISTER.accelerometer, 0);

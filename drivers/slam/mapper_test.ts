@@ -11,7 +11,7 @@ import { type Slam, SlamApi } from "../../lib/api/slam.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { LogRecord } from "../../lib/base/log/log.ts";
-import { type JsonObject, Place } from "../../lib/base/schema/schema.ts";
+import { DecodeContext, type JsonObject } from "../../lib/base/schema/schema.ts";
 import { readPcd, writePcd } from "../../lib/geometry/cloud/pcd.ts";
 import { createCloud } from "../../lib/geometry/cloud/point_cloud.ts";
 import { decodeConfig } from "../../lib/machine/config/config.ts";
@@ -42,7 +42,7 @@ const PARAMS = { mode: "2d" };
 const BASE: JsonObject = { use_cloud_slam: false, camera: { name: "lidar" }, config_params: PARAMS };
 
 function decoded(more: JsonObject = {}): Settings {
-  const at = new Place();
+  const at = new DecodeContext();
   const settings = attributes.decode({ ...BASE, ...more }, at);
   assertEquals(at.problems.filter(({ severity }) => severity === "error"), []);
   return settings as Settings;
@@ -158,7 +158,7 @@ Deno.test("mapper attributes: defaults are as documented", () => {
   const withSensor = decoded({ movement_sensor: { name: "imu" } });
   assertEquals(withSensor.movementSensor, { name: "imu", dataFrequencyHz: 20 });
   const { config_params: _, ...withoutParams } = BASE;
-  const at = new Place();
+  const at = new DecodeContext();
   assertEquals(optionsOf(attributes.decode(withoutParams, at) as Settings), MAPPER_DEFAULTS);
   assertEquals(at.problems, []);
   assertEquals(namedBy(MapperSlam, { ...BASE, movement_sensor: { name: "imu" } }), ["lidar", "imu"]);
@@ -192,7 +192,7 @@ Deno.test("mapper attributes: accepts numbers as texts, empty texts as defaults,
   });
   assertEquals(settings.configParams.initialStartingPose, { x: 1.5, y: -2, yaw: 0.7 });
   assertEquals(settings.configParams.optimizeOnStart, true);
-  const at = new Place();
+  const at = new DecodeContext();
   attributes.decode({ ...BASE, config_params: { ...PARAMS, num_range_dat: 3 } }, at);
   assertEquals(at.problems.map(({ severity, path }) => [severity, path]), [[
     "warning",
@@ -317,9 +317,10 @@ Deno.test("mapper: with use_cloud_slam only getProperties answers, and missing c
         ]);
       }
       assertEquals(starts, []);
-      const told = 'of "lidar" is not captured: add it to capture_methods in the resource\'s service_configs';
+      const messages =
+        'of "lidar" is not captured: add it to capture_methods in the resource\'s service_configs';
       const [lidar, imu] = logged.map(({ message }) => message);
-      assertStringIncludes(lidar, `NextPointCloud, or GetPointCloud ${told}`);
+      assertStringIncludes(lidar, `NextPointCloud, or GetPointCloud ${messages}`);
       assertStringIncludes(
         imu,
         'LinearAcceleration and AngularVelocity, or Position and Orientation of "imu"',
@@ -336,9 +337,9 @@ Deno.test("mapper: enable_mapping and existing_map set the mode, and the engine 
     [map, "update_existing_map", "update"],
     [{ ...map, enable_mapping: false }, "localize_only", "localize"],
   ];
-  for (const [more, told, mode] of modes) {
+  for (const [more, messages, mode] of modes) {
     await withSlam(more, async ({ slam, starts: [start] }) => {
-      assertEquals((await slam.getProperties()).mappingMode, told);
+      assertEquals((await slam.getProperties()).mappingMode, messages);
       assertEquals([start.mode, start.map, start.isOffline], [
         mode,
         "existing_map" in more ? files["/maps/a.pbstream"] : undefined,
@@ -396,8 +397,8 @@ Deno.test("mapper online: reads lidar and sensor at their rates; the robot is at
       assertEquals((await slam.getPosition()).extra, { place, confidence: place === "lost" ? 0 : 0.8 });
       assertEquals((await slam.getStatus()).place, place);
     }
-    const told = logged.map(({ message }) => message).filter((one) => /lost|found/.test(one));
-    assertEquals(told, [
+    const messages = logged.map(({ message }) => message).filter((one) => /lost|found/.test(one));
+    assertEquals(messages, [
       "lost: the map contradicts the scans; the last known pose stands",
       "the robot has been found on the map again",
     ]);
@@ -469,7 +470,7 @@ Deno.test("mapper online: a busy engine skips scans, and errors of the engine ar
 Deno.test("mapper online: scans that are left out are told with the reason, once until one is taken", async () => {
   const [host, clock, logged]: [FakeHost, SystemClock, LogRecord[]] = [new FakeHost(), new SystemClock(), []];
   const see = (rangeM: number) => host.writeFile("/ring.pcd", ring(rangeM));
-  const told = () =>
+  const messages = () =>
     logged.filter(({ message }) => message.startsWith("leaving out scans: none of their points")).length;
   await see(5000);
   const seen = { pointcloud_file_path: "/ring.pcd" };
@@ -481,11 +482,11 @@ Deno.test("mapper online: scans that are left out are told with the reason, once
     host,
     logged,
   });
-  await until(() => told() === 1);
+  await until(() => messages() === 1);
   await see(5);
   await until(async () => (await slam.getStatus()).localized === true);
   await see(5000);
-  await until(() => told() === 2);
+  await until(() => messages() === 2);
   await slam.close();
 });
 

@@ -303,9 +303,10 @@ function boxOrder(
 ): readonly number[] {
   if (asked?.length === 4) return asked;
   const location = named.get("location") ?? "location";
-  const said = outputs.find(({ name }) => name === location)?.extra?.boxOrder;
-  const valid = Array.isArray(said) && said.length === 4 && [0, 1, 2, 3].every((edge) => said.includes(edge));
-  return valid ? said as number[] : BOX_ORDER;
+  const order = outputs.find(({ name }) => name === location)?.extra?.boxOrder;
+  const valid = Array.isArray(order) && order.length === 4 &&
+    [0, 1, 2, 3].every((edge) => order.includes(edge));
+  return valid ? order as number[] : BOX_ORDER;
 }
 
 /** Which labels to report, and from which confidence on. Letter case does not matter. */

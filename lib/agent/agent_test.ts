@@ -221,8 +221,8 @@ Deno.test("Agent: without a cloud runs the installed runtime, and a bad setting 
   const { end } = begin();
   await clock.advance(30_000);
   assertEquals([processes.started.length, subject.status.online], [1, false]);
-  const told = records.filter(({ message }) => message.includes("nobody there")).length;
-  assertEquals(told, 1, "told once");
+  const logged = records.filter(({ message }) => message.includes("nobody there")).length;
+  assertEquals(logged, 1, "told once");
   world.answer = sections({ disable_viam_server: "yes", viam_server_env: { A: "1" } });
   await clock.advance(30_000);
   assertEquals(subject.status.problems.length, 1);
@@ -242,8 +242,8 @@ Deno.test("settings that a full disk did not take are kept when there is room", 
   await clock.advance(2 * 60_000);
   const { cloud } = JSON.parse(await files.readTextFile(`${BASE}/state/settings.json`));
   assertEquals(cloud.advanced_settings, { disable_viam_server: true });
-  const told = records.filter(({ message }) => message.startsWith("cannot keep the settings"));
-  assertEquals(told.length, 1);
+  const logged = records.filter(({ message }) => message.startsWith("cannot keep the settings"));
+  assertEquals(logged.length, 1);
   await end();
 });
 
@@ -404,7 +404,7 @@ Deno.test("an outage of the cloud reboots no device whose network answers, with 
 
 Deno.test("an offline device whose disk is full or that cannot reboot works on", async () => {
   const { begin, clock, subject, world, records } = scene();
-  const told = (text: string) => records.filter(({ message }) => message.includes(text)).length;
+  const logged = (text: string) => records.filter(({ message }) => message.includes(text)).length;
   world.answer = sections({}, { device_reboot_after_offline_minutes: 10 });
   const { end } = begin();
   await clock.advance(10_000);
@@ -413,12 +413,12 @@ Deno.test("an offline device whose disk is full or that cannot reboot works on",
   await clock.advance(20 * 60_000);
   const { alive } = world;
   await clock.advance(60_000);
-  assertEquals([world.rebooted, told("a pass of the agent failed")], [[], 0]);
-  assertEquals(told("cannot count the reboots of an offline device"), 1, "told once");
+  assertEquals([world.rebooted, logged("a pass of the agent failed")], [[], 0]);
+  assertEquals(logged("cannot count the reboots of an offline device"), 1, "told once");
   assert(world.alive > alive, "the watchdog gets its sign of life");
   Object.assign(world, { diskFull: false, rebootFails: true });
   await clock.advance(60_000);
-  assertEquals([world.rebooted.length, world.reboots, told("systemctl reboot failed")], [2, 2, 2]);
+  assertEquals([world.rebooted.length, world.reboots, logged("systemctl reboot failed")], [2, 2, 2]);
   // Online again, and the disk does not take it.
   world.diskFull = true;
   world.answer = sections({ viam_server_env: { A: "1" } });

@@ -5,7 +5,7 @@
  */
 
 import { STARS } from "./schema/json_secrets.ts";
-import { ConfigField, type Place } from "./schema/schema.ts";
+import { ConfigField, type DecodeContext } from "./schema/schema.ts";
 
 export class Secret {
   readonly #text: string;
@@ -39,7 +39,7 @@ export class Secret {
 /** A setting that holds a secret; an empty text counts as absent. Its errors do not show what was found. */
 export function secret(doc = ""): ConfigField<Secret | undefined> {
   const wanted = "a string";
-  const read = (value: unknown, at: Place) => {
+  const read = (value: unknown, at: DecodeContext) => {
     if (typeof value !== "string") return at.error(`found something else (not shown), wanted ${wanted}`);
     return value === "" ? undefined : new Secret(value);
   };

@@ -1,7 +1,7 @@
 /** Secrets: stars wherever they are shown. */
 
 import { assertEquals } from "@std/assert";
-import { Place } from "./schema/schema.ts";
+import { DecodeContext } from "./schema/schema.ts";
 import { Secret, secret } from "./secret.ts";
 
 Deno.test("Secret: prints as stars in strings, JSON and inspect", () => {
@@ -14,7 +14,7 @@ Deno.test("Secret: prints as stars in strings, JSON and inspect", () => {
 });
 
 Deno.test("secret: an invalid value is not shown in its error", () => {
-  const at = new Place("key");
+  const at = new DecodeContext("key");
   assertEquals(secret().decode(12345, at), undefined);
   assertEquals(at.problems[0].message, "found something else (not shown), wanted a string");
   assertEquals(secret().decode("", at), undefined);

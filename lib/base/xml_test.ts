@@ -16,7 +16,7 @@ Deno.test("parseXml: finds elements and their texts by name", async () => {
 
 Deno.test("parseXml: refuses malformed XML and document types", async () => {
   for (
-    const [xml, told] of [
+    const [xml, logged] of [
       ["", "it is not well-formed XML"],
       ["<a><b></a>", "it is not well-formed XML"],
       ["<a>&b;</a>", "it is not well-formed XML"],
@@ -25,7 +25,7 @@ Deno.test("parseXml: refuses malformed XML and document types", async () => {
       ["<a>".repeat(1000), "it is not well-formed XML"],
     ]
   ) {
-    const { code, message } = await assertRejects(() => parseXml(xml), SvcError, told);
+    const { code, message } = await assertRejects(() => parseXml(xml), SvcError, logged);
     assertEquals([code, message.length < 300], ["invalid_argument", true], xml.slice(0, 100));
   }
 });

@@ -74,14 +74,16 @@ export class Addresses {
     const asked = askedBy(peer);
     if (this.main !== undefined) return this.#sameHost(asked) ?? this.main;
     if (peer.origin === undefined) return "http://localhost";
-    const said = wellFormed(peer.addressed);
+    const addressed = wellFormed(peer.addressed);
     const isLoopback = asked !== undefined && LOOPBACK.test(asked.hostname);
     // A proxy on this computer that hands on the address at which it reaches this server itself.
-    const isProxys = isLoopback && (said ? !LOOPBACK.test(said.hostname) : isElsewhere(peer));
+    const isProxys = isLoopback && (addressed ? !LOOPBACK.test(addressed.hostname) : isElsewhere(peer));
     const isOthers = !asked || isProxys || isUpstream(asked, peer);
-    const isLocal = said !== undefined && LOOPBACK.test(said.hostname);
+    const isLocal = addressed !== undefined && LOOPBACK.test(addressed.hostname);
     if (!isOthers && (isLocal || !await this.#isOfProxy(asked, peer))) return asked.origin;
-    if (said?.pathname === "/" && !isUpstream(said, { ...peer, localPort: undefined })) return said.origin;
+    if (addressed?.pathname === "/" && !isUpstream(addressed, { ...peer, localPort: undefined })) {
+      return addressed.origin;
+    }
     // A proxy that hands on the name of its own upstream, or none, is the usual cause.
     throw new SvcError(
       "failed_precondition",

@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { SvcError } from "../base/error.ts";
-import { handedOn } from "../wire/rpc/proxies.ts";
+import { forwardedBy } from "../wire/rpc/proxies.ts";
 import type { Peer } from "../wire/rpc/service.ts";
 import { Addresses, checkedAddress, powershellQuoted, shellQuoted } from "./addresses.ts";
 
@@ -172,7 +172,7 @@ Deno.test("Addresses: what a proxy's header fields tell decides for foreign clie
   const addresses = new Addresses([], "tower");
   const at = (origin: string, fields: [string, string][]): Peer => {
     const peer = { ...from(origin, "127.0.0.1"), remoteAddress: "127.0.0.1", remotePort: 9, localPort: 8090 };
-    return { ...peer, ...handedOn(fields) };
+    return { ...peer, ...forwardedBy(fields) };
   };
   const elsewhere: [string, string] = ["x-forwarded-for", "203.0.113.9"];
   for (

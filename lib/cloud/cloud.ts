@@ -420,7 +420,7 @@ function attemptsAt(
 ): KeyRateLimiter {
   const generation: StoredKeys["generation"] = async (hash, { key }) =>
     await isHashOf(hash, key) ? fingerprintOf(hash!) : undefined;
-  const episode = async ({ address, id }: Attempt) => {
+  const limitExceeded = async ({ address, id }: Attempt) => {
     const key = escapedLine(id.slice(0, KEY_ID_CHARS_MAX));
     logger.warn("too many wrong API keys; the caller is slowed down", { address, key });
     await audit.refused({ who: `address ${address}`, action: "Authenticate" }, [{ kind: "key", id: key }]);
@@ -429,7 +429,7 @@ function attemptsAt(
     stored: { find: kept, generation },
     limits: () => limits,
     clock,
-    limitExceeded: episode,
+    limitExceeded,
   });
 }
 

@@ -19,18 +19,18 @@ Deno.test("tellOperator: defects always, a full disk once a minute, and nothing 
   let failure: Error;
   table.add(service(EchoService, { echo: () => Promise.reject(failure) }));
   const echo = client(EchoService, memoryChannel(table));
-  const told = async (error: Error) => {
+  const logged = async (error: Error) => {
     failure = error;
     records.length = 0;
     await echo.echo({ message: "" }).catch(() => {});
     return records.map(({ message }) => message.replace(/^\S+: /, ""));
   };
-  assertEquals(await told(new SvcError("not_found", "there is none")), []);
-  assertEquals(await told(new SvcError("resource_exhausted", "too many machines")), []);
-  assertEquals(await told(new SvcError("internal", "a defect")), ["a defect"]);
+  assertEquals(await logged(new SvcError("not_found", "there is none")), []);
+  assertEquals(await logged(new SvcError("resource_exhausted", "too many machines")), []);
+  assertEquals(await logged(new SvcError("internal", "a defect")), ["a defect"]);
   const full = () => new SvcError("resource_exhausted", "the disk is full", { cause: new Error("/data") });
-  assertEquals(await told(full()), ["the disk is full: /data"]);
-  assertEquals(await told(full()), []);
+  assertEquals(await logged(full()), ["the disk is full: /data"]);
+  assertEquals(await logged(full()), []);
   await clock.advance(60_000);
-  assertEquals(await told(full()), ["the disk is full: /data"]);
+  assertEquals(await logged(full()), ["the disk is full: /data"]);
 });

@@ -46,8 +46,8 @@ Deno.test("PortCertificate: reloads replaced files and logs an unusable pair onc
 
   put(two.certPem, "nonsense");
   await clock.advance(180_000);
-  const told = records.map(({ message }) => message);
-  assertEquals(told, ["the certificate is the same as before: key is no key"]);
+  const logged = records.map(({ message }) => message);
+  assertEquals(logged, ["the certificate is the same as before: key is no key"]);
   put(two.certPem, two.keyPem);
   await clock.advance(1_000);
   assertEquals(renewed.map(({ certPem }) => certPem), [two.certPem]);

@@ -4,14 +4,14 @@
 
 import type { FrameSchema, OrientationSchema } from "../../proto/gen/robot_config_pb.ts";
 import { toGeometryMessage } from "../api/shared/geometry.ts";
-import { isObject, type Json, type JsonObject, Place } from "../base/schema/schema.ts";
+import { DecodeContext, isObject, type Json, type JsonObject } from "../base/schema/schema.ts";
 import { geometryField } from "../geometry/schema.ts";
 import type { MessageInitShape } from "../wire/rpc/proto.ts";
 
 export function frameMessage(frame: Json | undefined): MessageInitShape<typeof FrameSchema> | undefined {
   if (!isObject(frame)) return undefined;
   const { parent, translation, orientation, geometry } = frame as JsonObject;
-  const shape = geometry ? geometryField.decode(geometry, new Place()) : undefined;
+  const shape = geometry ? geometryField.decode(geometry, new DecodeContext()) : undefined;
   return {
     parent: typeof parent === "string" ? parent : "",
     translation: isObject(translation) ? vector(translation as JsonObject) : undefined,

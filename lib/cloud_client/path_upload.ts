@@ -13,7 +13,7 @@ import { AllowedPaths, type PathRules } from "../base/files/path_rules.ts";
 import { chainOf, SvcError } from "../base/error.ts";
 import type { Logger } from "../base/log/log.ts";
 import type { CloudClient } from "./client.ts";
-import { uploadFile } from "./data_uplink.ts";
+import { uploadFile } from "./data_uploader.ts";
 
 export interface PathUploadParts {
   readonly client: Pick<CloudClient, "partId" | "dataSync">;

@@ -9,7 +9,7 @@ import type { Environment } from "../base/host.ts";
 import type { ReadFiles, WriteFiles } from "../base/files/files.ts";
 import { SvcError } from "../base/error.ts";
 import { parseJsonc } from "../base/schema/jsonc.ts";
-import { bool, type Infer, mapOf, object, Place, text } from "../base/schema/schema.ts";
+import { bool, DecodeContext, type Infer, mapOf, object, text } from "../base/schema/schema.ts";
 import { secret } from "../base/secret.ts";
 
 const MODE = 0o600;
@@ -60,14 +60,16 @@ export class ProfileFile {
       if (SvcError.from(error).code === "not_found") return { current: DEFAULT_PROFILE, profiles: {} };
       throw error;
     }
-    const place = new Place();
+    const place = new DecodeContext();
     const file = fileField.decode(parseJsonc(bytes, { file: this.path }), place);
     const wrong = place.problems.filter(({ severity }) => severity === "error");
     if (file && wrong.length === 0) return file;
-    const told = wrong.map(({ path, message }) => path === "" ? message : `${path}: ${message}`).join("; ");
+    const reported = wrong.map(({ path, message }) => path === "" ? message : `${path}: ${message}`).join(
+      "; ",
+    );
     throw new SvcError(
       "failed_precondition",
-      `${this.path}: ${told}; mend it, or remove it and log in again`,
+      `${this.path}: ${reported}; mend it, or remove it and log in again`,
     );
   }
 

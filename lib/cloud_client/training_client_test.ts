@@ -105,13 +105,13 @@ Deno.test("MlTrainingClient: sends training options only to servers that support
     [[undefined, 0, undefined], [500, 2 ** 32 - 1, 5]],
   );
   for (
-    const [wrong, told] of [
+    const [wrong, logged] of [
       [{ epochs: 0 }, "epochs: found 0, wanted a whole number from 1 to 500"],
       [{ seed: -1 }, "seed: found -1, wanted a whole number from 0 to 4294967295"],
       [{ holdoutPercent: 51 }, "holdout_percent: found 51, wanted a whole number from 5 to 50"],
     ] as const
   ) {
-    const { code } = await assertRejects(() => submit(wrong), SvcError, told);
+    const { code } = await assertRejects(() => submit(wrong), SvcError, logged);
     assertEquals([code, asked.length], ["invalid_argument", 2]);
   }
 });

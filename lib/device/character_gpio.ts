@@ -87,8 +87,8 @@ export class CharacterGpio implements GpioBackEnd {
         return user === undefined ? [] : [`${shown} is used by "${user}"`];
       });
       const lines = offsets.length > 1 ? `lines ${offsets.join(", ")}` : `line ${offsets[0]}`;
-      const told = users.length > 0 ? `: ${users.join(", ")}` : "";
-      throw new SvcError(code, `cannot take ${lines} of ${name}${told}`, { cause });
+      const reported = users.length > 0 ? `: ${users.join(", ")}` : "";
+      throw new SvcError(code, `cannot take ${lines} of ${name}${reported}`, { cause });
     }
   }
 }

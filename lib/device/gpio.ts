@@ -220,6 +220,6 @@ function writeUses(fields: StructFields, at: number, uses: readonly LineUse[]): 
 
 function flagsOf({ output, bias, edges }: LineUse): bigint {
   const direction = output === undefined ? FLAG.input : FLAG.output;
-  const told = edges ? FLAG.rising | FLAG.falling : 0n;
-  return direction | told | (bias ? BIAS[bias] : 0n);
+  const reported = edges ? FLAG.rising | FLAG.falling : 0n;
+  return direction | reported | (bias ? BIAS[bias] : 0n);
 }

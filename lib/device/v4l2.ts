@@ -42,7 +42,7 @@ const BUFFERS = 4;
 const LISTED_MAX = 64;
 
 /** Limit of the modes in an error. */
-const TOLD_MAX = 12;
+const LOGGED_MAX = 12;
 
 /** The readable formats by their Video4Linux names, the cheapest first. */
 const CAMERA_FORMATS = ["MJPG", "YUYV", "UYVY", "NV12", "NV21", "YU12"] as const;
@@ -254,7 +254,7 @@ export async function videoPaths(host: ReadFolders): Promise<string[]> {
   return numbers.sort((a, b) => a - b).map((number) => `/dev/video${number}`);
 }
 
-export interface FormatWish {
+export interface FormatRequest {
   /** 0 for any. */
   readonly width: number;
   readonly height: number;
@@ -265,7 +265,7 @@ export interface FormatWish {
  * The mode closest to the wish: the fitting size closest to 640 x 480, and its cheapest format. Throws
  * `invalid_argument` with the available modes.
  */
-export function bestMode(modes: readonly Mode[], { width, height, format }: FormatWish): Mode {
+export function bestMode(modes: readonly Mode[], { width, height, format }: FormatRequest): Mode {
   const rank = (mode: Mode) => (CAMERA_FORMATS as readonly string[]).indexOf(mode.format);
   const distance = (mode: Mode) =>
     Math.abs(mode.width - (width || WIDTH_PX)) + Math.abs(mode.height - (height || HEIGHT_PX));
@@ -275,10 +275,11 @@ export function bestMode(modes: readonly Mode[], { width, height, format }: Form
   );
   const [best] = fitting.toSorted((a, b) => distance(a) - distance(b) || rank(a) - rank(b));
   if (best) return best;
-  const listed = modes.slice(0, TOLD_MAX).map((mode) => `${mode.format} ${mode.width}x${mode.height}`);
-  const there = [...listed, ...modes.length > TOLD_MAX ? [`and ${modes.length - TOLD_MAX} more`] : []].join(
-    ", ",
-  );
+  const listed = modes.slice(0, LOGGED_MAX).map((mode) => `${mode.format} ${mode.width}x${mode.height}`);
+  const there = [...listed, ...modes.length > LOGGED_MAX ? [`and ${modes.length - LOGGED_MAX} more`] : []]
+    .join(
+      ", ",
+    );
   const size = width || height ? `${width || "any width"} x ${height || "any height"}` : "any size";
   const wanted = `${format ?? CAMERA_FORMATS.join(" or ")} of ${size}`;
   throw new SvcError("invalid_argument", `the camera offers ${there || "nothing"}, wanted ${wanted}`);

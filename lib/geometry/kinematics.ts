@@ -12,12 +12,12 @@
 import { SvcError } from "../base/error.ts";
 import {
   choice,
+  DecodeContext,
   type Infer,
   type JsonObject,
   list,
   number,
   object,
-  Place,
   text,
 } from "../base/schema/schema.ts";
 import { type Geometry, transformGeometry } from "./geometry.ts";
@@ -168,7 +168,7 @@ function textOf(bytes: Uint8Array, name?: string): string {
 
 /** The model of a JSON value in the published form; see `parseKinematics`. */
 export function decodeSva(config: unknown, name?: string): KinematicModel {
-  const at = new Place();
+  const at = new DecodeContext();
   const settings = modelField.required().decode(config, at);
   if (at.failed) {
     const errors = at.problems.filter((problem) => problem.severity === "error");

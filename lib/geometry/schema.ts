@@ -5,7 +5,15 @@
  * Fields report every problem with its path and convert to the types of `pose.ts` and `geometry.ts`.
  */
 
-import { any, choice, type ConfigField, number, object, type Place, text } from "../base/schema/schema.ts";
+import {
+  any,
+  choice,
+  type ConfigField,
+  type DecodeContext,
+  number,
+  object,
+  text,
+} from "../base/schema/schema.ts";
 import { capsule, type Geometry, type GeometryShape } from "./geometry.ts";
 import {
   degrees,
@@ -128,7 +136,7 @@ interface ShapeSettings extends Vec3 {
   readonly meshContentType: string;
 }
 
-function shapeOf(settings: ShapeSettings, at: Place): GeometryShape | undefined {
+function shapeOf(settings: ShapeSettings, at: DecodeContext): GeometryShape | undefined {
   const { x, y, z, r, l } = settings;
   switch (settings.type || inferred(settings)) {
     case "box":
@@ -150,7 +158,7 @@ function inferred({ x, y, z, r, l }: ShapeSettings): string {
   return x + y + z > 0 ? "box" : l > 0 ? "capsule" : r > 0 ? "sphere" : "";
 }
 
-function meshOf({ meshData, meshContentType }: ShapeSettings, at: Place): GeometryShape | undefined {
+function meshOf({ meshData, meshContentType }: ShapeSettings, at: DecodeContext): GeometryShape | undefined {
   try {
     if (meshData) {
       return { type: "mesh", contentType: meshContentType, mesh: Uint8Array.fromBase64(meshData) };
@@ -161,7 +169,7 @@ function meshOf({ meshData, meshContentType }: ShapeSettings, at: Place): Geomet
   return at.at("mesh_data").error("found nothing, wanted the mesh file in base64");
 }
 
-function pointing({ x, y, z }: Vec3, at: Place): boolean {
+function pointing({ x, y, z }: Vec3, at: DecodeContext): boolean {
   if (x !== 0 || y !== 0 || z !== 0) return true;
   at.error("x, y and z are all 0, wanted the direction in which the Z axis points");
   return false;

@@ -1,18 +1,18 @@
 import { assert, assertAlmostEquals, assertEquals, assertMatch } from "@std/assert";
-import { type ConfigField, Place } from "../base/schema/schema.ts";
+import { type ConfigField, DecodeContext } from "../base/schema/schema.ts";
 import { transformGeometry } from "./geometry.ts";
 import { IDENTITY_POSE, poseAt, posesAlmostEqual, rotate } from "./pose.ts";
 import { frameField, geometryField, orientationField } from "./schema.ts";
 
 function decode<T>(field: ConfigField<T>, value: unknown): NonNullable<T> {
-  const at = new Place("frame");
+  const at = new DecodeContext("frame");
   const decoded = field.decode(value, at);
   assertEquals(at.problems, []);
   return decoded as NonNullable<T>;
 }
 
 function firstProblem(field: ConfigField<unknown>, value: unknown): string {
-  const at = new Place("frame");
+  const at = new DecodeContext("frame");
   field.decode(value, at);
   assert(at.problems.length > 0, `no problem found in ${JSON.stringify(value)}`);
   return `${at.problems[0].path}: ${at.problems[0].message}`;

@@ -90,7 +90,7 @@ export class Classifier implements Learner {
       return {
         there: pictures,
         right,
-        said: right + wrong,
+        output: right + wrong,
         agreed: answers.length - pictures + right - wrong,
       };
     });
@@ -100,7 +100,7 @@ export class Classifier implements Learner {
       ? total(({ right }) => right) / answers.length
       : total(({ agreed }) => agreed) / (answers.length * this.#labels);
     const occurring = counts.filter(({ there }) => there > 0);
-    const f1 = occurring.reduce((sum, { right, said, there }) => sum + 2 * right / (said + there), 0);
+    const f1 = occurring.reduce((sum, { right, output, there }) => sum + 2 * right / (output + there), 0);
     const macro = occurring.length === 0 ? 0 : f1 / occurring.length;
     return this.one ? { accuracy, "macro F1": macro } : { "macro F1": macro, accuracy };
   }
@@ -115,14 +115,14 @@ export class Classifier implements Learner {
       const best = probability.indexOf(Math.max(...probability));
       const { labels } = targets[index];
       rows.forEach((row, label) => {
-        const said = this.one ? label === best : probability[label] >= 0.5;
+        const output = this.one ? label === best : probability[label] >= 0.5;
         if (!labels.includes(label)) {
-          row.wrong += Number(said);
+          row.wrong += Number(output);
           return;
         }
         row.pictures++;
         if (this.one) row.foundAs[best]++;
-        else row.foundAs[label] += Number(said);
+        else row.foundAs[label] += Number(output);
       });
     });
     return rows;

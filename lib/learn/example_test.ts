@@ -75,12 +75,12 @@ Deno.test("split: holds back holdoutPercent, and at least a picture", () => {
 });
 
 Deno.test("samplesOf: refuses epochs, seed and holdout_percent beyond their limits", () => {
-  const told = (wish: Partial<TrainingTask>) =>
-    refused({ ...TASK, ...wish }, EXAMPLES).split("invalid_argument: ")[1];
-  assertEquals(told({ epochsMax: 501 }), "epochs: found 501, wanted a whole number from 1 to 500");
-  assertEquals(told({ seed: -1 }), "seed: found -1, wanted a whole number from 0 to 4294967295");
-  assertEquals(told({ seed: 0.5 }), "seed: found 0.5, wanted a whole number from 0 to 4294967295");
-  assertEquals(told({ holdoutPercent: 4 }), "holdout_percent: found 4, wanted a whole number from 5 to 50");
+  const logged = (request: Partial<TrainingTask>) =>
+    refused({ ...TASK, ...request }, EXAMPLES).split("invalid_argument: ")[1];
+  assertEquals(logged({ epochsMax: 501 }), "epochs: found 501, wanted a whole number from 1 to 500");
+  assertEquals(logged({ seed: -1 }), "seed: found -1, wanted a whole number from 0 to 4294967295");
+  assertEquals(logged({ seed: 0.5 }), "seed: found 0.5, wanted a whole number from 0 to 4294967295");
+  assertEquals(logged({ holdoutPercent: 4 }), "holdout_percent: found 4, wanted a whole number from 5 to 50");
 });
 
 Deno.test("split: refuses to hold back copies of a single picture", () => {

@@ -22,7 +22,7 @@ export const LEARNING = {
 
 /** Only the given options. Throws `invalid_argument` for a value out of bounds. */
 export function checkLearning(given: Learning): Learning {
-  const said: { -readonly [K in keyof Learning]: number } = {};
+  const output: { -readonly [K in keyof Learning]: number } = {};
   for (const key of Object.keys(LEARNING) as (keyof Learning)[]) {
     const found = given[key];
     if (found === undefined) continue;
@@ -31,7 +31,7 @@ export function checkLearning(given: Learning): Learning {
       const wanted = `wanted a whole number from ${min} to ${max}`;
       throw new SvcError("invalid_argument", `${name}: found ${found}, ${wanted}`);
     }
-    said[key] = found;
+    output[key] = found;
   }
-  return said;
+  return output;
 }

@@ -28,7 +28,7 @@ import { PortAnnouncement } from "./serve/announcement.ts";
 import { Activities, shutdownReason } from "./graph/activities.ts";
 import { BUILD_LIMITS, BUILD_TIMEOUT_VARIABLES } from "./graph/builder.ts";
 import { type MachineConfig, type ModuleConfig, resourceAliases, resourceLogger } from "./config/config.ts";
-import { uplinkOf } from "../cloud_client/data_uplink.ts";
+import { uploaderOf } from "../cloud_client/data_uploader.ts";
 import { uploadPath } from "../cloud_client/path_upload.ts";
 import { type CloudClient, isNeighbour, signalingServerAt } from "../cloud_client/client.ts";
 import { SignalingSource } from "../cloud_client/signaling_source.ts";
@@ -448,11 +448,11 @@ function watchNetwork(
 ): Closable {
   const over = new AbortController();
   const parts = { network, clock, appAddress: client?.address, signal: over.signal };
-  const told = ready.then(() => tellNetwork(parts, logs.logger("rdk.network-checks")));
+  const reported = ready.then(() => tellNetwork(parts, logs.logger("rdk.network-checks")));
   return {
     close: () => {
       over.abort(new SvcError("canceled", "the program ends"));
-      return told;
+      return reported;
     },
   };
 }
@@ -601,7 +601,7 @@ function machineOf(
   });
   return new Machine({
     ...{ registry, logs, clock, host, remotes, activities },
-    uplink: client && uplinkOf(client),
+    uploader: client && uploaderOf(client),
     limits: { buildTimeoutMs },
   });
 }
@@ -635,13 +635,13 @@ function adoptLogs(config: MachineConfig, { debug }: RuntimeOptions, logs: Logs)
 
 /** Logs, once each, the log patterns that match no logger although every configured resource has been built. */
 function idlePatterns(logs: Logs): (config: MachineConfig) => void {
-  const told = new Set<string>();
+  const reported = new Set<string>();
   return ({ logPatterns, resources }) => {
     // Resources that could not be built have no logger yet.
     for (const { name } of resources) logs.logger(resourceLogger(name), resourceAliases(name));
     for (const pattern of logs.unmatched(logPatterns)) {
-      if (told.has(pattern)) continue;
-      told.add(pattern);
+      if (reported.has(pattern)) continue;
+      reported.add(pattern);
       const names =
         "rdk.components.<type>.<name>, rdk.services.<type>.<name>, or the name in a line of the log";
       logs.logger("rdk").warn(

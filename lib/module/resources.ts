@@ -9,7 +9,7 @@ import type { ComponentConfig } from "../../proto/gen/robot_config_pb.ts";
 import type { Clock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
 import { type Level, type Logs, parseLevel } from "../base/log/log.ts";
-import { type JsonObject, type NamedResource, Place } from "../base/schema/schema.ts";
+import { DecodeContext, type JsonObject, type NamedResource } from "../base/schema/schema.ts";
 import { parseApi, ResourceName } from "../resource/name.ts";
 import { type AnyApi, Dependencies } from "../resource/registry.ts";
 import type { Resource } from "../resource/resource.ts";
@@ -141,7 +141,7 @@ export class ModuleResources {
         `this module has no model ${config.model} of ${name.api}, it has: ${known}`,
       );
     }
-    const at = new Place("attributes");
+    const at = new DecodeContext("attributes");
     const attributes = model.attributes.decode((config.attributes ?? {}) as JsonObject, at);
     const errors = at.problems.filter(({ severity }) => severity === "error");
     if (errors.length > 0) {

@@ -5,7 +5,7 @@
 
 import type { JsonObject } from "../base/schema/schema.ts";
 import type { Call, Resource } from "./resource.ts";
-import type { CapturedFile } from "./uplink.ts";
+import type { CapturedFile } from "./uploader.ts";
 
 export interface Facets<R extends Resource = Resource> {
   /** The fields of a request that name the resource. A request has at least one of them; the first one set counts. */

@@ -21,7 +21,7 @@ import type { Facets } from "./facets.ts";
 import type { FrameView } from "./frame_view.ts";
 import { ResourceName } from "./name.ts";
 import type { Resource } from "./resource.ts";
-import type { Uplink } from "./uplink.ts";
+import type { Uploader } from "./uploader.ts";
 
 /** A kind of resource. */
 export interface Api<R extends Resource = Resource> extends Facets<R> {
@@ -57,7 +57,7 @@ export interface Construction<A> {
   readonly clock: Clock;
   readonly host: ModelHost;
   /** Accepts captured data; absent without a control plane. */
-  readonly uplink?: Uplink;
+  readonly uploader?: Uploader;
   /** Aborts when the machine no longer waits for the resource. */
   readonly signal: AbortSignal;
 }

@@ -9,12 +9,12 @@ interface Ride {
   readonly people?: number;
   readonly isMirrored?: boolean;
   /** The heading that is told, from the true one. */
-  readonly told?: (yaw: number) => number;
+  readonly logged?: (yaw: number) => number;
   readonly linearMps?: number;
 }
 
 /** The verdict after a ride in the office that turns left and right. */
-function verdict({ beams, people = 0, isMirrored = false, told = (yaw) => yaw, linearMps = 0.2 }: Ride) {
+function verdict({ beams, people = 0, isMirrored = false, logged = (yaw) => yaw, linearMps = 0.2 }: Ride) {
   const office = building("office", people), random = randomFrom(2), check = new MirrorCheck();
   const robot = new SimulatedRobot({
     building: office,
@@ -32,7 +32,7 @@ function verdict({ beams, people = 0, isMirrored = false, told = (yaw) => yaw, l
       points[3 * n] = flat[2 * n];
       points[3 * n + 1] = isMirrored ? -flat[2 * n + 1] : flat[2 * n + 1];
     }
-    check.add({ timeS, points }, told(at.yaw));
+    check.add({ timeS, points }, logged(at.yaw));
   }
   return check.isMirrored;
 }
@@ -47,9 +47,9 @@ Deno.test("a mirrored lidar is told from an upright one, with few beams, people 
 });
 
 Deno.test("there is no verdict without turns, without returns, and for a heading that is nonsense", () => {
-  assertEquals(verdict({ beams: 180, told: () => 1 }), undefined);
+  assertEquals(verdict({ beams: 180, logged: () => 1 }), undefined);
   const random = randomFrom(4);
-  assertEquals(verdict({ beams: 180, told: () => 6 * random() }), undefined);
+  assertEquals(verdict({ beams: 180, logged: () => 6 * random() }), undefined);
   const empty = new MirrorCheck();
   for (let n = 0; n < 100; n++) empty.add({ timeS: n, points: new Float32Array(9).fill(NaN) }, n / 2);
   assertEquals(empty.isMirrored, undefined);

@@ -9,12 +9,12 @@ Deno.test("a map that is updated while furniture moves stays small and right, an
   const grown = scores.slice(0, GROWN).reduce((most, { bytes }) => Math.max(most, bytes), 0);
   const nodes = scores.slice(0, GROWN).reduce((most, one) => Math.max(most, one.nodes), 0);
   for (const one of scores) {
-    const told = `session ${one.session}: ${JSON.stringify(one)}`;
-    assertLess(one.worstM, 0.15, told);
-    assertGreater(one.placed, 0.4 * one.scans, told);
-    assertGreater(one.presentShown, 0.25, told);
-    assertLess(one.goneShown, 0.2, told);
-    assert(one.bytes <= 1.5 * grown && one.nodes <= 1.5 * nodes, told);
+    const logged = `session ${one.session}: ${JSON.stringify(one)}`;
+    assertLess(one.worstM, 0.15, logged);
+    assertGreater(one.placed, 0.4 * one.scans, logged);
+    assertGreater(one.presentShown, 0.25, logged);
+    assertLess(one.goneShown, 0.2, logged);
+    assert(one.bytes <= 1.5 * grown && one.nodes <= 1.5 * nodes, logged);
   }
   assertEquals(scores.length, 10);
   assert(scores.some(({ goneBoxes }) => goneBoxes > 0));

@@ -126,10 +126,10 @@ deviceTest(
     const [credentials, aside] = ["machine.json", "later.json"].map((name) => `${device.folder}/${name}`);
     await Deno.rename(credentials, aside);
     device.start();
-    let told = "";
+    let logged = "";
     // Before it has looked for credentials, it says that it starts.
-    while (!told.includes("no credentials")) ({ text: told } = await command(device, "status"));
-    assertMatch(told, /does not work yet: no credentials: there is no .*machine\.json/);
+    while (!logged.includes("no credentials")) ({ text: logged } = await command(device, "status"));
+    assertMatch(logged, /does not work yet: no credentials: there is no .*machine\.json/);
     const second = await command(device);
     assertEquals(second.code, 1);
     assertMatch(second.text, /another svc-agent works in this folder already/);

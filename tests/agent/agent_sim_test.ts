@@ -46,8 +46,8 @@ Deno.test("on a slow computer svc-agent starts no version twice and stops no wor
     try {
       await run.run();
     } catch (cause) {
-      const told = run.history.slice(-60).join("\n");
-      throw new Error(`seed ${seed} fails; again with SVC_SIM_SEED=${seed}. Its last steps:\n${told}`, {
+      const logged = run.history.slice(-60).join("\n");
+      throw new Error(`seed ${seed} fails; again with SVC_SIM_SEED=${seed}. Its last steps:\n${logged}`, {
         cause,
       });
     }

@@ -259,17 +259,17 @@ bluetoothTest(
 
 bluetoothTest("Bluetooth setup limits wrong passwords per minute", async (_, bluez) => {
   const sealed = await bluez.sealed("guess", "evil");
-  const said: string[] = [];
-  while (said.length < 200) {
+  const output: string[] = [];
+  while (output.length < 200) {
     const some = Array.from({ length: 20 }, () => bluez.writeBytes("psk", sealed));
-    said.push(
+    output.push(
       ...(await Promise.allSettled(some)).map((one) => one.status === "rejected" ? one.reason.message : ""),
     );
   }
-  const wrong = said.filter((one) => one.includes("hotspot is wrong"));
-  const tooMany = said.filter((one) => one.includes("too many values in one minute"));
-  assert(wrong.length > 0 && wrong.length + tooMany.length === 200, said.join("\n"));
-  assert(tooMany.length > 0, said.join("\n"));
+  const wrong = output.filter((one) => one.includes("hotspot is wrong"));
+  const tooMany = output.filter((one) => one.includes("too many values in one minute"));
+  assert(wrong.length > 0 && wrong.length + tooMany.length === 200, output.join("\n"));
+  assert(tooMany.length > 0, output.join("\n"));
 });
 
 bluetoothTest(

@@ -26,7 +26,7 @@ const NEEDED = await busDaemon();
 const MEBIBYTE = 1024 * 1024;
 
 /** NetworkManager's answers by their published names, where they are unusual. */
-interface Said {
+interface Printed {
   readonly points?: readonly (Readonly<Record<string, Typed>>)[];
   readonly devices?: Typed;
   readonly profiles?: Typed;
@@ -46,14 +46,14 @@ function point(ssid: Uint8Array, more: Record<string, Typed> = {}): Readonly<Rec
   };
 }
 
-function serve(bus: Bus, said: Said): void {
-  const points = said.points ?? [];
+function serve(bus: Bus, output: Printed): void {
+  const points = output.points ?? [];
   const propertiesOf = (values: Readonly<Record<string, Typed>>) =>
     Object.fromEntries(
       Object.entries(values).map(([name, [type, value]]) => [name, [type, () => value] as const]),
     );
   const answer = ([out, value]: Typed) => ({ out, run: () => value });
-  const connectivity = said.connectivity ?? typed("u", 4);
+  const connectivity = output.connectivity ?? typed("u", 4);
   bus.serve(ROOT, {
     name: NM,
     properties: propertiesOf({
@@ -61,14 +61,14 @@ function serve(bus: Bus, said: Said): void {
       ConnectivityCheckAvailable: typed("b", true),
       ConnectivityCheckEnabled: typed("b", true),
     }),
-    methods: { GetDevices: answer(said.devices ?? typed("ao", [DEVICE])) },
+    methods: { GetDevices: answer(output.devices ?? typed("ao", [DEVICE])) },
   });
   const device = {
     Interface: typed("s", "wlan0"),
     DeviceType: typed("u", 2),
     ActiveConnection: typed("o", "/"),
   };
-  bus.serve(DEVICE, { name: `${NM}.Device`, properties: propertiesOf({ ...device, ...said.device }) });
+  bus.serve(DEVICE, { name: `${NM}.Device`, properties: propertiesOf({ ...device, ...output.device }) });
   const paths = points.map((_, at) => `${ROOT}/AccessPoint/${at}`);
   bus.serve(DEVICE, {
     name: `${NM}.Device.Wireless`,
@@ -79,7 +79,7 @@ function serve(bus: Bus, said: Said): void {
   });
   bus.serve(`${ROOT}/Settings`, {
     name: `${NM}.Settings`,
-    methods: { ListConnections: answer(said.profiles ?? typed("ao", [PROFILE])) },
+    methods: { ListConnections: answer(output.profiles ?? typed("ao", [PROFILE])) },
   });
   bus.serve(`${ROOT}/ActiveConnection/1`, {
     name: `${NM}.Connection.Active`,
@@ -87,14 +87,14 @@ function serve(bus: Bus, said: Said): void {
   });
   bus.serve(PROFILE, {
     name: `${NM}.Settings.Connection`,
-    methods: { GetSettings: answer(said.settings ?? typed("a{sa{sv}}", {})) },
+    methods: { GetSettings: answer(output.settings ?? typed("a{sa{sv}}", {})) },
   });
 }
 
-async function withManager(said: Said, test: (manager: NetworkManager) => Promise<void>): Promise<void> {
+async function withManager(output: Printed, test: (manager: NetworkManager) => Promise<void>): Promise<void> {
   const privateBus = await PrivateBus.start();
   const service = await privateBus.own(NM);
-  serve(service, said);
+  serve(service, output);
   const manager = new NetworkManager(await privateBus.open(), new SystemClock());
   try {
     await test(manager);
@@ -120,7 +120,7 @@ needingTest(
     };
     const split = text.encode("é".repeat(16) + "x").subarray(1, 33);
     const whole = text.encode("é".repeat(16));
-    const said = {
+    const output = {
       points: [
         ...Object.values(names).map((name) => point(text.encode(name))),
         point(split),
@@ -133,7 +133,7 @@ needingTest(
         { ...point(text.encode("flags")), RsnFlags: typed("s", "many"), WpaFlags: typed("as", ["x"]) },
       ],
     };
-    await withManager(said, async (manager) => {
+    await withManager(output, async (manager) => {
       const { inRange } = await manager.look("", signal);
       const found = new Map(inRange.map(({ ssid, signal }) => [ssid, signal]));
       assertEquals(
@@ -145,18 +145,18 @@ needingTest(
   },
 );
 
-const WRONG: { readonly [what: string]: Said } = {
+const WRONG: { readonly [what: string]: Printed } = {
   "a text for the list of devices": { devices: typed("s", "none") },
   "numbers for the list of devices": { devices: typed("au", [1, 2]) },
   "a number for the list of profiles": { profiles: typed("u", 7) },
 };
 
-for (const [what, said] of Object.entries(WRONG)) {
+for (const [what, output] of Object.entries(WRONG)) {
   needingTest(
     `NetworkManager.look() fails on an answer of the wrong type and names the call: ${what}`,
     NEEDED,
     async () => {
-      await withManager(said, async (manager) => {
+      await withManager(output, async (manager) => {
         const error = await assertRejects(() => manager.look("", signal), SvcError);
         assert(/NetworkManager.*gave .*wanted a list of paths/.test(error.message), error.message);
       });
@@ -165,12 +165,12 @@ for (const [what, said] of Object.entries(WRONG)) {
 }
 
 needingTest("values of other types count as missing", NEEDED, async () => {
-  const said = {
+  const output = {
     device: { Interface: typed("u", 5), DeviceType: typed("s", "2") },
     settings: typed("a{ss}", { connection: "x", "802-11-wireless": "y", user: "z" }),
     connectivity: typed("s", "full"),
   };
-  await withManager(said, async (manager) => {
+  await withManager(output, async (manager) => {
     const { wifiDevice, internet, profiles, inRange } = await manager.look("", signal);
     assertEquals([wifiDevice, internet, inRange], [undefined, false, []]);
     const [{ name, id, ssid, priority }] = profiles;

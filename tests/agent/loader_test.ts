@@ -55,10 +55,10 @@ Deno.test({
         const { code, stdout } = await run(base, { SVC_LOADER_DRY: "1" });
         const { links, count, passing, files } = one;
         const planned = bootPlan({ links, count, passing, runnable: (file) => files.includes(file) });
-        const told = `seed ${seed}, case ${number}: ${JSON.stringify(one)}`;
+        const logged = `seed ${seed}, case ${number}: ${JSON.stringify(one)}`;
         const started = planned.file === undefined ? "" : `${planned.file} ${planned.delayMs / 1000}`;
-        assertEquals([code, stdout.trim()], [planned.file === undefined ? 1 : 0, started], told);
-        assertEquals(await left(base), expected(one, planned), told);
+        assertEquals([code, stdout.trim()], [planned.file === undefined ? 1 : 0, started], logged);
+        assertEquals(await left(base), expected(one, planned), logged);
       } finally {
         await Deno.remove(base, { recursive: true });
       }

@@ -14,7 +14,7 @@ import { openBus } from "../../lib/base/bus/bus.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { messageOf } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
-import { Place } from "../../lib/base/schema/schema.ts";
+import { DecodeContext } from "../../lib/base/schema/schema.ts";
 import { Secret } from "../../lib/base/secret.ts";
 
 const ODD = `shop ü"<'\\`;
@@ -61,7 +61,7 @@ const network = additionalNetworkField.decode({
   ipv4_gateway: "192.168.44.1",
   ipv4_dns: ["9.9.9.9", "1.2.3.4"],
   ipv4_route_metric: 321,
-}, new Place())!;
+}, new DecodeContext())!;
 const wanted = additionalProfile("lab", network, "");
 const checkpoint = await manager.checkpoint(60, signal);
 const lab = await manager.put(wanted, [], signal);
@@ -73,7 +73,7 @@ saw.gone = [await own(), await addresses()];
 const kept = await manager.put(wanted, [], signal);
 const usual = additionalNetworkField.decode({
   ...{ type: "wired", interface: "eth9", ipv4_address: "192.168.44.5/24", ipv4_gateway: "192.168.44.1" },
-}, new Place())!;
+}, new DecodeContext())!;
 await manager.activate(
   await manager.put(additionalProfile("lab", usual, ""), await own(), signal),
   "eth9",
@@ -98,7 +98,7 @@ const yard = additionalProfile(
     ...{ type: "wifi", ssid: "yard", psk: "12345678", priority: -5 },
     ...{ ipv4_address: "192.168.45.5/24", ipv4_gateway: "192.168.45.1", ipv4_dns: ["9.9.9.9"] },
     ipv4_route_metric: 50,
-  }, new Place())!,
+  }, new DecodeContext())!,
   "wlan0",
 );
 const outside = await manager.put(yard, await own(), signal);

@@ -50,8 +50,8 @@ Deno.test("a working version starts after any fault of the disk", async () => {
       await run.run();
       cuts += run.cuts;
     } catch (cause) {
-      const told = run.history.slice(-25).join("\n");
-      throw new Error(`seed ${seed} fails; again with SVC_SIM_SEED=${seed}. Its last steps:\n${told}`, {
+      const logged = run.history.slice(-25).join("\n");
+      throw new Error(`seed ${seed} fails; again with SVC_SIM_SEED=${seed}. Its last steps:\n${logged}`, {
         cause,
       });
     }

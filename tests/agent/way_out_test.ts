@@ -180,7 +180,7 @@ needingTest(
         async () => {
           const place = `${folder}/proxied`;
           for (
-            const [env, said] of [
+            const [env, output] of [
               [{ HTTPS_PROXY: `http://user:wrong-secret@127.0.0.1:${connectPort}` }, /refuses the user/],
               [{ HTTPS_PROXY: `http://127.0.0.1:${connectPort}` }, /wants a user and a password/],
               [{ ALL_PROXY: `socks5://user:wrong-secret@127.0.0.1:${loginPort}` }, /refuses the user|ended/],
@@ -188,7 +188,7 @@ needingTest(
             ] as const
           ) {
             const { grpc } = await ask(inside, place, env);
-            assertMatch(grpc, said);
+            assertMatch(grpc, output);
             assertEquals(grpc.includes("wrong-secret"), false, grpc);
           }
           // This computer needs no proxy, and neither does a host that the list names.
@@ -211,7 +211,7 @@ needingTest(
             const read = (file: string) => Deno.readTextFile(`${place}/${file}`).catch(() => "");
             return {
               code,
-              said: new TextDecoder().decode(stderr),
+              output: new TextDecoder().decode(stderr),
               ca: await read("ca"),
               env: await read("env"),
             };
@@ -227,7 +227,7 @@ needingTest(
             0,
             authority.trim(),
             "SOCKS_PROXY=127.0.0.1:9\nNO_PROXY=localhost\n",
-          ], first.said);
+          ], first.output);
           assertEquals((await Deno.stat(`${folder}/first/env`)).mode! & 0o777, 0o600);
           // Of a control plane with a certificate that everybody trusts, and with a given authority.
           const plain = (await Deno.readTextFile(INSTALLER)).replace("'@ROOT_URL@'", `'${local}'`);
@@ -238,7 +238,7 @@ needingTest(
           );
           const wrong = await pinned("wrong", { SVC_CA_FILE: CLIENT }, plain);
           assertEquals([wrong.code, wrong.ca], [1, ""]);
-          assertStringIncludes(wrong.said, "SVC_CA_FILE");
+          assertStringIncludes(wrong.output, "SVC_CA_FILE");
           const evil = await pinned("evil", { HTTPS_PROXY: "http://p\nLD_PRELOAD=/tmp/x.so" }, plain);
           assertEquals([evil.code, evil.env], [1, ""]);
         },

@@ -26,9 +26,9 @@ if (import.meta.main) {
     if (code !== 0) abnormal++;
     codes.set(code, (codes.get(code) ?? 0) + 1);
   }
-  const told = [...codes].map(([code, times]) => `${times} with ${code}`).join(", ");
+  const logged = [...codes].map(([code, times]) => `${times} with ${code}`).join(", ");
   console.log(
-    `Deno ${Deno.version.deno}: clients whose server says GOAWAY: ${abnormal} of ${tries} end abnormally (${told})`,
+    `Deno ${Deno.version.deno}: clients whose server says GOAWAY: ${abnormal} of ${tries} end abnormally (${logged})`,
   );
   console.log(
     `Deno ${Deno.version.deno}: a server that ${DEPARTURES} clients left: ${await abandonedServer()}`,

@@ -79,10 +79,10 @@ async function measure(one: Start): Promise<void> {
     .spawn();
   const output = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
   try {
-    for (let said = ""; !/http:\/\/[\w.:[\]-]+:\d+\D/.test(said);) {
+    for (let printed = ""; !/http:\/\/[\w.:[\]-]+:\d+\D/.test(printed);) {
       const { value, done } = await output.read();
-      if (done) throw new Error(`${program} ended without serving:\n${said}`);
-      said += value;
+      if (done) throw new Error(`${program} ended without serving:\n${printed}`);
+      printed += value;
     }
     one.startMs = Math.min(one.startMs, performance.now() - began);
     one.processorMs = Math.min(one.processorMs, await processorMs(child.pid));
@@ -98,8 +98,8 @@ async function measure(one: Start): Promise<void> {
 async function processorMs(pid: number): Promise<number> {
   let ns = 0;
   for await (const { name } of Deno.readDir(`/proc/${pid}/task`)) {
-    const told = await Deno.readTextFile(`/proc/${pid}/task/${name}/schedstat`).catch(() => "0");
-    ns += Number(told.split(" ", 1)[0]);
+    const logged = await Deno.readTextFile(`/proc/${pid}/task/${name}/schedstat`).catch(() => "0");
+    ns += Number(logged.split(" ", 1)[0]);
   }
   return ns / 1e6;
 }

@@ -13,7 +13,7 @@ import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/rpc/metadata.ts";
 import { type Example, serveCloud, svcCloud } from "./program.ts";
 
-const BAD: [agent: JsonObject, told: RegExp][] = [
+const BAD: [agent: JsonObject, logged: RegExp][] = [
   [
     { advanced_settings: { viam_server_start_timeout_minutes: "x" } },
     /agent\.advanced_settings\.viam_server_start_timeout_minutes: found "x", wanted minutes/,
@@ -65,12 +65,12 @@ Deno.test("config set and UpdateRobotPart refuse bad agent settings and name the
     const app = client(AppService, channel);
     const update = (agent: JsonObject) =>
       app.updateRobotPart({ id: partId, name: "", robotConfig: { agent } });
-    for (const [agent, told] of BAD) {
+    for (const [agent, logged] of BAD) {
       const { message } = await assertRejects(() => save(agent), Error);
-      assertMatch(message, told);
+      assertMatch(message, logged);
       const refused = await assertRejects(() => update(agent), SvcError);
       assertEquals(refused.code, "invalid_argument");
-      assertMatch(refused.message, told);
+      assertMatch(refused.message, logged);
     }
     for (const agent of GOOD) {
       await save(agent);

@@ -5,7 +5,7 @@
 
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { withS3 } from "../support/s3_server.ts";
-import { type Example, serveCloud, svcCloud, svcCloudSaid } from "./program.ts";
+import { type Example, serveCloud, svcCloud, svcCloudPrinted } from "./program.ts";
 
 const PROGRAM = "#!/bin/sh\necho svc-server 1.0.0\n";
 
@@ -54,7 +54,7 @@ Deno.test("a serving control plane is backed up and restored; what was revoked s
     assert(newer !== rotated.key);
 
     await test.step("the copy serves with the same contents and keys", async () => {
-      const { output } = await svcCloudSaid("restore", place, ...into("copy"));
+      const { output } = await svcCloudPrinted("restore", place, ...into("copy"));
       assertStringIncludes(output, "are valid again");
       assertStringIncludes(output, "--revoke-since");
       assertStringIncludes(await keysIn(into("copy")), visitor.id);
@@ -117,9 +117,9 @@ Deno.test("backup and restore refuse what would lose data, and notice damage", a
       await assertRejects(() => svcCloud("restore", place, ...data), Error, "restore into a new folder");
     });
     await test.step("times", async () => {
-      for (const [time, told] of [["tomorrow", "wanted a time"], ["2999-01-01", "after the backup"]]) {
+      for (const [time, logged] of [["tomorrow", "wanted a time"], ["2999-01-01", "after the backup"]]) {
         const wrong = () => svcCloud("restore", place, "--revoke-since", time, "--data", `${folder}/new`);
-        await assertRejects(wrong, Error, told);
+        await assertRejects(wrong, Error, logged);
       }
     });
     await test.step("damage", async () => {

@@ -163,8 +163,8 @@ storeTest(
       // The word for a channel says what it means now, and expires.
       const word = async (query: string) => await get(url.replace("?", `.channel?as=${asked}&${query}&`));
       const latest = await word("wanted=latest&platform=linux/amd64");
-      const { issued_ms, expires_ms, ...said } = verifyChannel(JSON.parse(latest.text), pinned.keys);
-      assertEquals(said, { name: asked, wanted: "latest", platform: "linux/amd64", version: "1", sha256 });
+      const { issued_ms, expires_ms, ...output } = verifyChannel(JSON.parse(latest.text), pinned.keys);
+      assertEquals(output, { name: asked, wanted: "latest", platform: "linux/amd64", version: "1", sha256 });
       assertEquals([expires_ms - issued_ms, issued_ms % 3600_000], [VALID_MS, 0]);
       const refused = [await word("wanted=^9"), await word("platform=linux/amd64"), await word("as=x:y")];
       assertEquals(refused.map(({ status }) => status), [404, 400, 400]);

@@ -29,7 +29,7 @@ interface Bench {
   readonly lines: string[];
   readonly cancel: AbortController;
   /** Resolves when a line with these words is written. */
-  said(words: string): Promise<void>;
+  printed(words: string): Promise<void>;
   text(path: string): Promise<string>;
 }
 
@@ -64,9 +64,9 @@ async function withWork(
     apiKey: { id: "the id", key: "the key" },
     signal: cancel.signal,
   };
-  const said = (words: string) => new Promise<void>((resolve) => waiting.set(words, resolve));
+  const printed = (words: string) => new Promise<void>((resolve) => waiting.set(words, resolve));
   try {
-    await run({ work, lines, cancel, said, text: (path) => Deno.readTextFile(`${folder}/${path}`) });
+    await run({ work, lines, cancel, printed, text: (path) => Deno.readTextFile(`${folder}/${path}`) });
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
@@ -130,7 +130,7 @@ for (const modelType of ["single_label_classification", "object_detection"] as c
 Deno.test("embedded: the same epochs, seed and holdout give the same bytes, another seed gives others", async () => {
   const learning = { epochs: 3, seed: 11, holdoutPercent: 50 };
   const trained = async (more: typeof learning) => {
-    let found: { facts: JsonObject; onnx: Uint8Array; lines: string[]; told: JsonObject } | undefined;
+    let found: { facts: JsonObject; onnx: Uint8Array; lines: string[]; logged: JsonObject } | undefined;
     const job = {
       modelType: "single_label_classification",
       labels: [...EXAMPLE_LABELS],
@@ -139,16 +139,16 @@ Deno.test("embedded: the same epochs, seed and holdout give the same bytes, anot
     await withWork(job, pictures(16), async ({ work, lines, text }) => {
       const facts = await new EmbeddedExecutor(CONTENT).run(work);
       const onnx = await Deno.readFile(`${work.folder}/output/model.onnx`);
-      found = { facts, onnx, lines, told: JSON.parse(await text("output/metadata.json")).training };
+      found = { facts, onnx, lines, logged: JSON.parse(await text("output/metadata.json")).training };
     });
     return found!;
   };
-  const { facts, onnx, lines, told } = await trained(learning);
+  const { facts, onnx, lines, logged } = await trained(learning);
   assert(
     lines.some((line) => line.endsWith("from 16 images, 50 % of them held back to measure, from seed 11")),
   );
   assert(lines.some((line) => line.startsWith("info epoch 3/3 ")), lines.join("\n"));
-  assertEquals([told.seed, told.holdout_percent, told.epochs], [11, 50, 3]);
+  assertEquals([logged.seed, logged.holdout_percent, logged.epochs], [11, 50, 3]);
   const rows = facts.confusion as unknown as Row[];
   assertEquals(rows.map(({ label }) => label), [...EXAMPLE_LABELS]);
   assertEquals(rows.reduce((sum, { images }) => sum + images, 0), 8);
@@ -186,8 +186,8 @@ Deno.test("embedded: damaged images are left out, images without a label are unk
 
 Deno.test("embedded: training ends when it is cancelled during an epoch", () =>
   withWork({ modelType: "object_detection", labels: [...EXAMPLE_LABELS] }, pictures(16), async (bench) => {
-    const { work, cancel, said } = bench;
-    const begun = said("epoch 1/");
+    const { work, cancel, printed } = bench;
+    const begun = printed("epoch 1/");
     const running = new EmbeddedExecutor(CONTENT).run(work);
     await begun;
     cancel.abort(new SvcError("canceled", "enough"));
@@ -319,8 +319,8 @@ scriptTest(
 scriptTest(
   "cancelled: the script ends with all its processes",
   (script, scripts) =>
-    withWork(script({ mode: "sleep" }), images, async ({ work, cancel, said }) => {
-      const begun = said("child");
+    withWork(script({ mode: "sleep" }), images, async ({ work, cancel, printed }) => {
+      const begun = printed("child");
       const running = scripts.run(work);
       await begun;
       cancel.abort(new SvcError("canceled", "enough"));

@@ -162,8 +162,8 @@ sqliteTest(
       }));
       const component = { name: "a", api: "rdk:component:generic", model: "fake", attributes };
       const robotConfig = { components: [component], packages };
-      const told = (await failing(owner.updateRobotPart({ id: world.part, robotConfig }))).message;
-      assertMatch(told, /did you mean/);
+      const logged = (await failing(owner.updateRobotPart({ id: world.part, robotConfig }))).message;
+      assertMatch(logged, /did you mean/);
     }, { createConfigThread }),
 );
 

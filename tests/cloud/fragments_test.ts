@@ -133,12 +133,12 @@ storeTest(
       };
       await owner.updateFragment({ id, config: secret });
       await owner.updateFragment({ id, config: network("localhost:2") });
-      const told = async (key: World["owner"]) =>
+      const logged = async (key: World["owner"]) =>
         JSON.stringify(
           (await (await served.app(key)).getFragmentHistory({ id })).history.map((one) => one.old?.fragment),
         );
-      assertMatch(await told(world.owner), /sesame/);
-      assertEquals((await told(world.operator)).includes("sesame"), false);
+      assertMatch(await logged(world.owner), /sesame/);
+      assertEquals((await logged(world.operator)).includes("sesame"), false);
       const stranger = await served.app((await newWorld(served.store)).owner);
       for (
         const call of [

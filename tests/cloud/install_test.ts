@@ -222,10 +222,10 @@ Deno.test({
     const pinned = () => Deno.readTextFile(keys).catch(() => undefined);
     try {
       for (const path of ["/missing", "/empty"]) {
-        const [code, said] = await pin(path);
-        assertEquals([code, await pinned()], [1, undefined], said);
+        const [code, output] = await pin(path);
+        assertEquals([code, await pinned()], [1, undefined], output);
         assertMatch(
-          said,
+          output,
           /no keys of releases at .*keys\.json: try again; to pin keys, write .* SVC_UNSIGNED=1/,
         );
         const [unsigned, warned] = await pin(path, { SVC_UNSIGNED: "1" });
@@ -288,9 +288,9 @@ Deno.test({
       const env = { SVC_ROOT_URL: `http://127.0.0.1:${front.addr.port}` };
       const { code, stdout, stderr } = await new Deno.Command("/bin/sh", { args: ["-c", parts], env })
         .output();
-      const said = new TextDecoder();
-      assertEquals(code, 0, said.decode(stderr));
-      return [said.decode(stdout).trim(), (await Deno.readFile(`${folder}/got/svc-agent`))[50]];
+      const output = new TextDecoder();
+      assertEquals(code, 0, output.decode(stderr));
+      return [output.decode(stdout).trim(), (await Deno.readFile(`${folder}/got/svc-agent`))[50]];
     };
     try {
       await publish("1.0.0", 1);

@@ -194,7 +194,7 @@ Deno.test("kubernetes: the pod's output is in the log once, and the executor wai
     { phase: "running", reason: "" },
     { phase: "failed", reason: "BackoffLimitExceeded" },
   ];
-  const said = [{ at: "1", line: "one" }, { at: "2", line: "two" }, { at: "3", line: "three" }];
+  const printed = [{ at: "1", line: "one" }, { at: "2", line: "two" }, { at: "3", line: "three" }];
   let asked = 0;
   const cluster: Cluster = {
     create: () => Promise.resolve(),
@@ -205,7 +205,7 @@ Deno.test("kubernetes: the pod's output is in the log once, and the executor wai
       if (state instanceof Error) throw state;
       return state;
     },
-    logs: () => Promise.resolve(said.slice(0, asked - 1)),
+    logs: () => Promise.resolve(printed.slice(0, asked - 1)),
   };
   await withExecutor(() => Promise.resolve(cluster), "", async ({ work, lines }) => {
     const options = {

@@ -35,8 +35,8 @@ needingTest(
       await writer.write(new TextEncoder().encode(await get("text/plain")));
       await writer.close();
       const { code, stdout, stderr } = await promtool.output();
-      const said = new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
-      assertEquals([code, said], [0, ""]);
+      const output = new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
+      assertEquals([code, output], [0, ""]);
 
       using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
       const own = `127.0.0.1:${(listener.addr as Deno.NetAddr).port}`;

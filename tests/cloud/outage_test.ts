@@ -14,7 +14,7 @@ import { FakeClock } from "../support/fake_clock.ts";
 import { Logs } from "../../lib/base/log/log.ts";
 import { Secret } from "../../lib/base/secret.ts";
 import { CloudClient } from "../../lib/cloud_client/client.ts";
-import { uplinkOf } from "../../lib/cloud_client/data_uplink.ts";
+import { uploaderOf } from "../../lib/cloud_client/data_uploader.ts";
 import { sendLogs } from "../../lib/cloud_client/log_sender.ts";
 import { LogStore } from "../../lib/cloud/logs/logs.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
@@ -98,7 +98,7 @@ async function startRover({ part }: World, own: NewKey, port: number, clock: Fak
       logs: new Logs(clock, []),
       clock,
       host,
-      uplink: uplinkOf(client),
+      uploader: uploaderOf(client),
     });
     await machine.apply(config);
     return {

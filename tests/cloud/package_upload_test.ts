@@ -4,7 +4,7 @@
 
 import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { packed } from "../../lib/base/files/archive.ts";
-import { svcCloud, svcCloudSaid } from "./program.ts";
+import { svcCloud, svcCloudPrinted } from "./program.ts";
 
 const META = {
   module_id: "acme:thermo",
@@ -54,7 +54,7 @@ Deno.test({
         async () => {
           await refuses("has no public name yet: svc-cloud org namespace acme", "1.0.0", good);
           await run("org", "namespace", "acme");
-          const { output, remarks } = await svcCloudSaid(
+          const { output, remarks } = await svcCloudPrinted(
             "package",
             "upload",
             "1.0.0",

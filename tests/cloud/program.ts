@@ -28,11 +28,11 @@ export interface Example {
 
 /** Runs a command in this process; returns its output. If the command fails, throws with its message. */
 export async function svcCloud(...args: string[]): Promise<string> {
-  return (await svcCloudSaid(...args)).output;
+  return (await svcCloudPrinted(...args)).output;
 }
 
 /** The same, with its remarks on standard error. */
-export async function svcCloudSaid(...args: string[]): Promise<{ output: string; remarks: string }> {
+export async function svcCloudPrinted(...args: string[]): Promise<{ output: string; remarks: string }> {
   const host = new DenoHost();
   let [written, complaints] = ["", ""];
   host.write = (text) => void (written += text);

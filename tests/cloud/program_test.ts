@@ -14,7 +14,7 @@ import { FolderFiles } from "../../lib/cloud/store/folder_files.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc, type GrpcOptions } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/rpc/metadata.ts";
-import { type Example, serveCloud, svcCloud, svcCloudSaid } from "./program.ts";
+import { type Example, serveCloud, svcCloud, svcCloudPrinted } from "./program.ts";
 import { sqliteTest, storeTest } from "./stores.ts";
 import { newWorld, withCloud } from "./world.ts";
 import { SystemFiles } from "../../lib/base/files/system_files.ts";
@@ -38,7 +38,7 @@ storeTest("commands see the results of earlier commands", async ({ flags }) => {
   assertEquals([last.revision, last.who, last.diff], [2, "cli:tester", ["~ debug: true -> false"]]);
   assertEquals(await svcCloud("config", "restore", partId, "1", ...flags), "revision 3\n");
   await Deno.writeTextFile(file, '{"debug": true, "debgu": 1}');
-  const { output, remarks } = await svcCloudSaid("config", "set", partId, file, ...flags);
+  const { output, remarks } = await svcCloudPrinted("config", "set", partId, file, ...flags);
   assertEquals(output, "revision 4\n");
   assertMatch(remarks, /^svc-cloud config set: warning: debgu: .*debug/);
   await svcCloud("config", "restore", partId, "1", ...flags);
@@ -78,7 +78,7 @@ storeTest("a configuration of another runtime is saved with warnings", async ({ 
   const file = `${flags[1]}/config.json`;
   const save = async (components: unknown[], ...more: string[]) => {
     await Deno.writeTextFile(file, JSON.stringify({ components }));
-    return await svcCloudSaid("config", "set", partId, file, ...flags, ...more);
+    return await svcCloudPrinted("config", "set", partId, file, ...flags, ...more);
   };
   const motor = {
     name: "m",
@@ -292,7 +292,7 @@ sqliteTest(
     const pictures = async () =>
       Number((await store.query<{ n: number }>("SELECT COUNT(*) AS n FROM binary_data"))[0].n);
     const files = await FolderFiles.open(new SystemFiles(), `${folder}/files`, { olderThanMs: 0 });
-    const told: string[] = [];
+    const logged: string[] = [];
     const counts: Promise<number>[] = [];
     const parts = {
       store,
@@ -303,11 +303,11 @@ sqliteTest(
       clock: new SystemClock(),
     };
     const tell = (text: string) => {
-      told.push(text);
+      logged.push(text);
       counts.push(pictures());
     };
     await makeExample(parts, "http://localhost:1", { withData: true, tell });
-    const [first, ...others] = told;
+    const [first, ...others] = logged;
     assertMatch(first, /^creating an example: 240 training pictures/);
     assertEquals(
       others,

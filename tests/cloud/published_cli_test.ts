@@ -116,8 +116,8 @@ storeTest(
       next.then(() => heard = true, () => heard = true);
       // A follower gets entries from its beginning on, so distinct lines are logged until the first arrives.
       const deadline = AbortSignal.timeout(DEADLINE_MS);
-      for (let said = 0; !heard; said++) {
-        await robot.log({ id: part.id, logs: [{ message: `again ${said}`, level: "error" }] });
+      for (let output = 0; !heard; output++) {
+        await robot.log({ id: part.id, logs: [{ message: `again ${output}`, level: "error" }] });
         await new SystemClock().sleep(20, deadline);
       }
       assertStringIncludes((await next).value?.logs[0].message ?? "", "again");

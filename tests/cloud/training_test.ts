@@ -414,7 +414,7 @@ storeTest(
         const work = await executor.next();
         const canceling = code(api.cancelTrainingJob({ id }));
         work.finish();
-        const said = await canceling;
+        const output = await canceling;
         const { status, syncedModelId } = await reached(api, id, CANCELED, COMPLETED);
         const published = await new Packages(store).has(world.organization, {
           name: "pets",
@@ -422,7 +422,7 @@ storeTest(
           kind: "ml_model",
         });
         const completed = status === COMPLETED;
-        assertEquals([published, syncedModelId !== "", said === "ok"], [completed, completed, !completed]);
+        assertEquals([published, syncedModelId !== "", output === "ok"], [completed, completed, !completed]);
       }
     }),
 );

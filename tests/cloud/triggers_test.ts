@@ -226,8 +226,8 @@ storeTest(
 
         const listed = JSON.parse(await svcCloud("trigger", "list", "--json", ...database.flags)).triggers;
         assertEquals(listed.length, 8);
-        const said = await svcCloud("trigger", "test", id, "hot", ...database.flags);
-        assertStringIncludes(said, "delivered");
+        const output = await svcCloud("trigger", "test", id, "hot", ...database.flags);
+        assertStringIncludes(output, "delivered");
         const test = heard.findLast(({ path }) => path === "/hot")!;
         assertEquals([test.headers["svc-trigger-test"], JSON.parse(test.body).component_name], [
           "true",
@@ -251,12 +251,12 @@ async function watched(store: Store, clock: FakeClock, triggers: Json) {
   const events = new TriggerEvents({ store, clock, configs, limits: defaultLimits() });
   const sees = () =>
     store.transaction((sql) => new Fleet(sql).saw(new Map([[world.part, { atMs: clock.nowMs() }]])));
-  const told = async () => {
+  const logged = async () => {
     for (const event of await oldestEvents(store, 100)) await events.handle(event);
     const all = await new Deliveries(store).list({ organizationId: world.organization, limit: 100 });
     return all.map(({ trigger }) => trigger).toReversed();
   };
-  return { ...world, configs, events, sees, told };
+  return { ...world, configs, events, sees, logged };
 }
 
 const HOOK = [{ type: "webhook", value: "https://example.com/", seconds_between_notifications: 600 }];
@@ -266,7 +266,7 @@ storeTest(
   async (database) => {
     const clock = new FakeClock(START_MS);
     const store = await database.open();
-    const { sees, told, configs } = await watched(store, clock, [
+    const { sees, logged, configs } = await watched(store, clock, [
       { name: "on", event: { type: "part_online" }, notifications: HOOK },
       { name: "off", event: { type: "part_offline" }, notifications: HOOK },
     ]);
@@ -280,30 +280,30 @@ storeTest(
       }
     };
     await pass(100, false);
-    assertEquals(await told(), []);
+    assertEquals(await logged(), []);
     await pass(20, true);
-    assertEquals(await told(), ["on"]);
+    assertEquals(await logged(), ["on"]);
     await pass(20, false);
-    assertEquals(await told(), ["on"]);
+    assertEquals(await logged(), ["on"]);
     await pass(30, false);
-    assertEquals(await told(), ["on", "off"]);
+    assertEquals(await logged(), ["on", "off"]);
     await pass(60, true);
-    assertEquals(await told(), ["on", "off", "on"]);
+    assertEquals(await logged(), ["on", "off", "on"]);
 
     // Nobody looked, so nobody could report either: machines get time to do so.
     await clock.advance(HOUR_MS);
     await pass(80, false);
-    assertEquals((await told()).length, 3);
+    assertEquals((await logged()).length, 3);
     await sees();
     await pass(100, true);
-    assertEquals((await told()).length, 3);
+    assertEquals((await logged()).length, 3);
     // A control plane that has just started.
     const fresh = new TriggerWatch(store, clock);
     await clock.advance(20_000);
     await fresh.lookAtParts();
     await clock.advance(20_000);
     await fresh.lookAtParts();
-    assertEquals((await told()).length, 3);
+    assertEquals((await logged()).length, 3);
     configs.close();
   },
 );
@@ -311,7 +311,7 @@ storeTest(
 storeTest("log lines of a level are told once an hour, all of them", async (database) => {
   const clock = new FakeClock(START_MS);
   const store = await database.open();
-  const { part: id, organization: organizationId, told, configs } = await watched(store, clock, [
+  const { part: id, organization: organizationId, logged, configs } = await watched(store, clock, [
     { name: "bad", event: { type: "conditional_logs_ingested", log_levels: ["error"] }, notifications: HOOK },
     {
       name: "both",
@@ -328,7 +328,7 @@ storeTest("log lines of a level are told once an hour, all of them", async (data
   const look = async () => {
     await clock.advance(60_000);
     await Promise.all([watch.lookAtLogs(), new TriggerWatch(store, clock).lookAtLogs()]);
-    return await told();
+    return await logged();
   };
   await log("debug", "nothing");
   await log("error", "of a notification", "app.trigger.bad");
@@ -460,7 +460,7 @@ sqliteTest("conditions that take for ever rest, and hold up nothing else", async
       notifications: [{ ...HOOK[0], seconds_between_notifications: 0 }],
     },
   ];
-  const { part, organization, told, configs: unused } = await watched(store, clock, triggers);
+  const { part, organization, logged, configs: unused } = await watched(store, clock, triggers);
   unused.close();
   // A thread that says that it is ready and then nothing more.
   let asked = 0;
@@ -489,6 +489,6 @@ sqliteTest("conditions that take for ever rest, and hold up nothing else", async
     for (const event of await oldestEvents(store, 10)) await events.handle(event);
     assertEquals((await oldestEvents(store, 10)).length, 0);
   }
-  assertEquals([asked, await told()], [1, ["plain", "plain"]]);
+  assertEquals([asked, await logged()], [1, ["plain", "plain"]]);
   configs.close();
 });

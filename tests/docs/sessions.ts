@@ -13,11 +13,11 @@ import { type Block, blocks, commandsOf, ROOT } from "./pages.ts";
 export interface Session {
   readonly page: string;
   /** Creates what the page assumes; returns the values of the placeholders. */
-  prepare(context: Desk): Promise<Readonly<Record<string, string>>>;
+  prepare(context: Context): Promise<Readonly<Record<string, string>>>;
 }
 
 /** Where a session works. */
-export interface Desk {
+export interface Context {
   readonly folder: string;
   readonly cloud: CloudProcess;
   readonly example: Example;
@@ -58,7 +58,7 @@ export const SESSIONS: readonly Session[] = [
 ];
 
 /** Works beside a fresh control plane that has the example of `svc-cloud init`. */
-export async function withContext(use: (context: Desk) => Promise<void>): Promise<void> {
+export async function withContext(use: (context: Context) => Promise<void>): Promise<void> {
   const folder = await Deno.makeTempDir({ prefix: "svc-docs-" });
   try {
     const data = `${folder}/svc-cloud-data`;
@@ -77,7 +77,7 @@ export async function withContext(use: (context: Desk) => Promise<void>): Promis
 /** Runs the shell blocks of a session's page. If one fails, throws with its output. */
 export async function runSession(
   { page, prepare }: Session,
-  context: Desk,
+  context: Context,
   skip: (command: string) => boolean,
 ) {
   const meant = await prepare(context);
@@ -91,7 +91,7 @@ function filledIn(text: string, meant: Readonly<Record<string, string>>): string
   return Object.entries(meant).reduce((all, [blank, meaning]) => all.replaceAll(blank, meaning), text);
 }
 
-async function runShell({ page, line }: Block, script: string, context: Desk): Promise<void> {
+async function runShell({ page, line }: Block, script: string, context: Context): Promise<void> {
   const { folder, cloud, example } = context;
   const { code, stdout, stderr } = await new Deno.Command("bash", {
     args: ["-euo", "pipefail", "-c", script],

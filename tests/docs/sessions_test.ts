@@ -6,7 +6,7 @@ import { needingTest } from "../support/needing.ts";
 import { withDemo } from "../support/server.ts";
 import { blockWith, ROOT } from "./pages.ts";
 import { runDeno, runScript } from "./scripts.ts";
-import { type Desk, runSession, SESSIONS, withContext } from "./sessions.ts";
+import { type Context, runSession, SESSIONS, withContext } from "./sessions.ts";
 
 for (const session of SESSIONS) {
   Deno.test(`the commands in ${session.page} print what the page shows`, async () => {
@@ -39,7 +39,7 @@ needingTest(
 
 Deno.test("README's control plane program lists the organizations", async () => {
   const { text } = await blockWith("README.md", "createViamClient");
-  await withContext(async ({ cloud, example }: Desk) => {
+  await withContext(async ({ cloud, example }: Context) => {
     const program = text.replace("http://localhost:8090", cloud.url)
       .replace("<key id>", example.ownerKey.id).replace("<key>", example.ownerKey.key);
     assertStringIncludes(await runScript(program), example.organizationId);
@@ -48,7 +48,7 @@ Deno.test("README's control plane program lists the organizations", async () => 
 
 Deno.test("the program in docs/training.md submits a training job", async () => {
   const { text } = await blockWith("docs/training.md", "MlTrainingClient");
-  await withContext(async ({ cloud, example }: Desk) => {
+  await withContext(async ({ cloud, example }: Context) => {
     const imports = [
       ["{ connectApp }", "lib/cloud_client/app_channel.ts"],
       ["{ MlTrainingClient, ModelType }", "lib/cloud_client/training_client.ts"],

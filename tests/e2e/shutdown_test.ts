@@ -29,10 +29,10 @@ for (const [name, ask, reason] of ways) {
         const output = bench.server.output();
         assertStringIncludes(output, `shutting down: ${reason}`);
         const published = reason.startsWith("SIG") ? "signal" : reason;
-        const told = new RegExp(
+        const logged = new RegExp(
           `shutdown end\t{"activity":"shutdown","event":"end","reason":"${published}",.*"duration_us":\\d+}`,
         );
-        assertMatch(output, told);
+        assertMatch(output, logged);
         assertEquals(output.match(/(?<=\tclosed )[abc]\b/g), ["a", "b", "c"]);
         // Records of activities are debug lines.
       }, { args: ["-debug"] }),

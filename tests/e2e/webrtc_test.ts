@@ -23,8 +23,8 @@ import { within } from "../support/until.ts";
 const clock = new SystemClock();
 
 Deno.test("testWebRtc connects a program to itself and makes a call", async () => {
-  const told = await testWebRtc(clock, new Logs(clock, []).logger("test"));
-  assertStringIncludes(told, "a call over WebRTC was answered");
+  const logged = await testWebRtc(clock, new Logs(clock, []).logger("test"));
+  assertStringIncludes(logged, "a call over WebRTC was answered");
 });
 
 /** A peer of the machine; `lost` hears of its end. */

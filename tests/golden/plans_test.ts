@@ -27,9 +27,9 @@ for (const { name } of [...Deno.readDirSync(FOLDER)].sort((a, b) => a.name < b.n
   Deno.test(`plans/${name} shows the steps that the machine plans`, async () => {
     const url = new URL(name, FOLDER);
     const text = await Deno.readTextFile(url);
-    const told = tell(text);
-    if (UPDATE) await Deno.writeTextFile(url, told);
-    else assertEquals(text, told, `${name} differs; if that is right, run: deno task golden`);
+    const logged = tell(text);
+    if (UPDATE) await Deno.writeTextFile(url, logged);
+    else assertEquals(text, logged, `${name} differs; if that is right, run: deno task golden`);
   });
 }
 
@@ -44,11 +44,11 @@ interface Block {
 function tell(text: string): string {
   const history = new History();
   const blocks = text.split(/\n\s*\n/).map(parse).filter(({ written }) => written.length > 0);
-  const told = blocks.map((block) => {
+  const logged = blocks.map((block) => {
     const comment = block.written.every((line) => line.startsWith("#"));
     return [...block.written, ...comment ? [] : history.take(block).map((line) => `  ${line}`)].join("\n");
   });
-  return `${told.join("\n\n")}\n`;
+  return `${logged.join("\n\n")}\n`;
 }
 
 function parse(text: string): Block {

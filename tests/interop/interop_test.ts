@@ -108,9 +108,9 @@ needingTest(guarded, await browserProgram(), async (browser) => {
       steps.push(step as KeyStep);
     }, async () => {
       const next = async () => (await within("the next step of the page", steps.next())).value!;
-      const { refused, said } = await next();
+      const { refused, output } = await next();
       assertMatch(refused!, /connect/i);
-      assertMatch(said!.join(), /invalid credentials/);
+      assertMatch(output!.join(), /invalid credentials/);
       const first = await next();
       assertEquals([first.failed, first.over], [undefined, "connected"]);
       await server.stop();
@@ -263,7 +263,7 @@ for (const over of ["http", "https"]) {
 /** The observations of the page of keys in one step. */
 interface KeyStep {
   readonly refused?: string;
-  readonly said?: string[];
+  readonly output?: string[];
   readonly over?: string;
   readonly failed?: string;
 }

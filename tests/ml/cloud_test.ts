@@ -245,9 +245,9 @@ storeTest(
       }
       await ml("dataset", "create", "pets");
       for (let time = 0; time < 2; time++) {
-        const told = await ml("dataset", "import", "pets", `${folder}/set`);
+        const logged = await ml("dataset", "import", "pets", `${folder}/set`);
         assertEquals(
-          told,
+          logged,
           "LABEL  BOXES\ncat    8\ndog    8\n16 images are in pets, 16 of them with boxes\n",
         );
       }

@@ -120,7 +120,7 @@ datasetTest(
 
 datasetTest("errors of dataset add have the line", async (cloud, folder) => {
   for (
-    const [line, told] of [
+    const [line, logged] of [
       ["{", "dataset.jsonl:2: "],
       ["[]", "dataset.jsonl:2: : found an empty array, wanted an object"],
       [
@@ -133,7 +133,7 @@ datasetTest("errors of dataset add have the line", async (cloud, folder) => {
     await write(folder, { "a.png": PNG, "dataset.jsonl": `{"image_path": "a.png"}\n${line}\n` });
     const { code, errors } = await svcMl(["dataset", "add", "shapes", folder], { env: envOf(cloud) });
     assertEquals(code, line.includes("b.png") ? 4 : 2);
-    assertStringIncludes(errors, told);
+    assertStringIncludes(errors, logged);
   }
   assertEquals(cloud.images.size, 0);
   const none = await svcMl(["dataset", "add", "shapes", `${folder}/none`], { env: envOf(cloud) });

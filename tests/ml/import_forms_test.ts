@@ -138,9 +138,9 @@ importTest("YOLO: a stray JSON makes no folder ambiguous, and other images are n
   });
   const { errors } = await place.run();
   for (const [name, type] of [["b.bmp", "BMP"], ["c.webp", "WebP"], ["d.tif", "TIFF"]]) {
-    const told =
+    const logged =
       `left out ${place.folder}/images/${name}: it is a ${type} image, which is not supported: convert it`;
-    assertStringIncludes(errors, told);
+    assertStringIncludes(errors, logged);
   }
   assertEquals(place.added(), [["a.PNG", [], ["cat 40 30 60 70"]]]);
 });

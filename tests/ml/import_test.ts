@@ -40,7 +40,7 @@ importTest("COCO: each error has the file and what to do", async (place) => {
   const { write, run, folder, cloud } = place;
   const box = { image_id: 1, category_id: 7, bbox: [20, 10, 60, 40] };
   for (
-    const [change, told, code, added] of [
+    const [change, logged, code, added] of [
       ["{", `${folder}/${INSTANCES}: it is not JSON: `, 2, 0],
       ["[]", 'it is not a list of COCO instances, wanted an object with the lists "images"', 2, 0],
       ["\u00ff".repeat(2), "it is not JSON", 2, 0],
@@ -111,8 +111,8 @@ importTest("COCO: each error has the file and what to do", async (place) => {
   ) {
     await write({ ...IMAGES, [INSTANCES]: change });
     const found = await run();
-    assertStringIncludes(found.errors, told);
-    assertEquals([found.code, cloud.images.size], [code, added], told);
+    assertStringIncludes(found.errors, logged);
+    assertEquals([found.code, cloud.images.size], [code, added], logged);
     cloud.images.clear();
   }
   await Deno.writeFile(`${folder}/${INSTANCES}`, Uint8Array.of(0x22, 0xff, 0x22));
@@ -172,7 +172,7 @@ importTest("YOLO: each error has the line and what to do", async (place) => {
   const { write, run, folder, cloud } = place;
   await write({ "images/a.png": PNG, "images/b.png": PNG, "labels/b.txt": "" });
   for (
-    const [line, told, added] of [
+    const [line, logged, added] of [
       ["2 0.5 0.5 0.2 0.4", "class 2 has no name, there are 2: add it to the names", 1],
       ["cat 0.5 0.5 0.2 0.4", 'found "cat 0.5 0.5 0.2 0.4", wanted the number of a class and x, y,', 1],
       ["0 0.5 0.5 0.2", "wanted the number of a class", 1],
@@ -191,12 +191,12 @@ importTest("YOLO: each error has the line and what to do", async (place) => {
     await write({ "data.yaml": "names: [cat, dog]", "labels/a.txt": line });
     const found = await run();
     assertStringIncludes(found.errors, `${folder}/labels/a.txt`);
-    assertStringIncludes(found.errors, told);
-    assertEquals([found.code, cloud.images.size], [0, added], told);
+    assertStringIncludes(found.errors, logged);
+    assertEquals([found.code, cloud.images.size], [0, added], logged);
     cloud.images.clear();
   }
   for (
-    const [yaml, told] of [
+    const [yaml, logged] of [
       ["nc: 1", 'data.yaml: it has no "names", wanted the classes as "names: [cat, dog]"'],
       ["names:\nnc: 1", 'there is nothing under "names"'],
       ["names: cat", 'found "names: cat"'],
@@ -215,7 +215,7 @@ importTest("YOLO: each error has the line and what to do", async (place) => {
     await write({ "data.yaml": yaml });
     const found = await run();
     assertEquals(found.code, 2);
-    assertStringIncludes(found.errors, told);
+    assertStringIncludes(found.errors, logged);
   }
   await write({ "data.yaml": "names: [cat]" });
   for (const name of ["a", "b"]) await Deno.remove(`${folder}/labels/${name}.txt`);
@@ -256,7 +256,7 @@ importTest("Pascal VOC: each error has the file and what to do", async (place) =
     "Annotations/b.xml": voc("", { name: "b.png" }),
   });
   for (
-    const [xml, told, added] of [
+    const [xml, logged, added] of [
       ["<annotation><object>", "it is not well-formed XML: ", 1],
       ["", "it is not well-formed XML", 1],
       [
@@ -287,9 +287,9 @@ importTest("Pascal VOC: each error has the file and what to do", async (place) =
   ) {
     await write({ "Annotations/a.xml": xml });
     const found = await run();
-    assertStringIncludes(found.errors, told);
-    if (told !== "") assertStringIncludes(found.errors, `${folder}/Annotations/a.xml: `);
-    assertEquals([found.code, cloud.images.size], [0, added], told);
+    assertStringIncludes(found.errors, logged);
+    if (logged !== "") assertStringIncludes(found.errors, `${folder}/Annotations/a.xml: `);
+    assertEquals([found.code, cloud.images.size], [0, added], logged);
     cloud.images.clear();
   }
   await write({

@@ -281,12 +281,12 @@ Deno.test("a dry run shows the request and its problems, and submits nothing", (
   withFakeCloud(async (cloud) => {
     fill(cloud);
     const args = ["submit", "--model-type", "object-detection", "--model-version", "v", "--dry-run"];
-    const told = await svcMl(args, { env: envOf(cloud) });
-    assertEquals(told.code, 0, told.errors);
-    assertStringIncludes(told.output, "model    shapes, version v\n");
-    assertStringIncludes(told.output, "circle  8\nsquare  8\n");
-    assertStringIncludes(told.output, "ready to train\n");
-    assertStringIncludes(told.errors, "nothing has been submitted\n");
+    const logged = await svcMl(args, { env: envOf(cloud) });
+    assertEquals(logged.code, 0, logged.errors);
+    assertStringIncludes(logged.output, "model    shapes, version v\n");
+    assertStringIncludes(logged.output, "circle  8\nsquare  8\n");
+    assertStringIncludes(logged.output, "ready to train\n");
+    assertStringIncludes(logged.errors, "nothing has been submitted\n");
     const { code, output } = await svcMl([...args, "--json", "--tags", "circle,star"], { env: envOf(cloud) });
     assertEquals(code, 5);
     const { request, check } = JSON.parse(output);

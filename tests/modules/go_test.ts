@@ -124,18 +124,18 @@ async function live(
 
 async function echo({ channel }: ModuleMachine): Promise<void> {
   const service = "proto.rpc.examples.echoresource.v1.EchoResourceService";
-  type Said = { name: string; message: string };
+  type Printed = { name: string; message: string };
   const methods = client(await describeService(channel, service, {}), channel) as {
     readonly [method: string]: (
-      request: Said | AsyncIterable<Said>,
-    ) => Promise<Said> & AsyncIterable<Said>;
+      request: Printed | AsyncIterable<Printed>,
+    ) => Promise<Printed> & AsyncIterable<Printed>;
   };
-  const said = async (answers: AsyncIterable<Said>) =>
+  const output = async (answers: AsyncIterable<Printed>) =>
     (await Array.fromAsync(answers)).map(({ message }) => message);
   const requests = async function* () {
     for (const message of ["one", "two"]) yield await Promise.resolve({ name: "e", message });
   };
   assertEquals((await methods.echoResource({ name: "e", message: "hello" })).message, "e says hello");
-  assertEquals(await said(methods.echoResourceMultiple({ name: "e", message: "abc" })), ["a", "b", "c"]);
-  assertEquals(await said(methods.echoResourceBiDi(requests())), ["one", "two"]);
+  assertEquals(await output(methods.echoResourceMultiple({ name: "e", message: "abc" })), ["a", "b", "c"]);
+  assertEquals(await output(methods.echoResourceBiDi(requests())), ["one", "two"]);
 }

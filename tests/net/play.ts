@@ -64,9 +64,9 @@ async function directCall(
   const wanted = homes[1 - from].outside;
   for (let dial = 1;; dial++) {
     const caller = await stage.call(homes[from], stage.hosts[1 - from], owner, calls);
-    const { remote = "" } = (await caller.said(({ connected }) => connected))!;
-    await caller.said((line) => line.calls === calls);
-    await caller.said(({ tick }) => tick);
+    const { remote = "" } = (await caller.output(({ connected }) => connected))!;
+    await caller.output((line) => line.calls === calls);
+    await caller.output(({ tick }) => tick);
     if (remote.startsWith(`${wanted}:`)) {
       tell(`home ${from + 1}: ${calls} calls and a stream, directly to ${remote} at dial ${dial}`);
       return caller;
@@ -83,13 +83,13 @@ async function remoteCall(stage: Stage, owner: Key, tell: (line: string) => void
   const auth = { entity: id, credentials: { type: "api-key", payload: key } };
   await stage.configure(0, { remotes: [{ name: "far", address: stage.hosts[1], auth }] });
   const caller = await stage.call(homes[1], stage.hosts[0], owner, 0, "far:board");
-  await caller.said(({ tick }) => tick);
+  await caller.output(({ tick }) => tick);
   tell("a stream of the second machine, a remote of the first one, through that");
   const killed = performance.now();
   const before = caller.lines.length;
   await stage.restart(1);
-  await caller.said(({ lost }) => lost, before);
-  await caller.said(({ tick }) => tick, before + 1);
+  await caller.output(({ lost }) => lost, before);
+  await caller.output(({ tick }) => tick, before + 1);
   const s = ((performance.now() - killed) / 1000).toFixed(1);
   tell(`the stream goes on ${s} s after the second machine was killed and started again`);
   return caller;
@@ -104,7 +104,7 @@ async function cut(stage: Stage, callers: readonly Spoken[], cutMs: number, tell
   const healed = performance.now();
   for (const [index, caller] of callers.entries()) {
     const who = index < 2 ? `home ${index + 1}` : "through the remote";
-    await caller.said(({ tick }) => tick, before[index]);
+    await caller.output(({ tick }) => tick, before[index]);
     const { length } = caller.lines.slice(before[index]).filter(({ connected }) => connected);
     const how = length > 0 ? "over a new connection" : "over the same connection";
     const s = ((performance.now() - healed) / 1000).toFixed(1);
@@ -125,13 +125,13 @@ async function relay(stage: Stage, callers: readonly Spoken[], owner: Key, tell:
 async function relayedCall(stage: Stage, owner: Key, by: string, tell: (line: string) => void) {
   const { net } = stage;
   const caller = await stage.call(net.homes[0], stage.hosts[1], owner, 20);
-  const { local, remote } = (await caller.said(({ connected }) => connected))!;
+  const { local, remote } = (await caller.output(({ connected }) => connected))!;
   const relayed = [local, remote].some((address) => address.startsWith(`${net.cloud.address}:`));
   if (!relayed) {
     throw new Error(`connected from ${local} to ${remote}, wanted the relay ${net.cloud.address}`);
   }
-  await caller.said((line) => line.calls === 20);
-  await caller.said(({ tick }) => tick);
+  await caller.output((line) => line.calls === 20);
+  await caller.output(({ tick }) => tick);
   tell(`without a direct way: 20 calls and a stream through ${by} (${local} to ${remote})`);
   await caller.stop();
 }
@@ -306,7 +306,7 @@ class Spoken {
   }
 
   /** The first thing of a kind that it tells, after the first `from` lines. */
-  async said<T>(look: (line: Line) => T | undefined, from = 0): Promise<T> {
+  async output<T>(look: (line: Line) => T | undefined, from = 0): Promise<T> {
     const found = () => this.lines.slice(from).map(look).find((one) => one !== undefined && one !== false);
     return await until(found, { withinMs: 180_000, found: () => this.text }) as T;
   }

@@ -33,8 +33,8 @@ async function play(seed: number): Promise<void> {
   try {
     await new Run(seed, history).run();
   } catch (error) {
-    const told = history.slice(-12).join("\n");
-    throw new Error(`seed ${seed} fails; again with SVC_SIM_SEED=${seed}. Its last steps:\n${told}`, {
+    const logged = history.slice(-12).join("\n");
+    throw new Error(`seed ${seed} fails; again with SVC_SIM_SEED=${seed}. Its last steps:\n${logged}`, {
       cause: error,
     });
   }
@@ -86,7 +86,7 @@ class Run {
     void fresh.apply(this.#config(this.#drafts));
     for (let turn = 0; turn < 4; turn++) await world.clock.advance(5_000);
     assertEquals(graphOf(machine), graphOf(fresh), "the end is not that of a fresh start");
-    this.#checkTold(machine);
+    this.#checkLogged(machine);
     await this.#end([fresh, machine, far.machine]);
   }
 
@@ -170,10 +170,10 @@ class Run {
   }
 
   /** Resources that see others know the final state. */
-  #checkTold(machine: Machine): void {
+  #checkLogged(machine: Machine): void {
     for (const instance of machine.resources) {
       if (!(instance instanceof Part) || !instance.weakDependenciesChanged) continue;
-      assertEquals(new Set(instance.told), new Set(instance.seen), `${instance.name} was told of others`);
+      assertEquals(new Set(instance.logged), new Set(instance.seen), `${instance.name} was told of others`);
     }
   }
 

@@ -192,7 +192,7 @@ export class World {
 export class Part extends BaseComponent {
   #closes = 0;
   readonly #seen: () => readonly Resource[];
-  told: readonly Resource[] | undefined;
+  logged: readonly Resource[] | undefined;
   weakDependenciesChanged?: () => Promise<void>;
 
   constructor(
@@ -205,7 +205,7 @@ export class Part extends BaseComponent {
     this.#seen = () => dependencies.weak;
     const sees = name.api === GenericServiceApi.name;
     if (sees && attributes.watches) {
-      this.weakDependenciesChanged = () => Promise.resolve(void (this.told = this.#seen()));
+      this.weakDependenciesChanged = () => Promise.resolve(void (this.logged = this.#seen()));
     }
   }
 

@@ -8,7 +8,7 @@ import { SvcError } from "../../lib/base/error.ts";
 import type { Host } from "../../lib/base/host.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { type LogRecord, Logs, memorySink } from "../../lib/base/log/log.ts";
-import { type JsonObject, Place } from "../../lib/base/schema/schema.ts";
+import { DecodeContext, type JsonObject } from "../../lib/base/schema/schema.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
 import { Dependencies, type Model } from "../../lib/resource/registry.ts";
 import type { Resource } from "../../lib/resource/resource.ts";
@@ -30,7 +30,7 @@ export async function construct<R extends Resource, A>(
   { name = "test", dependencies = [], clock = new FakeClock(), host = new DenoHost(), logged = [] }:
     Surroundings = {},
 ): Promise<R> {
-  const at = new Place();
+  const at = new DecodeContext();
   const decoded = model.attributes.decode(attributes, at);
   if (at.failed) throw new SvcError("invalid_argument", problemsOf(model, attributes).join("; "));
   const full = ResourceName.of(model.api.name, name);
@@ -47,7 +47,7 @@ export async function construct<R extends Resource, A>(
 
 /** The errors of attributes, each as `path: message`. */
 export function problemsOf<R extends Resource, A>(model: Model<R, A>, attributes: JsonObject): string[] {
-  const at = new Place();
+  const at = new DecodeContext();
   model.attributes.decode(attributes, at);
   return at.problems.filter(({ severity }) => severity === "error").map(({ path, message }) =>
     `${path}: ${message}`
@@ -56,7 +56,7 @@ export function problemsOf<R extends Resource, A>(model: Model<R, A>, attributes
 
 /** The resources that attributes name, which must be built first. */
 export function namedBy<R extends Resource, A>(model: Model<R, A>, attributes: JsonObject): string[] {
-  const at = new Place();
+  const at = new DecodeContext();
   model.attributes.decode(attributes, at);
   return at.named.map(({ name }) => name);
 }

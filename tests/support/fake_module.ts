@@ -323,7 +323,7 @@ export class ModuleWorld implements AsyncDisposable {
     return [...this.machine.nodes].find((node) => node.name.short === name)?.error;
   }
 
-  said(text: string): LogRecord[] {
+  output(text: string): LogRecord[] {
     return this.records.filter(({ message }) => message.includes(text));
   }
 

@@ -192,9 +192,9 @@ export class FakePins {
   }
 
   #say(path: string): Uint8Array<ArrayBuffer> {
-    const said = this.serial.get(path);
-    if (!said) throw error("unavailable", "read", path, "Input/output error");
-    return new TextEncoder().encode(said());
+    const printed = this.serial.get(path);
+    if (!printed) throw error("unavailable", "read", path, "Input/output error");
+    return new TextEncoder().encode(printed());
   }
 
   #lines(request: Request, path: string): Device {

@@ -17,4 +17,4 @@ const open = Object.keys(doors).filter((name) => {
     return false;
   }
 });
-(self as unknown as { postMessage(told: unknown): void }).postMessage({ left: rightsLeft(), open });
+(self as unknown as { postMessage(logged: unknown): void }).postMessage({ left: rightsLeft(), open });

@@ -168,11 +168,11 @@ export class VmDevice {
     hoped: (status: AgentStatus) => boolean,
   ): Promise<AgentStatus> {
     const endMs = performance.now() + withinMs;
-    for (let told = "";;) {
+    for (let logged = "";;) {
       const status = await this.status();
       const doing = `${stages(status)}; runtime ${status?.runtime.phase}`;
-      if (doing !== told) this.follow?.(doing);
-      told = doing;
+      if (doing !== logged) this.follow?.(doing);
+      logged = doing;
       if (status && hoped(status)) return status;
       if (performance.now() > endMs) {
         const journal = await this.machine.try("journalctl -u svc-agent -o cat --no-pager | tail -n 80");

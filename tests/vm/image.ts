@@ -100,6 +100,8 @@ export async function image({ name, packages, prepare }: System): Promise<Image>
 async function run(command: string, ...args: string[]): Promise<void> {
   const { code, stdout, stderr } = await new Deno.Command(command, { args, stdin: "null" }).output();
   if (code === 0) return;
-  const said = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes)).join("").trim().slice(-2000);
-  throw new Error(`${command} ${args.join(" ")} ended with ${code}:\n${said}`);
+  const output = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes)).join("").trim().slice(
+    -2000,
+  );
+  throw new Error(`${command} ${args.join(" ")} ended with ${code}:\n${output}`);
 }

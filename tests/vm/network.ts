@@ -147,12 +147,12 @@ const STEPS: readonly Step[] = [
     const call =
       `curl -sS -m 20 --http2-prior-knowledge -H "content-type: application/grpc" -H "te: trailers"`;
     const body = "--data-binary @/tmp/empty";
-    const said = await air.phone(
+    const printed = await air.phone(
       `bash -c 'printf "\\0\\0\\0\\0\\0" > /tmp/empty; ${call} ${body} ${APP}/GetSmartMachineStatus | tr -cd "[:print:]"; ` +
         `${call} ${body} ${APP}/GetNetworkList | tr -cd "[:print:]"'`,
     );
     for (const text of ["fragment-1", "rover", "Acme", "shop", "annex", "WPA2"]) {
-      if (!said.includes(text)) throw new Error(`no ${text} in:\n${said}`);
+      if (!printed.includes(text)) throw new Error(`no ${text} in:\n${printed}`);
     }
   }],
   ["a wrong Wi-Fi password is told on the page", async (world) => {
@@ -165,9 +165,9 @@ const STEPS: readonly Step[] = [
     await air.sees(HOTSPOT, true, SOON_MS);
     await air.join(HOTSPOT, HOTSPOT_PASSWORD);
     const page = await air.phone(`curl -sS -m 20 ${PORTAL}/`);
-    const [, told] = /role="alert"><ul><li>([^<]*)/.exec(page) ?? [];
-    if (!told?.includes("Joining shop failed: the password")) throw new Error(`the page says:\n${page}`);
-    return told;
+    const [, logged] = /role="alert"><ul><li>([^<]*)/.exec(page) ?? [];
+    if (!logged?.includes("Joining shop failed: the password")) throw new Error(`the page says:\n${page}`);
+    return logged;
   }],
   ["the right one brings it online, and svc-server is installed and serves", async (world) => {
     const { device, air } = world;
@@ -273,10 +273,10 @@ const STEPS: readonly Step[] = [
     for (const router of ROUTERS) await air.router(router, "off");
     await air.sees(HOTSPOT, true, SOON_MS);
     await air.join(HOTSPOT, HOTSPOT_PASSWORD);
-    const said = await air.phone(
+    const printed = await air.phone(
       `curl -sS -L -m 20 -o /dev/null -w '%{http_code} %{url_effective}' http://rover.setup/`,
     );
-    if (said !== `200 ${PORTAL}/`) throw new Error(`found ${said}`);
+    if (printed !== `200 ${PORTAL}/`) throw new Error(`found ${printed}`);
     const other = await device.machine.try(
       "ip netns exec phone curl -sS -m 20 http://captive.apple.com/",
       SOON_MS,
@@ -383,8 +383,8 @@ async function save({ device, air }: World, password: string, isNew: boolean): P
   const fields = [`token=${token}`, "ssid=shop", `password=${password}`];
   if (isNew) fields.push("viamconfig@/tmp/credentials");
   const data = fields.map((field) => `--data-urlencode '${field}'`).join(" ");
-  const said = await air.phone(`curl -sS -L -m 20 ${data} ${PORTAL}/save`);
-  if (!said.includes("The device now joins shop.")) throw new Error(`the page says:\n${said}`);
+  const printed = await air.phone(`curl -sS -L -m 20 ${data} ${PORTAL}/save`);
+  if (!printed.includes("The device now joins shop.")) throw new Error(`the page says:\n${printed}`);
 }
 
 /** Waits until the device has joined a network. */

@@ -61,8 +61,10 @@ async function shell(script: string, withinMs: number, ...args: string[]): Promi
     signal: AbortSignal.timeout(withinMs),
   });
   const { success, stdout, stderr } = await command.output();
-  const said = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes)).join("").trim().slice(-2000);
-  if (!success) throw new Error(`failed: ${script}\n${said}`);
+  const printed = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes)).join("").trim().slice(
+    -2000,
+  );
+  if (!success) throw new Error(`failed: ${script}\n${printed}`);
 }
 
 /**

@@ -99,8 +99,8 @@ async function refusesNames({ computer, pathOf }: World): Promise<void> {
     assertStringIncludes(await computer.succeed(server, ["-config", path], { code: 1 }), path);
   }
   for (const name of ["C:\\CON.json", "C:\\logs\\aux", "C:\\file:stream.json", "C:\\ends with a dot."]) {
-    const told = await computer.succeed(server, ["-dump-resources", name], { code: 1 });
-    assertStringIncludes(told, name.slice(name.lastIndexOf("\\") + 1));
+    const logged = await computer.succeed(server, ["-dump-resources", name], { code: 1 });
+    assertStringIncludes(logged, name.slice(name.lastIndexOf("\\") + 1));
   }
 }
 
@@ -138,8 +138,8 @@ async function discovers(world: World): Promise<void> {
   await Deno.writeTextFile(world.computer.path(file), config([], { services }));
   await withServer(world, file, async (_, channel) => {
     const { discoverResources } = client(DiscoveryService, channel);
-    const told = () => discoverResources({ name: "cameras" }).then(() => "found", (error) => String(error));
-    await until(async () => (await told()).includes("on windows, wanted Linux"), { withinMs: WITHIN_MS });
+    const logged = () => discoverResources({ name: "cameras" }).then(() => "found", (error) => String(error));
+    await until(async () => (await logged()).includes("on windows, wanted Linux"), { withinMs: WITHIN_MS });
   });
 }
 
@@ -166,8 +166,8 @@ async function trains(world: World): Promise<string> {
         JSON.stringify({ ...machine, network: { no_tls: true } }),
       );
       const online = async () => {
-        const told = await computer.succeed(pathOf("svc-cloud"), ["fleet", "--json", ...data]);
-        return JSON.parse(told).machines[0].state === "online";
+        const logged = await computer.succeed(pathOf("svc-cloud"), ["fleet", "--json", ...data]);
+        return JSON.parse(logged).machines[0].state === "online";
       };
       await withServer(world, file, async () => {
         await until(online, { withinMs: WITHIN_MS });

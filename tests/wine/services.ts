@@ -39,8 +39,8 @@ export function serviceChecks(kills: number): Check[] {
         world.after(() => device.close());
         const agent = device.downloaded("svc-agent", OLD);
         for (const _ of ["first", "again"]) {
-          const told = await world.computer.succeed(agent, ["--install"]);
-          assert(told.includes(`is installed in ${FOLDER}\\agent; start it with`), told);
+          const logged = await world.computer.succeed(agent, ["--install"]);
+          assert(logged.includes(`is installed in ${FOLDER}\\agent; start it with`), logged);
           assertEquals(await device.state(), "1 STOPPED");
         }
       },
@@ -54,8 +54,8 @@ export function serviceChecks(kills: number): Check[] {
       return `${runtime.file}, ${part.agent.platform}`;
     }),
     check("--install changes and restarts a running service", async (device) => {
-      const told = await device.computer.succeed(device.downloaded("svc-agent", OLD), ["--install"]);
-      assert(told.includes("; it runs"), told);
+      const logged = await device.computer.succeed(device.downloaded("svc-agent", OLD), ["--install"]);
+      assert(logged.includes("; it runs"), logged);
       assertEquals(await device.state(), "4 RUNNING");
       await device.inService(SERVICE_MS);
     }),
@@ -124,19 +124,19 @@ export function serviceChecks(kills: number): Check[] {
       await device.computer.succeed("net", ["start", "svc-agent"]);
       const args = ["--dev-mode", "--dir", "C:\\a folder", "--config", "C:\\none.json"];
       const agent = device.computer.command(device.downloaded("svc-agent", OLD), args).spawn();
-      let said = "";
+      let output = "";
       const reading = Promise.all([agent.stdout, agent.stderr].map(async (stream) => {
-        for await (const part of stream.pipeThrough(new TextDecoderStream())) said += part;
+        for await (const part of stream.pipeThrough(new TextDecoderStream())) output += part;
       }));
-      await until(() => said.includes("this machine cannot work yet"), {
+      await until(() => output.includes("this machine cannot work yet"), {
         withinMs: SERVICE_MS,
-        found: () => said,
+        found: () => output,
       });
       assertEquals(device.computer.processes("--dev-mode").length, 1);
       agent.kill("SIGTERM");
       const { code } = await agent.status;
       await reading;
-      assertEquals(code, 0, said);
+      assertEquals(code, 0, output);
       assertEquals(await device.state(), "4 RUNNING");
     }),
     check("svc-agent uninstall --yes --purge leaves nothing behind", async (device) => {

@@ -13,7 +13,7 @@ import type { Clock } from "../../../lib/base/clock.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import type { Host } from "../../../lib/base/host.ts";
 import { parseJsonc } from "../../../lib/base/schema/jsonc.ts";
-import { integer, list, object, Place, text } from "../../../lib/base/schema/schema.ts";
+import { DecodeContext, integer, list, object, text } from "../../../lib/base/schema/schema.ts";
 import { type FileStore, requireSameSum, requireSha256 } from "../../../lib/cloud/store/files.ts";
 import { FolderFiles } from "../../../lib/cloud/store/folder_files.ts";
 import { findS3Credentials, isS3Address, parseS3Address } from "../../../lib/cloud/store/s3/s3_address.ts";
@@ -103,12 +103,12 @@ export class BackupPlace {
       throw new SvcError("not_found", `found ${found} in ${this.shown}, wanted ${name || "a backup"}`);
     }
     const file = `${this.shown}: ${chosen}`;
-    const at = new Place();
+    const at = new DecodeContext();
     const record = recordField.decode(parseJsonc(await this.records.read(chosen), { file }), at);
     const wrong = at.problems.filter(({ severity }) => severity === "error");
     if (!record || wrong.length > 0) {
-      const told = wrong.map(({ path, message }) => `${path}: ${message}`).join("; ");
-      throw new SvcError("data_loss", `${file}: ${told}`);
+      const reported = wrong.map(({ path, message }) => `${path}: ${message}`).join("; ");
+      throw new SvcError("data_loss", `${file}: ${reported}`);
     }
     if (record.format > FORMAT) {
       throw new SvcError("failed_precondition", `${file} is of a newer svc-cloud: restore with that one`);

@@ -73,11 +73,11 @@ export const EXPORT_COMMANDS: readonly CloudCommand[] = [
         text === "" ? undefined : Math.floor(sinceMs(flag, text, clock.nowMs()) * 1000);
       const captured = { fromUs: at("since", since), untilUs: at("until", until) };
       let count = 0;
-      const told = (now: number) => {
+      const reported = (now: number) => {
         if (Math.floor(now / PROGRESS) > Math.floor(count / PROGRESS)) host.writeError(`${now} readings\n`);
         count = now;
       };
-      const pieces = readingsAs(formatOf(format, file), store, { sources, captured }, told);
+      const pieces = readingsAs(formatOf(format, file), store, { sources, captured }, reported);
       await host.writePieces(file, pieces, { mode: 0o600 });
       if (count === 0) throw new SvcError("not_found", `there are no such readings; ${file} is empty`);
       print({ file, readings: count }, [`${count} readings in ${file}`]);

@@ -8,7 +8,7 @@ import { parseFlags } from "../../flags.ts";
 import { INFERENCE_FLAGS, openInference } from "./content.ts";
 
 /** What happens to a picture of one pixel on a computer without a sandbox. */
-async function picture(...flags: string[]): Promise<{ readonly outcome: string; readonly said: string }> {
+async function picture(...flags: string[]): Promise<{ readonly outcome: string; readonly output: string }> {
   const clock = new SystemClock();
   const records: LogRecord[] = [];
   const logger = new Logs(clock, [memorySink(records)]).logger("cloud");
@@ -31,15 +31,15 @@ async function picture(...flags: string[]): Promise<{ readonly outcome: string; 
     () => "opened",
     (error) => `${SvcError.from(error).code}: ${error.message}`,
   );
-  return { outcome, said: records.map(({ level, message }) => `${level} ${message}`).join("\n") };
+  return { outcome, output: records.map(({ level, message }) => `${level} ${message}`).join("\n") };
 }
 
 Deno.test("without a sandbox uploads are opened only with --uploads-without-sandbox", async () => {
   const refused = await picture();
   assertStringIncludes(refused.outcome, "failed_precondition: this control plane opens no models, pictures");
   assertStringIncludes(refused.outcome, "svc-cloud serve --uploads-without-sandbox");
-  assertStringIncludes(refused.said, "warn uploaded models, pictures and maps are not opened");
-  const { outcome, said } = await picture("--uploads-without-sandbox");
+  assertStringIncludes(refused.output, "warn uploaded models, pictures and maps are not opened");
+  const { outcome, output } = await picture("--uploads-without-sandbox");
   assertEquals(outcome, "opened");
-  assertStringIncludes(said, "but without a sandbox: there is no bubblewrap");
+  assertStringIncludes(output, "but without a sandbox: there is no bubblewrap");
 });

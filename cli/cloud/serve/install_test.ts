@@ -40,8 +40,8 @@ Deno.test({
       await Deno.writeTextFile(path, text.replace(/^(User|Group)=.*$/gm, "$1=root"));
       const { stderr } = await new Deno.Command("systemd-analyze", { args: ["verify", "--man=no", path] })
         .output();
-      const said = new TextDecoder().decode(stderr).split("\n").filter((line) => line.includes(path));
-      assertEquals(said, []);
+      const output = new TextDecoder().decode(stderr).split("\n").filter((line) => line.includes(path));
+      assertEquals(output, []);
       assert(text.includes("ExecStart=/bin/true serve"));
     } finally {
       await Deno.remove(folder, { recursive: true });

@@ -28,7 +28,7 @@ async function opened(flags: readonly string[], { bwrap = true } = {}) {
     const sandbox = await openSandbox(host, clock, [data]);
     const around = { host, clock, logger: logs.logger("cloud"), sandbox };
     const { training } = await openTraining({ ...values, data, publicUrl: "" }, around, CONTENT);
-    return { ...training.executors, said: records.map(({ level, message }) => `${level} ${message}`) };
+    return { ...training.executors, output: records.map(({ level, message }) => `${level} ${message}`) };
   } finally {
     await Deno.remove(data, { recursive: true });
   }
@@ -37,18 +37,18 @@ async function opened(flags: readonly string[], { bwrap = true } = {}) {
 const python = (await opened(["--training", "scripts", "--scripts-without-sandbox"])).custom !== undefined;
 
 Deno.test("serve runs training scripts only with --training scripts", async () => {
-  const { managed, custom, noScripts, said } = await opened([]);
+  const { managed, custom, noScripts, output } = await opened([]);
   assert(managed && !custom);
   assertStringIncludes(noScripts!, "svc-cloud serve --training embedded,scripts");
-  assertEquals(said, []);
+  assertEquals(output, []);
 });
 
 Deno.test("without a sandbox serve refuses training scripts and names the alternative", async () => {
-  const { custom, noScripts, said } = await opened(["--training", "embedded,scripts"], { bwrap: false });
+  const { custom, noScripts, output } = await opened(["--training", "embedded,scripts"], { bwrap: false });
   assertEquals(custom, undefined);
   assertStringIncludes(noScripts!, "apt-get install bubblewrap");
   assertMatch(
-    said.join("\n"),
+    output.join("\n"),
     /^error training scripts are refused .*--scripts-without-sandbox would run them as/,
   );
 });
@@ -58,9 +58,9 @@ Deno.test({
   ignore: !python,
   fn: async () => {
     const flags = ["--training", "scripts", "--scripts-without-sandbox"];
-    const { custom, said } = await opened(flags, { bwrap: false });
+    const { custom, output } = await opened(flags, { bwrap: false });
     assertEquals([custom?.reachesUs, custom!.environments.length > 0], [true, true]);
-    assertMatch(said.join("\n"), /^warn training scripts run WITHOUT A SANDBOX/);
+    assertMatch(output.join("\n"), /^warn training scripts run WITHOUT A SANDBOX/);
   },
 });
 

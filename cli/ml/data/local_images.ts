@@ -16,11 +16,11 @@ import { escapedLine, hasHidden } from "../../../lib/base/escape.ts";
 import {
   any,
   type ConfigField,
+  DecodeContext,
   type Infer,
   list,
   number,
   object,
-  Place,
   text,
 } from "../../../lib/base/schema/schema.ts";
 import { PICTURE_BYTES_MAX } from "../../../lib/learn/example.ts";
@@ -230,7 +230,7 @@ function decoded<T>(field: ConfigField<T>, line: string, at: string): NonNullabl
       cause,
     });
   }
-  const place = new Place();
+  const place = new DecodeContext();
   const value: Infer<ConfigField<T>> = field.decode(json, place);
   const wrong = place.problems.filter(({ severity }) => severity === "error");
   if (wrong.length === 0) return value!;

@@ -70,8 +70,8 @@ async function readFile(folder: Folder, file: string): Promise<void> {
       );
     } else if (one.iscrowd === 1) crowds++;
     else {
-      const told = annotate(image, one, names.get(idOf(one.category_id)), at);
-      if (told !== undefined) warn(at, `${image.name}: ${told}`);
+      const reported = annotate(image, one, names.get(idOf(one.category_id)), at);
+      if (reported !== undefined) warn(at, `${image.name}: ${reported}`);
     }
   }
   if (crowds > 0) {

@@ -32,7 +32,7 @@ const BOXES_MAX = 1_000;
 /** Length of an image's beginning that gives its size: cameras write up to a few hundred kilobytes before it. */
 const HEAD_BYTES = 512 * 1024;
 /** Limit of stored problems; further ones are only counted. */
-const TOLD_MAX = 1_000;
+const LOGGED_MAX = 1_000;
 /** Tolerance for boxes that reach out of the image, because numbers have been rounded. */
 const ROUNDING = 0.002;
 /** Images with less difference in shape were scaled, and boxes fit them. */
@@ -48,7 +48,7 @@ export class Problems {
 
   add(path: string, reason: string): void {
     this.count++;
-    if (this.all.length < TOLD_MAX) this.all.push({ path, reason });
+    if (this.all.length < LOGGED_MAX) this.all.push({ path, reason });
   }
 }
 

@@ -50,8 +50,8 @@ async function readFile(folder: Folder, file: string): Promise<void> {
   if (objects.length > 0) {
     const { size, orientation } = await sizeIn(folder, root, image);
     for (const [at, one] of objects.entries()) {
-      const told = annotate(annotations, one, size, `object ${at + 1}`);
-      if (told !== undefined) folder.warnings.add(folder.at(file), told);
+      const reported = annotate(annotations, one, size, `object ${at + 1}`);
+      if (reported !== undefined) folder.warnings.add(folder.at(file), reported);
     }
     if (orientation !== undefined) annotations.turn(orientation);
   }
@@ -75,18 +75,18 @@ async function sizeIn(
   image: string,
 ): Promise<{ readonly size: ImageSize } & Fit> {
   const size = childOf(root, "size");
-  const told = {
+  const reported = {
     width: Number(size && textIn(size, "width")),
     height: Number(size && textIn(size, "height")),
   };
-  if (!(told.width > 0 && told.height > 0)) {
+  if (!(reported.width > 0 && reported.height > 0)) {
     const real = await folder.headerOf(image);
     if (real) return { size: real };
     throw invalid("it has boxes in pixels and tells no <size> with <width> and <height>: add it");
   }
-  const fit = await folder.fit(image, told);
+  const fit = await folder.fit(image, reported);
   if (fit.misfit !== undefined) throw invalid(fit.misfit);
-  return { size: told, ...fit };
+  return { size: reported, ...fit };
 }
 
 /** Returns the warning. */

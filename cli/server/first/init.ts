@@ -6,7 +6,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { resolve } from "node:path";
 import { SvcError } from "../../../lib/base/error.ts";
-import { type Json, type JsonObject, Place } from "../../../lib/base/schema/schema.ts";
+import { DecodeContext, type Json, type JsonObject } from "../../../lib/base/schema/schema.ts";
 import { checkConfig, problemLine } from "../../../lib/machine/config/check.ts";
 import type { AnyModel, Registry } from "../../../lib/resource/registry.ts";
 import type { Command } from "../../command.ts";
@@ -186,7 +186,7 @@ function attributesFor(
   if (!shape.required?.length) return undefined;
   for (let tries = 0; tries < TRIES_MAX; tries++) {
     const attributes = answersFor(interview, shape, components);
-    const place = new Place("attributes");
+    const place = new DecodeContext("attributes");
     field.decode(attributes, place);
     const names = components.map(({ name }) => name);
     const missing = place.named.filter(({ name, optional }) => !optional && !names.includes(name));

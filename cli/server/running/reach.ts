@@ -227,20 +227,20 @@ async function dialed(
 /** The error with what to do about it. */
 function explained(thrown: unknown, where: string, hasKey: boolean): SvcError {
   const { code } = SvcError.from(thrown);
-  const said = `${where}: ${chainOf(thrown)}`;
+  const problem = `${where}: ${chainOf(thrown)}`;
   if (code === "unauthenticated" && !hasKey) {
     const remedy = "this machine wants a key: set SVC_API_KEY_ID and SVC_API_KEY, or choose a --profile";
-    return new SvcError(code, `${said}; ${remedy}`);
+    return new SvcError(code, `${problem}; ${remedy}`);
   }
   if (code === "unavailable" && !isAddress(where) && !hasKey) {
     const remedy =
       "a name needs a machine on this network, or the control plane that knows it (svc-ml login, or " +
       "--base-url with SVC_API_KEY_ID and SVC_API_KEY); an address is host:port";
-    return new SvcError(code, `${said}; ${remedy}`);
+    return new SvcError(code, `${problem}; ${remedy}`);
   }
   if (code === "unavailable") {
     const remedy = "is the machine running? --machine names another address or a machine's name";
-    return new SvcError(code, `${said}; ${remedy}`);
+    return new SvcError(code, `${problem}; ${remedy}`);
   }
-  return new SvcError(code, said);
+  return new SvcError(code, problem);
 }

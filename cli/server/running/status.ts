@@ -204,12 +204,12 @@ function stateOf({ state, reachability }: ResourceReport): string {
 function reasons(report: MachineReport, columns: number): string[] {
   const bad = unhealthyOf(report);
   if (bad.length === 0) return [];
-  const told = bad.flatMap(({ name, error = "gives no reason" }) =>
+  const reported = bad.flatMap(({ name, error = "gives no reason" }) =>
     wrap(escapedLine(`${name}: ${error}`), Math.max(20, columns - 2)).map((line, at) =>
       at === 0 ? line : `  ${line}`
     )
   );
-  return ["", "Not healthy:", ...told];
+  return ["", "Not healthy:", ...reported];
 }
 
 function time(iso: string | undefined): string {

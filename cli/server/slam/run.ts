@@ -214,11 +214,11 @@ async function requireFolderOf(path: string, host: Host): Promise<void> {
 function progress(host: Host, clock: SystemClock): (done: number, total: number) => void {
   const began = clock.monotonicMs();
   const everyMs = host.coloured() ? DRAWN_MS : TOLD_MS;
-  let toldMs = began;
+  let loggedMs = began;
   return (done, total) => {
     const nowMs = clock.monotonicMs();
-    if (nowMs - toldMs < everyMs && done < total) return;
-    toldMs = nowMs;
+    if (nowMs - loggedMs < everyMs && done < total) return;
+    loggedMs = nowMs;
     const left = (nowMs - began) * (total - done) / done;
     const text = done === total
       ? "all scans are in the map; optimizing it"

@@ -11,11 +11,11 @@ import { endProcess, type PipedProcess, type PipeHost } from "../../../lib/base/
 import {
   anyObject,
   bool,
+  type DecodeContext,
   type Infer,
   type Json,
   list,
   object,
-  type Place,
   text,
 } from "../../../lib/base/schema/schema.ts";
 import { imageSize, MIME } from "../../../lib/geometry/image/image.ts";
@@ -113,7 +113,7 @@ function escaped(value: string): string {
   return value.replace(/[\\':,;[\]]/g, (letter) => `\\${letter}`);
 }
 
-function checkArguments(given: { [key: string]: Json }, at: Place) {
+function checkArguments(given: { [key: string]: Json }, at: DecodeContext) {
   for (const [key, value] of Object.entries(given)) {
     if (!/^[\w:-]+$/.test(key)) at.at(key).error("wanted the name of an option");
     else if (typeof value === "object" && value !== null) {
@@ -198,10 +198,10 @@ class Ffmpeg extends BaseComponent implements Camera {
   /** Until the program ends; returns the last line that it said, or its exit code. */
   async #read(process: PipedProcess, signal: AbortSignal): Promise<string> {
     const { clock, logger } = this.tools;
-    let said: string | undefined;
+    let output: string | undefined;
     const listening = (async () => {
       for await (const line of process.stderr) {
-        said = line;
+        output = line;
         if (this.settings.debug) logger.info(line);
         else logger.debug(line);
       }
@@ -218,7 +218,7 @@ class Ffmpeg extends BaseComponent implements Camera {
     }
     const { code } = await process.exited;
     await listening;
-    return said ?? `exit code ${code}`;
+    return output ?? `exit code ${code}`;
   }
 
   #show(jpeg: Uint8Array): void {

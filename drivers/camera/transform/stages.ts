@@ -5,11 +5,11 @@ import { SvcError } from "../../../lib/base/error.ts";
 import {
   bool,
   ConfigField,
+  type DecodeContext,
   integer,
   list,
   number,
   object,
-  type Place,
   text,
 } from "../../../lib/base/schema/schema.ts";
 import { suggest } from "../../../lib/base/schema/suggest.ts";
@@ -94,8 +94,8 @@ const STAGES: { readonly [type: string]: ConfigField<PictureStage | undefined> }
       const classifier: Vision = dependencies.lookUp(VisionApi, classifierName);
       const found = await classifier.getClassifications(encoded(image), maxClassifications, call);
       const drawn = copied(image);
-      const told = found.filter(counts(filter)).filter(({ className }) => className !== UNKNOWN);
-      for (const [index, { className, confidence }] of told.entries()) {
+      const reported = found.filter(counts(filter)).filter(({ className }) => className !== UNKNOWN);
+      for (const [index, { className, confidence }] of reported.entries()) {
         const place = [TITLE_PX, TITLE_PX * (index + 1)] as const;
         drawText(drawn, `${className}: ${confidence.toFixed(2)}`, place, RED, TITLE_SCALE);
       }
@@ -105,7 +105,7 @@ const STAGES: { readonly [type: string]: ConfigField<PictureStage | undefined> }
 };
 
 /** The stage of this type with these attributes; reports every problem. */
-export function stageOf(type: string, attributes: unknown, at: Place): PictureStage | undefined {
+export function stageOf(type: string, attributes: unknown, at: DecodeContext): PictureStage | undefined {
   if (Object.hasOwn(STAGES, type)) return STAGES[type].required().decode(attributes, at.at("attributes"));
   const likely = suggest(type, Object.keys(STAGES));
   const known = Object.keys(STAGES).filter((one) => one !== "").join(", ");
@@ -124,7 +124,7 @@ function cropStage(
     yMaxPx: number;
     overlayCropBox: boolean;
   },
-  at: Place,
+  at: DecodeContext,
 ): PictureStage | undefined {
   if (xMin >= xMax) return at.at("x_min_px").wanted(`less than x_max_px, which is ${xMax}`, xMin);
   if (yMin >= yMax) return at.at("y_min_px").wanted(`less than y_max_px, which is ${yMax}`, yMin);

@@ -138,8 +138,11 @@ Deno.test("transform: what a vision service finds is drawn, if it counts", async
   const black: Decoded = { kind: "color", image: { width: 100, height: 100, rgba: new Uint8Array(40_000) } };
   const boxes = await result(await shown(black, [{ type: "detections", attributes }], {}, vision));
   assertEquals([red(boxes, 21, 60), red(boxes, 1, 5), red(boxes, 50, 98)], [true, false, false]);
-  const told = [{ type: "classifications", attributes: { classifier_name: "eyes", max_classifications: 2 } }];
-  const titled = await result(await shown(black, told, {}, vision));
+  const logged = [{
+    type: "classifications",
+    attributes: { classifier_name: "eyes", max_classifications: 2 },
+  }];
+  const titled = await result(await shown(black, logged, {}, vision));
   const rows = [...Array(100).keys()].filter((y) => [...Array(100).keys()].some((x) => red(titled, x, y)));
   assert(rows[0] >= 29 && rows.at(-1)! <= 56, `${rows[0]} to ${rows.at(-1)}`);
   assertEquals(vision.name.api, VisionApi.name);

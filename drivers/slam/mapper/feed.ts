@@ -56,10 +56,10 @@ export async function feedOnline(
     }
     waiting[kind]++;
     const added = Promise.all(readings.map((reading) => engine.add(reading)));
-    const told = added.then((poses) => moved(poses.at(-1)), (error) => {
+    const reported = added.then((poses) => moved(poses.at(-1)), (error) => {
       if (!signal.aborted) logger.warn(`the mapper did not take a ${kind}: ${chainOf(error)}`);
     }).finally(() => void waiting[kind]--);
-    if (isReplayed) await told;
+    if (isReplayed) await reported;
   };
   const scans = forever(periodMs(rates.lidarHz), clock, logger, signal, async () => {
     const { reading, isReplayed } = await lidar.next(signal);

@@ -13,7 +13,7 @@ import { deadline, race } from "../../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../../lib/base/error.ts";
 import { homeFolder } from "../../../lib/base/files/home.ts";
 import { type PathRules, SYSTEM_VIEWS } from "../../../lib/base/files/path_rules.ts";
-import { type JsonObject, Place } from "../../../lib/base/schema/schema.ts";
+import { DecodeContext, type JsonObject } from "../../../lib/base/schema/schema.ts";
 import type { Pose } from "../../../lib/geometry/pose.ts";
 import type { Construction } from "../../../lib/resource/registry.ts";
 import { BaseResource, type Call, type Resource } from "../../../lib/resource/resource.ts";
@@ -106,7 +106,7 @@ function warnWithoutCapture(
   wanted: readonly (readonly string[])[],
 ): void {
   const captured = dependencies.serviceConfigs(resource, DataManagerApi).flatMap((config) =>
-    captureField.decode(config, new Place())?.captureMethods ?? []
+    captureField.decode(config, new DecodeContext())?.captureMethods ?? []
   ).filter(({ disabled }) => !disabled).map(({ method }) => method);
   if (wanted.some((methods) => methods.every((method) => captured.includes(method)))) return;
   const methods = wanted.map((row) => row.join(" and ")).join(", or ");

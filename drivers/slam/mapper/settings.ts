@@ -7,11 +7,11 @@ import { SvcError } from "../../../lib/base/error.ts";
 import {
   bool,
   ConfigField,
+  DecodeContext,
   type Infer,
   type JsonObject,
   list,
   object,
-  Place,
   text,
 } from "../../../lib/base/schema/schema.ts";
 import type { MapperOptions } from "../../../lib/slam/mapping.ts";
@@ -190,7 +190,7 @@ export const attributes = fields.with((found, at) => settled(found, at));
 
 export type Settings = NonNullable<Infer<typeof attributes>>;
 
-function settled(found: Infer<typeof fields>, at: Place) {
+function settled(found: Infer<typeof fields>, at: DecodeContext) {
   const { camera, enableMapping, existingMap } = found;
   const isOnline = camera.dataFrequencyHz !== 0;
   if (!enableMapping && !isOnline) {
@@ -243,7 +243,7 @@ export function optionsOf({ configParams: params }: Pick<Settings, "configParams
 
 /** The parameters alone, which may be missing, with the mode or without. Throws `invalid_argument` with every problem. */
 export function mapperOptions(config: JsonObject): MapperOptions {
-  const at = new Place();
+  const at = new DecodeContext();
   const field = "mode" in config ? paramsField : noParams;
   const configParams = field.decode(config, at);
   if (configParams && !at.failed) return optionsOf({ configParams });

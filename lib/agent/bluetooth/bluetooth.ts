@@ -50,7 +50,7 @@ export class Bluetooth {
   #characteristics: SealedCharacteristics | undefined;
   /** The offered name. */
   #name: string | undefined;
-  readonly #told = new Map<Read, string>();
+  readonly #notified = new Map<Read, string>();
   #problem = "";
   #failures = 0;
   #nextMs = 0;
@@ -119,7 +119,7 @@ export class Bluetooth {
     }, signal);
     this.#name = name;
     await this.#pairing.open(adapter, name, signal);
-    this.#told.clear();
+    this.#notified.clear();
     [this.#failures, this.#problem] = [0, ""];
     logger.info(`this device can be set up by Bluetooth as ${name}`, { adapter });
   }
@@ -134,8 +134,8 @@ export class Bluetooth {
     for (const name of READ) {
       if (name === "pub_key") continue;
       const value = values[name].toString("base64");
-      if (this.#told.has(name) && this.#told.get(name) !== value) this.#bluez.changed(name);
-      this.#told.set(name, value);
+      if (this.#notified.has(name) && this.#notified.get(name) !== value) this.#bluez.changed(name);
+      this.#notified.set(name, value);
     }
   }
 

@@ -432,10 +432,10 @@ Deno.test("a network that the service does not take leaves the others alone, and
   const names = () => [...device.network.profiles.values()].map(({ name }) => name);
   const line = { type: "wired", interface: "eth0" };
   device.network.rejecting.set("odd", new SvcError("failed_precondition", "interface-name: not valid"));
-  const told = "additional_networks.odd cannot be used: interface-name: not valid";
+  const logged = "additional_networks.odd cannot be used: interface-name: not valid";
   const both = { odd: { type: "wired", interface: ".." }, line };
-  assertEquals([await device.apply(both), names()], [told, ["line"]]);
-  assertEquals([await device.apply(both), names()], [told, ["line"]]);
+  assertEquals([await device.apply(both), names()], [logged, ["line"]]);
+  assertEquals([await device.apply(both), names()], [logged, ["line"]]);
   assertEquals([await device.apply({ line }), names()], ["", ["line"]]);
   // The service ends in the middle of a change: nothing is held against the network.
   device.network.rejecting.set("more", new SvcError("unavailable", "NetworkManager has gone"));
@@ -528,9 +528,9 @@ Deno.test("writes the setting for power saving, or leaves it to the system", asy
 
 Deno.test("changes no network while network configuration is disabled", async () => {
   const device = new Device({}, { advanced_settings: { disable_network_configuration: true } });
-  const said = await device.apply({ lab: { type: "wifi", ssid: "lab" } });
+  const output = await device.apply({ lab: { type: "wifi", ssid: "lab" } });
   await device.minutes(30);
-  assertEquals([said, device.network.profiles.size, device.serving, device.network.scans], ["", 0, 0, 0]);
+  assertEquals([output, device.network.profiles.size, device.serving, device.network.scans], ["", 0, 0, 0]);
   assertEquals(device.networking.isConnected, false, "nobody looks whether it is");
   await device.end();
 });
@@ -598,8 +598,8 @@ Deno.test("Networking: under random events, a device ends online if it can, and 
       }
       assert(device.submissions.device().online, "the device is online in the end");
     } catch (cause) {
-      const told = device.log.slice(-40).join("\n");
-      throw new Error(`seed ${seed} fails; again with SVC_SIM_SEED=${seed}. Its last lines:\n${told}`, {
+      const logged = device.log.slice(-40).join("\n");
+      throw new Error(`seed ${seed} fails; again with SVC_SIM_SEED=${seed}. Its last lines:\n${logged}`, {
         cause,
       });
     } finally {

@@ -123,9 +123,9 @@ class Portal {
       this.#handIn(form);
     } catch (error) {
       submissions.forget();
-      const said = messageOf(error);
-      submissions.report(`${said[0].toUpperCase()}${said.slice(1)}.`);
-      if (!(error instanceof SvcError)) logger.error(`the portal could not take a form: ${said}`);
+      const problem = messageOf(error);
+      submissions.report(`${problem[0].toUpperCase()}${problem.slice(1)}.`);
+      if (!(error instanceof SvcError)) logger.error(`the portal could not take a form: ${problem}`);
     }
     return leadTo(303, "/");
   }

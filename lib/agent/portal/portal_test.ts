@@ -203,10 +203,10 @@ Deno.test("portal: an invalid form shows its error once, and nothing is submitte
       [{ ...good, viamconfig: '{"cloud":{"id":"x"}}' }, "app_address"],
       [{ ...good, token: "other" }, "The form was too old"],
     ];
-    for (const [fields, said] of cases) {
+    for (const [fields, output] of cases) {
       const html = await save(url, fields);
-      assertStringIncludes(html.replace("The network", "the network"), said);
-      assert(!html.includes("12345678") && !html.includes("s3cr3t"), said);
+      assertStringIncludes(html.replace("The network", "the network"), output);
+      assert(!html.includes("12345678") && !html.includes("s3cr3t"), output);
       assert(!(await (await fetch(url)).text()).includes('role="alert"'));
     }
     assertEquals(taken, []);

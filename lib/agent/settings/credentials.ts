@@ -9,7 +9,7 @@ import type { Environment } from "../../base/host.ts";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import { SvcError } from "../../base/error.ts";
 import { parseJsonc } from "../../base/schema/jsonc.ts";
-import { bool, isObject, object, Place, show, text } from "../../base/schema/schema.ts";
+import { bool, DecodeContext, isObject, object, show, text } from "../../base/schema/schema.ts";
 import { Secret, secret } from "../../base/secret.ts";
 import { parseCloudAddress } from "../../cloud_client/client.ts";
 
@@ -68,12 +68,12 @@ export function parseCredentials(bytes: Uint8Array, file: string): MachineCreden
   if (!isObject(json)) {
     throw new SvcError("invalid_argument", `${file}: found ${show(json)}, wanted {"cloud": {…}}; ${HINT}`);
   }
-  const at = new Place();
+  const at = new DecodeContext();
   const { cloud } = documentField.decode(json, at) ?? {};
   const wrong = at.problems.filter(({ severity }) => severity === "error");
   if (wrong.length === 0 && cloud) return cloud;
-  const told = wrong.map(({ path, message }) => `${path}: ${message}`).join("; ");
-  throw new SvcError("invalid_argument", `${file}: ${told}; ${HINT}`);
+  const reported = wrong.map(({ path, message }) => `${path}: ${message}`).join("; ");
+  throw new SvcError("invalid_argument", `${file}: ${reported}; ${HINT}`);
 }
 
 type ReadHost = ReadFiles & Environment;

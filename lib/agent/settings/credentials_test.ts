@@ -19,7 +19,7 @@ Deno.test("reads an API key or a secret, with comments, and ignores settings of 
 });
 
 Deno.test("parseCredentials: errors name the file and key, and show no secret", () => {
-  const bad: [text: string, told: string][] = [
+  const bad: [text: string, logged: string][] = [
     ["[]", "found an empty array, wanted"],
     ["{}", "cloud: missing"],
     ['{"cloud": {"id": "p", "secret": "sesame"}}', "cloud.app_address: missing"],
@@ -43,10 +43,10 @@ Deno.test("parseCredentials: errors name the file and key, and show no secret", 
     ],
     ['{"cloud": {"app_address": "a", "id": "p", "secret": 12345}}', "cloud.secret"],
   ];
-  for (const [text, told] of bad) {
+  for (const [text, logged] of bad) {
     const { message } = assertThrows(() => parse(text), SvcError);
     assertStringIncludes(message, "/etc/svc.json: ");
-    assertStringIncludes(message, told);
+    assertStringIncludes(message, logged);
     assertEquals(/sesame|12345/.test(message), false, message);
   }
 });

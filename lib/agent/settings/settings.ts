@@ -13,10 +13,10 @@ import { chainOf, SvcError } from "../../base/error.ts";
 import { parseJsonc } from "../../base/schema/jsonc.ts";
 import {
   type ConfigField,
+  DecodeContext,
   isObject,
   type Json,
   type JsonObject,
-  Place,
   type Problem,
   type Shape,
   snake,
@@ -67,18 +67,22 @@ export interface Decided {
 export function decideSettings({ defaults, cloud, lastGood }: SettingsInput): Decided {
   const problems: Problem[] = [];
   const good: LastGood = {
-    defaults: goodLayer(withSections(defaults), lastGood?.defaults ?? {}, new Place("defaults", problems)),
-    cloud: goodLayer(cloud, lastGood?.cloud ?? {}, new Place("cloud", problems)),
+    defaults: goodLayer(
+      withSections(defaults),
+      lastGood?.defaults ?? {},
+      new DecodeContext("defaults", problems),
+    ),
+    cloud: goodLayer(cloud, lastGood?.cloud ?? {}, new DecodeContext("cloud", problems)),
   };
-  return { settings: merge(good, new Place("", problems)), problems, lastGood: good };
+  return { settings: merge(good, new DecodeContext("", problems)), problems, lastGood: good };
 }
 
 /** The problems in the `agent` section of a machine's configuration, except in the versions that it chooses. */
 export function settingsProblems(agent: unknown): Problem[] {
   const problems: Problem[] = [];
   if (agent === undefined || agent === null) return problems;
-  const cloud = goodLayer(agent, {}, new Place("agent", problems));
-  merge({ defaults: {}, cloud }, new Place("agent", problems));
+  const cloud = goodLayer(agent, {}, new DecodeContext("agent", problems));
+  merge({ defaults: {}, cloud }, new DecodeContext("agent", problems));
   return problems;
 }
 
@@ -93,7 +97,7 @@ const OVERRULED = [
 const SECTION_NAMES = [...Object.keys(SECTIONS), NETWORKS];
 
 /** The good values of a source; the last good value replaces a bad one. */
-function goodLayer(source: unknown, last: SettingsLayer, at: Place): SettingsLayer {
+function goodLayer(source: unknown, last: SettingsLayer, at: DecodeContext): SettingsLayer {
   // The stored values are checked again: another version of the agent may have written them.
   if (source === undefined) source = last;
   if (!isObject(source)) {
@@ -127,7 +131,12 @@ interface SectionFields {
   find(key: string): { readonly name: string; readonly field: ConfigField<unknown> } | undefined;
 }
 
-function goodSection(values: JsonObject, last: JsonObject, fields: SectionFields, at: Place): JsonObject {
+function goodSection(
+  values: JsonObject,
+  last: JsonObject,
+  fields: SectionFields,
+  at: DecodeContext,
+): JsonObject {
   const good: JsonObject = {};
   const names = new Set<string>();
   for (const [key, value] of Object.entries(values)) {
@@ -144,7 +153,7 @@ function goodSection(values: JsonObject, last: JsonObject, fields: SectionFields
     at.problems.push(...probe.problems);
     if (!probe.failed) good[known.name] = value;
     else if (last[known.name] !== undefined) {
-      const stale = new Place();
+      const stale = new DecodeContext();
       known.field.decode(last[known.name], stale);
       if (!stale.failed) good[known.name] = last[known.name];
     }
@@ -170,12 +179,12 @@ function* namesOf(shape: Shape): Generator<[string, { name: string; field: Confi
   }
 }
 
-function warnUnknown(key: string, known: readonly string[], at: Place): void {
+function warnUnknown(key: string, known: readonly string[], at: DecodeContext): void {
   const likely = at.suggestions.of(key, known);
   at.at(key).warn(`unknown key, ignored${likely ? `; did you mean "${likely}"?` : ""}`);
 }
 
-function merge({ defaults, cloud }: LastGood, at: Place): AgentSettings {
+function merge({ defaults, cloud }: LastGood, at: DecodeContext): AgentSettings {
   const section = <N extends Section>(name: N) => {
     const merged: JsonObject = { ...defaults[name], ...cloud[name] };
     // Merges objects whose keys the user chooses entry by entry.
@@ -183,21 +192,21 @@ function merge({ defaults, cloud }: LastGood, at: Place): AgentSettings {
       const below = defaults[name]?.[key];
       if (isObject(value) && isObject(below)) merged[key] = { ...below, ...value } as JsonObject;
     }
-    return SECTIONS[name].field.decode(merged, new Place()) as never;
+    return SECTIONS[name].field.decode(merged, new DecodeContext()) as never;
   };
   const networks = Object.entries({ ...defaults[NETWORKS], ...cloud[NETWORKS] });
   return {
     advanced: section("advanced_settings"),
     network: together(section("network_configuration"), at),
     additionalNetworks: Object.fromEntries(
-      networks.map(([name, one]) => [name, additionalNetworkField.decode(one, new Place())!]),
+      networks.map(([name, one]) => [name, additionalNetworkField.decode(one, new DecodeContext())!]),
     ),
     system: section("system_configuration"),
   };
 }
 
 /** Ensures that the hotspot starts before the offline reboot; otherwise nobody could use the hotspot. */
-function together(network: NetworkSettings, at: Place): NetworkSettings {
+function together(network: NetworkSettings, at: DecodeContext): NetworkSettings {
   const { deviceRebootAfterOfflineMs: rebootMs, offlineBeforeStartingHotspotMs: hotspotMs } = network;
   if (rebootMs > 0 && rebootMs <= hotspotMs) {
     at.at("network_configuration").at("device_reboot_after_offline_minutes").warn(

@@ -9,6 +9,7 @@ import {
   bool,
   choice,
   ConfigField,
+  type DecodeContext,
   type Infer,
   integer,
   list,
@@ -16,7 +17,6 @@ import {
   number,
   object,
   parseDurationMs,
-  type Place,
   text,
 } from "../../base/schema/schema.ts";
 import { Secret, secret } from "../../base/secret.ts";
@@ -51,7 +51,7 @@ function minutes(doc: string, { min = 0 } = {}): ConfigField<number | undefined>
 }
 
 /** Cuts a text to `bytesMax` bytes, with a warning. */
-function cutTo(bytesMax: number, value: string, at: Place): string {
+function cutTo(bytesMax: number, value: string, at: DecodeContext): string {
   const bytes = new TextEncoder().encode(value);
   if (bytes.length <= bytesMax) return value;
   at.warn(`found ${bytes.length} bytes, wanted at most ${bytesMax}; the rest is cut off`);
@@ -223,7 +223,7 @@ function isIpv4(text: string): boolean {
   return parts.length === 4 && parts.every((part) => /^(0|[1-9]\d{0,2})$/.test(part) && Number(part) <= 255);
 }
 
-function interfaceName(name: string, at: Place): string | undefined {
+function interfaceName(name: string, at: DecodeContext): string | undefined {
   const fits = name.length <= INTERFACE_LENGTH_MAX && !/[\s/]/.test(name);
   return fits
     ? name
@@ -231,7 +231,7 @@ function interfaceName(name: string, at: Place): string | undefined {
 }
 
 /** Checks a passphrase; the error does not show it. */
-function passphrase(key: Secret, at: Place): Secret | undefined {
+function passphrase(key: Secret, at: DecodeContext): Secret | undefined {
   const text = key.reveal();
   return isPassphrase(text)
     ? key

@@ -15,9 +15,12 @@ import { FakeFiles } from "../../../tests/support/fake_files.ts";
 const built = decideSettings({ defaults: {}, cloud: {} }).settings;
 
 /** The settings and problems of one section from the cloud. */
-function fromCloud(section: string, values: Json): { settings: AgentSettings; told: string[] } {
+function fromCloud(section: string, values: Json): { settings: AgentSettings; logged: string[] } {
   const { settings, problems } = decideSettings({ defaults: {}, cloud: { [section]: values } });
-  return { settings, told: problems.map(({ severity, path, message }) => `${severity} ${path}: ${message}`) };
+  return {
+    settings,
+    logged: problems.map(({ severity, path, message }) => `${severity} ${path}: ${message}`),
+  };
 }
 
 Deno.test("decideSettings: the built-in values are the published defaults", () => {
@@ -169,7 +172,7 @@ Deno.test("decideSettings: accepts neutral spellings, the old provisioning file 
 });
 
 Deno.test("ranges: the error for a value out of range has its path and the allowed values", () => {
-  const bad: [section: string, values: JsonObject, told: string][] = [
+  const bad: [section: string, values: JsonObject, logged: string][] = [
     ["advanced_settings", { viam_server_start_timeout_minutes: 0.5 }, "warning cloud.advanced_settings."],
     [
       "advanced_settings",
@@ -210,10 +213,10 @@ Deno.test("ranges: the error for a value out of range has its path and the allow
     ["additional_networks", { a: { type: "wired", ipv4_gateway: "fe80::1" } }, "wanted an IPv4 address"],
     ["additional_networks", { a: { type: "wired", ipv4_dns: ["1.1.1.1", "x"] } }, "ipv4_dns.1: found"],
   ];
-  for (const [section, values, told] of bad) {
-    const { told: all } = fromCloud(section, values);
+  for (const [section, values, logged] of bad) {
+    const { logged: all } = fromCloud(section, values);
     assertEquals(all.length, 1, JSON.stringify(values));
-    assertStringIncludes(all[0], told);
+    assertStringIncludes(all[0], logged);
   }
 });
 
@@ -316,10 +319,10 @@ Deno.test("decideSettings: every published setting has its name, type and defaul
   ];
   for (const [section, key, given, found, published] of rows) {
     assertEquals(found, published, `the default of ${key}`);
-    const { told, settings } = fromCloud(section, { [key]: given });
-    assertEquals(told, [], key);
+    const { logged, settings } = fromCloud(section, { [key]: given });
+    assertEquals(logged, [], key);
     if (!["wifi_power_save", "hotspot_password"].includes(key)) assertNotEquals(settings, built, key);
-    assertNotEquals(fromCloud(section, { [key]: { no: ["value"] } }).told, [], `${key} takes anything`);
+    assertNotEquals(fromCloud(section, { [key]: { no: ["value"] } }).logged, [], `${key} takes anything`);
   }
   const wifi = {
     type: "wifi",
@@ -334,7 +337,7 @@ Deno.test("decideSettings: every published setting has its name, type and defaul
   };
   const { ssid: _, psk: _psk, ...both } = wifi;
   for (const one of [wifi, { ...both, type: "wired", priority: 999 }, { type: "wired" }]) {
-    assertEquals(fromCloud("additional_networks", { mine: one }).told, []);
+    assertEquals(fromCloud("additional_networks", { mine: one }).logged, []);
   }
   const { mine } = fromCloud("additional_networks", { mine: { type: "wired" } }).settings.additionalNetworks;
   assertEquals({ ...mine }, {
@@ -353,16 +356,16 @@ Deno.test("decideSettings: every published setting has its name, type and defaul
 Deno.test("accepts a short wait before a reboot, with a warning if no hotspot would start", () => {
   for (const minutes of [1, 2, 3, 4]) {
     const values = { device_reboot_after_offline_minutes: minutes };
-    const { settings, told } = fromCloud("network_configuration", values);
+    const { settings, logged } = fromCloud("network_configuration", values);
     assertEquals(settings.network.deviceRebootAfterOfflineMs, minutes * 60_000);
     const path = "network_configuration.device_reboot_after_offline_minutes";
-    assertEquals(told.map((one) => one.split(": ")[0]), minutes <= 2 ? [`warning ${path}`] : []);
+    assertEquals(logged.map((one) => one.split(": ")[0]), minutes <= 2 ? [`warning ${path}`] : []);
   }
 });
 
 Deno.test("warns of settings of networks that have no effect by themselves", () => {
-  const told = (section: string, values: JsonObject) => fromCloud(section, values).told;
-  const network = (values: JsonObject) => told("additional_networks", { a: values });
+  const logged = (section: string, values: JsonObject) => fromCloud(section, values).logged;
+  const network = (values: JsonObject) => logged("additional_networks", { a: values });
   const at = "warning cloud.additional_networks.a.";
   const gateway = { ipv4_gateway: "192.168.1.1" };
   const alone = [`${at}ipv4_gateway: has no effect without an ipv4_address`];
@@ -373,7 +376,7 @@ Deno.test("warns of settings of networks that have no effect by themselves", () 
     `${at}ssid: has no effect without "type": "wifi"`,
     `${at}psk: has no effect without "type": "wifi"`,
   ]);
-  const hotspot = (values: JsonObject) => told("network_configuration", values);
+  const hotspot = (values: JsonObject) => logged("network_configuration", values);
   assertEquals(hotspot({ hotspot_prefix: "acme", hotspot_ssid: "acme-1" }), [
     "warning cloud.network_configuration.hotspot_prefix: has no effect with hotspot_ssid",
   ]);
@@ -413,21 +416,21 @@ Deno.test("decideSettings: accepts unusual valid values and clamps the start tim
   const { journaldSystemMaxUseMb, journaldRuntimeMaxUseMb, osAutoUpgradeType } = settings.system;
   assertEquals([journaldSystemMaxUseMb, journaldRuntimeMaxUseMb, osAutoUpgradeType], [-1, 64, "disable"]);
   for (const ipv4_address of ["auto", "AUTO", ""]) {
-    const { settings, told } = fromCloud("additional_networks", { a: { type: "wired", ipv4_address } });
-    assertEquals([settings.additionalNetworks.a.ipv4Address, told], ["auto", []]);
+    const { settings, logged } = fromCloud("additional_networks", { a: { type: "wired", ipv4_address } });
+    assertEquals([settings.additionalNetworks.a.ipv4Address, logged], ["auto", []]);
   }
   const clamped = fromCloud("advanced_settings", { viam_server_start_timeout_minutes: 0.5 });
   assertEquals(clamped.settings.advanced.runtimeStartTimeoutMs, 60_000);
 });
 
 Deno.test("decideSettings: settings and problems print no secret", () => {
-  const { settings, told } = fromCloud("additional_networks", {
+  const { settings, logged } = fromCloud("additional_networks", {
     a: { type: "wifi", ssid: "s", psk: "sesame1" },
     b: { type: "wifi", ssid: "s", psk: "sesame-open" },
     c: { type: "wifi", ssid: "s", psk: 123454321 },
   });
-  const shown = `${JSON.stringify(settings)} ${Deno.inspect(settings, { depth: 9 })} ${told.join()}`;
-  assertEquals(told.length, 2);
+  const shown = `${JSON.stringify(settings)} ${Deno.inspect(settings, { depth: 9 })} ${logged.join()}`;
+  assertEquals(logged.length, 2);
   assertEquals(/sesame|12345/.test(shown), false, shown);
 });
 

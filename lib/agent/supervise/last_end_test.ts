@@ -4,7 +4,7 @@ import { FakeCommands } from "../../../tests/support/fake_commands.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import { tellLastEnd } from "./last_end.ts";
 
-async function told(answer: { code?: number; output?: string } | Error): Promise<readonly string[]> {
+async function logged(answer: { code?: number; output?: string } | Error): Promise<readonly string[]> {
   const records: LogRecord[] = [];
   const logger = new Logs(new FakeClock(), [memorySink(records)]).logger("svc-agent");
   const commands = new FakeCommands({ journalctl: answer });
@@ -23,16 +23,16 @@ Deno.test("tellLastEnd: out of memory, the watchdog and failures are told, the u
     "Stopped svc-agent.service - svc-agent.",
     "svc-agent.service: Scheduled restart job, restart counter is at 3.",
   ].join("\n");
-  assertEquals((await told({ output })).length, 4);
+  assertEquals((await logged({ output })).length, 4);
   assertEquals(
-    (await told({ output: Array.from({ length: 100 }, (_, n) => `failed ${n}`).join("\n") })).at(-1),
+    (await logged({ output: Array.from({ length: 100 }, (_, n) => `failed ${n}`).join("\n") })).at(-1),
     "systemd: failed 99",
   );
-  assertEquals((await told({ output: "x failed\n".repeat(100) })).length <= 20, true);
+  assertEquals((await logged({ output: "x failed\n".repeat(100) })).length <= 20, true);
 });
 
 Deno.test("tellLastEnd: a system without a journal, and an empty one, tell nothing", async () => {
   for (const answer of [new Error("there is no journalctl"), { code: 1, output: "failed" }, { output: "" }]) {
-    assertEquals(await told(answer), []);
+    assertEquals(await logged(answer), []);
   }
 });

@@ -63,7 +63,7 @@ export class LogForwarding implements Subsystem {
     const over = new AbortController();
     let process: RunningProcess | undefined;
     const done = (async () => {
-      let told = false;
+      let reported = false;
       while (!over.signal.aborted) {
         try {
           process = await this.#start();
@@ -71,8 +71,8 @@ export class LogForwarding implements Subsystem {
           if (over.signal.aborted) return;
           this.parts.logger.warn(`journalctl ended with exit code ${code}; it starts again`);
         } catch (error) {
-          if (!told) this.parts.logger.warn(`cannot follow the system's logs: ${chainOf(error)}`);
-          told = true;
+          if (!reported) this.parts.logger.warn(`cannot follow the system's logs: ${chainOf(error)}`);
+          reported = true;
         }
         await this.parts.clock.sleep(RESTART_MS, over.signal).catch(() => {});
       }

@@ -11,7 +11,7 @@ const FILE = "/state/serving.json";
 /** Probes a port at which a program answers; `listens` is what the system says of who listens there. */
 async function probed(
   listens: boolean | undefined,
-  told?: (url: string) => string,
+  logged?: (url: string) => string,
 ): Promise<{ serving: boolean; asked: number }> {
   const port = await openPort({
     table: new ServiceTable(clock),
@@ -19,7 +19,7 @@ async function probed(
     clock,
   });
   const files = new FakeFiles();
-  if (told) await files.writeFile(FILE, told(`http://127.0.0.1:${port.port}`));
+  if (logged) await files.writeFile(FILE, logged(`http://127.0.0.1:${port.port}`));
   let asked = 0;
   const probe = new RuntimeProbe(files, clock, FILE, () => {
     asked++;

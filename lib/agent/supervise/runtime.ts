@@ -368,8 +368,8 @@ export class RuntimeProcess {
     if (this.#leaving && !exit) return;
     if (exit && !this.#ending) {
       await this.#tellErrors();
-      const said = this.#lastError === undefined ? "" : `: ${this.#lastError}`;
-      this.#failed(`ended by itself, ${describe(exit)}${said}`);
+      const output = this.#lastError === undefined ? "" : `: ${this.#lastError}`;
+      this.#failed(`ended by itself, ${describe(exit)}${output}`);
     }
     this.#gone();
   }

@@ -97,6 +97,6 @@ export class SystemCommands implements Commands {
 }
 
 export function failureOf(command: string, args: readonly string[], { code, output }: Outcome): string {
-  const said = output === "" ? "" : `: ${output.slice(-SHOWN_CHARS)}`;
-  return `${[command, ...args].join(" ")} failed with exit code ${code}${said}`;
+  const printed = output === "" ? "" : `: ${output.slice(-SHOWN_CHARS)}`;
+  return `${[command, ...args].join(" ")} failed with exit code ${code}${printed}`;
 }

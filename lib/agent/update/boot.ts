@@ -88,9 +88,9 @@ export function bootPlan(seen: BootSeen): BootPlan {
   if (other === current) turned.pop();
   else if (current !== undefined) {
     // Written first, because a running replacement must be explicable by this link. No file loses its last link.
-    const told: BootOp = { op: "link", link: "broken", file: current };
-    if (other === previous) turned.unshift(told);
-    else turned.push(told);
+    const turn: BootOp = { op: "link", link: "broken", file: current };
+    if (other === previous) turned.unshift(turn);
+    else turned.push(turn);
   }
   const ops = [...turned, counted(other, 1)];
   return { file: other, ops, delayMs };

@@ -477,9 +477,9 @@ Deno.test("Download: a channel's word expires; a clock that was never set does n
     assertEquals(await fetched({ pinned: true }), "taken");
     signed.word = {};
     assertEquals(await fetched(stable), "taken");
-    for (const [wrong, told] of [["wanted", "channel"], ["name", "name"], ["platform", "platform"]]) {
+    for (const [wrong, logged] of [["wanted", "channel"], ["name", "name"], ["platform", "platform"]]) {
       signed.word = { [wrong]: "other" };
-      assertMatch(await fetched(stable), new RegExp(`^failed_precondition: .*found ${told} other`));
+      assertMatch(await fetched(stable), new RegExp(`^failed_precondition: .*found ${logged} other`));
     }
     signed.word = { version: "0.9.0" };
     assertMatch(await fetched(stable), /^aborted: .*leads to 0.9.0, and not to 1.0.0/);

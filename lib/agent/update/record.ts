@@ -16,20 +16,20 @@ import {
   bool,
   choice,
   type ConfigField,
+  DecodeContext,
   type Infer,
   integer,
   object,
-  Place,
   text,
 } from "../../base/schema/schema.ts";
 import { type BinaryName, keyOf, versionIn } from "./release.ts";
 import type { Count, LinkName, PassingCount, VersionLinks } from "./boot.ts";
 import type { Build, Op, Slot } from "./state.ts";
 
-const wishShape = { key: text().required(), version: text().required() };
+const targetShape = { key: text().required(), version: text().required() };
 
 const buildField = object({
-  ...wishShape,
+  ...targetShape,
   file: text("", { pattern: /^[^/\\]+$/, wanted: "the name of a file" }).required(),
   sha256: text("", { pattern: /^[0-9a-f]{64}$/, wanted: "64 hexadecimal digits" }).required(),
   sizeBytes: integer("", { min: 0 }).key("sizeBytes").required(),
@@ -44,7 +44,7 @@ const slotField = object({
     stage: choice("", ["downloaded", "verified", "prepared", "switched", "probation"]).required(),
     asked: bool(),
   }),
-  refused: object({ ...wishShape, reason: text().default("") }),
+  refused: object({ ...targetShape, reason: text().default("") }),
 });
 
 const LINKS: { readonly [L in LinkName]: string } = {
@@ -234,12 +234,12 @@ function parseSlot(text: string, path: string): Slot {
   } catch (cause) {
     throw new SvcError("data_loss", `${path} is not JSON`, { cause });
   }
-  const at = new Place();
+  const at = new DecodeContext();
   const slot: ReadSlot | undefined = (slotField as ConfigField<ReadSlot | undefined>).decode(json, at);
   if (slot && !at.failed) return prune(slot) as Slot;
   const wrong = at.problems.filter(({ severity }) => severity === "error");
-  const told = wrong.map(({ path, message }) => `${path}: ${message}`).join("; ");
-  throw new SvcError("data_loss", `${path}: ${told}`);
+  const reported = wrong.map(({ path, message }) => `${path}: ${message}`).join("; ");
+  throw new SvcError("data_loss", `${path}: ${reported}`);
 }
 
 /** Without undefined properties. */

@@ -78,8 +78,8 @@ export class ReleaseCheck implements Checker {
         limit.signal,
       );
       if (code === 0) return output;
-      const said = errors.trim().slice(-300) || output.trim().slice(-300) || "nothing";
-      throw new SvcError("failed_precondition", `${path} --version fails with ${code} and says: ${said}`);
+      const printed = errors.trim().slice(-300) || output.trim().slice(-300) || "nothing";
+      throw new SvcError("failed_precondition", `${path} --version fails with ${code} and says: ${printed}`);
     } finally {
       limit.done();
       await endProcess(process, clock, PROBE_END_MS);

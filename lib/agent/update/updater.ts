@@ -191,12 +191,12 @@ export class Updater {
       for (let steps = 0; steps < STEPS_MAX && !signal.aborted; steps++) {
         const step = plan(this.#slot, await this.#look(now));
         if (!this.#mayTake(step)) break;
-        const told = this.#waiting;
+        const reported = this.#waiting;
         this.#waiting = step.do === "wait" || step.do === "restart" ? step.why : undefined;
         if (step.do === "wait") break;
         if (step.do === "restart") {
           // The caller repeats waiting passes, so the reason is logged only once.
-          if (told !== step.why) this.#parts.logger.info(`${this.#parts.name}: ${step.why}`);
+          if (reported !== step.why) this.#parts.logger.info(`${this.#parts.name}: ${step.why}`);
           return { restart: true };
         }
         if (step.do === "write") {

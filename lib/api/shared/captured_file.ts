@@ -1,7 +1,7 @@
 /** The published messages' description of a captured file: its kind, and the things seen in it. */
 
 import { MimeType } from "../../../proto/gen/datasync_pb.ts";
-import type { CapturedBox } from "../../resource/uplink.ts";
+import type { CapturedBox } from "../../resource/uploader.ts";
 
 /** The kinds of files that have a number. */
 export const MIME_TYPES: { readonly [K in MimeType]: string } = {

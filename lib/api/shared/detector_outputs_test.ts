@@ -83,8 +83,8 @@ Deno.test("detectorNames: an output that could be two things is asked about", ()
     [{ a: BOXES, b: ZEROS, c: ZEROS }, "could each be the classes or the confidences"],
     [{ a: BOXES, b: SCORES, c: ZEROS, d: CLASSES }, '"c" [1, 3] and "d" [1, 3] could each be the classes'],
   ];
-  for (const [outputs, told] of cases) {
-    const { code } = assertThrows(() => found(outputs), SvcError, told);
+  for (const [outputs, logged] of cases) {
+    const { code } = assertThrows(() => found(outputs), SvcError, logged);
     assertEquals(code, "failed_precondition");
   }
 });

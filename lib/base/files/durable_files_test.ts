@@ -186,27 +186,27 @@ async function replacedWith(
   at: number,
   fault: Fault,
   seed: number,
-): Promise<{ files: FakeFiles; told: boolean }> {
+): Promise<{ files: FakeFiles; logged: boolean }> {
   let state = seed;
   const random = () => (state = (state * 16807) % 2147483647) / 2147483647;
   const files = new FakeFiles(undefined, random);
   await files.writeFile(PATH, "old");
   const begin = files.operations;
   files.fault = (operation) => operation === begin + at ? fault : undefined;
-  const told = await files.writeFile(PATH, "the new one").then(() => false, () => true);
-  if (fault.kind !== "cut" && fault.kind !== "kill") return { files, told };
+  const logged = await files.writeFile(PATH, "the new one").then(() => false, () => true);
+  if (fault.kind !== "cut" && fault.kind !== "kill") return { files, logged };
   if (files.dead || fault.kind === "cut") files.cut();
-  return { files: files.restart(), told };
+  return { files: files.restart(), logged };
 }
 
 Deno.test("writeFile: a power cut at any operation leaves the old or the new file", async () => {
   let olds = 0;
   for (let seed = 1; seed <= 200; seed++) {
     for (let at = 0; at <= 5; at++) {
-      const { files, told } = await replacedWith(at, { kind: "cut" }, seed);
+      const { files, logged } = await replacedWith(at, { kind: "cut" }, seed);
       const found = files.text(PATH);
       assert(["old", "the new one"].includes(found), `found ${found} with a cut at ${at}, seed ${seed}`);
-      if (!told) assertEquals(found, "the new one", `cut at ${at}, seed ${seed}`);
+      if (!logged) assertEquals(found, "the new one", `cut at ${at}, seed ${seed}`);
       if (found === "old") olds++;
     }
   }
@@ -221,8 +221,8 @@ Deno.test("writeFile: a full disk or a denied operation leaves the old or new fi
     ]] as const
   ) {
     for (let at = 0; at <= 4; at++) {
-      const { files, told } = await replacedWith(at, { kind }, 1);
-      assert(told, `${kind} at ${at}`);
+      const { files, logged } = await replacedWith(at, { kind }, 1);
+      assert(logged, `${kind} at ${at}`);
       assertEquals(files.paths, [PATH], `${kind} at ${at}`);
       assert(["old", "the new one"].includes(files.text(PATH)));
       files.fault = () => ({ kind });

@@ -49,8 +49,8 @@ export class Deduplicator {
     window.count++;
     if (window.count <= REPEATS_WRITTEN) this.next(record);
     else if (window.count === REPEATS_WRITTEN + 1) {
-      const told = `Message logged ${REPEATS_WRITTEN} times; suppressing for rest of window`;
-      this.next({ ...record, message: `${told} (${seconds(REPEAT_WINDOW_MS)}): ${record.message}` });
+      const reported = `Message logged ${REPEATS_WRITTEN} times; suppressing for rest of window`;
+      this.next({ ...record, message: `${reported} (${seconds(REPEAT_WINDOW_MS)}): ${record.message}` });
     }
   }
 

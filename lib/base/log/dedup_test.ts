@@ -90,8 +90,8 @@ Deno.test("without de-duplication every line is written; levels and debug make n
   repeat(5, () => logs.logger("rdk.e").info("e"));
   const held = (message: string) => [message, message, message, `${NOTICE}${message}`];
   const switched = "Noisy log deduplication is now disabled";
-  const told = messages().filter((one) => one !== switched && !one.startsWith("Message logged 5 times"));
-  assertEquals(told, [...held("a"), ..."bbbbbccccc", ...held("d"), ..."eeeee"]);
+  const logged = messages().filter((one) => one !== switched && !one.startsWith("Message logged 5 times"));
+  assertEquals(logged, [...held("a"), ..."bbbbbccccc", ...held("d"), ..."eeeee"]);
 });
 
 Deno.test("dedup: suppresses repeated records of other processes", () => {

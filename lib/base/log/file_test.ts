@@ -60,8 +60,8 @@ Deno.test("LogFile: a kill at any operation leaves whole lines in order, and a r
     for (const share of [0, 0.5, 1]) {
       const host = new FakeFiles((operation) => operation === at ? { kind: "kill", share } : undefined);
       const { file } = logFile(host, { filesKept: 20 });
-      let told = 0;
-      while (told < lines && !host.dead) file.sink(record(`line ${told++}`));
+      let logged = 0;
+      while (logged < lines && !host.dead) file.sink(record(`line ${logged++}`));
       if (!host.dead) {
         ended = true;
         break;
@@ -71,7 +71,10 @@ Deno.test("LogFile: a kill at any operation leaves whole lines in order, and a r
       const before = allMessages(host).filter((message) => message !== "…");
       const expected = Array.from({ length: before.length }, (_, line) => `line ${line}`);
       assertEquals(before, expected, `killed at ${at} with ${share} done`);
-      assert(before.length >= told - 1, `killed at ${at} with ${share} done: ${before.length} of ${told}`);
+      assert(
+        before.length >= logged - 1,
+        `killed at ${at} with ${share} done: ${before.length} of ${logged}`,
+      );
       const next = host.restart();
       const again = logFile(next, { filesKept: 20 });
       for (let line = 0; line < lines; line++) again.file.sink(record(`next ${line}`));

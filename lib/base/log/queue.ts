@@ -53,7 +53,7 @@ const EXIT_SEND_MS = 1_500;
 /** Pause after a disk error. */
 const DISK_RETRY_MS = 1_000;
 /** Distinct failures that are reported until a batch arrives. */
-const FAILURES_TOLD = 10;
+const FAILURES_LOGGED = 10;
 /** Approximate size of an entry besides its texts. */
 const ENTRY_BYTES = 150;
 
@@ -98,7 +98,7 @@ export class LogQueue {
   #diskFailing = false;
   #diskRetryAtMs = -Infinity;
   /** Failures reported since the last batch arrived. */
-  readonly #told = new Set<string>();
+  readonly #reported = new Set<string>();
   /** An error waits. */
   #isUrgent = false;
   #somethingWaits = Promise.withResolvers<void>();
@@ -271,8 +271,8 @@ export class LogQueue {
     this.#acked = (this.#waiting[0]?.entry.number ?? this.#next) - 1;
     if (this.#lost > 0) this.#queueOverflow();
     this.#save();
-    if (this.#told.size > 0) logger.info("logs reach the cloud again");
-    this.#told.clear();
+    if (this.#reported.size > 0) logger.info("logs reach the cloud again");
+    this.#reported.clear();
   }
 
   #nextBatch(): QueuedLog[] {
@@ -296,8 +296,8 @@ export class LogQueue {
 
   /** Reports each failure once, until a batch arrives. */
   #tell(failure: string): void {
-    if (this.#told.has(failure) || this.#told.size >= FAILURES_TOLD) return;
-    this.#told.add(failure);
+    if (this.#reported.has(failure) || this.#reported.size >= FAILURES_LOGGED) return;
+    this.#reported.add(failure);
     this.parts.logger.warn(`logs do not reach the cloud: ${failure}`, { waiting: this.#waiting.length });
   }
 }

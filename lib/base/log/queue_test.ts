@@ -27,7 +27,7 @@ class Cloud {
   }
 
   /** How many entries it was told are missing. */
-  get told(): number {
+  get reported(): number {
     const overflows = this.entries.map(({ message }) => /^Overflowed (\d+) logs/.exec(message)?.[1]);
     return overflows.reduce((sum, count) => sum + Number(count ?? 0), 0);
   }
@@ -139,7 +139,7 @@ Deno.test("a kill at any operation loses no entry, keeps the order, and repeats 
     for (const { id, message } of cloud.batches.slice(before).flat()) {
       assert(Number(id.split("-")[1]) > recorded, `${where}: ${message} was sent again`);
     }
-    assertEquals(cloud.told, 0, where);
+    assertEquals(cloud.reported, 0, where);
   });
   assert(operations > 25, `${operations} operations`);
 });
@@ -238,8 +238,8 @@ Deno.test("LogQueue: drops the oldest entries beyond its limit and sends a warni
   await clock.advance(60_000);
   await queue.close();
   assertEquals(cloud.messages, names(990, 1_000));
-  const told = cloud.entries.filter(({ logger }) => logger === OWN);
-  assertEquals(told.map(({ level, message }) => [level, message]), [
+  const reported = cloud.entries.filter(({ logger }) => logger === OWN);
+  assertEquals(reported.map(({ level, message }) => [level, message]), [
     ["warn", "Overflowed 990 logs while offline. The oldest ones were dropped."],
   ]);
 });
@@ -259,7 +259,7 @@ Deno.test("LogQueue: reports the number of dropped entries once, after restarts 
     await next.queue.close();
   }
   assertEquals(cloud.messages, ["arrives", ...names(490, 500)]);
-  assertEquals(cloud.told, 490);
+  assertEquals(cloud.reported, 490);
   await first.queue.close();
 });
 
@@ -273,8 +273,8 @@ Deno.test("LogQueue: a kill at any operation during an overflow still counts the
     await next.queue.close();
     const missing = logged.filter((message) => !cloud.messages.includes(message));
     assert(
-      missing.length <= cloud.told + (host.dead ? 1 : 0),
-      `${where}: ${missing} missing, ${cloud.told} told`,
+      missing.length <= cloud.reported + (host.dead ? 1 : 0),
+      `${where}: ${missing} missing, ${cloud.reported} told`,
     );
     assertEquals(cloud.messages, logged.filter((message) => !missing.includes(message)), where);
   });

@@ -100,8 +100,11 @@ export class AcceptedKeys {
     const newer = await this.#history.newerThan(statement, wanted);
     if (newer) {
       const found = `${statement.version}, which was published before ${newer.version}`;
-      const wish = "to go back, name that very version in the configuration";
-      throw new SvcError("aborted", `"${wanted}" leads to ${found}, and this device has had that; ${wish}`);
+      const request = "to go back, name that very version in the configuration";
+      throw new SvcError(
+        "aborted",
+        `"${wanted}" leads to ${found}, and this device has had that; ${request}`,
+      );
     }
     await this.#history.accept(statement, wanted);
     return statement;
@@ -235,7 +238,7 @@ function refusal(error: unknown): SvcError {
 function requireSame(what: string, members: readonly (readonly [string, string, string])[]): void {
   for (const [member, found, wanted] of members) {
     if (found === wanted) continue;
-    const told = `the ${what} is for another file: found ${member} ${found}, wanted ${wanted}`;
-    throw new SvcError("failed_precondition", told);
+    const reported = `the ${what} is for another file: found ${member} ${found}, wanted ${wanted}`;
+    throw new SvcError("failed_precondition", reported);
   }
 }

@@ -31,7 +31,7 @@ export interface NamedResource {
 }
 
 /** A decoder's position in a document, and the receiver of its reports. */
-export class Place {
+export class DecodeContext {
   constructor(
     readonly path: string = "",
     readonly problems: Problem[] = [],
@@ -41,19 +41,19 @@ export class Place {
     readonly suggestions: Suggestions = new Suggestions(),
   ) {}
 
-  at(key: string | number): Place {
+  at(key: string | number): DecodeContext {
     const path = this.path === "" ? String(key) : `${this.path}.${key}`;
-    return new Place(path, this.problems, this.named, this.zeroIsDefault, this.suggestions);
+    return new DecodeContext(path, this.problems, this.named, this.zeroIsDefault, this.suggestions);
   }
 
   /** The same place, for attributes of a model. */
-  get ofAttributes(): Place {
-    return new Place(this.path, this.problems, this.named, true, this.suggestions);
+  get ofAttributes(): DecodeContext {
+    return new DecodeContext(this.path, this.problems, this.named, true, this.suggestions);
   }
 
   /** A place of the same document with problems of its own. */
-  apart(path: string): Place {
-    return new Place(path, [], [], this.zeroIsDefault, this.suggestions);
+  apart(path: string): DecodeContext {
+    return new DecodeContext(path, [], [], this.zeroIsDefault, this.suggestions);
   }
 
   error(message: string): undefined {
@@ -77,11 +77,11 @@ export class Place {
 interface Spec {
   readonly json: JsonObject;
   readonly wanted: string;
-  readonly read: (value: unknown, at: Place) => unknown;
+  readonly read: (value: unknown, at: DecodeContext) => unknown;
   readonly doc: string;
   readonly required?: boolean;
   /** The decoded value of an absent setting. */
-  readonly absent?: (at: Place) => unknown;
+  readonly absent?: (at: DecodeContext) => unknown;
   /** The same in its written form. */
   readonly fallback?: Json;
   /** The written form of a decoded value, if it differs. */
@@ -111,8 +111,11 @@ export class ConfigField<T> {
    * the field cannot derive it.
    */
   default(fallback: NonNullable<T>, shown?: Json): ConfigField<NonNullable<T>> {
-    const told: unknown = shown ?? (this.spec.written ? this.spec.written(fallback as never) : fallback);
-    const written = isJson(told) && isOfType(told, this.spec.json.type) ? told : undefined;
+    const shownDefault: unknown = shown ??
+      (this.spec.written ? this.spec.written(fallback as never) : fallback);
+    const written = isJson(shownDefault) && isOfType(shownDefault, this.spec.json.type)
+      ? shownDefault
+      : undefined;
     return new ConfigField({ ...this.spec, absent: () => fallback, fallback: written });
   }
 
@@ -161,9 +164,11 @@ export class ConfigField<T> {
    * A further step after decoding, defaults included: a check (reporting to `at`) or a conversion. It is skipped, with
    * the outcome `undefined`, if the value or a part of it could not be decoded.
    */
-  with<U>(step: (value: NonNullable<T>, at: Place) => U | undefined): ConfigField<U | Extract<T, undefined>> {
+  with<U>(
+    step: (value: NonNullable<T>, at: DecodeContext) => U | undefined,
+  ): ConfigField<U | Extract<T, undefined>> {
     const { read, absent, written: _, ...spec } = this.spec;
-    const then = (decoded: unknown, before: number, at: Place) => {
+    const then = (decoded: unknown, before: number, at: DecodeContext) => {
       const bad = at.problems.slice(before).some((problem) => problem.severity === "error");
       return decoded === undefined || bad ? undefined : step(decoded as NonNullable<T>, at);
     };
@@ -181,7 +186,7 @@ export class ConfigField<T> {
    * Decodes `value`, which may be absent. Reports problems to `at`; an undecodable value becomes the default or,
    * without one, `undefined`.
    */
-  decode(value: unknown, at: Place): T {
+  decode(value: unknown, at: DecodeContext): T {
     const { required, absent, wanted, read, nothing, zero } = this.spec;
     const isZero = at.zeroIsDefault && value === zero && !(required && value === 0);
     const written = value !== undefined && value !== null && value !== nothing && !isZero;
@@ -208,7 +213,7 @@ export type Shape = { readonly [property: string]: ConfigField<any> };
 /** A field for a text. `pattern` limits it, and `wanted` says in errors what is expected. */
 export function text(doc = "", { pattern, wanted = "a string" }: { pattern?: RegExp; wanted?: string } = {}) {
   const json: JsonObject = pattern ? { type: "string", pattern: pattern.source } : { type: "string" };
-  const read = (value: unknown, at: Place) => {
+  const read = (value: unknown, at: DecodeContext) => {
     if (typeof value !== "string" || (pattern && !pattern.test(value))) return at.wanted(wanted, value);
     return value;
   };
@@ -244,7 +249,7 @@ export function integer(doc = "", range: Range = {}) {
 export function choice<const W extends string>(doc: string, words: readonly W[]) {
   const wanted = words.length === 1 ? `"${words[0]}"` : `one of ${words.map((w) => `"${w}"`).join(", ")}`;
   const json = { type: "string", enum: [...words] };
-  const read = (value: unknown, at: Place) => {
+  const read = (value: unknown, at: DecodeContext) => {
     const same = (word: W) => typeof value === "string" && word.toLowerCase() === value.toLowerCase();
     const found = words.find(same);
     if (found !== undefined) return found;
@@ -257,7 +262,7 @@ export function choice<const W extends string>(doc: string, words: readonly W[])
 /** A duration in Go's syntax (`1m30s`, `500ms`), decoded to milliseconds; an empty text counts as absent. */
 export function duration(doc = "") {
   const wanted = 'a duration such as "10s" or "1m30s"';
-  const read = (value: unknown, at: Place) => {
+  const read = (value: unknown, at: DecodeContext) => {
     return (typeof value === "string" ? parseDurationMs(value) : undefined) ?? at.wanted(wanted, value);
   };
   const json: JsonObject = { type: "string", pattern: DURATION.source };
@@ -283,7 +288,7 @@ export const NOT_SERVED = "not served: ";
 /** A setting of the published runtime that has no effect here. A machine that sets it gets `why` as a warning. */
 export function unserved(why: string): ConfigField<undefined> {
   const json: JsonObject = { deprecated: true };
-  const read = (value: unknown, at: Place): undefined => {
+  const read = (value: unknown, at: DecodeContext): undefined => {
     // Its zero value asks for nothing.
     if (value !== "" && value !== 0 && value !== false) at.warn(`${NOT_SERVED}${why}`);
   };
@@ -352,7 +357,7 @@ export function orNothing<T>(field: ConfigField<T>, lost: string): ConfigField<T
   return new ConfigField<T | undefined>({
     ...field.spec,
     read: (value, at) => {
-      const own = new Place(at.path, [], at.named, at.zeroIsDefault);
+      const own = new DecodeContext(at.path, [], at.named, at.zeroIsDefault);
       const decoded = field.spec.read(value, own);
       for (const problem of own.problems) {
         if (problem.severity === "warning") at.problems.push(problem);
@@ -367,7 +372,9 @@ export function orNothing<T>(field: ConfigField<T>, lost: string): ConfigField<T
 export function respelled(value: unknown, { spec: { json } }: ConfigField<unknown>): JsonObject {
   if (!isObject(value)) return {};
   const known = Object.keys(json.properties as JsonObject);
-  const meant = new Map([...spellings(value, known, new Place())].map(([key, written]) => [written, key]));
+  const meant = new Map(
+    [...spellings(value, known, new DecodeContext())].map(([key, written]) => [written, key]),
+  );
   const entries = Object.entries(value as JsonObject);
   return Object.fromEntries(entries.map(([key, one]) => [meant.get(key) ?? key, one]));
 }
@@ -435,7 +442,7 @@ function fieldOf<T>(
   doc: string,
   json: JsonObject,
   wanted: string,
-  read: (value: unknown, at: Place) => T | undefined,
+  read: (value: unknown, at: DecodeContext) => T | undefined,
 ): ConfigField<T | undefined> {
   return new ConfigField({ doc, json, wanted, read });
 }
@@ -444,7 +451,7 @@ function fieldOf<T>(
  * How an object spells the known keys: exactly or, if that is missing, in another letter case, which the published
  * runtime accepts too.
  */
-function spellings(value: object, known: readonly string[], at: Place): ReadonlyMap<string, string> {
+function spellings(value: object, known: readonly string[], at: DecodeContext): ReadonlyMap<string, string> {
   const written = new Map<string, string>();
   const unknown: string[] = [];
   for (const key of Object.keys(value)) {
@@ -464,7 +471,7 @@ function spellings(value: object, known: readonly string[], at: Place): Readonly
 
 const UNKNOWN_KEYS_MAX = 10;
 
-function reportUnknown(unknown: readonly string[], known: readonly string[], at: Place): void {
+function reportUnknown(unknown: readonly string[], known: readonly string[], at: DecodeContext): void {
   for (const key of unknown.slice(0, UNKNOWN_KEYS_MAX)) {
     const likely = at.suggestions.of(key, known);
     at.at(key).warn(`unknown key, ignored${likely ? `; did you mean "${likely}"?` : ""}`);
@@ -492,7 +499,7 @@ function numeric(doc: string, type: "number" | "integer", noun: string, { min, m
     (type === "number" ? Number.isFinite(value) : Number.isSafeInteger(value)) &&
     (min === undefined || value >= min) && (max === undefined || value <= max) &&
     (above === undefined || value > above);
-  const read = (value: unknown, at: Place) => {
+  const read = (value: unknown, at: DecodeContext) => {
     if (typeof value !== "number") return at.wanted(wanted, value);
     const taken = type === "integer" && !exact ? Math.trunc(value) + 0 : value;
     if (!fits(taken)) return at.wanted(wanted, value);

@@ -9,6 +9,7 @@ import {
   bool,
   choice,
   type ConfigField,
+  DecodeContext,
   duration,
   formatDuration,
   integer,
@@ -18,7 +19,6 @@ import {
   object,
   orNothing,
   parseDurationMs,
-  Place,
   respelled,
   show,
   snake,
@@ -28,7 +28,7 @@ import {
 
 /** Decodes and returns the value with the problems as lines. */
 function decode<T>(field: ConfigField<T>, value: unknown): { value: T; problems: string[]; named: string[] } {
-  const at = new Place();
+  const at = new DecodeContext();
   const decoded = field.decode(value, at);
   const problems = at.problems.map(({ severity, path, message }) =>
     `${severity === "warning" ? "warning " : ""}${path}: ${message}`
@@ -171,7 +171,7 @@ Deno.test("in attributes, the zero value of a kind is the default unless it is a
     names: list(text()).default(["x"]),
   });
   const zeros = { format: "", model: "", word: "", rate: 0, count: 0, level: 0, names: [""] };
-  const at = new Place().ofAttributes;
+  const at = new DecodeContext().ofAttributes;
   assertEquals(field.decode(zeros, at), {
     format: "mjpeg",
     model: "ur5e",
@@ -186,7 +186,7 @@ Deno.test("in attributes, the zero value of a kind is the default unless it is a
   const outside = decode(field, { format: "", rate: 0, power: 0 });
   assertEquals(outside.problems.map((problem) => problem.split(":")[0]), ["format", "rate", "power"]);
   const required = object({ pin: text().required(), width: integer("", { min: 1 }).required() });
-  const strict = new Place("attributes").ofAttributes;
+  const strict = new DecodeContext("attributes").ofAttributes;
   required.decode({ pin: "", width: 0 }, strict);
   field.decode({ power: 0 }, strict);
   assertEquals(strict.problems.map(({ path, message }) => `${path}: ${message}`), [
@@ -254,7 +254,7 @@ Deno.test("default: a setting with a default is never undefined after decoding",
     object({ a: bool().default(true) }).with((value, at) => value.a ? value : at.error("no a")).orEmpty(),
   ];
   for (const field of rows) {
-    const usual = field.decode(undefined, new Place());
+    const usual = field.decode(undefined, new DecodeContext());
     assert(usual !== undefined);
     for (
       const wrong of [-1, 1.5, "x", false, [], [1], {}, { a: 1 }, { a: false }, { b: 1 }, { b: { c: 1 } }]

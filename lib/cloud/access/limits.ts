@@ -7,7 +7,15 @@
  */
 
 import { SvcError } from "../../base/error.ts";
-import { type Infer, integer, isObject, type Json, object, Place, show } from "../../base/schema/schema.ts";
+import {
+  DecodeContext,
+  type Infer,
+  integer,
+  isObject,
+  type Json,
+  object,
+  show,
+} from "../../base/schema/schema.ts";
 
 const GB = 1024 ** 3;
 const MI = 1024 ** 2;
@@ -136,7 +144,7 @@ export type LimitName = keyof Limits;
 
 /** The default limits. */
 export function defaultLimits(): Limits {
-  return limitsField.decode({}, new Place())!;
+  return limitsField.decode({}, new DecodeContext())!;
 }
 
 /** Reads a limits file. Throws `invalid_argument` with every problem in it. */
@@ -147,7 +155,7 @@ export function parseLimits(json: unknown, file: string): Limits {
       `${file}: found ${show(json as Json)}, wanted an object of limits`,
     );
   }
-  const at = new Place();
+  const at = new DecodeContext();
   const limits = limitsField.decode(json, at);
   // An unknown name is an error here: a misspelt limit would not apply.
   const problems = at.problems.map(({ path, message }) => `${path}: ${message.replace(", ignored", "")}`);

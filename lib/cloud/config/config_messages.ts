@@ -218,9 +218,9 @@ export class ConfigMessages {
       resolved = await configs.run(store, organizationId, { kind: "fill", text, masked }, stamps);
     } catch (thrown) {
       if (!(thrown instanceof UnusableConfig)) throw thrown;
-      const told = `the configuration of part ${id} cannot be used: ${thrown.message}`;
-      logger.warn(told);
-      const failure = new SvcError("failed_precondition", told, { cause: thrown });
+      const reported = `the configuration of part ${id} cannot be used: ${thrown.message}`;
+      logger.warn(reported);
+      const failure = new SvcError("failed_precondition", reported, { cause: thrown });
       const outcome = { error: failure, untilMs: clock.nowMs() + FAILURE_MS };
       return { organizationId, stamp, fragments: stamps, packages: [], outcome };
     }

@@ -5,7 +5,7 @@
  * place, and each list is searched once, so that many changes cost no more than their number.
  */
 
-import { isObject, type Json, type JsonObject, type Place } from "../../base/schema/schema.ts";
+import { type DecodeContext, isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
 import { clipped, LEVELS_MAX, type ResolutionBudget } from "./resolution_budget.ts";
 
 /** One change: of the value at a path, or its removal. */
@@ -14,11 +14,14 @@ export interface FragmentMod {
   readonly keys: readonly string[];
   /** `undefined` removes. */
   readonly value: Json | undefined;
-  readonly at: Place;
+  readonly at: DecodeContext;
 }
 
 /** The changes to each fragment, by its id, in their order. */
-export function changesOf(mods: Json | undefined, at: Place): ReadonlyMap<string, readonly FragmentMod[]> {
+export function changesOf(
+  mods: Json | undefined,
+  at: DecodeContext,
+): ReadonlyMap<string, readonly FragmentMod[]> {
   const changes = new Map<string, FragmentMod[]>();
   if (!Array.isArray(mods)) return changes;
   for (const [index, one] of mods.entries()) {
@@ -38,7 +41,7 @@ export function changesOf(mods: Json | undefined, at: Place): ReadonlyMap<string
   return changes;
 }
 
-function addChange(list: FragmentMod[], path: string, value: Json | undefined, at: Place): void {
+function addChange(list: FragmentMod[], path: string, value: Json | undefined, at: DecodeContext): void {
   const keys = path.split(".", LEVELS_MAX + 1);
   const shown = clipped(path);
   if (keys.length > LEVELS_MAX) {

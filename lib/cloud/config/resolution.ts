@@ -9,7 +9,13 @@
  */
 
 import { starred } from "../../base/schema/json_secrets.ts";
-import { isObject, type Json, type JsonObject, Place, type Problem } from "../../base/schema/schema.ts";
+import {
+  DecodeContext,
+  isObject,
+  type Json,
+  type JsonObject,
+  type Problem,
+} from "../../base/schema/schema.ts";
 import { overLimit } from "../access/limits.ts";
 import { changesOf, FragmentChanges } from "./fragment_mods.ts";
 import { clipped, requireFragments, ResolutionBudget, type ResolutionLimits } from "./resolution_budget.ts";
@@ -108,7 +114,10 @@ export interface FragmentEntry extends FragmentVersion {
 }
 
 /** The fragments that a configuration names itself; reports entries that name none. */
-export function importsOf({ fragments }: JsonObject, at: Place = new BoundedPlace()): FragmentEntry[] {
+export function importsOf(
+  { fragments }: JsonObject,
+  at: DecodeContext = new BoundedPlace(),
+): FragmentEntry[] {
   if (fragments === undefined || fragments === null) return [];
   if (!Array.isArray(fragments)) return at.wanted("a list of fragments", fragments) ?? [];
   return fragments.flatMap((one, index): FragmentEntry[] => {
@@ -220,8 +229,8 @@ function hidesIn(named: FragmentVersion, found: FoundFragments): boolean {
 }
 
 /** A place with a limited list of problems. */
-class BoundedPlace extends Place {
-  override at(key: string | number): Place {
+class BoundedPlace extends DecodeContext {
+  override at(key: string | number): DecodeContext {
     return new BoundedPlace(clippedPath(this.path, key), this.problems);
   }
 
@@ -245,7 +254,7 @@ class Filling {
   ) {}
 
   /** `within`: the fragments around `config`. */
-  fill(config: JsonObject, at: Place, within = this.root): JsonObject {
+  fill(config: JsonObject, at: DecodeContext, within = this.root): JsonObject {
     const { fragments = null, fragment_mods: mods = null, ...own } = config;
     if (within !== this.root) {
       // They are read again at each inclusion.
@@ -269,7 +278,7 @@ class Filling {
 
   #filled(
     { id, version, variables }: FragmentEntry,
-    at: Place,
+    at: DecodeContext,
     within: readonly string[],
     earlier: Set<string>,
   ): JsonObject | undefined {
@@ -295,7 +304,7 @@ class Filling {
   }
 
   /** A copy with `{"$variable": {"name", "default_value"}}` replaced. */
-  #withVariables(config: JsonObject, variables: JsonObject, at: Place): JsonObject {
+  #withVariables(config: JsonObject, variables: JsonObject, at: DecodeContext): JsonObject {
     const copied = this.budget.copy(config, ({ $variable: variable }) => {
       if (!isObject(variable)) return undefined;
       const { name, default_value: fallback } = variable as JsonObject;

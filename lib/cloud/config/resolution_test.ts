@@ -104,8 +104,8 @@ Deno.test("resolve() reports cycles, also through versions, repeats, missing fra
     "fragments.ring.fragments.ring: is in itself",
   ]);
   const foreign = library({ theirs: { attributes: { password: "sesame" } } }, ["theirs"]);
-  const { config, problems: told } = await resolve({ fragments: ["theirs"] }, foreign.find, { limits });
-  assertEquals([config, told[0].message], [{}, "it holds secrets, and belongs to another organization"]);
+  const { config, problems: logged } = await resolve({ fragments: ["theirs"] }, foreign.find, { limits });
+  assertEquals([config, logged[0].message], [{}, "it holds secrets, and belongs to another organization"]);
   const own = await resolve({ fragments: ["b"] }, library({ b: { fragments: ["mine"] } }).find, {
     limits,
     within: "mine",

@@ -100,6 +100,6 @@ export function epochLine(progress: {
 }): string {
   const { epoch, epochs, loss, validationLoss, metrics } = progress;
   const numbers = { loss, validation: validationLoss, ...metrics };
-  const told = Object.entries(numbers).map(([name, value]) => `${name} ${Number(value.toPrecision(3))}`);
-  return [`epoch ${epoch}/${epochs}`, ...told].join(" ");
+  const reported = Object.entries(numbers).map(([name, value]) => `${name} ${Number(value.toPrecision(3))}`);
+  return [`epoch ${epoch}/${epochs}`, ...reported].join(" ");
 }

@@ -240,7 +240,7 @@ export class ScriptExecutor implements Executor {
         if (last.length > LAST_LINES) last.shift();
       }
     };
-    const hearing = Promise.all([hear(process.stdout, "info"), hear(process.stderr, "warn")]);
+    const listening = Promise.all([hear(process.stdout, "info"), hear(process.stderr, "warn")]);
     let ending: Promise<Exit> | undefined;
     const stop = () => {
       ending ??= endProcess(process, this.clock, STOP_MS);
@@ -251,7 +251,7 @@ export class ScriptExecutor implements Executor {
       await ending;
       const breach = await guard;
       const over = new AbortController();
-      await Promise.race([hearing, this.clock.sleep(DRAIN_MS, over.signal).catch(() => {})]);
+      await Promise.race([listening, this.clock.sleep(DRAIN_MS, over.signal).catch(() => {})]);
       over.abort();
       signal.throwIfAborted();
       if (breach) throw breach;

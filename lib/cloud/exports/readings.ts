@@ -52,14 +52,14 @@ export async function* readingsAs(
   format: ExportFormat,
   sql: Sql,
   selection: ReadingSelection,
-  told: (count: number) => void,
+  reported: (count: number) => void,
 ): AsyncGenerator<Uint8Array> {
   const encoder = new TextEncoder();
   let count = 0;
   const batches = async function* () {
     for await (const batch of scan(sql, selection)) {
       yield batch;
-      told(count += batch.length);
+      reported(count += batch.length);
     }
   };
   if (format === "parquet") return yield* parquetOf(PARQUET_COLUMNS, parquetRows(batches()));

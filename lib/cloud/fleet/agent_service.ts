@@ -165,18 +165,18 @@ function reportOf(
 
 /** Writes reports with news. */
 class Reports {
-  readonly #written = new Map<string, { readonly told: string; readonly atMs: number }>();
+  readonly #written = new Map<string, { readonly logged: string; readonly atMs: number }>();
 
   constructor(private readonly store: Store) {}
 
   async save(partId: string, report: AgentReport, nowMs: number): Promise<void> {
-    const told = JSON.stringify({
+    const logged = JSON.stringify({
       ...report,
       agentUptimeMs: null,
       serverUptimeMs: report.serverUptimeMs !== null,
     });
     const written = this.#written.get(partId);
-    if (written?.told === told && nowMs - written.atMs < SAVE_MS) return;
+    if (written?.logged === logged && nowMs - written.atMs < SAVE_MS) return;
     await this.store.transaction((sql) =>
       sql.query(
         `INSERT INTO agents (part_id, report, at_ms) VALUES (?, ?, ?)
@@ -186,19 +186,19 @@ class Reports {
         nowMs,
       )
     );
-    keep(this.#written, partId, { told, atMs: nowMs });
+    keep(this.#written, partId, { logged, atMs: nowMs });
   }
 }
 
 /** Logs a problem in a part's logs, once as long as it stays the same. */
 class Complaints {
-  readonly #told = new Map<string, string>();
+  readonly #logged = new Map<string, string>();
 
   constructor(private readonly logs: LogStore) {}
 
   async tell(part: LoggingPart, problems: readonly string[], nowMs: number): Promise<void> {
     const all = problems.join("\n");
-    if ((this.#told.get(part.id) ?? "") === all) return;
+    if ((this.#logged.get(part.id) ?? "") === all) return;
     const entries = problems.map((message) =>
       create(LogEntrySchema, {
         host: "svc-cloud",
@@ -209,7 +209,7 @@ class Complaints {
       })
     );
     if (entries.length > 0) await this.logs.add(part, entries, nowMs);
-    keep(this.#told, part.id, all);
+    keep(this.#logged, part.id, all);
   }
 }
 

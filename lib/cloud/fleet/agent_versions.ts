@@ -4,7 +4,13 @@
  */
 
 import { messageOf, SvcError } from "../../base/error.ts";
-import { isObject, type Json, type JsonObject, Place, type Problem } from "../../base/schema/schema.ts";
+import {
+  DecodeContext,
+  isObject,
+  type Json,
+  type JsonObject,
+  type Problem,
+} from "../../base/schema/schema.ts";
 import { parseRange } from "../../base/semver.ts";
 import { PROGRAMS, type ReleasedProgram, Releases } from "../packages/releases.ts";
 import type { Sql } from "../store/store.ts";
@@ -37,7 +43,7 @@ export function isUrl(version: string): boolean {
 export async function versionProblems(sql: Sql, config: Json, platform: string): Promise<Problem[]> {
   const problems: Problem[] = [];
   const agent = isObject(config) ? config.agent : undefined;
-  const at = new Place("agent.version_control", problems);
+  const at = new DecodeContext("agent.version_control", problems);
   if (!isObject(agent) || agent.version_control === undefined || agent.version_control === null) {
     return problems;
   }
@@ -63,7 +69,7 @@ async function check(
   platform: string,
   name: ReleasedProgram,
   chosen: Json,
-  at: Place,
+  at: DecodeContext,
 ): Promise<void> {
   const version = typeof chosen === "string" ? chosen.trim() : undefined;
   if (version === undefined) return void at.wanted(WANTED, chosen);

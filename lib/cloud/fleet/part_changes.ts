@@ -33,7 +33,7 @@ interface Follower {
   readonly place: PoolHolder;
   readonly waker: Waker;
   /** The last announced configuration, identified by its message. */
-  told: unknown;
+  reported: unknown;
   change: PartNews;
   ended?: SvcError;
 }
@@ -47,7 +47,7 @@ export class PartChanges {
   #looking: Promise<void> | undefined;
   /** The releases and their channels, as comparable text; `undefined` until the first look. */
   #releases: string | undefined;
-  #hearing: Promise<() => Promise<void>> | undefined;
+  #listening: Promise<() => Promise<void>> | undefined;
   #closed = false;
 
   constructor(private readonly cloud: CloudContext, private readonly messages: ConfigMessages) {
@@ -74,7 +74,7 @@ export class PartChanges {
     signal.addEventListener("abort", stop, { once: true });
     try {
       // The follower fetches the current state; news starts after it.
-      follower.told = await this.messages.identity(partId);
+      follower.reported = await this.messages.identity(partId);
       yield NO_NEWS;
       while (!signal.aborted && !this.#closed) {
         if (follower.ended) throw follower.ended;
@@ -96,7 +96,7 @@ export class PartChanges {
     this.#closed = true;
     for (const follower of this.#all()) follower.waker.wake();
     await this.#looking;
-    await (await this.#hearing?.catch(() => undefined))?.();
+    await (await this.#listening?.catch(() => undefined))?.();
   }
 
   #all(): Follower[] {
@@ -106,12 +106,12 @@ export class PartChanges {
   /** Listens to changes from the first follower on. */
   #hear(): Promise<unknown> {
     const { notices } = this.cloud.store;
-    return this.#hearing ??= (async () => {
+    return this.#listening ??= (async () => {
       const stop = await notices.hear("changes", (text) => this.#heard(text));
       await this.#lookAtReleases();
       return stop;
     })().catch((error) => {
-      this.#hearing = undefined;
+      this.#listening = undefined;
       throw error;
     });
   }
@@ -161,8 +161,8 @@ export class PartChanges {
       const restart = await new Fleet(this.cloud.store).restartOrdered(partId);
       for (const follower of followers) {
         // Before the first look there was nothing to announce.
-        const config = follower.told !== undefined && follower.told !== now;
-        follower.told = now;
+        const config = follower.reported !== undefined && follower.reported !== now;
+        follower.reported = now;
         if (!config && !restart) continue;
         const { change } = follower;
         follower.change = {
@@ -194,7 +194,7 @@ export class PartChanges {
       partId,
       place,
       waker: new Waker(this.cloud.clock),
-      told: undefined,
+      reported: undefined,
       change: NO_NEWS,
     };
     this.#followers.getOrInsertComputed(partId, () => new Set()).add(follower);

@@ -63,7 +63,7 @@ const PICTURE_BYTES_MAX = 1024 ** 3;
 /** Movements that go to the mapper at once. */
 const MOVEMENTS_MAX = 1_000;
 /** How many unusable things the log of a session names. */
-const TOLD_MAX = 20;
+const LOGGED_MAX = 20;
 /** How often a session makes its map anew because data arrived out of order; the last map is published anyway. */
 const PASSES_MAX = 4;
 const PICTURE_FILE = "map.pcd";
@@ -365,7 +365,7 @@ class Making {
   constructor(
     readonly process: MapProcess,
     private readonly files: FileStore,
-    private readonly told: (why: string) => void,
+    private readonly reported: (why: string) => void,
   ) {}
 
   async add(captured: MapInput): Promise<void> {
@@ -400,8 +400,8 @@ class Making {
   }
 
   #leaveOut({ capturedUs }: MapInput, why: string): void {
-    if (++this.unusable > TOLD_MAX) return;
-    this.told(`what was captured at ${new Date(capturedUs / 1000).toISOString()} is left out: ${why}`);
+    if (++this.unusable > LOGGED_MAX) return;
+    this.reported(`what was captured at ${new Date(capturedUs / 1000).toISOString()} is left out: ${why}`);
   }
 }
 

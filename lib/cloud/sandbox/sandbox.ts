@@ -203,8 +203,8 @@ class Bubblewrap implements Sandbox {
     const script = 'for path; do test ! -e "$path" || exit 9; done; echo inside';
     const args = ["-c", script, "sh", ...this.hidden.filter((path) => !this.#covered(path))];
     try {
-      const said = await firstLine(host, this.clock, cell.command({ command: "/bin/sh", args }));
-      return said === "inside" ? undefined : `it says "${said}"`;
+      const output = await firstLine(host, this.clock, cell.command({ command: "/bin/sh", args }));
+      return output === "inside" ? undefined : `it says "${output}"`;
     } catch (error) {
       return messageOf(error);
     } finally {
@@ -378,13 +378,13 @@ async function firstLine(host: SandboxHost, clock: Clock, command: ProcessComman
     return found;
   };
   try {
-    const [said, complaint, { code }] = await Promise.all([
+    const [output, complaint, { code }] = await Promise.all([
       first(process.stdout),
       first(process.stderr),
       process.exited,
     ]);
     late.signal.throwIfAborted();
-    if (code === 0) return said;
+    if (code === 0) return output;
     // The shell's code for a missing program.
     const kind = code === 127 ? "not_found" : "failed_precondition";
     throw new SvcError(kind, complaint || `it ends with exit code ${code}`);

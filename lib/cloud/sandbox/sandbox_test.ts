@@ -42,12 +42,12 @@ interface Bench {
   /** Another folder, which nothing inside is to see. */
   readonly hidden: string;
   readonly folder: string;
-  run(cell: Cell, script: string): Promise<Said>;
+  run(cell: Cell, script: string): Promise<Printed>;
   /** Runs it in a cell of its own. */
-  alone(script: string, needs?: Partial<CellNeeds>): Promise<Said>;
+  alone(script: string, needs?: Partial<CellNeeds>): Promise<Printed>;
 }
 
-interface Said {
+interface Printed {
   readonly out: string;
   readonly code: number;
   readonly breach?: string;
@@ -193,7 +193,7 @@ async function withBench(
   try {
     const sandbox = await openSandbox(host, clock, [hidden]);
     if (typeof sandbox === "string") throw new Error(sandbox);
-    const say = async (cell: Cell, script: string): Promise<Said> => {
+    const say = async (cell: Cell, script: string): Promise<Printed> => {
       const command = cell.command({ command: "/bin/sh", args: ["-c", script], env: { KEY: "the key" } });
       const process = host.spawn(command);
       const guard = cell.guard(process);

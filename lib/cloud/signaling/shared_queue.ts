@@ -30,7 +30,7 @@ export type Calls = Pick<CallQueue, "offer" | "update" | "take" | "close">;
 const SEEK_MS = 500;
 const HEAR_AGAIN_MS = 5_000;
 
-interface Told {
+interface Reported {
   readonly from: string;
   /** Absent: to all. */
   readonly to?: string;
@@ -49,7 +49,7 @@ type SentUpdate = Extract<CallerUpdate, { candidate: unknown } | { done: true }>
 
 /** The messages between processes. */
 type Notice =
-  & Told
+  & Reported
   & (
     /** Asks which process has a machine for this host. */
     | { readonly kind: "seek"; readonly host: string }
@@ -81,10 +81,10 @@ export class SharedQueue implements Calls {
   readonly #given = new Map<string, { readonly incoming: IncomingCall; readonly callOff: () => void }>();
   /** Calls of other processes that are offered here: the id here, and the host. */
   readonly #taken = new Map<string, { readonly id: string; readonly host: string }>();
-  #hearing: Promise<void>;
+  #listening: Promise<void>;
 
   constructor(private readonly parts: SharedQueueParts) {
-    this.#hearing = this.#hear();
+    this.#listening = this.#hear();
   }
 
   offer(host: string, offer: CallOffer): OutgoingCall {
@@ -115,7 +115,7 @@ export class SharedQueue implements Calls {
 
   /** Resolves when no notice is processed any more. */
   async closed(): Promise<void> {
-    await this.#hearing;
+    await this.#listening;
   }
 
   async #hear(): Promise<void> {

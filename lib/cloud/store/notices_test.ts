@@ -15,13 +15,13 @@ storeTest("Notices: each listener hears every notice, whole and in order", async
   const heard: string[] = [];
   const stop = await other.notices.hear("signaling", (text: string) => void heard.push(text));
   const long = "äöü €😀".repeat(5_000);
-  const told = ["first", long, "", ...Array.from({ length: 20 }, (_, at) => `number ${at}`)];
-  await Promise.all(told.map((text) => one.notices.tell("signaling", text)));
-  await until(() => heard.length === told.length, { found: () => heard.length });
-  assertEquals(heard, told);
+  const logged = ["first", long, "", ...Array.from({ length: 20 }, (_, at) => `number ${at}`)];
+  await Promise.all(logged.map((text) => one.notices.tell("signaling", text)));
+  await until(() => heard.length === logged.length, { found: () => heard.length });
+  assertEquals(heard, logged);
   await stop();
   await one.notices.tell("signaling", "to nobody");
-  assertEquals(heard.length, told.length);
+  assertEquals(heard.length, logged.length);
 });
 
 Deno.test("notices are heard once, in time, and only from who has a key", () => {

@@ -66,7 +66,7 @@ Deno.test("fairOrder: no organization starves, and the announced order holds wit
       if (random(3) === 0) add(organizations[1 + random(4)]);
       if (waiting.length > 0) start();
     }
-    const told = fairOrder(waiting, shares, 1).jobs.map(({ id }) => id);
-    assertEquals(told.map(() => start()), told, `seed ${seed}`);
+    const logged = fairOrder(waiting, shares, 1).jobs.map(({ id }) => id);
+    assertEquals(logged.map(() => start()), logged, `seed ${seed}`);
   }
 });

@@ -63,7 +63,7 @@ const RENEW_MS = 3_000;
 /** Time limit of a job. */
 const JOB_MS_MAX = 24 * 3600 * 1000;
 /** How many waiting jobs get a log line when their place changes. */
-const TOLD_MAX = 20;
+const LOGGED_MAX = 20;
 const QUEUES: readonly TrainingQueueName[] = ["managed", "custom"];
 const PAUSE_MS = 1_000;
 /** Limits of a job's output. */
@@ -276,14 +276,14 @@ export class TrainingRunner {
     const { id, organizationId, modelName: name, modelVersion: version } = job;
     const output = join(this.#folderOf(id), "output");
     const leftOut: string[] = [];
-    const told = (path: string, why: string) => {
+    const reported = (path: string, why: string) => {
       if (leftOut.length < LEFT_OUT_MAX) leftOut.push(`"${path}" ${why}: it is not published`);
     };
     const add = async (sql: Sql, file: StoredFile, nowMs: number) => {
       const info = { organizationId, name, version, type: "ml_model", platform: "", metadata, file } as const;
       return (await new Packages(sql).add(info, nowMs)).id;
     };
-    await keepPackage(this.options, organizationId, packed(someFiles(output, told)), async (file) => {
+    await keepPackage(this.options, organizationId, packed(someFiles(output, reported)), async (file) => {
       const state = await this.#end(id, async (sql, nowMs) => {
         const jobs = new TrainingJobs(sql);
         await this.#ours(jobs, id);
@@ -370,7 +370,7 @@ export async function tellPlaces(
   added?: string,
 ): Promise<void> {
   for (const [place, { id }] of now.jobs.entries()) {
-    if (id !== added && (place >= TOLD_MAX || before.jobs[place]?.id === id)) continue;
+    if (id !== added && (place >= LOGGED_MAX || before.jobs[place]?.id === id)) continue;
     await jobs.log(id, [{ atMs: nowMs, level: "info", message: queueLine(place) }]);
   }
 }

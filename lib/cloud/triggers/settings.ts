@@ -8,13 +8,13 @@ import {
   any,
   bool,
   choice,
+  DecodeContext,
   type Infer,
   integer,
   isObject,
   type Json,
   list,
   object,
-  Place,
   type Problem,
   text,
 } from "../../base/schema/schema.ts";
@@ -132,7 +132,7 @@ const notificationField = receiverField.with((one, at): Receiver | undefined => 
   return receiver;
 });
 
-function mailReceiver(one: Receiver, at: Place): Receiver | undefined {
+function mailReceiver(one: Receiver, at: DecodeContext): Receiver | undefined {
   if (one.value === "all_machine_owners") {
     const why = "this control plane has API keys but no people, so this notification is left out";
     return void at.at("value").warn(`${why}; name an e-mail address`);
@@ -158,7 +158,7 @@ export type TriggerEvals = NonNullable<NonNullable<Trigger["event"]["conditional
 
 /** The usable triggers of a configuration, and every problem in the section. */
 export function triggersIn(json: Json | undefined): { triggers: Trigger[]; problems: Problem[] } {
-  const at = new Place().at("triggers");
+  const at = new DecodeContext().at("triggers");
   if (json === undefined || json === null) return { triggers: [], problems: at.problems };
   if (!Array.isArray(json)) at.wanted("a list of triggers", json);
   const all = Array.isArray(json) ? json : [];

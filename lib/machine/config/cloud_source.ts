@@ -125,9 +125,9 @@ export class CloudSource implements ConfigSource {
       const error = SvcError.from(thrown);
       if (signal.aborted) return undefined;
       if (!NONSENSE.includes(error.code)) {
-        const told = `${this.name} gives no configuration, the present one stays: ${chainOf(error)}`;
-        if (this.#away) logger.debug(told);
-        else logger.warn(told);
+        const reported = `${this.name} gives no configuration, the present one stays: ${chainOf(error)}`;
+        if (this.#away) logger.debug(reported);
+        else logger.warn(reported);
         this.#away = true;
         return undefined;
       }

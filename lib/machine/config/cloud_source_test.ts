@@ -74,7 +74,7 @@ function bench({ copy, local = LOCAL }: { copy?: JsonObject; local?: JsonObject 
     clock,
     kept,
     took: () => app.calls.splice(0),
-    told: () => records.splice(0).map(({ level, message }) => `${level} ${message}`),
+    logged: () => records.splice(0).map(({ level, message }) => `${level} ${message}`),
   };
 }
 
@@ -214,19 +214,19 @@ Deno.test("CloudSource: fetches the certificate every hour and when the machine'
 });
 
 Deno.test("CloudSource: logs once that the control plane is away and once that it is back", async () => {
-  const { source, app, clock, told } = bench();
+  const { source, app, clock, logged } = bench();
   await source.first();
   const { end, heard } = follow(source);
   for (const code of ["unavailable", "deadline_exceeded", "unauthenticated"] as const) {
     app.config = new SvcError(code, "not now");
     await clock.advance(30_000);
   }
-  assertEquals([heard(), told()], [[], [
+  assertEquals([heard(), logged()], [[], [
     "warn https://app gives no configuration, the present one stays: not now",
   ]]);
   app.config = {};
   await clock.advance(30_000);
-  assertEquals([heard(), told()], [[], ["info https://app gives configurations again"]]);
+  assertEquals([heard(), logged()], [[], ["info https://app gives configurations again"]]);
   await end();
 });
 

@@ -17,13 +17,13 @@ import { messageOf } from "../../base/error.ts";
 import {
   bool,
   ConfigField,
+  DecodeContext,
   type Infer,
   isObject,
   type Json,
   type JsonObject,
   list,
   object,
-  Place,
   type Problem,
   text,
 } from "../../base/schema/schema.ts";
@@ -127,7 +127,8 @@ export function jobLogger(name: string): string {
 /** A list whose entries are decoded later. */
 function entries<T>(item: ConfigField<T>, doc: string): ConfigField<readonly Json[]> {
   const { spec } = list(item, doc);
-  const read = (value: unknown, at: Place) => Array.isArray(value) ? value : at.wanted("an array", value);
+  const read = (value: unknown, at: DecodeContext) =>
+    Array.isArray(value) ? value : at.wanted("an array", value);
   return new ConfigField<readonly Json[] | undefined>({ ...spec, read }).default([]);
 }
 
@@ -165,7 +166,7 @@ export function decodeConfig(
   registry: Registry,
   { env, packages = (one) => packageFolder(homeFolder(env), one) }: ConfigSurroundings,
 ): DecodedConfig {
-  const at = new Place();
+  const at = new DecodeContext();
   const file = machineField.decode(json, at);
   const fatal = at.failed;
   if (!fatal) warnIfOpen(file, at.at("network").at("bind_address"));
@@ -214,11 +215,11 @@ function defaultServices(configured: readonly ResourceConfig[], context: Resourc
   const there = new Set(configured.map(({ api }) => api));
   const missing = context.registry.models.filter(({ api, byDefault }) => byDefault && !there.has(api.name));
   const entries = missing.map(({ api, name }) => ({ api: api.name, model: name }));
-  return decodeResources("services", entries, context, new Place());
+  return decodeResources("services", entries, context, new DecodeContext());
 }
 
 /** The control plane tells a managed machine who may call it; an unmanaged machine only knows its configuration. */
-function warnIfOpen({ network, auth, cloud }: Infer<typeof machineField>, at: Place): void {
+function warnIfOpen({ network, auth, cloud }: Infer<typeof machineField>, at: DecodeContext): void {
   if (!ALL_INTERFACES.includes(network.bindAddress.host) || cloud) return;
   if (auth.apiKeys || auth.publicKeys.length || auth.tlsAuthEntities.length) return;
   at.warn("every interface, and no auth.handlers: everybody who reaches this computer can move the machine");
@@ -229,8 +230,8 @@ function decodeEntries<T>(
   section: string,
   entries: readonly Json[],
   field: ConfigField<T>,
-  at: Place,
-  step: (one: NonNullable<T>, place: Place) => NonNullable<T> = (one) => one,
+  at: DecodeContext,
+  step: (one: NonNullable<T>, place: DecodeContext) => NonNullable<T> = (one) => one,
 ): NonNullable<T>[] {
   const names = new Map<unknown, string>();
   const decoded: NonNullable<T>[] = [];
@@ -256,7 +257,7 @@ function decodeEntries<T>(
 function decodeModules(
   entries: readonly Json[],
   source: PlaceholderSource,
-  at: Place,
+  at: DecodeContext,
 ): ModuleConfig[] {
   const programs = new Map<string, string>();
   return decodeEntries("modules", entries, moduleField, at, (module, place) => {
@@ -275,7 +276,7 @@ function decodeModules(
 }
 
 /** Bad patterns and levels do not affect how the machine runs, so they are warnings. */
-function logRules(entries: readonly Json[], at: Place): LogRule[] {
+function logRules(entries: readonly Json[], at: DecodeContext): LogRule[] {
   const place = at.apart("");
   const rules = decodeEntries("log", entries, logField, place, (rule, rulePlace) => {
     try {
@@ -302,7 +303,7 @@ function jobRules(jobs: readonly JobConfig[]): LogRule[] {
 }
 
 /** Without modules, only built-in models exist. */
-function reportUnknownModels(resources: readonly ResourceConfig[], at: Place): void {
+function reportUnknownModels(resources: readonly ResourceConfig[], at: DecodeContext): void {
   for (const { path, modelProblem } of resources) {
     if (modelProblem) at.problems.push({ severity: "error", path: `${path}.model`, message: modelProblem });
   }

@@ -21,17 +21,17 @@ const NO_SETTINGS = ["revision"];
 /** What changes, by name: `added motor2; changed motor1, network; removed cam1`. Empty if nothing visible does. */
 export function configChanges(before: MachineConfig, after: MachineConfig): string {
   const [old, now] = [before, after].map((config) => entriesOf(JSON.parse(configJson(config))));
-  const told = (word: string, names: readonly string[]) => {
+  const reported = (word: string, names: readonly string[]) => {
     const more = names.length > NAMES_SHOWN ? ` and ${names.length - NAMES_SHOWN} more` : "";
     return names.length === 0 ? [] : [`${word} ${names.slice(0, NAMES_SHOWN).join(", ")}${more}`];
   };
   return [
-    ...told("added", [...now.keys()].filter((name) => !old.has(name))),
-    ...told(
+    ...reported("added", [...now.keys()].filter((name) => !old.has(name))),
+    ...reported(
       "changed",
       [...now].flatMap(([name, value]) => old.has(name) && old.get(name) !== value ? [name] : []),
     ),
-    ...told("removed", [...old.keys()].filter((name) => !now.has(name))),
+    ...reported("removed", [...old.keys()].filter((name) => !now.has(name))),
   ].join("; ");
 }
 

@@ -7,7 +7,7 @@
  */
 
 import { createHash } from "node:crypto";
-import { isObject, type Json, type JsonObject, type Place } from "../../base/schema/schema.ts";
+import { type DecodeContext, isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
 import type { PackageConfig } from "./settings.ts";
 
 export { homeFolder } from "../../base/files/home.ts";
@@ -70,8 +70,8 @@ function hashOfPackage(id: string, version: string): string {
 }
 
 /** The value with the placeholders of all its texts replaced. */
-export function fillPlaceholders<T extends Json>(value: T, source: PlaceholderSource, at: Place): T;
-export function fillPlaceholders(value: Json, source: PlaceholderSource, at: Place): Json {
+export function fillPlaceholders<T extends Json>(value: T, source: PlaceholderSource, at: DecodeContext): T;
+export function fillPlaceholders(value: Json, source: PlaceholderSource, at: DecodeContext): Json {
   if (typeof value === "string") return value.includes("${") ? fillText(value, source, at) : value;
   if (Array.isArray(value)) return value.map((one, index) => fillPlaceholders(one, source, at.at(index)));
   if (!isObject(value)) return value;
@@ -80,7 +80,7 @@ export function fillPlaceholders(value: Json, source: PlaceholderSource, at: Pla
   return Object.fromEntries(filled);
 }
 
-function fillText(text: string, source: PlaceholderSource, at: Place): string {
+function fillText(text: string, source: PlaceholderSource, at: DecodeContext): string {
   return text.replace(/\$\{([^{}]*)\}/g, (written: string, inner: string) => {
     const dot = inner.indexOf(".");
     const rest = inner.slice(dot + 1);
@@ -97,7 +97,7 @@ function fillText(text: string, source: PlaceholderSource, at: Place): string {
   });
 }
 
-function environment(name: string, { env }: PlaceholderSource, at: Place): string | undefined {
+function environment(name: string, { env }: PlaceholderSource, at: DecodeContext): string | undefined {
   if (name === "") return at.error("${environment.} lacks the name of an environment variable");
   return env(name) ?? at.error(`\${environment.${name}}: environment variable ${name} is not set`);
 }
@@ -105,7 +105,7 @@ function environment(name: string, { env }: PlaceholderSource, at: Place): strin
 function packageNamed(
   words: string,
   { packages, folderOf }: PlaceholderSource,
-  at: Place,
+  at: DecodeContext,
 ): string | undefined {
   const [, type = "ml_model", name] = /^(?:([^.]*)\.)?(.*)$/.exec(words)!;
   const written = `\${packages.${words}}`;

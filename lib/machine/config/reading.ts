@@ -54,7 +54,7 @@ export class ConfigReading {
   readonly source: ConfigSource;
   readonly #parts: ReadingParts;
   /** The lines logged for the last configuration. */
-  #told = new Set<string>();
+  #loggedLines = new Set<string>();
 
   constructor(parts: ReadingParts) {
     this.source = parts.source;
@@ -94,9 +94,9 @@ export class ConfigReading {
     // A line that moved in the file says nothing new.
     const keyed = doubtful.map((problem) => ({ problem, key: formatProblems([problem], name) }));
     for (const { problem, key } of keyed) {
-      if (!this.#told.has(key)) logger.warn(formatProblems([problem], name, draft.where));
+      if (!this.#loggedLines.has(key)) logger.warn(formatProblems([problem], name, draft.where));
     }
-    this.#told = new Set(keyed.map(({ key }) => key));
+    this.#loggedLines = new Set(keyed.map(({ key }) => key));
     return { draft, config };
   }
 }

@@ -21,37 +21,37 @@ async function readingOf(text: string) {
   const parts = { path: PATH, registry, host, clock, logger, version: "1.2.3" };
   const { source, read } = await originOf({ ...parts, allowInsecureCredentials: false });
   const reading = new ConfigReading({ source, read, registry, env: () => undefined, logger });
-  return { reading, write, told: () => records.splice(0).map(({ message }) => message) };
+  return { reading, write, logged: () => records.splice(0).map(({ message }) => message) };
 }
 
 Deno.test("ConfigReading: first decodes the file once and logs its warnings once", async () => {
-  const { reading, write, told } = await readingOf('{"revision": "a", "debg": true}');
+  const { reading, write, logged } = await readingOf('{"revision": "a", "debg": true}');
   await write('{"revision": "b"}');
   const { config, draft } = await reading.first();
   assertEquals([config.revision, draft.json.revision], ["a", "a"]);
-  assertEquals(told(), [`${PATH}:1:27: debg: warning: unknown key, ignored; did you mean "debug"?`]);
+  assertEquals(logged(), [`${PATH}:1:27: debg: warning: unknown key, ignored; did you mean "debug"?`]);
   assertEquals(reading.candidate(draft).config.revision, "a");
-  assertEquals(told(), []);
+  assertEquals(logged(), []);
 });
 
 Deno.test("ConfigReading: a warning that only moved in the file is not logged again", async () => {
-  const { reading, write, told } = await readingOf('{"debg": true}');
+  const { reading, write, logged } = await readingOf('{"debg": true}');
   await reading.first();
-  assertEquals(told().length, 1);
+  assertEquals(logged().length, 1);
   await write('{\n  // above\n  "debg": true\n}');
   const moved = await reading.source.first();
   assertEquals(moved.where?.("debg"), { line: 3, column: 11 });
   reading.candidate(moved);
-  assertEquals(told(), []);
+  assertEquals(logged(), []);
 });
 
 Deno.test("ConfigReading: first rejects with every problem of an unusable file", async () => {
-  const { reading, told } = await readingOf('{"debug": 1, "network": {"bind_address": "x"}}');
+  const { reading, logged } = await readingOf('{"debug": 1, "network": {"bind_address": "x"}}');
   const error = await assertRejects(() => reading.first(), SvcError);
   assertEquals(error.message.split("\n"), [
     "the configuration cannot be used:",
     `  ${PATH}:1:42: network.bind_address: found "x", wanted host:port, for example "localhost:8080" or ":8080"`,
     `  ${PATH}:1:11: debug: found 1, wanted true or false`,
   ]);
-  assertEquals(told(), []);
+  assertEquals(logged(), []);
 });

@@ -11,6 +11,7 @@ import {
   any,
   anyObject,
   ConfigField,
+  DecodeContext,
   type Infer,
   isObject,
   type Json,
@@ -19,7 +20,6 @@ import {
   type NamedResource,
   object,
   orNothing,
-  Place,
   type Problem,
   respelled,
   text,
@@ -107,7 +107,7 @@ export function decodeResources(
   section: ResourceSection,
   entries: readonly Json[],
   context: ResourceContext,
-  at: Place,
+  at: DecodeContext,
 ): ResourceConfig[] {
   const resources: ResourceConfig[] = [];
   for (const [index, raw] of entries.entries()) {
@@ -131,7 +131,7 @@ export function leaveOut(problems: Problem[]): void {
 }
 
 /** One unhealthy resource replaces resources with the same name: they cannot be told apart. */
-export function mergeNamesakes(resources: readonly ResourceConfig[], at: Place): ResourceConfig[] {
+export function mergeNamesakes(resources: readonly ResourceConfig[], at: DecodeContext): ResourceConfig[] {
   const firsts = new Map<string, ResourceConfig>();
   const clashes = new Map<string, Problem[]>();
   for (const resource of resources) {
@@ -165,7 +165,7 @@ function nameOf(
   entry: Entry,
   raw: JsonObject,
   section: ResourceSection,
-  at: Place,
+  at: DecodeContext,
 ): ResourceName | undefined {
   const kind = section === "components" ? "component" : "service";
   const api = apiOf(entry, raw, kind, at);
@@ -176,7 +176,12 @@ function nameOf(
   return api !== undefined && short !== undefined ? ResourceName.of(api, short) : undefined;
 }
 
-function apiOf(entry: Entry, raw: JsonObject, kind: ResourceConfig["kind"], at: Place): string | undefined {
+function apiOf(
+  entry: Entry,
+  raw: JsonObject,
+  kind: ResourceConfig["kind"],
+  at: DecodeContext,
+): string | undefined {
   const { api, namespace = "rdk", type } = entry;
   const key = absent(raw, "api") ? "type" : "api";
   if (absent(raw, key)) return at.at("api").error(`missing required field, wanted rdk:${kind}:<type>`);
@@ -187,7 +192,12 @@ function apiOf(entry: Entry, raw: JsonObject, kind: ResourceConfig["kind"], at: 
   return parsed && full;
 }
 
-function modelOf({ model }: Entry, raw: JsonObject, { api }: ResourceName, at: Place): string | undefined {
+function modelOf(
+  { model }: Entry,
+  raw: JsonObject,
+  { api }: ResourceName,
+  at: DecodeContext,
+): string | undefined {
   if (!absent(raw, "model")) return model;
   if (parseApi(api).kind === "service") return "rdk:builtin:builtin";
   return at.at("model").error("missing required field, wanted the name of a model");
@@ -198,7 +208,7 @@ function resourceOf(
   entry: Entry,
   raw: JsonObject,
   { registry, placeholders }: ResourceContext,
-  at: Place,
+  at: DecodeContext,
 ): ResourceConfig {
   const model = modelOf(entry, raw, name, at);
   const known = model === undefined ? undefined : lookUp(registry, name.api, model);
@@ -223,7 +233,7 @@ function resourceOf(
 }
 
 /** A problem with a service's settings does not affect the resource itself. */
-function checkServiceConfigs(configs: readonly ServiceConfig[], registry: Registry, at: Place): void {
+function checkServiceConfigs(configs: readonly ServiceConfig[], registry: Registry, at: DecodeContext): void {
   for (const [index, { type, attributes }] of configs.entries()) {
     const place = at.apart(`${at.path}.service_configs.${index}.attributes`);
     registry.api(type)?.serviceConfig?.decode(attributes, place);
@@ -237,7 +247,7 @@ function attributesOf(
   raw: JsonObject,
   model: AnyModel | string | undefined,
   placeholders: PlaceholderSource,
-  at: Place,
+  at: DecodeContext,
 ): Pick<ResourceConfig, "attributes" | "decoded"> {
   const filling = at.apart(at.path);
   const filled = fillPlaceholders(attributes, placeholders, filling);
@@ -258,7 +268,7 @@ function lookUp(registry: Registry, api: string, model: string): AnyModel | stri
   }
 }
 
-function checked<T>(parse: () => T, at: Place): T | undefined {
+function checked<T>(parse: () => T, at: DecodeContext): T | undefined {
   try {
     return parse();
   } catch (error) {

@@ -11,6 +11,7 @@ import {
   bool,
   choice,
   ConfigField,
+  type DecodeContext,
   duration,
   type Infer,
   integer,
@@ -18,7 +19,6 @@ import {
   mapOf,
   object,
   orNothing,
-  type Place,
   text,
 } from "../../base/schema/schema.ts";
 import { Secret, secret } from "../../base/secret.ts";
@@ -367,9 +367,11 @@ export const foreignFields = {
   fragments: any(),
   fragmentMods: any(),
   triggers: any("notifications of what happens at the machine, which the control plane reads itself"),
-  processes: any("no longer supported: use a module or a service of the system").with((value, at: Place) => {
-    const isEmpty = Array.isArray(value) && value.length === 0;
-    if (!isEmpty) at.warn("processes are no longer run and this setting is ignored; use a module instead");
-    return undefined;
-  }),
+  processes: any("no longer supported: use a module or a service of the system").with(
+    (value, at: DecodeContext) => {
+      const isEmpty = Array.isArray(value) && value.length === 0;
+      if (!isEmpty) at.warn("processes are no longer run and this setting is ignored; use a module instead");
+      return undefined;
+    },
+  ),
 };

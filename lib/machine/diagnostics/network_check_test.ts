@@ -183,24 +183,24 @@ Deno.test("tellNetwork: logs the result in a single line, and nothing when it is
   const records: LogRecord[] = [];
   const logs = new Logs(clock, [memorySink(records)]);
   const logger = logs.logger("rdk.network-checks");
-  const told = async (network: CheckNetwork, signal?: AbortSignal, forMs = 30_000) => {
+  const logged = async (network: CheckNetwork, signal?: AbortSignal, forMs = 30_000) => {
     const telling = tellNetwork({ network, clock, signal }, logger);
     await clock.advance(forMs);
     await telling;
     return records.splice(0).map(({ level, message, fields }) => ({ level, message, fields }));
   };
   const message = "network checks: Every possible check succeeded.";
-  assertEquals(await told(goodNetwork()), [{ level: "info", message, fields: {} }]);
+  assertEquals(await logged(goodNetwork()), [{ level: "info", message, fields: {} }]);
   const lossy = { ...goodNetwork(), resolve: () => Promise.reject(new SvcError("not_found", "no DNS")) };
-  const [line, ...more] = await told(lossy);
+  const [line, ...more] = await logged(lossy);
   assertStringIncludes(line.message, "network checks: Names cannot be resolved");
   assertEquals(more, [], "each failed check is for the debug log");
   logs.configure([], true);
-  const [, failed] = await told(lossy);
+  const [, failed] = await logged(lossy);
   assertEquals(failed.message, "network check failed: DNS global.stun.twilio.com: no DNS");
   logs.configure([], false);
   const over = new AbortController();
-  const telling = told({ ...goodNetwork(), ping: () => new Promise(() => {}) }, over.signal, 1_000);
+  const telling = logged({ ...goodNetwork(), ping: () => new Promise(() => {}) }, over.signal, 1_000);
   over.abort(new SvcError("canceled", "the program ends"));
   assertEquals([await telling, clock.pending], [[], 0]);
 });

@@ -63,10 +63,10 @@ export function receivedSpans(
   let leftOut = 0;
   for (const { resource, scopeSpans } of request) {
     const source = attributesOf(resource?.attributes ?? []);
-    for (const { scope, spans: told } of scopeSpans) {
+    for (const { scope, spans: reported } of scopeSpans) {
       const version = scope?.version ? { version: cut(scope.version) } : {};
       const about = { scope: { name: cut(scope?.name ?? ""), ...version }, source };
-      for (const one of told) {
+      for (const one of reported) {
         const span = spans.length < SPANS_MAX ? spanOf(one, about) : undefined;
         if (span) spans.push(span);
         else leftOut++;
@@ -132,24 +132,24 @@ function attributesOf(pairs: readonly KeyValue[], depth = 0): Attributes {
 
 /** What attributes cannot hold, such as a list of lists, is text. */
 function valueOf(value: AnyValue | undefined, depth: number): AttributeValue | undefined {
-  const told = depth > DEPTH_MAX ? undefined : value?.value;
-  switch (told?.case) {
+  const reported = depth > DEPTH_MAX ? undefined : value?.value;
+  switch (reported?.case) {
     case "stringValue":
-      return cut(told.value);
+      return cut(reported.value);
     case "boolValue":
     case "doubleValue":
-      return told.value;
+      return reported.value;
     case "intValue":
-      return Number(told.value);
+      return Number(reported.value);
     case "bytesValue":
-      return told.value.subarray(0, CHARS_MAX / 2).toHex();
+      return reported.value.subarray(0, CHARS_MAX / 2).toHex();
     case "arrayValue":
-      return told.value.values.slice(0, VALUES_MAX).flatMap((one) => {
+      return reported.value.values.slice(0, VALUES_MAX).flatMap((one) => {
         const found = valueOf(one, depth + 1);
         return found === undefined ? [] : [Array.isArray(found) ? cut(found.join(" ")) : found];
       });
     case "kvlistValue":
-      return cut(JSON.stringify(attributesOf(told.value.values, depth + 1)));
+      return cut(JSON.stringify(attributesOf(reported.value.values, depth + 1)));
     default:
       return undefined;
   }

@@ -15,9 +15,9 @@ const GOOD = {
   endTimeUnixNano: 1_700_000_001_000_000_000n,
 } as const;
 
-type Told = NonNullable<MessageInitShape<typeof ResourceSpansSchema>["scopeSpans"]>[number]["spans"];
+type Reported = NonNullable<MessageInitShape<typeof ResourceSpansSchema>["scopeSpans"]>[number]["spans"];
 
-function received(spans: Told) {
+function received(spans: Reported) {
   const value = { case: "stringValue" as const, value: "weather" };
   return receivedSpans([create(ResourceSpansSchema, {
     resource: { attributes: [{ key: "service.name", value: { value } }] },
@@ -65,7 +65,7 @@ Deno.test("receivedSpans: a module's span keeps its ids, times, kind, source and
 });
 
 Deno.test("receivedSpans: drops invalid and excess spans, and cuts long ones", () => {
-  const wrong: Told = [
+  const wrong: Reported = [
     {},
     { ...GOOD, traceId: new Uint8Array(16) },
     { ...GOOD, spanId: new Uint8Array(9).fill(1) },

@@ -101,13 +101,13 @@ async function ping(
   try {
     if (signal.aborted) kill();
     const all = async (lines: AsyncIterable<string>) => (await Array.fromAsync(lines)).join("\n");
-    const [said, complaint, { code }] = await Promise.all([
+    const [output, complaint, { code }] = await Promise.all([
       all(process.stdout),
       all(process.stderr),
       process.exited,
     ]);
     // It also fails when probes are lost; then it has printed how many.
-    if (said.includes("%")) return said;
+    if (output.includes("%")) return output;
     signal.throwIfAborted();
     throw unable(complaint.trim() || `it ends with exit code ${code}`);
   } finally {

@@ -52,9 +52,9 @@ Deno.test("ConfigurationService: who may change the file", async () => {
       "another user; add API keys",
     ],
   ];
-  for (const [peer, change, told] of refused) {
+  for (const [peer, change, logged] of refused) {
     const [reason, code] = await asCaller(peer, change);
-    assertEquals([reason.includes(told), code], [true, "permission_denied"], reason);
+    assertEquals([reason.includes(logged), code], [true, "permission_denied"], reason);
   }
 });
 

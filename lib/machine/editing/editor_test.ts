@@ -41,8 +41,8 @@ Deno.test("ConfigEditor: a change keeps comments, secrets and the version before
 Deno.test("ConfigEditor: refuses a text of another revision, and one that svc-server would refuse", async () => {
   const { host, editor } = world();
   const { text, revision } = await editor.show();
-  const code = async (work: Promise<unknown>, told: string) =>
-    (await assertRejects(() => work, SvcError, told)).code;
+  const code = async (work: Promise<unknown>, logged: string) =>
+    (await assertRejects(() => work, SvcError, logged)).code;
   assertEquals(await code(editor.apply(text, "other"), "has changed since you began to edit it"), "aborted");
   assertEquals(await code(editor.apply('{"a": ', revision), "found the end of the file"), "invalid_argument");
   assertEquals(await code(editor.apply("[]", revision), "wanted an object"), "invalid_argument");

@@ -9,7 +9,7 @@
 import { LogOnChange } from "../../base/log/on_change.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
-import { Place } from "../../base/schema/schema.ts";
+import { DecodeContext } from "../../base/schema/schema.ts";
 import type { Kinematics } from "../../api/shared/kinematics.ts";
 import {
   buildFrameSystem,
@@ -189,7 +189,7 @@ export class Frames implements FrameView {
   #settingsOf(config: ResourceConfig): FrameSettings | string {
     const known = this.#settings.get(config);
     if (known) return known;
-    const at = new Place();
+    const at = new DecodeContext();
     const decoded = frameField.decode(config.frame, at);
     const settings = decoded && !at.failed
       ? decoded

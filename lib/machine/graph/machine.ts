@@ -24,7 +24,7 @@ import {
   type Registry,
 } from "../../resource/registry.ts";
 import type { Resource } from "../../resource/resource.ts";
-import type { Uplink } from "../../resource/uplink.ts";
+import type { Uploader } from "../../resource/uploader.ts";
 import type { Metadata } from "../../wire/rpc/metadata.ts";
 import type { DescService } from "../../wire/rpc/proto.ts";
 import type { Activities } from "./activities.ts";
@@ -61,7 +61,7 @@ export interface MachineParts {
   readonly limits?: Partial<MachineLimits>;
   readonly activities?: Activities;
   /** Receives captured data. */
-  readonly uplink?: Uplink;
+  readonly uploader?: Uploader;
   /** Absent, the configuration's remotes are ignored. The machine closes them. */
   readonly remotes?: Remotes;
 }
@@ -520,9 +520,9 @@ export class Machine {
       node.ready(instance, this.#clock.nowMs());
       ended?.();
       this.#changed = true;
-      const said = this.#loggedFailures.get(node.name.full);
+      const last = this.#loggedFailures.get(node.name.full);
       this.#loggedFailures.delete(node.name.full);
-      if (said?.level === "error") this.#logger.info(`${node.name} is healthy again`);
+      if (last?.level === "error") this.#logger.info(`${node.name} is healthy again`);
     } catch (error) {
       ended?.({ error: messageOf(error) });
       if (givenUp.aborted) return;
@@ -557,7 +557,7 @@ export class Machine {
       logger: this.#parts.logs.logger(resourceLogger(name), resourceAliases(name)),
       clock: this.#clock,
       host: this.#parts.host,
-      uplink: this.#parts.uplink,
+      uploader: this.#parts.uploader,
       signal,
     });
   }
@@ -621,8 +621,8 @@ export class Machine {
     // The connection logs an absent remote once for all its resources; a missing dependency may be one of its.
     const mayCome = this.#parts.remotes?.isConnecting && error.includes(UNRESOLVED);
     const level = isRemote || mayCome ? "debug" : "error";
-    const said = this.#loggedFailures.get(full);
-    if (said?.error === error && (said.level === level || level === "debug")) return;
+    const last = this.#loggedFailures.get(full);
+    if (last?.error === error && (last.level === level || level === "debug")) return;
     this.#loggedFailures.set(full, { level, error });
     this.#logger[level](`${full} is unhealthy: ${error}`);
   }

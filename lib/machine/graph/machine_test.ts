@@ -69,9 +69,9 @@ function bench({ limits = {} } = {}) {
   const registry = new Registry([GenericApi, single], [part, watcher]);
   const machine = new Machine({ registry, logs, clock, host: new FakeHost(), limits });
   const took = () => diary.splice(0).join(", ");
-  const said = (level: string) =>
+  const output = (level: string) =>
     records.filter((record) => record.level === level).map((one) => one.message);
-  return { machine, clock, took, faults, said, records, logs };
+  return { machine, clock, took, faults, output, records, logs };
 }
 
 /** `{ a: {}, b: { needs: ["a"], may: ["c"] } }` as a configuration. */
@@ -109,14 +109,14 @@ function nodeOf(machine: Machine, short: string) {
 }
 
 Deno.test("Machine builds dependencies first and closes dependents first", async () => {
-  const { machine, took, said, logs } = bench();
+  const { machine, took, output, logs } = bench();
   logs.configure([], true);
   await machine.apply(configOf({ a: { needs: ["b"] }, b: { needs: ["c"] }, c: {} }));
   assertEquals(took(), "build c, build b(c), build a(b)");
   await machine.close();
   assertEquals(took(), "close a, close b, close c");
   const names = ["a", "b", "c"].map((short) => `${API}/${short}`);
-  assertEquals(said("debug"), names.flatMap((name) => [`closing ${name}`, `closed ${name}`]));
+  assertEquals(output("debug"), names.flatMap((name) => [`closing ${name}`, `closed ${name}`]));
 });
 
 Deno.test("Machine leaves equal resources alone and rebuilds what changed with its users", async () => {
@@ -135,7 +135,7 @@ Deno.test("Machine leaves equal resources alone and rebuilds what changed with i
 });
 
 Deno.test("Machine: a failing resource is unhealthy, its dependents report the whole chain, and others run", async () => {
-  const { machine, faults, said, clock } = bench();
+  const { machine, faults, output, clock } = bench();
   faults.add("c");
   await machine.apply(configOf({ a: { needs: ["b"] }, b: { needs: ["c"] }, c: {}, d: {} }));
   assertEquals(states(machine), { a: "unhealthy", b: "unhealthy", c: "unhealthy", d: "ready" });
@@ -145,8 +145,8 @@ Deno.test("Machine: a failing resource is unhealthy, its dependents report the w
   const error = assertThrows(() => machine.find(API, "a"), SvcError);
   assertEquals([error.code, error.message], ["unknown", `resource ${API}/a not available; reason=${chain}`]);
   await clock.advance(60_000);
-  assertEquals(said("error").length, 3);
-  assertStringIncludes(said("error")[2], chain);
+  assertEquals(output("error").length, 3);
+  assertStringIncludes(output("error")[2], chain);
   await machine.close();
 });
 
@@ -165,17 +165,17 @@ Deno.test("Machine: the error of a long dependency chain shows its beginning and
 });
 
 Deno.test("Machine: retries a failed resource and its dependents, and rebuilds nothing else", async () => {
-  const { machine, faults, clock, said, took } = bench();
+  const { machine, faults, clock, output, took } = bench();
   faults.add("b");
   await machine.apply(configOf({ a: { needs: ["b"] }, b: {}, c: {}, lost: { needs: ["gone"] } }));
   took();
   await clock.advance(20_000);
-  assertEquals([said("error").length, took()], [3, ""]);
+  assertEquals([output("error").length, took()], [3, ""]);
   faults.clear();
   await clock.advance(5_000);
   assertEquals(states(machine), { a: "ready", b: "ready", c: "ready", lost: "unhealthy" });
   assertEquals(took(), "build b, build a(b)");
-  assertEquals(said("info"), [`${API}/b is healthy again`, `${API}/a is healthy again`]);
+  assertEquals(output("info"), [`${API}/b is healthy again`, `${API}/a is healthy again`]);
   assertEquals(clock.pending, 0, "nobody waits to try what the configuration makes impossible");
   await machine.close();
 });
@@ -237,10 +237,10 @@ Deno.test("Machine builds a limited number of resources at once", async () => {
 });
 
 Deno.test("Machine: warns about a slow build, and marks it unhealthy after buildTimeoutMs", async () => {
-  const { machine, clock, took, said } = bench({ limits: { buildTimeoutMs: 12_000 } });
+  const { machine, clock, took, output } = bench({ limits: { buildTimeoutMs: 12_000 } });
   const applied = machine.apply(configOf({ slow: { slowMs: 13_000 } }));
   await clock.advance(11_000);
-  assertEquals(said("warn").map((text) => text.split("after ")[1]), ["2s", "5s", "10s"]);
+  assertEquals(output("warn").map((text) => text.split("after ")[1]), ["2s", "5s", "10s"]);
   await clock.advance(1_000);
   await applied;
   assertStringIncludes(nodeOf(machine, "slow").error!, "was not built within 12s");
@@ -297,7 +297,7 @@ Deno.test("Machine: a build in progress continues if the newer configuration has
 
 Deno.test("Machine: closes every resource it built if a configuration arrives at any turn of a build", async () => {
   for (let turns = 0; turns < 60; turns++) {
-    const { machine, took, said } = bench({ limits: { concurrentBuilds: 1 } });
+    const { machine, took, output } = bench({ limits: { concurrentBuilds: 1 } });
     void machine.apply(configOf({ a: {}, b: {}, c: { needs: ["b"] }, d: { may: ["c"] } }));
     for (let turn = 0; turn < turns; turn++) await Promise.resolve();
     await machine.apply(configOf({ a: { changed: true }, b: { changed: true }, c: { needs: ["b"] } }));
@@ -307,7 +307,7 @@ Deno.test("Machine: closes every resource it built if a configuration arrives at
     const [built, closed] = ["build ", "close "].map((word) =>
       diary.filter((line) => line.startsWith(word)).length
     );
-    assertEquals([built, said("error")], [closed, []], `after ${turns} turns: ${diary.join(", ")}`);
+    assertEquals([built, output("error")], [closed, []], `after ${turns} turns: ${diary.join(", ")}`);
   }
 });
 

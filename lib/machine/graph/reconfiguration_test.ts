@@ -72,7 +72,7 @@ async function bench(
     faults,
     records,
     took: () => diary.splice(0),
-    told: () => records.splice(0).map(({ level, message }) => `${level} ${message}`),
+    logged: () => records.splice(0).map(({ level, message }) => `${level} ${message}`),
     hear: async (news: ConfigDraft | SvcError) => {
       hear!(news);
       await clock.advance(0);
@@ -81,8 +81,8 @@ async function bench(
 }
 
 Deno.test("Reconfiguration: the first configuration is kept and then applied, regardless of maintenance", async () => {
-  const { took, told, reconfiguration } = await bench(draft({}, "first"));
-  assertEquals([took(), told()], [["keep first", "apply first"], []]);
+  const { took, logged, reconfiguration } = await bench(draft({}, "first"));
+  assertEquals([took(), logged()], [["keep first", "apply first"], []]);
   assertEquals(reconfiguration.status, undefined);
   await reconfiguration.close();
 });
@@ -98,9 +98,9 @@ Deno.test("Reconfiguration: an unusable first configuration is an error with eve
 
 Deno.test("Reconfiguration: starts with the kept configuration when the first is unusable, and logs it", async () => {
   for (const first of [new SvcError("unavailable", "nobody there"), draft({ debug: 1 })]) {
-    const { took, told, hear, reconfiguration } = await bench(first, { kept: draft({}, "kept") });
+    const { took, logged, hear, reconfiguration } = await bench(first, { kept: draft({}, "kept") });
     assertEquals(took(), ["keep kept", "apply kept"]);
-    assertStringIncludes(told()[0], "warn starting with the last good configuration: ");
+    assertStringIncludes(logged()[0], "warn starting with the last good configuration: ");
     const { state, error, revision } = reconfiguration.status!;
     assertEquals([state, revision], ["unhealthy", "kept"]);
     assertStringIncludes(
@@ -132,12 +132,12 @@ Deno.test("Reconfiguration: a revision inside the configuration overrides the so
 });
 
 Deno.test("Reconfiguration: a bad configuration changes nothing, and its error is logged once and shown", async () => {
-  const { took, told, hear, clock, reconfiguration } = await bench(draft({}, "good"));
+  const { took, logged, hear, clock, reconfiguration } = await bench(draft({}, "good"));
   took();
   await clock.advance(1_000);
   for (let n = 0; n < 3; n++) await hear(draft({ debug: 1 }, "bad"));
   assertEquals(took(), []);
-  const [line, ...more] = told();
+  const [line, ...more] = logged();
   assertEquals(line.split("\n"), [
     "error the configuration cannot be used:",
     "  m.json: debug: found 1, wanted true or false",
@@ -151,23 +151,23 @@ Deno.test("Reconfiguration: a bad configuration changes nothing, and its error i
 
   await hear(new SvcError("not_found", 'cannot read "m.json": it does not exist'));
   assertEquals(reconfiguration.status!.error, 'cannot read "m.json": it does not exist');
-  assertEquals(told().length, 1);
+  assertEquals(logged().length, 1);
   await hear(draft({}, "good again"));
   assertEquals(reconfiguration.status, undefined);
-  assertEquals(told(), ["info m.json can be used again"]);
+  assertEquals(logged(), ["info m.json can be used again"]);
   assertEquals(took(), ["adopt good again", "move good again", "keep good again", "apply good again"]);
   await reconfiguration.close();
 });
 
 Deno.test("Reconfiguration: logs a warning once while it persists", async () => {
-  const { told, hear, reconfiguration } = await bench(draft({ typo: 1 }));
+  const { logged, hear, reconfiguration } = await bench(draft({ typo: 1 }));
   const warning = "warn m.json: typo: warning: unknown key, ignored";
-  assertEquals(told(), [warning]);
+  assertEquals(logged(), [warning]);
   await hear(draft({ typo: 1, debug: false }));
-  assertEquals(told(), []);
+  assertEquals(logged(), []);
   await hear(draft({}));
   await hear(draft({ typo: 1 }));
-  assertEquals(told(), [warning]);
+  assertEquals(logged(), [warning]);
   await reconfiguration.close();
 });
 
@@ -177,31 +177,33 @@ Deno.test("Reconfiguration: does not log resource errors, which the machine repo
     { name: "g", api, model: "none" },
     { name: "h", api, model: "fake", depends_on: 7 },
   ];
-  const { told, reconfiguration } = await bench(draft({ components }));
-  assertEquals(told(), []);
+  const { logged, reconfiguration } = await bench(draft({ components }));
+  assertEquals(logged(), []);
   await reconfiguration.close();
 });
 
 Deno.test("Reconfiguration: without maintenance holds back the newest configuration, but adopts logs and keys", async () => {
-  const { took, told, hear, clock, window, reconfiguration } = await bench(draft({}, "1"));
+  const { took, logged, hear, clock, window, reconfiguration } = await bench(draft({}, "1"));
   took();
   window.decision = { allowed: false, reason: "the door is open" };
   await hear(draft({}, "2"));
-  assertEquals([took(), told()], [["adopt 2"], ["info a new configuration is held back: the door is open"]]);
+  assertEquals([took(), logged()], [["adopt 2"], [
+    "info a new configuration is held back: the door is open",
+  ]]);
   await clock.advance(7_000);
   await hear(draft({}, "3"));
   await clock.advance(60_000);
-  assertEquals([took(), told()], [["adopt 3"], []]);
+  assertEquals([took(), logged()], [["adopt 3"], []]);
   const { state, revision } = reconfiguration.status!;
   assertEquals([state, revision], ["configuring", "3"]);
 
   window.decision = { allowed: false, reason: "the sensor is gone" };
   await clock.advance(5_000);
-  assertEquals(told(), ["info a new configuration is held back: the sensor is gone"]);
+  assertEquals(logged(), ["info a new configuration is held back: the sensor is gone"]);
   window.decision = { allowed: true };
   await clock.advance(5_000);
   assertEquals(took(), ["move 3", "keep 3", "apply 3"]);
-  assertEquals(told(), ["info maintenance is allowed, the configuration changes now"]);
+  assertEquals(logged(), ["info maintenance is allowed, the configuration changes now"]);
   assertEquals([reconfiguration.status, clock.pending], [undefined, 0]);
   await reconfiguration.close();
 });
@@ -218,10 +220,10 @@ Deno.test("Reconfiguration: close drops a configuration that is held back", asyn
 });
 
 Deno.test("Reconfiguration: warns when maintenance is allowed because the sensor is missing", async () => {
-  const { told, hear, window, reconfiguration } = await bench(draft({}));
+  const { logged, hear, window, reconfiguration } = await bench(draft({}));
   window.decision = { allowed: true, reason: "maintenance is allowed, there is no sensor to ask" };
   await hear(draft({}));
-  assertEquals(told(), ["warn maintenance is allowed, there is no sensor to ask"]);
+  assertEquals(logged(), ["warn maintenance is allowed, there is no sensor to ask"]);
   await reconfiguration.close();
 });
 
@@ -236,16 +238,16 @@ Deno.test("Reconfiguration: a newer configuration does not wait for an unfinishe
 });
 
 Deno.test("Reconfiguration: after a failing step, the next configuration is still applied", async () => {
-  const { took, told, hear, faults, reconfiguration } = await bench(draft({}, "1"));
+  const { took, logged, hear, faults, reconfiguration } = await bench(draft({}, "1"));
   for (const fault of ["keep", "apply", "adopt"]) {
     took();
-    told();
+    logged();
     faults.add(fault);
     await hear(draft({}, "2"));
-    assertStringIncludes(told().join(), `cannot ${fault}`);
+    assertStringIncludes(logged().join(), `cannot ${fault}`);
     assertEquals(took().includes("apply 2"), fault !== "adopt");
     await hear(draft({}, "3"));
-    assertEquals([took(), told()], [["adopt 3", "move 3", "keep 3", "apply 3"], []]);
+    assertEquals([took(), logged()], [["adopt 3", "move 3", "keep 3", "apply 3"], []]);
   }
   await reconfiguration.close();
 });

@@ -97,8 +97,8 @@ Deno.test("relays: an answer tells at most 64 groups of at most 8 machines; othe
   const id = (number: number) => String(number).padStart(12, "0");
   const list = Array.from({ length: 100 }, (_, number) => ({ relays: [id(number)] }));
   const long = { relays: Array.from({ length: 8 }, (_, number) => id(200 + number)) };
-  const told = relayed([long, ...list, list[0]], { own: id(999), asking: id(5), header });
-  assertEquals([told.length, told.includes(long), told.includes(list[5])], [65, false, false]);
+  const logged = relayed([long, ...list, list[0]], { own: id(999), asking: id(5), header });
+  assertEquals([logged.length, logged.includes(long), logged.includes(list[5])], [65, false, false]);
   assertEquals(relaysIn(header).slice(0, 3), [[id(999), id(0)], [id(999), id(0)], [id(999), id(1)]]);
 });
 

@@ -26,15 +26,17 @@ export interface RemoteFrame {
 /** The frames that the remote reported; `leftOut` receives the reason for an unusable one. */
 export function remoteFrames(
   { name: remote, prefix, frame }: RemoteConfig,
-  told: readonly FrameSystemConfig[],
+  reported: readonly FrameSystemConfig[],
   leftOut: (problem: string) => void,
 ): RemoteFrame[] {
   if (!frame) return [];
   const { parent, pose, geometry } = frame;
   const world = `${remote}_${WORLD}`;
   const frames: RemoteFrame[] = [{ remote, part: { name: world, parent, pose, geometry } }];
-  if (told.length > FRAMES_MAX) leftOut(`${told.length} frames, of which only ${FRAMES_MAX} are used`);
-  for (const message of told.slice(0, FRAMES_MAX)) {
+  if (reported.length > FRAMES_MAX) {
+    leftOut(`${reported.length} frames, of which only ${FRAMES_MAX} are used`);
+  }
+  for (const message of reported.slice(0, FRAMES_MAX)) {
     const shown = message.frame?.referenceFrame.slice(0, NAME_MAX);
     try {
       const { name, parent, pose, geometry } = fromTransformMessage(message.frame!);

@@ -169,7 +169,7 @@ class Remote {
   /** The frames as the remote reported them. */
   #reported: readonly FrameSystemConfig[] = [];
   readonly #frameProblems = new LogOnChange();
-  #saidPlain = false;
+  #loggedPlain = false;
 
   constructor(
     private config: RemoteConfig,
@@ -250,8 +250,8 @@ class Remote {
   }
 
   #downgraded(): void {
-    if (this.#saidPlain) return;
-    this.#saidPlain = true;
+    if (this.#loggedPlain) return;
+    this.#loggedPlain = true;
     const { name, address } = this.config;
     this.parts.logger.warn(
       `remote "${name}" (${address}) serves without TLS: everything travels readable for others on the network`,

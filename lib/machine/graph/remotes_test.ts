@@ -78,8 +78,9 @@ function bench(allowInsecureCredentials = true) {
   });
   remotes.follow(() => changes++);
   const asked = () => far.asked.splice(0).filter((one) => one !== "heartbeat");
-  const said = (level: string) => records.filter((one) => one.level === level).map(({ message }) => message);
-  return { clock, far, remotes, asked, said, changes: () => changes };
+  const output = (level: string) =>
+    records.filter((one) => one.level === level).map(({ message }) => message);
+  return { clock, far, remotes, asked, output, changes: () => changes };
 }
 
 function motor(name: string): Name {
@@ -116,7 +117,7 @@ Deno.test("Remotes: poll a remote after each interval and report only changes", 
 });
 
 Deno.test("Remotes: an unresponsive remote is disconnected, logged once, and retried", async () => {
-  const { clock, far, remotes, said, changes } = bench();
+  const { clock, far, remotes, output, changes } = bench();
   remotes.configure([configOf()]);
   await settle();
   const [{ fingerprint }] = remotes.resources;
@@ -124,10 +125,10 @@ Deno.test("Remotes: an unresponsive remote is disconnected, logged once, and ret
   await clock.advance(20_000);
   const [{ problem }] = remotes.resources;
   assertStringIncludes(problem!, 'remote "far" (far:8080) is not connected: ');
-  assertEquals([remotes.statuses[0].state, changes(), said("warn").length], ["unhealthy", 2, 1]);
+  assertEquals([remotes.statuses[0].state, changes(), output("warn").length], ["unhealthy", 2, 1]);
   const since = remotes.statuses[0].updatedMs;
   await clock.advance(33_000);
-  assertEquals([far.dialled.length, said("warn").length, remotes.statuses[0].updatedMs], [4, 1, since]);
+  assertEquals([far.dialled.length, output("warn").length, remotes.statuses[0].updatedMs], [4, 1, since]);
   far.mute = false;
   await clock.advance(11_000);
   assertEquals([remotes.statuses[0].state, remotes.resources[0].problem], ["ready", undefined]);
@@ -140,7 +141,7 @@ Deno.test("Remotes: an unresponsive remote is disconnected, logged once, and ret
 });
 
 Deno.test("Remotes: names get the prefix, and invalid names and unknown APIs are left out", async () => {
-  const { far, remotes, said } = bench();
+  const { far, remotes, output } = bench();
   far.names = [motor("m"), motor("a b"), motor(""), motor("x".repeat(500)), motor("third:n"), {
     ...motor("o"),
     namespace: "acme",
@@ -152,22 +153,22 @@ Deno.test("Remotes: names get the prefix, and invalid names and unknown APIs are
     ["rdk:component:motor/far:left-m", "left-m", "m"],
     ["rdk:component:motor/far:left-third:n", "left-third:n", "third:n"],
   ]);
-  assertEquals(said("debug").length, 3);
-  assertEquals(said("warn").length, 1);
+  assertEquals(output("debug").length, 3);
+  assertEquals(output("warn").length, 1);
   assertStringIncludes(
-    said("warn")[0],
+    output("warn")[0],
     'resources of API acme:component:motor of remote "far" are left out:',
   );
   await remotes.close();
 });
 
 Deno.test("Remotes: a remote cannot offer the machine's own services as its API", async () => {
-  const { far, remotes, said } = bench();
+  const { far, remotes, output } = bench();
   far.names = [{ ...motor("t"), namespace: "acme", subtype: "trap" }];
   remotes.configure([configOf()]);
   await settle();
   assertEquals([shorts(remotes), remotes.foreignApis], [[], []]);
-  assertStringIncludes(said("warn").join(), "proto.rpc.v1.AuthService is reserved for the machine itself");
+  assertStringIncludes(output("warn").join(), "proto.rpc.v1.AuthService is reserved for the machine itself");
   await remotes.close();
 });
 
@@ -190,12 +191,12 @@ Deno.test("Remotes: exchange credentials once per connection, and use the addres
 });
 
 Deno.test("Remotes: do not send credentials over a connection without TLS", async () => {
-  const { remotes, asked, said } = bench(false);
+  const { remotes, asked, output } = bench(false);
   remotes.configure([configOf({ secret: new Secret("hidden") })]);
   await settle();
   assertEquals(asked(), []);
   assertStringIncludes(remotes.statuses[0].error!, "credentials do not travel without TLS");
-  assertEquals(said("warn").join().includes("hidden"), false);
+  assertEquals(output("warn").join().includes("hidden"), false);
   await remotes.close();
 });
 

@@ -5,7 +5,7 @@ import { SvcError } from "../../base/error.ts";
 import { FileError } from "../../base/files/files.ts";
 import { silentLogs } from "../../base/log/log.ts";
 import { SystemClock } from "../../base/clock.ts";
-import { Place } from "../../base/schema/schema.ts";
+import { DecodeContext } from "../../base/schema/schema.ts";
 import { moduleField } from "../config/settings.ts";
 import { ModuleGroups } from "./groups.ts";
 
@@ -67,7 +67,7 @@ function groupsOf(host: FakeHost) {
 }
 
 function configOf(limits?: Record<string, number>) {
-  return moduleField.required().decode({ name: "m", executable_path: "/m/run", limits }, new Place());
+  return moduleField.required().decode({ name: "m", executable_path: "/m/run", limits }, new DecodeContext());
 }
 
 Deno.test("ModuleGroups: start a module with limits in a control group with the same limits", async () => {

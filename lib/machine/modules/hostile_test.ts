@@ -213,8 +213,8 @@ const CASES: readonly Case[] = [
     },
     then: async (world) => {
       assertEquals((await world.readings("built-in")).a, 1);
-      assertEquals(world.said("offers a malformed model").length, 2);
-      assertEquals(world.said("is reserved for the machine itself").length, 1);
+      assertEquals(world.output("offers a malformed model").length, 2);
+      assertEquals(world.output("is reserved for the machine itself").length, 1);
       assertEquals(world.states.victim, "ready");
     },
   },
@@ -235,7 +235,7 @@ const CASES: readonly Case[] = [
       world.host.isFull = true;
       world.module("bad").kill();
       assertMatch(await until(() => world.error("victim")), /ended|the disk is full/);
-      await until(() => world.said("the disk is full").length > 0);
+      await until(() => world.output("the disk is full").length > 0);
       await world.readings("bystander");
       world.host.isFull = false;
       await until(() => world.states.victim === "ready");
@@ -247,8 +247,8 @@ const CASES: readonly Case[] = [
     then: async (world) => {
       const { process } = world.module("bad");
       for (let line = 0; line < 20_000; line++) process.stdout.write(`line ${line}`);
-      await until(() => world.said("line 199").length > 0);
-      assertLess(world.said("line ").length, 3_000);
+      await until(() => world.output("line 199").length > 0);
+      assertLess(world.output("line ").length, 3_000);
     },
   },
   {

@@ -7,7 +7,7 @@ import { HotReload } from "./hot_reload.ts";
 async function withHotReload(
   files: Record<string, string>,
   use: (
-    bench: { host: FakeHost; later: () => Promise<void>; restarted: string[]; told: () => string[] },
+    bench: { host: FakeHost; later: () => Promise<void>; restarted: string[]; logged: () => string[] },
   ) => Promise<void>,
 ) {
   const host = new FakeHost({ files });
@@ -30,20 +30,20 @@ async function withHotReload(
     for (let looks = 0; looks < 4; looks++) await clock.advance(400);
   };
   await later();
-  await use({ host, later, restarted, told: () => records.splice(0).map(({ message }) => message) });
+  await use({ host, later, restarted, logged: () => records.splice(0).map(({ message }) => message) });
   await hot.close();
 }
 
 Deno.test("HotReload: starts only the modules of its folder again, once for several changed files", async () => {
   await withHotReload(
     { "/src/run.sh": "#!/bin/sh", "/src/lib/a.py": "1" },
-    async ({ host, later, restarted, told }) => {
+    async ({ host, later, restarted, logged }) => {
       assertEquals(restarted, []);
       host.put("/src/lib/a.py", "22");
       host.put("/src/b.py", "new");
       await later();
       assertEquals(restarted, ["mine"]);
-      assertEquals(told(), ['module "mine" starts again: b.py and 1 more files changed']);
+      assertEquals(logged(), ['module "mine" starts again: b.py and 1 more files changed']);
       await later();
       assertEquals(restarted, ["mine"]);
       await host.remove("/src/b.py");
@@ -73,8 +73,8 @@ Deno.test("HotReload: what tools and programs write changes nothing", async () =
 });
 
 Deno.test("HotReload: says so if there is nothing to watch, or no module in the folder", async () => {
-  await withHotReload({}, async ({ host, later, told, restarted }) => {
-    assertEquals(told(), ["hot reload: there are no files in /src"]);
+  await withHotReload({}, async ({ host, later, logged, restarted }) => {
+    assertEquals(logged(), ["hot reload: there are no files in /src"]);
     host.put("/src/a.py", "1");
     await later();
     assertEquals(restarted, ["mine"]);

@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch, assertNotEquals, assertThrows } from "@std/assert";
 import { SvcError } from "../../base/error.ts";
-import { Place } from "../../base/schema/schema.ts";
+import { DecodeContext } from "../../base/schema/schema.ts";
 import { moduleField } from "../config/settings.ts";
 import { commandOf, socketPath } from "./launch.ts";
 
@@ -17,7 +17,7 @@ Deno.test("commandOf: a module's entry overrides the protocol's variables, which
   };
   const entry = { name: "m", type: "registry", module_id: "acme:m", env: { VIAM_MODULE_DATA: "/elsewhere" } };
   const command = commandOf({
-    config: moduleField.required().decode(entry, new Place()),
+    config: moduleField.required().decode(entry, new DecodeContext()),
     program: { path: "/p/run", root: "/p" },
     data: "/data",
     address: "/s/m.sock",
@@ -33,7 +33,7 @@ Deno.test("commandOf: a module's entry overrides the protocol's variables, which
     tracing: true,
     key: { id: "id", key: "secret" },
   }, { environment: () => env });
-  const told = {
+  const logged = {
     HOME: "/home",
     MODULE_NAME: "m",
     MODULE_ADDRESS: "/s/m.sock",
@@ -49,7 +49,7 @@ Deno.test("commandOf: a module's entry overrides the protocol's variables, which
     API_KEY: "secret",
     MODULE_TRACING: "1",
   };
-  const wanted = Object.entries(told).flatMap((
+  const wanted = Object.entries(logged).flatMap((
     [name, value],
   ) => [[`VIAM_${name}`, value], [`SVC_${name}`, value]]);
   assertEquals(command.env, {

@@ -176,7 +176,7 @@ Deno.test({
     assertMatch(await answer("bash", "-c", ask), /^HTTP\/1\.1 /);
     const nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"];
     assertEquals(await answer("setsid", "--fork", ...nobody, "bash", "-c", ask), "");
-    assertEquals(world.said("refused a connection: a program of the user 65534").length, 1);
+    assertEquals(world.output("refused a connection: a program of the user 65534").length, 1);
   },
 });
 
@@ -403,8 +403,8 @@ Deno.test("Modules: AddResource carries the whole configuration entry of a resou
       service_configs: [service],
     },
   });
-  const { $typeName: _, frame, serviceConfigs, ...told } = world.module("one").resources.get("a")!;
-  assertEquals({ ...told, logConfiguration: told.logConfiguration?.level }, {
+  const { $typeName: _, frame, serviceConfigs, ...logged } = world.module("one").resources.get("a")!;
+  assertEquals({ ...logged, logConfiguration: logged.logConfiguration?.level }, {
     name: "a",
     namespace: "rdk",
     type: "sensor",

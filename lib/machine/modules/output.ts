@@ -23,7 +23,7 @@ const DRAIN_MS = 1_000;
 export class ModuleOutput {
   /** The last line of its standard error, which usually says why it ended. */
   lastError: string | undefined;
-  readonly #hearing: Promise<unknown>;
+  readonly #listening: Promise<unknown>;
 
   /** `errorLevel`: level of the lines of standard error. */
   constructor(
@@ -33,7 +33,7 @@ export class ModuleOutput {
     errorLevel: Level = "error",
   ) {
     const [out, error] = [logger.child("StdOut"), logger.child("StdErr")];
-    this.#hearing = Promise.all([
+    this.#listening = Promise.all([
       this.#hear(process.stdout, out, (line) => out.info(line)),
       this.#hear(process.stderr, error, (line) => {
         this.lastError = line.slice(0, LAST_CHARS);
@@ -48,7 +48,7 @@ export class ModuleOutput {
    */
   async drained(): Promise<void> {
     const over = new AbortController();
-    await Promise.race([this.#hearing, this.clock.sleep(DRAIN_MS, over.signal).catch(() => {})]);
+    await Promise.race([this.#listening, this.clock.sleep(DRAIN_MS, over.signal).catch(() => {})]);
     over.abort();
   }
 

@@ -120,8 +120,8 @@ export class ModuleProcess {
     this.#exit = exit;
     await this.#output.drained();
     const last = this.#output.lastError;
-    const said = last === undefined || this.#stopping ? "" : `: ${last}`;
-    const reason = new SvcError("unavailable", `module "${name}" ended, ${describe(exit)}${said}`);
+    const printed = last === undefined || this.#stopping ? "" : `: ${last}`;
+    const reason = new SvcError("unavailable", `module "${name}" ended, ${describe(exit)}${printed}`);
     this.#ended.abort(reason);
     this.channel.close(reason);
     if (isSocket(address)) await host.remove(address).catch(() => {});

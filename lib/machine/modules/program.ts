@@ -15,7 +15,7 @@ import { type Clock, deadline } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { endProcess, type ProcessCommand, type SpawnHost } from "../../base/process.ts";
-import { object, Place, text } from "../../base/schema/schema.ts";
+import { DecodeContext, object, text } from "../../base/schema/schema.ts";
 import { formatDuration } from "../../base/schema/schema.ts";
 import type { ModuleConfig } from "../config/config.ts";
 import { packageFolder } from "../config/placeholder.ts";
@@ -117,10 +117,10 @@ export async function firstRun(
     await output.drained();
     over.throwIfAborted();
     if (code !== 0) {
-      const said = output.lastError === undefined ? "" : `: ${output.lastError}`;
+      const printed = output.lastError === undefined ? "" : `: ${output.lastError}`;
       throw new SvcError(
         "failed_precondition",
-        `the first run of module "${name}" ended with exit code ${code}${said}`,
+        `the first run of module "${name}" ended with exit code ${code}${printed}`,
       );
     }
     await host.writeFile(mark, "");
@@ -168,7 +168,7 @@ async function metaOf(folder: string, host: ReadFiles) {
   if (size > META_CHARS_MAX) {
     throw new SvcError("invalid_argument", `${path} has ${size} bytes, wanted at most ${META_CHARS_MAX}`);
   }
-  const at = new Place(path);
+  const at = new DecodeContext(path);
   try {
     const meta = metaField.decode(JSON.parse(await host.readTextFile(path)), at);
     const [problem] = at.problems.filter(({ severity }) => severity === "error");

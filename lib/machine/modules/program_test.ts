@@ -6,7 +6,7 @@ import { DenoHost } from "../../base/host_deno.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import type { ModuleConfig } from "../config/config.ts";
 import { moduleField } from "../config/settings.ts";
-import { Place } from "../../base/schema/schema.ts";
+import { DecodeContext } from "../../base/schema/schema.ts";
 import type { Json } from "../../base/schema/schema.ts";
 import { firstRun, programOf } from "./program.ts";
 
@@ -91,9 +91,9 @@ Deno.test("first_run: runs until it succeeds once, and its output and result are
   await script('echo "$WORD"; pwd > done');
   await run();
   await run();
-  const said = home.records.map(({ message }) => message);
-  assertEquals(said.filter((one) => one === "from the environment").length, 1);
-  assertEquals(said.filter((one) => one.endsWith("has succeeded")).length, 1);
+  const output = home.records.map(({ message }) => message);
+  assertEquals(output.filter((one) => one === "from the environment").length, 1);
+  assertEquals(output.filter((one) => one.endsWith("has succeeded")).length, 1);
 });
 
 class Home implements AsyncDisposable {
@@ -107,7 +107,7 @@ class Home implements AsyncDisposable {
   }
 
   config(entry: Record<string, Json>): ModuleConfig {
-    const at = new Place();
+    const at = new DecodeContext();
     const config = moduleField.required().decode({ name: "probe", ...entry }, at);
     assertEquals(at.problems, []);
     return config;

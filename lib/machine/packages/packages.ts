@@ -249,8 +249,8 @@ export class MachinePackages {
         if (signal.aborted) return failures;
         this.#tell(config, { state: "failed", error: shownUrlsIn(chainOf(error)) });
         const { name, package: id, version } = config;
-        const told = `package "${name}" (${id} ${version})`;
-        failures.push(new SvcError(SvcError.from(error).code, `${told}: ${shownUrlsIn(chainOf(error))}`));
+        const reported = `package "${name}" (${id} ${version})`;
+        failures.push(new SvcError(SvcError.from(error).code, `${reported}: ${shownUrlsIn(chainOf(error))}`));
       }
     }
     const all = failures.map(({ message }) => message).join("\n");
@@ -401,12 +401,12 @@ export class MachinePackages {
   }
 
   /** The file whose signature counts. */
-  #signedFile({ package: id, version: wish }: PackageConfig, { version, checksum, url }: FarPackage) {
+  #signedFile({ package: id, version: request }: PackageConfig, { version, checksum, url }: FarPackage) {
     const address = new URL(url);
     address.searchParams.set("as", id);
     return {
       ...{ name: id, version, sha256: checksum, platform: this.#platform, url: address.href },
-      wanted: isMoving(wish) ? wish : undefined,
+      wanted: isMoving(request) ? request : undefined,
     };
   }
 

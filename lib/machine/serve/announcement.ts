@@ -34,7 +34,7 @@ export class PortAnnouncement {
   readonly #parts: AnnouncementParts;
   /** The name of an unnamed machine until the program ends, as published clients expect it. */
   readonly #someName = crypto.randomUUID();
-  #told = "";
+  #announced = "";
   #announcer: Announcer | undefined;
   readonly #work = new SerialQueue();
   #closed = false;
@@ -45,9 +45,9 @@ export class PortAnnouncement {
 
   /** Announces the machine from now on. Does not wait, never throws. */
   tell(place: AnnouncedAddress): void {
-    const told = JSON.stringify(place);
-    if (this.#closed || told === this.#told) return;
-    this.#told = told;
+    const announced = JSON.stringify(place);
+    if (this.#closed || announced === this.#announced) return;
+    this.#announced = announced;
     this.#enqueue(() => this.#announce(place));
   }
 

@@ -94,8 +94,8 @@ Deno.test("Jobs: each failure is logged by the job's own logger, with a suggesti
     job("kind", "5s", { resource: "rdk:component:motor/m", method: "GoFur" }),
   );
   await scene.clock.advance(10_000);
-  const told = scene.records.filter(({ message }) => message === "Job failed");
-  assertEquals(told.map(({ logger, level, fields }) => [logger, level, fields.error]).slice(3), [
+  const logged = scene.records.filter(({ message }) => message === "Job failed");
+  assertEquals(logged.map(({ logger, level, fields }) => [logger, level, fields.error]).slice(3), [
     ["rdk.job_manager.typo", "warn", '"m" has no method Stopp; did you mean Stop?'],
     ["rdk.job_manager.nobody", "warn", 'there is no resource "x"'],
     ["rdk.job_manager.kind", "warn", '"rdk:component:motor/m" has no method GoFur; did you mean GoFor?'],
@@ -204,7 +204,7 @@ Deno.test("parseSchedule: accepts durations, continuous and cron, and rejects ot
 Deno.test("Jobs: a cron schedule without future times ends the job with an error in the log", async () => {
   const scene = await benchWith(job("past", "0 0 0 1 1 * 2020"));
   await scene.clock.advance(1_000);
-  const told = scene.records.filter(({ level }) => level === "error").map(({ message }) => message);
-  assertEquals(told, ["the job ended: its schedule has no further time"]);
+  const logged = scene.records.filter(({ level }) => level === "error").map(({ message }) => message);
+  assertEquals(logged, ["the job ended: its schedule has no further time"]);
   await scene.close();
 });

@@ -29,7 +29,7 @@ const EXEMPT: ReadonlySet<string> = new Set([`/${ROBOT_SERVICE}/Log`, `/${ROBOT_
 const COUNTED = /^viam\.(component|service|robot)\./;
 
 /** A refusal lists this many groups of calls, out of at most this many calls. */
-const HOLDERS_TOLD = 3;
+const HOLDERS_LOGGED = 3;
 const HOLDERS_LOOKED_AT = 1_000;
 /** Letters of a client's own words in a refusal. */
 const CLIENT_LETTERS = 40;
@@ -143,12 +143,12 @@ function holders(calls: readonly Held[], nowMs: number): string {
   const busy = calls.slice(0, HOLDERS_LOOKED_AT).filter(isWorking);
   const groups = [...Map.groupBy(busy, ({ ctx }) => `${ctx.method.name}${callerOf(ctx)}`)]
     .sort(([, a], [, b]) => b.length - a.length);
-  const told = groups.slice(0, HOLDERS_TOLD).map(([what, held]) => {
+  const reported = groups.slice(0, HOLDERS_LOGGED).map(([what, held]) => {
     const seconds = (nowMs - held[0].sinceMs) / 1000;
     return `${held.length} ${what} for up to ${seconds < 10 ? seconds.toFixed(1) : seconds.toFixed(0)} s`;
   });
-  const others = groups.length - told.length;
-  return [...told, ...others > 0 ? [`${others} other kinds of calls`] : []].join(", ") ||
+  const others = groups.length - reported.length;
+  return [...reported, ...others > 0 ? [`${others} other kinds of calls`] : []].join(", ") ||
     "calls that have just ended";
 }
 

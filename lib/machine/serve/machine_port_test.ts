@@ -270,8 +270,8 @@ Deno.test("MachinePort: logs too many wrong keys once, and auth.limits sets the 
       "resource_exhausted",
       "resource_exhausted",
     ]);
-    const told = records.filter(({ level }) => level === "warn");
-    assertEquals(told.map(({ message, fields }) => ({ message, fields })), [{
+    const logged = records.filter(({ level }) => level === "warn");
+    assertEquals(logged.map(({ message, fields }) => ({ message, fields })), [{
       message: "too many wrong keys; the caller is slowed down",
       fields: { type: "api-key", key: "id", address: "127.0.0.1" },
     }]);

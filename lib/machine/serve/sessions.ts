@@ -76,7 +76,7 @@ export class Sessions {
     const windowMs = this.heartbeatWindowMs;
     if (resumed) {
       resumed.windowMs = windowMs;
-      this.#beat(resumed);
+      this.#heartbeat(resumed);
       return resumed.id;
     }
     const id = crypto.randomUUID();
@@ -96,7 +96,7 @@ export class Sessions {
       place,
     };
     this.#sessions.set(id, session);
-    this.#beat(session);
+    this.#heartbeat(session);
     this.#watch(session, windowMs);
     return id;
   }
@@ -105,7 +105,7 @@ export class Sessions {
    * A heartbeat. Throws `invalid_argument` SESSION_EXPIRED for a session that does not exist, or is not the caller's.
    */
   heartbeat(ctx: CallContext, id: string): void {
-    this.#beat(this.#living(ctx, parseId(id, "the session")));
+    this.#heartbeat(this.#living(ctx, parseId(id, "the session")));
   }
 
   readonly interceptor: Interceptor = (ctx, request) => {
@@ -153,7 +153,7 @@ export class Sessions {
     const id = idFrom(ctx.requestHeader, SESSION_ID);
     if (id === undefined) return undefined;
     const session = this.#living(ctx, id);
-    this.#beat(session);
+    this.#heartbeat(session);
     return session;
   }
 
@@ -168,7 +168,7 @@ export class Sessions {
     return session?.owner === ownerOf(ctx) ? session : undefined;
   }
 
-  #beat(session: Session): void {
+  #heartbeat(session: Session): void {
     session.place.used();
     session.deadlineMs = this.#clock.monotonicMs() + session.windowMs;
   }

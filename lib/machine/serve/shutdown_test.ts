@@ -11,8 +11,8 @@ function bench(stages: (diary: string[], clock: FakeClock) => ShutdownStage[]) {
   const forced = new AbortController();
   const logger = new Logs(clock, [memorySink(records)]).logger("rdk");
   const outcome = shutDown(stages(diary, clock), { clock, logger, forced: forced.signal });
-  const told = () => records.splice(0).map(({ level, message }) => `${level} ${message}`);
-  return { clock, diary, forced, outcome, told };
+  const logged = () => records.splice(0).map(({ level, message }) => `${level} ${message}`);
+  return { clock, diary, forced, outcome, logged };
 }
 
 const quick = (name: string) => (diary: string[]): ShutdownStage => ({
@@ -31,7 +31,7 @@ Deno.test("shutDown: closes stages in order, each after the previous has closed"
       diary.push("slow");
     },
   });
-  const { clock, diary, outcome, told } = bench((diary, clock) => [
+  const { clock, diary, outcome, logged } = bench((diary, clock) => [
     quick("first")(diary),
     slow(diary, clock),
     quick("last")(diary),
@@ -40,11 +40,11 @@ Deno.test("shutDown: closes stages in order, each after the previous has closed"
   assertEquals(diary, ["first"]);
   await clock.advance(1);
   assertEquals(await outcome, true);
-  assertEquals([diary, told(), clock.pending], [["first", "slow", "last"], [], 0]);
+  assertEquals([diary, logged(), clock.pending], [["first", "slow", "last"], [], 0]);
 });
 
 Deno.test("shutDown: logs a failing stage and closes the others", async () => {
-  const { diary, outcome, told } = bench((diary) => [
+  const { diary, outcome, logged } = bench((diary) => [
     { name: "the port", close: () => Promise.reject(new SvcError("unknown", "broken")) },
     {
       name: "jobs",
@@ -56,25 +56,25 @@ Deno.test("shutDown: logs a failing stage and closes the others", async () => {
   ]);
   assertEquals(await outcome, false);
   assertEquals(diary, ["resources"]);
-  assertEquals(told(), ["error cannot close the port: broken", "error cannot close jobs: a bug"]);
+  assertEquals(logged(), ["error cannot close the port: broken", "error cannot close jobs: a bug"]);
 });
 
 Deno.test("shutDown: names unfinished parts every 10 s and gives up after 60 s", async () => {
   const left = new Set(["arm", "motor"]);
-  const { clock, diary, outcome, told } = bench((diary) => [
+  const { clock, diary, outcome, logged } = bench((diary) => [
     { name: "resources", close: () => new Promise(() => {}), remaining: () => [...left] },
     quick("modules")(diary),
   ]);
   await clock.advance(10_000);
-  assertEquals(told(), ["warn still closing after 10 s: arm, motor, modules"]);
+  assertEquals(logged(), ["warn still closing after 10 s: arm, motor, modules"]);
   left.delete("arm");
   await clock.advance(49_999);
-  const lines = told();
+  const lines = logged();
   assertEquals(lines.length, 4);
   assertStringIncludes(lines[3], "after 50 s: motor, modules");
   await clock.advance(1);
   assertEquals(await outcome, false);
-  assertEquals(told(), [
+  assertEquals(logged(), [
     "error the shutdown is forced (not closed within 60 s), still open: motor, modules",
   ]);
   assertEquals([diary, clock.pending], [[], 0]);
@@ -82,13 +82,13 @@ Deno.test("shutDown: names unfinished parts every 10 s and gives up after 60 s",
 
 Deno.test("shutDown: returns at once when it is forced, before or while it closes", async () => {
   for (const early of [true, false]) {
-    const { clock, forced, outcome, told } = bench(() => [
+    const { clock, forced, outcome, logged } = bench(() => [
       { name: "resources", close: () => new Promise(() => {}) },
     ]);
     if (!early) await clock.advance(1_000);
     forced.abort(new SvcError("canceled", "SIGINT came again"));
     assertEquals(await outcome, false);
-    assertEquals(told(), ["error the shutdown is forced (SIGINT came again), still open: resources"]);
+    assertEquals(logged(), ["error the shutdown is forced (SIGINT came again), still open: resources"]);
     assertEquals(clock.pending, 0);
   }
 });

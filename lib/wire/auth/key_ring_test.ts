@@ -156,10 +156,10 @@ Deno.test("TokenKeyRing: keys that cannot be written stay in memory, with a sing
     await clock.advance(300_000);
     await keys.moveTo(PATH);
     assertEquals(stateOf(keys), before);
-    const told = warnings().filter((one) =>
+    const logged = warnings().filter((one) =>
       one.startsWith("cannot store the keys of tokens, which end with this process")
     );
-    assertEquals(told.length, 1);
+    assertEquals(logged.length, 1);
     assertEquals(warnings().length, there === undefined ? 1 : 2);
     files.full = false;
     await clock.advance(60_000);

@@ -26,7 +26,7 @@ import { MAX_STREAMS } from "../http2/connection.ts";
 import type { Stream, StreamListener } from "../http2/stream.ts";
 import { admit, MessageReader } from "../rpc/message_reader.ts";
 import { ADDRESSED, type HeaderFields, Metadata } from "../rpc/metadata.ts";
-import { handedOn, isForwarding, type TrustedProxies } from "../rpc/proxies.ts";
+import { forwardedBy, isForwarding, type TrustedProxies } from "../rpc/proxies.ts";
 import {
   canceledByCaller,
   type Peer,
@@ -71,9 +71,9 @@ export function acceptGrpc(
       // Empty: the caller names no host, and a link for it can name none.
       peer = { ...connected, origin: host === undefined ? "" : `${scheme}://${host}` };
     }
-    const told = request.isForwarded ? handedOn(fields, request.addressed) : request;
-    if (told.addressed !== peer.addressed || told.forwardedFor !== peer.forwardedFor) {
-      peer = { ...peer, addressed: told.addressed, forwardedFor: told.forwardedFor };
+    const forwarded = request.isForwarded ? forwardedBy(fields, request.addressed) : request;
+    if (forwarded.addressed !== peer.addressed || forwarded.forwardedFor !== peer.forwardedFor) {
+      peer = { ...peer, addressed: forwarded.addressed, forwardedFor: forwarded.forwardedFor };
     }
     // A proxy's connection carries the calls of many.
     const caller = isProxy ? proxies!.callerOf(peer, fields) : peer;

@@ -72,7 +72,7 @@ interface Open extends Link {
 export class Links {
   readonly #parts: LinksParts;
   readonly #open = new Map<string, Open>();
-  readonly #told = new Set<string>();
+  readonly #reported = new Set<string>();
   readonly #work = new SerialQueue();
   #callOff = () => {};
   #closed = false;
@@ -135,8 +135,8 @@ export class Links {
   /** Reports a problem once, however often it recurs. */
   #tell(error: SvcError): void {
     const text = messageOf(error);
-    if (this.#told.has(text) || this.#told.size >= PROBLEMS_MAX) return;
-    this.#told.add(text);
+    if (this.#reported.has(text) || this.#reported.size >= PROBLEMS_MAX) return;
+    this.#reported.add(text);
     this.#parts.logger.debug(`multicast DNS skips a network: ${text}`);
   }
 }

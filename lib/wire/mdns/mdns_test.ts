@@ -74,12 +74,12 @@ Deno.test("mDNS: an answer contains the SRV, TXT and address records of an insta
   peer.send(encodeDns({ type: "query", questions: [{ name: DNS_SD_SERVICE, type: "PTR" }] }));
   await clock.advance(200);
   const messages = peer.heard.map((bytes) => decodeDns(bytes)!).filter(({ type }) => type === "response");
-  const told = messages.map(({ answers = [], additionals = [] }) => ({
+  const logged = messages.map(({ answers = [], additionals = [] }) => ({
     answers: answers.map(({ name, data }) => [name, data]),
     more: additionals.map(({ name, type }) => [name, type]),
   }));
   assertEquals(
-    told,
+    logged,
     ["m.x", "m-x"].map((one) => ({
       answers: [[DNS_SD_SERVICE, `${one}.${DNS_SD_SERVICE}`]],
       more: [[`${one}.${DNS_SD_SERVICE}`, "SRV"], [`${one}.${DNS_SD_SERVICE}`, "TXT"], [`${one}.local`, "A"]],

@@ -59,10 +59,10 @@ const HELD: Readonly<Record<string, Uint8Array>> = {
 };
 
 function signOf(says: Uint8Array): string {
-  const said = new TextDecoder("latin1").decode(says);
-  return said.includes("\0\0\x08\x06")
+  const output = new TextDecoder("latin1").decode(says);
+  return output.includes("\0\0\x08\x06")
     ? PONG
-    : said.startsWith("GET") && said.includes("\r\n\r\n")
+    : output.startsWith("GET") && output.includes("\r\n\r\n")
     ? "HTTP/1.1"
     : "";
 }
@@ -87,13 +87,13 @@ class Crowd {
       this.#sockets.push(socket);
       const { promise: closed, resolve: close } = Promise.withResolvers<void>();
       const { promise: heard, resolve: hear } = Promise.withResolvers<void>();
-      const { promise: said, resolve: say } = Promise.withResolvers<void>();
+      const { promise: output, resolve: say } = Promise.withResolvers<void>();
       this.#closed.push(closed.then(() => void this.ended++));
       let answer = "";
       socket.on("data", (bytes) => (answer += bytes.toString("latin1")).includes(this.sign) && hear());
       socket.once("close", close);
       socket.write(this.says, () => say());
-      await Promise.race([this.sign === "" ? said : heard, closed]);
+      await Promise.race([this.sign === "" ? output : heard, closed]);
     }
   }
 

@@ -22,7 +22,7 @@ import type { WebBody, WebRequest, WebResponse } from "./exchange.ts";
 import type { WebServer } from "./web_server.ts";
 import { type AdmittedConnection, PROGRESS_BYTES } from "../flow/admission.ts";
 import type { HeaderFields } from "../rpc/metadata.ts";
-import { handedOn, type TrustedProxies } from "../rpc/proxies.ts";
+import { forwardedBy, type TrustedProxies } from "../rpc/proxies.ts";
 import type { Peer } from "../rpc/service.ts";
 
 /** Request bytes that wait for their reader. */
@@ -144,7 +144,7 @@ class Http1Connection {
     let unread = 0;
     const fields = pairs(message.rawHeaders);
     const origin = originOf(this.parts.scheme, message.headers.host);
-    const direct = { ...client.peer, origin, ...handedOn(fields) };
+    const direct = { ...client.peer, origin, ...forwardedBy(fields) };
     const request: WebRequest = {
       method: message.method ?? "",
       target: message.url ?? "",

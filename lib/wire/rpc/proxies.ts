@@ -51,7 +51,7 @@ export function isForwarding(name: string): boolean {
 }
 
 /** What a call's fields tell of a proxy on its way, trusted or not. `addressed`: what the caller itself names. */
-export function handedOn(fields: Fields, addressed?: string): Pick<Peer, "addressed" | "forwardedFor"> {
+export function forwardedBy(fields: Fields, addressed?: string): Pick<Peer, "addressed" | "forwardedFor"> {
   if (!fields.some(([name]) => isForwarding(name.toLowerCase()))) return { addressed };
   const [host] = valuesOf(fields, "x-forwarded-host");
   const [scheme = "http"] = valuesOf(fields, "x-forwarded-proto");

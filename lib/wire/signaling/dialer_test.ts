@@ -14,12 +14,12 @@ Deno.test("dialWebRtc: sends server-reflexive candidates at once and host candid
   // It never connects, because it gets no offer.
   const silent = { described() {}, candidate() {}, gathered() {}, changed() {}, intruded() {} };
   await rtc.makePeer({ iceServers: [], messageBytesMax: 1 }, silent);
-  const told: string[] = [];
+  const logged: string[] = [];
   const table = new ServiceTable(clock);
   table.add(service(SignalingService, {
     optionalWebRTCConfig: () => ({}),
     callUpdate: ({ update }) => {
-      told.push(update.case === "candidate" ? update.value.candidate : String(update.case));
+      logged.push(update.case === "candidate" ? update.value.candidate : String(update.case));
       return {};
     },
     call: async function* (_request, ctx) {
@@ -36,9 +36,9 @@ Deno.test("dialWebRtc: sends server-reflexive candidates at once and host candid
   const [, caller] = rtc.peers;
   caller.listener.candidate("candidate:2 1 UDP 1 198.51.100.2 5 typ srflx raddr 0.0.0.0 rport 0", "0");
   await clock.advance(49);
-  assertEquals(told.map((line) => line.split(" ")[7]), ["srflx"]);
+  assertEquals(logged.map((line) => line.split(" ")[7]), ["srflx"]);
   await clock.advance(1);
-  assertEquals(told.map((line) => line.split(" ")[7] ?? line), ["srflx", "host", "done"]);
+  assertEquals(logged.map((line) => line.split(" ")[7] ?? line), ["srflx", "host", "done"]);
   over.abort(new SvcError("canceled", "enough"));
   await failed;
   signaling.close();

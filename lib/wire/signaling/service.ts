@@ -193,8 +193,8 @@ async function* waited(
   for (let intervalMs = HEARTBEAT_MS;; intervalMs = wantedMs ?? HEARTBEAT_MS) {
     if (!beats) return await taking;
     const over = new AbortController();
-    const beat = clock.sleep(intervalMs, over.signal).then(() => undefined, () => undefined);
-    const taken = await Promise.race([taking, beat]).finally(() => over.abort());
+    const heartbeat = clock.sleep(intervalMs, over.signal).then(() => undefined, () => undefined);
+    const taken = await Promise.race([taking, heartbeat]).finally(() => over.abort());
     if (taken) return taken;
     yield create(AnswerRequestSchema, { stage: { case: "heartbeat", value: {} } });
   }

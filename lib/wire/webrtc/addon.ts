@@ -171,11 +171,11 @@ class AddonPeer implements NativePeer {
     native.onLocalDescription((sdp, type) => {
       if (type === "offer" || type === "answer") this.#tell(() => listener.described({ type, sdp }));
     });
-    const told = new Set<string>();
+    const reported = new Set<string>();
     const candidate = (text: string, mid: string) => {
       const line = text.replace(/^a=/, "");
-      if (told.has(line)) return;
-      told.add(line);
+      if (reported.has(line)) return;
+      reported.add(line);
       listener.candidate(line, mid);
     };
     native.onLocalCandidate((text, mid) => this.#tell(() => candidate(text, mid)));

@@ -18,7 +18,7 @@ import { FrameServer } from "./server.ts";
 const ECHO = "/proto.rpc.examples.echo.v1.EchoService/Echo";
 const BIDI = "/proto.rpc.examples.echo.v1.EchoService/EchoBiDi";
 
-const said = (message: string) => toBinary(EchoRequestSchema, create(EchoRequestSchema, { message }));
+const output = (message: string) => toBinary(EchoRequestSchema, create(EchoRequestSchema, { message }));
 const opening = (id: bigint, method = ECHO, timeoutMs?: number) =>
   requestHeaders(id, method, new Metadata(), timeoutMs);
 
@@ -60,8 +60,8 @@ function bench() {
 
 Deno.test("FrameServer: answers every call with headers, messages and trailers", async () => {
   const { give, answers, ended } = bench();
-  give(opening(1n), requestPacket(1n, said("hi"), true), requestEnd(1n));
-  give(opening(2n), requestPacket(2n, said("fail:data_loss:gone"), true), requestEnd(2n));
+  give(opening(1n), requestPacket(1n, output("hi"), true), requestEnd(1n));
+  give(opening(2n), requestPacket(2n, output("fail:data_loss:gone"), true), requestEnd(2n));
   give(opening(3n, "/a.B/C"), requestEnd(3n));
   for (const id of [1n, 2n, 3n]) await ended(id);
   assertEquals(answers(1n), ["headers", "message hi", "trailers 0"]);
@@ -71,7 +71,7 @@ Deno.test("FrameServer: answers every call with headers, messages and trailers",
 
 Deno.test("FrameServer: drops frames before the headers, and repeated headers end the stream", async () => {
   const { give, answers, ended, sent, server } = bench();
-  give(requestPacket(1n, said("hi"), true), requestEnd(1n), reset(1n));
+  give(requestPacket(1n, output("hi"), true), requestEnd(1n), reset(1n));
   assertEquals([sent.length, server.running], [0, 0]);
   give(opening(2n), opening(2n));
   await ended(2n);
@@ -83,18 +83,18 @@ Deno.test("FrameServer: a stream without an id is stream 0, and a frame without 
   const headers = create(RequestSchema, { type: { case: "headers", value: { method: ECHO } } });
   give(toBinary(RequestSchema, headers));
   assertEquals(sent.length, 0);
-  give(opening(0n), requestPacket(0n, said("hi"), true), requestEnd(0n));
+  give(opening(0n), requestPacket(0n, output("hi"), true), requestEnd(0n));
   await ended(0n);
   assertEquals(answers(0n), ["headers", "message hi", "trailers 0"]);
 });
 
 Deno.test("FrameServer: accepts eos on each packet of the last message, and drops later messages", async () => {
   const { give, answers, ended } = bench();
-  const message = said("a message in three packets");
+  const message = output("a message in three packets");
   give(opening(1n));
   give(goPacket(1n, message.subarray(0, 5), false, true), goPacket(1n, message.subarray(5, 9), false, true));
   give(goPacket(1n, message.subarray(9), true, true));
-  give(requestPacket(1n, said("late"), true));
+  give(requestPacket(1n, output("late"), true));
   await ended(1n);
   assertEquals(answers(1n), ["headers", "message a message in three packets", "trailers 0"]);
 });
@@ -108,12 +108,12 @@ Deno.test("FrameServer: an empty message is a packet with eom alone", async () =
 
 Deno.test("FrameServer: a reset ends its own stream, and others continue", async () => {
   const { give, answers, ended, seen, server } = bench();
-  give(opening(1n), requestPacket(1n, said("hang"), true), requestEnd(1n));
-  give(opening(2n, BIDI), requestPacket(2n, said("a"), true));
+  give(opening(1n), requestPacket(1n, output("hang"), true), requestEnd(1n));
+  give(opening(2n, BIDI), requestPacket(2n, output("a"), true));
   await until(() => seen.calls === 1 && answers(2n).includes("message a"));
   give(reset(1n));
   await until(() => server.running === 1);
-  give(requestPacket(2n, said("b"), true), requestEnd(2n));
+  give(requestPacket(2n, output("b"), true), requestEnd(2n));
   await ended(2n);
   assertEquals(answers(2n), ["headers", "message a", "message b", "trailers 0"]);
   // A cancelled request gets no answer.
@@ -122,10 +122,10 @@ Deno.test("FrameServer: a reset ends its own stream, and others continue", async
 
 Deno.test("FrameServer: enforces the timeout of the headers, and zero means no limit", async () => {
   const { give, answers, ended, server } = bench();
-  give(opening(1n, ECHO, 1), requestPacket(1n, said("hang"), true), requestEnd(1n));
+  give(opening(1n, ECHO, 1), requestPacket(1n, output("hang"), true), requestEnd(1n));
   await ended(1n);
   assertEquals(answers(1n), ["headers", `trailers ${CODES.deadline_exceeded}`]);
-  give(opening(2n, ECHO, 0), requestPacket(2n, said("hi"), true), requestEnd(2n));
+  give(opening(2n, ECHO, 0), requestPacket(2n, output("hi"), true), requestEnd(2n));
   await ended(2n);
   assertEquals(answers(2n).at(-1), "trailers 0");
   await until(() => server.running === 0);
@@ -145,11 +145,11 @@ Deno.test("a proxy hands on its caller's limit as a header, which holds where th
       create(RequestSchema, { stream: { id }, type: { case: "headers", value } }),
     );
   };
-  give(proxied(1n, "1m"), requestPacket(1n, said("hang"), true), requestEnd(1n));
+  give(proxied(1n, "1m"), requestPacket(1n, output("hang"), true), requestEnd(1n));
   await ended(1n);
   assertEquals(answers(1n), ["headers", `trailers ${CODES.deadline_exceeded}`]);
   for (const [id, headers] of [[2n, proxied(2n, "soon")], [3n, proxied(3n, "1n", 60n)]] as const) {
-    give(headers, requestPacket(id, said("hi"), true), requestEnd(id));
+    give(headers, requestPacket(id, output("hi"), true), requestEnd(id));
     await ended(id);
     assertEquals(answers(id), ["headers", "message hi", "trailers 0"]);
   }
@@ -157,7 +157,7 @@ Deno.test("a proxy hands on its caller's limit as a header, which holds where th
 
 Deno.test("FrameServer: splits answers into packets of at most PACKET_BYTES", async () => {
   const { give, sent } = bench();
-  give(opening(1n), requestPacket(1n, said("big:100000"), true), requestEnd(1n));
+  give(opening(1n), requestPacket(1n, output("big:100000"), true), requestEnd(1n));
   const sizes = () =>
     sent.map((bytes) => fromBinary(ResponseSchema, bytes).type).flatMap((type) =>
       type.case === "message" ? [type.value.packetMessage!] : []

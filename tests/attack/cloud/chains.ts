@@ -100,8 +100,8 @@ async function hangModels(setting: ChainSetting): Promise<string[]> {
   const victims = { ...setting, attacker: setting.victim };
   const other = await upload(victims, "endless", endlessModel());
   const answer = await infer(victims, other, setting.victim.ids.data);
-  const told = await Promise.all([first, second]);
-  const found = told.filter((one) => !one.startsWith("deadline_exceeded"));
+  const logged = await Promise.all([first, second]);
+  const found = logged.filter((one) => !one.startsWith("deadline_exceeded"));
   if (!answer.startsWith("invalid_argument")) found.push(`the victim was told: ${answer}`);
   return found;
 }
@@ -227,8 +227,8 @@ async function readSecrets({ place, victim }: ChainSetting): Promise<string[]> {
           () => robot.config({ id }),
         ]
       ) {
-        const told = await ask().then((answer) => JSON.stringify(answer, bigints), () => "");
-        if (/(first|second) secret of/.test(told)) found.push(`${who}: ${told.slice(0, 300)}`);
+        const logged = await ask().then((answer) => JSON.stringify(answer, bigints), () => "");
+        if (/(first|second) secret of/.test(logged)) found.push(`${who}: ${logged.slice(0, 300)}`);
       }
     } finally {
       channel.close();

@@ -93,9 +93,9 @@ export async function playMatrix(options: MatrixOptions): Promise<MatrixReport> 
       );
       calls += attempts.length;
       await inTurns(attempts, AT_ONCE, async (attempt) => {
-        const told = newsIn(await answerOf(channels[attempt.who], attempt), attempt.who, victim);
-        if (told.length === 0) return;
-        leaks.add(`${attempt.who} was told ${told.join(", ")} by ${pathOf(method)} (${attempt.about})`);
+        const logged = newsIn(await answerOf(channels[attempt.who], attempt), attempt.who, victim);
+        if (logged.length === 0) return;
+        leaks.add(`${attempt.who} was told ${logged.join(", ")} by ${pathOf(method)} (${attempt.about})`);
       });
       for (const late of await watch.look(pathOf(method))) {
         say(`DELAY   ${late}`);

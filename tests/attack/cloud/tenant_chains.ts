@@ -120,11 +120,11 @@ async function readFragment({ place, victim }: ChainSetting): Promise<string[]> 
         }),
     ];
     for (const [index, look] of looks.entries()) {
-      const told = await look().then(
+      const logged = await look().then(
         (answer) => JSON.stringify(answer, (_, one) => typeof one === "bigint" ? `${one}` : one),
         (error) => String(error),
       );
-      if (told.includes(secret)) found.push(`look ${index} showed it`);
+      if (logged.includes(secret)) found.push(`look ${index} showed it`);
     }
     return found;
   });

@@ -116,7 +116,7 @@ export class HttpPeer extends Peer {
   #text = "";
 
   /** The beginning of the received data. */
-  get said(): string {
+  get output(): string {
     return this.#text;
   }
 

@@ -235,8 +235,8 @@ async function attackOnce(attack: Attack, length: Length, seed: number, target: 
   const timer = setTimeout(() => child.kill("SIGKILL"), ms + ATTACKER_MS);
   const { stdout, stderr } = await child.output();
   clearTimeout(timer);
-  const [said, complained] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes).trim());
-  const lines = said.split("\n");
+  const [output, complained] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes).trim());
+  const lines = output.split("\n");
   if (lines.length !== 2) {
     throw new Error(`the attacker of ${attack.name} did not come to its end: ${complained}`);
   }

@@ -37,8 +37,8 @@ export class Air {
 
   /** Lets the phone join a network; returns the phone's address and its DNS server. */
   async join(ssid: string, password: string): Promise<string> {
-    const said = await this.#air("join", ssid, password);
-    return said.split("\n").find((line) => line.includes(" names by ")) ?? `no address: ${said}`;
+    const printed = await this.#air("join", ssid, password);
+    return printed.split("\n").find((line) => line.includes(" names by ")) ?? `no address: ${printed}`;
   }
 
   async leave(): Promise<void> {

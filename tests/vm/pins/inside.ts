@@ -168,11 +168,11 @@ const CHECKS: [name: string, run: () => Promise<string | void>][] = [
   ["killed with -9: its lines are free, its pulses end", killed],
   ["hardware PWM, and what a killed process leaves of it", hardwarePwm],
   ["a missing permission names the group and the udev rule", async () => {
-    const said = await sh(`setpriv --reuid 65534 --regid 65534 --clear-groups ${Deno.execPath()} refused`);
+    const output = await sh(`setpriv --reuid 65534 --regid 65534 --clear-groups ${Deno.execPath()} refused`);
     for (const word of ["usermod -aG gpio", "/etc/udev/rules.d", 'SUBSYSTEM=="gpio"']) {
-      if (!said.includes(word)) throw new Error(`found "${said}", wanted "${word}" in it`);
+      if (!output.includes(word)) throw new Error(`found "${output}", wanted "${word}" in it`);
     }
-    return said.trim();
+    return output.trim();
   }],
   ...busChecks(host, clock),
 ];
@@ -233,7 +233,7 @@ async function encoder(): Promise<string> {
 async function motorPatterns(): Promise<string> {
   return await on({}, async (b) => {
     const pin = (line: number) => `${CHIP}/${line}`;
-    const said: string[] = [];
+    const output: string[] = [];
     const motor = (pins: JsonObject) =>
       construct(GpioMotor, { board: "board1", pins, max_rpm: 100, pwm_freq: 100 }, {
         dependencies: [b],
@@ -241,7 +241,7 @@ async function motorPatterns(): Promise<string> {
         clock,
       });
     const near = (found: number, wanted: number, what: string) => {
-      said.push(`${what} ${found.toFixed(2)}`);
+      output.push(`${what} ${found.toFixed(2)}`);
       if (Math.abs(found - wanted) > 0.12) throw new Error(`${what}: found ${found}, wanted ${wanted}`);
     };
     const dirPwm = await motor({ dir: pin(11), pwm: pin(12) });
@@ -262,7 +262,7 @@ async function motorPatterns(): Promise<string> {
     near(await duty(15), 0.6, "a+b+pwm");
     await abPwm.goFor(100, 0.5);
     same([await level(13), await level(14), await duty(15, 100)], [0, 0, 0], "after GoFor");
-    return said.join(", ");
+    return output.join(", ");
   });
 }
 

@@ -88,12 +88,12 @@ async function follow(lines: AsyncIterable<string>, output: (line: string) => vo
 
 /** Repeats the request until the agent answers: an agent that has just started does not listen yet. */
 async function askAgent({ ask, clock, logger }: AgentHostParts, ended: AbortSignal): Promise<void> {
-  for (let told = false; !ended.aborted;) {
+  for (let reported = false; !ended.aborted;) {
     try {
       return await ask();
     } catch (error) {
-      if (!told) logger.warn(`svc-agent cannot be asked to end: ${chainOf(error)}`);
-      told = true;
+      if (!reported) logger.warn(`svc-agent cannot be asked to end: ${chainOf(error)}`);
+      reported = true;
     }
     await clock.sleep(ASK_AGAIN_MS, ended).catch(() => {});
   }

@@ -35,7 +35,7 @@ export type ServiceStatus = readonly [
 
 export class ServiceLife {
   readonly #stop = new AbortController();
-  #told: ServiceStatus = [OWN_PROCESS, SERVICE_STATES.startPending, 0, 0, 0, 0, 0];
+  #reported: ServiceStatus = [OWN_PROCESS, SERVICE_STATES.startPending, 0, 0, 0, 0, 0];
 
   /** `tell` reports a status to Windows. */
   constructor(private readonly tell: (status: ServiceStatus) => void) {}
@@ -57,7 +57,7 @@ export class ServiceLife {
   control(command: number): number {
     switch (command) {
       case CONTROLS.interrogate:
-        this.tell(this.#told);
+        this.tell(this.#reported);
         return NO_ERROR;
       case CONTROLS.stop:
       case CONTROLS.shutdown:
@@ -75,7 +75,15 @@ export class ServiceLife {
     const accepted = state === SERVICE_STATES.running ? ACCEPTED : 0;
     const waitMs = state === SERVICE_STATES.stopPending ? STOP_MS : 0;
     const checkPoint = state === SERVICE_STATES.stopPending ? 1 : 0;
-    this.#told = [OWN_PROCESS, state, accepted, code === 0 ? 0 : SERVICE_SPECIFIC, code, checkPoint, waitMs];
-    this.tell(this.#told);
+    this.#reported = [
+      OWN_PROCESS,
+      state,
+      accepted,
+      code === 0 ? 0 : SERVICE_SPECIFIC,
+      code,
+      checkPoint,
+      waitMs,
+    ];
+    this.tell(this.#reported);
   }
 }

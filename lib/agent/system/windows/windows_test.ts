@@ -128,29 +128,29 @@ Deno.test("removeWindowsService: removes the service and its firewall rule, and 
 });
 
 Deno.test("ServiceLife: reports each state to Windows and stops the work on request", async () => {
-  const told: ServiceStatus[] = [];
-  const life = new ServiceLife((status) => void told.push(status));
+  const logged: ServiceStatus[] = [];
+  const life = new ServiceLife((status) => void logged.push(status));
   const running = life.run((signal) =>
     new Promise((resolve) => signal.addEventListener("abort", () => resolve(0)))
   );
-  assertEquals(told.map((one) => one[1]), [SERVICE_STATES.startPending, SERVICE_STATES.running]);
-  assertEquals(told[1][2], 0x105, "it takes stop, shutdown and preshutdown");
+  assertEquals(logged.map((one) => one[1]), [SERVICE_STATES.startPending, SERVICE_STATES.running]);
+  assertEquals(logged[1][2], 0x105, "it takes stop, shutdown and preshutdown");
   assertEquals([life.control(CONTROLS.interrogate), life.control(99)], [0, 120]);
-  assertEquals(told.length, 3, "what it was told last, again");
+  assertEquals(logged.length, 3, "what it was told last, again");
   assertEquals([life.control(CONTROLS.stop), life.control(CONTROLS.shutdown)], [0, 0]);
   assertEquals(await running, 0);
-  assertEquals(told.slice(3).map((one) => one[1]), [SERVICE_STATES.stopPending, SERVICE_STATES.stopped]);
-  assert(told[3][6] >= 150_000, "Windows waits for it");
+  assertEquals(logged.slice(3).map((one) => one[1]), [SERVICE_STATES.stopPending, SERVICE_STATES.stopped]);
+  assert(logged[3][6] >= 150_000, "Windows waits for it");
 });
 
 Deno.test("ServiceLife: a failing service reports its exit code when it stops", async () => {
-  const told: ServiceStatus[] = [];
-  const life = new ServiceLife((status) => void told.push(status));
+  const logged: ServiceStatus[] = [];
+  const life = new ServiceLife((status) => void logged.push(status));
   assertEquals(await life.run(() => Promise.resolve(3)), 3);
-  assertEquals(told.at(-1)!.slice(1, 5), [SERVICE_STATES.stopped, 0, 1066, 3]);
-  const other = new ServiceLife((status) => void told.push(status));
+  assertEquals(logged.at(-1)!.slice(1, 5), [SERVICE_STATES.stopped, 0, 1066, 3]);
+  const other = new ServiceLife((status) => void logged.push(status));
   await assertRejects(() => other.run(() => Promise.reject(new Error("broken"))), Error, "broken");
-  assertEquals(told.at(-1)!.slice(1, 5), [SERVICE_STATES.stopped, 0, 1066, 1]);
+  assertEquals(logged.at(-1)!.slice(1, 5), [SERVICE_STATES.stopped, 0, 1066, 1]);
 });
 
 /** The service's process with an agent that the test ends. */

@@ -142,8 +142,8 @@ class KubernetesCluster implements Cluster {
         () => this.core.readNamespacedPodLog(one),
       );
       for (const line of (text ?? "").split("\n")) {
-        const [, at, said] = /^(\S+) ?(.*)$/.exec(line) ?? [];
-        if (at) logs.push({ at, line: said });
+        const [, at, output] = /^(\S+) ?(.*)$/.exec(line) ?? [];
+        if (at) logs.push({ at, line: output });
       }
     }
     return logs;
@@ -256,7 +256,7 @@ function stateOf({ status }: V1Job): ClusterState {
 
 function failure(what: string, cause: unknown): SvcError {
   const { code, body } = cause as { code?: number; body?: string | { message?: string } };
-  const said = typeof body === "string" ? messageIn(body) : body?.message;
+  const output = typeof body === "string" ? messageIn(body) : body?.message;
   const kind = code === 401 || code === 403
     ? "permission_denied"
     : code === 409
@@ -264,7 +264,7 @@ function failure(what: string, cause: unknown): SvcError {
     : code !== undefined && code >= 400 && code < 500
     ? "failed_precondition"
     : "unavailable";
-  return new SvcError(kind, `Kubernetes: cannot ${what}: ${said ?? messageOf(cause)}`, { cause });
+  return new SvcError(kind, `Kubernetes: cannot ${what}: ${output ?? messageOf(cause)}`, { cause });
 }
 
 /** The message in the cluster's error status. */

@@ -66,7 +66,7 @@ export class ContentProcess {
   readonly #files: WriteFiles;
   readonly #reader: ContentFrameReader;
   readonly #last: string[] = [];
-  readonly #hearing: Promise<void>;
+  readonly #listening: Promise<void>;
   readonly #ended: Promise<SvcError>;
   readonly #refusal: string | undefined;
   /** Whether it accepts another request. */
@@ -81,7 +81,7 @@ export class ContentProcess {
     this.#refusal = refusal;
     this.#files = host;
     this.#reader = new ContentFrameReader(process.output);
-    this.#hearing = this.#hear();
+    this.#listening = this.#hear();
     this.#ended = this.#watch(clock, memoryBytes);
   }
 
@@ -134,7 +134,7 @@ export class ContentProcess {
   async close(): Promise<void> {
     this.process.signal("SIGKILL", { group: true });
     await this.#ended;
-    await this.#hearing;
+    await this.#listening;
     this.cell.close();
     if (this.folder !== undefined) await this.#files.removeTree(this.folder);
   }
@@ -169,7 +169,7 @@ export class ContentProcess {
     this.answers = false;
     if (breach) return breach;
     const late = deadline(clock, END_MS, () => new SvcError("deadline_exceeded", "its errors do not end"));
-    await race(this.#hearing, late.signal).catch(() => {});
+    await race(this.#listening, late.signal).catch(() => {});
     late.done();
     const memory = /out of memory|bad_alloc|allocation failed/i.test(this.#last.join("\n"));
     const how = signal ? `was ended by ${signal}` : `ended with exit code ${code}`;

@@ -36,7 +36,7 @@ const NOT_COPIED = ["schema_version", MARK];
 export async function copyDatabase(
   from: Store,
   to: Store,
-  told: (table: CopiedTable) => void,
+  reported: (table: CopiedTable) => void,
 ): Promise<CopiedTable[]> {
   const tables = inOrderOfReferences(await tablesOf(from));
   await begin(to, tables);
@@ -49,7 +49,7 @@ export async function copyDatabase(
       throw new SvcError("internal", `the copy differs: ${found}; the old database is as it was`);
     }
     copied.push({ table: table.name, rows: before[0] });
-    told(copied[copied.length - 1]);
+    reported(copied[copied.length - 1]);
   }
   await to.exclusive((sql) => sql.query(`UPDATE ${MARK} SET is_finished = 1`));
   return copied;

@@ -213,15 +213,15 @@ class PostgresNotices implements Notices {
         throw new SvcError("failed_precondition", "a notice needs the control plane's own keys: found none");
       }
       const pieces = this.#sealer.seal(topic, text, secret);
-      const said = `SELECT ${pieces.map(() => "pg_notify(?, ?)").join(", ")}`;
-      await rowsOf(this.client, said, pieces.flatMap((piece) => [channelOf(topic), piece]));
+      const notify = `SELECT ${pieces.map(() => "pg_notify(?, ?)").join(", ")}`;
+      await rowsOf(this.client, notify, pieces.flatMap((piece) => [channelOf(topic), piece]));
     });
   }
 
   async hear(topic: NoticeTopic, listener: (text: string) => void): Promise<() => Promise<void>> {
     const opener = new NoticeOpener(topic, this.clock);
     /** Keys may come from a file, so pieces wait for each other. */
-    const hearing = new SerialQueue();
+    const listening = new SerialQueue();
     let stopped = false;
     const hear = async (piece: string) => {
       const heard = opener.open(piece, await this.#keys?.valid().catch(() => []) ?? []);
@@ -230,7 +230,7 @@ class PostgresNotices implements Notices {
     };
     try {
       const { unlisten } = await this.client.listen(channelOf(topic), (piece) => {
-        void hearing.run(() => hear(piece));
+        void listening.run(() => hear(piece));
       });
       return async () => {
         stopped = true;

@@ -183,11 +183,11 @@ export class SqliteProcess {
     this.#process.signal("SIGKILL", { group: true });
     const { code, signal } = await this.#process.exited;
     await complaints;
-    const said = this.#lastLines.length > 0 ? `: ${this.#lastLines.join(" ")}` : "";
+    const output = this.#lastLines.length > 0 ? `: ${this.#lastLines.join(" ")}` : "";
     const how = signal ?? `exit code ${code}`;
     const running = this.#asked[0] ? ` while it ran ${shown(this.#asked[0].text)}` : "";
     this.#end(
-      new SvcError("unavailable", `database: the process for ${this.file} ended${running} (${how})${said}`),
+      new SvcError("unavailable", `database: the process for ${this.file} ended${running} (${how})${output}`),
     );
   }
 

@@ -33,7 +33,7 @@ const Service = {
   methods: { shell: { name: "Shell", I: Request, O: Answer, kind: MethodKind.BiDiStreaming } },
 } as ServiceType;
 
-interface Said {
+interface Printed {
   readonly dataOut: string;
   readonly dataErr: string;
   readonly eof: boolean;
@@ -62,7 +62,7 @@ export function openShell(client: RobotClient, name: string, size: TerminalSize)
     wake();
   };
   const service = client.createServiceClient(Service) as unknown as {
-    shell(requests: AsyncIterable<Asked>, options: { signal: AbortSignal }): AsyncIterable<Said>;
+    shell(requests: AsyncIterable<Asked>, options: { signal: AbortSignal }): AsyncIterable<Printed>;
   };
   const output = async function* (): AsyncGenerator<string> {
     for await (const { dataOut, dataErr, eof } of service.shell(requests(), { signal: abort.signal })) {

@@ -11,7 +11,13 @@ import type {
 } from "../../proto/gen/datasync_pb.ts";
 import { boxFields, mimeTypeNumber } from "../api/shared/captured_file.ts";
 import { toTimestamp } from "../api/shared/time.ts";
-import type { Captured, CapturedFile, CapturedReadings, CaptureSource, Uplink } from "../resource/uplink.ts";
+import type {
+  Captured,
+  CapturedFile,
+  CapturedReadings,
+  CaptureSource,
+  Uploader,
+} from "../resource/uploader.ts";
 import type { CallOptions, ServiceClient } from "../wire/rpc/channel.ts";
 import { anyPack, fromJson, type JsonObject, type MessageInitShape, ValueSchema } from "../wire/rpc/proto.ts";
 import type { CloudClient } from "./client.ts";
@@ -23,7 +29,7 @@ type Sync = ServiceClient<typeof DataSyncService>;
 const WHOLE_BYTES_MAX = 1024 * 1024;
 const PIECE_BYTES = 64 * 1024;
 
-export function uplinkOf(client: Pick<CloudClient, "partId" | "dataSync">): Uplink {
+export function uploaderOf(client: Pick<CloudClient, "partId" | "dataSync">): Uploader {
   const { partId } = client;
   return {
     send: (data: Captured, signal: AbortSignal) =>

@@ -60,7 +60,7 @@ export interface CapturedAnnotations {
 
 export type Captured = CapturedReadings | CapturedFile;
 
-export interface Uplink {
+export interface Uploader {
   /**
    * Hands over data. Once this resolves, the control plane has the data. Handing over the same data again is
    * safe: it arrives once. Errors are `SvcError`s with the code of the answer.

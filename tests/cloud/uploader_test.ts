@@ -7,15 +7,15 @@ import { DataService } from "../../proto/gen/data_pb.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { Secret } from "../../lib/base/secret.ts";
 import { CloudClient } from "../../lib/cloud_client/client.ts";
-import { uplinkOf } from "../../lib/cloud_client/data_uplink.ts";
+import { uploaderOf } from "../../lib/cloud_client/data_uploader.ts";
 import { Datasets } from "../../lib/cloud/data/datasets.ts";
-import type { Captured } from "../../lib/resource/uplink.ts";
+import type { Captured } from "../../lib/resource/uploader.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
 import { newKey, newWorld, withCloud } from "./world.ts";
 import { storeTest } from "./stores.ts";
 
 storeTest(
-  "uplinkOf sends files and readings with all metadata, each once even if sent twice",
+  "uploaderOf sends files and readings with all metadata, each once even if sent twice",
   (database) =>
     withCloud(database, async ({ store, url, channel }) => {
       const { owner, organization, machine, part: partId } = await newWorld(store);
@@ -57,7 +57,7 @@ storeTest(
           readings: [{ ...times, payload: { readings: { a: 1 } } }],
         },
       ];
-      const { send } = uplinkOf(connection);
+      const { send } = uploaderOf(connection);
       const { signal } = new AbortController();
       for (const one of [...all, ...all]) await send(one, signal);
       connection.close();
