@@ -29,6 +29,7 @@ import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/rpc/metadata.ts";
 import { openPort } from "../../lib/wire/port/port.ts";
 import type { TestDatabase } from "./stores.ts";
+import { copyKey } from "./templates.ts";
 import { SystemFiles } from "../../lib/base/files/system_files.ts";
 
 const DEADLINE_MS = 2_000;
@@ -102,6 +103,7 @@ export async function withCloud(
     : undefined;
   const files = await FolderFiles.open(disk, `${database.folder}/files`, { olderThanMs: 0, space });
   const folder = `${database.folder}/keys`;
+  await copyKey(folder, clock.nowMs());
   const secrets = await Secrets.open({ store, host: new DenoHost(), folder, clock, logger });
   const cloud = openCloud({
     secrets,
