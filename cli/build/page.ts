@@ -12,6 +12,7 @@ import { DenoHost } from "../../lib/base/host_deno.ts";
 import { packAssets, type PageAsset } from "../../lib/wire/page/archive.ts";
 import { FLEET_PAGE, MACHINE_PAGE, type PagePlace } from "../page_path.ts";
 import { begin, type Terminal } from "../program.ts";
+import { whileLocked } from "./module_package.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 const SOURCES = "lib/web/";
@@ -94,21 +95,30 @@ export async function buildPage(page: PagePlace): Promise<boolean> {
   if (await isBuilt(page, wanted)) return false;
   await Deno.mkdir(at("dist/web"), { recursive: true });
   // Several processes may want it at once.
-  using lock = await Deno.open(at(LOCK), { write: true, create: true });
-  await lock.lock(true);
-  if (await isBuilt(page, wanted)) return false;
+  return await whileLocked(at(LOCK), async () => {
+    if (await isBuilt(page, wanted)) return false;
 
-  await installPagePackages();
-  const made = `${MADE}${page.folder}/`;
-  await npmProgram("build the page", "node", [
-    "node_modules/vite/bin/vite.js",
-    ...["build", "--mode", page.folder, "--logLevel", "warn", "--emptyOutDir", "--outDir", at(made).pathname],
-  ]);
-  const packed = packAssets(await assetsIn(made));
-  await Deno.writeFile(at(`${page.path}.new`), packed);
-  await Deno.rename(at(`${page.path}.new`), at(page.path));
-  await Deno.writeTextFile(at(stampOf(page)), wanted);
-  return true;
+    await installPagePackages();
+    const made = `${MADE}${page.folder}/`;
+    await npmProgram("build the page", "node", [
+      "node_modules/vite/bin/vite.js",
+      ...[
+        "build",
+        "--mode",
+        page.folder,
+        "--logLevel",
+        "warn",
+        "--emptyOutDir",
+        "--outDir",
+        at(made).pathname,
+      ],
+    ]);
+    const packed = packAssets(await assetsIn(made));
+    await Deno.writeFile(at(`${page.path}.new`), packed);
+    await Deno.rename(at(`${page.path}.new`), at(page.path));
+    await Deno.writeTextFile(at(stampOf(page)), wanted);
+    return true;
+  });
 }
 
 /** The file with the checksum of the sources of a built page. */
@@ -121,12 +131,12 @@ async function checkPages(): Promise<void> {
   const wanted = await sourcesSum();
   if (await Deno.readTextFile(at(CHECKED)).catch(() => undefined) === wanted) return;
   await Deno.mkdir(at("dist/web"), { recursive: true });
-  using lock = await Deno.open(at(LOCK), { write: true, create: true });
-  await lock.lock(true);
-  await installPagePackages();
-  const svelteCheck = "node_modules/svelte-check/bin/svelte-check";
-  await npmProgram("check the types of the pages", "node", [svelteCheck, "--fail-on-warnings"]);
-  await Deno.writeTextFile(at(CHECKED), wanted);
+  await whileLocked(at(LOCK), async () => {
+    await installPagePackages();
+    const svelteCheck = "node_modules/svelte-check/bin/svelte-check";
+    await npmProgram("check the types of the pages", "node", [svelteCheck, "--fail-on-warnings"]);
+    await Deno.writeTextFile(at(CHECKED), wanted);
+  });
 }
 
 /** Installs the packages of the lock file, unless they are there. */
