@@ -2,10 +2,10 @@
 
 /** Longest first; the end of a run of all tests shows what belongs here. */
 export const LONGEST_FIRST = [
-  "tests/attack/wire_test.ts",
-  "tests/attack/cloud_test.ts",
-  "tests/interop/interop_test.ts",
   "tests/docs/sessions_test.ts",
+  "tests/attack/cloud_test.ts",
+  "tests/attack/wire_test.ts",
+  "tests/interop/interop_test.ts",
   "tests/web/page_test.ts",
   "tests/web/fleet_test.ts",
   "tests/agent/agent_e2e_test.ts",
@@ -33,6 +33,9 @@ export const LONGEST_FIRST = [
   "tests/cloud/config_test.ts",
   "tests/cloud/machine_test.ts",
   "tests/cloud/inference_test.ts",
+  "tests/modules/new_test.ts",
+  "tests/ml/embedded_test.ts",
+  "tests/modules/contract_test.ts",
   "tests/net/nat_test.ts",
   "tests/cloud/secrets_test.ts",
   "lib/learn/trainer_test.ts",
