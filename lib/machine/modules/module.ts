@@ -6,7 +6,7 @@
  */
 
 import { backoffMs } from "../../base/async/backoff.ts";
-import type { LoopbackPeers, WholeEnvironment, WorkingFolder } from "../../base/host.ts";
+import type { LoopbackPeers, Platform, WholeEnvironment, WorkingFolder } from "../../base/host.ts";
 import type { LinkFiles, ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
@@ -86,7 +86,8 @@ export interface ModuleParts {
     & WriteFiles
     & Pick<LinkFiles, "readLink">
     & WholeEnvironment
-    & WorkingFolder;
+    & WorkingFolder
+    & Platform;
   readonly clock: Clock;
   readonly logs: Logs;
   readonly activities?: Activities;
@@ -99,6 +100,11 @@ export interface ModuleParts {
   readonly untrusted?: boolean;
   readonly limits: ModuleLimits;
 }
+
+/** The libraries of others ask nobody who calls, and no right of an ordinary program closes a TCP port to other users. */
+const OPEN_TO_ALL =
+  "this module serves on a TCP port, as tcp_mode says: if its library does not check its callers, programs of every " +
+  "user of this computer reach it without a key; without tcp_mode it serves on a socket of this user alone";
 
 export class Module {
   readonly #closed = new AbortController();
@@ -255,6 +261,7 @@ export class Module {
       const data = dataFolder(home, machine, name);
       await host.makeFolder(data, { mode: 0o750 });
       const { own: address, parent: parentAddress } = await parent.addresses(name, config.tcpMode);
+      if (config.tcpMode && host.platform().os !== "windows") this.#logger.warn(OPEN_TO_ALL, { address });
       const facts = { config, program, data, address, logLevel, home, machine, tracing, key };
       const within = (command: ProcessCommand) => groups.inLimits(command, config);
       const command = commandOf(facts, host);

@@ -8,7 +8,7 @@
  * The room owns modules: their processes, sockets, the conversation with them, and their output.
  */
 
-import type { Environment, Platform } from "../../base/host.ts";
+import type { Environment } from "../../base/host.ts";
 import { SvcError } from "../../base/error.ts";
 import { logPattern, type Logs } from "../../base/log/log.ts";
 import type { AnyApi } from "../../resource/registry.ts";
@@ -53,7 +53,7 @@ export interface ProvidedModel {
 }
 
 export interface OpenParts extends Pick<ModuleParts, "registry" | "clock" | "activities" | "buildTimeoutMs"> {
-  readonly host: ModuleParts["host"] & Environment & Platform;
+  readonly host: ModuleParts["host"] & Environment;
   readonly logs: Logs;
   readonly debug: boolean;
   readonly untrusted: boolean;
