@@ -18,10 +18,11 @@ import { FLOOD_CHAINS } from "./cloud/flood_chains.ts";
 import { type MatrixReport, playMatrix } from "./cloud/matrix.ts";
 import { newTenant, type Place } from "./cloud/tenant.ts";
 import { LoopWatch } from "./cloud/loop_watch.ts";
+import { ALLOWED_HOST, OUTWARD_CHAINS } from "./cloud/outward_chains.ts";
 import { TENANT_CHAINS } from "./cloud/tenant_chains.ts";
 import { type Kind, KINDS, withDatabase } from "../cloud/stores.ts";
 
-const STEP_CHAINS = [...CHAINS, ...TENANT_CHAINS];
+const STEP_CHAINS = [...CHAINS, ...TENANT_CHAINS, ...OUTWARD_CHAINS];
 const BUSY_MS_MAX = 200;
 /** By this much the calls of other tenants may be slower than at a control plane that nobody attacks. */
 const OTHERS_P99_MS_MAX = 250;
@@ -59,7 +60,8 @@ export async function playCloud(attack: CloudAttack): Promise<CloudReport> {
   const { database = "sqlite", inferenceSeconds = 30, besides } = attack;
   let played: CloudReport | undefined;
   await withDatabase(database, async ({ folder, flags, connect }) => {
-    const server = await serveCloud([...flags, "--inference-seconds", String(inferenceSeconds)]);
+    const allowed = ["--inference-seconds", String(inferenceSeconds), "--trigger-allow", ALLOWED_HOST];
+    const server = await serveCloud([...flags, ...allowed]);
     try {
       const place = { address: new URL(server.url).host, flags, connect };
       const play = () => playAt(place, { ...attack, url: server.url, folder });

@@ -11,20 +11,9 @@ const NOBODYS = [
   "settings",
   "releases",
   "training_images",
-  // No call reads what follows from triggers, runs and retention, but for runs and exports by the id of their tenant's.
-  "part_triggers",
-  "trigger_log_marks",
+  // Each of their rows is worked on and removed within seconds.
   "trigger_events",
-  "trigger_times",
-  "trigger_days",
-  "trigger_secrets",
-  "trigger_deliveries",
-  "pipeline_runs",
   "pipeline_late",
-  "pipeline_documents",
-  "data_retention",
-  "collector_retention",
-  "sequence_exports",
 ];
 const TELLING_MIN = 24;
 /**

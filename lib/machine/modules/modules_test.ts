@@ -139,7 +139,7 @@ Deno.test("Modules: with tcp_mode, the module and the machine talk over loopback
   const one = world.module("one");
   assertMatch(one.address, /^127\.0\.0\.1:\d+$/);
   const isWarned = Deno.build.os !== "windows";
-  assertEquals(world.said("this module serves on a TCP port").length, isWarned ? 1 : 0);
+  assertEquals(world.output("this module serves on a TCP port").length, isWarned ? 1 : 0);
   assertEquals(one.process.command.args, [one.address, "--tcp-mode"]);
   assertMatch(one.parentAddress, /^127\.0\.0\.1:\d+$/);
   assertEquals((await world.readings("a")).run, one.process.pid);

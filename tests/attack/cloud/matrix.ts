@@ -17,6 +17,7 @@ import type { DescMethod } from "../../../lib/wire/rpc/proto.ts";
 import { pathOf } from "../../../lib/wire/rpc/service.ts";
 import { allServices, type Filling, type Place as Spot, placesOf, requestWith } from "./requests.ts";
 import { connectAs, type Credentials, type Kind, newTenant, type Place, type Tenant } from "./tenant.ts";
+import { workEnded } from "./tenant_work.ts";
 
 export interface MatrixOptions {
   readonly place: Place;
@@ -47,10 +48,17 @@ const AT_ONCE = 16;
 const SILENCE_MS = 1_000;
 /** Of other calls. One that is given up earlier may still change something, which would be taken for a later call's doing. */
 const ANSWER_MS = 60_000;
+/** Interval of the lines about the progress. */
+const SAY_MS = 60_000;
 /** Rows of these tables record the attempts. */
 const RECORDS = ["audit", "schema_version"];
-/** Columns that record the last contact and change by themselves. */
+/** Columns that record the last contact or look, and change by themselves: of any table, and of one. */
 const CLOCKS = ["seen_ms", "at_ms"];
+const LOOKS: Readonly<Record<string, readonly string[]>> = {
+  trigger_log_marks: ["number", "next_ms"],
+  data_retention: ["next_ms"],
+  collector_retention: ["next_ms"],
+};
 const WHO = ["owner", "operator", "machine"] as const;
 /** Names of calls that change nothing. */
 const READS = /^(Get|List|Export|Tail|Binary|Tabular|Tags|Sequences|BoundingBoxLabels|Config$)/;
@@ -79,36 +87,42 @@ export async function playMatrix(options: MatrixOptions): Promise<MatrixReport> 
   let empty: string[] = [];
   const random = randomFrom(options.seed);
   const known = Object.values(victim.ids);
+  const progress = new MatrixProgress(methods.length, say);
   try {
+    await workEnded(store, victim.ids);
     const texts = await textsOf(store, [victim.secret, victim.shared, victim.mark, ...known]);
-    let rows = await rowsOf(store, texts);
+    let rows = rowsWith(await allRowsOf(store), texts);
     empty = await tablesWithout(store, rows);
     for (const method of methods) {
+      progress.next(pathOf(method), calls);
       if (!await isServed(attacker.channels.owner, method)) continue;
       served++;
-      if (READS.test(method.name) && await tells(owner, method, victim)) telling++;
+      const tell = () => tells(owner, method, victim);
+      if (READS.test(method.name) && await progress.spend("the owner's calls", tell)) telling++;
       const channels = { ...attacker.channels, neighbour, nobody: stranger };
       const attempts = [...attemptsOf(method, attacker.tenant, victim)].filter(() =>
         random() * options.oneIn < 1
       );
       calls += attempts.length;
-      await inTurns(attempts, AT_ONCE, async (attempt) => {
+      const attack = async (attempt: Attempt) => {
         const logged = newsIn(await answerOf(channels[attempt.who], attempt), attempt.who, victim);
         if (logged.length === 0) return;
         leaks.add(`${attempt.who} was told ${logged.join(", ")} by ${pathOf(method)} (${attempt.about})`);
-      });
+      };
+      await progress.spend("the attacker's calls", () => inTurns(attempts, AT_ONCE, attack));
       for (const late of await watch.look(pathOf(method))) {
         say(`DELAY   ${late}`);
         delays.push(late);
       }
-      const now = await rowsOf(store, texts);
+      const tables = await progress.spend("rows of the database", () => allRowsOf(store));
+      const now = rowsWith(tables, texts);
       for (const change of changesOf(rows, now, texts)) leaks.add(`${pathOf(method)}: ${change}`);
-      const written = now.filter((row) => !rows.includes(row));
+      const before = new Set(rows);
       // Texts that the attacker has written itself are no leak, so an attacker that wrote one is replaced.
-      if (written.length === 0 && await attacker.isWell(store)) continue;
+      if (now.every((row) => before.has(row)) && attacker.isWell(tables)) continue;
       rows = now;
       attacker.leave();
-      attacker = await Attacker.come(place);
+      attacker = await progress.spend("new attackers", () => Attacker.come(place));
     }
   } finally {
     for (const channel of [neighbour, stranger, owner]) channel.close();
@@ -117,6 +131,43 @@ export async function playMatrix(options: MatrixOptions): Promise<MatrixReport> 
   }
   for (const leak of leaks) say(`LEAK ${leak}`);
   return { methods: methods.length, served, calls, telling, leaks: [...leaks], delays, emptyTables: empty };
+}
+
+/** Says once a minute how far the matrix is, where its time went, and how long the rest takes at this pace. */
+class MatrixProgress {
+  readonly #beganMs = performance.now();
+  readonly #spentMs = new Map<string, number>();
+  #reportedMs = this.#beganMs;
+  #done = -1;
+
+  constructor(private readonly methods: number, private readonly say: (line: string) => void) {}
+
+  next(path: string, calls: number): void {
+    this.#done++;
+    const nowMs = performance.now();
+    if (nowMs - this.#reportedMs < SAY_MS) return;
+    this.#reportedMs = nowMs;
+    const minutes = (ms: number) => `${(ms / 60_000).toFixed(1)} min`;
+    const ranMs = nowMs - this.#beganMs;
+    const spent = [...this.#spentMs].map(([what, ms]) => `${what} ${minutes(ms)}`).join(", ");
+    const left = this.#done === 0
+      ? ""
+      : `, about ${minutes(ranMs / this.#done * (this.methods - this.#done))} left`;
+    this.say(
+      `${this.#done} of ${this.methods} methods, ${calls} calls in ${
+        minutes(ranMs)
+      }${left} (${spent}); ${path}`,
+    );
+  }
+
+  async spend<T>(what: string, work: () => Promise<T>): Promise<T> {
+    const beganMs = performance.now();
+    try {
+      return await work();
+    } finally {
+      this.#spentMs.set(what, (this.#spentMs.get(what) ?? 0) + performance.now() - beganMs);
+    }
+  }
 }
 
 /** Whether a call shows the victim's owner what it must not show others. */
@@ -162,11 +213,10 @@ class Attacker {
   ) {}
 
   /** Whether all that it came with is still there. */
-  async isWell(store: Store): Promise<boolean> {
+  isWell(tables: readonly string[]): boolean {
     const ids = [...Object.values(this.tenant.ids), ...WHO.map((who) => this.tenant[who].id)];
-    const rows = (await rowsOf(store, ids)).join("\n");
     // The id of a package is made of the organization's and its name.
-    return ids.every((id) => rows.includes(id.split("/").at(-1)!));
+    return ids.every((id) => tables.some((row) => row.includes(id.split("/").at(-1)!)));
   }
 
   leave(): void {
@@ -215,9 +265,10 @@ function guess({ name }: Spot, method: DescMethod, tenant: Tenant): string {
     version: "1.0.0",
   };
   if (fixed[last]) return fixed[last];
-  const words = last === "id" || last === "ids" ? `${method.name} ${name}`.toLowerCase() : last;
+  const words = ["id", "ids", "job_id"].includes(last) ? `${method.name} ${name}`.toLowerCase() : last;
   const signs: readonly (readonly [RegExp, Kind])[] = [
     [/org/, "organization"],
+    [/getsequencedatasetexport/, "sequence_export"],
     [/bbox|bounding_box/, "box"],
     [/pipeline/, "pipeline"],
     [/savedquer/, "saved_query"],
@@ -269,29 +320,34 @@ function textOf(bytes: Uint8Array): string {
   return utf8.decode(bytes);
 }
 
-function shown(column: string, value: unknown): unknown {
-  if (CLOCKS.includes(column)) return undefined;
-  return value instanceof Uint8Array ? textOf(value) : value;
-}
-
-/** Every row of the database that has one of these texts in it, as `table {columns}`. */
-async function rowsOf(store: Store, texts: readonly string[]): Promise<string[]> {
+/** Every row of the database, as `table {columns}`. */
+async function allRowsOf(store: Store): Promise<string[]> {
   const found: string[] = [];
   for (const name of await tablesOf(store)) {
+    const left = [...CLOCKS, ...LOOKS[name] ?? []];
+    const shown = (column: string, value: unknown) => {
+      if (left.includes(column)) return undefined;
+      return value instanceof Uint8Array ? textOf(value) : value;
+    };
     for (const row of await store.query(`SELECT * FROM ${name}`)) {
-      const line = `${name} ${JSON.stringify(row, shown)}`;
-      if (texts.some((text) => line.includes(text))) found.push(line);
+      found.push(`${name} ${JSON.stringify(row, shown)}`);
     }
   }
   return found;
 }
 
+/** The rows that have one of these texts in them. */
+function rowsWith(rows: readonly string[], texts: readonly string[]): string[] {
+  return rows.filter((row) => texts.some((text) => row.includes(text)));
+}
+
 /** These texts and the ids of all rows that are of the same owner because they refer to each other. */
 async function textsOf(store: Store, texts: readonly string[]): Promise<string[]> {
   const all = new Set(texts);
+  const rows = await allRowsOf(store);
   for (let size = 0; size < all.size;) {
     size = all.size;
-    for (const row of await rowsOf(store, [...all])) {
+    for (const row of rowsWith(rows, [...all])) {
       const { id } = JSON.parse(row.slice(row.indexOf(" ") + 1)) as { id?: unknown };
       if (typeof id === "string") all.add(id);
     }

@@ -6,17 +6,15 @@
  * a mark or one of the ids is a leak.
  */
 
-import { serialize } from "bson";
 import { AppService } from "../../../proto/gen/app_pb.ts";
 import { RobotService } from "../../../proto/gen/robot_config_pb.ts";
 import { CloudSLAMService } from "../../../proto/gen/cloud_slam_pb.ts";
 import { AgentDeviceService } from "../../../proto/gen/agent_pb.ts";
 import { AuthService } from "../../../proto/gen/auth_pb.ts";
 import { DataService } from "../../../proto/gen/data_pb.ts";
-import { DataPipelinesService } from "../../../proto/gen/data_pipelines_pb.ts";
 import { DatasetService, DatasetType } from "../../../proto/gen/dataset_pb.ts";
 import { DataSyncService, DataType } from "../../../proto/gen/datasync_pb.ts";
-import { MLTrainingService, ModelType, TrainingStatus } from "../../../proto/gen/ml_training_pb.ts";
+import { MLTrainingService, ModelType } from "../../../proto/gen/ml_training_pb.ts";
 import { PackageService, PackageType } from "../../../proto/gen/packages_pb.ts";
 import { toTimestamp } from "../../../lib/api/shared/time.ts";
 import { packed } from "../../../lib/base/files/archive.ts";
@@ -28,7 +26,7 @@ import { connectGrpc } from "../../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../../lib/wire/rpc/metadata.ts";
 import type { JsonObject } from "../../../lib/wire/rpc/proto.ts";
 import { svcCloud } from "../../cloud/program.ts";
-import { until } from "../../support/until.ts";
+import { addQueries, startedExport, watchedPart } from "./tenant_work.ts";
 
 /** Kinds of entities, by the ids of the published calls. */
 export const KINDS = [
@@ -47,6 +45,7 @@ export const KINDS = [
   "mapping_session",
   "pipeline",
   "saved_query",
+  "sequence_export",
   "package",
 ] as const;
 export type Kind = typeof KINDS[number];
@@ -88,7 +87,6 @@ export interface Place {
 
 /** Images that a training job wants at least. */
 const IMAGES = 15;
-const DEADLINE_MS = 120_000;
 
 export async function connectAs({ address }: Place, key?: Credentials): Promise<Channel> {
   const clock = new SystemClock();
@@ -136,22 +134,24 @@ export async function newTenant(place: Place, name: string): Promise<Tenant> {
     const key = (await createKey(channel, `third of ${secret}`, "location", location)).id;
     const packages = await addPackage(channel, organization, mark);
     const captured = await capture(channel, tree, secret);
-    const container = await register(place, organization, secret);
+    const watched = await watchedPart(channel, tree.machine, secret);
+    const registered = await register(place, organization, secret);
     const trained = await train(channel, organization, captured.ids.dataset, secret);
+    const session = await mapped(channel, tree, secret);
     return {
       mark,
       shared,
       secret,
-      hidden: [owner.id, operator.id, machine.key.id, guest, ...captured.others],
+      hidden: [owner.id, operator.id, machine.key.id, guest, watched, ...captured.others],
       ids: {
         ...tree,
         key,
         fragment,
         ...captured.ids,
         training_job: trained,
-        container,
-        mapping_session: await mapped(channel, tree, secret),
-        ...await asked(channel, organization, secret),
+        mapping_session: session,
+        ...registered,
+        sequence_export: await startedExport(channel, captured.ofSequences),
         package: packages.id,
       },
       words: [packages.other],
@@ -163,16 +163,6 @@ export async function newTenant(place: Place, name: string): Promise<Tenant> {
   } finally {
     channel.close();
   }
-}
-
-/** A data pipeline and a saved query. */
-async function asked(channel: Channel, organizationId: string, secret: string) {
-  const asked = { organizationId, name: `query of ${secret}`, mqlBinary: [serialize({ $limit: 1 })] };
-  const pipelines = client(DataPipelinesService, channel);
-  return {
-    pipeline: (await pipelines.createDataPipeline({ ...asked, schedule: "0 0 * * *" })).id,
-    saved_query: (await client(DataService, channel).createSavedQuery(asked)).id,
-  };
 }
 
 /** A key of an operator. */
@@ -199,7 +189,7 @@ async function createMachine(channel: Channel, name: string, location: string) {
   return { id, partId: parts[0].id, key: await createKey(channel, `key of ${name}`, "robot", id) };
 }
 
-/** A mapping session over a time without data, which has ended with its reason. */
+/** A mapping session over a time without data, which soon ends with its reason. */
 async function mapped(channel: Channel, tree: Tree, mark: string): Promise<string> {
   const mapping = client(CloudSLAMService, channel);
   const { sessionId } = await mapping.startMappingSession({
@@ -210,13 +200,6 @@ async function mapped(channel: Channel, tree: Tree, mark: string): Promise<strin
     captureInterval: { startTime: toTimestamp(1_000), endTime: toTimestamp(2_000) },
     sensors: [{ sourceComponentName: `lidar of ${mark}`, type: "camera" }],
   });
-  await until(
-    async () => {
-      const { sessionMetadata } = await mapping.getMappingSessionMetadataByID({ sessionId });
-      return sessionMetadata?.errorMsg.includes(mark);
-    },
-    { withinMs: DEADLINE_MS },
-  );
   return sessionId;
 }
 
@@ -362,6 +345,7 @@ async function capture(channel: Channel, { organization, part }: Tree, mark: str
   return {
     ids: { dataset, data: ids[0], sequence, box: boxed.bboxId },
     others: [...ids.slice(1), ofSequences],
+    ofSequences,
   };
 }
 
@@ -369,24 +353,31 @@ function tagsOf(mark: string): string[] {
   return [`tag of ${mark}`, `other tag of ${mark}`];
 }
 
-/** Written into the database: no cluster is here that runs images. */
-async function register({ connect }: Place, organization: string, mark: string): Promise<string> {
+/**
+ * Written into the database: no cluster is here that runs images, and queries are checked in a process that takes
+ * seconds to start.
+ */
+async function register({ connect }: Place, organization: string, secret: string) {
   const store = connect();
   try {
-    return await store.transaction((sql) =>
-      new TrainingContainers(sql).register(
-        organization,
-        "registry.example.com/team/image",
-        `container of ${mark}`,
-        0,
-      )
-    );
+    return await store.transaction(async (sql) => {
+      const image = "registry.example.com/team/image";
+      return {
+        container: await new TrainingContainers(sql).register(
+          organization,
+          image,
+          `container of ${secret}`,
+          0,
+        ),
+        ...await addQueries(sql, organization, secret),
+      };
+    });
   } finally {
     await store.close();
   }
 }
 
-/** A job that has come to its end: no image here can be read. */
+/** A job that soon comes to its end: no image here can be read. */
 async function train(
   channel: Channel,
   organizationId: string,
@@ -402,11 +393,5 @@ async function train(
     modelType: ModelType.MULTI_LABEL_CLASSIFICATION,
     tags: tagsOf(mark),
   });
-  const deadline = AbortSignal.timeout(DEADLINE_MS);
-  const over = [TrainingStatus.COMPLETED, TrainingStatus.FAILED, TrainingStatus.CANCELED];
-  while (!over.includes((await api.getTrainingJob({ id })).metadata!.status)) {
-    deadline.throwIfAborted();
-    await new SystemClock().sleep(50, deadline);
-  }
   return id;
 }

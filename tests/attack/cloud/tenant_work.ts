@@ -1,0 +1,128 @@
+/**
+ * What a control plane does for a tenant by itself: triggers and their notifications, runs of pipelines, retention,
+ * exports. A tenant has a row in each of their tables, so that the matrix sees what calls of others do to it.
+ */
+
+import { serialize } from "bson";
+import { AppService } from "../../../proto/gen/app_pb.ts";
+import { DatasetService } from "../../../proto/gen/dataset_pb.ts";
+import { DataSyncService, DataType } from "../../../proto/gen/datasync_pb.ts";
+import { EXPORT_STATUS, SequenceExports } from "../../../lib/cloud/exports/sequence_exports.ts";
+import { DataPipelines, RUN_STATUS } from "../../../lib/cloud/pipelines/pipelines.ts";
+import { SavedQueries } from "../../../lib/cloud/pipelines/saved_queries.ts";
+import { setRetention } from "../../../lib/cloud/retention/policies.ts";
+import type { Sql, Store } from "../../../lib/cloud/store/store.ts";
+import { Deliveries } from "../../../lib/cloud/triggers/deliveries.ts";
+import { type Channel, client } from "../../../lib/wire/rpc/channel.ts";
+import { until } from "../../support/until.ts";
+
+const DEADLINE_MS = 120_000;
+
+/** A further part of the machine, with triggers, retention, and an image of which they tell. It is never online. */
+export async function watchedPart(channel: Channel, robotId: string, secret: string): Promise<string> {
+  const app = client(AppService, channel);
+  const { partId } = await app.newRobotPart({ robotId, partName: `watched of ${secret}` });
+  // No public address: the notification fails at once, and stays as undelivered.
+  const webhook = { type: "webhook", value: `http://10.0.0.1/${secret}` };
+  const notifications = [{ ...webhook, seconds_between_notifications: 3600 }];
+  const capture = { method: "GetImages", retention_policy: { days: 30 } };
+  await app.updateRobotPart({
+    id: partId,
+    name: `watched of ${secret}`,
+    robotConfig: {
+      components: [{
+        name: "eye",
+        api: "rdk:component:camera",
+        model: "fake",
+        service_configs: [{ type: "data_manager", attributes: { capture_methods: [capture] } }],
+      }],
+      triggers: [
+        {
+          name: `image of ${secret}`,
+          event: { type: "part_data_ingested", data_ingested: { data_types: ["binary"] } },
+          notifications,
+        },
+        {
+          name: `error of ${secret}`,
+          event: { type: "conditional_logs_ingested", log_levels: ["error"] },
+          notifications,
+        },
+      ],
+    },
+  });
+  const type = DataType.BINARY_SENSOR;
+  const about = {
+    partId,
+    componentName: "eye",
+    componentType: "rdk:component:camera",
+    methodName: "GetImages",
+  };
+  await client(DataSyncService, channel).dataCaptureUpload({
+    metadata: { ...about, type, fileExtension: ".png" },
+    sensorContents: [{ data: { case: "binary", value: new TextEncoder().encode(`watched of ${secret}`) } }],
+  });
+  return partId;
+}
+
+export async function startedExport(channel: Channel, datasetId: string): Promise<string> {
+  return (await client(DatasetService, channel).startSequenceDatasetExport({ datasetId })).jobId;
+}
+
+/** A saved query, and a pipeline with a run that has ended and its result; the organization's retention. */
+export async function addQueries(sql: Sql, organization: string, secret: string) {
+  const nowMs = Date.now();
+  const mql = [serialize({ $limit: 1 })];
+  const pipeline = await new DataPipelines(sql).create({
+    organizationId: organization,
+    name: `pipeline of ${secret}`,
+    mql,
+    schedule: "0 0 1 1 *",
+    hasBackfill: false,
+    sourceType: 1,
+  }, nowMs);
+  await sql.query(
+    `INSERT INTO pipeline_runs (id, pipeline_id, from_ms, until_ms, status, due_ms, started_ms, ended_ms, error, attempts,
+       runner, lease_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1, '', 0)`,
+    crypto.randomUUID(),
+    pipeline,
+    nowMs - 60_000,
+    nowMs,
+    RUN_STATUS.completed,
+    nowMs,
+    nowMs,
+    nowMs,
+    `run of ${secret}`,
+  );
+  await sql.query(
+    "INSERT INTO pipeline_documents (pipeline_id, from_ms, place, document) VALUES (?, ?, 0, ?)",
+    pipeline,
+    nowMs - 60_000,
+    new TextEncoder().encode(`document of ${secret}`),
+  );
+  await setRetention(sql, organization, { days: 365 });
+  const saved_query = await new SavedQueries(sql).create(organization, `query of ${secret}`, mql, nowMs);
+  return { pipeline, saved_query };
+}
+
+/** Waits until the control plane has done all of a tenant's work, so that the tenant's rows stay as they are. */
+export async function workEnded(store: Store, ids: {
+  readonly organization: string;
+  readonly sequence_export: string;
+  readonly training_job: string;
+  readonly mapping_session: string;
+}): Promise<void> {
+  const isEnded = async (table: string, id: string) => {
+    const text = `SELECT ended_ms AS "endedMs" FROM ${table} WHERE id = ?`;
+    const [row] = await store.query<{ endedMs: number | null }>(text, id);
+    return row?.endedMs !== null;
+  };
+  await until(async () => {
+    const sent = await new Deliveries(store).list({ organizationId: ids.organization, limit: 10 });
+    if (sent.length === 0 || sent.some(({ state }) => state !== "dead")) return false;
+    if ((await new SequenceExports(store).get(ids.sequence_export)).status === EXPORT_STATUS.running) {
+      return false;
+    }
+    return await isEnded("training_jobs", ids.training_job) &&
+      await isEnded("mapping_sessions", ids.mapping_session);
+  }, { withinMs: DEADLINE_MS });
+}
