@@ -53,6 +53,8 @@ export interface CloudCommandContext {
   print(value: unknown, lines: readonly string[]): void;
   /** Prints a list under its name, with --json as `{"machines": […]}`. */
   list(name: string, values: readonly unknown[], listing: Listing): void;
+  /** The person at the command line, as the audit log names them. */
+  readonly who: string;
   /** Runs a change and records its author in the audit log. */
   change<T>(action: string, on: Subject, work: (sql: Sql, nowMs: number) => Promise<T>): Promise<T>;
 }
@@ -173,6 +175,7 @@ function contextOf(store: Store, place: StoreFlags, json: boolean, host: Host): 
     configs: ownConfigs(clock),
     print: (value, lines) => printResult(host, json, value, lines),
     list: (name, values, listing) => printListing(host, json, { [name]: isoTimes(values) }, listing),
+    who: personActing(user, "").who,
     change: (action, on, work) => new Audit(store, clock).change(personActing(user, action), on, work),
   };
 }

@@ -7,6 +7,8 @@ import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
 import { UsageError } from "../flags.ts";
 import { namedOne } from "../lookup.ts";
+import { shownMs } from "../table.ts";
+import { named } from "./logs.ts";
 import {
   chosenOrganization,
   type CloudCommand,
@@ -21,7 +23,7 @@ const ROLE = {
   type: "string",
   default: "operator",
   value: "ROLE",
-  help: "owner or operator",
+  help: "owner, operator (views, restarts and drives machines) or viewer",
 } as const;
 const ON = {
   name: "on",
@@ -44,7 +46,7 @@ export const KEY_COMMANDS: readonly CloudCommand[] = [
     ],
     async (context, _, { role, on, name }) => {
       const grant = await grantOf(context.store, role, on);
-      const secret = await newKeySecret();
+      const secret = await newKeySecret(context.who);
       const key = await context.change(
         "key create",
         { kind: grant.kind, id: grant.resourceId },
@@ -56,7 +58,7 @@ export const KEY_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "key list",
     [],
-    "Lists the API keys with their owners and rights.",
+    "Lists the API keys with their owners, rights, creators, and the minute of their last use.",
     [],
     async ({ store, list }) => {
       const all = await new Keys(store).all();
@@ -64,18 +66,26 @@ export const KEY_COMMANDS: readonly CloudCommand[] = [
       const nameOf = (id: string) => names.get(id) ?? id;
       const may = (grants: readonly Grant[]) =>
         grants.map((one) => `${one.role} of ${one.kind} ${nameOf(one.resourceId)}`).join(", ");
-      list("keys", all, {
+      const keyNames = new Map(all.map((key) => [key.id, key.name]));
+      const readable = all.map((key) => ({ ...key, creatorName: named(key.creator, keyNames) }));
+      list("keys", readable, {
         columns: [
           { heading: "NAME", cutTo: 14 },
           { heading: "ID", cutTo: 9 },
           { heading: "OWNER", cutTo: 10, rank: 1 },
           { heading: "MAY", cutTo: 16 },
+          { heading: "CREATOR", cutTo: 10, rank: 3 },
+          { heading: "CREATED (UTC)", rank: 4 },
+          { heading: "USED (UTC)", rank: 2 },
         ],
-        rows: all.map((key) => [
+        rows: readable.map((key) => [
           key.name,
           key.id,
           key.organizationId ? nameOf(key.organizationId) : "nobody",
           may(key.grants),
+          key.creatorName || "-",
+          shownMs(key.createdMs ?? null),
+          shownMs(key.usedMs),
         ]),
         empty: "there is no key yet: svc-cloud key create makes one",
       });
@@ -137,7 +147,7 @@ async function keyNamed(store: Store, wanted: string): Promise<string> {
 
 async function grantOf(store: Store, role: string, on: string): Promise<Grant> {
   const known = ROLES.find((one) => one === role);
-  if (!known) throw new UsageError(`--role: found "${role}", wanted ${ROLES.join(" or ")}`);
+  if (!known) throw new UsageError(`--role: found "${role}", wanted ${ROLES.join(", ")}`);
   if (on === "") {
     return { role: known, kind: "organization", resourceId: (await chosenOrganization(store, "")).id };
   }

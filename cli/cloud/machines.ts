@@ -4,9 +4,14 @@
 
 import type { Clock } from "../../lib/base/clock.ts";
 import { silentLogs } from "../../lib/base/log/log.ts";
-import { formatDuration } from "../../lib/base/schema/schema.ts";
+import { shownUrl } from "../../lib/base/log/shown_url.ts";
+import { formatDuration, isObject, type JsonObject } from "../../lib/base/schema/schema.ts";
+import { parseVersion } from "../../lib/base/semver.ts";
 import { newKeySecret } from "../../lib/cloud/access/keys.ts";
 import { notedAddress } from "../../lib/cloud/addresses.ts";
+import type { ConfigThreads } from "../../lib/cloud/config/config_threads.ts";
+import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
+import { versionOf } from "../../lib/cloud/fleet/agent_versions.ts";
 import { agentReports } from "../../lib/cloud/fleet/agent_service.ts";
 import { Fleet, type Part } from "../../lib/cloud/fleet/fleet.ts";
 import { cloudSection, createMachine, moveMachine } from "../../lib/cloud/fleet/new_machine.ts";
@@ -23,7 +28,7 @@ import {
   machineNamed,
   ORG,
 } from "./command_context.ts";
-import { selectedParts, SELECTION_FLAGS } from "./selection.ts";
+import { selectedParts, SELECTION_FLAGS, taggedParts } from "./selection.ts";
 
 const MINUTE_MS = 60_000;
 /** The address that machines get before the first `serve`: the default of its `--listen`. */
@@ -44,7 +49,7 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
     async (context, [name], { org, location, address }) => {
       const { id: on } = await locationOf(context.store, org, location);
       const url = address || await notedAddress(context.store) || NOBODY_SERVED;
-      const secret = await newKeySecret();
+      const secret = await newKeySecret(context.who);
       const made = await context.change(
         "machine create",
         { kind: "location", id: on },
@@ -63,11 +68,13 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
       const { id } = await chosenOrganization(context.store, org);
       const all = await new Fleet(context.store).partsOfOrganization(id);
       const locations = await fleetNames(context.store);
+      const tags = await new Fleet(context.store).tags();
       const locationOf = (one: Part) => locations.get(one.locationId) ?? one.locationId;
       const machines = [...Map.groupBy(all, ({ machineId }) => machineId)].map(([id, parts]) => ({
         id,
         name: parts[0].machineName,
         location: locationOf(parts[0]),
+        tags: tags.get(id) ?? [],
         parts: parts.map(({ id, name, main, seenMs }) => ({ id, name, main: main === 1, seenMs })),
       }));
       context.list("machines", machines, {
@@ -75,10 +82,18 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
           { heading: "MACHINE", cutTo: 12 },
           { heading: "PART", cutTo: 12, rank: 3 },
           { heading: "LOCATION", cutTo: 10, rank: 2 },
+          { heading: "TAGS", cutTo: 10, rank: 4 },
           { heading: "SEEN (UTC)", rank: 1 },
           { heading: "PART ID", cutTo: 9 },
         ],
-        rows: all.map((one) => [one.machineName, one.name, locationOf(one), shownMs(one.seenMs), one.id]),
+        rows: all.map((one) => [
+          one.machineName,
+          one.name,
+          locationOf(one),
+          (tags.get(one.machineId) ?? []).join(" ") || "-",
+          shownMs(one.seenMs),
+          one.id,
+        ]),
         empty: "there is no machine yet: svc-cloud machine create NAME makes one",
       });
     },
@@ -110,6 +125,30 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
         await moveMachine(sql, id, { name, locationId }, nowMs);
       });
       context.print({ id, locationId }, [`${id} is in ${location}`]);
+    },
+  ),
+  cloudCommand(
+    "machine tag",
+    ["MACHINE", "TAG..."],
+    "Gives a machine tags, by which commands choose it: --tag TAG.",
+    [],
+    async ({ store, change, print }, [given, ...tags]) => {
+      const { id } = await machineNamed(store, given);
+      await change("machine tag", { kind: "machine", id }, (sql) => new Fleet(sql).tag(id, tags));
+      const all = (await new Fleet(store).tags()).get(id) ?? [];
+      print({ id, tags: all }, [all.join(" ")]);
+    },
+  ),
+  cloudCommand(
+    "machine untag",
+    ["MACHINE", "TAG..."],
+    "Takes tags from a machine.",
+    [],
+    async ({ store, change, print }, [given, ...tags]) => {
+      const { id } = await machineNamed(store, given);
+      await change("machine untag", { kind: "machine", id }, (sql) => new Fleet(sql).untag(id, tags));
+      const all = (await new Fleet(store).tags()).get(id) ?? [];
+      print({ id, tags: all }, [all.join(" ")]);
     },
   ),
   cloudCommand(
@@ -146,9 +185,17 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "fleet",
     [],
-    "Lists the machines and the versions that they run.",
+    "Lists the machines, the versions that they run, want and have refused, and when they were seen.",
     [
       ORG,
+      LOCATION,
+      { name: "tag", type: "string", default: "", value: "TAG", help: "Only machines with this tag." },
+      {
+        name: "behind",
+        type: "bool",
+        default: false,
+        help: "Only those that want another version than they run, or have refused one.",
+      },
       { name: "offline", type: "bool", default: false, help: "Only those that are not online." },
       {
         name: "runs",
@@ -158,11 +205,16 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
         help: "Only those that run this svc-server.",
       },
     ],
-    async ({ store, clock, list }, _, { org, offline, runs: wanted }) => {
+    async ({ store, clock, configs, list }, _, { org, location, tag, behind, offline, runs: wanted }) => {
       const { id } = await chosenOrganization(store, org);
-      const all = await fleetReports(store, clock, id);
-      const rows = all.filter(({ state, agent, version }) =>
-        (!offline || state !== "online") && (wanted === "" || (agent?.serverRunning || version) === wanted)
+      const at = location === "" ? undefined : (await locationOf(store, org, location)).id;
+      const tagged = tag === "" ? undefined : await taggedParts(store, id, tag);
+      const chosen = new Set(tagged?.map(({ id }) => id));
+      const all = await fleetReports(store, clock, configs, id);
+      const rows = all.filter((one) =>
+        (!offline || one.state !== "online") && (at === undefined || one.locationId === at) &&
+        (!tagged || chosen.has(one.partId)) && (!behind || isBehind(one)) &&
+        (wanted === "" || (one.agent?.serverRunning || one.version) === wanted)
       );
       list("machines", rows, fleetTable(rows));
     },
@@ -172,10 +224,13 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
 type FleetReport = Awaited<ReturnType<typeof fleetReports>>[number];
 
 /** What the control plane knows of each part of an organization. */
-async function fleetReports(store: Store, clock: Clock, organizationId: string) {
+async function fleetReports(store: Store, clock: Clock, configs: ConfigThreads, organizationId: string) {
   const parts = await new Fleet(store).partsOfOrganization(organizationId);
   const reports = await agentReports(store, parts.map(({ id }) => id));
   const names = await fleetNames(store);
+  const tags = await new Fleet(store).tags();
+  const wanted = new Map<string, WantedVersions>();
+  for (const { id } of parts) wanted.set(id, await wantedVersions(store, configs, organizationId, id));
   const presence = new Presence(store, clock, silentLogs(clock).logger("presence"));
   try {
     return parts.map((part) => {
@@ -186,7 +241,10 @@ async function fleetReports(store: Store, clock: Clock, organizationId: string) 
         part: part.name,
         machineId: part.machineId,
         machine: part.machineName,
+        locationId: part.locationId,
         location: names.get(part.locationId) ?? part.locationId,
+        tags: tags.get(part.machineId) ?? [],
+        wanted: wanted.get(part.id)!,
         state: presence.state(part.seenMs ?? undefined),
         seenMs: part.seenMs,
         agent: reports.get(part.id) ?? null,
@@ -197,6 +255,42 @@ async function fleetReports(store: Store, clock: Clock, organizationId: string) 
   }
 }
 
+interface WantedVersions {
+  readonly server: string;
+  readonly agent: string;
+}
+
+/** The versions that a part's configuration chooses, fragments included; `stable` by default. */
+async function wantedVersions(
+  store: Store,
+  configs: ConfigThreads,
+  organizationId: string,
+  partId: string,
+): Promise<WantedVersions> {
+  const { config: own } = await new PartConfigs(store).get(partId);
+  const filled = own.fragments === undefined
+    ? own
+    : (await configs.run(store, organizationId, { kind: "fill", text: JSON.stringify(own) })).config ?? own;
+  const agent = isObject(filled.agent) ? filled.agent as JsonObject : {};
+  const chosen = (name: "svc-server" | "svc-agent") => {
+    try {
+      return shownUrl(versionOf(agent, name) ?? "stable");
+    } catch {
+      return "unusable";
+    }
+  };
+  return { server: chosen("svc-server"), agent: chosen("svc-agent") };
+}
+
+/** Whether a part wants a very version that it does not run, has one installed that it does not run, or refused one. */
+function isBehind({ agent, version, wanted }: FleetReport): boolean {
+  if (!agent) return false;
+  const differs = (want: string, running: string, installed: string) =>
+    (parseVersion(want) !== undefined && want !== running) || (installed !== "" && installed !== running);
+  return differs(wanted.server, agent.serverRunning || (version ?? ""), agent.serverInstalled) ||
+    differs(wanted.agent, agent.agentRunning, agent.agentInstalled) || agent.refused.length > 0;
+}
+
 function fleetTable(rows: readonly FleetReport[]): Listing {
   return {
     columns: [
@@ -205,10 +299,12 @@ function fleetTable(rows: readonly FleetReport[]): Listing {
       { heading: "STATE", isState: true },
       { heading: "SEEN (UTC)", rank: 3 },
       { heading: "SVC-SERVER", cutTo: 10 },
+      { heading: "WANTED", cutTo: 8, rank: 4 },
+      { heading: "REFUSED", cutTo: 12, rank: 7 },
       { heading: "AGENT", cutTo: 8, rank: 1 },
-      { heading: "UPTIME", rank: 4 },
-      { heading: "PLATFORM", cutTo: 8, rank: 6 },
-      { heading: "PART ID", cutTo: 9, rank: 5 },
+      { heading: "UPTIME", rank: 5 },
+      { heading: "PLATFORM", cutTo: 8, rank: 8 },
+      { heading: "PART ID", cutTo: 9, rank: 6 },
     ],
     rows: rows.map((one) => [
       one.part === `${one.machine}-main` ? one.machine : one.part,
@@ -216,6 +312,8 @@ function fleetTable(rows: readonly FleetReport[]): Listing {
       one.state,
       shownMs(one.seenMs),
       runs(one.agent?.serverRunning || (one.version ?? ""), one.agent?.serverInstalled ?? ""),
+      one.wanted.agent === "stable" ? one.wanted.server : `${one.wanted.server}, agent ${one.wanted.agent}`,
+      one.agent?.refused.join(", ") || "-",
       runs(one.agent?.agentRunning ?? "", one.agent?.agentInstalled ?? ""),
       one.agent?.serverUptimeMs
         ? formatDuration(Math.floor(one.agent.serverUptimeMs / MINUTE_MS) * MINUTE_MS)

@@ -7,7 +7,7 @@ import { Fleet, type Part } from "../../lib/cloud/fleet/fleet.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
 import { type Flag, UsageError, type Values } from "../flags.ts";
 import { namedOne } from "../lookup.ts";
-import { chosenOrganization, locationOf, ORG, partNamed } from "./command_context.ts";
+import { chosenOrganization, locationOf, ORG, partNamed, unknown } from "./command_context.ts";
 
 export const SELECTION_FLAGS = [
   ORG,
@@ -20,17 +20,19 @@ export const SELECTION_FLAGS = [
     value: "FRAGMENT",
     help: "All parts whose configuration names this fragment.",
   },
+  { name: "tag", type: "string", default: "", value: "TAG", help: "All parts of machines with this tag." },
 ] as const satisfies readonly Flag[];
 
 /** The chosen parts, each once. Throws `UsageError` if nothing chooses any. */
 export async function selectedParts(
   store: Store,
   words: readonly string[],
-  { org, all, location, fragment }: Values<typeof SELECTION_FLAGS>,
+  { org, all, location, fragment, tag }: Values<typeof SELECTION_FLAGS>,
 ): Promise<readonly Part[]> {
-  const ways = [words.length > 0, all, location !== "", fragment !== ""].filter(Boolean).length;
-  if (ways === 0) throw new UsageError("found no PART, wanted one or more, --all, --location or --fragment");
-  if (ways > 1) throw new UsageError("wanted either PART, --all, --location or --fragment");
+  const ways = [words.length > 0, all, location !== "", fragment !== "", tag !== ""].filter(Boolean).length;
+  const flags = "--all, --location, --fragment or --tag";
+  if (ways === 0) throw new UsageError(`found no PART, wanted one or more, ${flags}`);
+  if (ways > 1) throw new UsageError(`wanted either PART, ${flags}`);
   const fleet = new Fleet(store);
   if (words.length > 0) {
     const named = await Promise.all(words.map((word) => partNamed(store, word)));
@@ -38,9 +40,20 @@ export async function selectedParts(
   }
   if (all) return await fleet.partsOfOrganization((await chosenOrganization(store, org)).id);
   if (location !== "") return await fleet.partsIn([(await locationOf(store, org, location)).id]);
+  if (tag !== "") return await taggedParts(store, (await chosenOrganization(store, org)).id, tag);
   const { id } = await fragmentNamed(store, org, fragment);
   const uses = new Set((await new Fragments(store).uses(id)).map(({ partId }) => partId));
   return (await fleet.allParts()).filter((one) => uses.has(one.id));
+}
+
+/** The parts of an organization's machines with a tag. Throws `not_found` with what there is if no machine has it. */
+export async function taggedParts(store: Store, organizationId: string, tag: string): Promise<Part[]> {
+  const fleet = new Fleet(store);
+  const tags = await fleet.tags();
+  const all = await fleet.partsOfOrganization(organizationId);
+  const found = all.filter(({ machineId }) => tags.get(machineId)?.includes(tag));
+  if (found.length > 0) return found;
+  throw unknown("tag", tag, [...new Set(all.flatMap(({ machineId }) => tags.get(machineId) ?? []))].sort());
 }
 
 /** A fragment of an organization by its id, a beginning of it, or its name. */

@@ -328,8 +328,9 @@ export class Agent {
   #report(): MessageInitShape<typeof DeviceAgentConfigRequestSchema> {
     const { options, device, updaters, clock } = this.#parts;
     const nowMs = clock.monotonicMs();
-    const { good: agent } = updaters.agent.status();
-    const { good: server } = updaters.server.status();
+    const { good: agent, refused: noAgent } = updaters.agent.status();
+    const { good: server, refused: noServer } = updaters.server.status();
+    const refusals = [["svc-server", noServer], ["svc-agent", noAgent]] as const;
     const state = this.#runtime?.state;
     const running = state?.startedMs !== undefined;
     return {
@@ -342,6 +343,7 @@ export class Agent {
       },
       agentUptime: toDuration(nowMs - this.#startedMs),
       viamServerUptime: running ? toDuration(nowMs - state.startedMs!) : undefined,
+      refusedVersions: refusals.flatMap(([name, one]) => one ? [shownUrlsIn(`${name} ${one.version}`)] : []),
     };
   }
 

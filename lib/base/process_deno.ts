@@ -128,7 +128,7 @@ class DenoProcess implements RunningProcess {
         : [...args],
       env: { ...env },
       clearEnv: bare,
-      cwd,
+      cwd: cwd ?? openFolder(),
       stdin: leashed ? "piped" : "null",
       stdout: inheritOutput ? "inherit" : "piped",
       stderr: inheritOutput ? "inherit" : "piped",
@@ -184,7 +184,7 @@ class DenoPipedProcess implements PipedProcess {
       args: [...args],
       env: { ...env },
       clearEnv: bare,
-      cwd,
+      cwd: cwd ?? openFolder(),
       stdin: "piped",
       stdout: "piped",
       stderr: "piped",
@@ -339,6 +339,20 @@ function environmentOf(pid: number): Record<string, string> | undefined {
     }));
   } catch {
     return undefined;
+  }
+}
+
+/**
+ * The root if this program may not enter the folder that it was started in, as after `sudo -u USER` in root's home: the
+ * runtime enters it again for each program that it starts.
+ */
+function openFolder(): string | undefined {
+  if (Deno.build.os === "windows") return undefined;
+  try {
+    Deno.statSync(".");
+    return undefined;
+  } catch {
+    return "/";
   }
 }
 

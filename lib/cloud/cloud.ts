@@ -70,7 +70,7 @@ import { DataLinks } from "./data/links.ts";
 import { releaseOrphans } from "./store/file_refs.ts";
 import type { FileStore } from "./store/files.ts";
 import { installPages } from "./packages/install_pages.ts";
-import { Keys } from "./access/keys.ts";
+import { Keys, KeyUses } from "./access/keys.ts";
 import { defaultLimits, type Limits } from "./access/limits.ts";
 import { externalAuthHandlers } from "./access/external_auth_service.ts";
 import { MachineTokens } from "./access/machine_tokens.ts";
@@ -168,7 +168,8 @@ export interface Cloud {
 export function openCloud(options: CloudOptions): Cloud {
   const { store, clock, logger, secrets } = options;
   const limits = options.limits ?? defaultLimits();
-  const access = new Access(store, RULES);
+  const uses = new KeyUses(store, clock, logger);
+  const access = new Access(store, RULES, uses);
   const audit = new Audit(store, clock);
   const presence = new Presence(store, clock, logger);
   const configs = new ConfigThreads(options.createConfigThread, limits, clock);
@@ -208,9 +209,7 @@ export function openCloud(options: CloudOptions): Cloud {
     table.add(one);
   }
   const signaling = cloudSignaling(context, options.signaling);
-  table.add(signaling.service);
-  table.add(health(table));
-  for (const one of reflection(table)) table.add(one);
+  for (const one of [signaling.service, health(table), ...reflection(table)]) table.add(one);
   const runners = [trainings, mappings, ...Object.values(others)];
   const sweep = sweepOf(context, logs, runners);
   return {
@@ -232,6 +231,7 @@ export function openCloud(options: CloudOptions): Cloud {
       await sweep.close();
       configs.close();
       await presence.close();
+      await uses.close();
     },
   };
 }

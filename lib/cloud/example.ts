@@ -69,7 +69,7 @@ export async function makeExample(
 ): Promise<ExampleIds | undefined> {
   const { store, clock, data } = parts;
   if ((await new Fleet(store).organizations()).length > 0) return undefined;
-  const [personal, own] = [await newKeySecret(), await newKeySecret()];
+  const [personal, own] = [await newKeySecret("svc-cloud"), await newKeySecret("svc-cloud")];
   const nowMs = clock.nowMs();
   const pictures = resolve(data, "example");
   const made = await store.transaction(async (sql) => {

@@ -3,6 +3,10 @@
  */
 
 import { assertEquals } from "@std/assert";
+import { ExternalAuthService } from "../../proto/gen/auth_pb.ts";
+import { type GrantKind, Keys, type NewKey, type Role } from "../../lib/cloud/access/keys.ts";
+import { Shares } from "../../lib/cloud/fleet/sharing.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { RULES } from "../../lib/cloud/access/rules.ts";
 import { TrainingJobs } from "../../lib/cloud/training/training.ts";
@@ -43,6 +47,7 @@ storeTest(
       const channels = {
         nobody: await channel(),
         stranger: await channel(other.owner),
+        viewer: await channel(await newKey(store, "viewer", "organization", mine.organization)),
         operator: await channel(mine.operator),
         owner: await channel(mine.owner),
       };
@@ -68,6 +73,7 @@ storeTest(
         const wanted = {
           nobody: need === "unauthenticated",
           stranger: need === "unauthenticated" || need === "authenticated",
+          viewer: ["unauthenticated", "authenticated", "viewer"].includes(need),
           operator: !["owner", "machine", "machine_or_owner"].includes(need),
           owner: need !== "machine",
         };
@@ -213,6 +219,72 @@ storeTest(
       assertEquals(await failing(hall.getLocation({ locationId })), "permission_denied");
       const { location: back } = await all.updateLocation({ locationId, parentLocationId: location });
       assertEquals([back?.name, back?.parentLocationId], ["den", location]);
+    }),
+);
+
+storeTest(
+  "lists show a key with single roles what it may see, and a viewer everything but secrets",
+  (database) =>
+    withCloud(database, async ({ store, app, channel, robot }) => {
+      const [world, other] = [await newWorld(store), await newWorld(store)];
+      const { organization: organizationId, location, machine, part } = world;
+      const all = await app(world.owner);
+      const { location: yard } = await all.createLocation({ organizationId, name: "yard" });
+      const { id: far } = await all.newRobot({ name: "far", location: yard!.id });
+      const { id: second } = await all.newRobot({ name: "second", location });
+      const names = async (key: NewKey) => {
+        const caller = await app(key);
+        const { locations } = await caller.listLocations({ organizationId });
+        const { robots } = await caller.listRobotsForOrg({ orgId: organizationId });
+        const { locationSummaries } = await caller.listMachineSummaries({ organizationId });
+        const summed = locationSummaries.flatMap(({ machineSummaries }) => machineSummaries);
+        const ids = robots.map(({ id }) => id).sort();
+        assertEquals(summed.map(({ machineId }) => machineId).sort(), ids);
+        return [locations.map(({ name }) => name).sort(), ids];
+      };
+      const key = (role: Role, kind: GrantKind, id: string) => newKey(store, role, kind, id);
+      const every = [["hall", "yard"], [machine, far, second].sort()];
+      const viewer = await key("viewer", "organization", organizationId);
+      assertEquals(await names(world.owner), every);
+      assertEquals(await names(viewer), every);
+      assertEquals(await names(await key("viewer", "location", location)), [
+        ["hall"],
+        [machine, second].sort(),
+      ]);
+      assertEquals(await names(await key("operator", "machine", machine)), [[], [machine]]);
+      const stranger = await app(other.owner);
+      assertEquals(await failing(stranger.listLocations({ organizationId })), "permission_denied");
+      assertEquals(await failing(stranger.listRobotsForOrg({ orgId: organizationId })), "permission_denied");
+
+      // What a viewer sees has stars for secrets, and it changes, restarts and opens nothing.
+      const config = { components: [{ name: "a", attributes: { password: "hunter2" } }] };
+      await all.updateRobotPart({ id: part, name: "rover-main", robotConfig: config });
+      const looks = await app(viewer);
+      const { part: seen } = await looks.getRobotPart({ id: part });
+      const text = JSON.stringify(seen?.robotConfig);
+      assertEquals([text.includes("hunter2"), text.includes('"a"')], [false, true]);
+      const own = await robot(await key("viewer", "machine", machine));
+      for (
+        const call of [
+          () => looks.markPartForRestart({ partId: part }),
+          () => looks.updateRobotPart({ id: part, name: "x", robotConfig: config }),
+          () => looks.newRobot({ name: "x", location }),
+          () => own.config({ id: part }),
+          () => own.needsRestart({ id: part }),
+          () => own.certificate({ id: part }),
+        ] as (() => Promise<unknown>)[]
+      ) assertEquals(await failing(call()), "permission_denied");
+      const outside = client(ExternalAuthService, await channel(viewer));
+      const { fqdn } = seen!;
+      assertEquals(await failing(outside.authenticateTo({ entity: fqdn })), "permission_denied");
+      const hashes = (await new Keys(store).hashesFor(part)).map(({ id }) => id);
+      assertEquals([hashes.includes(viewer.id), hashes.includes(world.operator.id)], [false, true]);
+      // A viewer in a guest organization is a viewer in what is shared with it.
+      const guest = await key("viewer", "organization", other.organization);
+      await store.transaction((sql) => new Shares(sql).share(location, other.organization));
+      const visits = await app(guest);
+      assertEquals((await visits.getRobot({ id: machine })).robot?.name, "rover");
+      assertEquals(await failing(visits.markPartForRestart({ partId: part })), "permission_denied");
     }),
 );
 

@@ -217,6 +217,20 @@ storeTest(
             NOW,
           )
         );
+      // A device with nothing to run hears what the operator has to do, and so does its log.
+      const { versionProblems } = await agent.deviceAgentConfig({
+        id: world.part,
+        hostInfo: { platform: "linux/arm64" },
+        versionInfo: { agentRunning: "1.9.0" },
+        refusedVersions: ["svc-server 1.0.5"],
+      });
+      const command =
+        "svc-cloud release publish svc-server VERSION FILE --platform linux/arm64 --channel stable";
+      assertEquals(versionProblems, [
+        `svc-server: this control plane has no release for linux/arm64 to run yet: ${command}`,
+      ]);
+      assertEquals((await agentReports(store, [world.part])).get(world.part)?.refused, ["svc-server 1.0.5"]);
+
       const first = await ask();
       assertEquals([first.viamServerUpdateInfo?.version, first.agentUpdateInfo], ["1.0.0", undefined]);
       const info = first.viamServerUpdateInfo!;

@@ -2,13 +2,16 @@
  * The owner of a key: the rights of its owner, and the limits of an organization that gave it a role.
  */
 
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { Audit } from "../../lib/cloud/access/audit.ts";
-import { type GrantKind, Keys, newKeySecret, type Role } from "../../lib/cloud/access/keys.ts";
+import { type GrantKind, Keys, KeyUses, newKeySecret, type Role } from "../../lib/cloud/access/keys.ts";
 import { MIGRATIONS } from "../../lib/cloud/store/migrations.ts";
 import { migrate, type Store } from "../../lib/cloud/store/store.ts";
+import { silentLogs } from "../../lib/base/log/log.ts";
+import { FakeClock } from "../support/fake_clock.ts";
+import { until } from "../support/until.ts";
 import { svcCloud } from "./program.ts";
 import { storeTest } from "./stores.ts";
 import { newKey, newWorld, withCloud, type World } from "./world.ts";
@@ -165,6 +168,53 @@ storeTest(
     assertEquals(await list(), { organizationId: mine.organization, grants: 2 });
     await svcCloud("key", "own", mine.operator.id, "--org", other.organization, ...database.flags);
     assertEquals(await list(), { organizationId: other.organization, grants: 2 });
+  },
+);
+
+storeTest(
+  "keys show their creator, and their last use, which is written once a minute",
+  async (database) => {
+    const store = await database.open();
+    const clock = new FakeClock(1_700_000_000_000);
+    const world = await newWorld(store);
+    const keys = new Keys(store);
+    const lastUse = async () => (await keys.get(world.owner.id)).usedMs;
+    const uses = new KeyUses(store, clock, silentLogs(clock).logger("keys"));
+    uses.saw(world.owner.id);
+    await clock.advance(20_000);
+    const secondMs = clock.nowMs();
+    uses.saw(world.owner.id);
+    uses.saw("a part, which is no key");
+    assertEquals(await lastUse(), null);
+    await clock.advance(40_000);
+    await until(async () => await lastUse() === secondMs);
+    await clock.advance(5_000);
+    const thirdMs = clock.nowMs();
+    uses.saw(world.owner.id);
+    await uses.close();
+    assertEquals(await lastUse(), thirdMs);
+
+    await withCloud(database, async ({ app }) => {
+      const owner = await app(world.owner);
+      const made = await owner.createKey({
+        name: "by a key",
+        authorizations: [authorization("", "viewer", "machine", world.machine)],
+      });
+      assertEquals((await keys.get(made.id)).creator, world.owner.id);
+    });
+    await svcCloud(
+      "key",
+      "create",
+      "--on",
+      `machine:${world.machine}`,
+      "--name",
+      "by a person",
+      ...database.flags,
+    );
+    const listed = await svcCloud("key", "list", ...database.flags);
+    assertMatch(listed, /^by a key .* viewer of machine rover .* owner /m);
+    assertMatch(listed, /^by a person .* operator of machine rover .* cli:\w+ /m);
+    assertMatch(listed, /^owner .*\d\d:\d\d:\d\d$/m);
   },
 );
 

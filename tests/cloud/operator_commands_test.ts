@@ -1,6 +1,6 @@
 /** What an operator does by command: names, moves, and looking for who did what. */
 
-import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { type Example, svcCloud } from "./program.ts";
 import { storeTest } from "./stores.ts";
 
@@ -69,6 +69,31 @@ storeTest("fragments, differences and restarts of many parts by command", async 
   assertEquals((await json("restart", "second", second, partId)).parts.length, 2, "each once");
   await assertRejects(() => run("restart"), Error, "found no PART");
   await assertRejects(() => run("restart", "second", "--all"), Error, "wanted either");
+
+  // By tag, and by location; the fleet says what each part wants.
+  const [{ location: home }] = (await json("machine", "list")).machines;
+  await run("location", "create", "yard");
+  await run("machine", "create", "far", "--location", "yard");
+  assertEquals((await json("restart", "--location", home)).parts.length, 2);
+  assertEquals((await json("machine", "tag", "second", "night", "rev:2")).tags, ["night", "rev:2"]);
+  await run("machine", "tag", "far", "night");
+  const restarted = (await json("restart", "--tag", "night")).parts;
+  assertEquals(restarted.map((one: { name: string }) => one.name).sort(), ["far-main", "second-main"]);
+  await run("machine", "untag", "far", "night");
+  assertEquals((await json("restart", "--tag", "night")).parts.length, 1);
+  await assertRejects(() => run("restart", "--tag", "nigth"), Error, "wanted one of night, rev:2");
+  await assertRejects(() => run("machine", "untag", "far", "night"), Error, 'no tag "night"');
+  await assertRejects(() => run("machine", "tag", "far", "two words"), Error, "wanted letters");
+  const pinned = await write("pinned.json", {
+    agent: { version_control: { agent: "https://user:hunter2@example.com/agent" } },
+  });
+  await run("config", "set", "far", pinned);
+  const fleet = (await json("fleet", "--location", "yard")).machines;
+  assertEquals(fleet.map((one: { wanted: unknown }) => one.wanted), [
+    { server: "stable", agent: "https://example.com/agent" },
+  ]);
+  assertEquals((await json("fleet", "--tag", "night")).machines.length, 1);
+  assertMatch(await run("machine", "list"), /^second .* night rev:2 /m);
 
   const file = await write("second.json", { components: [{ ...camera, name: "other" }] });
   const before = await json("config", "show", "second");

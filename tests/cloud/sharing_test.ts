@@ -56,7 +56,8 @@ storeTest(
         if (rule.on.length === 0 || rule.method.methodKind === "server_streaming") continue;
         const something = await somethingIn(served, host);
         await sharing(served, something, guest);
-        const open = rule.method.parent.typeName === AppService.typeName && rule.need === "operator" &&
+        const open = rule.method.parent.typeName === AppService.typeName &&
+          ["viewer", "operator"].includes(rule.need) &&
           rule.on.every(({ kind }) => ["location", "machine", "part"].includes(kind));
         for (const connection of connections) {
           const code = await codeOf(connection, rule, something);

@@ -6,7 +6,9 @@ import type { AgentStatus } from "../../lib/agent/supervise/status.ts";
 import { checkCompiler } from "../../cli/build/check_compiler.ts";
 import { compile, EXECUTABLES, exists, ROOT, TARGETS } from "../../cli/build/compiler.ts";
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "../cloud/program.ts";
-import { HOST, Machine } from "./machine.ts";
+import { Machine } from "./machine.ts";
+import { Namespaces } from "./namespaces.ts";
+import type { TestPlace } from "./place.ts";
 import { image, NETWORK_DEVICE, type System } from "./image.ts";
 
 /** Working versions of both programs. */
@@ -36,6 +38,8 @@ export interface DeviceOptions {
   readonly versions?: readonly string[];
   /** A folder of this computer for the machine to mount. */
   readonly share?: string;
+  /** In namespaces of this computer's kernel rather than in an emulated machine. */
+  readonly inNamespaces?: boolean;
 }
 
 export class VmDevice {
@@ -43,7 +47,7 @@ export class VmDevice {
   follow?: (line: string) => void;
 
   private constructor(
-    readonly machine: Machine,
+    readonly machine: TestPlace,
     readonly cloud: CloudProcess,
     private readonly folder: string,
     readonly example: Example,
@@ -51,19 +55,19 @@ export class VmDevice {
 
   /** Compiles the programs, publishes them in a new control plane, and starts a machine without an agent. */
   static async make(folder: string, options: DeviceOptions): Promise<VmDevice> {
-    const { reuse, system = NETWORK_DEVICE, names = NAMES, versions = GOOD, share } = options;
+    const { reuse, system = NETWORK_DEVICE, names = NAMES, versions = GOOD, share, inNamespaces } = options;
     for (const version of versions) for (const name of names) await makeProgram(name, version, reuse);
     const data = ["--data", `${folder}/cloud`];
     const example: Example = JSON.parse(await svcCloud("init", ...data, "--json"));
     const port = freePort();
-    const cloud = await serveCloud([...data, "--public-url", `http://${HOST}:${port}`], `127.0.0.1:${port}`);
+    const disk = await image(system);
+    const place = inNamespaces
+      ? await Namespaces.make(disk, folder)
+      : await Machine.make(disk, folder, { share });
+    const url = `http://${place.host}:${port}`;
+    const cloud = await serveCloud([...data, "--public-url", url], `127.0.0.1:${port}`);
     try {
-      const device = new VmDevice(
-        await Machine.make(await image(system), folder, { share }),
-        cloud,
-        folder,
-        example,
-      );
+      const device = new VmDevice(place, cloud, folder, example);
       for (const name of names) {
         for (const version of versions) await device.publish(name, version);
         await device.channel(name, versions[0], "stable");
@@ -114,7 +118,7 @@ export class VmDevice {
 
   /** The control plane's address as the machine reaches it. */
   get url(): string {
-    return this.cloud.url.replace("127.0.0.1", HOST);
+    return this.cloud.url.replace("127.0.0.1", this.machine.host);
   }
 
   async svcCloud(...args: string[]): Promise<string> {

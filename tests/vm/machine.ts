@@ -9,6 +9,7 @@
  */
 
 import type { Image } from "./image.ts";
+import { putText, repeat, type TestPlace } from "./place.ts";
 import { Pulse } from "./pulse.ts";
 
 /** This computer, as the machine sees it. */
@@ -19,7 +20,8 @@ const ASK_MS = 1_000;
 const COMMAND_MS = 60_000;
 const MEMORY_MB = 1536;
 
-export class Machine {
+export class Machine implements TestPlace {
+  readonly host = HOST;
   #process: Deno.ChildProcess | undefined;
   #shell: Deno.UnixConn | undefined;
   #pulse: Pulse | undefined;
@@ -106,27 +108,12 @@ export class Machine {
     return { output: found[1].replaceAll("\r\n", "\n").trim(), code: Number(found[2]) };
   }
 
-  /** Repeats a command until it succeeds. */
-  async eventually(command: string, timeoutMs: number): Promise<string> {
-    const until = performance.now() + timeoutMs;
-    for (;;) {
-      const { code, output } = await this.try(command);
-      if (code === 0) return output;
-      if (performance.now() > until) {
-        throw new Error(
-          `in the machine: ${command}\nnot within ${
-            timeoutMs / 1000
-          } s; last it ended with ${code}:\n${output}`,
-        );
-      }
-      await new Promise((resolve) => setTimeout(resolve, 500));
-    }
+  eventually(command: string, timeoutMs: number): Promise<string> {
+    return repeat(this, command, timeoutMs);
   }
 
-  /** Copies a file of this computer into the machine. */
-  async put(path: string, text: string): Promise<void> {
-    const encoded = btoa(String.fromCharCode(...new TextEncoder().encode(text)));
-    await this.run(`mkdir -p "$(dirname ${path})"; echo ${encoded} | base64 -d > ${path}`);
+  put(path: string, text: string): Promise<void> {
+    return putText(this, path, text);
   }
 
   /** Cuts its power: unwritten data is lost. */

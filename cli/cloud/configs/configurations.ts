@@ -9,7 +9,6 @@ import { chainOf, SvcError } from "../../../lib/base/error.ts";
 import { jsonDiff } from "../../../lib/base/schema/json_secrets.ts";
 import { parseJsonc } from "../../../lib/base/schema/jsonc.ts";
 import { isObject, type JsonObject, type Problem } from "../../../lib/base/schema/schema.ts";
-import { personActing } from "../../../lib/cloud/context.ts";
 import { tryAgain } from "../../../lib/cloud/config/fragments.ts";
 import { Fleet, type Part } from "../../../lib/cloud/fleet/fleet.ts";
 import { PartConfigs } from "../../../lib/cloud/config/part_config.ts";
@@ -234,7 +233,7 @@ export async function saveConfig(
   { part: id, force, expected }: Saving,
   config: (sql: Sql) => Promise<JsonObject>,
 ): Promise<number> {
-  const who = personActing(context.host.env("USER") || "unknown", action).who;
+  const { who } = context;
   const { revision, warnings } = await tryAgain(async () => {
     const text = JSON.stringify(await config(context.store));
     const checked = await checkForOperator(context, await new Fleet(context.store).part(id), text, force);

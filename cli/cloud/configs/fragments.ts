@@ -5,7 +5,6 @@
 import { SvcError } from "../../../lib/base/error.ts";
 import { parseJsonc } from "../../../lib/base/schema/jsonc.ts";
 import { isObject, type Json, type JsonObject } from "../../../lib/base/schema/schema.ts";
-import { personActing } from "../../../lib/cloud/context.ts";
 import { checkFragment } from "../../../lib/cloud/config/fragment_service.ts";
 import { Fragments, tryAgain } from "../../../lib/cloud/config/fragments.ts";
 import { PartConfigs } from "../../../lib/cloud/config/part_config.ts";
@@ -131,7 +130,7 @@ async function setFragment(
     throw new SvcError("invalid_argument", `${file}: wanted an object such as {"components": []}`);
   }
   const { id: organizationId } = await chosenOrganization(context.store, org);
-  const { who } = personActing(context.host.env("USER") || "unknown", "fragment set");
+  const { who } = context;
   const text = JSON.stringify(json);
   const { id, revision } = await tryAgain(async () => {
     const old = (await new Fragments(context.store).list(organizationId)).find((one) => one.name === name);

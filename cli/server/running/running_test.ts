@@ -15,6 +15,7 @@ const KEY = { SVC_API_KEY_ID: "11111111-2222-3333-4444-555555555555", SVC_API_KE
 const CONFIG = {
   network: { bind_address: "localhost:0" },
   components: [
+    { name: "encoder1", api: "rdk:component:encoder", model: "fake" },
     { name: "motor1", api: "rdk:component:motor", model: "fake", attributes: { max_rpm: 100 } },
     { name: "arm1", api: "rdk:component:arm", model: "fake", attributes: { "arm-model": "ur5e" } },
     { name: "twin", api: "rdk:component:sensor", model: "fake" },
@@ -89,7 +90,15 @@ Deno.test("status, call, watch and logs of a machine", () =>
     const { resources } = JSON.parse((await type("status", "--json")).output);
     assertEquals(
       resources.map(({ name, state }: { name: string; state: string }) => `${name} ${state}`).sort(),
-      ["arm1 ready", "bad unhealthy", "builtin ready", "motor1 ready", "twin ready", "twin ready"],
+      [
+        "arm1 ready",
+        "bad unhealthy",
+        "builtin ready",
+        "encoder1 ready",
+        "motor1 ready",
+        "twin ready",
+        "twin ready",
+      ],
     );
 
     const call = (...args: string[]) => type("call", ...args);
@@ -127,6 +136,8 @@ Deno.test("status, call, watch and logs of a machine", () =>
       'T  IsPowered  {"isOn":true,"powerPct":0.5}',
       "",
     ], "only what changes");
+    // How an encoder counts is no argument that a person must give.
+    assertMatch((await type("watch", "encoder1", "--count", "1")).output, /  GetPosition  \{/);
     const bad = await type("watch", "bad", "IsPowered", "--count", "1", "--json");
     assertStringIncludes(bad.output, '"what":"state","value":"unhealthy: ');
 

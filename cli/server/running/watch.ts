@@ -142,8 +142,11 @@ function watchedMethods({ desc, watched, name, namedBy }: FoundResource): DescMe
   const captured = unary.filter((method) =>
     watched.some((key) => method.name === key || method.name === `Get${key}`)
   );
+  // An enum says how to read, as the unit of an encoder's position, and every one has a default.
   const isBare = ({ input }: DescMethod) =>
-    input.fields.every(({ localName }) => [...namedBy, "extra"].includes(localName));
+    input.fields.every(({ localName, fieldKind }) =>
+      [...namedBy, "extra"].includes(localName) || fieldKind === "enum"
+    );
   const usable = captured.filter(isBare);
   const reading = usable.length > 0
     ? usable

@@ -14,7 +14,7 @@ import type { Clock } from "../../base/clock.ts";
 import { type Code, SvcError } from "../../base/error.ts";
 import type { Auth } from "../../wire/auth/auth.ts";
 import { type CallContext, type Gate, pathOf } from "../../wire/rpc/service.ts";
-import { type Grant, GRANT_KINDS, type GrantKind, type Role } from "./keys.ts";
+import { type Grant, GRANT_KINDS, type GrantKind, type KeyUses, type Role, ROLES } from "./keys.ts";
 import { locationsAbove } from "../fleet/fleet.ts";
 import { type Lookup, lookup } from "../store/lookups.ts";
 import type { Store } from "../store/store.ts";
@@ -74,6 +74,8 @@ export interface Rule {
   readonly forJobs?: boolean;
   /** The request need not name a resource: the handler limits itself to the caller's (`Access.reach`). */
   readonly open?: boolean;
+  /** A role on something inside the resource is enough: the handler limits itself to what the caller's roles cover. */
+  readonly partly?: boolean;
 }
 
 type Field<M extends { input: DescMessage }> =
@@ -142,7 +144,7 @@ const CALLER = lookup(
      CASE WHEN EXISTS (SELECT 1 FROM training_jobs j WHERE j.key_id = k.id) THEN 1 ELSE 0 END AS jobs
    FROM api_keys k LEFT JOIN grants g ON g.key_id = k.id WHERE k.id = ?
    UNION ALL
-   SELECT 'operator', 'location', s.location_id, NULL, 1, 0
+   SELECT CASE WHEN g.role = 'viewer' THEN 'viewer' ELSE 'operator' END, 'location', s.location_id, NULL, 1, 0
    FROM grants g JOIN location_shares s ON s.organization_id = g.resource_id
    WHERE g.key_id = ? AND g.kind = 'organization'`,
   ROLES_MAX,
@@ -219,7 +221,12 @@ export class Access {
   readonly #early = new Map<string, (request: unknown) => Promise<unknown>>();
   readonly #begun = new WeakMap<CallContext, Promise<unknown>>();
 
-  constructor(private readonly sql: Pick<Store, "query" | "forCaller">, rules: readonly Rule[]) {
+  /** `uses` hears of each key whose call is admitted. */
+  constructor(
+    private readonly sql: Pick<Store, "query" | "forCaller">,
+    rules: readonly Rule[],
+    private readonly uses?: Pick<KeyUses, "saw">,
+  ) {
     this.#rules = new Map(rules.map((rule) => [rule.path, rule]));
   }
 
@@ -252,12 +259,15 @@ export class Access {
           await guard.recheck(ctx);
           const { grants, sharedGrants, ofJob, group } = await asked;
           this.#remember(ctx.entity!, group);
+          this.uses?.saw(ctx.entity!);
           if (ofJob && !rule.forJobs) throw new SvcError("permission_denied", JOBS_READ);
           const effective = allowsSharedAccess(rule) ? [...grants, ...sharedGrants] : grants;
           const found: Scope[] = [];
           for (const [at, ref] of refs.entries()) {
             const scopes = await (looked[at] ?? this.#scopes(ref));
-            requireRole(effective, rule.need as Role, ref, scopes);
+            if (!rule.partly || !await this.#isInside(grants, ref)) {
+              requireRole(effective, rule.need as Role, ref, scopes);
+            }
             if (at < REFS_TOGETHER) found.push(...scopes);
           }
           if (found.length === 0 || refs.length > REFS_TOGETHER) return;
@@ -369,7 +379,7 @@ export class Access {
 
   /** The resources on which a key has a role that satisfies `need`. */
   async reach(keyId: string | undefined, need: Role): Promise<EffectiveGrant[]> {
-    return (await this.grantsOf(keyId)).filter(({ role }) => need === "operator" || role === "owner");
+    return (await this.grantsOf(keyId)).filter(({ role }) => ROLES.indexOf(role) >= ROLES.indexOf(need));
   }
 
   /** The organizations in which a key has a role on anything. */
@@ -378,6 +388,17 @@ export class Access {
       this.#scopes({ kind, id: resourceId })
     );
     return [...new Set((await Promise.all(scopes)).flat().map(({ organization }) => organization))];
+  }
+
+  /** Whether one of these roles is on something inside a resource. A part's secret opens that part alone. */
+  async #isInside(grants: readonly EffectiveGrant[], { kind, id }: Ref): Promise<boolean> {
+    for (const { kind: on, resourceId } of grants) {
+      if (on === "part" || on === "organization") continue;
+      for (const { organization, locations } of await this.#scopes({ kind: on, id: resourceId })) {
+        if (kind === "organization" ? organization === id : locations.includes(id)) return true;
+      }
+    }
+    return false;
   }
 
   /** Whether a key's role on a resource satisfies `need`. */
@@ -483,6 +504,7 @@ function reaches(
 }
 
 const NEEDED: { readonly [N in AccessLevel]: string } = {
+  viewer: "viewer of",
   operator: "operator of",
   owner: "owner of",
   machine: "the machine's own, with a role on the machine itself, of",
@@ -491,6 +513,8 @@ const NEEDED: { readonly [N in AccessLevel]: string } = {
 
 function isEnough(grant: EffectiveGrant, need: AccessLevel, scope: Scope): boolean {
   if (!reaches(grant, scope)) return false;
+  if (need === "viewer") return true;
+  if (grant.role === "viewer") return false;
   if (need === "operator") return true;
   if (need !== "machine" && grant.role === "owner") return true;
   return need !== "owner" && (grant.kind === "machine" || grant.kind === "part");

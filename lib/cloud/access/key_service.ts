@@ -1,7 +1,7 @@
 /**
  * AppService, API keys and roles. Thin, as `fleet/fleet_service.ts`.
  *
- * Published words: a role is `<resource type>_owner` or `<resource type>_operator`, a machine is a `robot`.
+ * Published words: a role is `<resource type>_owner`, `<resource type>_operator` or (ours) `<resource type>_viewer`, a machine is a `robot`.
  */
 
 import type { APIKeyWithAuthorizations, AppService, Authorization } from "../../../proto/gen/app_pb.ts";
@@ -21,6 +21,7 @@ import {
   type NewKey,
   newKeySecret,
   organizationOf,
+  type Role,
   ROLES,
 } from "./keys.ts";
 import { requireQuota } from "./quota.ts";
@@ -29,8 +30,9 @@ import type { Sql } from "../store/store.ts";
 const API_KEY = "api-key";
 /** Resources in one question about permissions; each is looked up. */
 const PERMISSIONS_MAX = 1_000;
-/** Permissions to view or operate things; owners have all others too. */
-const READING = /^(?:read|view|list|get|control|operate|restart|download|tail)(?:_|$)/;
+/** Permissions to view things, and to operate them; owners have all others too. */
+const READING = /^(?:read|view|list|get|download|tail)(?:_|$)/;
+const OPERATING = /^(?:control|operate|restart)(?:_|$)/;
 
 export function keyHandlers(cloud: CloudContext) {
   return { ...apiKeyHandlers(cloud), ...roleHandlers(cloud), ...authorizationHandlers(cloud) };
@@ -42,7 +44,7 @@ function apiKeyHandlers({ store, audit, access, limits }: CloudContext) {
   return {
     async createKey({ authorizations, name }, ctx) {
       const grants = authorizations.map(grantOf);
-      const secret = await newKeySecret();
+      const secret = await newKeySecret(actorOf(ctx).who);
       const on: Ref = { kind: grants[0].kind, id: grants[0].resourceId };
       return await audit.change(
         actorOf(ctx),
@@ -51,7 +53,7 @@ function apiKeyHandlers({ store, audit, access, limits }: CloudContext) {
       );
     },
     async createKeyFromExistingKeyAuthorizations({ id }, ctx) {
-      const secret = await newKeySecret();
+      const secret = await newKeySecret(actorOf(ctx).who);
       return await audit.change(actorOf(ctx), onKey(id), async (sql, nowMs) => {
         const { name, grants, organizationId } = await new Keys(sql).get(id);
         // Roles that other organizations gave the old key do not pass to its copy.
@@ -148,9 +150,9 @@ function authorizationHandlers({ store, access }: CloudContext) {
       for (const { resourceType, resourceId, permissions } of asked) {
         const kind = GRANT_KINDS.find((one) => RESOURCE_TYPES[one] === resourceType);
         if (!kind) throw unknownType(resourceType, resourceId);
-        const may = { operator: false, owner: false };
+        const may = { viewer: false, operator: false, owner: false };
         for (const role of ROLES) may[role] = await access.may(ctx.entity, role, { kind, id: resourceId });
-        const granted = permissions.filter((word) => may[READING.test(word) ? "operator" : "owner"]);
+        const granted = permissions.filter((word) => may[roleFor(word)]);
         if (granted.length > 0) {
           authorizedPermissions.push({ resourceType, resourceId, permissions: granted });
         }
@@ -227,7 +229,9 @@ function seenFromOutside(key: ApiKey, ids: readonly string[]): ApiKey {
   return {
     ...key,
     name: "",
+    creator: "",
     createdMs: undefined,
+    usedMs: null,
     grants: key.grants.filter(({ resourceId }) => ids.includes(resourceId)),
   };
 }
@@ -264,6 +268,12 @@ function authorizationMessage({ role, kind, resourceId }: Grant) {
 function identityOf({ identityId, identityType }: Authorization): string {
   if (identityType === "" || identityType === API_KEY) return identityId;
   throw new SvcError("invalid_argument", `found identity_type "${identityType}", wanted "${API_KEY}"`);
+}
+
+/** The least role with a permission. */
+function roleFor(permission: string): Role {
+  if (READING.test(permission)) return "viewer";
+  return OPERATING.test(permission) ? "operator" : "owner";
 }
 
 function unknownType(resourceType: string, resourceId: string): SvcError {

@@ -7,17 +7,21 @@
  */
 
 import { randomBytes, randomUUID } from "node:crypto";
-import { SvcError } from "../../base/error.ts";
+import { SerialQueue } from "../../base/async/serial_queue.ts";
+import type { Clock } from "../../base/clock.ts";
+import { messageOf, SvcError } from "../../base/error.ts";
 import { fingerprintOf, hashOfKey, isHashOf } from "../../base/key_hash.ts";
+import type { Logger } from "../../base/log/log.ts";
 import type { StoredKey } from "../../wire/auth/rate_limit.ts";
 import { checkedName } from "../fleet/names.ts";
 import { lookup } from "../store/lookups.ts";
-import { places, type Sql } from "../store/store.ts";
+import { OWN_GROUP } from "../store/callers.ts";
+import { type BatchStatement, places, type Sql, type Store } from "../store/store.ts";
 
-export const ROLES = ["operator", "owner"] as const;
+export const ROLES = ["viewer", "operator", "owner"] as const;
 /**
- * An owner may do everything; an operator may view everything except secrets, and restart it. A key with a role on a
- * machine itself is that machine's own.
+ * An owner may do everything; an operator may view everything except secrets, restart and drive machines; a viewer may
+ * only view. A key that is operator or owner of a machine itself is that machine's own.
  */
 export type Role = typeof ROLES[number];
 
@@ -35,6 +39,10 @@ export interface ApiKey {
   readonly name: string;
   /** Not shown to every caller. */
   readonly createdMs: number | undefined;
+  /** Who has made it, as the audit log names people and keys; empty for a key of an older version. */
+  readonly creator: string;
+  /** When a call came with it last, to the minute. */
+  readonly usedMs: number | null;
   /** The owning organization; null for a key of an older version with roles in several organizations. */
   readonly organizationId: string | null;
   readonly grants: readonly Grant[];
@@ -50,10 +58,13 @@ export interface NewKey {
 export interface KeySecret {
   readonly key: string;
   readonly hash: string;
+  /** Who makes it: another key's id, or a person at the command line. */
+  readonly creator?: string;
 }
 
 const KEY_BYTES = 24;
-const KEYS = `SELECT k.id, k.name, k.created_ms AS "createdMs", k.organization_id AS "organizationId"
+const KEYS = `SELECT k.id, k.name, k.created_ms AS "createdMs", k.organization_id AS "organizationId",
+    k.creator, k.used_ms AS "usedMs"
   FROM api_keys k`;
 
 const KEPT_KEY = lookup(
@@ -79,11 +90,16 @@ const HASHES_FOR = lookup(
    )
    SELECT k.id, k.hash, CASE WHEN EXISTS (SELECT 1 FROM training_jobs j WHERE j.key_id = k.id) THEN 1 ELSE 0 END AS jobs
    FROM opened CROSS JOIN grants g CROSS JOIN api_keys k
-   WHERE g.kind = opened.kind AND g.resource_id = opened.id AND k.id = g.key_id`,
+   WHERE g.kind = opened.kind AND g.resource_id = opened.id AND g.role <> 'viewer' AND k.id = g.key_id`,
   HASHES_MAX,
 );
 
 export const KEY_LOOKUPS = [KEPT_KEY, HASH, HASHES_FOR];
+const USES_EVERY_MS = 60_000;
+const USES_AT_ONCE = 200;
+/** Keys that are used within a minute, of which the time is kept. */
+const USES_MAX = 100_000;
+const NOTE_USE = "UPDATE api_keys SET used_ms = ? WHERE id = ? AND COALESCE(used_ms, 0) < ?";
 
 export interface KeyHash {
   readonly id: string;
@@ -108,12 +124,13 @@ export class Keys {
     }
     const id = randomUUID();
     await this.sql.query(
-      "INSERT INTO api_keys (id, name, hash, created_ms, organization_id) VALUES (?, ?, ?, ?, ?)",
+      "INSERT INTO api_keys (id, name, hash, created_ms, organization_id, creator) VALUES (?, ?, ?, ?, ?, ?)",
       id,
       name === "" ? `key of ${new Date(nowMs).toISOString()}` : checkedName(name),
       secret.hash,
       nowMs,
       await organizationOf(this.sql, grants[0]),
+      secret.creator ?? "",
     );
     for (const grant of grants) await this.grant(id, grant);
     return { id, key: secret.key };
@@ -227,8 +244,8 @@ export class Keys {
   }
 
   /**
-   * The hashes of every key that may use the machine of a part, guests of its location included, keys of training
-   * scripts excluded.
+   * The hashes of every key that may use the machine of a part, guests of its location included, viewers and keys of
+   * training scripts excluded.
    */
   async hashesFor(partId: string): Promise<KeyHash[]> {
     const rows = await this.sql.query<KeyHash & { jobs: number }>(HASHES_FOR, partId);
@@ -271,7 +288,57 @@ const ORGANIZATION_OF: { readonly [K in GrantKind]: string } = {
 };
 
 /** Generates a key. Takes a moment: do not call it in a transaction. */
-export async function newKeySecret(): Promise<KeySecret> {
+export async function newKeySecret(creator = ""): Promise<KeySecret> {
   const key = randomBytes(KEY_BYTES).toString("base64url");
-  return { key, hash: await hashOfKey(key) };
+  return { key, hash: await hashOfKey(key), creator };
+}
+
+/** When keys were used last: noted in memory, and written at most once a minute for each key. */
+export class KeyUses {
+  readonly #unsaved = new Map<string, number>();
+  readonly #saving = new SerialQueue();
+  #callOff: (() => void) | undefined;
+  #closed = false;
+
+  constructor(
+    private readonly store: Store,
+    private readonly clock: Clock,
+    private readonly logger: Logger,
+  ) {}
+
+  saw(keyId: string): void {
+    if (this.#unsaved.size >= USES_MAX && !this.#unsaved.has(keyId)) return;
+    this.#unsaved.set(keyId, this.clock.nowMs());
+    if (this.#closed || this.#callOff) return;
+    this.#callOff = this.clock.after(USES_EVERY_MS, () => {
+      this.#callOff = undefined;
+      void this.#save();
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#callOff?.();
+    await this.#save();
+  }
+
+  /** A failure loses nothing but times that the next call brings again. */
+  #save(): Promise<void> {
+    return this.#saving.run(async () => {
+      const all = [...this.#unsaved];
+      this.#unsaved.clear();
+      try {
+        for (let at = 0; at < all.length; at += USES_AT_ONCE) {
+          const some = all.slice(at, at + USES_AT_ONCE);
+          const statements = some.map(([id, atMs]): BatchStatement => ({
+            text: NOTE_USE,
+            values: [atMs, id, atMs],
+          }));
+          await this.store.forCaller({ group: OWN_GROUP }, () => this.store.batch(statements));
+        }
+      } catch (error) {
+        this.logger.warn(`cannot save when keys were used: ${messageOf(error)}`);
+      }
+    });
+  }
 }

@@ -270,7 +270,7 @@ async function requireSeen(
   ctx: CallContext,
 ): Promise<void> {
   const ref = onFragment(id);
-  if (visibility !== "private" || await cloud.access.may(ctx.entity, "operator", ref)) return;
+  if (visibility !== "private" || await cloud.access.may(ctx.entity, "viewer", ref)) return;
   await cloud.audit.refused(actorOf(ctx), [ref]);
   throw new SvcError("permission_denied", `this needs an API key that is operator of fragment "${id}"`);
 }
@@ -288,7 +288,7 @@ async function seenAmong(
     if (!may.has(organizationId)) {
       may.set(
         organizationId,
-        await access.may(entity, "operator", { kind: "organization", id: organizationId }),
+        await access.may(entity, "viewer", { kind: "organization", id: organizationId }),
       );
     }
     if (visibility !== "private" || may.get(organizationId)) seen.add(id);

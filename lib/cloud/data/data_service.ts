@@ -46,7 +46,7 @@ function findHandlers(cloud: CloudContext, links: DataLinks) {
   const binary = new BinaryData(store);
   return {
     async binaryDataByFilter({ dataRequest, includeBinary, countOnly }, ctx) {
-      const found = await filtered(cloud, ctx, dataRequest?.filter, "operator");
+      const found = await filtered(cloud, ctx, dataRequest?.filter, "viewer");
       if (countOnly) {
         const { count, bytes } = await binary.count(found);
         return { count: BigInt(count), totalSizeBytes: BigInt(bytes) };
@@ -75,14 +75,14 @@ function findHandlers(cloud: CloudContext, links: DataLinks) {
     },
     async tagsByFilter({ filter }, ctx) {
       const tags = await binary.tags(
-        await filtered(cloud, ctx, filter, "operator"),
+        await filtered(cloud, ctx, filter, "viewer"),
         cloud.limits.labelsPerAnswer + 1,
       );
       requireWithin(cloud.limits, "labelsPerAnswer", tags.length);
       return { tags };
     },
     async boundingBoxLabelsByFilter({ filter }, ctx) {
-      const found = await filtered(cloud, ctx, filter, "operator");
+      const found = await filtered(cloud, ctx, filter, "viewer");
       const labels = await binary.labels(found, cloud.limits.labelsPerAnswer + 1);
       requireWithin(cloud.limits, "labelsPerAnswer", labels.length);
       return { labels };

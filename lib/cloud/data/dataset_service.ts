@@ -46,7 +46,7 @@ export function datasetHandlers({ store, access, audit, limits }: CloudContext) 
       if (ids.length > 0) {
         return { datasets: (await Promise.all(ids.map((id) => datasets.get(id)))).map(datasetMessage) };
       }
-      const reach = await access.reach(ctx.entity, "operator");
+      const reach = await access.reach(ctx.entity, "viewer");
       const organizations = reach.filter(({ kind }) => kind === "organization");
       const all = await datasets.listOf(
         organizations.map(({ resourceId }) => resourceId),

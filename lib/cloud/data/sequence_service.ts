@@ -63,7 +63,7 @@ export function sequenceHandlers({ store, files, access, audit, limits }: CloudC
     async getSequenceBinaryData({ sequenceId, pageSize, pageToken: last }, ctx) {
       const sequence = await sequences.get(sequenceId);
       const found = ofSequence(
-        binaryConditions(undefined, await access.reach(ctx.entity, "operator")),
+        binaryConditions(undefined, await access.reach(ctx.entity, "viewer")),
         sequence,
       ).only("o.organization_id = ?", sequence.organizationId);
       if (last !== "") placeIn(last, "page_token");

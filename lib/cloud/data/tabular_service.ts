@@ -38,7 +38,7 @@ export function tabularHandlers({ store, access, audit, clock }: CloudContext) {
   const tabular = new TabularData(store);
   return {
     async tabularDataByFilter({ dataRequest, countOnly }, ctx) {
-      const found = tabularConditions(dataRequest?.filter ?? {}, await access.reach(ctx.entity, "operator"));
+      const found = tabularConditions(dataRequest?.filter ?? {}, await access.reach(ctx.entity, "viewer"));
       if (countOnly) {
         const { count, bytes } = await tabular.count(found);
         return { count: BigInt(count), totalSizeBytes: BigInt(bytes) };

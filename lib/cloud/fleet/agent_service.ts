@@ -38,6 +38,8 @@ export interface AgentReport {
   readonly serverInstalled: string;
   readonly agentUptimeMs: number | null;
   readonly serverUptimeMs: number | null;
+  /** `svc-server 1.2.3`; of other agents unknown. */
+  readonly refused: readonly string[];
 }
 
 /** Interval of agents' polls. */
@@ -46,6 +48,9 @@ const CHECK_MS = 10_000;
 const SAVE_MS = 60_000;
 /** Limit of parts whose last report is kept in memory. */
 const KEPT_MAX = 10_000;
+/** What an agent may say of refused versions. */
+const REFUSED_MAX = 8;
+const REFUSED_CHARS_MAX = 200;
 const PROCESSORS: { readonly [name: string]: string } = { x86_64: "amd64", aarch64: "arm64" };
 
 export function agentHandlers(
@@ -70,10 +75,20 @@ export function agentHandlers(
         await reports.save(id, report, nowMs);
       }
       const agent = section(await messages.agentFor(id, { entity, isMachine })) ?? {};
+      const lacks = lackedPrograms(report, agent);
       const problems: string[] = [];
       const update = async (name: ReleasedProgram) => {
         try {
-          return await updateInfo(store, downloads, name, versionOf(agent, name), report.platform, peer);
+          const info = await updateInfo(
+            store,
+            downloads,
+            name,
+            versionOf(agent, name),
+            report.platform,
+            peer,
+          );
+          if (!info && lacks.includes(name)) problems.push(nothingToRun(name, report.platform));
+          return info;
         } catch (error) {
           problems.push(shownUrlsIn(`${name}: ${messageOf(error)}`));
           return undefined;
@@ -106,7 +121,21 @@ export async function agentReports(
     `SELECT part_id AS id, report, at_ms AS "atMs" FROM agents WHERE part_id IN (${places(partIds)})`,
     ...partIds,
   );
-  return new Map(rows.map(({ id, report, atMs }) => [id, { ...JSON.parse(shownUrlsIn(report)), atMs }]));
+  return new Map(
+    rows.map(({ id, report, atMs }) => [id, { refused: [], ...JSON.parse(shownUrlsIn(report)), atMs }]),
+  );
+}
+
+/** The programs that a device has to run and does not have. */
+function lackedPrograms(report: AgentReport, agent: JsonObject): readonly ReleasedProgram[] {
+  const isDisabled = section(agent.advanced_settings)?.disable_viam_server === true;
+  return report.serverInstalled === "" && report.serverRunning === "" && !isDisabled ? ["svc-server"] : [];
+}
+
+/** For the log of the part and for the status of the agent. */
+function nothingToRun(name: ReleasedProgram, platform: string): string {
+  const command = `svc-cloud release publish ${name} VERSION FILE --platform ${platform} --channel stable`;
+  return `${name}: this control plane has no release for ${platform || "this device"} to run yet: ${command}`;
 }
 
 async function updateInfo(
@@ -147,7 +176,7 @@ function section(value: Json | undefined): JsonObject | undefined {
 }
 
 function reportOf(
-  { hostInfo, versionInfo, agentUptime, viamServerUptime }: DeviceAgentConfigRequest,
+  { hostInfo, versionInfo, agentUptime, viamServerUptime, refusedVersions }: DeviceAgentConfigRequest,
 ): AgentReport {
   const [system = "", processor = ""] = (hostInfo?.platform ?? "").split("/");
   return {
@@ -160,6 +189,7 @@ function reportOf(
     serverInstalled: versionInfo?.viamServerInstalled ?? "",
     agentUptimeMs: agentUptime ? toMs(agentUptime) : null,
     serverUptimeMs: viamServerUptime ? toMs(viamServerUptime) : null,
+    refused: refusedVersions.slice(0, REFUSED_MAX).map((one) => one.slice(0, REFUSED_CHARS_MAX)),
   };
 }
 

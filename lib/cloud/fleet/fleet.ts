@@ -99,6 +99,9 @@ const LOCATIONS_ABOVE = lookup(
 
 export const FLEET_LOOKUPS = [PART_PLACE, RESTART, LOCATIONS_ABOVE];
 
+const TAG = /^[\p{L}\p{N}][\p{L}\p{N}._:/-]{0,63}$/u;
+const TAGS_MAX = 50;
+
 export class Fleet {
   constructor(private readonly sql: Sql) {}
 
@@ -273,6 +276,39 @@ export class Fleet {
     await this.sql.query("DELETE FROM parts WHERE machine_id = ?", id);
     await this.sql.query("DELETE FROM machines WHERE id = ?", id);
     await this.#forget("machine", id);
+  }
+
+  /** The tags of machines, by machine. */
+  async tags(): Promise<ReadonlyMap<string, readonly string[]>> {
+    const rows = await this.sql.query<{ id: string; tag: string }>(
+      "SELECT machine_id AS id, tag FROM machine_tags ORDER BY machine_id, tag",
+    );
+    const tags = new Map<string, string[]>();
+    for (const { id, tag } of rows) tags.getOrInsertComputed(id, () => []).push(tag);
+    return tags;
+  }
+
+  /** Throws `invalid_argument` for a text that is no tag, and `resource_exhausted` for too many. */
+  async tag(machineId: string, tags: readonly string[]): Promise<void> {
+    await this.machine(machineId);
+    for (const tag of tags) {
+      if (!TAG.test(tag)) {
+        const wanted = "wanted letters, digits and . _ : / -, at most 64, with a letter or digit first";
+        throw new SvcError("invalid_argument", `found the tag ${JSON.stringify(tag)}, ${wanted}`);
+      }
+      const text = "INSERT INTO machine_tags (machine_id, tag) VALUES (?, ?) ON CONFLICT DO NOTHING";
+      await this.sql.query(text, machineId, tag);
+    }
+    const all = (await this.tags()).get(machineId) ?? [];
+    if (all.length <= TAGS_MAX) return;
+    throw new SvcError("resource_exhausted", `a machine has at most ${TAGS_MAX} tags, found ${all.length}`);
+  }
+
+  async untag(machineId: string, tags: readonly string[]): Promise<void> {
+    const text = `DELETE FROM machine_tags WHERE machine_id = ? AND tag IN (${places(tags)}) RETURNING tag`;
+    const gone = await this.sql.query<{ tag: string }>(text, machineId, ...tags);
+    const missing = tags.find((tag) => !gone.some((one) => one.tag === tag));
+    if (missing !== undefined) throw new SvcError("not_found", `the machine has no tag "${missing}"`);
   }
 
   // Parts.

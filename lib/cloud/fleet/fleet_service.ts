@@ -161,7 +161,7 @@ async function requireMaker(
 }
 
 function machineHandlers(cloud: CloudContext) {
-  const { store, audit, limits } = cloud;
+  const { store, access, audit, limits } = cloud;
   const fleet = new Fleet(store);
   const robotMessage = async (id: string) =>
     (await machineMessages(cloud, fleet, [await fleet.machine(id)]))[0];
@@ -174,7 +174,14 @@ function machineHandlers(cloud: CloudContext) {
       const lists = await Promise.all([...new Set(locationIds)].map((id) => fleet.machines(id)));
       return { robots: await robotMessages(lists.flat()) };
     },
-    async listRobotsForOrg({ orgId }) {
+    async listRobotsForOrg({ orgId }, ctx) {
+      if (!await access.may(ctx.entity, "viewer", { kind: "organization", id: orgId })) {
+        const { hasMachine } = await seenBy(cloud, ctx);
+        const all = await fleet.machinesOfOrganization(orgId);
+        return {
+          robots: await robotMessages(all.filter(({ id, locationId }) => hasMachine(id, locationId))),
+        };
+      }
       const shared = await new Shares(store).locationsFor(orgId);
       const own = await fleet.machinesOfOrganization(orgId);
       const lists = await Promise.all(shared.map(({ id }) => fleet.machines(id)));
@@ -248,8 +255,7 @@ function machinePartHandlers(cloud: CloudContext) {
       return {};
     },
     async listMachineSummaries({ organizationId, locationIds, fragmentIds, limit = SUMMARIES }, ctx) {
-      const reached = organizationId ? { organizations: [organizationId] } : await reachOf(cloud, ctx);
-      const { seen, single } = await placesIn(store, reached);
+      const { seen, single } = await placesOf(cloud, ctx, organizationId);
       const [at, using] = [new Set(locationIds), new Set(fragmentIds)];
       const locations = seen.filter(({ id }) => at.size === 0 || at.has(id));
       const ids = locations.map(({ id }) => id);
@@ -276,6 +282,18 @@ function machinePartHandlers(cloud: CloudContext) {
   } satisfies ServiceImpl<typeof AppService>;
 }
 
+/** Of an organization, or of all of the caller's, what the caller may see. */
+async function placesOf(cloud: CloudContext, ctx: CallContext, organizationId: string): Promise<SeenPlaces> {
+  const { store, access } = cloud;
+  if (organizationId === "") return await placesIn(store, await reachOf(cloud, ctx));
+  if (await access.may(ctx.entity, "viewer", { kind: "organization", id: organizationId })) {
+    return await placesIn(store, { organizations: [organizationId] });
+  }
+  const own = new Set((await new Fleet(store).locations(organizationId)).map(({ id }) => id));
+  const { seen, single } = await placesIn(store, await reachOf(cloud, ctx));
+  return { seen: seen.filter(({ id }) => own.has(id)), single };
+}
+
 /** What a caller's roles are on. */
 interface Reached {
   readonly organizations?: readonly string[];
@@ -284,10 +302,21 @@ interface Reached {
 }
 
 async function reachOf({ access }: CloudContext, ctx: CallContext): Promise<Reached> {
-  const held = await access.reach(ctx.entity, "operator");
+  const held = await access.reach(ctx.entity, "viewer");
   const on = (wanted: string) =>
     held.filter(({ kind }) => kind === wanted).map(({ resourceId }) => resourceId);
   return { organizations: on("organization"), locations: on("location"), machines: on("machine") };
+}
+
+/** What a caller's roles cover, whatever a call asks for; roles on shared locations included. */
+export async function seenBy(cloud: CloudContext, ctx: CallContext) {
+  const { seen, single } = await placesIn(cloud.store, await reachOf(cloud, ctx));
+  const whole = new Set(seen.map(({ id }) => id).filter((id) => !single.has(id)));
+  return {
+    hasLocation: (id: string) => whole.has(id),
+    hasMachine: (id: string, locationId: string) =>
+      whole.has(locationId) || single.get(locationId)?.has(id) === true,
+  };
 }
 
 interface SeenPlaces {

@@ -24,6 +24,7 @@ import {
 import { actorOf, type CloudContext } from "../context.ts";
 import type { Sql } from "../store/store.ts";
 import { Fleet, type Location } from "./fleet.ts";
+import { seenBy } from "./fleet_service.ts";
 import { Shares } from "./sharing.ts";
 
 export function locationHandlers(cloud: CloudContext) {
@@ -39,6 +40,12 @@ function treeHandlers(cloud: CloudContext) {
   return {
     async listLocations({ organizationId }, ctx) {
       const own = await fleet.locations(organizationId);
+      if (!await cloud.access.may(ctx.entity, "viewer", { kind: "organization", id: organizationId })) {
+        const reached = await seenBy(cloud, ctx);
+        return {
+          locations: await locationMessages(cloud, own.filter(({ id }) => reached.hasLocation(id)), ctx),
+        };
+      }
       const shared = await new Shares(store).locationsFor(organizationId);
       return { locations: await locationMessages(cloud, [...own, ...shared], ctx) };
     },
@@ -167,7 +174,7 @@ async function locationMessages(
       names.set(organizationId, (await new Fleet(store).organization(organizationId)).name);
     }
     const above = parentId !== null &&
-      (listed.has(parentId) || await access.may(entity, "operator", { kind: "location", id: parentId }));
+      (listed.has(parentId) || await access.may(entity, "viewer", { kind: "location", id: parentId }));
     messages.push({
       id,
       name,

@@ -22,7 +22,7 @@ export async function createMachine(
 }
 
 /**
- * Renames and moves a machine. In another organization it begins anew: its keys, secrets, certificates and roles end,
+ * Renames and moves a machine. In another organization it begins anew: its keys, secrets, certificates, roles and tags end,
  * and what it has logged and captured stays with the former organization, which gets the map of a session that runs.
  * Its names, configuration and metadata move.
  */
@@ -38,6 +38,7 @@ export async function moveMachine(
   await fleet.updateMachine(id, to.name, to.locationId, nowMs);
   if (before.organizationId === after.organizationId) return;
   await new Keys(sql).endOn(id);
+  await sql.query("DELETE FROM machine_tags WHERE machine_id = ?", id);
   const parts = "(SELECT id FROM parts WHERE machine_id = ?)";
   await sql.query(`DELETE FROM shared_secrets WHERE part_id IN ${parts}`, id);
   await sql.query(`DELETE FROM certificates WHERE part_id IN ${parts}`, id);

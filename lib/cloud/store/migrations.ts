@@ -8,6 +8,7 @@ import { recordFragmentUses } from "./steps/fragment_uses.ts";
 import { chooseHostWords } from "./steps/host_words.ts";
 import { EXPORT_TABLES } from "./steps/export_tables.ts";
 import { RETENTION_TABLES } from "./steps/retention_tables.ts";
+import { OPERATOR_TABLES } from "./steps/operator_tables.ts";
 import { PIPELINE_TABLES } from "./steps/pipeline_tables.ts";
 import type { Sql } from "./store.ts";
 import { moveReadingTags } from "./tag_lists.ts";
@@ -635,6 +636,7 @@ export const MIGRATIONS: readonly (readonly MigrationStep[])[] = [
   PIPELINE_TABLES,
   RETENTION_TABLES,
   EXPORT_TABLES,
+  OPERATOR_TABLES,
 ];
 
 /** What runs before the statements of a step, a piece in each transaction, until it returns true. */

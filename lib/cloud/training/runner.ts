@@ -261,7 +261,7 @@ export class TrainingRunner {
   }
 
   async #keyFor({ id, organizationId, script }: TrainingJob): Promise<NewKey> {
-    const secret = await newKeySecret();
+    const secret = await newKeySecret("svc-cloud");
     const grant = { role: "operator", kind: "organization", resourceId: organizationId } as const;
     return await this.options.store.transaction(async (sql) => {
       const name = `training job ${id} (${script!.id})`;

@@ -5,7 +5,7 @@
  */
 
 import { ROOT } from "../../../cli/build/compiler.ts";
-import type { Machine } from "../machine.ts";
+import type { TestPlace } from "../place.ts";
 
 /** The passwords of the routers' networks, the same as in `air.sh`. */
 export const PASSWORDS = { shop: "shop password", annex: "annex password" } as const;
@@ -19,7 +19,7 @@ const COMMAND_MS = 120_000;
 const BLUETOOTH_MS = 300_000;
 
 export class Air {
-  constructor(private readonly machine: Machine) {}
+  constructor(private readonly machine: TestPlace) {}
 
   static async share(folder: string): Promise<void> {
     await Deno.mkdir(folder, { recursive: true });

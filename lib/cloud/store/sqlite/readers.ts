@@ -168,9 +168,16 @@ export class SqliteReaders {
 
   #next(): void {
     while (this.#queue.size > 0) {
-      const reader = this.#free();
+      let reader: Reader | undefined;
+      try {
+        reader = this.#free();
+      } catch (error) {
+        // No process can be started: nobody waits for ever.
+        for (const reading of this.#queue.drain()) this.#refuse(reading, error);
+        return;
+      }
       const turn = reader && this.#queue.next();
-      if (!turn) return;
+      if (!reader || !turn) return;
       void this.#read(reader, turn);
     }
   }

@@ -160,6 +160,8 @@ export class SqliteWriter {
         for (const { tell } of attempted) tell();
       } catch (error) {
         for (const { waiting } of attempted) waiting.reject(error);
+        // Nothing could begin, as without a process to begin it in: nobody waits for ever.
+        if (attempted.length === 0) this.#refuse(error);
       }
     }
     this.#pumping = undefined;
@@ -175,6 +177,10 @@ export class SqliteWriter {
       size = this.#queue.size;
       await new Promise<void>((resolve) => void nextTurn(resolve));
     }
+  }
+
+  #refuse(error: unknown): void {
+    for (const { reject } of this.#queue.drain()) reject(error);
   }
 
   async #commit(attempted: Attempted[]): Promise<void> {
@@ -236,7 +242,7 @@ export class SqliteWriter {
         return writer;
       });
     } catch (error) {
-      for (const { reject } of this.#queue.drain()) reject(error);
+      this.#refuse(error);
       return undefined;
     }
   }
