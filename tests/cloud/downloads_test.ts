@@ -297,8 +297,10 @@ storeTest(
       await ask();
       const app = await served.app(world.owner);
       const { logs } = await app.getRobotPartLogs({ id: world.part, levels: ["error"] });
-      assertEquals(logs.length, 1);
-      assertMatch(logs[0].message, /svc-server: there is no release "7.7.7".*1\.0\.0 \(stable\)/);
+      assertEquals(logs.length, 2);
+      const said = logs.map(({ message }) => message).join("\n");
+      assertMatch(said, /no release for linux\/arm64 to run yet: svc-cloud release publish/);
+      assertMatch(said, /svc-server: there is no release "7.7.7".*1\.0\.0 \(stable\)/);
 
       const settings = {
         advanced_settings: { debug: true },

@@ -137,7 +137,7 @@ Deno.test("status, call, watch and logs of a machine", () =>
       "",
     ], "only what changes");
     // How an encoder counts is no argument that a person must give.
-    assertMatch((await type("watch", "encoder1", "--count", "1")).output, /  GetPosition  \{/);
+    assertMatch((await type("watch", "encoder1", "--count", "1")).output, / GetPosition {2}\{/);
     const bad = await type("watch", "bad", "IsPowered", "--count", "1", "--json");
     assertStringIncludes(bad.output, '"what":"state","value":"unhealthy: ');
 
