@@ -298,9 +298,9 @@ storeTest(
       const app = await served.app(world.owner);
       const { logs } = await app.getRobotPartLogs({ id: world.part, levels: ["error"] });
       assertEquals(logs.length, 2);
-      const said = logs.map(({ message }) => message).join("\n");
-      assertMatch(said, /no release for linux\/arm64 to run yet: svc-cloud release publish/);
-      assertMatch(said, /svc-server: there is no release "7.7.7".*1\.0\.0 \(stable\)/);
+      const logged = logs.map(({ message }) => message).join("\n");
+      assertMatch(logged, /no release for linux\/arm64 to run yet: svc-cloud release publish/);
+      assertMatch(logged, /svc-server: there is no release "7.7.7".*1\.0\.0 \(stable\)/);
 
       const settings = {
         advanced_settings: { debug: true },

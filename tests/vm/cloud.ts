@@ -50,8 +50,8 @@ async function main(args: readonly string[], host: DenoHost): Promise<number> {
       async () => {
         await install(ports[0], "--public-url", "https://cloud.example.com", "--trusted-proxy", "127.0.0.1");
         await system.eventually(ready(ports[0]), SERVES_MS);
-        const said = await system.run(`systemd-analyze verify ${UNIT}; systemctl is-enabled ${UNIT}`);
-        if (said.split("\n").at(-1) !== "enabled" || said.includes(".service:")) throw new Error(said);
+        const output = await system.run(`systemd-analyze verify ${UNIT}; systemctl is-enabled ${UNIT}`);
+        if (output.split("\n").at(-1) !== "enabled" || output.includes(".service:")) throw new Error(output);
         const user = await system.run(`ps -o user= -p $(systemctl show -P MainPID ${UNIT})`);
         if (!"svc-cloud".startsWith(user.replace("+", ""))) throw new Error(`it runs as ${user}`);
         await system.run(`${AS_USER} svc-cloud org create Orchard`);
