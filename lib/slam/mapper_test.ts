@@ -416,6 +416,30 @@ Deno.test("mapper: a robot that is carried away finds itself again", () => {
   assertEquals(robot.localization().place, "localized");
 });
 
+Deno.test("mapper: a robot in a building that is not on the map is never claimed to be localized", () => {
+  const poses = [...start(), ...drive(WAY.slice(0, 5), 0.2, 0.2)];
+  const map = mapped(poses, poses).state();
+  const elsewhere: [readonly Wall[], [number, number][]][] = [
+    [rectangle(-5, -4, 5, 4), [[-3, -2], [0, -2], [0, -1]]],
+    [rectangle(0, -1.2, 20, 1.2), [[3, 0], [6, 0]]],
+  ];
+  // Half a view of a corner looks like every corner.
+  const view = { beams: 361, fieldRad: 2 * Math.PI, noiseM: 0.01 };
+  for (const [walls, way] of elsewhere) {
+    const robot = new Mapper({ mode: "localize", options: MAPPER_DEFAULTS, map });
+    const places = new Set<string>();
+    drive(way, 0.2, 0.2).forEach((pose, k) => {
+      const timeS = 9000 + 0.2 * k;
+      robot.addOdometry({ timeS, pose });
+      robot.addScan({ timeS, points: viewFrom(walls, pose, { ...view, seed: 5000 + k }) });
+      while (robot.work());
+      places.add(robot.localization().place);
+    });
+    assertEquals([...places], ["not localized"]);
+    assertEquals(robot.pose(), undefined);
+  }
+});
+
 Deno.test("mapper: localize mode follows a robot that leaves the map", () => {
   const poses = [...start(), ...drive(WAY.slice(0, 2), 0.2, 0.2)];
   const map = mapped(poses, poses).state();

@@ -6,6 +6,7 @@
 import type { ImuReading, OdometryReading } from "../mapping.ts";
 import { between2d, compose2d, IDENTITY_2D, interpolate2d, type Pose2d, wrapAngle } from "../pose2d.ts";
 import { GravityTracker, type QuaternionTuple } from "./gravity.ts";
+import { OdometryDelay, type ScanPose } from "./odometry_delay.ts";
 
 /** Odometry is used for a time at most this far from it. */
 const ODOMETRY_REACH_S = 1;
@@ -61,6 +62,7 @@ export interface Alternatives {
 export class Extrapolator {
   readonly #gravity = new GravityTracker();
   readonly #jumps = new OdometryJumps();
+  readonly #delay = new OdometryDelay();
   #odometry: OdometryReading[] = [];
   #poses: TimedPose[] = [];
   /** The gyroscope's heading at the last pose. */
@@ -81,6 +83,20 @@ export class Extrapolator {
     }
     this.#odometry.push(reading);
     if (this.#odometry.length > ODOMETRY_KEPT) this.#odometry = this.#odometry.slice(-ODOMETRY_KEPT / 2);
+  }
+
+  /** Learns from the pose of a scan alone how late odometry is. The last pose is corrected with the next prediction. */
+  learnDelay(scan: ScanPose): void {
+    const newest = this.#odometry.at(-1);
+    if (!newest || this.#isHanging) return this.#delay.restart();
+    const hasChanged = this.#delay.add(scan, newest.timeS, (atS) => this.#readingAt(atS));
+    if (hasChanged) this.#standstill = undefined;
+  }
+
+  /** Whether odometry of a time has come, late as it is: until then its motion is guessed. */
+  hasOdometryOf(timeS: number): boolean {
+    const newest = this.#odometry.at(-1);
+    return newest !== undefined && newest.timeS >= timeS + this.#delay.delayS;
   }
 
   /** Odometry stands still while the robot moves. What it says once it changes again is no motion. */
@@ -120,6 +136,7 @@ export class Extrapolator {
     this.#standstill = undefined;
     this.#settling = undefined;
     this.#isHanging = false;
+    this.#delay.restart();
     this.addPose(timeS, pose);
   }
 
@@ -173,7 +190,12 @@ export class Extrapolator {
     return from && to && between2d(from, to);
   }
 
+  /** Late odometry of a time comes under a later one. */
   #odometryAt(timeS: number): Pose2d | undefined {
+    return this.#readingAt(timeS + this.#delay.delayS);
+  }
+
+  #readingAt(timeS: number): Pose2d | undefined {
     const readings = this.#odometry;
     let k = readings.length - 1;
     while (k >= 0 && readings[k].timeS > timeS) k--;

@@ -164,15 +164,23 @@ function learned(factor: number, square: number): number {
   return Math.min(FACTOR_MAX, Math.max(FACTOR_MIN, grown));
 }
 
-/** The information without that in translations about which hardly any point says something. */
-function cut(information: Information): Float64Array {
-  const [xx, xy, xt, yy, yt, tt] = information;
-  const out = Float64Array.from(information);
-  if (!(tt > 0)) return out.fill(0);
-  // The rotation is left free.
+/** The direction of translation that is known least if the rotation is left free, and the information about it. */
+function leastKnown([xx, xy, xt, yy, yt, tt]: Information): { x: number; y: number; information: number } {
   const a = xx - xt * xt / tt, b = xy - xt * yt / tt, c = yy - yt * yt / tt;
   const along = 0.5 * Math.atan2(2 * b, a - c) + Math.PI / 2, x = Math.cos(along), y = Math.sin(along);
-  const least = x * x * a + 2 * x * y * b + y * y * c;
+  return { x, y, information: x * x * a + 2 * x * y * b + y * y * c };
+}
+
+/** How many points, at least, constrain a translation in any direction. */
+export function translationPoints(information: Information): number {
+  return information[5] > 0 ? leastKnown(information).information * POINT_VARIANCE : 0;
+}
+
+/** The information without that in translations about which hardly any point says something. */
+function cut(information: Information): Float64Array {
+  const out = Float64Array.from(information);
+  if (!(information[5] > 0)) return out.fill(0);
+  const { x, y, information: least } = leastKnown(information);
   const wanted = Math.max(0, least - POINTS_NONE / POINT_VARIANCE);
   const drop = least - wanted;
   out[0] -= drop * x * x;

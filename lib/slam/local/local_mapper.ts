@@ -8,9 +8,9 @@ import { CorrelativeMatcher, type CorrelativeWindow } from "./correlative.ts";
 import { Extrapolator } from "./extrapolator.ts";
 import { thinned, VoxelFilter } from "./filters.ts";
 import { LEVEL, type QuaternionTuple, rotatePoint } from "./gravity.ts";
-import { OdometryFusion, type PredictedPose } from "./fusion.ts";
+import { type Information, OdometryFusion, translationPoints } from "./fusion.ts";
 import { LaserOdometry, type Predictions } from "./laser_odometry.ts";
-import { OdometryProof, type OdometryVerdicts, REFUTED } from "./odometry_proof.ts";
+import { type MatchedScan, OdometryProof, type OdometryVerdicts, REFUTED } from "./odometry_proof.ts";
 import { OdometryTrust } from "./odometry_trust.ts";
 import { type Refinement, type RefinementWeights, ScanRefiner } from "./refinement.ts";
 import { type LeastConstrained, ScanMotion } from "./scan_motion.ts";
@@ -29,6 +29,10 @@ const WEIGHTS = { occupiedSpace: 1, translation: 3, rotation: 1 };
 /** Weight of the prediction in the direction that fewest points constrain: all of it at none, half at `DEGENERATE_POINTS`. */
 const DEGENERATE_POINTS = 8;
 const DEGENERATE_WEIGHT = 30;
+/** So many scans wait for odometry. */
+const UNPROVEN_MAX = 20;
+/** So many points across each direction tell how far the robot drove. */
+const KNOWN_POINTS = 6;
 
 /** Rate at which the usual score follows the latest score, and the drop below it that starts a search. */
 const SCORE_SHARE = 0.1;
@@ -98,8 +102,9 @@ interface Found {
   readonly pose: Pose2d;
   readonly score: number;
   readonly leastConstrained?: LeastConstrained;
-  /** The pose before it was weighed against odometry. */
+  /** The pose before it was weighed against odometry, and whether its points constrain it in every direction. */
   readonly matched?: Pose2d;
+  readonly knowsTranslation?: boolean;
 }
 
 /** A scan in the robot's upright frame: x, y, … */
@@ -120,6 +125,8 @@ export class LocalMapper {
   readonly #trust = new OdometryTrust();
   readonly #fusion = new OdometryFusion();
   readonly #proof = new OdometryProof();
+  /** Scans whose odometry has not come. */
+  #unproven: MatchedScan[] = [];
   readonly #shape = new ScanMotion();
   readonly #submaps: ActiveSubmaps;
   #lastInserted: { readonly timeS: number; readonly pose: Pose2d } | undefined;
@@ -165,17 +172,21 @@ export class LocalMapper {
     const { returns, misses, all } = this.#upright(scan, prediction, gravityAlignment);
     if (returns.length === 0) return undefined;
     const points = this.#filter.adaptive(returns, ADAPTIVE_EDGE_M, ADAPTIVE_POINTS);
-    const { pose, score, leastConstrained, matched = pose } = this.#match(points, returns, prediction, timeS);
+    const { pose, score, leastConstrained, matched = pose, knowsTranslation = false } = this.#match(
+      points,
+      returns,
+      prediction,
+      timeS,
+    );
     // A ray from a pose that is not finite would never end.
     if (!Number.isFinite(pose.x + pose.y + pose.yaw)) return undefined;
     this.#extrapolator.addPose(timeS, pose, prediction, this.#fusion.left);
+    this.#extrapolator.learnDelay({ timeS, pose: matched, knowsTranslation });
     this.#last = { timeS, pose };
     if (!this.#hasMoved(timeS, pose)) return { timeS, pose, score, leastConstrained, insertion: undefined };
     this.#lastInserted = { timeS, pose };
     this.#laser.begin(returns, pose);
-    this.#proof.add({ returns, timeS, pose, matched }, (fromS, toS) => {
-      return this.#extrapolator.odometryBetween(fromS, toS);
-    });
+    this.#prove({ returns, timeS, pose, matched });
     const submaps = this.#submaps.insert(pose, {
       returns: placed(returns, pose),
       misses: placed(misses, pose),
@@ -183,6 +194,18 @@ export class LocalMapper {
       origin: compose2d(pose, { ...origin, yaw: 0 }),
     });
     return { timeS, pose, score, leastConstrained, insertion: { submaps, gravityAlignment, points } };
+  }
+
+  /** Compares odometry with scans once it is known for them. */
+  #prove(scan: MatchedScan): void {
+    this.#unproven.push(scan);
+    if (this.#unproven.length > UNPROVEN_MAX) this.#unproven.shift();
+    while (this.#unproven.length > 0 && this.#extrapolator.hasOdometryOf(this.#unproven[0].timeS)) {
+      this.#proof.add(
+        this.#unproven.shift()!,
+        (fromS, toS) => this.#extrapolator.odometryBetween(fromS, toS),
+      );
+    }
   }
 
   #match(points: Float64Array, returns: Float64Array, prediction: Pose2d, timeS: number): Found {
@@ -198,11 +221,13 @@ export class LocalMapper {
       best = this.#matchByScans(submap, points, predictions, dt);
       this.#fusion.reset(this.#proof.verdicts);
     } else {
-      const matched = best.pose, verdicts = this.#verdicts(timeS);
+      const information = this.#informationOf(submap, returns, best.pose), { scanCount } = submap;
+      const predicted = { last, predicted: prediction, verdicts: this.#verdicts(timeS), scanCount };
       best = {
         ...best,
-        matched,
-        pose: this.#fused(submap, returns, { last, predicted: prediction, verdicts }, matched),
+        matched: best.pose,
+        knowsTranslation: translationPoints(information) >= KNOWN_POINTS,
+        pose: this.#fusion.fuse(predicted, best.pose, information),
       };
     }
     this.#laser.learn(last, prediction, best.pose);
@@ -211,21 +236,14 @@ export class LocalMapper {
     return { ...best, leastConstrained: predictions?.leastConstrained };
   }
 
-  /** The pose between the prediction by odometry and the match. */
-  #fused(
-    submap: Submap,
-    returns: Float64Array,
-    prediction: Omit<PredictedPose, "scanCount">,
-    matched: Pose2d,
-  ): Pose2d {
-    const { grid, scanCount } = submap;
-    const { x, y, yaw } = matched, cos = Math.cos(yaw), sin = Math.sin(yaw);
+  /** What a scan on the walls of a submap says about its pose there. */
+  #informationOf({ grid }: Submap, returns: Float64Array, { x, y, yaw }: Pose2d): Information {
+    const cos = Math.cos(yaw), sin = Math.sin(yaw);
     this.#shape.begin(thinned(returns, SHAPE_POINTS));
-    const known = this.#shape.informationOf(
+    return this.#shape.informationOf(
       yaw,
       (px, py) => grid.isWall(x + cos * px - sin * py, y + sin * px + cos * py),
     );
-    return this.#fusion.fuse({ ...prediction, scanCount }, matched, known);
   }
 
   /** Odometry that has not changed for a while may hang, so that matches count beside it. */
@@ -244,6 +262,7 @@ export class LocalMapper {
     if (isHanging) {
       this.#extrapolator.markHanging();
       this.#proof.restart();
+      this.#unproven = [];
     }
     return isHanging;
   }

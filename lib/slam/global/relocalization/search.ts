@@ -26,16 +26,21 @@ const CANDIDATES_MAX = 30;
 /** Places closer than this are the same. */
 const SAME_M = 0.5;
 const SAME_RAD = 0.2;
-/** The minimum fit of an accepted place by the number of scans, and its lead over all other places. */
+/**
+ * A place is accepted after so many scans with this fit and this lead over all other places; one of the rows is enough.
+ * In another building the best place fits as 0.63 at most, and hardly better than the next.
+ */
 const ACCEPTED = [
-  { scans: 9, fit: 0.5, betterBy: 0.015 },
-  { scans: 6, fit: 0.5, betterBy: 0.03 },
-  { scans: 3, fit: 0.5, betterBy: 0.06 },
+  { scans: 9, fit: 0.7, betterBy: 0.015 },
+  { scans: 6, fit: 0.65, betterBy: 0.03 },
+  { scans: 3, fit: 0.6, betterBy: 0.06 },
+  { scans: 3, fit: 0.5, betterBy: 0.15 },
 ];
 /** The same by nodes for a place that is never corrected later: scans of a standing robot add no information. */
 const ACCEPTED_FOR_GOOD = [
-  { nodes: 6, fit: 0.5, betterBy: 0.03 },
-  { nodes: 3, fit: 0.55, betterBy: 0.05 },
+  { nodes: 6, fit: 0.65, betterBy: 0.03 },
+  { nodes: 3, fit: 0.6, betterBy: 0.05 },
+  { nodes: 3, fit: 0.5, betterBy: 0.15 },
   { nodes: 1, fit: 0.7, betterBy: 0.1 },
 ];
 /** The minimum fit and the lead of a place that replaces an assumed place. */
@@ -144,11 +149,14 @@ export class RelocalizationSearch {
     if (this.#look) return undefined;
     const [best, second] = this.#candidates;
     const node = this.#candidatesOf;
-    const least = this.isFinal
-      ? ACCEPTED_FOR_GOOD.find(({ nodes }) => this.#seen.length >= nodes)
-      : ACCEPTED.find(({ scans }) => this.#scans >= scans);
-    if (!node || !best || !least || best.fit < least.fit) return undefined;
-    if (second && best.fit - second.fit < least.betterBy) return undefined;
+    if (!node || !best) return undefined;
+    const lead = best.fit - (second?.fit ?? -Infinity);
+    const isClear = (least: { fit: number; betterBy: number }) =>
+      best.fit >= least.fit && lead >= least.betterBy;
+    const isAccepted = this.isFinal
+      ? ACCEPTED_FOR_GOOD.some((least) => this.#seen.length >= least.nodes && isClear(least))
+      : ACCEPTED.some((least) => this.#scans >= least.scans && isClear(least));
+    if (!isAccepted) return undefined;
     return { node, pose: best.pose, fit: best.fit };
   }
 

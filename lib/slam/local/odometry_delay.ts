@@ -1,0 +1,122 @@
+/**
+ * By how much odometry is late: the delay at which its motion agrees with that of the scans while the robot speeds up,
+ * brakes or turns. A movement sensor that filters, or a slow bus, gives the pose of a fraction of a second ago under the
+ * time of now.
+ */
+
+import { between2d, type Pose2d, wrapAngle } from "../pose2d.ts";
+
+const STEP_S = 0.025;
+const STEPS = 21;
+/** The latest delay that is looked for. */
+const DELAY_MAX_S = STEP_S * (STEPS - 1);
+/** Scans are compared that are about this long apart, and again after so long. */
+const SPAN_S = 0.8;
+const AGAIN_S = 0.15;
+/** Noise of a motion between two scans. A motion tells something if the delays differ by more about it. */
+const NOISE_RAD = 0.012;
+const NOISE_M = 0.02;
+/** More variances of one motion count as so many: a scan may be matched wrongly. */
+const VARIANCES_MAX = 16;
+/** A scan that moved farther, or after a pause, was matched wrongly. */
+const MOTION_MAX_RAD = 2;
+const MOTION_MAX_M = 2;
+const PAUSE_S = 1.2;
+/** Share of what was learned that each motion leaves, so that a delay may change. */
+const KEPT = 0.99;
+/** Another delay counts after so many motions, if it explains them by this factor and by so many variances better. */
+const MOTIONS_MIN = 6;
+const BETTER_SHARE = 0.4;
+const BETTER_VARIANCES = 10;
+const PENDING_MAX = 200;
+
+/** The pose by odometry at a time of its readings; undefined if there is none near it. */
+export type ReadingAt = (timeS: number) => Pose2d | undefined;
+
+/** The pose of a scan by itself, and whether it knows how far the robot drove. */
+export interface ScanPose {
+  readonly timeS: number;
+  readonly pose: Pose2d;
+  readonly knowsTranslation: boolean;
+}
+
+export class OdometryDelay {
+  /** For each delay, the sum of the squared differences of motions, in variances. */
+  readonly #errors = new Float64Array(STEPS);
+  #motions = 0;
+  #at = 0;
+  /** The latest scans, until one is so old that the next is compared with it. */
+  #scans: ScanPose[] = [];
+  #comparedS = -Infinity;
+  #pending: (readonly [from: ScanPose, to: ScanPose])[] = [];
+
+  get delayS(): number {
+    return this.#at * STEP_S;
+  }
+
+  /** Forgets the last scan, because times went on elsewhere. */
+  restart(): void {
+    this.#scans = [];
+    this.#comparedS = -Infinity;
+    this.#pending = [];
+  }
+
+  /** Takes a scan; `readyS` is the time of the latest odometry. True if the delay changes. */
+  add(scan: ScanPose, readyS: number, readingAt: ReadingAt): boolean {
+    const { timeS } = scan, last = this.#scans.at(-1);
+    if (last && !(timeS > last.timeS && timeS - last.timeS < PAUSE_S)) this.#scans = [];
+    while (this.#scans.length > 1 && timeS - this.#scans[1].timeS >= SPAN_S) this.#scans.shift();
+    const [from] = this.#scans;
+    this.#scans.push(scan);
+    if (from && timeS - this.#comparedS >= AGAIN_S) {
+      this.#comparedS = timeS;
+      this.#pending.push([from, scan]);
+      if (this.#pending.length > PENDING_MAX) this.#pending.shift();
+    }
+    while (this.#pending.length > 0 && this.#pending[0][1].timeS + DELAY_MAX_S <= readyS) {
+      this.#compare(...this.#pending.shift()!, readingAt);
+    }
+    return this.#choose();
+  }
+
+  #compare(from: ScanPose, to: ScanPose, readingAt: ReadingAt): void {
+    const motions: Pose2d[] = [];
+    for (let k = 0; k < STEPS; k++) {
+      const before = readingAt(from.timeS + k * STEP_S), after = readingAt(to.timeS + k * STEP_S);
+      if (!before || !after) return;
+      motions.push(between2d(before, after));
+    }
+    const seen = between2d(from.pose, to.pose);
+    const all = [seen, ...motions];
+    if (all.some(({ yaw }) => Math.abs(yaw) > MOTION_MAX_RAD)) return;
+    if (all.some(({ x, y }) => Math.hypot(x, y) > MOTION_MAX_M)) return;
+    const turns = motions.map(({ yaw }) => yaw), lengths = motions.map(({ x, y }) => Math.hypot(x, y));
+    const tellsTurn = spreadOf(turns) > NOISE_RAD;
+    const tellsLength = from.knowsTranslation && to.knowsTranslation && spreadOf(lengths) > NOISE_M;
+    if (!tellsTurn && !tellsLength) return;
+    const lengthM = Math.hypot(seen.x, seen.y);
+    for (let k = 0; k < STEPS; k++) {
+      const turnOff = tellsTurn ? wrapAngle(seen.yaw - turns[k]) / NOISE_RAD : 0;
+      const lengthOff = tellsLength ? (lengthM - lengths[k]) / NOISE_M : 0;
+      this.#errors[k] = KEPT * this.#errors[k] + Math.min(VARIANCES_MAX, turnOff ** 2) +
+        Math.min(VARIANCES_MAX, lengthOff ** 2);
+    }
+    this.#motions++;
+  }
+
+  #choose(): boolean {
+    if (this.#motions < MOTIONS_MIN) return false;
+    let best = 0;
+    for (let k = 1; k < STEPS; k++) if (this.#errors[k] < this.#errors[best]) best = k;
+    const present = this.#errors[this.#at], least = this.#errors[best];
+    if (best === this.#at || least > BETTER_SHARE * present || present - least < BETTER_VARIANCES) {
+      return false;
+    }
+    this.#at = best;
+    return true;
+  }
+}
+
+function spreadOf(values: readonly number[]): number {
+  return Math.max(...values) - Math.min(...values);
+}
