@@ -103,6 +103,7 @@ export const SensorControlledBase = model({
       const wanted = "wanted one for the orientation, or for the linear and the angular velocity";
       throw new SvcError("failed_precondition", `${name} has no suitable movement sensor: ${wanted}`);
     }
+
     const base = dependencies.get(BaseApi, attributes.base);
     const heading = headingOf(orientation, first("compassHeadingSupported"));
     const controlled = new SensorControlled(
@@ -116,6 +117,7 @@ export const SensorControlledBase = model({
         attributes.controlParameters.findLast((one) => one.type === type) ?? NO_GAINS;
       controlled.useGains({ linear: gains(DIRECTIONS.linear), angular: gains(DIRECTIONS.angular) });
     }
+
     return controlled;
   },
 });
@@ -177,6 +179,7 @@ class SensorControlled extends BaseComponent implements Base {
   async moveStraight(distanceMm: number, speedMmPerSec: number, call?: Call): Promise<void> {
     this.#requireTuned();
     if (distanceMm === 0 || speedMmPerSec === 0) return await this.stop();
+
     const control = this.#control;
     if (!control) {
       this.tools.logger.debug(`has no control parameters: ${this.parts.base.name} moves without feedback`);
@@ -185,6 +188,7 @@ class SensorControlled extends BaseComponent implements Base {
         call,
       );
     }
+
     await this.#run(async (signal) => {
       const speed = Math.abs(speedMmPerSec), direction = Math.sign(distanceMm * speedMmPerSec);
       const goalMm = Math.abs(distanceMm), slowMm = Math.min(goalMm * SLOW_SHARE, SLOW_MM_MAX);
@@ -206,11 +210,13 @@ class SensorControlled extends BaseComponent implements Base {
   async spin(angleDeg: number, speedDegPerSec: number, call?: Call): Promise<void> {
     this.#requireTuned();
     if (angleDeg === 0 || speedDegPerSec === 0) return await this.stop();
+
     const { base, heading } = this.parts;
     if (!heading && !this.#control) {
       this.tools.logger.debug(`has no sensor of its heading: ${base.name} turns without feedback`);
       return void await this.#run((signal) => base.spin(angleDeg, speedDegPerSec, { signal }), call);
     }
+
     await this.#run(async (signal) => {
       const speed = Math.abs(speedDegPerSec), direction = Math.sign(angleDeg * speedDegPerSec);
       const goalDeg = Math.abs(angleDeg), slowDeg = Math.min(goalDeg * SLOW_SHARE, SLOW_DEG_MAX);
@@ -315,6 +321,7 @@ class SensorControlled extends BaseComponent implements Base {
         return 1000 * Math.hypot(eastM, northM);
       };
     }
+
     let travelledMm = 0, beforeMs = this.tools.clock.monotonicMs();
     return async () => {
       const { linear } = await measured(velocities!, signal);
@@ -338,6 +345,7 @@ class SensorControlled extends BaseComponent implements Base {
         return turnedDeg;
       };
     }
+
     let beforeMs = this.tools.clock.monotonicMs();
     return async () => {
       const { angular } = await measured(velocities!, signal);

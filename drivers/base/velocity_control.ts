@@ -147,8 +147,10 @@ export async function measuredGains(
       const speed = await speedAt(STEP_POWER);
       speeds.push({ atMs: clock.monotonicMs() - startMs, speed });
     } while (!isSteady(speeds.map(({ speed }) => speed)) && clock.monotonicMs() - startMs < STEP_MS_MAX);
+
     const final = speeds.slice(-5).reduce((sum, { speed }) => sum + speed, 0) / Math.min(5, speeds.length);
     if (!(final > 0)) return undefined;
+
     const answerMs = speeds.find(({ speed }) => speed >= ANSWERED * final)?.atMs ?? periodMs;
 
     const peaks = { high: [] as number[], low: [] as number[] };
@@ -163,6 +165,7 @@ export async function measuredGains(
       } while (clock.monotonicMs() < untilMs);
       (high ? peaks.high : peaks.low).push(peak);
     }
+
     return gainsOf(peaks, answerMs);
   } finally {
     await base.stop();

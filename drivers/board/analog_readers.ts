@@ -121,6 +121,7 @@ async function openChannel(settings: AnalogSettings, host: ModelHost): Promise<C
       write: (value) => channel.write(value),
     };
   }
+
   const device = SpiDevice.open(host, spiBus, chipSelect, MCP3008_HZ);
   const request = Uint8Array.of(0b1, 0b1000_0000 | Number(pin) << 4, 0);
   return {

@@ -72,14 +72,17 @@ const attributes = object({
       place.at("name").error(`the name "${name}" is taken`);
     }
   }
+
   for (const [index, { name }] of settings.analogs.entries()) {
     if (settings.analogs.findIndex((one) => one.name === name) === index) continue;
     at.at("analogs").at(index).at("name").error(`the name "${name}" is taken`);
   }
+
   for (const [pin, channel] of Object.entries(settings.hardwarePwm)) {
     if (channel === "auto" || PWM_CHANNEL.test(channel)) continue;
     at.at("hardware_pwm").at(pin).wanted('"auto", or a channel such as "pwmchip0/1"', channel);
   }
+
   return settings;
 });
 
@@ -132,6 +135,7 @@ class Linux extends BaseComponent implements Board {
       return { name, line: lineOf(pin, this.#names), bias: pull, debounceUs };
     });
     this.#interrupts = await Interrupts.open(interrupts, this.backEnd, clock, logger);
+
     for (const analog of settings.analogs) {
       this.#analogs.set(analog.name, await AnalogReader.open(analog, host, clock));
     }
@@ -140,6 +144,7 @@ class Linux extends BaseComponent implements Board {
       const channel = await this.#hardware(pin, settings.hardwarePwm[pin]);
       await channel.close();
     }
+
     const lines = chips.reduce((sum, one) => sum + one.lines, 0);
     const board = this.#names.header?.board ?? "a board whose header is not known";
     logger.info(`${lines} lines of ${board}`, { way: this.backEnd.kind });
@@ -238,6 +243,7 @@ class Linux extends BaseComponent implements Board {
     if (this.#pins.size >= PINS_MAX) {
       throw new SvcError("resource_exhausted", `cannot use pin ${name}: ${PINS_MAX} pins are in use`);
     }
+
     const { pull, hardwarePwm } = this.from.attributes;
     const hardware = this.#givenFor(key, hardwarePwm);
     const pin = new LinuxPin(name, {
@@ -248,6 +254,7 @@ class Linux extends BaseComponent implements Board {
       pulses: () => this.#pulses ??= this.from.host.openPulses(),
     });
     this.#pins.set(key, pin);
+
     return pin;
   }
 

@@ -21,6 +21,7 @@ const CHIP_AND_LINE = /^([^/]+)\/(\d{1,5})$/;
 export function lineOf(pin: string, names: PinNames): LineAddress {
   const { chips, header, given } = names;
   if (Object.hasOwn(given, pin)) return lineOf(given[pin], { ...names, given: {} });
+
   const numbered = header?.pins.get(pin);
   if (numbered) {
     const chip = chips.find(({ label }) => numbered.chips.includes(label));
@@ -30,8 +31,10 @@ export function lineOf(pin: string, names: PinNames): LineAddress {
       `pin ${pin} is on the chip ${numbered.chips}, which this kernel does not have`,
     );
   }
+
   const [, chipName, offset] = CHIP_AND_LINE.exec(pin) ?? [];
   if (chipName !== undefined) return numberedLine(chipName, Number(offset), chips);
+
   const found = chips.flatMap((chip) =>
     chip.all.filter(({ name }) => name === pin).map(({ offset }) => ({ chip: chip.name, offset }))
   );
@@ -40,6 +43,7 @@ export function lineOf(pin: string, names: PinNames): LineAddress {
     const lines = found.map(({ chip, offset }) => `${chip}/${offset}`).join(", ");
     throw new SvcError("invalid_argument", `several lines are called "${pin}": ${lines}; name one of these`);
   }
+
   throw unknown(pin, names);
 }
 

@@ -90,10 +90,12 @@ export class SimulatedMotor {
       const { interrupt, high } = this.#edgeInto(state);
       sink(interrupt, high, crossedAt(state));
     }
+
     for (let state = first; state > last; state--) {
       const { interrupt, high } = this.#edgeInto(state);
       sink(interrupt, !high, crossedAt(state));
     }
+
     this.#position = end;
   }
 

@@ -77,6 +77,7 @@ class ImageFile extends BaseComponent implements Camera {
         `${this.name} cannot make a point cloud: no depth image in config`,
       );
     }
+
     return await this.#files.readCloud(
       depthImageFilePath,
       colorImageFilePath,

@@ -33,6 +33,7 @@ export function pixelsOf(format: RawFormat, picture: RawPicture): ColorImage {
     const found = `${bytes.length} bytes of ${format}, wanted ${wanted} for ${width} x ${height} pixels`;
     throw new SvcError("unavailable", `the camera gave part of a picture: ${found}`);
   }
+
   const rgba = new Uint8Array(width * height * 4);
   const place = placesOf(format, row, height);
   for (let y = 0, to = 0; y < height; y++) {
@@ -46,6 +47,7 @@ export function pixelsOf(format: RawFormat, picture: RawPicture): ColorImage {
       rgba[to + 3] = 255;
     }
   }
+
   return { width, height, rgba };
 }
 
@@ -75,6 +77,7 @@ function placesOf(
       return at;
     };
   }
+
   const plane = row * height;
   return (x, y) => {
     at.luma = y * row + x;
@@ -110,13 +113,16 @@ export function standaloneJpeg(bytes: Uint8Array): Uint8Array {
   if (scan === undefined) {
     throw new SvcError("unavailable", "the camera gave a JPEG that ends before its picture");
   }
+
   const tables = segmentAt(bytes, HUFFMAN);
   if (tables !== undefined && tables < scan) return bytes;
+
   const standard = standardTables();
   const whole = new Uint8Array(bytes.length + standard.length);
   whole.set(bytes.subarray(0, scan));
   whole.set(standard, scan);
   whole.set(bytes.subarray(scan), scan + standard.length);
+
   return whole;
 }
 

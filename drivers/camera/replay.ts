@@ -136,6 +136,7 @@ function framesOf(folder: string, names: readonly string[]): Frame[] {
     const frame = frames.get(title) ?? new Map<Source, string>();
     frames.set(title, frame.set(source, `${folder}/${name}`));
   }
+
   const sources = SOURCES.filter((source) => [...frames.values()].some((frame) => frame.has(source)));
   if (sources.length === 0) {
     throw new SvcError(
@@ -143,12 +144,14 @@ function framesOf(folder: string, names: readonly string[]): Frame[] {
       `replaying ${folder}: found no pictures, wanted PNG or JPEG files`,
     );
   }
+
   for (const [title, frame] of frames) {
     const missing = sources.find((source) => !frame.has(source));
     if (missing === undefined) continue;
     const problem = `frame "${title}" has no ${missing} image, while others have`;
     throw new SvcError("failed_precondition", `replaying ${folder}: ${problem}`);
   }
+
   const order = new Intl.Collator("en", { numeric: true });
   return [...frames].sort(([a], [b]) => order.compare(a, b)).map(([, frame]) => frame);
 }

@@ -123,6 +123,7 @@ export function drawScene(scene: CameraScene, lens: Intrinsics): Drawing {
       shown[pixel] = body;
     }
   }
+
   const color = { width, height, rgba: painted(scene, data, shown) };
   disturb(scene, data);
   return { color, depth: { width, height, data }, shown };

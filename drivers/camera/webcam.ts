@@ -261,6 +261,7 @@ class Webcam extends BaseComponent implements Camera {
         refusals.push(`${path}: ${chainOf(cause)}`);
       }
     }
+
     const found = refusals.length > 0 ? refusals.join("; ") : "there is no /dev/video*";
     throw new SvcError("not_found", `${this.name} found no camera: ${found}`);
   }
@@ -272,6 +273,7 @@ class Webcam extends BaseComponent implements Camera {
         "it gives no pictures; a camera has several devices, of which one does",
       );
     }
+
     const { widthPx, heightPx, format, frameRate } = this.#settings;
     const wanted = { width: widthPx, height: heightPx, format: format ? FORMATS[format] : undefined };
     const mode = bestMode(device.modes(), wanted);
@@ -284,6 +286,7 @@ class Webcam extends BaseComponent implements Camera {
         `${found}, wanted ${mode.format} of ${mode.width} x ${mode.height}`,
       );
     }
+
     const rate = streaming.framesPerSecond;
     if (frameRate && rate !== undefined && Math.abs(rate - frameRate) > 0.05 * frameRate) {
       this.#logger.warn(`frame_rate ${frameRate} is not available: the camera gives ${rate.toFixed(1)}`);

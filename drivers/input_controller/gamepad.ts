@@ -109,6 +109,7 @@ class Gamepad extends BaseComponent implements InputController {
       } finally {
         found?.device.close();
       }
+
       if (!this.autoReconnect) return;
       await this.clock.sleep(RETRY_MS, signal).catch(() => {});
     }
@@ -143,8 +144,10 @@ class Gamepad extends BaseComponent implements InputController {
       });
       return;
     }
+
     const control = layout.buttons.get(code);
     if (!control) return;
+
     const kind = ["ButtonRelease", "ButtonPress", "ButtonHold"][value];
     if (kind) this.#events.happened({ timeMs, event: kind, control, value: value === 0 ? 0 : 1 });
   }
@@ -208,6 +211,7 @@ async function findGamepad(host: ModelHost, path?: string): Promise<Found> {
   } finally {
     for (const device of others) device.close();
   }
+
   const why = failures.length > 0 ? `: ${chainOf(failures[0])}` : "";
   const where = path ?? `${FOLDER}/event*`;
   throw new SvcError("not_found", `found no gamepad at ${where} of ${paths.length} devices${why}`, {

@@ -151,6 +151,7 @@ async function metadataBeside(
 ): Promise<Infer<typeof metadataFile> | undefined> {
   const path = join(dirname(model), "metadata.json");
   if (await files.fileSize(path) === undefined) return undefined;
+
   const at = new DecodeContext();
   let decoded;
   try {
@@ -158,6 +159,7 @@ async function metadataBeside(
   } catch (cause) {
     throw new SvcError("invalid_argument", `cannot read the model's ${path}: ${messageOf(cause)}`, { cause });
   }
+
   if (!at.failed) return decoded;
   const [{ path: key, message }] = at.problems.filter(({ severity }) => severity === "error");
   throw new SvcError("invalid_argument", `the model's ${path}${key && ` at ${key}`}: ${message}`);

@@ -52,6 +52,7 @@ export function taskOf(scene: Scene, movement: Movement, bufferMm: number): Moti
   const start = inputs.get(arm.name)!;
   const within = (frame: string) =>
     transformBetween(system, frame || WORLD, `${arm.name}${ORIGIN_SUFFIX}`, { inputs });
+
   const carried = transformBetween(system, componentName, arm.name, { inputs });
   const place = compose(within(destination.referenceFrame), fromPose(destination.pose));
   const bodies = [
@@ -98,8 +99,10 @@ function armOf({ system, movers }: Scene, componentName: string): Carrier["part"
       `${moving}: it is carried by ${others || "no joints"}, ${wanted}`,
     );
   }
+
   const { part, link } = found;
   if (link === part.kinematics.end) return part;
+
   const { id } = part.kinematics.frames[link];
   throw new SvcError("unimplemented", `${moving}: it is attached to ${id} of ${part.name}, wanted its end`);
 }
@@ -203,5 +206,6 @@ function lineOf({ linear, pseudolinear, orientation }: Constraints): LineToleran
     ),
   };
   if (tolerance.distanceMm >= 0 && tolerance.angleDeg >= 0) return tolerance;
+
   throw new SvcError("invalid_argument", "found a constraint with a tolerance below 0");
 }

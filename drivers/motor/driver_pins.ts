@@ -41,11 +41,13 @@ export class DriverPins {
     } else if (dir) {
       await this.board.setGpio(dir, level, call);
     }
+
     if (enLow) await this.board.setGpio(enLow, false, call);
     if (enHigh) await this.board.setGpio(enHigh, true, call);
     if (pwm) await this.#pulse(pwm, power, call);
     // One pin stays high, so the motor is driven only while the other pin is low.
     else await this.#pulse((level ? b : a)!, 1 - power, call);
+
     return forwards ? power : -power;
   }
 

@@ -117,11 +117,13 @@ export function gpioMotor(frequencyHz: number) {
           `motor ${name.short} has been configured with A and B pins, but no PWM. Make sure this is intentional`,
         );
       }
+
       if (!attributes.maxRpm && !attributes.encoder) {
         logger.warn(
           `motor ${name.short} has no max_rpm, so speeds are worked out for ${MAX_RPM} rpm at full power`,
         );
       }
+
       const pins = new DriverPins(dependencies.get(BoardApi, attributes.board), attributes.pins, {
         ...attributes,
         pwmFrequencyHz: attributes.pwmFreq,
@@ -133,6 +135,7 @@ export function gpioMotor(frequencyHz: number) {
       }
       const motor = new Gpio(name, pins, encoder, attributes, clock, logger);
       await motor.stop();
+
       return motor;
     },
   });
@@ -194,6 +197,7 @@ class Gpio extends BaseComponent implements Motor {
   async setRpm(rpm: number, call?: Call): Promise<void> {
     this.#checkRpm(rpm);
     if (!this.encoder) return await this.setPower(rpm / this.#maxRpm, call);
+
     const begun = Promise.withResolvers<void>();
     // The motor keeps the speed after this call has ended, until the next call; the caller's signal must not
     // end it.

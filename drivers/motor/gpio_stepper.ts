@@ -199,6 +199,7 @@ class GpioStepper extends BaseComponent implements Motor {
     this.#powerPct = powerPct;
     begun();
     if (periodMs < SLOW_PERIOD_MS) return await this.#pulse(steps, periodMs, signal);
+
     let dueMs = this.clock.monotonicMs();
     for (let left = Math.abs(steps); left > 0; left--) {
       await this.board.setGpio(step, true);
@@ -215,6 +216,7 @@ class GpioStepper extends BaseComponent implements Motor {
     const wantedHz = Math.max(1, Math.round(1000 / periodMs));
     await this.board.setPwmFrequency(step, wantedHz);
     await this.board.setPwm(step, 0.5);
+
     const startMs = this.clock.monotonicMs();
     try {
       const hz = await this.board.getPwmFrequency(step).catch(() => 0) || wantedHz;

@@ -169,6 +169,7 @@ class GpsNmea extends BaseMovementSensor {
         await this.clock.sleep(RETRY_MS, signal).catch(() => {});
       }
     }
+
     line?.close();
   }
 }

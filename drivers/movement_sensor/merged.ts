@@ -108,6 +108,7 @@ class Merged extends BaseComponent implements MovementSensor {
         accuracy[`${source.name.short}_${measure}`] = value;
       }
     }
+
     return { ...position, accuracy, compassDegreesError: compass?.compassDegreesError };
   }
 
@@ -153,5 +154,6 @@ async function firstWith(
       logger.warn(`${candidate.name} did not give its properties: ${chainOf(error)}`);
     }
   }
+
   throw new SvcError("failed_precondition", `${name} has no sensor for ${quantity}: ${reasons.join("; ")}`);
 }

@@ -52,6 +52,7 @@ export const WheeledOdometry = model({
       if ((await motor.getProperties({ signal })).positionReporting) continue;
       throw new SvcError("failed_precondition", `${name} needs ${motor.name} to report its position`);
     }
+
     const base = dependencies.get(BaseApi, attributes.base);
     const sizes = await base.getProperties({ signal });
     if (!(sizes.widthMeters > 0 && sizes.wheelCircumferenceMeters > 0)) {
@@ -61,12 +62,14 @@ export const WheeledOdometry = model({
         `${name}: found ${found} of ${base.name}, wanted both above 0`,
       );
     }
+
     const intervalMs = attributes.timeIntervalMsecs;
     if (intervalMs > SLOW_INTERVAL_MS) {
       logger.warn(`time_interval_msecs is ${intervalMs}: move the base slowly, or its position is inexact`);
     }
     const odometer = new Odometer(sizes);
     odometer.start(await positionsOf(pair, signal));
+
     return new Odometry(name, odometer, pair, intervalMs, { clock, logger });
   },
 });
@@ -197,11 +200,13 @@ class Odometry extends BaseMovementSensor {
       this.#usesCompass = compass;
       done.use_compass = `using orientation as compass heading set to ${compass}`;
     }
+
     if (typeof reset === "boolean") {
       this.odometer.reset();
       this.#origin = { latitude: 0, longitude: 0 };
       done.reset = `resetting position and setting shift to ${reset}`;
     }
+
     if (typeof latitude === "number" && typeof longitude === "number") {
       if (!(Math.abs(latitude) <= 90 && Math.abs(longitude) <= 180)) {
         const found = `found latitude ${latitude} and longitude ${longitude}`;
@@ -213,14 +218,17 @@ class Odometry extends BaseMovementSensor {
     } else if (typeof latitude === "number" || typeof longitude === "number") {
       done["bad shift"] = "need both lat and long shifts";
     }
+
     if (typeof command.moveX === "number") {
       this.odometer.eastM += command.moveX;
       done.moveX = `x position moved to ${this.odometer.eastM.toFixed(8)}`;
     }
+
     if (typeof command.moveY === "number") {
       this.odometer.northM += command.moveY;
       done.moveY = `y position shifted to ${this.odometer.northM.toFixed(8)}`;
     }
+
     return done;
   }
 

@@ -78,6 +78,7 @@ class HcSr04 extends BaseComponent implements Sensor {
     const parent = caller ? AbortSignal.any([caller, this.#closing.signal]) : this.#closing.signal;
     parent.throwIfAborted();
     await this.clock.sleep(this.#measuredMs + CYCLE_MS - this.clock.monotonicMs(), parent);
+
     const silent = () => {
       const wires = `check its power and the wires of trigger_pin ${this.trigger} and ${this.echo}`;
       return new SvcError(

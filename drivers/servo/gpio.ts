@@ -34,15 +34,18 @@ const attributes = object({
     return at.at("min_angle_deg").wanted("less than max_angle_deg", minAngleDeg);
   }
   if (minWidthUs >= maxWidthUs) return at.at("min_width_us").wanted("less than max_width_us", minWidthUs);
+
   const periodUs = US_PER_SECOND / frequencyHz;
   if (maxWidthUs >= periodUs) {
     const period = `the ${periodUs.toFixed(0)} µs between two pulses`;
     return at.at("max_width_us").wanted(`less than ${period}`, maxWidthUs);
   }
+
   const start = startingPositionDeg ?? minAngleDeg;
   if (start < minAngleDeg || start > maxAngleDeg) {
     return at.at("starting_position_deg").wanted(`${minAngleDeg} to ${maxAngleDeg}`, start);
   }
+
   return settings;
 });
 

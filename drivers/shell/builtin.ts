@@ -57,8 +57,10 @@ class Builtin extends BaseResource implements Shell {
         `${this.name} runs ${SHELLS_MAX} shells already; end one of them`,
       );
     }
+
     const over = Promise.withResolvers<void>();
     this.#running.add(over.promise);
+
     const signal = this.#until(call);
     try {
       const terminal = SerialTerminal.open(this.host);
@@ -105,6 +107,7 @@ class Builtin extends BaseResource implements Shell {
     const until = AbortSignal.any([signal, typing.signal]);
     let [over, failure] = [false, undefined as unknown];
     void process.exited.then(() => over = true);
+
     const stop = () => void terminal.close();
     signal.addEventListener("abort", stop, { once: true });
     void this.#type(terminal, input, until).catch((error) => {
@@ -112,6 +115,7 @@ class Builtin extends BaseResource implements Shell {
       failure = error;
       stop();
     });
+
     try {
       const decoder = new TextDecoder();
       for await (const bytes of terminal.output(() => over)) {
@@ -135,6 +139,7 @@ class Builtin extends BaseResource implements Shell {
       const value = this.host.env(name);
       if (value !== undefined) env[name] = value;
     }
+
     const process = this.host.spawn({
       command: "sh",
       args: ["-c", IN_TERMINAL, terminal.path, shell, "-i"],

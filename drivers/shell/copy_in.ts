@@ -76,6 +76,7 @@ async function copyFile(
 ): Promise<void> {
   const { file } = first;
   if (!file) throw new SvcError("invalid_argument", "a file began without its name");
+
   const names = partsOfName(file.name);
   if (rename !== undefined) names[0] = rename;
   const path = `${folder}/${names.join("/")}`;
@@ -88,6 +89,7 @@ async function copyFile(
   } else {
     await host.writePieces(path, content, { mode });
   }
+
   if (!preserve) return;
   await host.setMode(path, mode);
   if (file.modifiedMs !== undefined) await host.setModified(path, file.modifiedMs);
@@ -109,6 +111,7 @@ async function* contentOf(
   let unchecked = file.isFolder ? 0 : Math.max(0, file.sizeBytes);
   await checkRoom(host, folder, file, unchecked);
   unchecked = 0;
+
   for (let part = first;;) {
     if (part.data.length > 0) yield part.data;
     if (part.isLast) return;

@@ -22,6 +22,7 @@ export async function copyOut(
 ): Promise<{ readonly source: CopySource; readonly parts: AsyncIterable<FilePart> }> {
   if (paths.length === 0) throw new SvcError("invalid_argument", "no files provided to copy");
   if (paths.length > FILES_MAX) throw tooMany();
+
   const sources: Source[] = [];
   for (const path of paths) {
     if (path === "") throw new SvcError("invalid_argument", "unexpected empty path");
@@ -33,6 +34,7 @@ export async function copyOut(
     }
     sources.push(source);
   }
+
   const [only, ...others] = sources;
   const source = others.length > 0 ? "files" : only.facts.kind === "folder" ? "folder" : "file";
   return { source, parts: new Outgoing(host, preserve, taken, signal).parts(sources) };
@@ -83,6 +85,7 @@ class Outgoing {
     const { path, facts } = source;
     const name = `${relative}${await nameOf(this.host, path)}`;
     if (++this.#files > FILES_MAX) throw tooMany();
+
     if (facts.kind === "folder") {
       checkDepth(above.length + 1, path);
       const real = await this.host.realPath(path);
@@ -94,6 +97,7 @@ class Outgoing {
         yield* this.#below(`${name}/`, inside, [...above, real]);
       }
     }
+
     yield* this.#one(name, source);
     if ((await this.#taken.next()).done) {
       throw new SvcError("canceled", `the caller has not acknowledged "${name}"`);

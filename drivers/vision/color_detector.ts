@@ -57,6 +57,7 @@ const attributes = object({
     const cutoff = `value_cutoff_pct ${valueCutoffPct}`;
     return place.error(`${detectColor} is too dark: its value ${value.toFixed(3)} is below ${cutoff}`);
   }
+
   return settings;
 });
 

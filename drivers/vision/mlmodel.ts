@@ -134,6 +134,7 @@ class Runner {
         `${model.name} does not describe its input, wanted at least one`,
       );
     }
+
     this.#input = info.name;
     const { mean, deviation } = normalization(settings.inputImageMeanValue, settings.inputImageStdDev);
     this.#form = { ...layoutOf(info), bgr: settings.inputImageBgr, mean, deviation };
@@ -154,6 +155,7 @@ class Runner {
       skills.classify = async ({ image }: EncodedImage, call) =>
         this.#classes(await this.#infer(decodeColor(image, "asking a model"), call), probability);
     }
+
     const names = await this.#detectorNames(outputs, size, call);
     if (names) {
       this.#detections(outputs, names, grey);
@@ -162,6 +164,7 @@ class Runner {
         return this.#detections(await this.#infer(picture, call), names, picture);
       };
     }
+
     if (skills.classify || skills.detect) return skills;
     const given = Object.entries(outputs).map(([name, { shape }]) => `${name} [${shape.join(", ")}]`).join(
       ", ",
@@ -221,6 +224,7 @@ class Runner {
       };
       found.push({ className, confidence, box, normalized });
     }
+
     return found.sort((a, b) => b.confidence - a.confidence);
   }
 
@@ -274,6 +278,7 @@ async function labelsFor(
   const named = outputs.map(({ extra }) => extra?.labels).find((labels) => typeof labels === "string");
   const path = asked || named;
   if (!path) return undefined;
+
   try {
     return new Labels(await files.readTextFile(path as string), path as string);
   } catch (cause) {

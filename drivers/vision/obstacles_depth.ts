@@ -88,6 +88,7 @@ class Obstacles implements Skills {
     const [properties, images] = await Promise.all([this.#propertiesOf(view, call), view.images()]);
     const map = depthOf(images, cameraName);
     if (!properties?.intrinsics) return farOff(map, cameraName);
+
     const { segmenter } = this.#eyeFor(cameraName, map, properties.intrinsics, properties.distortion);
     const { ground, segments } = segmenter.segment(map);
     this.#say(
@@ -95,6 +96,7 @@ class Obstacles implements Skills {
       "ground",
       ground ? "" : "found no ground; it may be part of the objects",
     );
+
     return segments.map(({ cloud, box }) => ({
       pcd: writePcd(cloud),
       geometries: [boxAround(box)],
@@ -120,6 +122,7 @@ class Obstacles implements Skills {
     const key = JSON.stringify([width, height, lens, distortion]);
     const kept = this.#eyes.get(camera);
     if (kept?.key === key) return kept;
+
     const known = !distortion || DISTORTION_MODELS.includes(distortion.model);
     const alike =
       Math.abs(lens.widthPx * height - lens.heightPx * width) < Math.max(lens.widthPx, lens.heightPx);
@@ -132,6 +135,7 @@ class Obstacles implements Skills {
     const eye = { key, segmenter: this.#segmenterFor(camera, size, lens, known ? distortion : undefined) };
     this.#say(camera, "fit", problems.filter((problem) => problem !== "").join("; "));
     this.#eyes.set(camera, eye);
+
     return eye;
   }
 

@@ -104,6 +104,7 @@ export class VisionModel extends BaseResource implements Vision {
     };
     const detections = await able(wanted.detections, detect, "detections")?.call(this.skills, image, call);
     const classes = await able(wanted.classifications, classify, "classes")?.call(this.skills, image, call);
+
     const inSpace = wanted.objectPointClouds || wanted.detections3D;
     const objects = await able(inSpace, segment, "objects in space")?.call(this.skills, view, call) ?? [];
     return {
@@ -132,6 +133,7 @@ export class VisionModel extends BaseResource implements Vision {
     };
     const cloud = transformCloud(readPcd(pcd), invert(fromPose(pose)));
     if (cloud.x.length === 0) return { parts: [whole], classifications: [] };
+
     const points: Geometry = {
       center: IDENTITY_POSE,
       label: "",

@@ -110,6 +110,7 @@ class Fake extends BaseResource implements WorldStateStore {
         shape("capsule-001", "static-capsule", { x: 5000 }, capsule, { color: [0, 255, 0], opacity: 1 }),
       ],
     ]);
+
     const step = Math.floor(elapsedMs / STEP_MS);
     if (step % 2 === 0) {
       const [name, x] = GUESTS[step / 2 % GUESTS.length];
@@ -117,6 +118,7 @@ class Fake extends BaseResource implements WorldStateStore {
       const id = `${name}-${step}`;
       world.set(id, shape(id, "dynamic-box", { x, y: -2000 }, small, { color: [255, 0, 255], opacity: 0.3 }));
     }
+
     return world;
   }
 }

@@ -256,6 +256,7 @@ async function* follow(find: (name: string) => Arm, requests: StreamedRequests, 
   if (first?.message.case !== "init") {
     throw new SvcError("invalid_argument", "streaming a trajectory: first message must be Init");
   }
+
   const batches = async function* () {
     for await (const { message } of { [Symbol.asyncIterator]: () => messages }) {
       if (message.case !== "batch") {

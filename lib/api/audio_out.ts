@@ -81,6 +81,7 @@ export const AudioOutApi: Api<AudioOut> = {
             "playing a stream: the first message is no init, wanted one",
           );
         }
+
         const parts = async function* () {
           for (let next = await messages.next(); !next.done; next = await messages.next()) {
             const { payload } = next.value;
@@ -89,6 +90,7 @@ export const AudioOutApi: Api<AudioOut> = {
         };
         const { name, audioInfo } = first.value;
         await find(name).playStream(parts(), fromAudioMessage(audioInfo), callOf(first.value, ctx));
+
         return {};
       },
       getProperties: async (request, ctx) =>

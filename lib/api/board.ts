@@ -123,6 +123,7 @@ class BoardClient extends ComponentClient<typeof BoardService> implements Board 
     const answers = this.rpc.streamTicks(request, call)[Symbol.asyncIterator]();
     // The first answer is empty and says that the board listens.
     await answers.next();
+
     const next = async (): Promise<IteratorResult<Tick, undefined>> => {
       try {
         for (;;) {

@@ -128,6 +128,7 @@ class ShellClient extends ResourceClient<typeof ShellService> implements Shell {
     if (first?.case !== "metadata") {
       throw new SvcError("internal", `${this.name} began a copy without saying what it copies`);
     }
+
     const parts = async function* () {
       for (let next = await answers.next(); !next.done; next = await answers.next()) {
         const { response } = next.value;
@@ -173,6 +174,7 @@ export const ShellApi: Api<Shell> = {
       copyFilesFromMachine: async function* (requests, ctx) {
         const [{ request }, rest] = await opened(requests, ctx);
         if (request.case !== "metadata") throw notNamed(ctx, request.case);
+
         const { name, paths, allowRecursion: recursive, preserve, extra } = request.value;
         const taken = async function* () {
           for await (const _ of rest) yield;

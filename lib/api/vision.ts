@@ -276,6 +276,7 @@ async function captureAll(vision: Vision, parameters: JsonObject, call: Call): P
   const wanted = { image: true, detections: true, classifications: true };
   const found = await vision.captureAllFromCamera(nameParameter("camera_name", parameters), wanted, call);
   if (!found.image) throw new SvcError("unavailable", `${vision.name} gave no image`);
+
   const { min_confidence_score: least } = parameters;
   const sure = ({ confidence }: { confidence: number }) => confidence >= Number(least ?? 0);
   const { width, height } = imageSize(found.image.image);

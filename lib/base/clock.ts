@@ -107,6 +107,7 @@ export function deadline(
   if (parent?.aborted) follow();
   const cancel = clock.after(ms, () => controller.abort(reason()));
   parent?.addEventListener("abort", follow, { once: true });
+
   return {
     signal: controller.signal,
     done: () => {

@@ -155,6 +155,7 @@ export async function* linesOf(bytes: AsyncIterable<Uint8Array>): AsyncGenerator
       }
     }
   }
+
   rest += decoder.decode();
   if (rest !== "") yield* pieces(shown(rest));
 }

@@ -46,6 +46,7 @@ export async function findMarked(
       found.push({ env, process: new FoundDenoProcess(pid, stat.started, clock, until) });
     }
   }
+
   return found;
 }
 
@@ -54,6 +55,7 @@ export async function listensMarked(name: string, value: string, port: number): 
   if (Deno.build.os !== "linux") return undefined;
   const sockets = listenersAt(port);
   if (sockets.size === 0) return false;
+
   for (const { name: pid } of Deno.readDirSync("/proc")) {
     if (!/^\d+$/.test(pid) || environmentOf(Number(pid))?.[name] !== value) continue;
     try {
@@ -65,6 +67,7 @@ export async function listensMarked(name: string, value: string, port: number): 
       // The process has ended.
     }
   }
+
   return false;
 }
 
@@ -120,6 +123,7 @@ class DenoProcess implements RunningProcess {
     const leashed = wanted.leash === true && unix;
     const errorFile = unix ? wanted.errorFile : undefined;
     this.#grouped = (ownGroup || leashed) && unix;
+
     const script = `${leashed ? LEASH : 'exec "$@"'}${errorFile === undefined ? "" : ' 2>>"$0"'}`;
     const shell = leashed || errorFile !== undefined;
     const child = new Deno.Command(shell ? "sh" : command, {
@@ -137,6 +141,7 @@ class DenoProcess implements RunningProcess {
     this.pid = child.pid;
     this.#job = wanted.leash === true && !unix ? jobOf(child) : undefined;
     this.stdout = inheritOutput ? NO_LINES : linesOf(child.stdout);
+
     this.stderr = inheritOutput ? NO_LINES : linesOf(child.stderr);
     this.exited = child.status.then(async ({ code, signal }) => {
       this.#exited = true;
@@ -194,6 +199,7 @@ class DenoPipedProcess implements PipedProcess {
     this.output = bytesOf(child.stdout);
     this.stderr = linesOf(child.stderr);
     this.#input = child.stdin.getWriter();
+
     // A write to a pipe that nobody reads reports the error itself.
     this.#input.closed.catch(() => {});
     this.exited = child.status.then(async ({ code, signal }) => {

@@ -86,6 +86,7 @@ export function openGroup({ group, at, received, failed }: GroupOptions): Promis
         resolve();
       });
     });
+
   let waiting = 0;
   const send = (bytes: Uint8Array, to = group) => {
     if (closed || waiting >= WAITING_MAX) return;

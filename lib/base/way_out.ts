@@ -65,16 +65,19 @@ export async function openWayOut(
 ): Promise<readonly string[]> {
   if (!host.env("DENO_TLS_CA_STORE")) set("DENO_TLS_CA_STORE", "system,mozilla");
   openProxies(host, set);
+
   const problems: string[] = [];
   const further = await certificatesIn(host, authorities, true, problems);
   const folder = host.env("SSL_CERT_DIR") ?? "";
   if (further.length === 0 && folder === "" && !host.env("SSL_CERT_FILE")) return problems;
+
   if (further.length > 0) set(AUTHORITIES_VARIABLE, authorities);
   const known = await knownCertificates(host, folder, problems);
   const own = host.env(RUNTIME_VARIABLE);
   const ofRuntime = own ? await certificatesIn(host, own, true, problems) : [];
   const all = [...new Set([...known, ...ofRuntime, ...further])];
   if (all.length > 0) trust(all);
+
   if (further.length === 0 && folder === "") return problems;
   const text = all.map((one) => `${one}\n`).join("");
   try {
@@ -92,6 +95,7 @@ export async function openWayOut(
     );
     return problems;
   }
+
   for (const name of BUNDLE_VARIABLES) if (name === "SSL_CERT_FILE" || !host.env(name)) set(name, bundle);
   if (further.length > 0 && !host.env(FURTHER_VARIABLE)) set(FURTHER_VARIABLE, authorities);
   return problems;
@@ -135,12 +139,15 @@ async function knownCertificates(host: WayOutHost, folder: string, problems: str
       }
     }
   }
+
   if (named !== "") return [...await certificatesIn(host, named, false, problems), ...inFolder];
   if (inFolder.length > 0) return inFolder;
+
   for (const path of SYSTEM_BUNDLES) {
     const found = await certificatesIn(host, path, true, []);
     if (found.length > 0) return found;
   }
+
   return [];
 }
 

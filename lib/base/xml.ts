@@ -22,10 +22,12 @@ export async function parseXml(text: string): Promise<Element> {
       "its document type (<!DOCTYPE>) declares entities, which this program does not read: remove them",
     );
   }
+
   const xml = text.replace(DOCUMENT_TYPE, "").trimStart();
   if (/<!DOCTYPE/i.test(xml)) {
     throw invalid("it is not well-formed XML: its document type is not complete, or not alone");
   }
+
   const { DOMParser } = await import("@xmldom/xmldom");
   const refuse = (_level: string, message: string) => {
     throw invalid(message.trim());
@@ -38,6 +40,7 @@ export async function parseXml(text: string): Promise<Element> {
   } catch (cause) {
     throw invalid(`it is not well-formed XML: ${messageOf(cause).slice(0, MESSAGE_LENGTH_MAX)}`, cause);
   }
+
   throw invalid("it has no element");
 }
 

@@ -206,11 +206,13 @@ function writeUses(fields: StructFields, at: number, uses: readonly LineUse[]): 
     if (use.output !== undefined) outputs |= 1n << BigInt(index);
     if (use.output) high |= 1n << BigInt(index);
   }
+
   if (outputs !== 0n) attributes.set("outputs", { id: OUTPUT_VALUES, value: high, mask: outputs });
   if (attributes.size > 10) {
     const wanted = "wanted at most 10 different settings of bias and debounce on one chip";
     throw new SvcError("invalid_argument", `found ${attributes.size}, ${wanted}`);
   }
+
   fields.set64(at, flags[0]).set(at + 8, attributes.size);
   [...attributes.values()].forEach(({ id, value, mask }, index) => {
     const place = at + ATTRIBUTES + index * ATTRIBUTE_BYTES;

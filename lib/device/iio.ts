@@ -21,6 +21,7 @@ export class IioChannel {
         `found "${name}", wanted a device and a channel: ads1015/voltage0`,
       );
     }
+
     const there: string[] = [];
     for (const device of await files.readFolder(FOLDER).catch(() => [])) {
       const called = await files.readTextFile(`${FOLDER}/${device}/name`).then(
@@ -30,6 +31,7 @@ export class IioChannel {
       if (device === wanted || called === wanted) return await IioChannel.#of(files, device, channel);
       if (device.startsWith("iio:device")) there.push(`${device} (${called})`);
     }
+
     const found = there.join(", ") || "none";
     throw new SvcError("not_found", `there is no analog device ${wanted}; those in ${FOLDER}: ${found}`);
   }

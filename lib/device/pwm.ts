@@ -36,6 +36,7 @@ export class PwmChannel {
     if (!(channel < count)) {
       throw new SvcError("not_found", `${chip} has ${count} channels, wanted channel ${channel}`);
     }
+
     if (!await files.stat(pwm.#path("enable"))) await write(files, `${FOLDER}/${chip}/export`, `${channel}`);
     for (const endMs = clock.monotonicMs() + EXPORT_MS;;) {
       try {

@@ -100,6 +100,7 @@ export class RpLidarPort {
   async turns(): Promise<Turn[]> {
     if (!await this.device.readable(WAIT_MS)) return [];
     this.#fill();
+
     const turns: Turn[] = [];
     let at = 0;
     const { bytes } = ANSWERS.scan;
@@ -113,6 +114,7 @@ export class RpLidarPort {
       const turn = this.#take(node);
       if (turn) turns.push(turn);
     }
+
     this.#rest = this.#rest.slice(at);
     return turns;
   }
@@ -187,6 +189,7 @@ export class RpLidarPort {
         );
       }
     }
+
     const taken = this.#rest.subarray(0, count);
     this.#rest = this.#rest.slice(count);
     return taken;

@@ -103,6 +103,7 @@ export class SysfsGpio implements GpioBackEnd {
         const number = await this.#number({ chip, offset });
         const gpio = await this.#open(number, "in", "both");
         open.set(offset, gpio);
+
         let lineNumber = 0;
         const device = this.host.openDevice(`${FOLDER}/gpio${number}/value`);
         this.#follow(gpio._poller.follow(device, (error) => listener.failed(error)));
@@ -123,6 +124,7 @@ export class SysfsGpio implements GpioBackEnd {
       for (const gpio of open.values()) gpio.unexport();
       throw cause;
     }
+
     return {
       get: (offset) => open.get(offset)!.readSync() === 1,
       close: async () => {

@@ -135,6 +135,7 @@ export class VideoDevice {
       rowBytes: chosen.get(24),
       framesPerSecond: this.#setRate(framesPerSecond ?? mode.rates[0]),
     };
+
     const buffers = new StructFields(REQUEST.buffers).set(0, BUFFERS).set(4, VIDEO_CAPTURE).set(
       8,
       MEMORY_MAP,
@@ -143,11 +144,13 @@ export class VideoDevice {
     if (count < 2) {
       throw new SvcError("resource_exhausted", `the device "${this.device.path}" has no memory for pictures`);
     }
+
     for (let index = 0; index < count; index++) {
       const buffer = bufferOf(REQUEST.buffer).set(0, index).sendTo(this.device);
       this.#memory.push(this.device.map(buffer.get(64), buffer.get(72)));
       this.#enqueue(index);
     }
+
     new StructFields(REQUEST.start).set(0, VIDEO_CAPTURE).sendTo(this.device);
     return this.#streaming;
   }
@@ -162,14 +165,17 @@ export class VideoDevice {
       if (SvcError.from(cause).code === "aborted") return false;
       throw cause;
     }
+
     const [index, bytes, flags] = [buffer.get(0), buffer.get(8), buffer.get(12)];
     if (flags & BUFFER_BROKEN || bytes === 0) {
       this.#enqueue(index);
       return false;
     }
+
     const held = this.#held;
     this.#held = { index, bytes };
     if (held) this.#enqueue(held.index);
+
     return true;
   }
 
@@ -275,6 +281,7 @@ export function bestMode(modes: readonly Mode[], { width, height, format }: Form
   );
   const [best] = fitting.toSorted((a, b) => distance(a) - distance(b) || rank(a) - rank(b));
   if (best) return best;
+
   const listed = modes.slice(0, LOGGED_MAX).map((mode) => `${mode.format} ${mode.width}x${mode.height}`);
   const there = [...listed, ...modes.length > LOGGED_MAX ? [`and ${modes.length - LOGGED_MAX} more`] : []]
     .join(

@@ -99,6 +99,7 @@ export function gantryModel(componentName?: string, lengthsMm: readonly number[]
       `a gantry of ${lengthsMm.length} axes, wanted 1 to ${AXES.length}`,
     );
   }
+
   const joints = lengthsMm.map((max, index) => ({
     id: `axis_${index}`,
     type: "prismatic",

@@ -65,6 +65,7 @@ export function buildFrameSystem(parts: readonly FramePart[]): FrameSystem {
     if (problem) warnings.push(`frame of ${part.name || "a nameless part"} ${problem}, left out`);
     else usable.set(part.name, part);
   }
+
   const sorted = parentsFirst(usable);
   const linked = new Set(sorted);
   const unlinked = [...usable.values()].filter((part) => !linked.has(part));
@@ -73,6 +74,7 @@ export function buildFrameSystem(parts: readonly FramePart[]): FrameSystem {
       `frame of ${name} is not linked to the world: nothing leads there from its parent ${parent}`,
     );
   }
+
   return { parts: sorted, unlinked: unlinked.map(({ name }) => name), warnings };
 }
 

@@ -70,6 +70,7 @@ export function inverseKinematics(
   if (![...Object.values(target.translation), ...Object.values(target.rotation)].every(Number.isFinite)) {
     throw new SvcError("invalid_argument", `moving ${model.name} to a pose with a number that is not finite`);
   }
+
   const random = randomFrom(seed);
   let best: Try | undefined;
   for (let round = 0; round <= restarts; round++) {
@@ -79,6 +80,7 @@ export function inverseKinematics(
     if (!best || found.cost < best.cost) best = found;
     if (model.joints.length === 0) break;
   }
+
   const { distanceMm, angleDeg } = best!;
   const reach = `the closest found is ${distanceMm.toFixed(2)} mm and ${angleDeg.toFixed(2)} degrees from it`;
   const where = `(${[goal.x, goal.y, goal.z].map((mm) => mm.toFixed(1)).join(", ")}) mm`;
@@ -105,6 +107,7 @@ function descend(model: KinematicModel, target: RigidTransform, from: readonly n
     if (here.cost < 0.9 * stuckAt) [stuckAt, stuckSteps] = [here.cost, 0];
     else if (++stuckSteps > STUCK_STEPS) break;
   }
+
   return here;
 }
 
@@ -145,9 +148,11 @@ function dampedStep(model: KinematicModel, target: RigidTransform, here: Try, da
 function linearize(model: KinematicModel, target: RigidTransform, places: readonly RigidTransform[]) {
   const rows = model.joints.map(() => [0, 0, 0, 0, 0, 0]);
   if (model.end < 0) return { rows, error: [0, 0, 0, 0, 0, 0] };
+
   const end = places[model.end];
   const { theta, ...axis } = axisAnglesFromQuaternion(multiply(target.rotation, conjugate(end.rotation)));
   const error = six(subtract(target.translation, end.translation), scale(axis, theta));
+
   for (let index = model.end; index >= 0; index = model.frames[index].parent) {
     const { drive } = model.frames[index];
     if (!drive) continue;
@@ -157,6 +162,7 @@ function linearize(model: KinematicModel, target: RigidTransform, places: readon
       : six(cross(direction, subtract(end.translation, places[index].translation)), direction);
     rows[drive.index] = rows[drive.index].map((value, i) => value + effect[i]);
   }
+
   return { rows, error };
 }
 
@@ -212,11 +218,13 @@ function solved(matrix: readonly (readonly number[])[], right: readonly number[]
       for (let column = pivot; column <= n; column++) rows[row][column] -= factor * rows[pivot][column];
     }
   }
+
   const solution = new Array<number>(n).fill(0);
   for (let row = n - 1; row >= 0; row--) {
     let rest = rows[row][n];
     for (let column = row + 1; column < n; column++) rest -= rows[row][column] * solution[column];
     solution[row] = rest / rows[row][row];
   }
+
   return solution;
 }

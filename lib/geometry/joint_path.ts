@@ -81,12 +81,14 @@ export async function freeWay(reach: Reach): Promise<Way> {
   const first = inverseKinematics(model, goal, start);
   const inTheWay = await look.along(start, first);
   if (inTheWay === undefined) return [first];
+
   const random = randomFrom(1);
   const goals: number[][] = [];
   for (let round = 0; round <= GOALS_TRIED; round++) {
     const found = round === 0 ? first : otherGoal(reach, random);
     if (found && await look.at(found) === undefined) goals.push(found);
   }
+
   goals.sort((a, b) => furthestJoint(start, a) - furthestJoint(start, b));
   for (const found of goals) if (await look.along(start, found) === undefined) return [found];
   if (goals.length === 0) {
@@ -95,8 +97,10 @@ export async function freeWay(reach: Reach): Promise<Way> {
       `in every place found of its joints it would touch ${await look.at(first) ?? inTheWay}`,
     );
   }
+
   const grown = await grow(reach, goals, look, random);
   if (!grown) throw refusal(reach, `${inTheWay} is in the way, and no way around was found`);
+
   return await shortened([start, ...grown], look, random);
 }
 
@@ -110,6 +114,7 @@ export async function straightWay(reach: Reach, tolerance: LineTolerance): Promi
   const look = new Look(reach);
   const line = lineBetween(fromPose(forwardKinematics(model, start)), fromPose(goal));
   if (line.places > LINE_PLACES_MAX) throw refusal(reach, "a straight line there is too long");
+
   const way: (readonly number[])[] = [start];
   // If the joints bend the way too much between two places of the line, tries half the step first.
   for (let [share, step] = [0, 1 / line.places]; share < 1;) {
@@ -125,11 +130,14 @@ export async function straightWay(reach: Reach, tolerance: LineTolerance): Promi
       const wanted = `at most ${tolerance.distanceMm} mm and ${tolerance.angleDeg} degrees`;
       throw refusal(reach, `at ${where} it would be ${found} off, wanted ${wanted}`);
     }
+
     const inTheWay = await look.along(from, to);
     if (inTheWay !== undefined) throw refusal(reach, `at ${where} it would touch ${inTheWay}`);
+
     way.push(to);
     [share, step] = [next, Math.min(1 / line.places, 2 * step)];
   }
+
   return way.slice(1);
 }
 

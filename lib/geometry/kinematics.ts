@@ -298,6 +298,7 @@ function parentsFirst(nodes: readonly Node[], title: string): Node[] {
     if (known.has(id)) throw invalid(title, `two frames named ${id}`);
     known.add(id);
   }
+
   const children = Map.groupBy(nodes, ({ parentId }) => parentId === "" ? "world" : parentId);
   for (const [parentId, [child]] of children) {
     if (parentId === "world" || known.has(parentId)) continue;
@@ -306,12 +307,14 @@ function parentsFirst(nodes: readonly Node[], title: string): Node[] {
       `frame ${child.id} has parent ${parentId}, which is not among ${[...known].join(", ")}`,
     );
   }
+
   const sorted = [...children.get("world") ?? []];
   for (let next = 0; next < sorted.length; next++) sorted.push(...children.get(sorted[next].id) ?? []);
   if (sorted.length < nodes.length) {
     const lost = nodes.filter((node) => !sorted.includes(node)).map(({ id }) => id);
     throw invalid(title, `frames ${lost.join(", ")} go round in a circle, wanted a way to "world"`);
   }
+
   return sorted;
 }
 

@@ -142,6 +142,7 @@ export function quaternionFromVector({ oX, oY, oZ, theta }: OrientationVector): 
     if (oZ >= 0) [sum, difference] = [half, half - lon];
     else [sum, difference] = [half + lon, half];
   }
+
   const [c, s] = [Math.cos(halfLat), Math.sin(halfLat)];
   return {
     w: c * Math.cos(sum),

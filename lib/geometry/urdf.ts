@@ -78,6 +78,7 @@ function namesOf(robot: Element, joints: readonly Element[]): FrameNames {
     if (type === "fixed") jointNames.set(name, another(`${name}_joint`));
     else if (type !== undefined) linkNames.set(name, another(`${name}_link`));
   }
+
   const origins = new Map([...types.keys()].map((name) => [name, another(`${name}_origin`)]));
   return {
     link: (name) => linkNames.get(name) ?? name,
@@ -93,14 +94,17 @@ function convert(joint: Element, names: FrameNames): { link: JsonObject; joint?:
   const id = names.joint(name), parent = names.link(linkOf(joint, "parent"));
   const place = placeOf(joint);
   if (type === "fixed") return { link: { id, parent, ...place } };
+
   const moving = type === "continuous" ? "revolute" : type;
   if (moving !== "revolute" && moving !== "prismatic") {
     throw invalid(`joint ${id} is of type ${type}, wanted fixed, revolute, continuous or prismatic`);
   }
+
   const toPublished = publishedUnit(moving);
   const limit = childOf(joint, "limit");
   const mimic = childOf(joint, "mimic");
   if (!limit && !mimic && type !== "continuous") throw invalid(`joint ${id} has no limit`);
+
   const endless = type === "continuous";
   const [x, y, z] = triple(childOf(joint, "axis"), "xyz", [1, 0, 0]);
   const origin = names.origin(name);

@@ -43,6 +43,7 @@ export class Classifier implements Learner {
     }
     const peak = network.peak(tensor);
     this.#end = network.convolution(peak, { channels: labels, size: 1, stride: 1, rectified: false });
+
     this.#weights = Array.from({ length: labels }, (_, label) => {
       const having = learned.filter((target) => target.labels.includes(label)).length;
       const even = one ? learned.length / labels : learned.length / 2;
@@ -67,6 +68,7 @@ export class Classifier implements Learner {
         gradient[index * channels + label] = weight * (probabilities[label] - (has ? 1 : 0)) / batch.length;
       }
     });
+
     return sum;
   }
 

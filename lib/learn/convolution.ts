@@ -76,6 +76,7 @@ export class Convolution {
     this.#matrices = matrices;
     this.#pixels = batch * height * width;
     this.#depth = size * size * input.channels;
+
     const numbers = this.#pixels * padded;
     this.output = {
       height,
@@ -84,12 +85,14 @@ export class Convolution {
       data: matrices.space(numbers),
       gradient: matrices.space(numbers),
     };
+
     const parameter = (count: number, decays: boolean): Parameter => ({
       value: matrices.space(count),
       gradient: matrices.space(count),
       decays,
     });
     this.#weights = parameter(this.#depth * padded, true);
+
     // Variance 2 / fan-in keeps the size of the numbers from layer to layer; the last layer starts near zero.
     const spread = rectified ? Math.sqrt(2 / this.#depth) : 0.01;
     fillNormal(this.#weights.value, spread, random);
@@ -97,12 +100,14 @@ export class Convolution {
     this.#scale = rectified ? parameter(padded, false) : undefined;
     this.#scale?.value.fill(1);
     this.parameters = [this.#weights, this.#bias, ...(this.#scale ? [this.#scale] : [])];
+
     this.statistics = rectified ? [matrices.space(padded), matrices.space(padded).fill(1)] : [];
     this.folded = { weights: matrices.space(this.#weights.value.length), bias: matrices.space(padded) };
     this.#raw = rectified ? matrices.space(numbers) : this.output.data;
     this.#patches = matrices.space(TILE_PIXELS * this.#depth);
     this.#turned = matrices.space(this.#weights.value.length);
     this.#batchMean = new Float64Array(padded);
+
     this.#batchDeviation = new Float64Array(padded);
   }
 
@@ -153,6 +158,7 @@ export class Convolution {
     else {
       for (let at = 0; at < gradient.length; at++) this.#bias.gradient[at % channels] += gradient[at];
     }
+
     transpose(this.#turned, this.#weights.value, this.#depth, channels);
     for (let start = 0; start < this.#pixels; start += TILE_PIXELS) {
       const rows = Math.min(TILE_PIXELS, this.#pixels - start);
@@ -178,6 +184,7 @@ export class Convolution {
     const { data, width, channels } = this.input;
     const { size } = this.shape;
     if (size === 1) return data.subarray(start * channels, (start + rows) * channels);
+
     const patches = this.#patches;
     const line = size * channels;
     this.#lines(start, rows, (at, first, row) => {
@@ -189,6 +196,7 @@ export class Convolution {
       for (let index = from; index < to; index++) patches[at + index] = data[shift + index];
       for (let index = to; index < line; index++) patches[at + index] = 0;
     });
+
     return patches;
   }
 
@@ -201,6 +209,7 @@ export class Convolution {
       const part = into.subarray(start * channels, (start + rows) * channels);
       return this.#matrices.multiply(part, gradient, this.#turned, rows, depth, this.output.channels, true);
     }
+
     const patches = this.#patches;
     this.#matrices.multiply(patches, gradient, this.#turned, rows, depth, this.output.channels);
     this.#lines(start, rows, (at, first, row) => {
@@ -244,6 +253,7 @@ export class Convolution {
         deviation[channel] += value * value;
       }
     }
+
     const factor = new Float64Array(channels);
     const shift = new Float64Array(channels);
     for (let channel = 0; channel < channels; channel++) {
@@ -256,6 +266,7 @@ export class Convolution {
       factor[channel] = scale[channel] / deviation[channel];
       shift[channel] = this.#bias.value[channel] - mean[channel] * factor[channel];
     }
+
     for (let at = 0; at < raw.length; at += channels) {
       for (let channel = 0; channel < channels; channel++) {
         const value = raw[at + channel] * factor[channel] + shift[channel];
@@ -280,6 +291,7 @@ export class Convolution {
         product[channel] += value * (raw[at + channel] - mean[channel]);
       }
     }
+
     const factor = new Float64Array(channels);
     const slope = new Float64Array(channels);
     const level = new Float64Array(channels);
@@ -290,6 +302,7 @@ export class Convolution {
       slope[channel] = factor[channel] * product[channel] / (this.#pixels * deviation[channel] ** 2);
       level[channel] = factor[channel] * sum[channel] / this.#pixels - slope[channel] * mean[channel];
     }
+
     for (let at = 0; at < raw.length; at += channels) {
       for (let channel = 0; channel < channels; channel++) {
         const here = at + channel;

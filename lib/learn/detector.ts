@@ -55,6 +55,7 @@ export class Detector implements Learner {
     this.#names = names;
     const labels = this.#labels = names.length;
     this.#grid = side / STRIDE;
+
     const network = this.network = new Network(batch, side, random);
     const inner = (from: Convolution["output"], channels: number, stride: 1 | 2) =>
       network.convolution(from, { channels, stride, size: 3, rectified: true }).output;
@@ -62,10 +63,12 @@ export class Detector implements Learner {
     const quarter = inner(inner(half, 32, 2), 32, 1);
     const cells = inner(inner(quarter, 64, 2), 64, 1);
     const wide = inner(inner(cells, 96, 2), 96, 1);
+
     const plain = { size: 1, stride: 1, rectified: false } as const;
     const surroundings = network.convolution(wide, { channels: 64, ...plain }).output;
     const seen = inner(network.merge(cells, surroundings), 64, 1);
     this.#end = network.convolution(seen, { channels: labels + BOX_NUMBERS, ...plain });
+
     const boxes = learned.flatMap((target) => target.boxes);
     const mean = (size: (box: NumberedBox) => number) =>
       boxes.reduce((sum, box) => sum + Math.log(size(box)), 0) / boxes.length;
@@ -120,12 +123,14 @@ export class Detector implements Learner {
       graph.floats(places.flat(), [cells, 2]),
     ]);
     const middle = graph.node("Div", [moved, graph.floats([grid], [])]);
+
     const limits = SIDE_LOG.map((limit) => graph.floats([limit], []));
     const logs = graph.node("Clip", [columns(rows, labels + 2, labels + 4), ...limits]);
     const half = graph.node("Mul", [graph.node("Exp", [logs]), graph.floats([0.5], [])]);
     const corners = [graph.node("Sub", [middle, half]), graph.node("Add", [middle, half])];
     const zeroToOne = [graph.floats([0], []), graph.floats([1], [])];
     const boxes = graph.node("Clip", [graph.node("Concat", corners, { axis: 1 }), ...zeroToOne]);
+
     const one = graph.integers([0]);
     const chosen = graph.node("NonMaxSuppression", [
       graph.node("Unsqueeze", [boxes, one]),
@@ -142,12 +147,14 @@ export class Detector implements Learner {
       filled(score, graph.floats(none, [DETECTIONS_MAX])),
       graph.integers([DETECTIONS_MAX]),
     ]);
+
     const column = (at: number) => graph.node("Gather", [chosen, graph.integers([at], [])], { axis: 1 });
     const found = (values: string, zeros: string) => graph.node("Gather", [filled(values, zeros), order]);
     const category = found(column(1), graph.integers(none));
     const emptyBoxes = graph.floats([...none, ...none, ...none, ...none], [DETECTIONS_MAX, 4]);
     const location = found(graph.node("Gather", [boxes, column(2)]), emptyBoxes);
     graph.node("Unsqueeze", [location, one], {}, "location");
+
     graph.node("Unsqueeze", [graph.node("Cast", [category], { to: 1 }), one], {}, "category");
     graph.node("Unsqueeze", [best, one], {}, "score");
     graph.output("location", "float32", [1, DETECTIONS_MAX, 4]);
@@ -180,6 +187,7 @@ export class Detector implements Learner {
         }
       }
     }
+
     for (const { cell, box, weight } of owners) {
       const at = start + cell * channels + this.#labels;
       this.#boxTerms(cell, box).forEach(({ target, size }, number) => {
@@ -189,6 +197,7 @@ export class Detector implements Learner {
         gradient[at + number] = share * weight * (near ? error / KNEE : Math.sign(error)) / size;
       });
     }
+
     return loss;
   }
 
@@ -231,8 +240,10 @@ export class Detector implements Learner {
         }
       }
     });
+
     const sums = new Float64Array(boxes.length);
     owner.forEach((index, cell) => index >= 0 && (sums[index] += nearest[cell]));
+
     const owners: { cell: number; box: NumberedBox; weight: number }[] = [];
     owner.forEach((index, cell) => {
       if (index < 0) return;
@@ -264,6 +275,7 @@ export class Detector implements Learner {
       }
       found.push(...kept);
     }
+
     return found.sort((a, b) => b.score - a.score);
   }
 
@@ -334,6 +346,7 @@ function averagePrecision(
   const there = targets.map(({ boxes }) => boxes.filter((box) => box.label === label));
   const count = there.reduce((sum, boxes) => sum + boxes.length, 0);
   if (count === 0) return undefined;
+
   const found = answers.flatMap((answer, picture) =>
     foundIn(answer).filter((one) => one.label === label).map((one) => ({ picture, one }))
   ).sort((a, b) => b.one.score - a.one.score);
@@ -355,6 +368,7 @@ function averagePrecision(
     precision = Math.max(precision, points[index].precision);
     area += precision * (points[index].recall - (points[index - 1]?.recall ?? 0));
   }
+
   return area;
 }
 

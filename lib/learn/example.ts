@@ -125,12 +125,14 @@ function sampleOf(task: TrainingTask, example: Example, name: string): Sample {
     const found = `${name} is ${width} x ${height} with ${rgb.length} bytes`;
     throw refusal("invalid_argument", `${found}, wanted three bytes for each pixel`);
   }
+
   const known = [...new Set(example.labels)].map((label) => task.labels.indexOf(label));
   const labels = known.filter((label) => label >= 0).sort((a, b) => a - b);
   if (task.kind === "single_label_classification" && labels.length !== 1) {
     const found = labels.length === 0 ? "none" : labels.map((label) => task.labels[label]).join(" and ");
     throw refusal("invalid_argument", `${name} has ${found} of the labels, wanted exactly one`);
   }
+
   const boxes = example.boxes.flatMap((box) => {
     const { xMin, yMin, xMax, yMax } = box;
     const right = 0 <= xMin && xMin < xMax && xMax <= 1 && 0 <= yMin && yMin < yMax && yMax <= 1;
@@ -166,6 +168,7 @@ export function split(task: TrainingTask, samples: readonly Sample[]): Split {
   });
   const order = (a: string, b: string) => a < b ? -1 : a > b ? 1 : 0;
   keyed.sort((a, b) => order(a.group, b.group) || order(a.mark, b.mark) || order(a.rest, b.rest));
+
   // A repeated picture goes to the side of its first occurrence, whatever its labels are.
   const sides = new Map<string, boolean>();
   let [place, heldBackCount] = [0, 0];
@@ -176,10 +179,12 @@ export function split(task: TrainingTask, samples: readonly Sample[]): Split {
     if (heldBack) heldBackCount++;
     sides.set(mark, heldBack);
   }
+
   if (heldBackCount === 0 || heldBackCount === sides.size) {
     const found = `of ${samples.length} pictures only ${sides.size} differ`;
     throw refusal("failed_precondition", `${found}, too few to hold back ${percent} %`);
   }
+
   const side = (heldBack: boolean) =>
     keyed.filter(({ mark }) => sides.get(mark) === heldBack).map(({ sample }) => sample);
   return { learned: side(false), heldBack: side(true) };

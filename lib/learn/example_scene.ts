@@ -57,6 +57,7 @@ function pictureOf(
 ): Example {
   const canvas = new Canvas(random);
   canvas.clutter();
+
   const boxes: LabelledBox[] = [];
   const count = fewest + Math.floor(random() * (most - fewest + 1));
   for (let tries = 0; boxes.length < count && tries < TRIES_MAX; tries++) {
@@ -68,6 +69,7 @@ function pictureOf(
     if (boxes.some((box) => cover(room, box) > COVER_MAX)) continue;
     boxes.push({ label, ...canvas.paint(label, x, y, radius) });
   }
+
   canvas.noise();
   const labels = EXAMPLE_LABELS.filter((label) => boxes.some((box) => box.label === label));
   return { width: WIDTH, height: HEIGHT, rgb: canvas.rgb, labels, boxes };
@@ -89,6 +91,7 @@ class Canvas {
       const share = 0.5 + ((x / WIDTH - 0.5) * Math.cos(turn) + (y / HEIGHT - 0.5) * Math.sin(turn)) * 0.8;
       return mixed(from, to, share);
     });
+
     for (let count = Math.floor(this.#between(3, 10)); count > 0; count--) {
       const [x, y, angle] = [this.#between(0, WIDTH), this.#between(0, HEIGHT), this.#between(0, Math.PI)];
       const [length, thickness] = [this.#between(10, 60), this.#between(1.5, 5)];
@@ -127,6 +130,7 @@ class Canvas {
       const lit = (value: number) => value * Math.min(1, shade) + 255 * Math.max(0, shade - 1);
       return [lit(base[0]), lit(base[1]), lit(base[2])];
     });
+
     return sides(left, top, right, bottom);
   }
 

@@ -60,8 +60,10 @@ export function onnxOf(learner: Learner, kind: string, labels: readonly string[]
   const floats = graph.node("Cast", [image], { to: 1 });
   const scaled = graph.node("Div", [floats, graph.floats([127.5], [])]);
   const centred = graph.node("Sub", [scaled, graph.floats([1], [])]);
+
   const names = new Map<GradientTensor, string>();
   names.set(network.picture, graph.node("Transpose", [centred], { perm: [0, 3, 1, 2] }));
+
   let end = "";
   for (const layer of network.layers) {
     if (layer.kind === "convolution") {
@@ -82,6 +84,7 @@ export function onnxOf(learner: Learner, kind: string, labels: readonly string[]
         strides: [shape.stride, shape.stride],
         pads: Array(4).fill(shape.size >> 1),
       });
+
       if (shape.rectified) end = graph.node("Relu", [end]);
       names.set(output, end);
     } else if (layer.kind === "merge") {
@@ -94,6 +97,7 @@ export function onnxOf(learner: Learner, kind: string, labels: readonly string[]
       names.set(layer.output, graph.node("Add", [names.get(layer.fine)!, enlarged]));
     } else names.set(layer.output, graph.node("GlobalMaxPool", [names.get(layer.input)!]));
   }
+
   learner.finish(graph, end);
   return graph.model(kind, "svc", { labels: labels.join("\n") });
 }
@@ -116,6 +120,7 @@ function reordered(
       }
     }
   }
+
   return kept;
 }
 

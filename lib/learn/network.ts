@@ -190,6 +190,7 @@ export class Adam {
   step(rate: number): void {
     const [keepFirst, keepSecond] = [0.9, 0.99];
     this.#steps++;
+
     const first = rate / (1 - keepFirst ** this.#steps);
     const second = 1 / (1 - keepSecond ** this.#steps);
     this.#parameters.forEach(({ value, gradient, decays }, index) => {

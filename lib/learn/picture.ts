@@ -153,5 +153,6 @@ function resized({ width, height, rgb }: Picture, toWidth: number, toHeight: num
       }
     }
   }
+
   return bytes;
 }

@@ -79,6 +79,7 @@ async function drafted(
   const done = Promise.withResolvers<ModelDraft>();
   const cancel = () => done.reject(signal!.reason);
   signal?.addEventListener("abort", cancel, { once: true });
+
   const workers = teamPlaces(THREADS).map((place) => {
     const worker = new Worker(new URL("./trainer_worker.ts", import.meta.url), {
       type: "module",
@@ -98,6 +99,7 @@ async function drafted(
       done.reject(new SvcError("internal", `A thread of the training failed: ${event.message}`));
     };
     worker.postMessage({ task, samples, place } satisfies TrainerRequest);
+
     return worker;
   });
   try {

@@ -88,11 +88,13 @@ export function* training(
   const learner = learnerOf(task, learned, BATCH / team.size, random);
   const epochs = task.epochsMax ?? epochsFor(task.kind, learned.length);
   const stepsInAll = epochs * Math.ceil(learned.length / BATCH);
+
   const adam = new Adam(learner.network.parameters(), DECAY);
   const mean = new RunningMean(learner.network.state());
   let best: (Measured & { rank: number; state: readonly Float32Array[] }) | undefined;
   let [step, epoch] = [0, 0];
   const top = { metric: -Infinity, epoch: 0 };
+
   // Only the first thread measures, so only it decides when to stop; the others go on until they are ended.
   const hopes = () => team.rank > 0 || epoch - top.epoch < patience(top.metric, epochs);
   while (epoch < epochs && hopes()) {
@@ -105,8 +107,10 @@ export function* training(
       adam.step(RATE * pace(step++ / stepsInAll));
       mean.add();
     }
+
     if (team.rank > 0) continue;
     mean.swap();
+
     const measured = measure(learner, heldBack);
     const { metrics, validationLoss } = measured;
     const [metric] = Object.values(metrics);
@@ -115,12 +119,15 @@ export function* training(
     if (!best || rank > best.rank) {
       best = { ...measured, rank, state: learner.network.state().map((part) => part.slice()) };
     }
+
     mean.swap();
     yield { epoch, epochs, loss, validationLoss, metrics };
   }
+
   if (team.rank > 0) return undefined;
   learner.network.state().forEach((part, index) => part.set(best!.state[index]));
   learner.network.fold();
+
   const probes = probesOf(learner, heldBack.slice(0, PROBES));
   const onnx = onnxOf(learner, task.kind, task.labels);
   const { metrics, confusion } = best!;
@@ -175,9 +182,11 @@ function learn(learner: Learner, team: Team, batch: readonly Sample[], random: (
     return { labels: sample.labels, boxes: boxesIn(view, sample.boxes) };
   });
   network.forward();
+
   const loss = new Float32Array([learner.loss(targets.slice(first, first + network.batch), targets)]);
   network.backward();
   team.add([loss, ...network.parameters().map(({ gradient }) => gradient)]);
+
   return loss[0];
 }
 

@@ -46,6 +46,7 @@ export function ownApi({ name, service: typeName, file }: OwnApiParts): Api<OwnR
   const described = createFileRegistry(fromJson(FileDescriptorProtoSchema, file), () => undefined);
   const desc = described.getService(typeName);
   if (!desc) throw new SvcError("invalid_argument", `the description of ${name} has no service ${typeName}`);
+
   const far: Api<ForwardingResource> = passthrough(name, desc);
   return {
     name,

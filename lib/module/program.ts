@@ -82,6 +82,7 @@ export async function startModule(
   const link = new ParentLink({ clock, complain: (line) => void process.stderr.write(`${line}\n`) });
   const logs = new Logs(clock, [link.log]);
   const loggerName = `rdk.modmanager.${name}`;
+
   const machine = () => link.channel;
   const resources = new ModuleResources({ models, apis, logs, loggerName, logLevel, clock, machine });
   const table = new ServiceTable(clock);
@@ -90,6 +91,7 @@ export async function startModule(
     table.add(api.serve((short) => resources.find(api.name, short)));
   }
   for (const one of [health(table), ...reflection(table)]) table.add(one);
+
   const port = await listen(address, table, clock);
   let closing: Promise<void> | undefined;
   const close = async () => {
@@ -162,6 +164,7 @@ function apisOf(models: readonly AnyModuleModel[], more: readonly AnyApi[]): Rea
     if (seen.has(key)) throw new SvcError("invalid_argument", `model ${key} is listed twice`);
     seen.add(key);
   }
+
   const all: readonly AnyApi[] = [...APIS, ...more, ...models.map(({ api }) => api as AnyApi)];
   return new Map(all.map((api) => [api.name, api]));
 }
@@ -178,6 +181,7 @@ function settingsOf({ address, logLevel, name }: ModuleOptions) {
         "when it is listed under modules",
     );
   }
+
   return {
     address: where,
     logLevel: logLevel ?? given ?? "info",

@@ -105,6 +105,7 @@ export class ModuleResources {
     if (level) this.#levels.set(logger.name, level);
     else this.#levels.delete(logger.name);
     this.#setLevels();
+
     const others = dependencies.flatMap((full) => this.#dependency(ResourceName.parse(full)) ?? []);
     const made = await model.construct({
       name,
@@ -141,6 +142,7 @@ export class ModuleResources {
         `this module has no model ${config.model} of ${name.api}, it has: ${known}`,
       );
     }
+
     const at = new DecodeContext("attributes");
     const attributes = model.attributes.decode((config.attributes ?? {}) as JsonObject, at);
     const errors = at.problems.filter(({ severity }) => severity === "error");
@@ -148,6 +150,7 @@ export class ModuleResources {
       const problems = errors.map(({ path, message }) => `${path}: ${message}`).join("; ");
       throw new SvcError("invalid_argument", problems);
     }
+
     return { model, attributes, named: at.named };
   }
 

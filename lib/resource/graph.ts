@@ -56,6 +56,7 @@ export function wire(resources: ReadonlyMap<string, { readonly needs: readonly N
     }
     if (missing.length > 0) wires.refuse(owner, unresolved(missing), false);
   }
+
   return wires.wiring();
 }
 
@@ -180,18 +181,21 @@ class Links {
       counts[to]++;
       total++;
     }
+
     const links = new Links(new Array(total).fill(0));
     let start = 0;
     for (const count of counts) {
       links.#starts.push(start);
       start += count;
     }
+
     const next = [...links.#starts];
     for (const node of this.#starts.keys()) {
       for (let edge = this.start(node); edge < this.end(node); edge++) {
         if (this.to[edge] >= 0) links.to[next[this.to[edge]]++] = node;
       }
     }
+
     return links;
   }
 
@@ -251,6 +255,7 @@ class Wires {
       usedBy = this.#links.reversed();
       order = this.#links.order(usedBy);
     }
+
     const reasons = (map: Map<string, string[]>) =>
       new Map([...map].map(([full, all]) => [full, all.join("; ")]));
     return {

@@ -36,9 +36,11 @@ export class Operation {
     const mine = this.#current = new AbortController();
     const { promise, resolve: end } = Promise.withResolvers<void>();
     this.#ended = promise;
+
     const gone = () => mine.abort(caller?.reason);
     caller?.addEventListener("abort", gone, { once: true });
     if (caller?.aborted) gone();
+
     try {
       await before;
       mine.signal.throwIfAborted();

@@ -180,6 +180,7 @@ class Ffmpeg extends BaseComponent implements Camera {
     const { clock, logger } = this.tools;
     const args = ffmpegArguments(this.settings);
     logger.info(`runs ${PROGRAM} ${args.join(" ")}`);
+
     while (!signal.aborted) {
       try {
         this.#failure = await this.#read(this.host.pipe({ command: PROGRAM, args, ownGroup: true }), signal);
@@ -209,6 +210,7 @@ class Ffmpeg extends BaseComponent implements Camera {
     const ended = () => void endProcess(process, clock, GRACE_MS);
     signal.addEventListener("abort", ended, { once: true });
     if (signal.aborted) ended();
+
     try {
       const stream = new JpegStream();
       for await (const bytes of process.output) for (const jpeg of stream.push(bytes)) this.#show(jpeg);
@@ -216,6 +218,7 @@ class Ffmpeg extends BaseComponent implements Camera {
       signal.removeEventListener("abort", ended);
       if (!signal.aborted) ended();
     }
+
     const { code } = await process.exited;
     await listening;
     return output ?? `exit code ${code}`;

@@ -19,6 +19,7 @@ export class JpegStream {
     joined.set(this.#rest);
     joined.set(bytes, this.#rest.length);
     this.#rest = joined;
+
     const found: Uint8Array[] = [];
     for (;;) {
       const start = indexOfStart(this.#rest);

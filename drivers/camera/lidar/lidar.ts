@@ -82,6 +82,7 @@ function pictureOf(points: Float32Array): ColorImage {
       RETURN,
     );
   }
+
   for (const x of [-1, 0, 1]) for (const y of [-1, 0, 1]) paint(middle + x, middle + y, LIDAR);
   return { width: PICTURE_PX, height: PICTURE_PX, rgba };
 }

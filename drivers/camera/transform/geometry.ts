@@ -15,12 +15,14 @@ export function rotated(content: Decoded, angleDeg: number): Decoded {
   if (turn === 180) return remapped(content, width, height, (x, y) => [width - 1 - x, height - 1 - y]);
   if (turn === 90) return remapped(content, height, width, (x, y) => [y, height - 1 - x]);
   if (turn === 270) return remapped(content, height, width, (x, y) => [width - 1 - y, x]);
+
   if (content.kind === "depth") {
     throw new SvcError(
       "invalid_argument",
       `cannot rotate a depth image by ${angleDeg} degrees, wanted a multiple of 90`,
     );
   }
+
   const radians = turn * Math.PI / 180, [cos, sin] = [Math.cos(radians), Math.sin(radians)];
   const newWidth = Math.ceil(Math.abs(width * cos) + Math.abs(height * sin) - 1e-6);
   const newHeight = Math.ceil(Math.abs(width * sin) + Math.abs(height * cos) - 1e-6);
@@ -76,10 +78,12 @@ function remapped(content: Decoded, width: number, height: number, sourceOf: Sou
     sources((to, at) => data[to] = at < 0 ? 0 : content.map.data[at]);
     return { kind: "depth", map: { width, height, data } };
   }
+
   const pixels = new Uint32Array(width * height), bytes = content.image.rgba;
   // A copy begins at a multiple of four bytes, as whole pixels need.
   const old = new Uint32Array(bytes.slice().buffer);
   const black = new Uint32Array(new Uint8Array([0, 0, 0, 255]).buffer)[0];
   sources((to, at) => pixels[to] = at < 0 ? black : old[at]);
+
   return { kind: "color", image: { width, height, rgba: new Uint8Array(pixels.buffer) } };
 }

@@ -78,6 +78,7 @@ const STAGES: { readonly [type: string]: ConfigField<PictureStage | undefined> }
         LABEL_SCALE,
       );
     }
+
     return { kind: "color", image: drawn };
   }),
   classifications: object({
@@ -146,9 +147,11 @@ function crop(content: Decoded, { overlay, ...edges }: CropSettings): Decoded {
     yMax: Math.trunc(yMax * byY),
   };
   if (!overlay) return cropped(content, window);
+
   const drawn = copied(colorOf(content, "the crop box"));
   drawBox(drawn, window, RED);
   drawText(drawn, "crop: 1.00", [window.xMin + 6, window.yMin + 6], RED, LABEL_SCALE);
+
   return { kind: "color", image: drawn };
 }
 

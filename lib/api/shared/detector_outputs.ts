@@ -115,6 +115,7 @@ class Search {
     const fractions = shares.filter((name) => !whole.includes(name));
     if (fractions.length > 1) throw this.#ambiguous("the confidences", fractions);
     if (fractions.length === 1) return { category, score: this.#take(fractions[0]) };
+
     if (category !== undefined) return { category, score: this.#one("the confidences", shares) };
 
     // Only whole numbers: those above 1 are classes, and the others confidences of exactly 0 or 1.

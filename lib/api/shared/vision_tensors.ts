@@ -69,6 +69,7 @@ export function imageTensor(image: ColorImage, form: InputForm): Tensor {
       }
     }
   }
+
   return { shape: planes ? [1, 3, height, width] : [1, height, width, 3], data };
 }
 
@@ -149,6 +150,7 @@ export function foundIn(outputs: Tensors, names: DetectorNames, form: BoxForm): 
   const edges = numbersOf(outputs[names.location]);
   const count = edges.length / 4;
   const { scores, categories } = scored(outputs, names, count);
+
   // Fractions may reach slightly beyond the picture; boxes in pixels have larger numbers somewhere.
   const proportional = edges.every((edge) => Math.abs(edge) <= 2);
   const [across, down] = proportional ? [1, 1] : [form.width, form.height];
@@ -158,6 +160,7 @@ export function foundIn(outputs: Tensors, names: DetectorNames, form: BoxForm): 
   for (let index = 0; index < count; index++) {
     const confidence = scores[index];
     if (!(confidence > 0)) continue;
+
     const [xMin, yMin, xMax, yMax] = place.map((at, edge) =>
       within(edges[index * 4 + at] / (edge % 2 ? down : across))
     );
@@ -173,6 +176,7 @@ export function foundIn(outputs: Tensors, names: DetectorNames, form: BoxForm): 
       box,
     });
   }
+
   return found;
 }
 
@@ -180,6 +184,7 @@ function scored(outputs: Tensors, names: DetectorNames, count: number) {
   const { location, score, category, isGuessed } = names;
   const all = numbersOf(outputs[score]);
   checkScores(all, outputs[score], { score, isGuessed });
+
   const scale = outputs[score].data instanceof Uint8Array ? 255 : 1;
   const scores = all.map((value) => value / scale);
   if (category !== undefined) {
@@ -189,12 +194,14 @@ function scored(outputs: Tensors, names: DetectorNames, count: number) {
       `"${location}" ${count} boxes, "${score}" ${scores.length}, "${category}" ${categories.length}`;
     throw bad(`the model's outputs do not fit: ${found}`);
   }
+
   const classes = count === 0 ? 0 : scores.length / count;
   if (!Number.isInteger(classes)) {
     throw bad(
       `the model's outputs do not fit: "${location}" ${count} boxes, "${score}" ${scores.length} numbers`,
     );
   }
+
   // [1, boxes, classes], or [1, classes, boxes].
   const { shape } = outputs[score];
   const turned = shape.length === 3 && shape[2] === count && shape[1] !== count;
@@ -206,6 +213,7 @@ function scored(outputs: Tensors, names: DetectorNames, count: number) {
     best.scores.push(at(most));
     best.categories.push(most);
   }
+
   return best;
 }
 

@@ -102,6 +102,7 @@ export class FairQueue<T> {
       (group) => Math.min(...this.#lines.get(group)!.members.values().map(([{ number }]) => number)),
     );
     if (group === undefined) return undefined;
+
     const line = this.#lines.get(group)!;
     const member = this.#first(
       line.members.keys(),
@@ -110,6 +111,7 @@ export class FairQueue<T> {
     )!;
     const [place] = line.members.get(member)!;
     this.#remove(group, line, member, place);
+
     return { item: place.item, leave: this.#enter(group, member) };
   }
 
@@ -137,6 +139,7 @@ export class FairQueue<T> {
         [best, bestTurns, bestMs] = [name, turns, ms];
       }
     }
+
     return best;
   }
 

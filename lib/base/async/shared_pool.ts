@@ -100,11 +100,13 @@ export class SharedPool {
   #enter(path: readonly string[], giveWay: GiveWay | undefined): PoolHolder {
     let leaf = this.#all;
     leaf.size++;
+
     for (const name of path) {
       const parent = leaf;
       leaf = parent.groups.getOrInsertComputed(name, () => new Group(name, parent));
       leaf.size++;
     }
+
     const holder: Holder = {
       leaf,
       usedMs: this.clock.monotonicMs(),

@@ -116,6 +116,7 @@ export async function openBus(host: Environment): Promise<Bus> {
     await bus.close().catch(() => {});
     throw new SvcError("unavailable", `there is no message bus at ${busAddress}: ${messageOf(error)}`);
   }
+
   // Calls under way fail by themselves. Without this listener the end of the bus would end the program.
   bus.connection.on("error", () => {});
   const wrapped = (value: unknown): unknown => {
@@ -140,6 +141,7 @@ export async function openBus(host: Environment): Promise<Bus> {
         listener(message.body ?? []);
       };
       bus.connection.on("message", heard);
+
       const rule = `type='signal',sender='${sender}',path='${path}',interface='${name}',member='${member}'`;
       const stop = () => bus.connection.off("message", heard);
       try {

@@ -71,6 +71,7 @@ export async function* unpacked(
       const header = parse(await reader.take(BLOCK));
       if (header === undefined) break;
       if (++headers > filesMax * HEADERS_MAX) throw tooMuch(`more than ${filesMax * HEADERS_MAX} headers`);
+
       const size = extra.size ?? header.size;
       if (header.type === "x" || header.type === "g" || header.type === "L") {
         if (size > EXTRA_BYTES_MAX) {
@@ -82,8 +83,10 @@ export async function* unpacked(
         await reader.skip(padding(size));
         continue;
       }
+
       const path = safe(extra.path ?? header.path);
       if (path === "" && header.type !== "5") throw wrong("a file without a name");
+
       extra = {};
       if (header.type === "5") {
         await reader.skip(size + padding(size));
@@ -92,10 +95,12 @@ export async function* unpacked(
       if (header.type !== "0") {
         throw wrong(`"${path}" of type "${header.type}", wanted files and folders only`);
       }
+
       occupy(places, path);
       if (places.size > filesMax * HEADERS_MAX) throw tooMuch(`more than ${filesMax * HEADERS_MAX} folders`);
       if (++files > filesMax) throw tooMuch(`more than ${filesMax} files`);
       if ((bytes += size) > bytesMax) throw tooMuch(`files of more than ${bytesMax} bytes`);
+
       const endsAt = reader.at + size;
       yield { path, bytes: size, executable: header.executable, content: reader.part(size) };
       // The caller may have read none of it, or only a part.
@@ -162,18 +167,21 @@ async function* tar(files: AsyncIterable<ArchiveFile> | Iterable<ArchiveFile>): 
       yield Uint8Array.from([...name, 0]);
       yield new Uint8Array(padding(name.length + 1));
     }
+
     yield header(name.subarray(0, NAME_BYTES), bytes, "0", executable);
     let written = 0;
     for await (const chunk of content) {
       written += chunk.length;
       yield chunk;
     }
+
     if (written !== bytes) {
       throw new SvcError(
         "aborted",
         `${path} has ${written} bytes, said to have ${bytes}: it has been changed`,
       );
     }
+
     yield new Uint8Array(padding(bytes));
   }
   yield new Uint8Array(2 * BLOCK);
@@ -205,6 +213,7 @@ function parse(block: Uint8Array) {
   };
   const sum = block.reduce((sum, byte, at) => sum + (at >= 148 && at < 156 ? 32 : byte), 0);
   if (sum !== octal(148, 8)) throw wrong("a header with a wrong checksum");
+
   const prefix = text(257, 6) === "ustar" ? text(345, 155) : "";
   const type = text(156, 1) || "0";
   return {
@@ -232,6 +241,7 @@ function records(content: Uint8Array): { path?: string; size?: number } {
     if (key === "path") found.path = value;
     if (key === "size") found.size = /^\d+$/.test(value) ? Number(value) : NaN;
   }
+
   if (found.size !== undefined && !Number.isSafeInteger(found.size)) throw wrong("a file of an unknown size");
   return found;
 }

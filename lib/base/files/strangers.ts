@@ -50,10 +50,12 @@ async function* handlesIn(
   if (depth > DEPTH_MAX) throw tooMuch(`folders ${depth} deep`);
   const held = await opened(folder);
   if (!held) return leftOut(below, "is a link or is gone");
+
   try {
     const place = placeOf(held, folder);
     const names = (await readdir(place)).sort();
     if (names.length > NAMES_MAX) throw tooMuch(`${names.length} names in one folder`);
+
     for (const name of names) {
       if (depth === 0 && name === except) continue;
       const path = below ? `${below}/${name}` : name;
@@ -62,6 +64,7 @@ async function* handlesIn(
         leftOut(path, "is a link, or cannot be opened");
         continue;
       }
+
       let inner = false;
       try {
         const found = await handle.stat();
@@ -71,6 +74,7 @@ async function* handlesIn(
       } finally {
         await handle.close();
       }
+
       if (inner) yield* handlesIn(join(place, name), path, except, depth + 1, leftOut);
     }
   } finally {

@@ -50,6 +50,7 @@ async function openStepwise(path: string): Promise<Opened> {
   const parts = path.split("/").filter((part) => part !== "");
   const name = parts.pop();
   if (!path.startsWith("/") || name === undefined) throw denied("it is not an absolute path of a file");
+
   let folder = await open("/", FOLDER);
   try {
     for (const part of parts) {

@@ -39,6 +39,7 @@ export function watchFile(path: string, changed: () => void): () => void {
     callOff = clock.after(ms, () => void look());
   };
   lookLater();
+
   return () => {
     ended = true;
     callOff();

@@ -38,6 +38,7 @@ export class Deduplicator {
     this.expire();
     const key = keyOf(record);
     if (key.length > REPEAT_CHARS_MAX) return this.next(record);
+
     const window = this.#windows.get(key);
     if (!window) {
       if (this.#windows.size >= REPEATS_WATCHED) this.#closeOldest();
@@ -46,6 +47,7 @@ export class Deduplicator {
       this.#nextEndMs = Math.min(this.#nextEndMs, endMs);
       return this.next(record);
     }
+
     window.count++;
     if (window.count <= REPEATS_WRITTEN) this.next(record);
     else if (window.count === REPEATS_WRITTEN + 1) {

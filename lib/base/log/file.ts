@@ -51,6 +51,7 @@ export class LogFile {
       this.#missing++;
       return;
     }
+
     try {
       this.#file.append(this.#missingNote(record) + `${formatLine(record)}\n`);
     } catch (error) {
@@ -60,6 +61,7 @@ export class LogFile {
       this.#retryAtMs = clock.monotonicMs() + RETRY_MS;
       return;
     }
+
     if (this.#missing > 0) {
       report(`the log file "${path}" is written again, ${this.#missing} lines are missing`);
     }

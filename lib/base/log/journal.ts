@@ -77,6 +77,7 @@ export class LogJournal {
         entries.push(line as StoredLog);
       }
     }
+
     journal.#recordedAck = acked;
     const left = entries.filter(({ number }) => number > acked);
     return { journal, entries: left, acked, next: Math.max(last, acked) + 1 };

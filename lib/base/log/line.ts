@@ -29,10 +29,12 @@ export function formatLine(
   ];
   if (caller) parts.push(escapedLine(caller));
   parts.push(escaped(message).replaceAll("\n", CONTINUED));
+
   for (const _any in fields) {
     parts.push(escaped(formatFields(fields)));
     break;
   }
+
   return parts.join("\t");
 }
 

@@ -131,15 +131,19 @@ export class Logs {
         problems.push(`log pattern "${pattern}" is skipped: ${messageOf(error)}`);
       }
     }
+
     this.#rules = compiled;
     this.#debug = debug;
+
     const changed = this.#deduplicate !== deduplicate;
     this.#deduplicate = deduplicate;
     for (const logger of this.#loggers.values()) this.#applyRules(logger);
+
     if (changed) {
       this.flush();
       this.logger(ROOT).info(`Noisy log deduplication is now ${deduplicate ? "enabled" : "disabled"}`);
     }
+
     return problems;
   }
 

@@ -147,12 +147,14 @@ export class LogQueue {
     const { clock, logger } = this.parts;
     this.#closing.abort();
     this.#somethingWaits.resolve();
+
     const late = new SvcError("deadline_exceeded", "cannot deliver the last logs: there is no more time");
     const stop = clock.after(EXIT_MS, () => this.#givenUp.abort(late));
     await this.#delivering;
     stop();
     this.#closed = true;
     this.#diskRetryAtMs = -Infinity;
+
     this.#save();
     this.#journal?.close();
     if (this.#waiting.length > 0) {
@@ -198,8 +200,10 @@ export class LogQueue {
   #save(): void {
     const { clock, logger } = this.parts;
     if (!this.#journal || clock.monotonicMs() < this.#diskRetryAtMs) return;
+
     let fresh = this.#waiting.length;
     while (fresh > 0 && this.#waiting[fresh - 1].entry.number > this.#journaled) fresh--;
+
     try {
       this.#journal.write(this.#waiting.slice(fresh).map(({ entry }) => entry), this.#acked);
       this.#journaled = this.#next - 1;
@@ -261,12 +265,14 @@ export class LogQueue {
       new SvcError("deadline_exceeded", `cannot deliver logs: no answer within ${limitMs} ms`);
     const { signal, done } = deadline(clock, limitMs, late, this.#givenUp.signal);
     this.#underWay = batch.length;
+
     try {
       await race((async () => await send(batch, signal))(), signal);
     } finally {
       done();
       this.#underWay = 0;
     }
+
     for (const { bytes } of this.#waiting.splice(0, batch.length)) this.#waitingBytes -= bytes;
     this.#acked = (this.#waiting[0]?.entry.number ?? this.#next) - 1;
     if (this.#lost > 0) this.#queueOverflow();

@@ -73,10 +73,12 @@ export class DenoDevice implements Device {
       this.#file = opened;
       return;
     }
+
     this.#file = this.#openFile(O_RDWR);
     // A read-only file of sysfs can be polled, too.
     if (this.#file < 0 && path.startsWith("/sys/")) this.#file = this.#openFile(O_RDONLY);
     if (this.#file >= 0) return;
+
     const failure = this.#failure("open");
     this.#library.close();
     throw failure;
@@ -138,6 +140,7 @@ export class DenoDevice implements Device {
       BigInt(offset),
     );
     if (pointer === null || Deno.UnsafePointer.value(pointer) === MAP_FAILED) throw this.#failure("map");
+
     this.#maps.push({ pointer, length });
     const view = new Deno.UnsafePointerView(pointer);
     return {
@@ -187,6 +190,7 @@ export class DenoDevice implements Device {
       failed(new SvcError("internal", `the thread that reads "${this.path}" failed: ${event.message}`));
       ended.resolve();
     };
+
     const request: ReaderRequest = { file: this.#file, batchBytes, ending };
     thread.postMessage(request);
     return async () => {

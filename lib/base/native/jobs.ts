@@ -39,6 +39,7 @@ export function holdProcess(pid: number): Job {
   const job = symbols.CreateJobObjectW(null, null);
   const limits = new DataView(new ArrayBuffer(LIMITS_BYTES));
   limits.setUint32(FLAGS_AT, KILL_ON_JOB_CLOSE, true);
+
   const limited = symbols.SetInformationJobObject(
     job,
     EXTENDED_LIMITS,
@@ -58,6 +59,7 @@ export function holdProcess(pid: number): Job {
     library.close();
   };
   if (held) return { end };
+
   end();
   throw new SvcError("unavailable", `cannot put process ${pid} into a job object: Windows error ${error}`);
 }

@@ -39,16 +39,19 @@ export async function isLoopbackProxy({ own, other }: Omit<LoopbackEnds, "role">
   const found = connectionAt({ own, other }, await readTables());
   if (!found || found.inode === 0) return false;
   if (found.uid !== (Deno.uid() ?? 0) && isDaemons(found.uid)) return true;
+
   const pids: number[] = [];
   try {
     for await (const { name } of Deno.readDir("/proc")) if (/^\d+$/.test(name)) pids.push(Number(name));
   } catch {
     return false;
   }
+
   for (const pid of pids.slice(0, PROCESSES_MAX)) {
     const name = await Deno.readTextFile(`/proc/${pid}/comm`).catch(() => "");
     if (PROXIES.test(name.trim()) && await hasSocket(pid, found.inode)) return true;
   }
+
   return false;
 }
 

@@ -47,6 +47,7 @@ export async function withPacked<T>(
     const remedy = "it needs a folder for temporary files (TMPDIR) that has room";
     throw new SvcError("unavailable", `cannot unpack ${name}: ${messageOf(cause)}; ${remedy}`, { cause });
   }
+
   try {
     return await load(folder);
   } finally {

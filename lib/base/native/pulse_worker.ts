@@ -123,12 +123,15 @@ class PulseLoop {
     const at = FIRST_WIRE + wire * WIRE_NUMBERS;
     const changes = Atomics.load(numbers, at + CHANGES);
     if (changes === this.#taken[wire] || changes % 2 !== 0) return;
+
     const period = times[2 * wire], on = times[2 * wire + 1];
     const running = Atomics.load(numbers, at + RUNNING);
+
     for (let level = 0; level < 2; level++) {
       const from = (2 * wire + level) * MESSAGE_BYTES_MAX;
       this.#messages[2 * wire + level].set(messages.subarray(from, from + lengths[wire]));
     }
+
     if (Atomics.load(numbers, at + CHANGES) !== changes) return;
     this.#taken[wire] = changes;
     // Unsigned: numbers of control calls have their highest bit set.
@@ -136,10 +139,12 @@ class PulseLoop {
     this.#lengths[wire] = BigInt(lengths[wire]);
     this.#period[wire] = period;
     this.#on[wire] = on;
+
     if (running === 1 && this.#running[wire] === 0) {
       this.#due[wire] = this.#now();
       this.#high[wire] = 0;
     }
+
     this.#running[wire] = running;
     Atomics.store(numbers, at + TAKEN, changes);
     this.scope.postMessage({ wire });

@@ -56,6 +56,7 @@ export class PulseThread implements Pulses {
     if (wire === undefined) {
       throw new SvcError("resource_exhausted", `cannot make pulses on more than ${WIRES_MAX} wires`);
     }
+
     this.#used.add(wire);
     this.#change(wire, (at) => {
       const { numbers, messages, lengths } = this.#shared;

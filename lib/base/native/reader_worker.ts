@@ -48,10 +48,12 @@ function follow({ file, batchBytes, ending }: ReaderRequest, scope: Scope): void
   });
   const { symbols } = library;
   symbols.sched_setscheduler(0, FIRST_IN_FIRST_OUT, Uint8Array.of(PRIORITY, 0, 0, 0));
+
   const asked = new Uint8Array(8);
   const view = new DataView(asked.buffer);
   view.setInt32(0, file, true);
   view.setInt16(4, POLLIN, true);
+
   const batch = new Uint8Array(batchBytes);
   while (Atomics.load(ending, 0) === 0) {
     view.setInt16(6, 0);
@@ -68,6 +70,7 @@ function follow({ file, batchBytes, ending }: ReaderRequest, scope: Scope): void
     scope.postMessage({ errno });
     break;
   }
+
   library.close();
   scope.postMessage({ ended: true });
 }

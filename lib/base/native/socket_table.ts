@@ -35,10 +35,12 @@ export async function checkLinux(
   const there = addressesOf(other);
   const found = connectionAt({ own, other }, lines);
   if (found && await isTrusted(found)) return;
+
   // The listener has not accepted the connection yet: then all that may be one are looked at.
   const isPending = role === "client" && found?.inode === 0;
   const listeners = isPending ? lines.filter((line) => isListener(line, there)) : [];
   if (listeners.length > 0 && (await Promise.all(listeners.map(isTrusted))).every(Boolean)) return;
+
   const uid = [found, ...listeners].find((line) => line !== undefined && line.inode !== 0)?.uid;
   throw stranger(other, uid === undefined ? "no program of ours" : `a program of the user ${uid}`);
 }

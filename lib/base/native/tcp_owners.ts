@@ -119,15 +119,18 @@ function sidOf(
 ): string | undefined {
   const process = OpenProcess(QUERY_PROCESS, 0, pid);
   if (process === null) return undefined;
+
   const handle = new BigUint64Array(1);
   const opened = OpenProcessToken(process, TOKEN_QUERY, new Uint8Array(handle.buffer)) !== 0;
   CloseHandle(process);
   if (!opened) return undefined;
+
   const token = Deno.UnsafePointer.create(handle[0]);
   const user = new Uint8Array(TOKEN_BYTES);
   const length = new Uint8Array(4);
   const known = GetTokenInformation(token, TOKEN_USER, user, TOKEN_BYTES, length) !== 0;
   CloseHandle(token);
+
   return known ? sidIn(user) : undefined;
 }
 

@@ -85,6 +85,7 @@ export class AcceptedKeys {
   async check(file: SignedFile, get: FetchJson): Promise<ReleaseStatement | undefined> {
     const ring = await this.#ring();
     if (!ring) return undefined;
+
     const url = new URL(file.url);
     const sig = await get(`${url.origin}${url.pathname}.sig${url.search}`);
     const statement = await this.#verified(ring, file, get, (keys) => verifyRelease(sig, keys));
@@ -94,8 +95,10 @@ export class AcceptedKeys {
       ["sum", statement.sha256, file.sha256 ?? statement.sha256],
       ["platform", statement.platform, statement.platform && (file.platform ?? statement.platform)],
     ]);
+
     const { wanted } = file;
     if (wanted === undefined) return statement;
+
     await this.#confirm(ring, { ...file, wanted }, statement, get);
     const newer = await this.#history.newerThan(statement, wanted);
     if (newer) {
@@ -106,6 +109,7 @@ export class AcceptedKeys {
         `"${wanted}" leads to ${found}, and this device has had that; ${request}`,
       );
     }
+
     await this.#history.accept(statement, wanted);
     return statement;
   }
@@ -121,10 +125,12 @@ export class AcceptedKeys {
   ): Promise<string | undefined> {
     const ring = await this.#ring();
     if (!ring) return undefined;
+
     const key = JSON.stringify([file.name, file.wanted, file.version]);
     const nowMs = this.#parts.clock.monotonicMs();
     const last = this.#words.get(key);
     if (last && nowMs < last.nextMs) return last.problem;
+
     let [problem, heardMs, nextMs]: [string | undefined, number, number] = [
       undefined,
       nowMs,
@@ -140,6 +146,7 @@ export class AcceptedKeys {
         if (nowMs - heardMs < VALID_MS) problem = last?.problem;
       }
     }
+
     if (this.#words.size >= WORDS_MAX) this.#words.clear();
     this.#words.set(key, { problem, heardMs, nextMs });
     return problem;
@@ -156,6 +163,7 @@ export class AcceptedKeys {
     url.pathname += ".channel";
     url.searchParams.set("wanted", wanted);
     url.searchParams.set("platform", platform);
+
     const sig = await get(url.href).catch((cause) => {
       const what = `the control plane does not say that "${wanted}" leads to this version: ${chainOf(cause)}`;
       throw new SvcError("unavailable", what, { cause });
@@ -166,9 +174,11 @@ export class AcceptedKeys {
       ["channel", word.wanted, wanted],
       ["platform", word.platform, platform],
     ]);
+
     const stale = staleness(word, this.#parts.clock.nowMs());
     if (stale !== undefined) throw new SvcError("aborted", stale);
     if (word.version === version && word.sha256 === (sha256 ?? word.sha256)) return;
+
     throw new SvcError("aborted", `"${wanted}" leads to ${word.version}, and not to ${version}`);
   }
 
@@ -183,6 +193,7 @@ export class AcceptedKeys {
     } catch (error) {
       if (SvcError.from(error).code !== "permission_denied") throw refusal(error);
     }
+
     const listed = await get(`${new URL(url).origin}${KEYS_PATH}`);
     const next = ring.follow(isObject(listed) ? listed.keys : listed);
     try {

@@ -61,6 +61,7 @@ export function verifyChannel(sig: unknown, keys: readonly ReleaseKey[]): Channe
       `${found}, wanted an object with statement ${members}, key and signature`,
     );
   }
+
   const whole = { name, wanted, platform, version, sha256, issued_ms, expires_ms } as ChannelStatement;
   const what = `the word for "${whole.wanted}" of ${whole.name}`;
   verifiedBy(
@@ -69,6 +70,7 @@ export function verifyChannel(sig: unknown, keys: readonly ReleaseKey[]): Channe
     { statement: { ...whole }, key: key as string, signature: signature as string },
     keys,
   );
+
   return whole;
 }
 

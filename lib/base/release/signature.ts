@@ -101,6 +101,7 @@ export function verifiedBy(
     );
   }
   if (isSigned(format, statement, signature, found.public_key)) return;
+
   throw new SvcError("data_loss", `${what} is not what key "${key}" signed: the statement has been changed`);
 }
 
@@ -231,6 +232,7 @@ function checkedRelease(sig: unknown): SignedRelease {
     const whole = { name, version, platform, sha256, size, signed_ms } as ReleaseStatement;
     return { statement: whole, key: key as string, signature: signature as string };
   }
+
   throw new SvcError(
     "data_loss",
     "the signature file is broken, wanted an object with statement {name, version, platform, sha256, size, " +

@@ -57,6 +57,7 @@ export function verifiedSums(text: string, signature: Uint8Array, publicKey: str
   if (signature.length !== 64 || !verify(null, Buffer.from(text), key, signature)) {
     throw new SvcError("permission_denied", `${SUMS_FILE} is not signed by the key ${publicKey}`);
   }
+
   const sums = new Map<string, string>();
   for (const line of text.split("\n")) {
     if (line === "" || line.startsWith("#")) continue;
@@ -69,5 +70,6 @@ export function verifiedSums(text: string, signature: Uint8Array, publicKey: str
     }
     sums.set(file, sha256);
   }
+
   return sums;
 }

@@ -117,9 +117,11 @@ function differences(
     });
     return lines.length > 0 ? lines : [`~ ${path}: in another order`];
   }
+
   const [was, is] = [before, after].map((one) => textOf(one, keys, secret));
   if (before === undefined) return [`+ ${path}: ${is}`];
   if (after === undefined) return [`- ${path}: ${was}`];
+
   return [`~ ${path}: ${was} -> ${is}`];
 }
 

@@ -64,6 +64,7 @@ function decodeText(bytes: Uint8Array, { file, tolerant, problems }: JsoncOption
   if (marked || (a === 0 && c === 0 && b && d) || (b === 0 && d === 0 && a && c)) {
     throw refuse("found UTF-16 text, wanted UTF-8");
   }
+
   // The decoder drops a byte order mark.
   const decoder = new TextDecoder("utf-8", { fatal: true });
   try {
@@ -145,6 +146,7 @@ class Reader {
       case "$":
         if (this.options.variable) return this.#variable(this.options.variable);
     }
+
     const start = this.#at;
     const word = this.#match(WORD)?.[0] ?? "";
     const value = NUMBER.test(word) ? Number(word) : LITERALS.get(word);
@@ -153,6 +155,7 @@ class Reader {
       throw this.#found(likely ? `a value; did you mean ${likely}?` : "a value", start);
     }
     if (Math.abs(Number(value)) === Infinity) throw this.#found("a number up to 1.8e308", start);
+
     return value;
   }
 
@@ -163,6 +166,7 @@ class Reader {
       const key = this.#text();
       this.#skip();
       if (this.source[this.#at] !== ":") throw this.#found('":" after the key');
+
       this.#at++;
       this.#skip();
       this.#path.push(key);
@@ -171,6 +175,7 @@ class Reader {
       }
       const value = this.#value();
       this.#path.pop();
+
       // An assignment would set the prototype.
       if (key === "__proto__") {
         Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true });
@@ -195,6 +200,7 @@ class Reader {
     if (this.#path.length >= JSON_DEPTH_MAX) {
       throw this.#fail(`nested deeper than ${JSON_DEPTH_MAX} levels`, open);
     }
+
     for (;;) {
       this.#skip();
       if (this.source[this.#at] === close) break;
@@ -205,6 +211,7 @@ class Reader {
       else if (this.#at === this.source.length) throw this.#unclosed(close, open);
       else if (this.source[this.#at] !== close) throw this.#found(`"," or "${close}"`);
     }
+
     this.#at++;
   }
 
@@ -224,6 +231,7 @@ class Reader {
           `found ${quoted(this.source.slice(this.#at, this.#at + 2))}, wanted \\\\ for a backslash`,
         );}
     }
+
     const written = this.source.slice(start, ++this.#at);
     return escaped ? JSON.parse(written) : written.slice(1, -1);
   }

@@ -334,11 +334,13 @@ export function object<S extends Shape>(shape: S, doc = "") {
   for (const { field, keys } of fields) for (const key of keys) properties[key] = field.jsonSchema();
   const required = fields.filter(({ field }) => field.spec.required).map(({ keys }) => keys);
   const json: JsonObject = { type: "object", properties };
+
   const single = required.filter((keys) => keys.length === 1).map(([key]) => key);
   const either = required.filter((keys) => keys.length > 1)
     .map((keys) => ({ anyOf: keys.map((key) => ({ properties: { [key]: {} }, required: [key] })) }));
   if (single.length > 0) json.required = single;
   if (either.length > 0) json.allOf = either;
+
   return fieldOf<{ readonly [K in keyof S]: Infer<S[K]> }>(doc, json, "an object", (value, at) => {
     if (!isObject(value)) return at.wanted("an object", value);
     const written = spellings(value, known, at);
@@ -458,6 +460,7 @@ function spellings(value: object, known: readonly string[], at: DecodeContext): 
     if (known.includes(key)) written.set(key, key);
     else unknown.push(key);
   }
+
   const left = unknown.filter((key) => {
     const folded = key.toLowerCase();
     const meant = known.find((one) => one.toLowerCase() === folded && !written.has(one));
@@ -495,6 +498,7 @@ function numeric(doc: string, type: "number" | "integer", noun: string, { min, m
     above !== undefined ? `greater than ${above}` : "",
   ].filter((part) => part !== "");
   const wanted = [noun, ...limits].join(" ");
+
   const fits = (value: number) =>
     (type === "number" ? Number.isFinite(value) : Number.isSafeInteger(value)) &&
     (min === undefined || value >= min) && (max === undefined || value <= max) &&

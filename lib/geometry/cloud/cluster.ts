@@ -146,6 +146,7 @@ export class Clusterer {
       const ownHeight = height[cell] = up.x * ownX + up.y * ownY + up.z * ownZ;
       const steepness = Math.abs(ownHeight) / ownZ;
       const isLow = steepness > LOWEST_ANGLE && steepness < LOW_ANGLE;
+
       let own = 0;
       for (let k = 0; k < before.length; k++) {
         const other = cell + before[k];
@@ -160,9 +161,11 @@ export class Clusterer {
         ) continue;
         own = own === 0 ? label : this.#join(own, label);
       }
+
       if (own === 0) this.#parents[own = ++last] = last;
       found[n] = labels[cell] = own;
     }
+
     return last;
   }
 

@@ -32,14 +32,17 @@ export function decompressLzf(input: Uint8Array, size: number): Uint8Array<Array
       to += length;
       continue;
     }
+
     let length = (control >> 5) + 2;
     if (length === 9) length += input[from++];
     const source = to - ((control & 0x1f) << 8) - input[from++] - 1;
+
     // Reading past the end gives undefined, so a truncated reference has no source and is caught here.
     if (!(source >= 0) || !(to + length <= size)) throw broken(`a reference out of bounds at byte ${from}`);
     // Copies byte by byte, because a reference may reach into its own output.
     for (let n = 0; n < length; n++) output[to++] = output[source + n];
   }
+
   if (to !== size) throw broken(`it makes ${to} bytes, wanted ${size}`);
   return output;
 }
@@ -62,20 +65,24 @@ export function compressLzf(input: Uint8Array): Uint8Array<ArrayBuffer> {
     const slot = hash(input, at);
     const earlier = seen[slot];
     seen[slot] = at;
+
     const length = earlier < 0 || at - earlier > MAX_OFFSET ? 0 : matchLength(input, earlier, at);
     if (length < MIN_MATCH) {
       at++;
       continue;
     }
+
     flush(at);
     const offset = at - earlier - 1;
     const code = length - 2;
     output[to++] = (Math.min(code, 7) << 5) | (offset >> 8);
     if (code >= 7) output[to++] = code - 7;
     output[to++] = offset & 0xff;
+
     at += length;
     literalsFrom = at;
   }
+
   flush(input.length);
   return output.subarray(0, to);
 }

@@ -68,6 +68,7 @@ export function readPcd(file: Uint8Array, { maxPoints = MAX_POINTS } = {}): Poin
       `reading PCD: ${header.points} points, wanted at most ${maxPoints}`,
     );
   }
+
   const data = file.subarray(header.dataStart);
   const column = header.encoding === "ascii" ? asciiColumns(header, data) : binaryColumns(header, data);
   const [x, y, z] = ["x", "y", "z"].map((name) => {
@@ -78,6 +79,7 @@ export function readPcd(file: Uint8Array, { maxPoints = MAX_POINTS } = {}): Poin
   });
   const colour = header.fields.find(({ name, size }) => (name === "rgb" || name === "rgba") && size === 4);
   const label = header.fields.find(({ name }) => name === "label");
+
   // Integers of this name are other programs' clocks.
   const time = header.fields.find(({ name, type }) => name === "time" && type.startsWith("F"));
   return createCloud({
@@ -116,10 +118,12 @@ export function writePcd(cloud: PointCloud, encoding: PcdEncoding = "binary"): U
     "",
   ].join("\n");
   if (encoding === "ascii") return new TextEncoder().encode(header + asciiBody(columns));
+
   const body = encoding === "binary" ? interleaved(columns) : compressedBody(columns);
   const file = new Uint8Array(header.length + body.length);
   file.set(new TextEncoder().encode(header));
   file.set(body, header.length);
+
   return file;
 }
 
@@ -138,19 +142,23 @@ function readHeader(file: Uint8Array): Header {
     }
     entries.set(key === "COLUMNS" ? "FIELDS" : key, values);
   }
+
   const fields = readFields(entries);
   const last = fields[fields.length - 1];
   const pointBytes = last.byte + last.size * last.count;
   if (pointBytes > MAX_POINT_BYTES) {
     throw invalid(`points of ${pointBytes} bytes, wanted at most ${MAX_POINT_BYTES}`);
   }
+
   const [width, height] = [count(entries, "WIDTH"), count(entries, "HEIGHT")];
   const points = entries.has("POINTS") ? count(entries, "POINTS") : width * height;
   if (points !== width * height) {
     throw invalid(`POINTS ${points}, wanted WIDTH ${width} times HEIGHT ${height}`);
   }
+
   const encoding = ENCODINGS.find((known) => known === entries.get("DATA")?.[0]);
   if (!encoding) throw invalid(`DATA ${entries.get("DATA")?.[0] ?? ""}, wanted ${ENCODINGS.join(", ")}`);
+
   return { fields, width, height, points, encoding, pointBytes, dataStart: at };
 }
 
@@ -159,10 +167,12 @@ function readFields(entries: ReadonlyMap<string, readonly string[]>): Field[] {
   const [sizes, types] = [entries.get("SIZE") ?? [], entries.get("TYPE") ?? []];
   const counts = entries.get("COUNT") ?? names.map(() => "1");
   if (names.length === 0) throw invalid("no FIELDS");
+
   for (const [key, values] of Object.entries({ SIZE: sizes, TYPE: types, COUNT: counts })) {
     if (values.length === names.length) continue;
     throw invalid(`${values.length} values of ${key} for ${names.length} fields`);
   }
+
   let [byte, value] = [0, 0];
   return names.map((name, index) => {
     const type = types[index] + sizes[index];
@@ -225,6 +235,7 @@ function asciiColumns({ points, fields }: Header, data: Uint8Array): Columns {
   if (points * fields.length * 2 > data.length + 1) throw truncated(points, undefined);
   const lines = new TextDecoder("latin1").decode(data).split("\n").filter((line) => line.trim() !== "");
   if (lines.length < points) throw truncated(points, lines.length);
+
   const perPoint = fields.reduce((sum, field) => sum + field.count, 0);
   const rows = lines.slice(0, points).map((line, point) => {
     const values = line.trim().split(/\s+/);

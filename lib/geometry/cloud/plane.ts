@@ -142,6 +142,7 @@ export class GroundFinder {
       [best, bestScore] = [fitted, score];
       rounds = Math.min(ROUNDS_MAX, roundsFor(score * this.#scoreStep / this.#z.length));
     }
+
     return { best, within };
   }
 
@@ -180,8 +181,10 @@ export class GroundFinder {
     const a = row * this.#columns + column;
     const b = near(row, this.#rows) * this.#columns + near(column, this.#columns);
     const c = near(row, this.#rows) * this.#columns + near(column, this.#columns);
+
     const [x, y, z, sharpness] = [this.#x, this.#y, this.#z, this.#sharpness];
     if (sharpness[a] + sharpness[b] + sharpness[c] === Infinity) return undefined;
+
     const ux = x[b] - x[a], uy = y[b] - y[a], uz = z[b] - z[a];
     const vx = x[c] - x[a], vy = y[c] - y[a], vz = z[c] - z[a];
     const nx = uy * vz - uz * vy, ny = uz * vx - ux * vz, nz = ux * vy - uy * vx;
@@ -221,6 +224,7 @@ export class GroundFinder {
       }
       form = solve(xx, xy, xz, yy, yz, zz, sx, sy, sz);
     }
+
     return form;
   }
 }

@@ -75,6 +75,7 @@ export function boundingBox(cloud: PointCloud): BoundingBox | undefined {
     if (y[n] > max.y) max.y = y[n];
     if (z[n] > max.z) max.z = z[n];
   }
+
   return points === 0 ? undefined : { min, max, points };
 }
 

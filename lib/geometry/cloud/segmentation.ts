@@ -132,6 +132,7 @@ export class Segmenter {
       // A pixel without a ray has no distance, so it is nowhere.
       seen += distance >= 0 ? there : 0;
     }
+
     return { off, on: seen - off };
   }
 
@@ -146,11 +147,13 @@ export class Segmenter {
       places[cluster] = kept.length;
       kept.push(new Uint32Array(sizes[cluster]));
     }
+
     const filled = new Uint32Array(kept.length);
     for (let n = 0; n < count; n++) {
       const place = places[this.#clusters[n]];
       if (place >= 0) kept[place][filled[place]++] = this.#pixels[n];
     }
+
     const { minPointsInSegment } = this.limits;
     const segments = kept.filter((pixels) => this.#ownPoints(pixels, data, ground) >= minPointsInSegment)
       .map((pixels) => this.#segmentOf(pixels, data));
@@ -192,6 +195,7 @@ export class Segmenter {
         }
       }
     }
+
     return squares > points * (NOISY * limit) ** 2;
   }
 

@@ -75,6 +75,7 @@ export function depthToCloud(
     const found = `a depth image of ${width} x ${height}`;
     throw new SvcError("invalid_argument", `${found} with intrinsics for ${widthPx} x ${heightPx}`);
   }
+
   const { x, y } = raysOf(intrinsics, options.distortion);
   const z = new Float32Array(data.length);
   for (let n = 0; n < data.length; n++) {
@@ -83,6 +84,7 @@ export function depthToCloud(
     y[n] *= forward;
     z[n] = forward;
   }
+
   const cloud = createCloud({ width, height, x, y, z, rgb: options.rgb });
   return options.organised ? cloud : withoutMissing(cloud);
 }

@@ -78,6 +78,7 @@ export function encodeImage(content: Decoded, mimeType: string): Uint8Array {
       `a depth map cannot become ${mimeType}, wanted ${MIME.depth} or ${MIME.png}`,
     );
   }
+
   const { width, height, rgba } = content.image;
   switch (mimeType) {
     case MIME.jpeg:
@@ -87,6 +88,7 @@ export function encodeImage(content: Decoded, mimeType: string): Uint8Array {
     case MIME.rgba:
       return encodeRgba(content.image);
   }
+
   const wanted = `${MIME.jpeg}, ${MIME.png} or ${MIME.rgba}`;
   throw new SvcError("invalid_argument", `a colour image cannot become ${mimeType}, wanted ${wanted}`);
 }
@@ -151,6 +153,7 @@ function checked(
   if (bytes.length !== wanted) {
     throw bad(what, `it has ${bytes.length} bytes, wanted ${wanted} for ${width} x ${height} pixels`);
   }
+
   return { width, height };
 }
 
@@ -159,6 +162,7 @@ function fromPng(bytes: Uint8Array): Decoded {
   if (channels === 1 && samples instanceof Uint16Array) {
     return { kind: "depth", map: { width, height, data: samples } };
   }
+
   const grey = channels < 3;
   const alpha = channels === 2 ? 1 : channels === 4 ? 3 : undefined;
   const shift = samples instanceof Uint16Array ? 8 : 0;
@@ -169,6 +173,7 @@ function fromPng(bytes: Uint8Array): Decoded {
     rgba[to + 2] = samples[grey ? from : from + 2] >> shift;
     rgba[to + 3] = alpha === undefined ? 255 : samples[from + alpha] >> shift;
   }
+
   return { kind: "color", image: { width, height, rgba } };
 }
 

@@ -238,6 +238,7 @@ function cleaned(bytes: Uint8Array, pixels: number): Cleaned {
     if (scans > SCANS_MAX || scans * pixels > SCANNED_PIXELS_MAX) {
       throw bad(`it has ${scans} scans of ${pixels} pixels or more, wanted fewer: save it again`);
     }
+
     beforeLast = parts.length;
     const needed = header.filter(({ marker }) =>
       NEEDED.has(marker) || isFrame(marker) || marker === MARKER.sos
@@ -248,6 +249,7 @@ function cleaned(bytes: Uint8Array, pixels: number): Cleaned {
     at = scanEnd(bytes, scan.end);
     parts.push(bytes.subarray(scan.end, at));
   }
+
   if (scans === 0) throw bad("it has no scan: it breaks off in its header");
 
   const isWhole = at + 1 < bytes.length;
@@ -314,6 +316,7 @@ function tiffOrientation(tiff: Uint8Array): Orientation | undefined {
       ? value as Orientation
       : undefined;
   }
+
   return undefined;
 }
 

@@ -105,6 +105,7 @@ export function raysOf(intrinsics: Intrinsics, distortion?: Distortion): Rays {
       if (!Number.isFinite(x[n] + y[n])) [x[n], y[n]] = NOWHERE;
     }
   }
+
   return { x, y };
 }
 
@@ -168,6 +169,7 @@ function undoKannalaBrandt([k1 = 0, k2 = 0, k3 = 0, k4 = 0]: readonly number[]):
   return (seenX, seenY) => {
     const seen = Math.hypot(seenX, seenY);
     if (seen === 0) return [0, 0];
+
     let angle = seen;
     for (let step = 0; step < NEWTON_STEPS_MAX; step++) {
       const a2 = angle * angle;
@@ -180,6 +182,7 @@ function undoKannalaBrandt([k1 = 0, k2 = 0, k3 = 0, k4 = 0]: readonly number[]):
       }
       angle -= miss / slope;
     }
+
     return NOWHERE;
   };
 }

@@ -101,11 +101,13 @@ export function encodePng({ width, height, channels, samples }: PngImage): Uint8
       raw[row + 1 + x] = y === 0 ? source[x] : source[from + x] - source[from - rowBytes + x];
     }
   }
+
   const header = new DataView(new ArrayBuffer(13));
   header.setUint32(0, width);
   header.setUint32(4, height);
   header.setUint8(8, bytes * 8);
   header.setUint8(9, [0, 0, 4, 2, 6][channels]);
+
   return joinedBytes([
     Uint8Array.from(SIGNATURE),
     chunk("IHDR", new Uint8Array(header.buffer)),
@@ -120,15 +122,18 @@ function headerOf(bytes: Uint8Array): Header {
   if (bytes.length < 33 || view.getUint32(12) !== 0x49484452 || view.getUint32(8) !== 13) {
     throw bad("it does not begin with a whole IHDR chunk");
   }
+
   const width = view.getUint32(16), height = view.getUint32(20), bits = bytes[24], type = bytes[25];
   if (width === 0 || height === 0 || width * height > PIXELS_MAX) {
     throw bad(`it says ${width} x ${height} pixels, wanted 1 to ${PIXELS_MAX} pixels`);
   }
+
   const kind = COLOUR_TYPES[type];
   if (!kind?.bits.includes(bits)) throw bad(`there is no colour type ${type} of ${bits} bits`);
   if (bytes[26] !== 0 || bytes[27] !== 0 || bytes[28] > 1) {
     throw bad("unknown compression, filter or interlace method");
   }
+
   return { width, height, bits, stored: kind.stored, palette: type === 3, interlaced: bytes[28] === 1 };
 }
 
@@ -142,6 +147,7 @@ function chunksOf(bytes: Uint8Array) {
     const type = String.fromCharCode(...bytes.subarray(at + 4, at + 8));
     const end = at + 8 + length;
     if (end + 4 > bytes.length) throw bad(`its ${type} chunk of ${length} bytes is cut off`);
+
     const content = bytes.slice(at + 8, end);
     if (type === "IEND") break;
     if (
@@ -149,11 +155,13 @@ function chunksOf(bytes: Uint8Array) {
     ) {
       throw bad(`the checksum of its ${type} chunk does not match`);
     }
+
     if (type === "PLTE") palette = content;
     else if (type === "tRNS") alpha = content;
     else if (type === "IDAT") data.push(content);
     at = end + 4;
   }
+
   return { data: joinedBytes(data), palette, alpha };
 }
 
@@ -192,8 +200,10 @@ function unpack(raw: Uint8Array, header: Header, passes: readonly Pass[]): Uint8
   for (const pass of passes) {
     const { columns, rows } = passSize(header, pass);
     if (columns <= 0 || rows <= 0) continue;
+
     const rowBytes = rowBytesOf(header, columns);
     unfilter(raw, start, rows, rowBytes, Math.max(1, stored * bits / 8));
+
     for (let row = 0; row < rows; row++) {
       const from = start + row * (1 + rowBytes) + 1;
       const to = ((pass.y0 + row * pass.dy) * width + pass.x0) * stored;
@@ -210,8 +220,10 @@ function unpack(raw: Uint8Array, header: Header, passes: readonly Pass[]): Uint8
           : (raw[byte] >> (8 - bits - (bit & 7)) & mask) * scale;
       }
     }
+
     start += rows * (1 + rowBytes);
   }
+
   return samples;
 }
 
@@ -221,6 +233,7 @@ function unfilter(raw: Uint8Array, start: number, rows: number, rowBytes: number
     const at = start + row * (1 + rowBytes) + 1;
     const filter = raw[at - 1];
     if (filter > 4) throw bad(`row ${row} has the unknown filter ${filter}`);
+
     for (let x = 0; filter !== 0 && x < rowBytes; x++) {
       const left = x >= step ? raw[at + x - step] : 0;
       const above = row > 0 ? raw[at + x - rowBytes - 1] : 0;

@@ -23,6 +23,7 @@ export function regionsOf(mask: Uint8Array, width: number): Region[] {
     let count = 1;
     seen[first] = 1;
     reached[0] = first;
+
     for (let n = 0; n < count; n++) {
       const pixel = reached[n];
       const x = pixel % width;
@@ -39,8 +40,10 @@ export function regionsOf(mask: Uint8Array, width: number): Region[] {
       if (pixel >= width) reach(pixel - width);
       if (pixel < mask.length - width) reach(pixel + width);
     }
+
     const [yMin, yMax] = [Math.floor(first / width), Math.floor(last / width) + 1];
     regions.push({ pixels: count, xMin, yMin, xMax: xMax + 1, yMax });
   }
+
   return regions;
 }

@@ -210,15 +210,18 @@ class Check {
       if (!forms?.includes(form)) {
         throw refused(`it has an unknown field (${number} of form ${form} in ${name}). Is it an ONNX file?`);
       }
+
       const from = this.#at;
       const value = this.#value(form, end);
       // The content of a field with a length begins after the length.
       const [begins, ends] = form === BYTES ? [this.#at, this.#at + value] : [from, this.#at];
       if (ends > end) throw broken();
+
       if (typeof known === "string") this.#message(known, ends, depth + 1, own);
       this.#judge(name, number, value, begins, ends, own ?? tensor);
       this.#at = ends;
     }
+
     if (this.#at !== end) throw broken();
     if (own?.external) {
       const where = own.location === "" ? "" : ` ("${shown(own.location)}")`;
@@ -241,6 +244,7 @@ class Check {
       // Some exporters state explicitly that the values are in their usual place.
       if (field === 13 || field === 14 && value !== 0) tensor!.external = true;
     }
+
     if (name === "StringStringEntryProto") this.#judgeEntry(field, from, to, tensor);
     if (name === "NodeProto" && field === 4) {
       const operator = this.#name(from, to);
@@ -250,10 +254,12 @@ class Check {
         );
       }
     }
+
     if (name === "NodeProto" && field === 7) {
       const domain = this.#name(from, to);
       if (!DOMAINS.includes(domain)) this.#foreign.add(domain);
     }
+
     if (name === "FunctionProto" && field === 10) this.#defined.add(this.#name(from, to));
   }
 

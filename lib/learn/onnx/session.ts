@@ -246,13 +246,16 @@ class Thread {
       const found = `${this.#waiting.length} runs are waiting already`;
       throw new SvcError("resource_exhausted", `cannot run the ONNX model: ${found}; ask less often`);
     }
+
     const asked = Promise.withResolvers<unknown>();
     this.#waiting.push(asked);
     this.#worker.postMessage(request);
     if (!signal) return await asked.promise as T;
+
     const aborted = Promise.withResolvers<never>();
     const abort = () => aborted.reject(signal.reason);
     signal.addEventListener("abort", abort, { once: true });
+
     try {
       return await Promise.race([asked.promise, aborted.promise]) as T;
     } finally {

@@ -70,6 +70,7 @@ class SessionWorker {
     const bytes = typeof model === "string" ? readModel(model) : model;
     checkModel(bytes);
     this.#ort = await loadRuntime();
+
     // The runtime reports problems as errors; without this it would also print them in its own format.
     this.#ort.env.logLevel = "fatal";
     try {
@@ -85,6 +86,7 @@ class SessionWorker {
       const hint = /protobuf parsing failed/i.test(why) ? " Is it an ONNX file?" : "";
       throw new SvcError("invalid_argument", `cannot load the ONNX model: ${why}${hint}`);
     }
+
     const { inputMetadata, outputMetadata } = this.#session;
     return { inputs: inputMetadata.map(infoOf), outputs: outputMetadata.map(infoOf) };
   }

@@ -38,6 +38,7 @@ export class ConfigCache {
   async read(): Promise<JsonObject | undefined> {
     const { host, logger } = this.#parts;
     await this.#clearAway();
+
     let text: string;
     try {
       text = await host.readTextFile(this.path);
@@ -47,12 +48,14 @@ export class ConfigCache {
       }
       return undefined;
     }
+
     try {
       const json: unknown = JSON.parse(text);
       if (isObject(json)) return json as JsonObject;
     } catch {
       // Told below.
     }
+
     logger.warn(`${this.path} holds no configuration and is deleted`);
     this.delete();
     return undefined;

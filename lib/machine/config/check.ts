@@ -38,6 +38,7 @@ export function checkConfig(
   } catch (error) {
     return { problems: [ofGrammar(messageOf(error), file)] };
   }
+
   const { config, problems: found } = decodeConfig(json, registry, { env });
   const where = placesIn(bytes, { file, env });
   const all = [...problems, ...found, ...unmet(config), ...sharedPins(config)];
@@ -83,6 +84,7 @@ function unmet({ resources, remotes, modules }: MachineConfig): Problem[] {
       problems.push({ severity, path, message });
     }
   }
+
   const needs = new Map(resources.map((resource) => [resource.name.full, {
     needs: needsOf(resource).filter(({ name }) => known(name)),
   }]));
@@ -91,6 +93,7 @@ function unmet({ resources, remotes, modules }: MachineConfig): Problem[] {
     const reason = blocked.get(name.full);
     if (reason !== undefined) problems.push({ severity: "error", path, message: reason });
   }
+
   if (modules.length > 0) problems.push(...ofModules(resources));
   return problems;
 }
@@ -136,5 +139,6 @@ function sharedPins({ resources }: MachineConfig): Problem[] {
       } else users.set(used, own);
     }
   }
+
   return problems;
 }

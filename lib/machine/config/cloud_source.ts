@@ -136,9 +136,11 @@ export class CloudSource implements ConfigSource {
       this.#seen = mark;
       return new SvcError(error.code, `${this.name} has no usable configuration`, { cause: error });
     }
+
     if (this.#away) logger.info(`${this.name} gives configurations again`);
     this.#away = false;
     if (markOf(json) === this.#seen) return undefined;
+
     return this.#draft(json);
   }
 
@@ -165,6 +167,7 @@ export class CloudSource implements ConfigSource {
         : known?.pair ?? pairOf(this.#copy);
       if (pair) this.#certificate = { pair, names, sinceMs: fresh ? clock.monotonicMs() : -Infinity };
     }
+
     return { ...json, cloud: { ...cloud, ...this.#certificate?.pair } };
   }
 

@@ -174,12 +174,14 @@ export function decodeConfig(
   const placeholders = { env, packages: new NamedPackages(packageConfigs), folderOf: packages };
   const context = { registry, placeholders };
   const components = decodeResources("components", file.components, context, at);
+
   const services = decodeResources("services", file.services, context, at);
   const configured = mergeNamesakes([...components, ...services], at);
   const resources = [...configured, ...defaultServices(configured, context)];
   const modules = decodeModules(file.modules, placeholders, at);
   if (modules.length === 0) reportUnknownModels(resources, at);
   const jobs = decodeEntries("jobs", file.jobs, jobField, at);
+
   const rules = logRules(file.log, at);
   const config: MachineConfig = {
     ...settingsIn(file),
@@ -251,6 +253,7 @@ function decodeEntries<T>(
     leaveOut(place.problems);
     for (const problem of place.problems) at.problems.push(problem);
   }
+
   return decoded;
 }
 
@@ -333,6 +336,7 @@ export function formatProblems(
   if (sorted.length > PROBLEMS_SHOWN) {
     lines.push(`${file}: and ${sorted.length - PROBLEMS_SHOWN} more problems`);
   }
+
   return lines.join("\n");
 }
 

@@ -187,6 +187,7 @@ class Following {
     if (!this.#ended) this.#unwatch = this.#watch();
     const news = await this.news();
     if (this.#ended) return;
+
     const nowMs = clock.monotonicMs();
     const again = this.#stirredAgain();
     if (again && nowMs < stir.sinceMs + STILL_WAIT_MAX_MS) {
@@ -198,6 +199,7 @@ class Following {
       this.#stirring = stir;
       return this.#lookWhenStill(STILL_MS, stir);
     }
+
     news?.take();
     if (news) this.hear(news.draft);
     if (!again) this.#pollLater();

@@ -57,6 +57,7 @@ export async function originOf(parts: OriginParts): Promise<Origin> {
   const first = stopping ? race(file.first(), stopping) : file.first();
   const read = decodeDraft(await first, registry, env);
   const { draft: { json: local }, decoded: { config: { cloud }, fatal } } = read;
+
   // The reader of the first configuration reports the file's problems.
   const traffic = trafficOf(cloud?.metered ?? false);
   if (fatal || !cloud) return { source: file, read, traffic };
@@ -64,8 +65,10 @@ export async function originOf(parts: OriginParts): Promise<Origin> {
     logger.warn(`${path}: cloud: there is no app_address, so this file is the whole configuration`);
     return { source: file, read, traffic };
   }
+
   const client = clientOf(cloud, cloud.appAddress, parts);
   leftAside(local, parts, client.address);
+
   const cache = new ConfigCache({
     home: homeFolder(env),
     partId: cloud.id,

@@ -110,12 +110,15 @@ function packageNamed(
   const [, type = "ml_model", name] = /^(?:([^.]*)\.)?(.*)$/.exec(words)!;
   const written = `\${packages.${words}}`;
   if (!/^[\w:/-]+$/.test(name)) return at.error(`${written}: "${name}" cannot be the name of a package`);
+
   const found = packages.of(name).find((one) => one.type === type);
   if (found) return folderOf(found);
+
   const [other] = packages.of(name);
   if (other) {
     return at.error(`${written}: package "${name}" is of another type, wanted ${placeholderFor(other)}`);
   }
+
   const likely = at.suggestions.of(name, packages.names);
   const hint = likely === undefined ? "" : `; did you mean "${likely}"?`;
   return at.error(`${written}: no package named "${name}" is configured${hint}`);

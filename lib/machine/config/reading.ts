@@ -89,6 +89,7 @@ export class ConfigReading {
       const text = formatProblems(problems, name, draft.where).replaceAll("\n", "\n  ");
       throw new SvcError("invalid_argument", `the configuration cannot be used:\n  ${text}`);
     }
+
     // The log reports a resource that cannot be built once, as its reason to be unhealthy.
     const doubtful = problems.filter((problem) => !isReason(problem, config));
     // A line that moved in the file says nothing new.
@@ -97,6 +98,7 @@ export class ConfigReading {
       if (!this.#loggedLines.has(key)) logger.warn(formatProblems([problem], name, draft.where));
     }
     this.#loggedLines = new Set(keyed.map(({ key }) => key));
+
     return { draft, config };
   }
 }

@@ -147,6 +147,7 @@ export function mergeNamesakes(resources: readonly ResourceConfig[], at: DecodeC
     at.problems.push(problem);
     clashes.set(full, [...clashes.get(full)?.slice(0, CLASHES_SHOWN - 1) ?? [], problem]);
   }
+
   return [...firsts.values()].map((first) => {
     const clash = clashes.get(first.name.full);
     return clash ? { ...first, problems: [...first.problems, ...clash] } : first;
@@ -214,6 +215,7 @@ function resourceOf(
   const known = model === undefined ? undefined : lookUp(registry, name.api, model);
   const settings = attributesOf(entry, raw, known, placeholders, at.at("attributes"));
   checkServiceConfigs(entry.serviceConfigs, registry, at);
+
   return {
     name,
     path: at.path,

@@ -47,6 +47,7 @@ export function parseSchedule(text: string): Schedule | undefined {
     const everyMs = parseDurationMs(words[0]);
     if (everyMs !== undefined) return everyOf(everyMs, 1);
   }
+
   if (words[0] === "@every") {
     const everyMs = words.length === 2 ? parseDurationMs(words[1]) : undefined;
     return everyMs === undefined
@@ -54,6 +55,7 @@ export function parseSchedule(text: string): Schedule | undefined {
       : everyOf(Math.floor(everyMs / 1000) * 1000 || everyMs, EVERY_MS_MIN);
   }
   if (words.length < 5 && !words[0].startsWith("@")) return undefined;
+
   return calendar(words, zone);
 }
 

@@ -177,6 +177,7 @@ const apiKeysField = anyObject("pairs of key ID and key, and `keys`, the list of
         at.at(id).error("found something else (not shown), wanted an API key");
       } else apiKeys[id] = new Secret(key);
     }
+
     if (Object.keys(apiKeys).length === 0) {
       return at.error("no API keys, wanted at least one pair of key ID and key");
     }
@@ -185,6 +186,7 @@ const apiKeysField = anyObject("pairs of key ID and key, and `keys`, the list of
         at.at("keys").warn(`${JSON.stringify(id)} has no key`);
       }
     }
+
     return apiKeys;
   },
 );

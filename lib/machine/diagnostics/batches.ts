@@ -57,6 +57,7 @@ export class Batches<T> {
     const { send, clock, logger, what } = this.#parts;
     const batch = this.#waiting;
     if (batch.length === 0) return;
+
     this.#waiting = [];
     const late = () => new SvcError("deadline_exceeded", `it was not done within ${SEND_MS / 1000} s`);
     const { signal, done } = deadline(clock, SEND_MS, late);

@@ -59,6 +59,7 @@ export class CaptureFiles {
       this.#failing = true;
       return;
     }
+
     if (this.#failing) logger?.info(`diagnostics are captured again in "${folder}"`);
     this.#failing = false;
     this.#fileBytes += block.length;

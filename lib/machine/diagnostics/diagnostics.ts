@@ -92,8 +92,10 @@ export class Diagnostics {
   async begin(config: MachineConfig): Promise<void> {
     this.adopt(config);
     await this.#work.idle();
+
     const { machine, host, clock, logs, sources = [] } = this.#parts;
     if (!this.#options.ftdc) return;
+
     this.#ftdc = await Ftdc.start({
       folder: captureFolder((name) => host.env(name), config),
       sources: [

@@ -117,10 +117,12 @@ async function devicesOf(
 ): Promise<Examination> {
   const names = (await host.readFolder("/dev").catch(() => [])).filter((name) => pattern.test(name));
   if (names.length === 0) return { subject, outcome: "note", found: "none", remedy };
+
   const paths = names.map((name) => `/dev/${name}`);
   const refused: string[] = [];
   for (const path of paths) if (!await mayUse(path, host, clock)) refused.push(path);
   if (refused.length === 0) return { subject, outcome: "ok", found: listed(paths) };
+
   const hint = permissionHint(refused[0], new SvcError("permission_denied", refused[0]));
   return {
     subject,
@@ -155,6 +157,7 @@ async function timeOf({ host, clock }: DoctorParts): Promise<Examination> {
     return { subject, outcome: "problem", found, remedy };
   }
   if (host.platform().os !== "linux") return { subject, outcome: "ok", found: `${now} UTC` };
+
   const { code, text } = await outputOf(
     ["timedatectl", "show", "-p", "NTPSynchronized", "--value"],
     host,
@@ -168,6 +171,7 @@ async function timeOf({ host, clock }: DoctorParts): Promise<Examination> {
     };
   }
   if (text.trim() === "yes") return { subject, outcome: "ok", found: `${now} UTC, set by the network` };
+
   return { subject, outcome: "note", found: `${now} UTC, not set by the network`, remedy };
 }
 
@@ -216,6 +220,7 @@ export async function holderOf(port: number, host: ReadFiles & LinkFiles): Promi
       }
     }
   }
+
   if (inodes.size === 0) return undefined;
   const pids = (await host.readFolder("/proc").catch(() => [])).filter((name) => /^\d+$/.test(name));
   for (const pid of pids.slice(0, PROCESSES_MAX)) {
@@ -226,6 +231,7 @@ export async function holderOf(port: number, host: ReadFiles & LinkFiles): Promi
       return `${name || "a program"} (pid ${pid})`;
     }
   }
+
   return "a program of another user";
 }
 

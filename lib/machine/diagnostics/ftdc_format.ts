@@ -57,6 +57,7 @@ export function decodeCapture(bytes: Uint8Array): MetricCapture {
       values.push(...sums(column));
     }
   }
+
   for (const values of metrics.values()) pad(values, timesMs.length);
   return { timesMs, metrics, damaged };
 }
@@ -128,6 +129,7 @@ function* members(file: Uint8Array): Generator<string | undefined> {
     yield text;
     at = readTo = end;
   }
+
   if (readTo < bytes.length) yield undefined;
 }
 

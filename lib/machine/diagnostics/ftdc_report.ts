@@ -43,6 +43,7 @@ function table(capture: MetricCapture): string {
   const pad = (cell: string, column: number) =>
     column < 2 ? cell.padEnd(widths[column]) : cell.padStart(widths[column]);
   const lines = cells.map((row) => row.map(pad).join("  ").trimEnd());
+
   const when = timesMs.length === 0 ? "" : ` from ${iso(timesMs[0])} to ${iso(timesMs.at(-1)!)}`;
   const torn = damaged === 0
     ? ""
@@ -190,6 +191,7 @@ function line(
     if (max > min) points.push(`L${LEFT + x} ${y(max)}`);
     pen = "L";
   }
+
   // A single value becomes a point.
   return points.length === 1 ? `${points[0]}h1` : points.join("");
 }

@@ -121,9 +121,11 @@ export function conclusions(findings: readonly Finding[]): string[] {
   if (!works(findings)) {
     return ["Nothing outside this machine answers: is it connected, is there a firewall?"];
   }
+
   const lines = [];
   if (!works(of("DNS"))) lines.push("Names cannot be resolved: look at the DNS servers of this machine.");
   if (!works(of("UDP"))) lines.push("No UDP answer: clients outside this network need a relay (TURN).");
+
   if (seen.length > 1) {
     lines.push(
       `The router shows another address to each server (${
@@ -132,6 +134,7 @@ export function conclusions(findings: readonly Finding[]): string[] {
         "outside this network are unlikely to work without a relay (TURN).",
     );
   }
+
   lines.push(
     failed === 0 ? "Every possible check succeeded." : `${failed} of ${findings.length} checks failed.`,
   );
@@ -176,6 +179,7 @@ async function checkUdp(parts: NetworkCheckParts): Promise<Finding[]> {
   } catch (error) {
     return [{ group: "UDP", subject: "a socket", outcome: "failed", detail: messageOf(error) }];
   }
+
   try {
     return await Promise.all(STUN_SERVERS.map((server) => checkStun(server, socket, waiting, parts)));
   } finally {

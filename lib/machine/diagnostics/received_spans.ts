@@ -73,6 +73,7 @@ export function receivedSpans(
       }
     }
   }
+
   return { spans, leftOut };
 }
 
@@ -80,6 +81,7 @@ function spanOf(span: Span, about: Pick<ReceivedSpan, "scope" | "source">): Rece
   const { startTimeUnixNano: start, endTimeUnixNano: end, attributes, events, links, status } = span;
   const ids = idsOf(span.traceId, span.spanId, span.flags);
   if (!ids || end < start || start === 0n) return undefined;
+
   const parent = idsOf(span.traceId, span.parentSpanId, span.flags);
   const message = status?.message ? { message: cut(status.message) } : {};
   return {

@@ -98,6 +98,7 @@ async function ping(
   const process = started(host, args);
   const kill = () => process.signal("SIGKILL");
   signal.addEventListener("abort", kill, { once: true });
+
   try {
     if (signal.aborted) kill();
     const all = async (lines: AsyncIterable<string>) => (await Array.fromAsync(lines)).join("\n");

@@ -92,6 +92,7 @@ async function spansOf(options: TelemetryOptions, parts: TelemetryParts) {
     ...(options.endpoint === undefined ? [] : [await spanPost(options.endpoint, parts)]),
   ];
   if (sinks.length === 0) return undefined;
+
   const { clock, version, registry } = parts;
   const { ROOT_CONTEXT, SpanKind, SpanStatusCode, trace } = await import("@opentelemetry/api");
   const { resourceFromAttributes } = await import("@opentelemetry/resources");
@@ -262,6 +263,7 @@ async function metricsOf({ clock, logger, host, version }: TelemetryParts) {
     protected override onShutdown = () => Promise.resolve();
     protected override onForceFlush = () => Promise.resolve();
   }
+
   const reader = new Reader();
   const provider = new MeterProvider({ resource: await resourceOf(version), readers: [reader] });
   const meter = provider.getMeter("svc-server", version);
@@ -269,6 +271,7 @@ async function metricsOf({ clock, logger, host, version }: TelemetryParts) {
   const open = meter.createUpDownCounter("svc.calls.open");
   meter.createObservableGauge("process.memory.usage", { unit: "By" })
     .addCallback((result) => result.observe(host.usage().residentBytes));
+
   meter.createObservableCounter("process.cpu.time", { unit: "s" })
     .addCallback((result) => result.observe(host.usage().cpuUs / 1e6));
   const print = async () => {

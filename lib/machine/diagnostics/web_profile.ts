@@ -80,6 +80,7 @@ async function guarded(
   if (request.method !== "GET" && request.method !== "HEAD") {
     return textAnswer(405, `${path} answers GET, not ${request.method}`);
   }
+
   try {
     return await page(request);
   } catch (error) {

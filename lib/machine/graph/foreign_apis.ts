@@ -53,6 +53,7 @@ export class ForeignApis {
   async learn(names: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
     const unknown = [...names].filter((name) => !this.#apis.has(name)).slice(0, APIS_MAX);
     if (unknown.length === 0) return;
+
     const late = () => new SvcError("deadline_exceeded", `it took longer than ${LEARN_TIMEOUT_MS / 1000} s`);
     const limit = deadline(this.parts.clock, LEARN_TIMEOUT_MS, late, signal);
     try {

@@ -149,6 +149,7 @@ export class Frames implements FrameView {
   async #part(node: Node, call: Call): Promise<FramePart> {
     const settings = this.#settingsOf(node.config);
     if (typeof settings === "string") throw new SvcError("invalid_argument", settings);
+
     const { id, parent, pose, geometry } = settings;
     const name = id || node.name.short;
     if (!this.#readJoints(node)) return { name, parent, pose, geometry };
@@ -156,6 +157,7 @@ export class Frames implements FrameView {
       const reason = node.error ?? `it is ${node.state}`;
       throw new SvcError("failed_precondition", `its kinematics are not available: ${reason}`);
     }
+
     return {
       name,
       parent,

@@ -51,12 +51,14 @@ export function decideMaintenance(
     case "no answer":
       return { allowed: false, reason: `no maintenance, ${sensorName} cannot be read: ${finding.error}` };
   }
+
   const { readings } = finding;
   const value = Object.hasOwn(readings, key) ? readings[key] : undefined;
   if (value === true) return { allowed: true };
   if (value === false) {
     return { allowed: false, reason: `no maintenance, ${sensorName} says ${key} is false` };
   }
+
   const found = value === undefined ? `no "${key}" among its readings` : `${show(value)} for "${key}"`;
   return { allowed: false, reason: `no maintenance, ${sensorName} gives ${found}, wanted true or false` };
 }
@@ -83,6 +85,7 @@ async function find(
   } catch (error) {
     return { kind: "not a name", error: chainOf(error) };
   }
+
   let sensor: Partial<Sensor>;
   try {
     sensor = machine.find(name.api, name.short);
@@ -91,6 +94,7 @@ async function find(
     if (!known) return { kind: "not there", error: chainOf(error) };
     return { kind: "unhealthy", error: chainOf(error), full: known.name.full };
   }
+
   if (typeof sensor.getReadings !== "function") {
     return { kind: "not there", error: `${sensorName} has no readings` };
   }

@@ -24,6 +24,7 @@ export function mendingOf(
   });
   const [old, mended] = [parts(inForce), parts(newer)];
   if (shown(old) === shown(mended)) return undefined;
+
   return {
     ...inForce,
     resources: [...inForce.resources.filter((one) => !isNeeded(one)), ...mended.resources],

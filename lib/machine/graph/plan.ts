@@ -73,6 +73,7 @@ export function planOf(
     }
     if (possible && (old?.condition !== "ready" || stale.has(full))) build.push(full);
   }
+
   const close = [...gone, ...stale];
   const holds = new Map(close.map((full) => [full, standing.get(full)!.holds]));
   return { close: levels(close, holds).reverse(), build: levelsOf(build, wiring.uses) };

@@ -125,6 +125,7 @@ export class Reconfiguration {
       if (known !== error) logger.error(`${error}\n  the configuration in force stays`);
       return;
     }
+
     if (this.#refused) logger.info(`${reading.source.name} can be used again`);
     this.#refused = undefined;
     adopt(candidate.config);
@@ -135,6 +136,7 @@ export class Reconfiguration {
   async #attempt(candidate: UsableConfig): Promise<void> {
     const { clock, logger, mayChange } = this.#parts;
     this.#callOffRetry();
+
     const { allowed, reason = "", mendable } = await mayChange(candidate.config);
     if (this.#closed) return;
     if (allowed) {
@@ -144,6 +146,7 @@ export class Reconfiguration {
       void this.#apply(candidate);
       return;
     }
+
     if (this.#heldBack?.reason !== reason) logger.info(`a new configuration is held back: ${reason}`);
     this.#heldBack = { candidate, reason, sinceMs: this.#heldBack?.sinceMs ?? clock.nowMs() };
     if (mendable !== undefined) this.#mend(mendable, candidate);
@@ -167,20 +170,24 @@ export class Reconfiguration {
     const { reading, logger, move, prepare, apply, showDiffs } = this.#parts;
     if (this.#inForce) move(config);
     if (prepare && !await prepare(config)) return;
+
     const old = this.#inForce;
     this.#inForce = config;
     this.#applied = candidate;
     if (!showDiffs && old) tellChanges(old, config, logger);
+
     if (showDiffs && old) {
       logger.info(
         `the configuration changes:\n${configDiff(old, config) || "  in nothing but secrets, or not at all"}`,
       );
     }
+
     try {
       await reading.source.keep(draft);
     } catch (error) {
       logger.warn(`cannot store the configuration for the next start: ${chainOf(error)}`);
     }
+
     await apply(config).catch((error) => this.#bug(error));
   }
 }

@@ -36,6 +36,7 @@ export function remoteFrames(
   if (reported.length > FRAMES_MAX) {
     leftOut(`${reported.length} frames, of which only ${FRAMES_MAX} are used`);
   }
+
   for (const message of reported.slice(0, FRAMES_MAX)) {
     const shown = message.frame?.referenceFrame.slice(0, NAME_MAX);
     try {
@@ -54,6 +55,7 @@ export function remoteFrames(
       leftOut(`frame ${shown}: ${chainOf(error)}`);
     }
   }
+
   return frames;
 }
 

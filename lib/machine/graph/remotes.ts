@@ -292,17 +292,20 @@ class Remote {
     const { clock, logger } = this.parts;
     const { name, address } = this.config;
     this.#foreign = foreign;
+
     const names = this.#namesOf(messages);
     const connected = this.#channel === undefined;
     const same = names.size === this.#names.size && [...names.keys()].every((full) => this.#names.has(full));
     this.#names = names;
     if (!connected && same) return;
+
     if (connected) {
       this.#connectionId = crypto.randomUUID();
       this.#status = { name, state: "ready", updatedMs: clock.nowMs() };
       logger.info(`remote "${name}" is connected`, { address, by, resources: names.size });
       this.parts.activities?.tell("remote", "connected", { remote: name });
     }
+
     this.#channel = channel;
     this.changed();
   }
@@ -347,6 +350,7 @@ class Remote {
     const { registry, logger } = this.parts;
     const { name: remote, prefix } = this.config;
     const names = new Map<string, Offer>();
+
     // Machines list in random order; sorting makes equal lists equal.
     const sorted = messages.slice(0, RESOURCES_MAX).sort((a, b) => a.name < b.name ? -1 : 1);
     for (const { namespace, type, subtype, name: far, relays } of sorted) {
@@ -360,6 +364,7 @@ class Remote {
         logger.debug(`${shown} of remote "${remote}" is left out: it cannot be a name here`);
       }
     }
+
     return names;
   }
 

@@ -43,6 +43,7 @@ export class ModuleGroups {
     const { host } = this.parts;
     const own = await (this.#own ??= this.#open());
     if (!limits) return command;
+
     const { memoryMb, cpuPercent, processes } = limits;
     const folder = `${own}/${fileNameFrom(name)}`;
     try {
@@ -61,6 +62,7 @@ export class ModuleGroups {
       const problem = `cannot enforce the limits of module "${name}", ${wanted}: ${messageOf(cause)}`;
       throw new SvcError("failed_precondition", problem, { cause });
     }
+
     return {
       ...command,
       command: "/bin/sh",

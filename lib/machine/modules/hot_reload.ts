@@ -82,6 +82,7 @@ export class HotReload {
         if (!this.#over.signal.aborted) logger.warn(`module "${name}": ${chainOf(error)}`);
       });
     }
+
     if (!found) logger.warn(`${what} changed, but no module's program is in ${folder}`);
   }
 

@@ -100,6 +100,7 @@ export class ModuleModels {
       channel: process.channel,
       services,
     });
+
     const build: RunningModel["build"] = (config, dependencies, signal) =>
       this.#build(config, dependencies, signal);
     for (const { api, model } of process.models) {
@@ -210,6 +211,7 @@ export class ModuleModels {
     if (!api) {
       throw new SvcError("unavailable", `module "${module}" did not describe the service of ${apiName}`);
     }
+
     const request = { config: configMessage(config), dependencies: dependencies.map(farName) };
     const options = { signal, timeoutMs };
     try {
@@ -226,6 +228,7 @@ export class ModuleModels {
       }
       throw error;
     }
+
     const instance: Resource = api.client(ResourceName.of(apiName, short), channel);
     const built = this.#validations.get(full);
     let closed: Promise<void> | undefined;

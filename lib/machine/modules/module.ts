@@ -212,6 +212,7 @@ export class Module {
       this.#logger.info(`module "${this.name}" starts again in ${formatDuration(pause)}`);
       await clock.sleep(pause, signal).catch(() => {});
     }
+
     await this.parts.groups.remove(this.wanted.config);
     this.#setBegun();
   }
@@ -231,9 +232,11 @@ export class Module {
         pid: process.pid,
         models: process.models.length,
       });
+
       this.#set({ state: "ready", error: undefined, consecutiveFailures: 0 });
       this.#setBegun();
       this.changed();
+
       // Deno 2.7 forgets a signal made of both, which nobody else would hold.
       await Promise.race([aborted(process.ended), aborted(signal)]);
       throw process.ended.reason;
@@ -254,18 +257,21 @@ export class Module {
     if (untrusted) {
       throw new SvcError("permission_denied", `module "${name}" is a program, which -untrusted-env disables`);
     }
+
     if (this.#status.state === "pending") this.#set({ state: "starting" });
     const ended = activities?.begin("module", { module: name });
     try {
       const program = await programOf(config, home, host, release);
       const data = dataFolder(home, machine, name);
       await host.makeFolder(data, { mode: 0o750 });
+
       const { own: address, parent: parentAddress } = await parent.addresses(name, config.tcpMode);
       if (config.tcpMode && host.platform().os !== "windows") this.#logger.warn(OPEN_TO_ALL, { address });
       const facts = { config, program, data, address, logLevel, home, machine, tracing, key };
       const within = (command: ProcessCommand) => groups.inLimits(command, config);
       const command = commandOf(facts, host);
       await firstRun(program, command, config, { host, clock, logger: this.#logger, within }, signal);
+
       const run = {
         name,
         command: await within(command),
@@ -278,6 +284,7 @@ export class Module {
       };
       const process = await ModuleProcess.start(run, signal);
       ended?.();
+
       return process;
     } catch (error) {
       ended?.({ error: chainOf(error) });

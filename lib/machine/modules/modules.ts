@@ -70,6 +70,7 @@ export function openModules({ logs, table, ...parts }: OpenParts): Modules {
   const startTimeoutMs = envDurationMs(START_TIMEOUT_VARIABLES, MODULE_LIMITS.startTimeoutMs, env, logger);
   const parent = new ModuleParent({ table, host, clock, logger });
   const groups = new ModuleGroups({ host, clock, logger });
+
   // Deno has no Unix sockets on Windows.
   const tcpMode = host.platform().os === "windows" ||
     TCP_VARIABLES.some((one) => /^(true|yes|1)$/i.test(env(one) ?? ""));

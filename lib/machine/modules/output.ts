@@ -67,6 +67,7 @@ export class ModuleOutput {
       if (line.trim() !== "" && ++logged <= LOGGED_MAX) write(line);
       if (chars > READ_CHARS_MAX) await this.clock.sleep(endMs - nowMs);
     }
+
     tell();
   }
 }

@@ -136,6 +136,7 @@ export class ModuleParent {
     // Folders of other users cannot be read.
     const isOurs = facts?.kind === "folder" && await host.stat(join(folder, MARK)).catch(() => undefined);
     if (!isOurs) return false;
+
     const channel = connectGrpc(`unix:${join(folder, PARENT_SOCKET)}`, { clock });
     try {
       await client(RobotService, channel).getVersion({}, {

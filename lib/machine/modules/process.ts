@@ -155,6 +155,7 @@ export class ModuleProcess {
     if (handlers.length > HANDLERS_MAX) {
       logger.warn(`only the first ${HANDLERS_MAX} of ${handlers.length} APIs count`);
     }
+
     for (const { subtype, models } of handlers.slice(0, HANDLERS_MAX)) {
       const { namespace = "", type = "", subtype: last = "" } = subtype?.subtype ?? {};
       const api = `${namespace}:${type}:${last}`;
@@ -169,6 +170,7 @@ export class ModuleProcess {
         logger.warn(`module "${name}" offers a malformed model: ${chainOf(error).slice(0, 300)}`);
       }
     }
+
     if (this.models.length === 0) logger.warn(`module "${name}" offers no models`);
   }
 }

@@ -76,10 +76,12 @@ export async function programOf(
       );
     }
   }
+
   const path = absolute(executablePath!, host);
   if (ARCHIVE.test(path)) {
     return await packaged(await unpackedFolder(path, name, home, host), undefined, config, host);
   }
+
   await checkExecutable(path, name, host);
   const root = dirname(path);
   // A registry module may name a program inside its package.
@@ -100,8 +102,10 @@ export async function firstRun(
   const { host, clock, logger, within } = parts;
   const mark = `${root}${FIRST_RUN_MARK}`;
   if (script === undefined || await host.stat(mark)) return;
+
   await checkExecutable(script, name, host);
   logger.info(`the first run of module "${name}" begins`, { script });
+
   const limit = formatDuration(firstRunTimeout);
   const late = () =>
     new SvcError("deadline_exceeded", `the first run of module "${name}" took longer than ${limit}`);
@@ -112,6 +116,7 @@ export async function firstRun(
     const output = new ModuleOutput(process, logger.child("first_run"), clock, "warn");
     const stop = () => void endProcess(process, clock, FIRST_RUN_STOP_MS);
     over.addEventListener("abort", stop, { once: true });
+
     const { code } = await process.exited;
     over.removeEventListener("abort", stop);
     await output.drained();
@@ -123,6 +128,7 @@ export async function firstRun(
         `the first run of module "${name}" ended with exit code ${code}${printed}`,
       );
     }
+
     await host.writeFile(mark, "");
     logger.info(`the first run of module "${name}" has succeeded`);
   } finally {
@@ -151,6 +157,7 @@ async function packaged(
       `module "${name}": ${folder}/meta.json names no program, ${wanted}`,
     );
   }
+
   const path = meta?.entrypoint ? inside(folder, entry) : isAbsolute(entry) ? entry : join(folder, entry);
   await checkExecutable(path, name, host);
   return { path, root: folder, ...await firstRunIn(folder, host) };
@@ -168,6 +175,7 @@ async function metaOf(folder: string, host: ReadFiles) {
   if (size > META_CHARS_MAX) {
     throw new SvcError("invalid_argument", `${path} has ${size} bytes, wanted at most ${META_CHARS_MAX}`);
   }
+
   const at = new DecodeContext(path);
   try {
     const meta = metaField.decode(JSON.parse(await host.readTextFile(path)), at);
@@ -195,6 +203,7 @@ async function unpackedFolder(
   const all = join(home, "packages-local");
   const folder = join(all, `${fileNameFrom(name)}-${hash.digest("hex").slice(0, 16)}`);
   if (await host.stat(folder)) return folder;
+
   const temporary = join(all, `${randomUUID()}.tmp`);
   try {
     await host.makeFolder(temporary);
@@ -209,6 +218,7 @@ async function unpackedFolder(
       `module "${name}": cannot unpack ${archive}: ${messageOf(error)}`,
     );
   }
+
   await removeOthers(all, folder, name, host);
   return folder;
 }

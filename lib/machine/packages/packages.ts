@@ -115,6 +115,7 @@ export class MachinePackages {
     const stop = this.#current = new AbortController();
     await this.#work;
     this.#progress.clear();
+
     for (let failed = 1; !stop.signal.aborted; failed++) {
       const failures = await (this.#work = this.#fetchAll(configs, stop.signal));
       if (stop.signal.aborted) break;
@@ -126,6 +127,7 @@ export class MachinePackages {
       this.#inUse = true;
       return true;
     }
+
     return false;
   }
 
@@ -176,10 +178,12 @@ export class MachinePackages {
       const name = `used_${fileNameFrom(client?.partId ?? "local")}.json`;
       await host.makeFolder(root);
       await host.writeFile(join(root, name), JSON.stringify(own));
+
       const used = new Set<string>();
       for (const file of (await host.readFolder(root)).filter((one) => /^used_.*\.json$/.test(one))) {
         for (const folder of JSON.parse(await host.readTextFile(join(root, file)))) used.add(folder);
       }
+
       for (const type of await this.#namesIn(join(root, "data"))) {
         for (const folder of await this.#namesIn(join(root, "data", type))) {
           const path = `packages/data/${type}/${folder}`;
@@ -188,6 +192,7 @@ export class MachinePackages {
           logger.info("removed an unused package", { folder: path });
         }
       }
+
       if (!this.#busy(configs)) await host.removeTree(join(root, "downloads"));
     } catch (error) {
       logger.warn(`cannot remove unused packages: ${messageOf(error)}`);
@@ -253,11 +258,13 @@ export class MachinePackages {
         failures.push(new SvcError(SvcError.from(error).code, `${reported}: ${shownUrlsIn(chainOf(error))}`));
       }
     }
+
     const all = failures.map(({ message }) => message).join("\n");
     if (this.#problems.isNew(all)) {
       for (const { message } of failures) this.parts.logger.error(message);
       if (all === "") this.parts.logger.info("all packages are installed now");
     }
+
     return failures;
   }
 
@@ -305,6 +312,7 @@ export class MachinePackages {
     const wanted = this.#folderOf(config);
     const isThere = await host.stat(wanted) !== undefined;
     if (isThere && !isMoving(config.version)) return;
+
     const linked = await this.#linkAt(wanted);
     if (linked !== undefined && isThere) this.#versions.set(wanted, versionInFolder(linked, config));
     if (!client && isThere) return;
@@ -314,6 +322,7 @@ export class MachinePackages {
         `it is neither in ${wanted} nor in ${home}/registry, and there is no control plane`,
       );
     }
+
     let found: FarPackage;
     try {
       found = await this.#ask(client, config, signal);
@@ -323,11 +332,13 @@ export class MachinePackages {
         `the current version for ${config.version} of ${config.package} is unknown: ${chainOf(error)}`,
       );
     }
+
     const exact = this.#folderOf({ ...config, version: found.version });
     if (!await host.stat(exact)) {
       const fetched = this.#fetchOne(config, found, exact, signal);
       await fetched.catch((error) => this.#refuse(wanted, found.version, error));
     } else await this.#tellWithheld(config, found, signal);
+
     await this.#lead(wanted, exact, found.version);
   }
 
@@ -360,10 +371,13 @@ export class MachinePackages {
     const problem = (what: string, text: string, wanted: string) =>
       new SvcError("data_loss", `the control plane gives ${what} "${text.slice(0, 200)}", wanted ${wanted}`);
     if (!/^[0-9a-f]{64}$/.test(checksum)) throw problem("checksum", checksum, "a SHA-256");
+
     const version = isMoving(config.version) && info?.version || config.version;
     if (!EXACT.test(version)) throw problem("version", version, "letters, digits and .-+_");
+
     const [range, number] = [isMoving(config.version) && parseRange(config.version), parseVersion(version)];
     if (range && number && !range(number)) throw problem("version", version, config.version);
+
     return { checksum, url, version };
   }
 
@@ -376,14 +390,17 @@ export class MachinePackages {
     const { host, home, logger } = this.parts;
     const { name, package: id } = config;
     logger.info("fetching a package", { name, package: id, version: found.version });
+
     const downloads = join(home, "packages", "downloads");
     await host.makeFolder(downloads);
+
     const archive = join(downloads, `${found.checksum}.part`);
     const bytesMax = await this.#signedBytes(config, found, signal) ?? BYTES_MAX;
     await this.#download(config, found, archive, bytesMax, signal);
     this.#tell(config, { state: "loading" });
     await this.#unpack(archive, folder);
     await host.remove(archive);
+
     logger.info("a package is installed", { name, folder });
   }
 
@@ -455,10 +472,12 @@ export class MachinePackages {
     } finally {
       callOff();
     }
+
     const hash = createHash("sha256");
     for await (const chunk of host.readPieces(path)) hash.update(chunk);
     const sha256 = hash.digest("hex");
     if (sha256 === checksum) return;
+
     await host.remove(path);
     throw new SvcError("data_loss", `the download has SHA-256 ${sha256}, wanted ${checksum}`);
   }

@@ -66,6 +66,7 @@ export async function findArchive(
   if (!ID.test(id)) return undefined;
   const folder = join(home, "registry", type, id.replaceAll("/", "-"));
   if (!await files.stat(folder)) return undefined;
+
   const found: (RegistryArchive & { readonly parsed?: Version; readonly isOwn: boolean })[] = [];
   for (const name of await files.readFolder(folder)) {
     const [, named, forPlatform] = ARCHIVE.exec(name) ?? [];
@@ -73,12 +74,15 @@ export async function findArchive(
     const isOwn = forPlatform !== undefined;
     found.push({ path: join(folder, name), version: named, parsed: parseVersion(named), isOwn });
   }
+
   // An archive for this platform precedes one for all platforms.
   found.sort((a, b) => Number(b.isOwn) - Number(a.isOwn));
   const exact = found.find((one) => one.version === version);
   if (exact) return exact;
+
   const range = version === "latest" ? releases : parseRange(version);
   if (!range) return undefined;
+
   return found.filter(({ parsed }) => parsed && range(parsed))
     .reduce<typeof found[number] | undefined>((best, one) => {
       return best && compareVersions(best.parsed!, one.parsed!) >= 0 ? best : one;

@@ -138,6 +138,7 @@ function dashboardsOf(read: unknown): Dashboard[] {
 function checkedDashboard(dashboard: unknown): Dashboard {
   const wrong = (what: string) => new SvcError("invalid_argument", `a dashboard is unusable: ${what}`);
   if (!isObject(dashboard)) throw wrong("it is no object");
+
   const { name, cards } = dashboard as { name?: unknown; cards?: unknown };
   const isName = typeof name === "string" && name.trim() === name && !/\p{Cc}/u.test(name);
   if (!isName || name.length === 0 || name.length > NAME_CHARS_MAX) {
@@ -147,6 +148,7 @@ function checkedDashboard(dashboard: unknown): Dashboard {
   }
   if (!Array.isArray(cards)) throw wrong(`"${name}" has no list of cards`);
   if (cards.length > CARDS_MAX) throw wrong(`"${name}" has ${cards.length} cards, the most are ${CARDS_MAX}`);
+
   const checked = cards.map((card: unknown): DashboardCard => {
     const { id, isWide } = isObject(card) ? card as { id?: unknown; isWide?: unknown } : {};
     if (typeof id !== "string" || id === "" || id.length > ID_CHARS_MAX) {
@@ -157,5 +159,6 @@ function checkedDashboard(dashboard: unknown): Dashboard {
   if (new Set(checked.map(({ id }) => id)).size < checked.length) {
     throw wrong(`"${name}" has a card twice`);
   }
+
   return { name, cards: checked };
 }

@@ -66,6 +66,7 @@ export class LogFeed {
     const stop = () => follower.wake();
     this.#followers.add(follower);
     signal.addEventListener("abort", stop);
+
     try {
       // The first batch says that the following has begun, also if there is nothing to say.
       yield take(follower);

@@ -73,6 +73,7 @@ export class PortAnnouncement {
   async #announce({ names, address, port }: AnnouncedAddress): Promise<void> {
     await this.#recall();
     if (this.#closed) return;
+
     const { serves, clock, logger, network: given } = this.#parts;
     const [{ Announcer }, { SYSTEM_NETWORK }] = await Promise.all([
       import("../../wire/mdns/announcer.ts"),
@@ -87,6 +88,7 @@ export class PortAnnouncement {
     const parts = { network: given ?? SYSTEM_NETWORK, clock, logger, random: Math.random };
     this.#announcer = new Announcer(announcement, parts);
     await this.#announcer.open();
+
     logger.debug("announced by multicast DNS", { names: announcement.names, port });
   }
 }

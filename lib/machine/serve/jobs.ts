@@ -65,6 +65,7 @@ export class Jobs {
     if (this.#closing.signal.aborted) return;
     const old = new Map(this.#jobs);
     this.#jobs.clear();
+
     for (const config of configs) {
       const { name } = config;
       const before = old.get(name);
@@ -77,6 +78,7 @@ export class Jobs {
       this.#parts.logs.logger(jobLogger(name)).info(before ? "Job modified" : "Job created", { name });
       this.#start(config, before?.history);
     }
+
     for (const [name, job] of old) {
       this.#logger.info("Removing job", { name });
       job.stop();
@@ -239,6 +241,7 @@ function methodOf(
     [short, full].includes(resource)
   );
   if (named.length === 0) throw new SvcError("not_found", `there is no resource "${resource}"`);
+
   const methods = named.flatMap(({ api: apiName, full, short }) => {
     const api = registry.api(apiName);
     return api ? api.desc.methods.map((method) => ({ namedBy: api.namedBy, method, full, short })) : [];
@@ -249,6 +252,7 @@ function methodOf(
     const all = found.map(({ full }) => full).join(" or ");
     throw new SvcError("failed_precondition", `"${resource}" is ambiguous, wanted ${all}`);
   }
+
   const known = [...new Set(methods.map(({ method }) => method.name))];
   const likely = suggest(wanted, known);
   const hint = likely ? `did you mean ${likely}?` : `it has ${known.join(", ")}`;

@@ -81,6 +81,7 @@ export function requestLimit({ host, registry, clock, logger }: RequestLimitPart
       const end = enter(key, ctx);
       if (end) return end;
     }
+
     const yielding = yieldingCall(underWay.get(key)?.values() ?? [], ctx, limit);
     if (yielding) {
       yielding.gaveWay = true;
@@ -90,6 +91,7 @@ export function requestLimit({ host, registry, clock, logger }: RequestLimitPart
       const end = enter(key, ctx);
       if (end) return end;
     }
+
     throw new SvcError(
       "resource_exhausted",
       `exceeded request limit ${limit} on resource ${key} with ${ctx.method.name}; ` +

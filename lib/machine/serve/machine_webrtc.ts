@@ -80,6 +80,7 @@ export class MachineWebRtc {
         };
       },
     });
+
     const hostOf = (name: string, ctx: CallContext) => isHere(name, names(), ctx) ? THIS_MACHINE : undefined;
     table.add(
       signalingService({ queue: this.#queue, clock, hostOf, iceServers: () => settings().iceServers ?? [] }),

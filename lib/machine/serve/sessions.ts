@@ -79,6 +79,7 @@ export class Sessions {
       this.#heartbeat(resumed);
       return resumed.id;
     }
+
     const id = crypto.randomUUID();
     const owner = ownerOf(ctx);
     // A session that gives way ends as one whose client is lost: what it moved stops.
@@ -97,6 +98,7 @@ export class Sessions {
     };
     this.#sessions.set(id, session);
     this.#heartbeat(session);
+
     this.#watch(session, windowMs);
     return id;
   }

@@ -54,9 +54,11 @@ export async function shutDown(
       logger.error(`cannot close ${stage.name}: ${chainOf(error)}`);
     }
   }
+
   callOffReports();
   done();
   if (!stage) return clean;
+
   logger.error(`the shutdown is forced (${chainOf(signal.reason)}), still open: ${left()}`);
   return false;
 }

@@ -37,12 +37,14 @@ export async function* tunnel(
   if (first.done) {
     throw new SvcError("invalid_argument", "found no message, wanted one with a destination port");
   }
+
   const { destinationPort: port } = first.value;
   const end = ends.find((one) => one.port === port);
   if (!end) {
     const wanted = "wanted one of network.traffic_tunnel_endpoints";
     throw new SvcError("permission_denied", `tunnel not available at port ${port}, ${wanted}`);
   }
+
   const socket = await dial(end, clock, signal);
   const over = new AbortController();
   let broken: unknown;
@@ -56,11 +58,13 @@ export async function* tunnel(
   };
   const stop = () => socket.destroy();
   signal.addEventListener("abort", stop, { once: true });
+
   if (signal.aborted) stop();
   send().catch((error) => {
     broken = error;
     stop();
   });
+
   try {
     for await (const data of socket) yield { data };
     signal.throwIfAborted();

@@ -101,6 +101,7 @@ export class CameraVideo {
     const { name, images, encoder, logger } = this.#parts;
     const key = this.#wantsKey;
     this.#wantsKey = false;
+
     try {
       const { images: all } = await images(this.#over.signal);
       const picture = all.find(({ mimeType }) => mimeType !== MIME.depth);

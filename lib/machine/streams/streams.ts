@@ -110,9 +110,11 @@ export class Streams {
       const problem = `this connection has had ${VIDEOS_OF_PEER_MAX} videos, the maximum; connect again`;
       throw new SvcError("resource_exhausted", problem);
     }
+
     const late = () => new SvcError("deadline_exceeded", `no video of camera ${name} within ${BEGIN_MS} ms`);
     const over = deadline(this.#parts.clock, BEGIN_MS, late, ctx.signal);
     watcher.watching.set(name, undefined);
+
     try {
       await this.#begin(name, ctx.entity ?? `address ${ctx.peer.remoteAddress}`, watcher, over.signal);
     } catch (error) {
@@ -132,6 +134,7 @@ export class Streams {
   ): Promise<void> {
     const video = this.#videoOf(name, caller);
     await race(video.first, signal);
+
     const ssrc = crypto.getRandomValues(new Uint32Array(1))[0];
     const listener = {
       feedback: (packet: Uint8Array) => {
@@ -146,6 +149,7 @@ export class Streams {
       track.close();
       this.#endIfUnseen(name);
     };
+
     // The peer may have gone meanwhile.
     if (peer.isConnected && watching.has(name)) watching.set(name, stop);
     else stop();
@@ -172,6 +176,7 @@ export class Streams {
   #videoOf(name: string, caller: string): CameraVideo {
     const known = this.#videos.get(name);
     if (known) return known;
+
     // The caller who began the most videos gives way, with all their viewers.
     const place = this.#places.take([caller], () => {
       for (const { watching } of this.#watchers.values()) {
@@ -182,11 +187,13 @@ export class Streams {
       this.#end(name);
     });
     this.#placeOf.set(name, place);
+
     const { clock, logger, encoder = () => new Vp8Encoder() } = this.#parts;
     const images = (signal: AbortSignal) => this.#camera(name).getImages([], { signal });
     const video = new CameraVideo({ name, images, encoder: encoder(), clock, logger });
     video.size = this.#sizes.get(name);
     this.#videos.set(name, video);
+
     return video;
   }
 
@@ -226,10 +233,12 @@ export class Streams {
       } cannot be ${size.width}x${size.height}, wanted one of ${wanted}`;
       throw new SvcError("invalid_argument", problem);
     }
+
     if (found && found !== sizes[0]) this.#sizes.set(name, found);
     else this.#sizes.delete(name);
     const video = this.#videos.get(name);
     if (!video) return;
+
     video.size = this.#sizes.get(name);
     video.refresh();
   }

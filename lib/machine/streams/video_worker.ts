@@ -63,6 +63,7 @@ class VideoWorker {
     if (decoded.kind !== "color") {
       throw new SvcError("unimplemented", "the camera returns depth images, which cannot be a video");
     }
+
     const size = videoSize(decoded.image, width, height);
     const libav = this.#libav ??= await load();
     const isNew = this.#encoder?.width !== size.width || this.#encoder?.height !== size.height;
@@ -82,6 +83,7 @@ class VideoWorker {
     if (packets.length !== 1) {
       throw new SvcError("internal", `the encoder returned ${packets.length} pictures for one`);
     }
+
     return { frame: packets[0].data.slice(), ...size };
   }
 
@@ -159,6 +161,7 @@ function yuvOf(
       yuv[half + pixels / 4 + (x >> 1)] = 128 + ((112 * red - 94 * green - 18 * blue + 128) >> 8);
     }
   }
+
   return yuv;
 }
 

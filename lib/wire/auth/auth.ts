@@ -137,6 +137,7 @@ class Guard implements Auth {
     this.#clock = options.clock;
     const own = [generateKeyPairSync("ed25519").privateKey];
     this.#signingKeys = options.signingKeys ?? (() => own);
+
     const salt = randomBytes(32);
     this.#salt = options.salt ?? (() => salt);
     this.#attempts = new KeyRateLimiter({
@@ -306,6 +307,7 @@ class Credentials {
       ...externalKeys ? [EXTERNAL] : [],
     ];
     this.#keys = apiKeys && isSource(apiKeys) ? apiKeys : undefined;
+
     const listed = apiKeys && !isSource(apiKeys) ? Object.entries(apiKeys) : [];
     this.#listed = new Map(listed);
     this.#generations = new Map(listed.map(([id, key]) => [id, this.#generation(id, key)]));

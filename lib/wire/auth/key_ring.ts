@@ -135,6 +135,7 @@ export class TokenKeyRing {
     const { logger } = this.parts;
     const path = this.#path;
     if (path === undefined) return;
+
     const known = this.#text;
     try {
       const text = await this.#read(path);
@@ -153,6 +154,7 @@ export class TokenKeyRing {
       if (this.#problems.isNew(problem)) this.#startAnew(problem);
       return await this.#write(this.#content);
     }
+
     await this.#rotate();
   }
 
@@ -245,6 +247,7 @@ function contentOf(text: string): Content {
 function keyOf(json: unknown, at: string): TokenKey {
   const { key: text, made_ms: madeMs } = isObject(json) ? json : {};
   if (typeof madeMs !== "number" || !Number.isFinite(madeMs)) throw wrong(`${at}.made_ms: wanted a number`);
+
   let key: KeyObject;
   try {
     key = createPrivateKey({
@@ -255,6 +258,7 @@ function keyOf(json: unknown, at: string): TokenKey {
   } catch (error) {
     throw wrong(`${at}.key: wanted a private key (PKCS #8 in base64url): ${messageOf(error)}`);
   }
+
   if (key.asymmetricKeyType !== "ed25519") {
     throw wrong(`${at}.key: found ${key.asymmetricKeyType}, wanted ed25519`);
   }

@@ -106,6 +106,7 @@ export class KeyRateLimiter {
       what,
     };
     this.#turns = new CallerTurns(turns, clock);
+
     const levels = ["this server", "one owner"];
     this.#goodSlots = new SharedPool(
       { shares: GOOD_SHARES, levels, what: "right keys", replaces: true },
@@ -127,16 +128,20 @@ export class KeyRateLimiter {
       await this.#checkInTurn(undefined, attempt);
       return undefined;
     }
+
     const digest = createHmac("sha256", this.#secret).update(`${found.form} ${key}`).digest("base64");
     const good = this.#good.get(id);
     if (good?.digest === digest) {
       good.slot.used();
       return good.generation;
     }
+
     const who = `${id} ${address}`;
     await this.#takeToken(who, limits().wrongKeysPerKey, attempt);
+
     const generation = await this.#checkInTurn(found, attempt);
     if (generation === undefined) return undefined;
+
     // The key was right.
     this.#buckets.delete(who);
     this.#remember(id, found.owner, digest, generation);
@@ -156,14 +161,17 @@ export class KeyRateLimiter {
     const bucket = fresh ? { tokens: burst, atMs: nowMs, reported: false } : known;
     bucket.tokens = Math.min(burst, bucket.tokens + (nowMs - bucket.atMs) / REFILL_MS);
     bucket.atMs = nowMs;
+
     keep(this.#buckets, who, bucket, REMEMBERED_MAX);
     if (bucket.tokens >= 1) {
       bucket.tokens--;
       return;
     }
+
     const reported = bucket.reported;
     bucket.reported = true;
     if (!reported) await this.parts.limitExceeded(attempt);
+
     throw tooMany();
   }
 

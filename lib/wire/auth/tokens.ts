@@ -128,12 +128,14 @@ export class Tokens {
     } catch (error) {
       throw unauthenticated(`unauthenticated: ${messageOf(error)}`);
     }
+
     const { claims } = found;
     const audience = [claims.aud].flat();
     if (!this.options.audience.some((name) => audience.includes(name))) {
       throw unauthenticated("invalid audience");
     }
     if (!claims.sub) throw unauthenticated("expected entity (sub) in claims");
+
     if (this.#remembered.size >= REMEMBERED_TOKENS) {
       this.#remembered.delete(this.#remembered.keys().next().value!);
     }

@@ -129,6 +129,7 @@ async function throughSignaling(host: string, options: DialOptions): Promise<Dia
   const { clock, credentials, signal, lost, connect = connectGrpc } = options;
   const signaling = options.signaling?.();
   if (!signaling) return undefined;
+
   const { dialWebRtc } = await import("../signaling/dialer.ts");
   const asked = new Metadata();
   const channel = connect(signaling.address, { clock, tls: signaling.tls, header: asked, proxied: true });

@@ -78,6 +78,7 @@ export class MachineLink {
     const over = new AbortController();
     const follow = () => over.abort(closed.reason);
     closed.addEventListener("abort", follow, { once: true });
+
     const lost = () => over.abort(new SvcError("unavailable", "the connection was lost"));
     const late = () => new SvcError("deadline_exceeded", `no connection within ${DIAL_MS / 1000} s`);
     const dialed = deadline(clock, DIAL_MS, late, over.signal);

@@ -29,8 +29,10 @@ export async function answersTcp(
   const stop = () => resolve(false);
   signal.addEventListener("abort", stop, { once: true });
   if (signal.aborted) stop();
+
   socket.on("connect", () => resolve(true));
   socket.on("error", (error: Error & { code?: string }) => resolve(ANSWERS.includes(error.code ?? "")));
+
   try {
     return await promise;
   } finally {

@@ -149,6 +149,7 @@ export class PortAllowance {
       (bytes) => this.#evictReader(unread, bytes),
     );
     this.#readers.set(unread, evict);
+
     return {
       authenticated: new ByteBudget("messages on this connection", receivedByConnection, this.#received),
       unauthenticated: new ByteBudget(

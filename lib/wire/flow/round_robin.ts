@@ -275,6 +275,7 @@ export function holdBelowTls(socket: object): void {
   const { _handle: handle } = socket as { _handle?: Handle };
   const below = handle?._parent;
   if (!handle || !below) return;
+
   const start = handle.readStart.bind(handle), stop = handle.readStop.bind(handle);
   handle.readStart = () => {
     below.readStart();
@@ -287,6 +288,7 @@ export function holdBelowTls(socket: object): void {
   if (handle.reading === false) handle.readStop();
   const take = below.onread;
   if (!take) return;
+
   below.onread = (read) => {
     take.call(below, read);
     if (read) giveBack(read instanceof ArrayBuffer ? new Uint8Array(read) : read);

@@ -67,6 +67,7 @@ export class ClientCall implements StreamListener {
   ) {
     this.signal = this.#over.signal;
     this.answers = new MessageReader({ taken: (bytes) => this.#stream?.consumed(bytes) });
+
     const { timeoutMs, signal } = options;
     if (timeoutMs !== undefined) {
       this.#deadlineMs = clock.monotonicMs() + timeoutMs;
@@ -77,6 +78,7 @@ export class ClientCall implements StreamListener {
         this.cancel(new SvcError("deadline_exceeded", problem));
       }));
     }
+
     if (signal) this.#follow(signal);
   }
 
@@ -175,6 +177,7 @@ export class ClientCall implements StreamListener {
   headers(fields: HeaderFields, ended: boolean): void {
     const values = new Map(fields);
     if (!this.#opened && values.get(":status")?.startsWith("1")) return;
+
     this.#heard();
     if (!this.#opened && !ended) {
       this.#opened = true;
@@ -183,14 +186,17 @@ export class ClientCall implements StreamListener {
       this.options.onHeader?.(metadataOf(fields));
       return;
     }
+
     this.#answered = true;
     const status = values.get("grpc-status");
     if (status === undefined) {
       const missing = new SvcError("unknown", `${this.path} ended without a status`);
       return this.answers.end((this.#opened ? undefined : notGrpc(values)) ?? missing);
     }
+
     this.options.onTrailer?.(metadataOf(fields));
     if (status === "0") return this.answers.end();
+
     const message = decodeStatusText(values.get("grpc-message") ?? "");
     this.answers.end(SvcError.fromStatus(Number(status), message));
   }
@@ -242,6 +248,7 @@ function notGrpc(values: Map<string, string>): SvcError | undefined {
   const status = values.get(":status") ?? "";
   const type = values.get("content-type") ?? "";
   if (status === "200" && isGrpc(type)) return undefined;
+
   const codes: Record<string, ConstructorParameters<typeof SvcError>[0]> = {
     400: "internal",
     401: "unauthenticated",

@@ -11,7 +11,8 @@ import { type Channel, client } from "../rpc/channel.ts";
 import { all, each, echoTable } from "../../../tests/support/echo.ts";
 import { connectGrpc } from "./grpc_channel.ts";
 import { acceptGrpc } from "./server.ts";
-import { Connection, type ConnectionOptions } from "../http2/connection.ts";
+import { Connection } from "../http2/connection.ts";
+import type { ConnectionOptions } from "../http2/options.ts";
 import { H2, TYPE, uint32 } from "../http2/frame.ts";
 import {
   type Script,

@@ -97,6 +97,7 @@ class GrpcChannel implements Channel, StreamQueue {
     this.#closed.signal.throwIfAborted();
     const call = new ClientCall(pathOf(method), options, this.options.clock, this);
     this.#calls.add(call);
+
     const outgoing = requests[Symbol.asyncIterator]();
     try {
       const single = method.methodKind === "unary" || method.methodKind === "server_streaming";
@@ -208,12 +209,14 @@ class GrpcChannel implements Channel, StreamQueue {
     });
     const stop = this.#keepAlive(connection);
     this.#connections.add(connection);
+
     const [oldest] = this.#connections;
     if (this.#connections.size > MAX_CONNECTIONS) {
       oldest.destroy(
         new SvcError("unavailable", `${this.address} left ${MAX_CONNECTIONS} connections to end`),
       );
     }
+
     return connection;
   }
 
@@ -237,6 +240,7 @@ class GrpcChannel implements Channel, StreamQueue {
   #keepAlive(connection: Connection): () => void {
     const { clock, keepaliveMs } = this.options;
     if (keepaliveMs === undefined) return () => {};
+
     let cancel = () => {};
     const rest = () => {
       const { framesReceived } = connection;
@@ -254,6 +258,7 @@ class GrpcChannel implements Channel, StreamQueue {
       void connection.ping().then(rest);
     };
     rest();
+
     return () => cancel();
   }
 }
@@ -307,6 +312,7 @@ async function connectTo(
     tunnel.setNoDelay(true);
     return tunnel;
   }
+
   const servername = tls?.serverName ?? (target.host && /[a-z]/i.test(target.host) ? target.host : undefined);
   const socket = tls
     ? connectTls({
@@ -328,10 +334,12 @@ async function connectTo(
     const message = messageOf(error);
     reject(failed(tls && NOT_TLS.test(message) ? `${message} (${WITHOUT_TLS})` : message, error));
   };
+
   const onAbort = () => reject(signal.reason);
   const onClose = () => reject(failed(`the connection was closed${tls ? ` (${WITHOUT_TLS})` : ""}`));
   signal.addEventListener("abort", onAbort, { once: true });
   socket.once(tls ? "secureConnect" : "connect", resolve).once("error", onError).once("close", onClose);
+
   try {
     await promise;
     // The caller that closed the channel just now will not use this socket.
@@ -365,6 +373,7 @@ async function tunnelTo(
   const target = host === undefined || port === undefined ? undefined : { host, port };
   const proxy = target && proxyOf(target, secure, processEnv);
   if (!proxy) return undefined;
+
   const late = () =>
     new SvcError("unavailable", `the proxy ${proxy.host} gives no answer for ${DIAL_TIMEOUT_MS / 1000} s`);
   const limit = deadline(clock, DIAL_TIMEOUT_MS, late, signal);

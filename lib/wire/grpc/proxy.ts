@@ -71,10 +71,12 @@ function parseProxy(name: string, text: string, scheme: string): Proxy {
   } catch {
     throw problem("it is no address");
   }
+
   const named = url.protocol.slice(0, -1);
   const kind = named === "socks5h" || named === "socks" ? "socks5" : named;
   if (kind !== "http" && kind !== "socks5") throw problem(`found a proxy of the kind "${named}"`);
   if (url.hostname === "") throw problem("it names no host");
+
   return {
     kind,
     host: bare(url.hostname),
@@ -143,6 +145,7 @@ export async function connectThrough(proxy: Proxy, target: HostPort, signal: Abo
   const socket = connect({ host: proxy.host, port: proxy.port });
   const stop = () => socket.destroy();
   signal.addEventListener("abort", stop, { once: true });
+
   const reader = new HeadReader(socket, `the proxy ${proxy.host}:${proxy.port}`);
   try {
     signal.throwIfAborted();
@@ -234,6 +237,7 @@ async function openTunnel(socket: Socket, reader: HeadReader, proxy: Proxy, targ
   ];
   await reader.connected();
   socket.write(`${lines.join("\r\n")}\r\n\r\n`);
+
   const head = await reader.take((bytes) => {
     const at = bytes.indexOf("\r\n\r\n");
     return at < 0 ? undefined : at + 4;
@@ -241,11 +245,13 @@ async function openTunnel(socket: Socket, reader: HeadReader, proxy: Proxy, targ
   const [first] = head.toString("latin1").split("\r\n", 1);
   const status = Number(/^HTTP\/1\.\d (\d{3})/.exec(first)?.[1]);
   if (status >= 200 && status < 300) return;
+
   // Tinyproxy answers wrong credentials with 401.
   if (status === 407 || (status === 401 && user !== "")) {
     const hint = user === "" ? "it wants a user and a password" : "it refuses the user or the password";
     throw reader.failed(`${hint} (${status})`, "unauthenticated");
   }
+
   const answer = Number.isNaN(status) ? "it does not speak HTTP" : `it answers ${status}`;
   throw reader.failed(`${answer}, asked for a connection to ${authority}`);
 }
@@ -267,8 +273,10 @@ async function openSocks(socket: Socket, reader: HeadReader, proxy: Proxy, targe
   const [user, password] = [Buffer.from(proxy.user), Buffer.from(proxy.password.reveal())];
   await reader.connected();
   socket.write(Buffer.from(user.length === 0 ? [5, 1, 0] : [5, 2, 0, 2]));
+
   const [version, method] = await reader.take(() => 2);
   if (version !== 5) throw reader.failed("it does not speak SOCKS5");
+
   if (method === 2 && user.length > 0) {
     if (user.length > 255 || password.length > 255) {
       throw reader.failed("the user or the password is too long");
@@ -279,12 +287,14 @@ async function openSocks(socket: Socket, reader: HeadReader, proxy: Proxy, targe
     const [, code] = await reader.take(() => 2);
     if (code !== 0) throw reader.failed("it refuses the user or the password", "unauthenticated");
   } else if (method !== 0) throw reader.failed("it wants a user and a password", "unauthenticated");
+
   socket.write(Buffer.concat([Buffer.from([5, 1, 0]), socksAddressOf(target, reader)]));
   const answer = await reader.take((bytes) => {
     if (bytes.length < 5) return undefined;
     return bytes[3] === 1 ? 10 : bytes[3] === 4 ? 22 : 7 + bytes[4];
   });
   if (answer[1] === 0) return;
+
   const why = SOCKS_ANSWERS[answer[1]] ?? `it answers ${answer[1]}`;
   throw reader.failed(`${why}, asked for a connection to ${target.host}:${target.port}`);
 }

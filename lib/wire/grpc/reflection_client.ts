@@ -52,12 +52,14 @@ export async function describeService(
     }
   };
   await take({ case: "fileContainingSymbol", value: typeName });
+
   // Servers may leave it to the client to request dependencies. The loop extends the map.
   for (const { dependency } of files.values()) {
     for (const value of dependency) if (!files.has(value)) await take({ case: "fileByFilename", value });
   }
   const root = [...files.values()].find((file) => declares(file, typeName));
   if (!root) throw new SvcError("not_found", `the server sent no file that declares ${typeName}`);
+
   let found: DescService | undefined;
   try {
     found = createFileRegistry(root, (name) => files.get(name)).getService(typeName);
@@ -66,6 +68,7 @@ export async function describeService(
       cause,
     });
   }
+
   if (!found) throw new SvcError("not_found", `${root.name} does not declare ${typeName}`);
   return found;
 }

@@ -71,6 +71,7 @@ export function acceptGrpc(
       // Empty: the caller names no host, and a link for it can name none.
       peer = { ...connected, origin: host === undefined ? "" : `${scheme}://${host}` };
     }
+
     const forwarded = request.isForwarded ? forwardedBy(fields, request.addressed) : request;
     if (forwarded.addressed !== peer.addressed || forwarded.forwardedFor !== peer.forwardedFor) {
       peer = { ...peer, addressed: forwarded.addressed, forwardedFor: forwarded.forwardedFor };
@@ -82,9 +83,11 @@ export function acceptGrpc(
     }
     if (request.method !== "POST") return refuseHttp(stream, "405");
     if (running >= MAX_STREAMS) return refuse(stream, "too many calls on one connection");
+
     const call = new ServerCall(stream, fields, request, caller, allowance, new CallMark(admitted));
     running++;
     void table.handle(call, new Reply(stream, call.path)).then(ended);
+
     return call;
   };
 }
@@ -186,6 +189,7 @@ class ServerCall implements RawCall, StreamListener {
       taken: (bytes) => stream.consumed(bytes),
     });
     if (timeout === undefined) return;
+
     try {
       this.timeoutMs = parseTimeoutMs(timeout);
     } catch (error) {

@@ -14,10 +14,10 @@ import { BriefMap } from "../../base/brief_map.ts";
 import type { Clock } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import { giveBack } from "../flow/given_back.ts";
-import { Flow, type RoundRobin } from "../flow/round_robin.ts";
+import { Flow } from "../flow/round_robin.ts";
 import type { HeaderFields } from "../rpc/metadata.ts";
 import { HpackBomb, HpackDecoder, HpackEncoder, HpackError } from "./hpack.ts";
-import { type AbuseKind, AbuseLimits, type PortAbuseLimits } from "./abuse_limits.ts";
+import { type AbuseKind, AbuseLimits } from "./abuse_limits.ts";
 import { fitting, listBytes, problemOf } from "./fields.ts";
 import {
   checkPriority,
@@ -37,6 +37,7 @@ import {
 } from "./frame.ts";
 import { FrameReader, HeaderBlock } from "./input.ts";
 import { ClosedStreams } from "./closed_streams.ts";
+import type { ConnectionOptions } from "./options.ts";
 import { readSettings, settingsIn, settingsPayload } from "./settings.ts";
 import { Stream, STREAM_WINDOW_BYTES, type StreamListener, type Unread } from "./stream.ts";
 import { StallWatch } from "./stall_watch.ts";
@@ -67,29 +68,6 @@ const DRAIN_BYTES = 1024 * 1024;
 const FRAME_COST = 64, CALL_COST = 1024;
 /** Size of a sent DATA frame for which the peer may send an acknowledgement; pieces cut smaller by its window do not count. */
 const ANSWERED_BYTES = 1024;
-
-export interface ConnectionOptions {
-  readonly role: "server" | "client";
-  readonly clock: Clock;
-  /** Server: accepts a new stream; without fields if it had more than allowed. */
-  readonly accept?: (stream: Stream, fields: HeaderFields | undefined) => StreamListener;
-  /** Server: limit of the client's open streams; `MAX_STREAMS` by default. */
-  readonly maxStreams?: number;
-  /** Client: `open` or `hasRoom` may have changed. */
-  readonly changed?: () => void;
-  /** Schedules the turns of all connections of a port. */
-  readonly scheduler?: RoundRobin;
-  /** Charged with unsent answers; throws if there are too many. */
-  readonly unread?: Unread;
-  /** Server: the abuse limits that its connections share. */
-  readonly abuse?: PortAbuseLimits;
-  /** This many bytes have arrived, or have been taken by the peer's system. */
-  readonly transferred?: (bytes: number) => void;
-  /** The peer has proven that it speaks HTTP/2. */
-  readonly ready?: () => void;
-  /** The connection is over; once. */
-  readonly closed?: (error: SvcError) => void;
-}
 
 export class Connection {
   readonly #streams = new BriefMap<number, Stream>();
@@ -241,6 +219,7 @@ export class Connection {
   sendHeaders(stream: number, fields: HeaderFields, ended: boolean): boolean {
     const sent = fitting(fields, this.#maxSentHeaderBytes);
     if (!sent) return false;
+
     const block = this.#encoder.encode(sent);
     const size = this.#peerFrameBytes;
     for (let at = 0; at === 0 || at < block.length; at += size) {
@@ -253,6 +232,7 @@ export class Connection {
         block.length <= size ? block : block.subarray(at, at + size),
       );
     }
+
     if (ended) this.#allowAnswers();
     this.#limitUnsent();
     return true;
@@ -302,11 +282,13 @@ export class Connection {
   #flush(): void {
     if (this.#writing || this.#over) return;
     this.#pump();
+
     const bytes = this.#out.take();
     if (!bytes) {
       this.#finishDraining();
       return;
     }
+
     this.#writing = bytes;
     this.socket.write(bytes, () => {
       this.#writing = undefined;
@@ -468,6 +450,7 @@ export class Connection {
     if (this.#block && (type !== TYPE.continuation || id !== this.#block.stream)) {
       throw new ProtocolError(H2.protocol, "a header block is interrupted");
     }
+
     switch (type) {
       case TYPE.data:
         return this.#data(flags, id, payload);
@@ -490,6 +473,7 @@ export class Connection {
       case TYPE.push:
         throw new ProtocolError(H2.protocol, "a push, which was not allowed");
     }
+
     this.#charge("idle", 1);
   }
 
@@ -545,8 +529,10 @@ export class Connection {
     const fields = this.#decoder.decode(block);
     const { listBytes, added } = this.#decoder;
     this.flow.spend(CALL_COST + listBytes);
+
     const cost = listBytes + ADDED_FIELD_BYTES * added;
     if (!this.#charge("headerBytes", Math.max(0, cost - USUAL_HEADER_BYTES))) return;
+
     const stream = this.#streams.get(id);
     if (stream) {
       if (!fields) return stream.fail(H2.calm, "more header fields than allowed");
@@ -557,6 +543,7 @@ export class Connection {
       throw new ProtocolError(H2.protocol, `HEADERS on stream ${id}, which nobody opened`);
     }
     if (!this.isServer || this.#closedStreams.mayReceive(id)) return void this.#charge("idle", 1);
+
     throw this.#closedStreams.has(id)
       ? new ProtocolError(H2.streamClosed, `HEADERS on stream ${id}, which has ended`)
       : new ProtocolError(H2.protocol, `HEADERS on stream ${id} after stream ${this.#lastPeerStream}`);

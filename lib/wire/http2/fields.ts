@@ -55,6 +55,7 @@ export function problemOf(fields: HeaderFields, section: Section): string | unde
       seen |= bit;
       continue;
     }
+
     regular = true;
     if (!NAME.test(name)) return "a field with a name that no field may have";
     if (CONNECTION_FIELDS.has(name)) return `${name}, which belongs to HTTP/1.1`;

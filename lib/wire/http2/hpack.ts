@@ -166,6 +166,7 @@ export class HpackDecoder {
     this.#listBytes = 0;
     this.#added = 0;
     this.#resize();
+
     const fields: [string, string][] = [];
     while (this.#at < block.length) {
       const field = this.#field();
@@ -175,6 +176,7 @@ export class HpackDecoder {
         throw new HpackBomb(`header fields of more than ${MAX_EXCESS * this.maxListBytes} bytes`);
       }
     }
+
     return this.#listBytes <= this.maxListBytes ? fields : undefined;
   }
 
@@ -278,22 +280,26 @@ export class HpackEncoder {
   #field(name: string, value: string): void {
     const known = staticIndex(name, value);
     if (known > 0) return this.#integer(0x80, 7, known);
+
     const nameIndex = -known;
     if (!REPEATED.has(name)) {
       this.#integer(name === "authorization" ? 0x10 : 0x00, 4, nameIndex);
       if (nameIndex === 0) this.#string(name);
       return this.#string(value);
     }
+
     const position = this.#dynamic.get(name)?.get(value);
     if (position !== undefined) {
       return this.#integer(0x80, 7, STATIC.length + this.#dynamicFields - position);
     }
+
     const size = sizeOf([name, value]);
     const keep = this.#dynamicBytes + size <= this.#tableBytes;
     this.#integer(keep ? 0x40 : 0x00, keep ? 6 : 4, nameIndex);
     if (nameIndex === 0) this.#string(name);
     this.#string(value);
     if (!keep) return;
+
     const values = this.#dynamic.get(name) ?? new Map<string, number>();
     this.#dynamic.set(name, values.set(value, this.#dynamicFields++));
     this.#dynamicBytes += size;

@@ -62,6 +62,7 @@ export function huffmanText(bytes: Uint8Array): string | undefined {
     if (second & COMPLETE) text[length++] = second >> SYMBOL_SHIFT;
     state = second & 0xff;
   }
+
   const whole = ends[state] === 1 ? latin1(text, 0, length) : undefined;
   if (text !== scratch) giveBack(text);
   return whole;
@@ -93,6 +94,7 @@ function makeTree(): [number, number][] {
     tree[node][code & 1] = -1 - symbol;
     code++;
   }
+
   return tree;
 }
 

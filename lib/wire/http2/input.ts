@@ -95,10 +95,12 @@ export class FrameReader {
       this.#spent.push(this.#chunk, bytes);
       this.#chunk = Buffer.concat([unread, bytes]);
     } else this.#chunk = bytes;
+
     this.#at = 0;
     if (this.role === "client" && this.frames === 0 && !this.inFrame && wantsTls(bytes)) {
       throw new ProtocolError(H2.protocol, WITH_TLS);
     }
+
     for (; this.#prefaceLeft > 0 && this.#at < bytes.length; this.#at++, this.#prefaceLeft--) {
       if (this.#chunk[this.#at] !== PREFACE.charCodeAt(PREFACE.length - this.#prefaceLeft)) {
         throw new ProtocolError(H2.protocol, "the connection does not begin as HTTP/2 does");

@@ -99,10 +99,12 @@ export class StallWatch {
       return `a header block that does not end for ${BLOCK_MS / 1000} s`;
     }
     if (this.#write.ms(write, nowMs) >= WRITE_MS) return `nothing read for ${WRITE_MS / 1000} s`;
+
     if (quietMs < QUIET_MS) {
       this.#pinged = false;
       return undefined;
     }
+
     if (!this.#pinged) this.watched.ping();
     this.#pinged = true;
     return quietMs >= QUIET_MS + ANSWER_MS ? `no answer to a ping for ${ANSWER_MS / 1000} s` : undefined;

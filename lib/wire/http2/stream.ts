@@ -214,12 +214,15 @@ export class Stream {
       out.frameHeader(TYPE.data, last && !this.#trailers ? FLAG.endStream : 0, this.id, bytes);
       this.#take(bytes, out);
     }
+
     this.sendWindow -= bytes;
     this.#sentBytes += bytes;
+
     if (this.#drained && this.#unsentBytes < HIGH_WATER_BYTES) {
       this.#drained.resolve();
       this.#drained = undefined;
     }
+
     if (this.#unsentBytes === 0) this.queued = false;
     if (last) {
       if (!this.#trailers || this.#sendHeaders(this.#trailers, true)) this.#localEnd();

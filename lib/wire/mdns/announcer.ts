@@ -162,6 +162,7 @@ export class Announcer {
     const traffic = this.#trafficOf(link);
     const nowMs = this.#parts.clock.monotonicMs();
     if (nowMs - traffic.direct.sinceMs >= 1_000) traffic.direct = { sinceMs: nowMs, count: 0 };
+
     for (const topic of topics) {
       if (traffic.direct.count++ >= DIRECT_MAX_A_SECOND) return;
       const records = this.#recordsOf(topic, link).map((record) => ({

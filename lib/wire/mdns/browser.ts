@@ -50,6 +50,7 @@ export async function lookUp(parts: BrowserParts, name: string): Promise<NearMac
   const found = new Found((instance) => wanted.includes(instance));
   const sought = () => found.machines().find(({ names }) => names.some((one) => wanted.includes(one)));
   if (wanted.length === 0) return undefined;
+
   await listen(
     parts,
     found,
@@ -89,6 +90,7 @@ async function listen(
   });
   const stop = () => waker.wake();
   signal?.addEventListener("abort", stop, { once: true });
+
   const timers = AGAIN_MS.filter((ms) => ms < forMs).map((ms) =>
     clock.after(ms, () => [...links.all].forEach((link) => link.send(ask(questions))))
   );

@@ -69,6 +69,7 @@ async function exchange(
   if (!(protocol in PORTS)) {
     throw new SvcError("invalid_argument", `found a URL with ${protocol}, wanted http: or https:`);
   }
+
   const name = hostname.replace(/^\[|\]$/g, "").replace(/\.$/, "");
   const found = isIP(name) === 0 ? await race(resolve(name), signal) : [name];
   const host = addresses.choose(name, found);
@@ -132,6 +133,7 @@ function answerOf(socket: Socket): Promise<SingleAnswer> {
     "close",
     () => reject(new SvcError("unavailable", "the connection was closed without an answer")),
   );
+
   return promise;
 }
 

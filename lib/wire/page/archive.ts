@@ -51,12 +51,14 @@ export function packAssets(assets: readonly PageAsset[]): Uint8Array<ArrayBuffer
   const packed = new Uint8Array(start + offset);
   packed.set(magic);
   new DataView(packed.buffer).setUint32(magic.length, index.length);
+
   packed.set(index, magic.length + LENGTH_BYTES);
   let at = start;
   for (const piece of pieces) {
     packed.set(piece, at);
     at += piece.length;
   }
+
   return packed;
 }
 
@@ -67,9 +69,11 @@ export function unpackAssets(bytes: Uint8Array<ArrayBuffer>): ReadonlyMap<string
   if (bytes.length < head || new TextDecoder().decode(bytes.subarray(0, MAGIC.length)) !== MAGIC) {
     throw broken("it begins with something else");
   }
+
   const indexBytes = new DataView(bytes.buffer, bytes.byteOffset).getUint32(MAGIC.length);
   const start = head + indexBytes;
   if (start > bytes.length) throw broken("its index is cut off");
+
   const entries: IndexEntry[] = JSON.parse(new TextDecoder().decode(bytes.subarray(head, start)));
   return new Map(entries.map(({ path, contentType, sum, extents }) => {
     const content = ([offset, length]: readonly [number, number]) => {

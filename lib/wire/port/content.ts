@@ -24,6 +24,7 @@ export function contentAnswer({ fields }: Pick<RouteRequest, "fields">, content:
   if (isListed(fieldValue(fields, "if-none-match"), etag)) {
     return { status: 304, contentType, body: "", fields: head };
   }
+
   const condition = fieldValue(fields, "if-range");
   const range = condition === undefined || condition === etag
     ? rangeOf(fieldValue(fields, "range"), bytes)
@@ -36,6 +37,7 @@ export function contentAnswer({ fields }: Pick<RouteRequest, "fields">, content:
       fields: [...head, ["content-range", `bytes */${bytes}`]],
     };
   }
+
   const { from, to } = range ?? { from: 0, to: bytes - 1 };
   return {
     status: range ? 206 : 200,

@@ -124,6 +124,7 @@ class Http1Connection {
     const { client } = this;
     // Ignores the rest of a disconnected client's input.
     if (this.socket.destroyed) return;
+
     client.spoke();
     client.turns.requested();
     client.admitted.progressed();
@@ -137,12 +138,14 @@ class Http1Connection {
       response.end("found several Host fields, wanted one\n", () => this.socket.destroy());
       return;
     }
+
     this.#coming.add(message);
     for (const over of ["end", "close"]) message.once(over, () => this.#coming.delete(message));
     const watch = this.#watchBody(message);
     const stall = () => this.#cutAfter(UNREAD_MS, "read nothing of its answer");
     let unread = 0;
     const fields = pairs(message.rawHeaders);
+
     const origin = originOf(this.parts.scheme, message.headers.host);
     const direct = { ...client.peer, origin, ...forwardedBy(fields) };
     const request: WebRequest = {
@@ -171,6 +174,7 @@ class Http1Connection {
       giveBack(bytes);
     });
     message.on("end", () => body.ended());
+
     message.on("error", (error) => this.parts.debug(`request of ${client.name}: ${error.message}`));
     response.on("error", (error) => this.parts.debug(`answer to ${client.name}: ${error.message}`));
     this.#whenOver(message, response, body, watch.stop);
@@ -201,6 +205,7 @@ class Http1Connection {
     };
     begin();
     message.once("end", () => stop());
+
     return {
       arrived: (bytes: number) => {
         missing -= bytes;

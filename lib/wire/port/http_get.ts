@@ -92,6 +92,7 @@ function overHttp2(clock: Clock, url: string, signal: AbortSignal): Promise<Page
   const { promise, resolve, reject } = Promise.withResolvers<Page>();
   const connection = new Connection(socket, { role: "client", clock, closed: reject });
   signal.addEventListener("abort", () => connection.destroy(new SvcError("canceled", `${url} was given up`)));
+
   const decoder = new TextDecoder();
   let [status, body, bytes] = [0, "", 0];
   const request: HeaderFields = [
@@ -110,6 +111,7 @@ function overHttp2(clock: Clock, url: string, signal: AbortSignal): Promise<Page
     ended: () => resolve({ status, body }),
     closed: (error) => error && reject(error),
   });
+
   return promise;
 }
 

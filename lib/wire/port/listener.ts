@@ -127,6 +127,7 @@ export class Listener {
     const heard = await this.#hears();
     this.#check = "none";
     if (this.#closed) return;
+
     const { logger } = this.parts;
     if (heard) {
       if (this.#deaf) logger?.info(`port ${this.#name} accepts connections again`);
@@ -136,12 +137,14 @@ export class Listener {
     }
     // Reopening resets connections that wait to be accepted.
     if (++this.#misses < MISSES) return this.#checkIn(this.#pace.retryMs);
+
     if (!this.#deaf) {
       const advice = "the program has no more open files (ulimit -n); it tries again until there are some";
       logger?.error(
         `port ${this.#name} accepts no connections with ${this.#open} open, as it seems: ${advice}`,
       );
     }
+
     this.#deaf = true;
     await this.#reopen();
     this.#checkIn(this.#pace.retryMs);
@@ -151,17 +154,20 @@ export class Listener {
   #hears(): Promise<boolean> {
     const { promise, resolve } = Promise.withResolvers<boolean>();
     this.#arrived = () => resolve(true);
+
     const { host, port, path } = this.#target;
     const local = host === "" || host === undefined || host === "0.0.0.0" || host === "::"
       ? "localhost"
       : host;
     const socket = path === undefined ? connect(port!, local) : connect(path);
     socket.on("error", () => resolve(false));
+
     const late = (turns: number) => {
       giveUp = this.parts.clock.after(0, () => turns > 0 ? late(turns - 1) : resolve(false));
     };
     let giveUp = this.parts.clock.after(this.#pace.arrivalMs, () => late(LATE_TURNS));
     this.#cancel = () => resolve(false);
+
     return promise.finally(() => {
       this.#arrived = undefined;
       giveUp();

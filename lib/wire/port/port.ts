@@ -156,6 +156,7 @@ class OpenPort implements Port {
     this.#allowance = new PortAllowance(serving.byteLimits);
     this.#abuse = new PortAbuseLimits(serving.clock);
     this.#web = new WebServer(serving.table, serving.http ?? {}, serving.sites);
+
     const { clock, logger, connections = DEFAULT_CONNECTIONS } = serving;
     this.#http1 = new Http1({
       clock,
@@ -194,6 +195,7 @@ class OpenPort implements Port {
       this.#debug(`TLS handshake failed: ${error.message}`);
       socket.destroy();
     });
+
     return server;
   }
 
@@ -269,6 +271,7 @@ class OpenPort implements Port {
       socket.destroy();
       return;
     }
+
     const stop = this.serving.clock.after(SILENCE_MS, () => {
       this.#debug(`${client} said nothing for ${SILENCE_MS / 1000} s and is cut off`);
       socket.destroy();
@@ -283,6 +286,7 @@ class OpenPort implements Port {
     });
     const entry: PortConnection = { admitted, protocolKnown: stop, sayGoaway: () => {} };
     this.#byClient.set(client, entry);
+
     this.#sockets.add(socket);
     socket.on("close", () => {
       stop();
@@ -293,6 +297,7 @@ class OpenPort implements Port {
     });
     socket.setNoDelay?.(true);
     socket.setKeepAlive?.(true, KEEPALIVE_MS);
+
     const { admit } = this.serving;
     if (admit) void this.#admit(socket, client, admit);
     else this.#welcome(socket, client);
@@ -345,11 +350,13 @@ class OpenPort implements Port {
     socket.once("readable", () => {
       const bytes = socket.read() as Buffer | null;
       if (!bytes) return this.#detectProtocol(socket, client, head, turns);
+
       head = Buffer.concat([head, bytes]);
       if (head[0] === TLS_HANDSHAKE) {
         this.#debug(`${client} begins with TLS, which is off here`);
         return answerAndEnd(socket, NO_TLS_HERE);
       }
+
       const beginning = head.subarray(0, 3).toString("latin1");
       if (head.length < 3 && /^[A-Z]+$/.test(beginning)) {
         return this.#detectProtocol(socket, client, head, turns);
@@ -359,11 +366,13 @@ class OpenPort implements Port {
         socket.destroy();
         return;
       }
+
       socket.unshift(head);
       if (beginning === "PRI") {
         turns.release();
         return this.#takeHttp2(socket, client);
       }
+
       this.#takeHttp1(socket, client, turns);
     });
   }
@@ -371,6 +380,7 @@ class OpenPort implements Port {
   #takeHttp1(socket: Socket, client: string, turns: SlicedReader): void {
     const entry = this.#byClient.get(client);
     if (!entry) return void socket.destroy();
+
     const { admitted, protocolKnown: spoke } = entry;
     const allowance = this.#allowance.connection(() => {
       this.#debug(`${client} is cut off: ${TOO_MUCH_UNREAD}`);
@@ -390,9 +400,11 @@ class OpenPort implements Port {
   #takeHttp2(socket: Socket, client: string): void {
     const entry = this.#byClient.get(client);
     if (!entry) return void socket.destroy();
+
     const { admitted } = entry;
     const allowance = this.#allowance.connection(() => connection.evict(TOO_MUCH_UNREAD));
     socket.once("close", () => allowance.end());
+
     const others = (stream: Stream, fields: HeaderFields, peer: Peer) =>
       this.#webStream(stream, fields, peer, allowance, admitted);
     const calls = acceptGrpc(this.serving.table, peerOf(socket), allowance, {

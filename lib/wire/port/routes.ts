@@ -66,6 +66,7 @@ export class Routes {
       .catch((error) => textAnswer(500, `cannot answer ${method} ${path}: ${messageOf(error)}`))
       .then((answer) => send(response, sendable(answer), asked))
       .finally(() => body.over());
+
     return body;
   }
 
@@ -94,10 +95,12 @@ export class Routes {
     if (method !== "POST") {
       return textAnswer(405, `${path} looks like a gRPC method, which answers POST, not ${method}`);
     }
+
     const type = fieldValue(request.fields, "content-type") ?? "";
     if (type.startsWith("application/grpc")) {
       return textAnswer(415, "gRPC takes HTTP/2; over this connection use gRPC-web");
     }
+
     return textAnswer(
       415,
       `content type is "${type}", wanted application/grpc-web or application/grpc-web-text`,

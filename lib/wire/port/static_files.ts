@@ -60,18 +60,23 @@ export async function staticRoutes(folder: string, files: ReadFiles): Promise<Re
 async function answer(request: RouteRequest, root: string, files: ReadFiles): Promise<RouteAnswer> {
   const { method, path } = request;
   if (method !== "GET" && method !== "HEAD") return textAnswer(405, `${path} answers GET, not ${method}`);
+
   const parts = partsOf(path.slice(PREFIX.length));
   if (!parts) return nothingAt(path);
+
   const asked = await files.realPath(join(root, ...parts)).catch(() => undefined);
   if (asked === undefined || !isWithin(root, asked)) return nothingAt(path);
+
   const isFolder = (await files.stat(asked))?.kind === "folder";
   // Without the final slash, relative links of an index page would be wrong.
   if (isFolder && !path.endsWith("/")) {
     return { ...textAnswer(301, `see ${path}/`), fields: [["location", `${path}/`]] };
   }
+
   const file = isFolder ? await files.realPath(join(asked, INDEX)).catch(() => undefined) : asked;
   const facts = file !== undefined && isWithin(root, file) ? await files.findFile(file) : undefined;
   if (file === undefined || !facts) return nothingAt(path);
+
   return contentAnswer(request, {
     etag: `"${facts.sizeBytes.toString(16)}-${Math.round(facts.modifiedMs).toString(16)}"`,
     bytes: facts.sizeBytes,

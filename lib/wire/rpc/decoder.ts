@@ -66,6 +66,7 @@ export class HeavyTurns {
     const before = this.#last;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#last = promise;
+
     try {
       await before;
       const waitMs = this.#pauseEndsMs - this.clock.monotonicMs();

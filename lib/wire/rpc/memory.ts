@@ -39,9 +39,11 @@ async function* call(
     cancellation.cancel(canceledByCaller(path));
   };
   signal.addEventListener("abort", cancel);
+
   if (signal.aborted) cancel();
   const { header = new Metadata(), timeoutMs } = options;
   void table.handle({ path, header, timeoutMs, peer: { kind: "memory" }, cancellation, requests }, answers);
+
   try {
     yield* answers.reader;
   } finally {

@@ -45,6 +45,7 @@ function addParts(desc: DescMessage, message: Message, parts: Uint8Array[], dept
   const large = desc.fields.filter((field) => isLarge(field, message, depth));
   const add = (part: Uint8Array) => parts.push(part) && part.length;
   if (large.length === 0) return add(toBinary(desc, message));
+
   const rest = reflect(desc, Object.assign(Object.create(Object.getPrototypeOf(message)), message));
   for (const field of large) rest.clear(field);
   let bytes = add(toBinary(desc, rest.message));
@@ -59,6 +60,7 @@ function addParts(desc: DescMessage, message: Message, parts: Uint8Array[], dept
       bytes += length;
     }
   }
+
   return bytes;
 }
 

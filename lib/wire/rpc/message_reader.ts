@@ -128,6 +128,7 @@ export class MessageReader implements AsyncIterableIterator<Uint8Array> {
   #advance(): void {
     const waiting = this.#waiting;
     if (!waiting) return;
+
     try {
       const message = this.#message();
       if (message) waiting.resolve(message);
@@ -140,6 +141,7 @@ export class MessageReader implements AsyncIterableIterator<Uint8Array> {
     } catch (error) {
       return this.abort(SvcError.from(error));
     }
+
     this.#waiting = undefined;
   }
 
@@ -175,6 +177,7 @@ export class MessageReader implements AsyncIterableIterator<Uint8Array> {
       this.#give(this.#untaken);
       return undefined;
     }
+
     const bytes = this.#backlog.take(prefix.length);
     this.#charge(prefix.length);
     this.#prefix = undefined;
@@ -182,6 +185,7 @@ export class MessageReader implements AsyncIterableIterator<Uint8Array> {
     if (!prefix.compressed || this.options.encoding === "identity") {
       return { done: false, value: plain(bytes) };
     }
+
     return this.#inflated(bytes).then((value) => ({ done: false, value: plain(value) }));
   }
 
@@ -324,6 +328,7 @@ export class ByteQueue {
       this.#leave();
       return bytes;
     }
+
     const bytes = new Uint8Array(length);
     for (let at = 0; at < length;) {
       const piece = this.#pieces[0];
@@ -334,6 +339,7 @@ export class ByteQueue {
       this.#start = end;
       if (end === piece.length) this.#drop();
     }
+
     if (this.#length === 0 && this.#pieces[0]?.length > FIRST_PIECE_BYTES) this.clear();
     return bytes;
   }

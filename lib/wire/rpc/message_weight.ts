@@ -196,6 +196,7 @@ class Walk {
   #fields(plan: Plan, end: number, depth: number, group?: number): void {
     if (depth > NESTING_MAX) throw this.#wrong(`more than ${NESTING_MAX} messages within each other`);
     this.#add(plan.cost);
+
     let structBytes = 0;
     while (this.#at < end) {
       const tag = this.#short(end);
@@ -205,6 +206,7 @@ class Walk {
         if (number !== group) throw this.#wrong("the end of a group that has not begun");
         return;
       }
+
       const field = plan.fields.get(number);
       if (!field) this.#unknown(number, wireType, end, depth);
       else if (field.isStruct) {
@@ -214,6 +216,7 @@ class Walk {
         structBytes += this.#objectBytes - before;
       } else this.#known(field, number, wireType, end, depth);
     }
+
     if (group !== undefined) throw this.#wrong("a group without an end");
   }
 
@@ -242,6 +245,7 @@ class Walk {
       this.#at = last;
       return;
     }
+
     this.#add(RECORD);
     let elements = 0;
     const most = (DECODED_BYTES_MAX - this.#objectBytes) / field.packedCost!;

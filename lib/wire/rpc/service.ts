@@ -270,6 +270,7 @@ export class ServiceTable {
       call.released?.();
       return sink.end(unimplemented(call.path, this.#declined.get(call.path)), new Metadata());
     }
+
     const ctx = new Context(call, bound.method, this.#deadlines);
     const hooks = new CallHooks();
     try {
@@ -303,10 +304,13 @@ export class ServiceTable {
     if (single && !first) {
       throw new SvcError("internal", `${ctx.path} takes one request message, got none`);
     }
+
     if (opening) ctx.receivedFirst(first);
     if (!handler) throw new SvcError("unimplemented", unimplemented(call.path).message);
+
     if (this.interceptors.length > 0) await this.#intercept(ctx, first, hooks);
     call.begun?.();
+
     const rest = opening ? requests : ctx.withFirst(requests);
     const serve = () => {
       const answer = handler(single ? first : first ? resumed(first, rest) : rest, ctx);
@@ -565,6 +569,7 @@ async function respond(
     hooks.closed();
     return;
   }
+
   const messages = (answer as AsyncIterable<unknown>)[Symbol.asyncIterator]();
   let opened = false;
   try {

@@ -79,11 +79,13 @@ export async function nextCall(options: AnswerStreamOptions): Promise<BroughtCal
     for (;;) {
       const request = await next(requests, clock, silenceMs, signals);
       options.alive?.();
+
       const { uuid, stage } = request;
       if (stage.case === "heartbeat") continue;
       if (stage.case !== "init") {
         throw new SvcError("internal", `a call began with ${stage.case ?? "nothing"}`);
       }
+
       const { sdp, optionalConfig, deadline: until, callerAuthEntity, callerAuthMetadata } = stage.value;
       const leftMs = until ? Number(until.seconds) * 1000 + until.nanos / 1e6 - clock.nowMs() : CONNECT_MS;
       const call = new StreamCall({
@@ -123,6 +125,7 @@ async function next(
   } finally {
     limit.done();
   }
+
   throw new SvcError("unavailable", "the signaling server has ended the stream");
 }
 

@@ -141,6 +141,7 @@ export class Answerer {
       peer.close(refused);
       throw refused;
     }
+
     this.#peers.add(peer);
     const giveWay = () => peer.close(signal.reason);
     signal.addEventListener("abort", giveWay, { once: true });
@@ -149,6 +150,7 @@ export class Answerer {
       place.release();
       this.#peers.delete(peer);
     });
+
     const stop = this.#parts.clock.after(call.deadlineMs - this.#parts.clock.monotonicMs(), () => {
       peer.close(new SvcError("deadline_exceeded", "the WebRTC connection was not established in time"));
     });
@@ -200,6 +202,7 @@ export class Answerer {
     const remoteAddress = remote ?? signaledFrom;
     const addresses = { localAddress: local, remoteAddress, remotePort: undefined, signaledFrom };
     const identity: Peer = { kind: "webrtc", ...caller, ...addresses };
+
     const leave = (error: SvcError) => peer.close(error);
     const allowance = this.#allowance.connection(() => {
       leave(new SvcError("resource_exhausted", "it reads too little of its answers"));
@@ -208,6 +211,7 @@ export class Answerer {
     const left = joined?.(peer, identity);
     const server = new FrameServer({ table, channel: peer.data, peer: identity, allowance, callsMax, leave });
     this.#servers.add(server);
+
     logger.debug("WebRTC peer connected", { local, remote });
     peer.whenGone((error) => {
       logger.debug("WebRTC peer ended", { remote, reason: error.message });

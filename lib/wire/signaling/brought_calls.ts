@@ -89,10 +89,12 @@ export class BroughtCalls {
         await this.#freed.sleep(RETRY.mostMs);
         continue;
       }
+
       const waiting = this.#waiting.signal;
       const stream = new AbortController();
       const stop = () => stream.abort(over.aborted ? over.reason : waiting.reason);
       for (const one of [over, waiting]) one.addEventListener("abort", stop, { once: true });
+
       try {
         const { signal } = stream;
         const alive = () => void (this.#failures = 0);

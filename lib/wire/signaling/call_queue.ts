@@ -139,10 +139,12 @@ export class CallQueue {
         : `no WebRTC connection to ${host} within ${connectMs} ms`;
       call.fail(new SvcError(this.#offered.has(call) ? "unavailable" : "deadline_exceeded", problem));
     });
+
     this.#calls.set(call.id, call);
     const taker = this.#takers.values().find(({ hosts }) => hosts.includes(host));
     if (taker) this.#hand(call, taker);
     else this.#offered.add(call);
+
     return call.outgoing;
   }
 
@@ -164,6 +166,7 @@ export class CallQueue {
       reject(signal.reason);
       return promise;
     }
+
     const aborted = () => {
       this.#takers.delete(taker);
       reject(signal.reason);
@@ -177,6 +180,7 @@ export class CallQueue {
     };
     signal.addEventListener("abort", aborted, { once: true });
     this.#takers.add(taker);
+
     const call = this.#offered.values().find(({ host }) => hosts.includes(host));
     if (call) this.#hand(call, taker);
     return promise;
@@ -248,6 +252,7 @@ class Call implements IncomingCall {
     this.owner = owner;
     this.#candidatesMax = candidatesMax;
     this.candidates = new Queue(candidatesMax);
+
     // The answer, and the candidates after it.
     this.#stages = new Queue(1 + candidatesMax);
     this.outgoing = { id: this.id, stages: this.#stages, leave: () => this.#leave() };

@@ -24,6 +24,7 @@ export async function testWebRtc(clock: Clock, logger: Logger): Promise<string> 
   for (const one of [health(table), signalingService({ queue, clock, hostOf: () => HOST })]) table.add(one);
   const over = new AbortController();
   const answering = queue.take([HOST], over.signal).then((call) => answerer.answer(call), () => {});
+
   const signaling = memoryChannel(table);
   try {
     const channel = await dialWebRtc({ signaling, host: HOST, clock });

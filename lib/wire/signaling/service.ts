@@ -145,6 +145,7 @@ async function* answer(
     const servers = await iceServers?.(hosts[0], ctx) ?? [];
     const leftMs = deadlineMs - clock.monotonicMs();
     const deadline = timestampFromMs(Math.round(clock.nowMs() + leftMs));
+
     const optionalConfig = {
       additionalIceServers: servers.map(serverMessage),
       disableTrickle: taken.disableTrickle,
@@ -158,6 +159,7 @@ async function* answer(
       callerAuthMetadata: generation === undefined ? undefined : { [GENERATION]: generation },
     };
     yield stageOf(taken, { case: "init", value });
+
     try {
       for await (const candidate of taken.candidates) {
         yield stageOf(taken, { case: "update", value: { candidate: candidateMessage(candidate) } });
@@ -166,6 +168,7 @@ async function* answer(
     } catch (error) {
       yield stageOf(taken, { case: "error", value: { status: statusOf(SvcError.from(error)) } });
     }
+
     await listening;
   } finally {
     offline?.();
@@ -190,6 +193,7 @@ async function* waited(
   const beats = ctx.requestHeader.get(HEARTBEATS_ALLOWED) === "true";
   const wantedMs = heartbeatMsIn(ctx.requestHeader);
   if (wantedMs !== undefined) ctx.responseHeader.set(HEARTBEAT_SECONDS, String(wantedMs / 1000));
+
   for (let intervalMs = HEARTBEAT_MS;; intervalMs = wantedMs ?? HEARTBEAT_MS) {
     if (!beats) return await taking;
     const over = new AbortController();

@@ -167,10 +167,12 @@ class AddonPeer implements NativePeer {
         bindAddress: bindAddress ?? (isAlone() ? LOOPBACK : undefined),
         iceTransportPolicy: relayOnly ? "relay" : "all",
       }));
+
     const native = this.#native;
     native.onLocalDescription((sdp, type) => {
       if (type === "offer" || type === "answer") this.#tell(() => listener.described({ type, sdp }));
     });
+
     const reported = new Set<string>();
     const candidate = (text: string, mid: string) => {
       const line = text.replace(/^a=/, "");

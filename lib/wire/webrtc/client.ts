@@ -164,6 +164,7 @@ export class FrameClient implements Channel, FrameListener {
     };
     if (signal?.aborted) follow();
     signal?.addEventListener("abort", follow, { once: true });
+
     const stop = timeoutMs === undefined ? () => {} : this.#parts.clock.after(timeoutMs, () => {
       over.abort(new SvcError("deadline_exceeded", `${path} did not end within ${timeoutMs} ms`));
     });

@@ -32,15 +32,18 @@ export function decodeDescription(text: string, wanted: DescriptionType): Descri
     throw bad(`has ${text.length} characters, wanted at most ${DESCRIPTION_BYTES_MAX}`);
   }
   if (!/^[A-Za-z0-9+/]+={0,2}$/.test(text)) throw bad("is not base64");
+
   let value: unknown;
   try {
     value = JSON.parse(Buffer.from(text, "base64").toString());
   } catch {
     throw bad("is not JSON");
   }
+
   const { type, sdp } = (value ?? {}) as { type?: unknown; sdp?: unknown };
   if (type !== wanted) throw bad(`has the type ${JSON.stringify(type)}, wanted "${wanted}"`);
   if (typeof sdp !== "string" || !sdp.startsWith("v=0")) throw bad("has no SDP");
+
   return { type: wanted, sdp };
 }
 

@@ -181,6 +181,7 @@ function packet(id: bigint, before: readonly number[], data: Uint8Array, eom: bo
   ];
   const bytes = new Uint8Array(head.length + data.length + end.length);
   bytes.set(head);
+
   bytes.set(data, head.length);
   bytes.set(end, head.length + data.length);
   return bytes;

@@ -101,19 +101,23 @@ export class Outflow {
   next(): Uint8Array | undefined {
     const item = this.#items[0];
     if (!item) return undefined;
+
     const { bytes, packet, at } = item;
     if (!packet) {
       this.#items.shift();
       return bytes;
     }
+
     const end = Math.min(bytes.length, at + PACKET_BYTES);
     const isLast = end === bytes.length;
     item.at = end;
+
     const frame = packet(bytes.subarray(at, end), isLast);
     if (isLast) {
       this.#items.shift();
       this.#left(bytes.length);
     }
+
     return frame;
   }
 

@@ -94,6 +94,7 @@ export class RtcPeer {
     this.#options = options;
     this.connected = this.#connecting.promise;
     this.connected.catch(() => {});
+
     const { signals } = options;
     let described = false;
     this.#native = make({
@@ -254,6 +255,7 @@ export class RtcPeer {
       this.#closed = true;
       this.#native.close();
     }
+
     if (!isOver) {
       this.#early = [];
       this.#connecting.reject(error);
@@ -261,6 +263,7 @@ export class RtcPeer {
       this.#frames = undefined;
       for (const run of this.#leave.splice(0)) run(error);
     }
+
     if (closes && !isClosed) { for (const run of this.#whenClosed.splice(0)) run(); }
   }
 

@@ -114,6 +114,7 @@ export class FrameServer implements FrameListener {
       const problem = `too many calls on one connection: wanted at most ${callsMax}`;
       return reply.end({ code: CODES.resource_exhausted, message: problem }, new Metadata());
     }
+
     const call = new ServerCall(headers, peer, allowance, () => flow.clear());
     this.#calls.set(id, call);
     this.#running++;

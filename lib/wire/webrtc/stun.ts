@@ -41,12 +41,14 @@ export function stunAnswer(request: Uint8Array, address: string, port: number): 
   const asked = new DataView(request.buffer, request.byteOffset, request.byteLength);
   if (asked.getUint16(0) !== BINDING_REQUEST || asked.getUint32(4) !== COOKIE) return undefined;
   if (asked.getUint16(2) !== request.length - HEADER_BYTES) return undefined;
+
   const plain = address.replace(/^::ffff:(?=\d+\.)/i, "");
   const octets = plain.includes(":") ? octetsOfV6(plain) : plain.split(".").map(Number);
   const answer = new Uint8Array(HEADER_BYTES + 8 + octets.length);
   const view = new DataView(answer.buffer);
   view.setUint16(0, BINDING_SUCCESS);
   view.setUint16(2, 8 + octets.length);
+
   // The cookie and the transaction id mask the address.
   const mask = request.subarray(4, HEADER_BYTES);
   answer.set(mask, 4);
@@ -54,6 +56,7 @@ export function stunAnswer(request: Uint8Array, address: string, port: number): 
   view.setUint16(HEADER_BYTES + 2, 4 + octets.length);
   view.setUint8(HEADER_BYTES + 5, octets.length === 4 ? IPV4 : IPV6);
   view.setUint16(HEADER_BYTES + 6, port ^ (COOKIE >>> 16));
+
   answer.set(octets.map((octet, index) => octet ^ mask[index]), HEADER_BYTES + 8);
   return answer;
 }
@@ -74,6 +77,7 @@ export function readStunAnswer(bytes: Uint8Array): StunAnswer | undefined {
   if (bytes.length < HEADER_BYTES) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (view.getUint16(0) !== BINDING_SUCCESS || view.getUint32(4) !== COOKIE) return undefined;
+
   const end = Math.min(bytes.length, HEADER_BYTES + view.getUint16(2));
   let seenAs: string | undefined;
   for (let at = HEADER_BYTES; at + 4 <= end;) {
@@ -87,6 +91,7 @@ export function readStunAnswer(bytes: Uint8Array): StunAnswer | undefined {
     }
     at = value + Math.ceil(length / 4) * 4;
   }
+
   return { id: idOf(bytes), seenAs };
 }
 

@@ -1,0 +1,33 @@
+/**
+ * What a connection is told by its owner: its role, its limits, and the calls that it makes.
+ */
+
+import type { Clock } from "../../base/clock.ts";
+import type { SvcError } from "../../base/error.ts";
+import type { RoundRobin } from "../flow/round_robin.ts";
+import type { HeaderFields } from "../rpc/metadata.ts";
+import type { PortAbuseLimits } from "./abuse_limits.ts";
+import type { Stream, StreamListener, Unread } from "./stream.ts";
+
+export interface ConnectionOptions {
+  readonly role: "server" | "client";
+  readonly clock: Clock;
+  /** Server: accepts a new stream; without fields if it had more than allowed. */
+  readonly accept?: (stream: Stream, fields: HeaderFields | undefined) => StreamListener;
+  /** Server: limit of the client's open streams; `MAX_STREAMS` by default. */
+  readonly maxStreams?: number;
+  /** Client: `open` or `hasRoom` may have changed. */
+  readonly changed?: () => void;
+  /** Schedules the turns of all connections of a port. */
+  readonly scheduler?: RoundRobin;
+  /** Charged with unsent answers; throws if there are too many. */
+  readonly unread?: Unread;
+  /** Server: the abuse limits that its connections share. */
+  readonly abuse?: PortAbuseLimits;
+  /** This many bytes have arrived, or have been taken by the peer's system. */
+  readonly transferred?: (bytes: number) => void;
+  /** The peer has proven that it speaks HTTP/2. */
+  readonly ready?: () => void;
+  /** The connection is over; once. */
+  readonly closed?: (error: SvcError) => void;
+}
