@@ -211,7 +211,7 @@ export function openCloud(options: CloudOptions): Cloud {
   const signaling = cloudSignaling(context, options.signaling);
   for (const one of [signaling.service, health(table), ...reflection(table)]) table.add(one);
   const runners = [trainings, mappings, ...Object.values(others)];
-  const sweep = sweepOf(context, logs, runners);
+  const sweep = createSweep(context, logs, runners);
   return {
     table,
     routes: new Map(
@@ -447,7 +447,7 @@ function identifier(keys: KeySource, guard: Pick<Auth, "entityOf">): Identify {
   };
 }
 
-function sweepOf(
+function createSweep(
   context: CloudContext,
   logs: LogStore,
   others: readonly ({ forgetOld?(): Promise<void>; close(): Promise<void> } | undefined)[],

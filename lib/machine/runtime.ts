@@ -182,10 +182,10 @@ async function start(
   const first = await reading.first();
   adoptLogs(first.config, options, logs);
 
-  const packages = packagesOf(origin, parts);
+  const packages = createPackages(origin, parts);
   const building = { activities, buildTimeoutMs: buildTimeoutOf(parts) };
-  const machine = machineOf(building, origin, options, parts);
-  const sessions = sessionsOf(machine, first.config, parts);
+  const machine = createMachine(building, origin, options, parts);
+  const sessions = createSessions(machine, first.config, parts);
   const operations = new Operations(clock);
   const sources = [() => machine.modules?.figures ?? {}];
   const diagnostics = new Diagnostics(options.diagnostics, { machine, sources, ...parts });
@@ -194,14 +194,14 @@ async function start(
   const { own, page } = pagePartsOf(machine, diagnostics, first.config, origin, { ...options, ...parts });
   const tables = new Tables({ machine, operations, sessions, streams, host, clock, logger, outermost, own });
   const jobs = new Jobs({ machine, channel: memoryChannel(tables.resources()), clock, logs });
-  const restarts = restartsOf(machine, origin, options, parts);
+  const restarts = createRestarts(machine, origin, options, parts);
 
   const served = { machine, operations, sessions, jobs, packages, diagnostics, version, logs, clock };
   const internal: InternalPart[] = [];
   const upload = uploadTo(machine, origin, options, parts);
   const robot = { ...served, internal, upload, shutdown: options.stop };
   machine.runModules(modulesOf(() => tables.port(robot), packages, building, options, parts));
-  const announcement = options.mdns ? announcementOf(options, parts) : undefined;
+  const announcement = options.mdns ? createAnnouncement(options, parts) : undefined;
   const port = await MachinePort.open(first.config, {
     tableFor: (guard) => tables.port(robot, guard),
     http: { restartStatus: restarts.status, routes: await pagesOf(diagnostics, options, parts) },
@@ -218,7 +218,7 @@ async function start(
   });
   const running = { machine, packages, sessions, streams, diagnostics, jobs, port, page };
   const steps = stepsOf(running, activities, options, parts);
-  const reconfiguration = reconfigurationOf(reading, first, steps, options, parts);
+  const reconfiguration = createReconfiguration(reading, first, steps, options, parts);
   internal.push(reconfiguration, port);
   const releases = releaseWatch(running, reconfiguration, parts);
 
@@ -227,7 +227,7 @@ async function start(
     logger.info("machine is running", summary(machine));
     started();
   });
-  const watch = together(watchNetwork(options, ready, origin, parts), hotReloadOf(machine, options, parts));
+  const watch = together(watchNetwork(options, ready, origin, parts), watchFolder(machine, options, parts));
   const stages = stagesOf({ ...running, announcement, reconfiguration, releases, restarts, watch, origin });
   return {
     get url() {
@@ -408,7 +408,7 @@ function readingOf({ source, read }: Origin, { registry, host, logs }: RuntimePa
   return new ConfigReading({ source, read, registry, env: (name) => host.env(name), logger });
 }
 
-function reconfigurationOf(
+function createReconfiguration(
   reading: ConfigReading,
   first: UsableConfig,
   steps: ReconfigurationSteps,
@@ -461,7 +461,7 @@ function together(...all: readonly (Closable | undefined)[]): Closable {
   return { close: async () => void await Promise.all(all.map((one) => one?.close())) };
 }
 
-function hotReloadOf(
+function watchFolder(
   machine: Machine,
   { hotFolder: folder }: RuntimeOptions,
   { host, clock, logs }: RuntimeParts,
@@ -481,7 +481,7 @@ function hotReloadOf(
 /**
  * Restarts: the answer to a supervisor's question, and the control plane's orders unless the supervisor handles them.
  */
-function restartsOf(
+function createRestarts(
   machine: Machine,
   { client, changes, traffic: { rareMs } }: Origin,
   { stop }: RuntimeOptions,
@@ -523,12 +523,15 @@ function callsElsewhere(
   });
 }
 
-function announcementOf({ webrtc = true }: RuntimeOptions, { clock, logs }: RuntimeParts): PortAnnouncement {
+function createAnnouncement(
+  { webrtc = true }: RuntimeOptions,
+  { clock, logs }: RuntimeParts,
+): PortAnnouncement {
   const serves = ["grpc", ...webrtc ? ["webrtc"] : []];
   return new PortAnnouncement({ serves, clock, logger: logs.logger("rdk.networking.mdns") });
 }
 
-function packagesOf({ client }: Origin, { host, clock, logs }: RuntimeParts): MachinePackages {
+function createPackages({ client }: Origin, { host, clock, logs }: RuntimeParts): MachinePackages {
   const home = homeFolder((name) => host.env(name));
   const path = host.env(KEYS_VARIABLE);
   const historyPath = `${home}/packages/accepted.json`;
@@ -568,7 +571,11 @@ function uploadTo(
   });
 }
 
-function sessionsOf(machine: Machine, { network }: MachineConfig, { clock, logs }: RuntimeParts): Sessions {
+function createSessions(
+  machine: Machine,
+  { network }: MachineConfig,
+  { clock, logs }: RuntimeParts,
+): Sessions {
   const logger = logs.logger("rdk.networking.session_manager");
   return new Sessions({ machine, clock, logger, heartbeatWindowMs: network.heartbeatWindowMs });
 }
@@ -585,7 +592,7 @@ function buildTimeoutOf({ host, logs }: RuntimeParts): number {
   return envDurationMs(BUILD_TIMEOUT_VARIABLES, BUILD_LIMITS.buildTimeoutMs, env, logger);
 }
 
-function machineOf(
+function createMachine(
   building: Building,
   { client }: Origin,
   { allowInsecureCredentials, mdns }: RuntimeOptions,

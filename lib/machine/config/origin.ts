@@ -66,7 +66,7 @@ export async function originOf(parts: OriginParts): Promise<Origin> {
     return { source: file, read, traffic };
   }
 
-  const client = clientOf(cloud, cloud.appAddress, parts);
+  const client = createClient(cloud, cloud.appAddress, parts);
   leftAside(local, parts, client.address);
 
   const cache = new ConfigCache({
@@ -97,7 +97,7 @@ export async function originOf(parts: OriginParts): Promise<Origin> {
   };
 }
 
-function clientOf({ id, apiKey, secret }: CloudConfig, address: string, parts: OriginParts): CloudClient {
+function createClient({ id, apiKey, secret }: CloudConfig, address: string, parts: OriginParts): CloudClient {
   const { host, version, clock, allowInsecureCredentials } = parts;
   const { os, arch } = host.platform();
   return new CloudClient({

@@ -56,8 +56,8 @@ const FILE_BYTES = 10_000_000;
 
 export async function startTelemetry(options: TelemetryOptions, parts: TelemetryParts): Promise<Telemetry> {
   const [spans, metrics] = await Promise.all([
-    spansOf(options, parts),
-    options.metrics ? metricsOf(parts) : undefined,
+    createSpans(options, parts),
+    options.metrics ? createMetrics(parts) : undefined,
   ]);
   return {
     interceptor: (ctx, request) => {
@@ -84,7 +84,7 @@ async function resourceOf(version: string) {
   return resourceFromAttributes({ "service.name": "svc-server", "service.version": version });
 }
 
-async function spansOf(options: TelemetryOptions, parts: TelemetryParts) {
+async function createSpans(options: TelemetryOptions, parts: TelemetryParts) {
   const sinks = [
     ...(options.console ? [spanLog(parts.logger)] : []),
     ...(options.file === undefined ? [] : [await spanFile(options.file, parts)]),
@@ -256,7 +256,7 @@ async function otlp(): Promise<(spans: readonly ReadableSpan[]) => Uint8Array<Ar
   return (spans) => JsonTraceSerializer.serializeRequest([...spans]) as Uint8Array<ArrayBuffer>;
 }
 
-async function metricsOf({ clock, logger, host, version }: TelemetryParts) {
+async function createMetrics({ clock, logger, host, version }: TelemetryParts) {
   const { MeterProvider, MetricReader } = await import("@opentelemetry/sdk-metrics");
   /** Collects on demand. */
   class Reader extends MetricReader {

@@ -284,7 +284,6 @@ export class Machine {
   async #run(retry = false): Promise<void> {
     this.#callOffRetry();
     this.#overtaken = new AbortController();
-
     try {
       this.#retrying = retry;
       if (retry) await this.#retry(this.#overtaken.signal);
@@ -297,10 +296,8 @@ export class Machine {
     } catch (error) {
       this.#bug(`a pass ended early: ${chainOf(error)}`);
     }
-
     this.#running = undefined;
     if (this.#failed.size === 0 || this.#closed) return;
-
     this.#callOffRetry = this.#clock.after(this.#limits.retryMs, () => this.#running = this.#run(true));
   }
 
@@ -308,24 +305,20 @@ export class Machine {
     this.#parts.remotes?.configure(config.remotes, config.cloud);
     if (config.modules.length > 0) this.#modules ??= await this.#openModules();
     this.#modules?.configure(config);
-
     const { refused } = this.#wiring;
     this.#wanted = this.#entries(config);
     this.#wiring = wire(this.#wanted);
-
     for (const [full, reason] of this.#wiring.refused) {
       if (refused.get(full) !== reason) {
         this.#logger.warn(`${full} runs without an optional dependency: ${reason}`);
       }
     }
-
     const plan = planOf(this.#nodes, this.#wanted, this.#wiring);
     await this.#close(plan.close);
     this.#modules?.dismiss();
     this.#arrange(config.revision);
     await this.#build(plan.build, overtaken);
     await this.#modulesSettled(overtaken);
-
     if (overtaken.aborted) return;
     // Only a pass for a new configuration changes the time of the last one.
     if (this.#config !== config) this.#appliedMs = this.#clock.nowMs();
@@ -367,7 +360,6 @@ export class Machine {
       const surplus = count > max ? `a machine has at most ${max} of ${api}` : undefined;
       entries.set(name.full, this.#entryOf(resource, surplus));
     }
-
     for (const remote of this.#parts.remotes?.resources ?? []) {
       const { name, fingerprint, problem } = remote;
       const known = this.#nodes.get(name.full)?.config;
@@ -379,7 +371,6 @@ export class Machine {
         problem,
       });
     }
-
     return entries;
   }
 
@@ -390,14 +381,12 @@ export class Machine {
     const { source, needs = [], problem: unavailable, pending, stays } = this.#originOf(config);
     const problem = invalid === "" ? surplus ?? unavailable : `resource config validation error: ${invalid}`;
     const fingerprint = this.#fingerprints.of(config, source);
-
     const isPending = pending && problem === unavailable;
     const { full } = config.name;
     // A module that takes long to judge a change leaves nobody without the resource.
     const known = isPending && stays && this.#nodes.get(full)?.condition === "ready" &&
       this.#wanted.get(full);
     if (known) return { ...known, pending: true };
-
     return {
       config,
       source,
@@ -434,7 +423,6 @@ export class Machine {
     this.#nodes.clear();
     this.#bySimple.clear();
     this.#pending.clear();
-
     for (const [full, { config, fingerprint, source }] of this.#wanted) {
       const node = old.get(full) ?? new GraphNode(config, this.#clock.nowMs(), (text) => this.#bug(text));
       Object.assign(node, { config, fingerprint, revision });
@@ -443,13 +431,11 @@ export class Machine {
       const key = `${node.name.api}/${node.name.simple}`;
       this.#bySimple.set(key, [...this.#bySimple.get(key) ?? [], node]);
     }
-
     for (const full of this.#failed) if (!this.#wanted.has(full)) this.#failed.delete(full);
     for (const full of this.#loggedFailures.keys()) {
       if (!this.#wanted.has(full)) this.#loggedFailures.delete(full);
     }
     this.#watching = [...this.#wanted].filter(([, { source }]) => weakRuleOf(source)).map(([full]) => full);
-
     for (const [full, node] of this.#nodes) {
       const reason = obstacle(full, this.#wanted, this.#wiring);
       if (reason === undefined) continue;
@@ -497,7 +483,6 @@ export class Machine {
     if (overtaken.aborted) return;
     const node = this.#nodes.get(full)!;
     if (node.condition !== "down") return await node.building?.done;
-
     this.#failed.delete(full);
     const holds = new Set<string>();
     for (const used of this.#wiring.uses.get(full)!) {
@@ -507,12 +492,10 @@ export class Machine {
         return this.#pending.has(used) ? this.#wait(node) : this.#fail(node, waitsFor(other), other);
       }
     }
-
     const slow = node.isSlow;
     await this.#builder.enter(slow);
     // The next pass must see every unfinished build, so no build starts after this one was overtaken.
     if (overtaken.aborted) return this.#builder.leave(slow);
-
     const givenUp = new AbortController();
     const done = this.#make(node, holds, givenUp.signal).finally(() => this.#builder.leave(slow));
     const giveUp = () => givenUp.abort(new SvcError("canceled", `${full} is no longer wanted as it was`));

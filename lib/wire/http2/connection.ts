@@ -107,6 +107,7 @@ export class Connection {
     this.#settings();
     this.#out.frame(TYPE.window, 0, 0, uint32(CONNECTION_WINDOW_BYTES - INITIAL_WINDOW_BYTES));
     if (role === "server") this.#watch = this.#watchOver(clock);
+
     socket.on("data", (bytes: Uint8Array) => this.#receive(bytes));
     socket.on("end", () => this.flow.whenServed(() => this.#lost("the peer closed the connection")));
     socket.on("close", () => !socket.readableEnded && this.#lost("the connection was closed"));
