@@ -296,6 +296,11 @@ Deno.test("no test casts a partial object to a port such as Host or Clock", () =
   assertEquals(wrong.filter((path) => !allowed.includes(path)), []);
 });
 
+Deno.test("the code of an error is read from what was thrown, whatever it is: SvcError.from(error).code", () => {
+  const cast = /as SvcError\)\.(?:code|message)/;
+  assertEquals(sources.filter(({ text }) => cast.test(text)).map(({ path }) => path), []);
+});
+
 Deno.test(`no file is longer than ${FILE_LINES_MAX} lines`, () => {
   const long = sources.filter(({ text }) => text.split("\n").length > FILE_LINES_MAX).map(({ path }) => path);
   assertEquals(long, []);

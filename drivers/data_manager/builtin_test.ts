@@ -95,7 +95,7 @@ async function bench(
   assertEquals(place.problems, []);
   const manager = await BuiltinDataManager.construct({
     name,
-    attributes: decoded!,
+    attributes: decoded,
     dependencies: new Dependencies(name, [], view),
     logger: new Logs(clock, [memorySink(records)]).logger("data"),
     clock,

@@ -27,7 +27,7 @@ export const SettableSensor = model({
       isTooLong(readings) ? at.error(tooLong()) : readings
     ),
   }).required(),
-  construct: ({ name, attributes }) => new Settable(name, attributes.readings!),
+  construct: ({ name, attributes }) => new Settable(name, attributes.readings),
 });
 
 class Settable extends BaseComponent implements Sensor {

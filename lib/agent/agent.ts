@@ -342,7 +342,7 @@ export class Agent {
         viamServerInstalled: server?.version ?? "",
       },
       agentUptime: toDuration(nowMs - this.#startedMs),
-      viamServerUptime: running ? toDuration(nowMs - state.startedMs!) : undefined,
+      viamServerUptime: running ? toDuration(nowMs - state.startedMs) : undefined,
       refusedVersions: refusals.flatMap(([name, one]) => one ? [shownUrlsIn(`${name} ${one.version}`)] : []),
     };
   }

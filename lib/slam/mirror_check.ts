@@ -41,8 +41,8 @@ export class MirrorCheck {
     const seen = { timeS, yaw, ranges: rangesAround(points, origin) };
     this.#last = seen;
     if (isApart || Math.abs(turn) > TURN_RAD.most) return;
-    const right = difference(seen.ranges, last!.ranges, turn),
-      wrong = difference(seen.ranges, last!.ranges, -turn);
+    const right = difference(seen.ranges, last.ranges, turn),
+      wrong = difference(seen.ranges, last.ranges, -turn);
     if (right < CLEAR_SHARE * wrong) this.#votes.right++;
     else if (wrong < CLEAR_SHARE * right) this.#votes.wrong++;
   }

@@ -64,7 +64,7 @@ async function directCall(
   const wanted = homes[1 - from].outside;
   for (let dial = 1;; dial++) {
     const caller = await stage.call(homes[from], stage.hosts[1 - from], owner, calls);
-    const { remote = "" } = (await caller.output(({ connected }) => connected))!;
+    const { remote = "" } = await caller.output(({ connected }) => connected);
     await caller.output((line) => line.calls === calls);
     await caller.output(({ tick }) => tick);
     if (remote.startsWith(`${wanted}:`)) {
@@ -125,7 +125,7 @@ async function relay(stage: Stage, callers: readonly Spoken[], owner: Key, tell:
 async function relayedCall(stage: Stage, owner: Key, by: string, tell: (line: string) => void) {
   const { net } = stage;
   const caller = await stage.call(net.homes[0], stage.hosts[1], owner, 20);
-  const { local, remote } = (await caller.output(({ connected }) => connected))!;
+  const { local, remote } = await caller.output(({ connected }) => connected);
   const relayed = [local, remote].some((address) => address.startsWith(`${net.cloud.address}:`));
   if (!relayed) {
     throw new Error(`connected from ${local} to ${remote}, wanted the relay ${net.cloud.address}`);

@@ -1,6 +1,6 @@
 /** Calls of any method with an empty message, for tests of who gets in. */
 
-import { CODES, type SvcError } from "../../lib/base/error.ts";
+import { CODES, SvcError } from "../../lib/base/error.ts";
 import type { Channel } from "../../lib/wire/rpc/channel.ts";
 import { Metadata } from "../../lib/wire/rpc/metadata.ts";
 import type { DescMethod } from "../../lib/wire/rpc/proto.ts";
@@ -45,7 +45,7 @@ export async function statusOf(
     for await (const _ of channel.call(method, empty(), options));
     return 0;
   } catch (error) {
-    return CODES[(error as SvcError).code];
+    return CODES[SvcError.from(error).code];
   }
 }
 

@@ -218,7 +218,7 @@ function settled(found: Infer<typeof fields>, at: DecodeContext) {
     mode,
     isOnline,
     movementSensor: hasSensor
-      ? { name: found.movementSensor!.name, dataFrequencyHz: isOnline ? sensorHz ?? MOVEMENT_SENSOR_HZ : 0 }
+      ? { name: found.movementSensor.name, dataFrequencyHz: isOnline ? sensorHz ?? MOVEMENT_SENSOR_HZ : 0 }
       : undefined,
     configParams: found.configParams ?? noParams.decode(undefined, at),
   };

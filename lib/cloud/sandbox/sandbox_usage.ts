@@ -133,7 +133,7 @@ async function contentOf(disk: ReadFiles, path: string, filesMax: number): Promi
     files += entries.length;
     for (let at = 0; at < entries.length && files <= filesMax; at += FILES_AT_ONCE) {
       const some = entries.slice(at, at + FILES_AT_ONCE).map(async (entry) => {
-        const inside = join(folder!, entry.name);
+        const inside = join(folder, entry.name);
         if (entry.kind === "folder") folders.push(inside);
         return (await disk.stat(inside, { links: true }))?.diskBytes ?? 0;
       });

@@ -106,7 +106,7 @@ export class Authority {
       // A certificate of a removed authority is useless.
       const signer = kept && this.#all().find((one) => kept.certificate.endsWith(one.certificate));
       const privateKey = signer && opened(kept.sealedKey, signer, partId);
-      return privateKey === undefined ? undefined : { ...kept!, privateKey };
+      return privateKey === undefined ? undefined : { ...kept, privateKey };
     };
     const kept = await found(this.store);
     if (kept) return kept;

@@ -20,7 +20,7 @@ Deno.test("training states: each event in each state leads to the expected state
       try {
         return next(state, event as Exclude<TrainingEvent, "delete">) as string;
       } catch (error) {
-        assertEquals((error as SvcError).code, "failed_precondition");
+        assertEquals(SvcError.from(error).code, "failed_precondition");
         return refused;
       }
     });

@@ -80,7 +80,7 @@ Deno.test("checkModel: every truncation of a model is refused or valid", () => {
       checkModel(model.subarray(0, length));
       whole++;
     } catch (error) {
-      assertEquals((error as SvcError).code, "invalid_argument", String(error));
+      assertEquals(SvcError.from(error).code, "invalid_argument", String(error));
     }
   }
   // A cut between two fields of the outermost message gives a valid message too.

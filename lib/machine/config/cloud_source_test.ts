@@ -239,7 +239,7 @@ Deno.test("CloudSource: reports an unusable configuration once, and the later re
     app.config = new SvcError(code, `it is ${code}`);
     await clock.advance(60_000);
     const [news, ...more] = heard();
-    assertStringIncludes((news as SvcError).message, "https://app has no usable configuration");
+    assertStringIncludes(SvcError.from(news).message, "https://app has no usable configuration");
     assertEquals(more, []);
   }
   app.config = { revision: "r1" };

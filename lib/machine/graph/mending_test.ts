@@ -16,7 +16,7 @@ function config(components: JsonObject[], more: JsonObject = {}) {
     env: () => undefined,
   });
   assertEquals(fatal, false, JSON.stringify(problems));
-  return config!;
+  return config;
 }
 
 /** `name note` of every resource of the mended configuration, in order of names. */

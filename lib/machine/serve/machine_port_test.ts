@@ -80,7 +80,7 @@ async function serves(url: string, token?: string): Promise<boolean | string> {
     await client(Health, channel).check({});
     return true;
   } catch (error) {
-    return (error as SvcError).code;
+    return SvcError.from(error).code;
   } finally {
     channel.close();
   }
@@ -129,7 +129,7 @@ async function signals({ url }: MachinePort): Promise<boolean> {
     await client(SignalingService, channel).optionalWebRTCConfig({});
     return true;
   } catch (error) {
-    assertEquals((error as SvcError).code, "unimplemented");
+    assertEquals(SvcError.from(error).code, "unimplemented");
     return false;
   } finally {
     channel.close();

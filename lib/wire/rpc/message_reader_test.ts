@@ -62,7 +62,7 @@ Deno.test("ByteBudget: a few large messages leave room for small ones", () => {
     budget.take(20_000);
     assert(false, "taken");
   } catch (error) {
-    assertEquals((error as SvcError).code, "resource_exhausted");
+    assertEquals(SvcError.from(error).code, "resource_exhausted");
   }
   for (let i = 0; i < 10; i++) budget.take(10_000);
 });
@@ -118,7 +118,7 @@ Deno.test("MessageReader: 40 gzip bombs hold at most 64 MiB, and some fail with 
       peakBytes = Math.max(peakBytes, port.usedBytes.received);
       return "read";
     } catch (error) {
-      return (error as SvcError).code;
+      return SvcError.from(error).code;
     }
   }));
   // All of them together would be 1.3 GB.

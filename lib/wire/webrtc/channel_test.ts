@@ -119,7 +119,7 @@ Deno.test("data channel: a canceled call ends at the server and releases its mem
   await until(() => seen.calls === 1);
   over.abort(new SvcError("canceled", "enough"));
   await assertRejects(() => hanging, SvcError, "enough");
-  assertEquals((await seen.canceled as SvcError).code, "canceled");
+  assertEquals(SvcError.from(await seen.canceled).code, "canceled");
   await assertRejects(() => echo.echo({ message: "hang" }, { timeoutMs: 20 }), SvcError);
   await until(() => server.running === 0);
   assertEquals(budgets.usedBytes, { received: 0, unread: 0 });
