@@ -16,7 +16,8 @@ const DOUBLINGS_MAX = 40;
 
 /**
  * The pause in milliseconds after `failures` failures in a row, of at most `mostMs`: the share
- * `jitter` of it is multiplied by a random number. None after no failure.
+ * `jitter` of it is multiplied by a random number. A whole number, which a column of a database takes. None after no
+ * failure.
  */
 export function backoffMs(
   { firstMs, mostMs, jitter }: BackoffLimits,
@@ -26,5 +27,5 @@ export function backoffMs(
   if (failures < 1) return 0;
 
   const wholeMs = Math.min(mostMs, firstMs * 2 ** Math.min(failures - 1, DOUBLINGS_MAX));
-  return jitter === 0 ? wholeMs : wholeMs * (1 - jitter + jitter * random());
+  return jitter === 0 ? wholeMs : Math.round(wholeMs * (1 - jitter + jitter * random()));
 }

@@ -15,6 +15,10 @@ Deno.test("backoffMs takes a random part of the jitter's share off", () => {
   assertEquals(after([0, 1, 9], 1, () => 0.25), [0, 25, 375]);
 });
 
+Deno.test("backoffMs is a whole number, as columns of a database are", () => {
+  assertEquals(after([1, 2, 9], 1 / 6, () => 0.123), [85, 171, 1_281]);
+});
+
 Deno.test("backoffMs draws nothing where there is no jitter", () => {
   const unused = () => {
     throw new Error("drawn");

@@ -113,7 +113,7 @@ export class NotificationSender {
     if (status < 400) throw new Undeliverable(`${found}: redirections are not followed, name the final URL`);
     if (status < 500 && !PASSING.has(status)) throw new Undeliverable(found);
     const seconds = Number(answer.headers.get("retry-after"));
-    throw new Busy(found, seconds > 0 ? Math.min(seconds * 1000, AFTER_MS_MAX) : 0);
+    throw new Busy(found, seconds > 0 ? Math.min(Math.ceil(seconds * 1000), AFTER_MS_MAX) : 0);
   }
 }
 
