@@ -337,7 +337,6 @@ const LARGE_CLASSES: readonly string[] = [
   "lib/agent Networking",
   "lib/agent Updater",
   "lib/base SystemFiles",
-  "lib/base LogQueue",
   "lib/base PulseLoop",
   "lib/cloud Fragments",
   "lib/cloud Fleet",

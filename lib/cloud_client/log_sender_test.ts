@@ -4,7 +4,7 @@ import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../base/error.ts";
 import { DenoHost } from "../base/host_deno.ts";
 import { Logs } from "../base/log/log.ts";
-import type { QueuedLog } from "../base/log/queue.ts";
+import type { QueuedLog } from "../base/log/buffer.ts";
 import { create, fromBinary, type MessageInitShape, toBinary } from "../wire/rpc/proto.ts";
 import { logEntryMessage } from "./log_message.ts";
 import { sendLogs } from "./log_sender.ts";

@@ -12,23 +12,10 @@
 import { type BackoffLimits, backoffMs } from "../async/backoff.ts";
 import { type Clock, deadline, race } from "../clock.ts";
 import { messageOf, SvcError } from "../error.ts";
-import type { Logger, LogRecord, Sink } from "./log.ts";
-import { type JournalHost, LogJournal, type Recovered, type StoredLog } from "./journal.ts";
-import { formatFields } from "./line.ts";
-
-export type QueuedLog = Omit<StoredLog, "number">;
-
-export interface QueueLimits {
-  /** Limit of waiting entries. */
-  readonly entries: number;
-  /** Limit of their size, approximately: in memory; on disk the same and up to two segments more. */
-  readonly bytes: number;
-  readonly segmentBytes: number;
-  /** Longer messages are cut, longer fields left out. */
-  readonly entryChars: number;
-  readonly batchEntries: number;
-  readonly batchBytes: number;
-}
+import type { Logger, Sink } from "./log.ts";
+import { LogBuffer, type QueuedLog, type QueueLimits } from "./buffer.ts";
+import { type JournalHost, LogJournal, type Recovered } from "./journal.ts";
+import { JournalWriter } from "./journal_writer.ts";
 
 /** The limits of the published runtime where it has them. */
 const LIMITS: QueueLimits = {
@@ -50,13 +37,8 @@ const RETRY: BackoffLimits = { firstMs: 1_000, mostMs: 30_000, jitter: 0.3 };
 /** Time limits of the last delivery: for all of it, and for one batch. */
 const EXIT_MS = 10_000;
 const EXIT_SEND_MS = 1_500;
-/** Pause after a disk error. */
-const DISK_RETRY_MS = 1_000;
 /** Distinct failures that are reported until a batch arrives. */
 const FAILURES_LOGGED = 10;
-/** Approximate size of an entry besides its texts. */
-const ENTRY_BYTES = 150;
-
 export interface LogQueueParts {
   readonly host: JournalHost;
   readonly clock: Clock;
@@ -73,30 +55,11 @@ export interface LogQueueParts {
   readonly collectMs?: number;
 }
 
-/** An entry and its size for the limit. */
-interface Waiting {
-  readonly entry: StoredLog;
-  readonly bytes: number;
-}
-
 export class LogQueue {
-  readonly #journal?: LogJournal;
-  readonly #limits: QueueLimits;
-  /** In order; the first `#underWay` of them are being sent. */
-  readonly #waiting: Waiting[] = [];
-  #waitingBytes = 0;
-  #underWay = 0;
-  /** Makes the ids of this process's entries unique. */
-  readonly #run = crypto.randomUUID().slice(0, 8);
-  #next: number;
+  readonly #buffer: LogBuffer;
+  readonly #writer: JournalWriter;
   /** Entries up to this number are delivered or given up. */
   #acked: number;
-  /** Entries up to this number are in the journal. */
-  #journaled: number;
-  /** Dropped entries that no warning has counted yet. */
-  #lost: number;
-  #diskFailing = false;
-  #diskRetryAtMs = -Infinity;
   /** Failures reported since the last batch arrived. */
   readonly #reported = new Set<string>();
   /** An error waits. */
@@ -123,20 +86,17 @@ export class LogQueue {
     private readonly parts: LogQueueParts,
     { journal, entries, acked, next }: Omit<Recovered, "journal"> & { journal?: LogJournal },
   ) {
-    this.#limits = { ...LIMITS, ...parts.limits };
-    this.#journal = journal;
+    const { clock, logger } = parts;
+    this.#buffer = new LogBuffer({ ...LIMITS, ...parts.limits }, { entries, acked, next });
+    this.#writer = new JournalWriter({ journal, clock, logger }, this.#buffer);
     this.#acked = acked;
-    this.#next = next;
-    this.#journaled = next - 1;
-    this.#lost = next - 1 - acked - entries.length;
-    for (const entry of entries) this.#add({ entry, bytes: sizeOf(entry, JSON.stringify(entry.fields)) });
     this.#delivering = this.#deliver();
   }
 
   readonly sink: Sink = (record) => {
     if (this.#closed || record.logger === this.parts.logger.name) return;
-    this.#queue(record);
-    this.#save();
+    this.#buffer.add(record);
+    this.#writer.save(this.#acked);
     this.#isUrgent ||= record.level === "error";
     this.#somethingWaits.resolve();
   };
@@ -153,76 +113,16 @@ export class LogQueue {
     await this.#delivering;
     stop();
     this.#closed = true;
-    this.#diskRetryAtMs = -Infinity;
-
-    this.#save();
-    this.#journal?.close();
-    if (this.#waiting.length > 0) {
-      logger.warn("logs for the cloud are left for the next start", { waiting: this.#waiting.length });
-    }
-  }
-
-  #queue({ message, fields, ...rest }: LogRecord): void {
-    const number = this.#next++;
-    const { entryChars } = this.#limits;
-    const fieldsText = formatFields(fields);
-    const entry = {
-      number,
-      id: `${this.#run}-${number}`,
-      ...rest,
-      message: message.length <= entryChars
-        ? message
-        : `${message.slice(0, entryChars)}… (cut, it has ${message.length} characters)`,
-      fields: fieldsText.length <= entryChars
-        ? JSON.parse(fieldsText)
-        : { fields: `left out, they have ${fieldsText.length} characters` },
-    };
-    this.#add({ entry, bytes: sizeOf(entry, fieldsText.slice(0, entryChars)) });
-  }
-
-  /** Drops some of the oldest entries when there are too many, but none that is being sent, and not this one. */
-  #add(one: Waiting): void {
-    const { entries, bytes } = this.#limits;
-    this.#waiting.push(one);
-    this.#waitingBytes += one.bytes;
-    const tooMany = () => this.#waiting.length > entries || this.#waitingBytes > bytes;
-    while (tooMany() && this.#waiting.length > this.#underWay + 1) {
-      // Removing from the front moves the rest: not for each entry.
-      const some = Math.min(Math.ceil(entries / 100), this.#waiting.length - this.#underWay - 1);
-      for (const dropped of this.#waiting.splice(this.#underWay, some)) {
-        this.#waitingBytes -= dropped.bytes;
-        this.#lost++;
-      }
-    }
-  }
-
-  /** Brings the journal up to date. */
-  #save(): void {
-    const { clock, logger } = this.parts;
-    if (!this.#journal || clock.monotonicMs() < this.#diskRetryAtMs) return;
-
-    let fresh = this.#waiting.length;
-    while (fresh > 0 && this.#waiting[fresh - 1].entry.number > this.#journaled) fresh--;
-
-    try {
-      this.#journal.write(this.#waiting.slice(fresh).map(({ entry }) => entry), this.#acked);
-      this.#journaled = this.#next - 1;
-      this.#journal.trim(this.#waiting[0]?.entry.number ?? this.#next);
-      if (this.#diskFailing) logger.info("logs for the cloud are written to disk again");
-      this.#diskFailing = false;
-    } catch (error) {
-      if (!this.#diskFailing) {
-        logger.warn(`logs for the cloud wait in memory for the disk: ${messageOf(error)}`);
-      }
-      this.#diskFailing = true;
-      this.#diskRetryAtMs = clock.monotonicMs() + DISK_RETRY_MS;
+    this.#writer.close(this.#acked);
+    if (this.#buffer.size > 0) {
+      logger.warn("logs for the cloud are left for the next start", { waiting: this.#buffer.size });
     }
   }
 
   async #deliver(): Promise<void> {
     let failures = 0;
     for (;;) {
-      if (this.#waiting.length === 0) {
+      if (this.#buffer.size === 0) {
         if (this.#closing.signal.aborted) return;
         await this.#somethingWaits.promise;
         this.#somethingWaits = Promise.withResolvers();
@@ -234,7 +134,7 @@ export class LogQueue {
         failures = 0;
       } catch (error) {
         this.#tell(messageOf(error));
-        this.#save();
+        this.#writer.save(this.#acked);
         if (this.#closing.signal.aborted) return;
         await this.#pause(backoffMs(RETRY, ++failures, this.parts.random));
       }
@@ -244,7 +144,7 @@ export class LogQueue {
   async #collect(): Promise<void> {
     const { clock, collectMs = COLLECT_MS } = this.parts;
     const endMs = clock.monotonicMs() + collectMs;
-    while (!this.#isUrgent && this.#waiting.length < this.#limits.batchEntries) {
+    while (!this.#isUrgent && !this.#buffer.hasWholeBatch) {
       const leftMs = endMs - clock.monotonicMs();
       if (leftMs <= 0 || this.#closing.signal.aborted) break;
       await this.#pause(Math.min(leftMs, COLLECT_LOOK_MS));
@@ -259,55 +159,39 @@ export class LogQueue {
 
   async #sendBatch(): Promise<void> {
     const { clock, send, logger } = this.parts;
-    const batch = this.#nextBatch();
+    const batch = this.#buffer.beginBatch();
     const limitMs = this.#closing.signal.aborted ? EXIT_SEND_MS : SEND_MS;
     const late = () =>
       new SvcError("deadline_exceeded", `cannot deliver logs: no answer within ${limitMs} ms`);
     const { signal, done } = deadline(clock, limitMs, late, this.#givenUp.signal);
-    this.#underWay = batch.length;
-
+    let isDelivered = false;
     try {
       await race((async () => await send(batch, signal))(), signal);
+      isDelivered = true;
     } finally {
       done();
-      this.#underWay = 0;
+      this.#buffer.endBatch(isDelivered);
     }
 
-    for (const { bytes } of this.#waiting.splice(0, batch.length)) this.#waitingBytes -= bytes;
-    this.#acked = (this.#waiting[0]?.entry.number ?? this.#next) - 1;
-    if (this.#lost > 0) this.#queueOverflow();
-    this.#save();
+    this.#acked = this.#buffer.first - 1;
+    this.#warnOfLost();
+    this.#writer.save(this.#acked);
     if (this.#reported.size > 0) logger.info("logs reach the cloud again");
     this.#reported.clear();
   }
 
-  #nextBatch(): QueuedLog[] {
-    const { batchEntries, batchBytes } = this.#limits;
-    const batch: QueuedLog[] = [];
-    let sum = 0;
-    for (const { entry: { number: _own, ...log }, bytes } of this.#waiting) {
-      sum += bytes;
-      if (batch.length >= batchEntries || batch.length > 0 && sum > batchBytes) break;
-      batch.push(log);
-    }
-    return batch;
-  }
-
-  #queueOverflow(): void {
-    const message = `Overflowed ${this.#lost} logs while offline. The oldest ones were dropped.`;
-    this.#lost = 0;
+  #warnOfLost(): void {
+    const lost = this.#buffer.takeLost();
+    if (lost === 0) return;
     const { clock, logger } = this.parts;
-    this.#queue({ timeMs: clock.nowMs(), level: "warn", logger: logger.name, message, fields: {} });
+    const message = `Overflowed ${lost} logs while offline. The oldest ones were dropped.`;
+    this.#buffer.add({ timeMs: clock.nowMs(), level: "warn", logger: logger.name, message, fields: {} });
   }
 
   /** Reports each failure once, until a batch arrives. */
   #tell(failure: string): void {
     if (this.#reported.has(failure) || this.#reported.size >= FAILURES_LOGGED) return;
     this.#reported.add(failure);
-    this.parts.logger.warn(`logs do not reach the cloud: ${failure}`, { waiting: this.#waiting.length });
+    this.parts.logger.warn(`logs do not reach the cloud: ${failure}`, { waiting: this.#buffer.size });
   }
-}
-
-function sizeOf({ message, logger }: StoredLog, fields: string): number {
-  return ENTRY_BYTES + message.length + logger.length + fields.length;
 }

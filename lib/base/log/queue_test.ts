@@ -2,7 +2,8 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { FakeFiles, type Fault } from "../../../tests/support/fake_files.ts";
 import { type LogRecord, Logs, memorySink } from "./log.ts";
-import { LogQueue, type QueuedLog, type QueueLimits } from "./queue.ts";
+import type { QueuedLog, QueueLimits } from "./buffer.ts";
+import { LogQueue } from "./queue.ts";
 import { Secret } from "../secret.ts";
 
 const FOLDER = "/home/log_queue";

@@ -1,5 +1,5 @@
 /**
- * The limits of WebRTC, by name. `port/byte_budget.ts` has the memory of each caller.
+ * The limits of WebRTC, by name. `flow/byte_budget.ts` has the memory of each caller.
  */
 
 /** Configurable limits; the others belong to the published framing. */
