@@ -12,7 +12,7 @@ import { silentLogs } from "../../lib/base/log/log.ts";
 import { Secrets } from "../../lib/cloud/store/secrets.ts";
 import { openStore } from "../../lib/cloud/store/store.ts";
 import { sqliteIn } from "../../cli/cloud/sqlite.ts";
-import { createPostgresDatabase, type PostgresDatabase } from "../support/postgres.ts";
+import { createPostgresDatabase, POSTGRES_VARIABLE, type PostgresDatabase } from "../support/postgres.ts";
 
 /** Names the folder of templates that another process made. */
 export const TEMPLATES_VARIABLE = "SVC_TEST_TEMPLATES";
@@ -50,7 +50,9 @@ export async function copySqlite(file: string): Promise<void> {
 
 /** Creates a PostgreSQL database with its tables. */
 export async function copyPostgres(): Promise<PostgresDatabase> {
-  const folder = Deno.env.get(TEMPLATES_VARIABLE) ?? ownTemplates();
+  // A process with a server of its own has no templates of others on it.
+  const isShared = Deno.env.get(POSTGRES_VARIABLE) !== undefined;
+  const folder = isShared && Deno.env.get(TEMPLATES_VARIABLE) || ownTemplates();
   if (folder === ownFolder) await (postgres ??= makePostgres(folder));
   return createPostgresDatabase({ template: templateName(folder) });
 }
