@@ -362,6 +362,12 @@ async function register({ connect }: Place, organization: string, secret: string
   try {
     return await store.transaction(async (sql) => {
       const image = "registry.example.com/team/image";
+      await sql.query(
+        `INSERT INTO machine_tags (machine_id, tag) SELECT m.id, ? FROM machines m
+         JOIN locations l ON l.id = m.location_id WHERE l.organization_id = ?`,
+        `tag-of-${secret}`,
+        organization,
+      );
       return {
         container: await new TrainingContainers(sql).register(
           organization,
