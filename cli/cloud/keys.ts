@@ -18,14 +18,14 @@ import {
   ORG,
 } from "./command_context.ts";
 
-const ROLE = {
+export const ROLE = {
   name: "role",
   type: "string",
   default: "operator",
   value: "ROLE",
   help: "owner, operator (views, restarts and drives machines) or viewer",
 } as const;
-const ON = {
+export const ON = {
   name: "on",
   type: "string",
   default: "",
@@ -45,7 +45,7 @@ export const KEY_COMMANDS: readonly CloudCommand[] = [
       { name: "name", type: "string", default: "", value: "NAME", help: "The name of the key." },
     ],
     async (context, _, { role, on, name }) => {
-      const grant = await grantOf(context.store, role, on);
+      const grant = await wantedGrant(context.store, role, on);
       const secret = await newKeySecret(context.who);
       const key = await context.change(
         "key create",
@@ -98,7 +98,7 @@ export const KEY_COMMANDS: readonly CloudCommand[] = [
     [ROLE, ON],
     async (context, [given], { role, on }) => {
       const id = await keyNamed(context.store, given);
-      const grant = await grantOf(context.store, role, on);
+      const grant = await wantedGrant(context.store, role, on);
       await context.change("key grant", { kind: "key", id }, (sql) => new Keys(sql).grant(id, grant));
       context.print({ id, ...grant }, []);
     },
@@ -145,7 +145,8 @@ async function keyNamed(store: Store, wanted: string): Promise<string> {
   return namedOne("API key", wanted, await new Keys(store).all()).id;
 }
 
-async function grantOf(store: Store, role: string, on: string): Promise<Grant> {
+/** The role that `--role` and `--on` name. */
+export async function wantedGrant(store: Store, role: string, on: string): Promise<Grant> {
   const known = ROLES.find((one) => one === role);
   if (!known) throw new UsageError(`--role: found "${role}", wanted ${ROLES.join(", ")}`);
   if (on === "") {

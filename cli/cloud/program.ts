@@ -14,6 +14,7 @@ import { FRAGMENT_COMMANDS } from "./configs/fragments.ts";
 import { CONTENT_RIGHTS, CONTENT_WORKER, contentWorker } from "./serve/content.ts";
 import { CLOUD_FLAGS, type CloudProgramContext } from "./command_context.ts";
 import { INIT } from "./init.ts";
+import { PERSON_COMMANDS } from "./accounts.ts";
 import { KEY_COMMANDS } from "./keys.ts";
 import { DATABASE_COMMANDS } from "./contents/database.ts";
 import { BACKUP } from "./backup/backup.ts";
@@ -44,6 +45,7 @@ const PROGRAM: CommandProgram<CloudProgramContext> = {
     ...MACHINE_COMMANDS,
     ...HOSTS_COMMANDS,
     ...KEY_COMMANDS,
+    ...PERSON_COMMANDS,
     ...CONFIGURATION_COMMANDS,
     ...FRAGMENT_COMMANDS,
     ...LOG_COMMANDS,

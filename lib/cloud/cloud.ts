@@ -38,6 +38,10 @@ import { reflection } from "../wire/grpc/reflection.ts";
 import { type CallContext, type Service, service, ServiceTable } from "../wire/rpc/service.ts";
 import { API_KEY, ROBOT_SECRET } from "../wire/auth/tokens.ts";
 import { Access } from "./access/access.ts";
+import { accountPages } from "./accounts/account_pages.ts";
+import { Invitations } from "./accounts/invitations.ts";
+import { memberHandlers } from "./accounts/member_service.ts";
+import { PersonSessions } from "./accounts/sessions.ts";
 import { Addresses } from "./addresses.ts";
 import { dataHandlers } from "./data/data_service.ts";
 import { ReadingQueries } from "./data/queries.ts";
@@ -165,6 +169,8 @@ export interface Cloud {
   close(): Promise<void>;
 }
 
+type Refused = (ctx: CallContext, refs: Parameters<Audit["refused"]>[1]) => Promise<void>;
+
 export function openCloud(options: CloudOptions): Cloud {
   const { store, clock, logger, secrets } = options;
   const limits = options.limits ?? defaultLimits();
@@ -182,11 +188,10 @@ export function openCloud(options: CloudOptions): Cloud {
   };
   const shown = keySource(new Keys(store), context);
   const signingKeys = signingKeysOf(secrets);
-  const handlers = { apiKeys: shown, robotSecrets: robotSecrets(context) };
+  const handlers = { apiKeys: shown, ...robotsAndPeople(context) };
   const guard = auth({ handlers, audience: AUDIENCE, signingKeys, clock });
   const machineTokens = new MachineTokens(secrets, clock);
-  const refused = (ctx: CallContext, refs: Parameters<Audit["refused"]>[1]) =>
-    audit.refused(actorOf(ctx), refs);
+  const refused: Refused = (ctx, refs) => audit.refused(actorOf(ctx), refs);
   const metrics = new Metrics(clock);
   const table = new ServiceTable(clock, [
     tellOperator(logger, clock),
@@ -217,6 +222,7 @@ export function openCloud(options: CloudOptions): Cloud {
     routes: new Map(
       [
         ...peoplePages(options, configs),
+        ...accountPages(context, guard, identify),
         ...links.routes,
         ...downloads.routes,
         ...operatorPages(context, metrics, options),
@@ -257,6 +263,7 @@ interface Handled {
   readonly mappings?: MappingRunner;
   readonly inference?: InferenceOptions;
   readonly queries?: ReadingQueries;
+  readonly triggers?: SenderOptions;
 }
 
 /** Links to captured data, to pictures of maps, and to exports. */
@@ -289,7 +296,8 @@ function runnersOf(
 /** The handler of each service. */
 function servicesOf(context: CloudContext, parts: Handled): Service[] {
   const { authority, machineTokens, messages, changes, logs, links, downloads } = parts;
-  const { trainings, mappings, inference, queries } = parts;
+  const { trainings, mappings, inference, queries, triggers: mail } = parts;
+  const invitationMail = mail?.mail;
   const app = {
     ...fleetHandlers(context),
     ...locationHandlers(context),
@@ -297,6 +305,7 @@ function servicesOf(context: CloudContext, parts: Handled): Service[] {
     ...partHandlers(context),
     ...fragmentHandlers(context),
     ...keyHandlers(context),
+    ...memberHandlers(context, invitationMail),
     ...registryHandlers(context),
     ...logHandlers(logs, context),
   };
@@ -375,6 +384,16 @@ function keySource(keys: Keys, context: CloudContext): KeySource {
   };
 }
 
+/** Sessions of people, by their accounts. */
+function personSessions(
+  { store, clock }: CloudContext,
+): Required<Pick<KeySource, "isCurrent" | "wasCurrent">> {
+  const sessions = new PersonSessions(store);
+  const isCurrent = (accountId: string, generation: string) =>
+    sessions.isCurrent(accountId, generation, clock.nowMs());
+  return remembering(isCurrent, clock);
+}
+
 /** Remembers for a moment which generations were valid. */
 function remembering(
   isCurrent: KeySource["isCurrent"],
@@ -395,6 +414,10 @@ function remembering(
       return atMs !== undefined && clock.monotonicMs() - atMs < SEEN_KEY_MS;
     },
   };
+}
+
+function robotsAndPeople(context: CloudContext) {
+  return { robotSecrets: robotSecrets(context), sessions: personSessions(context) };
 }
 
 /** Checks secrets of parts, with the same limit for each part. */
@@ -457,6 +480,8 @@ function createSweep(
   return new Sweep(context, async (signal) => {
     await logs.forgetOld();
     await audit.forgetOld(limits.auditDays);
+    await new PersonSessions(store).forgetOld(clock.nowMs());
+    await new Invitations(store).forgetOld(clock.nowMs());
     for (const one of others) await one?.forgetOld?.();
     await forgetTagLists(store);
     await store.shrink(signal);

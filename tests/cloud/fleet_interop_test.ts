@@ -9,6 +9,7 @@ import { type Example, serveCloud, svcCloud } from "./program.ts";
 
 const HERE = new URL("./", import.meta.url).pathname;
 const PACKAGES = new URL("../interop/packages.json", import.meta.url).pathname;
+const NOT_FOUND = 5;
 const UNIMPLEMENTED = 12;
 
 /** What both tours see, secrets once and never again. */
@@ -19,6 +20,7 @@ const SEEN = {
   partSecretsLeft: 0,
   access: ["example", "guest"],
   guestsLeft: 0,
+  invitedLeft: 0,
   free: true,
 };
 
@@ -29,6 +31,8 @@ Deno.test("the published TypeScript SDK calls the fleet API: metadata, secrets, 
     ...SEEN,
     metadata: [notes, notes, notes, notes],
     guests: ["yard"],
+    invited: [0, ["ann@example.com", "location_operator"]],
+    nobody: [NOT_FOUND, NOT_FOUND, 0],
     unserved: UNIMPLEMENTED,
   });
 });
@@ -44,6 +48,8 @@ needingTest(
       listed: ["barrow"],
       history: [["shared python", true]],
       version: "shared python",
+      invited: [0, ["ann@example.com", "organization_owner"]],
+      nobody: ["NOT_FOUND", "NOT_FOUND", 0],
       unserved: "UNIMPLEMENTED",
     });
   },

@@ -9,7 +9,7 @@ import process from "node:process";
 // Where there are workers the library takes itself to be in a browser and starts one of a kind that Deno has not.
 delete globalThis.Worker;
 
-const { createViamClient } = await import("@viamrobotics/sdk");
+const { appApi, createViamClient } = await import("@viamrobotics/sdk");
 const [serviceHost, authEntity, payload] = process.argv.slice(2);
 const { appClient: app } = await createViamClient({
   serviceHost,
@@ -54,7 +54,36 @@ await app.unshareLocation(guest.id, location.id);
 seen.guestsLeft = (await app.listLocations(guest.id)).length;
 
 seen.free = await app.getOrganizationNamespaceAvailability("orchard");
-seen.unserved = await app.getUserIDByEmail("nobody@example.com").then(() => "done", ({ code }) => code);
+const codeOf = (call) => call.then(() => "done", ({ code }) => code);
+const ann = "ann@example.com";
+const role = (resourceType, resourceId, word) =>
+  new appApi.Authorization({
+    authorizationType: "role",
+    authorizationId: `${resourceType}_${word}`,
+    resourceType,
+    resourceId,
+  });
+await app.createOrganizationInvite(example.id, ann, [role("organization", example.id, "owner")], false);
+await app.updateOrganizationInviteAuthorizations(
+  example.id,
+  ann,
+  [role("location", location.id, "operator")],
+  [role("organization", example.id, "owner")],
+);
+await app.resendOrganizationInvite(example.id, ann);
+const { members, invites } = await app.listOrganizationMembers(example.id);
+seen.invited = [
+  members.length,
+  ...invites.map(({ email, authorizations }) => [email, ...authorizations.map((one) => one.authorizationId)]),
+];
+await app.deleteOrganizationInvite(example.id, ann);
+seen.invitedLeft = (await app.listOrganizationMembers(example.id)).invites.length;
+seen.nobody = [
+  await codeOf(app.getUserIDByEmail("nobody@example.com")),
+  await codeOf(app.deleteOrganizationMember(example.id, "nobody")),
+  (await app.listOrganizationsByUser("nobody")).length,
+];
+seen.unserved = await codeOf(app.getRoverRentalRobots(example.id));
 await app.deleteRobot(machineId);
 await app.deleteLocation(location.id);
 

@@ -12,6 +12,14 @@ from viam.app.viam_client import ViamClient
 from viam.rpc.dial import DialOptions
 
 
+async def code_of(call):
+    try:
+        await call
+        return "done"
+    except GRPCError as error:
+        return error.status.name
+
+
 async def main(address, key_id, key):
     options = DialOptions.with_api_key(key, key_id)
     options.insecure = True
@@ -62,10 +70,21 @@ async def main(address, key_id, key):
     seen["version"] = first.name
 
     seen["free"] = await app.get_organization_namespace_availability("orchard")
-    try:
-        await app.get_user_id_by_email("nobody@example.com")
-    except GRPCError as error:
-        seen["unserved"] = error.status.name
+    ann = "ann@example.com"
+    await app.create_organization_invite(example.id, ann, send_email_invite=False)
+    await app.resend_organization_invite(example.id, ann)
+    members, invites = await app.list_organization_members(example.id)
+    seen["invited"] = [len(members)] + [
+        [one.email] + [role.authorization_id for role in one.authorizations] for one in invites
+    ]
+    await app.delete_organization_invite(example.id, ann)
+    seen["invitedLeft"] = len((await app.list_organization_members(example.id))[1])
+    seen["nobody"] = [
+        await code_of(app.get_user_id_by_email("nobody@example.com")),
+        await code_of(app.delete_organization_member(example.id, "nobody")),
+        len(await app.list_organizations_by_user("nobody")),
+    ]
+    seen["unserved"] = await code_of(app.get_rover_rental_robots(example.id))
     await app.delete_robot(machine)
     await app.delete_location(location.id)
     client.close()

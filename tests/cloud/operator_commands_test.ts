@@ -1,7 +1,7 @@
 /** What an operator does by command: names, moves, and looking for who did what. */
 
 import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
-import { type Example, svcCloud } from "./program.ts";
+import { type Example, svcCloud, svcCloudPrinted } from "./program.ts";
 import { storeTest } from "./stores.ts";
 
 storeTest("an operator renames, moves and deletes, and finds it in the audit", async ({ flags }) => {
@@ -34,6 +34,18 @@ storeTest("an operator renames, moves and deletes, and finds it in the audit", a
   await assertRejects(() => run("org", "delete", "Orchard"), Error, "wanted an empty one");
   await run("org", "create", "Nobody");
   await run("org", "delete", "Nobody");
+
+  const invite = ["account", "invite", "Ann@example.com", "--role", "owner"];
+  const { email, link } = await json(...invite, "--address", "https://cloud.example.com/");
+  assertEquals(email, "ann@example.com");
+  assertMatch(link, /^https:\/\/cloud\.example\.com\/#\/invitation\/[0-9a-f-]{36}\.[\w-]{43}$/);
+  assertMatch((await svcCloudPrinted(...invite, ...flags)).remarks, /--address/);
+  await assertRejects(() => run("account", "invite", "ann"), Error, "wanted an e-mail address");
+  await assertRejects(() => run(...invite, "--address", "cloud"), Error, "--address");
+  assertEquals(await json("account", "list"), { accounts: [] });
+  for (const command of ["reset", "sessions", "sign-out", "remove"]) {
+    await assertRejects(() => run("account", command, "ann@example.com"), Error, "there is no account");
+  }
 
   const actions = async (...args: string[]) =>
     (await json("audit", ...args)).entries.map((one: { action: string }) => one.action);

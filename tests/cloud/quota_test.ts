@@ -55,6 +55,8 @@ const BOUNDS: Record<
   GetFragmentUsage: "machinesPerOrganization",
   SetFragmentTag: "tagsPerFragment",
   DeleteFragmentTag: "tagsPerFragment",
+  ListOrganizationMembers: "membersPerOrganization",
+  ListOrganizationsByUser: "rolesPerKey",
   ListAuthorizations: "rolesPerOrganization",
   ListKeys: "keysPerOrganization",
   GetRobotAPIKeys: "rolesPerOrganization",

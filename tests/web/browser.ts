@@ -85,7 +85,7 @@ export async function openPage(
     // A machine that restarts refuses connections, and the client library tells of calls on a closed connection and of
     // connections that it gives up. The page shows all of these itself.
     const isConnection =
-      /ERR_CONNECTION|ERR_EMPTY_RESPONSE|ERR_INCOMPLETE|Failed to load resource|^error writing |^channel error|signalingState is 'closed'|timed out/
+      /ERR_CONNECTION|ERR_EMPTY_RESPONSE|ERR_INCOMPLETE|Failed to load resource|^error writing |^channel error|signalingState is 'closed'|timed out|Failed to fetch/
         .test(message.text());
     if (message.type() === "error" && !isConnection) errors.push(message.text());
   });

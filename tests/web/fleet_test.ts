@@ -35,6 +35,8 @@ const button = (page: Page, name: string | RegExp) => page.getByRole("button", {
 const editor = (page: Page) => page.getByRole("textbox", { name: "Configuration" });
 
 async function signIn(page: Page, { id, key }: Key): Promise<void> {
+  // A refused key leaves the form as it is.
+  if (await page.getByLabel("Key id").count() === 0) await button(page, "Use an API key").click();
   await page.getByLabel("Key id").fill(id);
   await page.getByLabel("Key", { exact: true }).fill(key);
   await button(page, "Sign in").click();
@@ -59,6 +61,8 @@ const STEPS: readonly FleetStep[] = [
   ["nothing is readable before a person has signed in", async ({ managed, watched: { page } }) => {
     await page.goto(managed.cloud.url);
     await page.getByRole("heading", { name: /Sign in/ }).waitFor();
+    assertEquals(await violations(page), []);
+    await button(page, "Use an API key").click();
     assertEquals(await violations(page), []);
     await signIn(page, { id: managed.example.ownerKey.id, key: "wrong" });
     await page.getByRole("alert").waitFor();
@@ -90,7 +94,7 @@ const STEPS: readonly FleetStep[] = [
       });
       assertEquals([answer.status, (await answer.json()).cloud.id], [200, file.cloud.id]);
       assertEquals(await violations(page), []);
-      await page.getByRole("link", { name: "Machines", exact: true }).click();
+      await page.getByRole("link", { name: "Machines", exact: true }).first().click();
       await page.getByRole("row", { name: /never seen/ }).getByText(MARKUP).waitFor();
       await page.getByPlaceholder("Name, location or id").fill("ONERROR");
       await page.getByText("1 of 2, 1 online").waitFor();
@@ -156,6 +160,7 @@ const STEPS: readonly FleetStep[] = [
       await assertTextOnly(page);
     },
   ],
+  ["a person is invited, drives the machine, and is signed out from afar", personStep],
   ["a key with fewer rights sees them before it tries", async ({ managed, browser }) => {
     const { example, cloud, flags } = managed;
     const operator = await newKey(flags, "operator", `organization:${example.organizationId}`);
@@ -168,7 +173,7 @@ const STEPS: readonly FleetStep[] = [
     await page.getByRole("link", { name: "Overview" }).click();
     await page.getByText("Bring it online").click();
     assert(await button(page, "Create a key for this machine").isDisabled());
-    await page.getByRole("link", { name: "Machines", exact: true }).click();
+    await page.getByRole("link", { name: "Machines", exact: true }).first().click();
     await page.getByText("2 of 2, 1 online").waitFor();
     // A key of a machine alone lists it, without the name of its location.
     await button(page, "Sign out").click();
@@ -216,6 +221,75 @@ const STEPS: readonly FleetStep[] = [
     },
   ],
 ];
+
+async function personStep({ managed, browser, watched: { page } }: FleetShared): Promise<void> {
+  const { example, cloud } = managed;
+  await page.getByRole("link", { name: "Machines", exact: true }).first().click();
+  await page.getByRole("link", { name: "People" }).click();
+  const invite = page.getByRole("form", { name: "Invite" });
+  await invite.getByLabel("E-mail").fill("ann@example.com");
+  await invite.getByLabel("Role").selectOption("owner");
+  await button(page, "Invite").click();
+  const link = await page.getByRole("region", { name: "Link" }).locator("code").innerText();
+  assertStringIncludes(link, `${cloud.url}/#/invitation/`);
+  assertEquals(await violations(page), []);
+
+  const ann = await openPage(browser, cloud.url);
+  await ann.page.goto(link);
+  await ann.page.getByText("Choose a password of at least ten characters").waitFor();
+  assertEquals(await violations(ann.page), []);
+  await ann.page.getByLabel("Your name").fill(MARKUP);
+  await ann.page.getByLabel("Password").fill("short");
+  await button(ann.page, "Accept").click();
+  await ann.page.getByRole("alert").getByText(/wanted 10 to 256/).waitFor();
+  await ann.page.getByLabel("Password").fill("correct horse battery");
+  await button(ann.page, "Accept").click();
+  await ann.page.getByRole("row", { name: /online/ }).waitFor();
+  // No script reads the session, and a reload keeps the person signed in.
+  assertEquals(await ann.page.evaluate("document.cookie"), "");
+  assertEquals(
+    await ann.page.evaluate("JSON.stringify([{ ...localStorage }, { ...sessionStorage }])"),
+    "[{},{}]",
+  );
+  await ann.page.reload();
+  await ann.page.getByRole("row", { name: /online/ }).waitFor();
+
+  await ann.page.goto(`${cloud.url}/machine?part=${example.partId}#/control`);
+  await button(ann.page, /^Connection: WebRTC/).waitFor();
+  const card = await cardOf(ann.page, "motor1");
+  await card.getByRole("button", { name: "Stop" }).click();
+  await card.getByText("at rest", { exact: true }).waitFor();
+  await button(ann.page, /^Connection/).click();
+  await ann.page.getByText("with ann@example.com").waitFor();
+
+  // Another browser, which she ends from the first one.
+  const other = await openPage(browser, cloud.url, { width: 390, height: 844, dark: true });
+  await other.page.goto(`${cloud.url}/#/account`);
+  await other.page.getByLabel("E-mail").fill("ann@example.com");
+  await other.page.getByLabel("Password").fill("wrong password");
+  await button(other.page, "Sign in").click();
+  await other.page.getByRole("alert").getByText(/is wrong/).waitFor();
+  await other.page.getByLabel("Password").fill("correct horse battery");
+  await button(other.page, "Sign in").click();
+  await other.page.getByRole("heading", { name: MARKUP }).waitFor();
+  await other.page.getByText("now, here").waitFor();
+  assertEquals(await violations(other.page), []);
+  await assertTextOnly(other.page);
+  assertEquals(await other.page.evaluate("document.documentElement.scrollWidth"), 390);
+  await other.page.goto(`${cloud.url}/#/people`);
+  await other.page.getByRole("row", { name: /ann@example.com owner of organization/ }).waitFor();
+  await ann.page.goto(`${cloud.url}/#/account`);
+  await button(ann.page, "End all others").click();
+  await other.page.getByText("The session has ended.").waitFor();
+  await button(ann.page, "Sign out").click();
+  await ann.page.getByRole("heading", { name: /Sign in/ }).waitFor();
+  await ann.page.reload();
+  await ann.page.getByRole("heading", { name: /Sign in/ }).waitFor();
+  for (const { page, foreign, errors } of [ann, other]) {
+    assertEquals([foreign, errors], [[], []]);
+    await page.context().close();
+  }
+}
 
 /** Hands in a log record with the machine's own key. */
 async function logAsMachine({ example, cloud, ca }: ManagedMachine, message: string): Promise<void> {

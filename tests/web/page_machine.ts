@@ -38,20 +38,20 @@ export interface PageMachine {
   close(): Promise<void>;
 }
 
-/** The host, with a home of its own. */
-class HomeHost extends DenoHost {
-  constructor(private readonly home: string) {
-    super();
-  }
-
-  override env(name: string): string | undefined {
-    return name === "SVC_HOME" ? this.home : super.env(name);
-  }
+/** A host, with a home of its own. */
+function withHome(host: DenoHost, home: string): DenoHost {
+  const env = host.env.bind(host);
+  host.env = (name) => name === "SVC_HOME" ? home : env(name);
+  return host;
 }
 
 export async function startPageMachine(
   config: JsonObject,
-  { untrusted = false }: { readonly untrusted?: boolean } = {},
+  { untrusted = false, createHost = () => new DenoHost() }: {
+    readonly untrusted?: boolean;
+    /** By default this computer. */
+    readonly createHost?: () => DenoHost;
+  } = {},
 ): Promise<PageMachine> {
   const home = await Deno.makeTempDir({ prefix: "svc-page-" });
   const path = `${home}/machine.json`;
@@ -62,7 +62,7 @@ export async function startPageMachine(
   const start = async () => {
     const { api, fake: gizmoModel } = gizmo();
     const registry = new Registry([...APIS, api], [...MODELS, ...testModels(), gizmoModel]);
-    const host = new HomeHost(home);
+    const host = withHome(createHost(), home);
     const parts = { registry, host, clock, logs, version: "1.0.0" };
     const runtime = await startRuntime({
       configPath: path,
@@ -231,6 +231,18 @@ const other = (name: string, api: string, modelName: string, attributes: JsonObj
 export const HOSTILE_TEXT =
   `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`;
 
+/** Readings that a page may show wrongly: equal names, small and large numbers, writing from the right, no gaps. */
+export const ODD_READINGS = {
+  "a.b": 1,
+  a: { b: 2 },
+  tiny: 0.0000123456,
+  huge: 1.5e300,
+  negative: -0,
+  "درجة الحرارة": "٢١",
+  "\u202etxt.exe": "\u202eright",
+  ["long".repeat(60)]: "x".repeat(400),
+};
+
 /** A resource of every published API. */
 export function everyApi(demo: JsonObject): JsonObject {
   return {
@@ -260,6 +272,7 @@ export function everyApi(demo: JsonObject): JsonObject {
       component("servo1", "servo"),
       component("switch1", "switch", { position_count: 3, labels: ["off", "low", "high"] }),
       other("hostile1", "rdk:component:sensor", "settable", { readings: { [HOSTILE_TEXT]: HOSTILE_TEXT } }),
+      other("odd1", "rdk:component:sensor", "settable", { readings: ODD_READINGS }),
       other("broken1", "rdk:component:motor", "gpio", {
         board: "missing",
         pins: { dir: "1", pwm: "2" },

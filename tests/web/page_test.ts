@@ -2,6 +2,7 @@
 
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import type { Browser } from "playwright-core";
+import { serviceName } from "../../lib/web/machine/cards/service_names.ts";
 import { APIS } from "../../lib/api/mod.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { needingTest } from "../support/needing.ts";
@@ -10,6 +11,7 @@ import { ACCESS_STEPS } from "./access_steps.ts";
 import { DASHBOARD_STEPS } from "./dashboard_steps.ts";
 import { browserWithPage, launch, openPage, violations } from "./browser.ts";
 import { CONFIGURATION_STEPS } from "./configuration_steps.ts";
+import { INPUT_STEPS } from "./input_steps.ts";
 import { HOSTILE_STEPS } from "./hostile_steps.ts";
 import { everyApi, HOSTILE_TEXT, startPageMachine } from "./page_machine.ts";
 import { cardOf, closeCards, DEMO, isMoving, type PageStep } from "./page_steps.ts";
@@ -25,6 +27,11 @@ Deno.test("every published API has a card", async () => {
     if (!await Deno.stat(file).catch(() => undefined)) missing.push(name);
   }
   assertEquals(missing, []);
+});
+
+Deno.test("cards know the service of every published API", () => {
+  const named = APIS.map(({ name }) => [name, serviceName(name)]);
+  assertEquals(named, APIS.map(({ name, desc }) => [name, desc.typeName]));
 });
 
 const MACHINE_STEPS: readonly PageStep[] = [
@@ -208,6 +215,7 @@ const LAST_STEPS: readonly PageStep[] = [
 const STEPS = [
   ...MACHINE_STEPS,
   ...DASHBOARD_STEPS,
+  ...INPUT_STEPS,
   ...VIEW_STEPS,
   ...HOSTILE_STEPS,
   ...LAST_STEPS,

@@ -151,8 +151,8 @@ const CALLER = lookup(
 );
 
 const KEY = lookup(
-  `SELECT k.organization_id AS organization, g.kind, g.resource_id AS "on"
-   FROM api_keys k LEFT JOIN grants g ON g.key_id = k.id WHERE k.id = ?`,
+  `SELECT k.organization_id AS organization, g.kind, g.resource_id AS "on", a.id AS account
+   FROM api_keys k LEFT JOIN grants g ON g.key_id = k.id LEFT JOIN accounts a ON a.id = k.id WHERE k.id = ?`,
   ROLES_MAX,
 );
 
@@ -430,12 +430,17 @@ export class Access {
    * any from the owner.
    */
   async #scopesOfKey(id: string): Promise<Scope[]> {
-    const rows = await this.sql.query<{ organization: string | null; kind: GrantKind | null; on: string }>(
+    const rows = await this.sql.query<
+      { organization: string | null; kind: GrantKind | null; on: string; account: string | null }
+    >(
       KEY,
       id,
     );
     if (rows.length === 0) throw missing("key", id);
-    const [{ organization }] = rows;
+    const [{ organization, account }] = rows;
+    if (account !== null) {
+      throw new SvcError("permission_denied", `"${id}" is the account of a person, and no API key`);
+    }
     if (organization === null) {
       const wanted = "the operator of the control plane assigns it: svc-cloud key own ID --org NAME";
       throw new SvcError("permission_denied", `key "${id}" belongs to no organization; ${wanted}`);

@@ -10,6 +10,7 @@ import { SvcError } from "../../base/error.ts";
 import type { ServiceImpl } from "../../wire/rpc/service.ts";
 import { type Ref, RESOURCE_TYPES } from "./access.ts";
 import { actorOf, type CloudContext } from "../context.ts";
+import { Accounts } from "../accounts/accounts.ts";
 import { Fleet } from "../fleet/fleet.ts";
 import type { Limits } from "./limits.ts";
 import {
@@ -28,6 +29,8 @@ import { requireQuota } from "./quota.ts";
 import type { Sql } from "../store/store.ts";
 
 const API_KEY = "api-key";
+/** A person with an account. */
+const USER = "user";
 /** Resources in one question about permissions; each is looked up. */
 const PERMISSIONS_MAX = 1_000;
 /** Permissions to view things, and to operate them; owners have all others too. */
@@ -163,12 +166,16 @@ function authorizationHandlers({ store, access }: CloudContext) {
       const ids = await within(new Fleet(store), organizationId);
       requireAmong(ids, resourceIds, organizationId);
       const wanted = resourceIds.length === 0 ? ids : resourceIds;
-      const authorizations = (await keys.of(wanted)).flatMap(({ id, grants }) =>
+      const found = [
+        ...(await keys.of(wanted)).map((key) => ({ ...key, identityType: API_KEY })),
+        ...(await new Accounts(store).members(organizationId)).map((one) => ({ ...one, identityType: USER })),
+      ];
+      const authorizations = found.flatMap(({ id, grants, identityType }) =>
         grants.filter(({ resourceId }) => wanted.includes(resourceId)).map((grant) => ({
           ...authorizationMessage(grant),
           organizationId,
           identityId: id,
-          identityType: API_KEY,
+          identityType,
         }))
       );
       return { authorizations };
@@ -260,14 +267,18 @@ function keyMessage({ id, name, createdMs, grants }: ApiKey, orgId: string) {
   } satisfies Partial<{ [K in keyof APIKeyWithAuthorizations]: unknown }>;
 }
 
-function authorizationMessage({ role, kind, resourceId }: Grant) {
+/** A role in the published form. */
+export function authorizationMessage({ role, kind, resourceId }: Grant) {
   const resourceType = RESOURCE_TYPES[kind];
   return { authorizationType: "role", authorizationId: `${resourceType}_${role}`, resourceType, resourceId };
 }
 
 function identityOf({ identityId, identityType }: Authorization): string {
-  if (identityType === "" || identityType === API_KEY) return identityId;
-  throw new SvcError("invalid_argument", `found identity_type "${identityType}", wanted "${API_KEY}"`);
+  if (identityType === "" || identityType === API_KEY || identityType === USER) return identityId;
+  throw new SvcError(
+    "invalid_argument",
+    `found identity_type "${identityType}", wanted "${API_KEY}" or "${USER}"`,
+  );
 }
 
 /** The least role with a permission. */
@@ -284,7 +295,10 @@ function unknownType(resourceType: string, resourceId: string): SvcError {
   );
 }
 
-function grantOf({ authorizationId, authorizationType, resourceType, resourceId }: Authorization): Grant {
+/** The role that a published authorization means. Throws `invalid_argument`. */
+export function grantOf(
+  { authorizationId, authorizationType, resourceType, resourceId }: Authorization,
+): Grant {
   const kind = GRANT_KINDS.find((kind) => RESOURCE_TYPES[kind] === resourceType);
   // SDKs send either the whole word or the role alone.
   const role =

@@ -100,6 +100,8 @@ const USES_AT_ONCE = 200;
 /** Keys that are used within a minute, of which the time is kept. */
 const USES_MAX = 100_000;
 const NOTE_USE = "UPDATE api_keys SET used_ms = ? WHERE id = ? AND COALESCE(used_ms, 0) < ?";
+/** The key of an account is nobody's to see: accounts are listed as members. */
+const NO_ACCOUNT = "NOT EXISTS (SELECT 1 FROM accounts a WHERE a.id = k.id)";
 
 export interface KeyHash {
   readonly id: string;
@@ -160,14 +162,14 @@ export class Keys {
   }
 
   all(): Promise<ApiKey[]> {
-    return this.#with(`${KEYS} ORDER BY k.created_ms, k.id`);
+    return this.#with(`${KEYS} WHERE ${NO_ACCOUNT} ORDER BY k.created_ms, k.id`);
   }
 
   /** The keys with a grant on one of these resources, and the keys of an organization. */
   of(resourceIds: readonly string[], organizationId = ""): Promise<ApiKey[]> {
     return this.#with(
-      `${KEYS} WHERE k.organization_id = ?
-         OR k.id IN (SELECT key_id FROM grants WHERE resource_id IN (${places(resourceIds)}))
+      `${KEYS} WHERE ${NO_ACCOUNT} AND (k.organization_id = ?
+         OR k.id IN (SELECT key_id FROM grants WHERE resource_id IN (${places(resourceIds)})))
        ORDER BY k.created_ms, k.id`,
       organizationId,
       ...resourceIds,

@@ -33,6 +33,13 @@ export const limitsField = object({
     5,
   ),
   keyChecksAtOnce: amount("keys to check at the same time; further keys wait", 4),
+  wrongPasswordsPerAccount: amount(
+    "wrong passwords in a row for one account from addresses where its person has not signed in; one more a minute",
+    30,
+  ),
+  passwordChecksAtOnce: amount("passwords to check at the same time, each in 32 MiB; further ones wait", 2),
+  sessionDays: amount("days after which a person who stays signed in on a computer signs in again", 30),
+  membersPerOrganization: amount("accounts with roles in an organization, and invitations to it", 5_000),
   logLinesPerCall: amount("log lines in one call", 10_000),
   logBytesPerCall: amount("bytes of log lines in one call", 16 * 1024 ** 2),
   logLinesPerMachineDay: amount("log lines of one part of a machine in a day (UTC)", 2_000_000),

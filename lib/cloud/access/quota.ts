@@ -18,6 +18,11 @@ const COUNTS = {
   guestsPerLocation: "SELECT COUNT(*) AS amount FROM location_shares WHERE location_id = ?",
   secretsPerLocation: "SELECT COUNT(*) AS amount FROM shared_secrets WHERE location_id = ?",
   secretsPerPart: "SELECT COUNT(*) AS amount FROM shared_secrets WHERE part_id = ?",
+  membersPerOrganization: `SELECT COUNT(*) AS amount FROM (
+      SELECT email FROM invitations WHERE organization_id = ?
+      UNION SELECT a.email FROM accounts a JOIN grants g ON g.key_id = a.id WHERE g.resource_id = ?
+        OR g.resource_id IN (SELECT id FROM locations WHERE organization_id = ?)
+        OR g.resource_id IN (SELECT m.id FROM ${MACHINES})) AS people`,
   keysPerOrganization: "SELECT COUNT(*) AS amount FROM api_keys WHERE organization_id = ?",
   rolesPerKey: "SELECT COUNT(*) AS amount FROM grants WHERE key_id = ?",
   rolesPerOrganization: `SELECT COUNT(*) AS amount FROM grants WHERE resource_id = ?

@@ -53,6 +53,16 @@ export const RULES: readonly Rule[] = [
   rule(app.searchOrganizations, "authenticated"),
   rule(app.deleteOrganization, "owner", ["organization", "organizationId"]),
 
+  // They tell of accounts in the caller's own organizations alone.
+  rule(app.getUserIDByEmail, "authenticated"),
+  rule(app.listOrganizationsByUser, "authenticated"),
+  rule(app.listOrganizationMembers, "viewer", ["organization", "organizationId"]),
+  rule(app.deleteOrganizationMember, "owner", ["organization", "organizationId"]),
+  rule(app.createOrganizationInvite, "owner", ["organization", "organizationId"]),
+  rule(app.updateOrganizationInviteAuthorizations, "owner", ["organization", "organizationId"]),
+  rule(app.deleteOrganizationInvite, "owner", ["organization", "organizationId"]),
+  rule(app.resendOrganizationInvite, "owner", ["organization", "organizationId"]),
+
   rule(app.getOrganizationMetadata, "viewer", ["organization", "organizationId"]),
   rule(app.updateOrganizationMetadata, "owner", ["organization", "organizationId"]),
   rule(app.getLocationMetadata, "viewer", ["location", "locationId"]),

@@ -9,7 +9,8 @@
 type Group = readonly [reason: string, ...names: readonly string[]];
 
 const NO_BILLING = "this control plane has no billing";
-const NO_PEOPLE = "this control plane has API keys but no user accounts; create a key with CreateKey";
+const NO_SUPPORT = "this control plane keeps no address for support";
+const NO_FAVORITES = "this control plane keeps no favourites";
 const NO_LOGIN = "this control plane has no login for apps; apps sign in with an API key";
 const NO_BRANDING = "this control plane serves no customized pages";
 const NO_PUSH = "this control plane sends no messages to phones";
@@ -27,22 +28,8 @@ const TABLE: { readonly [service: string]: readonly Group[] } = {
       "UpdateBillingService",
       "GetBillingServiceConfig",
     ],
-    [
-      NO_PEOPLE,
-      "GetUserIDByEmail",
-      "ListOrganizationsByUser",
-      "ListOrganizationMembers",
-      "CreateOrganizationInvite",
-      "UpdateOrganizationInviteAuthorizations",
-      "DeleteOrganizationMember",
-      "DeleteOrganizationInvite",
-      "ResendOrganizationInvite",
-      "OrganizationSetSupportEmail",
-      "OrganizationGetSupportEmail",
-      "AddFavoriteMachine",
-      "RemoveFavoriteMachine",
-      "ListFavoriteMachines",
-    ],
+    [NO_SUPPORT, "OrganizationSetSupportEmail", "OrganizationGetSupportEmail"],
+    [NO_FAVORITES, "AddFavoriteMachine", "RemoveFavoriteMachine", "ListFavoriteMachines"],
     [
       NO_LOGIN,
       "EnableAuthService",

@@ -4,6 +4,7 @@
  * Step n leads from version n - 1 to n. Steps are only ever added: one that has been released is not changed.
  */
 
+import { ACCOUNT_TABLES } from "./steps/account_tables.ts";
 import { recordFragmentUses } from "./steps/fragment_uses.ts";
 import { chooseHostWords } from "./steps/host_words.ts";
 import { EXPORT_TABLES } from "./steps/export_tables.ts";
@@ -637,6 +638,7 @@ export const MIGRATIONS: readonly (readonly MigrationStep[])[] = [
   RETENTION_TABLES,
   EXPORT_TABLES,
   OPERATOR_TABLES,
+  ACCOUNT_TABLES,
 ];
 
 /** What runs before the statements of a step, a piece in each transaction, until it returns true. */

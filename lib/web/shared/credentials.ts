@@ -5,6 +5,11 @@ export interface SignInKey {
   readonly key: string;
 }
 
+/** As the published browser library takes it. */
+export function keyCredentials({ id, key }: SignInKey) {
+  return { type: "api-key" as const, authEntity: id, payload: key };
+}
+
 const STORED = "svc-api-key";
 
 export function storedKey(): SignInKey | undefined {

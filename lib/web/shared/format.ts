@@ -9,6 +9,20 @@ export function fixed(value: number | undefined, digits = 2): string {
   return /^-0(\.0*)?$/.test(text) ? text.slice(1) : text;
 }
 
+/** Decimals from which on a small number needs an exponent. */
+const SMALL = 0.001;
+/** Larger numbers have an exponent. */
+const LARGE = 1e15;
+
+/** Any number as it is: up to four decimals, an exponent where these would tell something else, `NaN`, `∞`. */
+export function numberText(value: number): string {
+  if (Number.isNaN(value)) return "NaN";
+  if (!Number.isFinite(value)) return value > 0 ? "∞" : "-∞";
+  const size = Math.abs(value);
+  if (size >= LARGE || (size > 0 && size < SMALL)) return value.toExponential().replace(/(\.\d{4})\d+/, "$1");
+  return Number.isInteger(value) ? String(value) : fixed(value, 4);
+}
+
 /** A number with its unit, `12.50 V`. */
 export function withUnit(value: number | undefined, unit: string, digits = 2): string {
   const text = fixed(value, digits);

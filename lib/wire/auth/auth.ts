@@ -30,6 +30,7 @@ import {
   EXTERNAL,
   LOCATION_SECRET,
   ROBOT_SECRET,
+  SESSION,
   Tokens,
   unauthenticated,
   unknownType,
@@ -58,6 +59,8 @@ export interface AuthSettings {
     readonly apiKeys?: Readonly<Record<string, string>> | KeySource;
     /** Secrets of robots by the robot's id. */
     readonly robotSecrets?: KeySource;
+    /** Sessions of people, by the id of their account. Their tokens come from `Auth.issue` alone. */
+    readonly sessions?: Pick<KeySource, "isCurrent" | "wasCurrent">;
     /** Secrets, or their hashes, that speak for any of the server's names. */
     readonly locationSecrets?: readonly string[];
     /**
@@ -103,6 +106,8 @@ export interface Auth {
   recheck(ctx: CallContext): Awaitable<void>;
   /** The entity of a token. Throws `unauthenticated`. */
   entityOf(token: string): Awaitable<string>;
+  /** A token for the session of this generation of an account. */
+  issue(accountId: string, generation: string): string;
   /** Applies new settings, and ends calls in progress that they do not allow. */
   change(settings: AuthSettings): void;
   /** Calls `leave` when an admitted peer loses its access; call the returned function when the peer has gone. */
@@ -181,6 +186,10 @@ class Guard implements Auth {
 
   entityOf(token: string): Awaitable<string> {
     return this.#entityOf(token, "presented");
+  }
+
+  issue(accountId: string, generation: string): string {
+    return this.#tokens.issue(accountId, SESSION, generation);
   }
 
   change(settings: AuthSettings): void {
@@ -299,12 +308,13 @@ class Credentials {
     private readonly salt: Uint8Array,
     private readonly attempts: KeyRateLimiter,
   ) {
-    const { apiKeys, robotSecrets, locationSecrets, externalKeys } = settings.handlers;
+    const { apiKeys, robotSecrets, locationSecrets, externalKeys, sessions } = settings.handlers;
     this.types = [
       ...apiKeys ? [API_KEY] : [],
       ...robotSecrets ? [ROBOT_SECRET] : [],
       ...locationSecrets ? [LOCATION_SECRET] : [],
       ...externalKeys ? [EXTERNAL] : [],
+      ...sessions ? [SESSION] : [],
     ];
     this.#keys = apiKeys && isSource(apiKeys) ? apiKeys : undefined;
 
@@ -317,7 +327,7 @@ class Credentials {
   /** The generation of these credentials. Throws if they are not the entity's. */
   async check(entity: string, type: string, secret: string, peer: Peer): Promise<string> {
     if (!this.types.includes(type)) throw unknownType(type);
-    if (type === EXTERNAL) {
+    if (type === EXTERNAL || type === SESSION) {
       throw new SvcError("unimplemented", `direct authentication not supported for "${type}"`);
     }
     const source = type === ROBOT_SECRET ? this.settings.handlers.robotSecrets : this.#keys;
@@ -349,7 +359,7 @@ class Credentials {
     if (type === EXTERNAL) return generation === undefined || this.#isOfListed(sub, generation);
     if (generation === undefined) return false;
     if (type === LOCATION_SECRET) return this.#secrets.has(generation);
-    const source = type === ROBOT_SECRET ? this.settings.handlers.robotSecrets : this.#keys;
+    const source = this.#sourceOf(type);
     if (source) {
       return isEntering && source.wasCurrent?.(sub, generation) || source.isCurrent(sub, generation);
     }
@@ -368,6 +378,12 @@ class Credentials {
   #isOfListed(id: string, generation: string): boolean {
     const hash = this.#listed.get(id);
     return hash !== undefined && isKeyHash(hash) && fingerprintOf(hash) === generation;
+  }
+
+  #sourceOf(type: string | undefined): Pick<KeySource, "isCurrent" | "wasCurrent"> | undefined {
+    const { robotSecrets, sessions } = this.settings.handlers;
+    if (type === SESSION) return sessions;
+    return type === ROBOT_SECRET ? robotSecrets : this.#keys;
   }
 
   /** The generation of the secret, which is valid for each of the server's names and for no other entity. */

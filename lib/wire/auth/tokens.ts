@@ -23,6 +23,8 @@ export const API_KEY = "api-key";
 export const ROBOT_SECRET = "robot-secret";
 export const LOCATION_SECRET = "robot-location-secret";
 export const EXTERNAL = "external";
+/** A person who has signed in; such tokens are issued by the program itself, never for shown credentials. */
+export const SESSION = "session";
 
 /**
  * Lifetime of a token. Published clients of a control plane request a token when they connect and never again

@@ -12,6 +12,9 @@ import type { DataChannel } from "./addon.ts";
 /** Encodes the frame of a part of a message. */
 type Packet = (data: Uint8Array, eom: boolean) => Uint8Array;
 
+/** Calls that wait at the same time, of a peer that reads what it gets. */
+const CROWD = 64;
+
 export class Outbox {
   /** The calls with something to send; the first one is next. */
   readonly #turns: Outflow[] = [];
@@ -27,6 +30,11 @@ export class Outbox {
   /** The outgoing frames of one call. */
   flow(): Outflow {
     return new Outflow(this.budget, (flow) => this.#enter(flow));
+  }
+
+  /** Whether many calls wait to send something: a peer that reads nothing gets no more than it has asked for. */
+  get isCrowded(): boolean {
+    return this.#turns.length >= CROWD;
   }
 
   /** Sends as much as the channel has room for. */
@@ -71,6 +79,7 @@ export class Outflow {
   #items: Item[] = [];
   #waitingBytes = 0;
   #cleared = false;
+  #hasSent = false;
   #room: PromiseWithResolvers<void> | undefined;
 
   constructor(
@@ -80,6 +89,10 @@ export class Outflow {
 
   get hasMore(): boolean {
     return this.#items.length > 0;
+  }
+
+  get hasSent(): boolean {
+    return this.#hasSent;
   }
 
   /** Sends a frame of the transport: these are few and small. */
@@ -103,6 +116,7 @@ export class Outflow {
     if (!item) return undefined;
 
     const { bytes, packet, at } = item;
+    this.#hasSent = true;
     if (!packet) {
       this.#items.shift();
       return bytes;

@@ -115,7 +115,13 @@ export class FrameServer implements FrameListener {
       return reply.end({ code: CODES.resource_exhausted, message: problem }, new Metadata());
     }
 
-    const call = new ServerCall(headers, peer, allowance, () => flow.clear());
+    const call = new ServerCall(headers, peer, allowance, {
+      drop: () => flow.clear(),
+      reset: () => {
+        if (this.#outbox.isCrowded) flow.clear();
+        else reply.reset(this.#outbox.flow());
+      },
+    });
     this.#calls.set(id, call);
     this.#running++;
     void table.handle(call, reply).finally(() => {
@@ -132,6 +138,16 @@ export class FrameServer implements FrameListener {
   }
 }
 
+/** The end of a call that its client resets, in the published words. */
+const RESET: Status = { code: CODES.canceled, message: "request cancelled" };
+
+interface CallOutcome {
+  /** Nobody waits for the answer any more. */
+  drop(): void;
+  /** The same, and tells the client that the call has ended, which keeps the stream until then (published). */
+  reset(): void;
+}
+
 /** The client's direction of a call. */
 class ServerCall implements RawCall {
   readonly path: string;
@@ -139,13 +155,13 @@ class ServerCall implements RawCall {
   readonly timeoutMs?: number;
   readonly requests: PacketReader;
   readonly cancellation = new Cancellation();
+  #isReset = false;
 
   constructor(
     headers: RequestHeaders,
     readonly peer: Peer,
     private readonly allowance: Allowance,
-    /** Nobody waits for the answer any more. */
-    private readonly drop: () => void,
+    private readonly outcome: CallOutcome,
   ) {
     this.path = headers.method;
     this.header = metadataFrom(headers.metadata);
@@ -164,7 +180,9 @@ class ServerCall implements RawCall {
     } else if (frame.case === "headers") {
       this.#end(new SvcError("invalid_argument", `${this.path} got headers twice`));
     } else if (frame.case === "rstStream" && frame.value) {
-      this.drop();
+      // A second reset of the call ends nothing more.
+      if (!this.#isReset) this.outcome.reset();
+      this.#isReset = true;
       this.#end(canceledByCaller(this.path));
     }
   }
@@ -184,7 +202,7 @@ class ServerCall implements RawCall {
 
   /** The peer is gone. */
   lost(error: SvcError): void {
-    this.drop();
+    this.outcome.drop();
     this.requests.abort(error);
     this.cancellation.cancel(canceledByCaller(this.path));
   }
@@ -200,6 +218,7 @@ class Reply implements RawSink {
   readonly #path: string;
   readonly #viaProxy: boolean;
   #opened = false;
+  #ended = false;
 
   constructor(
     private readonly id: bigint,
@@ -209,6 +228,15 @@ class Reply implements RawSink {
   ) {
     this.#path = headers.method;
     this.#viaProxy = isViaProxy(headers);
+  }
+
+  /** Drops what is unsent, and ends the answer as cancelled with a flow of its own, unless its end was sent. */
+  reset(last: Outflow): void {
+    const isSent = this.#ended && !this.flow.hasMore;
+    this.flow.clear();
+    if (isSent) return;
+    if (!this.flow.hasSent) last.frame(responseHeaders(this.id, new Metadata()));
+    last.frame(responseTrailers(this.id, RESET, new Metadata(), this.#viaProxy));
   }
 
   get roomBytes(): number {
@@ -232,6 +260,7 @@ class Reply implements RawSink {
 
   end(status: Status, trailer: Metadata): void {
     this.header(new Metadata());
+    this.#ended = true;
     this.flow.frame(responseTrailers(this.id, status, trailer, this.#viaProxy));
   }
 }

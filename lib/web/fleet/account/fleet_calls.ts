@@ -40,6 +40,27 @@ export interface FleetCalls {
       readonly authorizations: readonly PlainMessage<appApi.Authorization>[];
     },
   ): Promise<appApi.CreateKeyResponse>;
+  listOrganizations(request: object): Promise<appApi.ListOrganizationsResponse>;
+  listLocations(request: { readonly organizationId: string }): Promise<appApi.ListLocationsResponse>;
+  listAuthorizations(
+    request: { readonly organizationId: string; readonly resourceIds: readonly string[] },
+  ): Promise<appApi.ListAuthorizationsResponse>;
+  listOrganizationMembers(
+    request: { readonly organizationId: string },
+  ): Promise<appApi.ListOrganizationMembersResponse>;
+  createOrganizationInvite(
+    request: {
+      readonly organizationId: string;
+      readonly email: string;
+      readonly authorizations: readonly PlainMessage<appApi.Authorization>[];
+    },
+  ): Promise<appApi.CreateOrganizationInviteResponse>;
+  deleteOrganizationInvite(
+    request: { readonly organizationId: string; readonly email: string },
+  ): Promise<object>;
+  deleteOrganizationMember(
+    request: { readonly organizationId: string; readonly userId: string },
+  ): Promise<object>;
   checkPermissions(
     request: {
       readonly permissions: readonly {

@@ -1,77 +1,154 @@
 /**
- * The sign-in of a person with an API key, and the calls of the control plane in its name.
+ * Who has signed in, a person with an account or the holder of an API key, and the calls of the control plane in their
+ * name.
  *
- * The published browser library exchanges the key for a token and makes every call. A key that the control plane no
- * longer takes ends the session at once.
+ * The published browser library makes every call. A session or a key that the control plane no longer takes ends here
+ * with its next call.
  */
 
 import { Code, ConnectError } from "@connectrpc/connect";
-import { createViamClient } from "@viamrobotics/sdk";
+import { createViamClient, type Credentials } from "@viamrobotics/sdk";
 import { getContext, setContext } from "svelte";
-import { forgetKey, type SignInKey, storedKey, storeKey } from "../../shared/credentials.ts";
-import { problemText } from "../../shared/problem_text.ts";
+import { forgetKey, keyCredentials, type SignInKey, storedKey, storeKey } from "../../shared/credentials.ts";
 import { type Poll, pollBy, type PollOptions } from "../../shared/poll.svelte.ts";
+import { problemText } from "../../shared/problem_text.ts";
+import { AccountRefusal, askAccount, type PersonAccount } from "./account_pages.ts";
 import type { FleetCalls } from "./fleet_calls.ts";
 
 export type SessionState = "signing_in" | "signed_in" | "signed_out";
 
 const SIGN_IN_MS = 15_000;
+const UNAUTHENTICATED = 401;
 
 export class FleetSession {
   state = $state<SessionState>("signing_in");
   /** Why nobody is signed in. */
   problem = $state<string>();
   calls = $state.raw<FleetCalls>();
+  /** The person; `undefined` for the holder of a key. */
+  account = $state.raw<PersonAccount>();
   key = $state.raw<SignInKey>();
+  #credentials: Credentials | undefined;
 
-  /** Signs in with the key that this browser keeps. */
+  /** Signs in with the key, or the session, that this browser keeps. */
   start(): void {
     const key = storedKey();
-    if (key) void this.#enter(key);
-    else this.state = "signed_out";
+    if (key) void this.#enterByKey(key);
+    else void this.#resume();
   }
 
-  async signIn(key: SignInKey, stays: boolean): Promise<void> {
-    if (await this.#enter(key)) storeKey(key, stays);
+  /** `ann@example.com`, `key 1234` */
+  get who(): string {
+    return this.account?.email ?? `key ${this.key?.id}`;
+  }
+
+  /** The present ones, for calls to machines. */
+  get credentials(): Credentials {
+    if (!this.#credentials) throw new Error("nobody is signed in");
+    return this.#credentials;
+  }
+
+  /** For pages of the control plane that ask who calls. */
+  get headers(): Record<string, string> {
+    const { credentials, key } = this;
+    if (credentials.type === "access-token") return { authorization: `Bearer ${credentials.payload}` };
+    return key ? { key_id: key.id, key: key.key } : {};
+  }
+
+  async signInByKey(key: SignInKey, stays: boolean): Promise<void> {
+    if (await this.#enterByKey(key)) storeKey(key, stays);
+  }
+
+  async signIn(email: string, password: string, stays: boolean): Promise<void> {
+    await this.#enter(async () => {
+      await askAccount("sign-in", { email, password, stays });
+      return await this.#asPerson();
+    });
+  }
+
+  /** Uses the link of an invitation. */
+  async accept(link: string, name: string, password: string): Promise<void> {
+    forgetKey();
+    await this.#enter(async () => {
+      await askAccount("accept", { link, name, password });
+      return await this.#asPerson();
+    });
+  }
+
+  /** Sets another password, which ends all sessions, and goes on with a new one. Throws. */
+  async changePassword(current: string, password: string): Promise<void> {
+    await askAccount("password", { current, password, stays: true });
+    this.#credentials = await this.#asPerson();
+    this.calls = await callsBy(this.#credentials);
   }
 
   signOut(problem?: string): void {
+    if (this.account) void askAccount("sign-out").catch(() => {});
     forgetKey();
-    this.calls = this.key = undefined;
+    this.calls = this.key = this.account = undefined;
+    this.#credentials = undefined;
     this.problem = problem;
     this.state = "signed_out";
   }
 
-  /** The reason in words; a refusal of the key itself ends the session. */
+  /** The reason in words; a refusal of the caller itself ends the session. */
   problemOf(error: unknown): string {
     if (error instanceof ConnectError && error.code === Code.Unauthenticated && this.state === "signed_in") {
-      this.signOut("The control plane no longer takes this key.");
+      this.signOut(
+        this.account ? "The session has ended." : "The control plane no longer takes this key.",
+      );
     }
     return callProblem(error);
   }
 
-  async #enter(key: SignInKey): Promise<boolean> {
+  async #resume(): Promise<void> {
+    try {
+      this.#credentials = await this.#asPerson();
+      this.calls = await callsBy(this.#credentials);
+      this.state = "signed_in";
+    } catch (error) {
+      const isOver = error instanceof AccountRefusal && error.status === UNAUTHENTICATED;
+      this.problem = isOver ? undefined : callProblem(error);
+      this.state = "signed_out";
+    }
+  }
+
+  /** The token of the present session. */
+  async #asPerson(): Promise<Credentials> {
+    const { token, account } = await askAccount("token");
+    this.account = account;
+    return { type: "access-token", payload: token };
+  }
+
+  async #enterByKey(key: SignInKey): Promise<boolean> {
+    return await this.#enter(() => {
+      this.account = undefined;
+      this.key = key;
+      return Promise.resolve(keyCredentials(key));
+    });
+  }
+
+  async #enter(credentialsOf: () => Promise<Credentials>): Promise<boolean> {
     this.state = "signing_in";
     this.problem = undefined;
     try {
-      const client = await within(
-        SIGN_IN_MS,
-        createViamClient({
-          serviceHost: location.origin,
-          credentials: { type: "api-key", authEntity: key.id, payload: key.key },
-        }),
-      );
-      // The library wraps some of the calls; underneath are all of them, as the contract has them.
-      this.calls = (client.appClient as unknown as { readonly client: FleetCalls }).client;
-      this.key = key;
+      this.#credentials = await credentialsOf();
+      this.calls = await callsBy(this.#credentials);
       this.state = "signed_in";
       return true;
     } catch (error) {
       this.problem = callProblem(error);
+      this.key = undefined;
       this.state = "signed_out";
       return false;
     }
   }
+}
+
+async function callsBy(credentials: Credentials): Promise<FleetCalls> {
+  const client = await within(SIGN_IN_MS, createViamClient({ serviceHost: location.origin, credentials }));
+  // The library wraps some of the calls; underneath are all of them, as the contract has them.
+  return (client.appClient as unknown as { readonly client: FleetCalls }).client;
 }
 
 async function within<T>(ms: number, work: Promise<T>): Promise<T> {

@@ -4,27 +4,13 @@ import type { CallOptions } from "@connectrpc/connect";
 import { commonApi, type RobotClient } from "@viamrobotics/sdk";
 import { type MessageType, type PartialMessage, Struct } from "@bufbuild/protobuf";
 import { wireMessage, wireService } from "../link/wire.ts";
+import { serviceName } from "./service_names.ts";
 
 interface DoCommand {
   doCommand(
     request: PartialMessage<commonApi.DoCommandRequest>,
     options?: CallOptions,
   ): Promise<commonApi.DoCommandResponse>;
-}
-
-/** Names of services that do not follow from the name of the API. */
-const SERVICES: { readonly [api: string]: string } = {
-  "rdk:service:mlmodel": "viam.service.mlmodel.v1.MLModelService",
-  "rdk:service:slam": "viam.service.slam.v1.SLAMService",
-  "rdk:service:data_manager": "viam.service.datamanager.v1.DataManagerService",
-};
-
-/** The service of a published API. */
-export function serviceName(api: string): string {
-  const [, kind, type] = api.split(":");
-  const words = type.split("_");
-  const pascal = words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("");
-  return SERVICES[api] ?? `viam.${kind}.${words.join("")}.v1.${pascal}Service`;
 }
 
 export function commandService(client: RobotClient, api: string): DoCommand {

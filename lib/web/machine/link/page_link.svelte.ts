@@ -7,10 +7,10 @@
  */
 
 import { Code, ConnectError } from "@connectrpc/connect";
-import { RobotClient } from "@viamrobotics/sdk";
+import { type Credentials, RobotClient } from "@viamrobotics/sdk";
 import { getContext, setContext } from "svelte";
 import { problemText } from "../../shared/problem_text.ts";
-import { forgetKey, type SignInKey, storedKey, storeKey } from "../../shared/credentials.ts";
+import { forgetKey, keyCredentials, type SignInKey, storedKey, storeKey } from "../../shared/credentials.ts";
 
 export type LinkState = "connecting" | "connected" | "lost" | "signed_out";
 export type LinkKind = "webrtc" | "direct";
@@ -35,8 +35,13 @@ export interface LinkTarget {
   /** The machine's name at the signaling server. */
   readonly host: string;
   readonly ways: readonly LinkKind[];
-  /** The key of a person who has signed in elsewhere, and where that was. */
-  readonly signedIn?: { readonly key: SignInKey; readonly leave: () => void };
+  /** Somebody who has signed in elsewhere, and the way back there. */
+  readonly signedIn?: {
+    /** `the key 1234` */
+    readonly who: string;
+    readonly credentials: () => Credentials;
+    readonly leave: () => void;
+  };
 }
 
 /** The machine that has served this page. */
@@ -65,7 +70,7 @@ export class PageLink {
 
   constructor(target: LinkTarget = thisMachine()) {
     this.target = target;
-    this.#key = target.signedIn ? target.signedIn.key : storedKey();
+    this.#key = target.signedIn ? undefined : storedKey();
   }
 
   get address(): string {
@@ -83,6 +88,11 @@ export class PageLink {
 
   get key(): SignInKey | undefined {
     return this.#key;
+  }
+
+  /** `the key 1234`; `undefined` at a machine that asks for none. */
+  get who(): string | undefined {
+    return this.target.signedIn?.who ?? (this.#key && `the key ${this.#key.id}`);
   }
 
   /** Connects, and stays connected until the page ends. */
@@ -148,7 +158,7 @@ export class PageLink {
       this.client = client;
       this.kind = kind;
       this.problem = undefined;
-      this.guarded = this.#key !== undefined;
+      this.guarded = this.who !== undefined;
       this.state = "connected";
       client.on("disconnected", () => this.#lost(epoch, "the connection was closed"));
       void this.#watch(client, epoch);
@@ -166,13 +176,18 @@ export class PageLink {
     const chosen = ways.filter((kind) => this.way === "auto" || this.way === kind);
     for (const kind of chosen.length > 0 ? chosen : ways) {
       try {
-        return { client: await dialBy(kind, this.target, this.#key), kind };
+        return { client: await dialBy(kind, this.target, this.#credentials()), kind };
       } catch (error) {
         if (isRefusal(error)) throw error;
         failures.push(error);
       }
     }
     throw failures.at(-1);
+  }
+
+  #credentials(): Credentials | undefined {
+    const key = this.#key;
+    return this.target.signedIn?.credentials() ?? (key && keyCredentials(key));
   }
 
   #refused(error: ConnectError): void {
@@ -212,7 +227,7 @@ export class PageLink {
 async function dialBy(
   kind: LinkKind,
   { address, host }: LinkTarget,
-  key: SignInKey | undefined,
+  creds: Credentials | undefined,
 ): Promise<RobotClient> {
   const isWebRtc = kind === "webrtc";
   const webrtc = {
@@ -223,7 +238,6 @@ async function dialBy(
     noReconnect: true,
   };
   const client = new RobotClient(address, webrtc, undefined, { noReconnect: true });
-  const creds = key && { type: "api-key" as const, authEntity: key.id, payload: key.key };
   const dialTimeout = isWebRtc ? WEBRTC_MS : DIRECT_MS;
   const dialing = client.connect(creds ? { creds, dialTimeout } : { dialTimeout });
   await withDeadline(dialing, dialTimeout, () => void client.disconnect().catch(() => {}));

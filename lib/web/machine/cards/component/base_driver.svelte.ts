@@ -69,8 +69,10 @@ export class Driver {
   }
 
   key(event: KeyboardEvent, down: boolean): void {
+    // With such a key held, the release of another one may never be told.
+    if (event.ctrlKey || event.metaKey || event.altKey) return this.release();
     const direction = DIRECTIONS[event.key.toLowerCase()];
-    if (!direction || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (!direction) return;
     event.preventDefault();
     if (event.repeat) return;
     const held = new Set(this.#held);
@@ -83,6 +85,9 @@ export class Driver {
 
   pointer(event: PointerEvent): void {
     const pad = event.currentTarget as HTMLElement;
+    // A second finger steers nothing; another button opens a menu, which takes the release.
+    if (!event.isPrimary) return;
+    if (event.buttons > 1) return this.release();
     if (event.type === "pointerdown") pad.setPointerCapture(event.pointerId);
     if (event.buttons === 0) return;
     const { left, top, width, height } = pad.getBoundingClientRect();
@@ -110,6 +115,8 @@ export class Driver {
 
   #tick(): void {
     if (this.usesGamepad) {
+      // A browser tells a page in the background where the sticks were when it was left.
+      if (!document.hasFocus() || document.visibilityState === "hidden") return this.release();
       const pad = navigator.getGamepads().find((one) => one !== null);
       const axis = (at: number) => Math.abs(pad?.axes[at] ?? 0) < GAMEPAD_DEAD ? 0 : pad!.axes[at];
       if (!pad) return this.release();

@@ -1,0 +1,159 @@
+/**
+ * Accounts of people.
+ *
+ * An account is an API key that nobody has: whatever an API key may do, by its roles, an account may do, and every rule
+ * about keys holds for it. A person proves to be the owner by a password, or at an identity provider, and then acts by
+ * a session (`sessions.ts`).
+ *
+ * The room owns people: accounts, how they sign in, sessions, and invitations to organizations.
+ */
+
+import { randomUUID } from "node:crypto";
+import { SvcError } from "../../base/error.ts";
+import type { StoredKey } from "../../wire/auth/rate_limit.ts";
+import { type Grant, Keys, type KeySecret } from "../access/keys.ts";
+import { checkedName } from "../fleet/names.ts";
+import { places, type Sql } from "../store/store.ts";
+
+export interface StoredAccount {
+  readonly id: string;
+  /** In lower case. */
+  readonly email: string;
+  readonly name: string;
+  readonly createdMs: number;
+}
+
+/** An account in an organization. */
+export interface Member extends StoredAccount {
+  /** On the organization and what is in it. */
+  readonly grants: readonly Grant[];
+  /** When its last session began, and was last used. */
+  readonly signedInMs: number | null;
+  readonly seenMs: number | null;
+}
+
+export interface NewAccount {
+  readonly email: string;
+  readonly name: string;
+  /** The hash; absent for a person who signs in elsewhere. */
+  readonly password?: string;
+  /** Of the key that nobody gets to know. */
+  readonly secret: KeySecret;
+}
+
+const EMAIL_CHARS_MAX = 254;
+const EMAIL = /^[^\s@<>()[\],;:\\"\p{Cc}]+@[^\s@<>()[\],;:\\"\p{Cc}]+$/u;
+const ACCOUNTS = `SELECT a.id, a.email, a.name, a.created_ms AS "createdMs" FROM accounts a`;
+
+/** An address in the form in which it is stored. Throws `invalid_argument`. */
+export function checkedEmail(text: string): string {
+  const email = text.trim().toLowerCase();
+  if (email.length <= EMAIL_CHARS_MAX && EMAIL.test(email)) return email;
+  const shown = text.length > EMAIL_CHARS_MAX ? `${text.length} characters` : JSON.stringify(text);
+  throw new SvcError("invalid_argument", `found ${shown}, wanted an e-mail address such as ann@example.com`);
+}
+
+export class Accounts {
+  constructor(private readonly sql: Sql) {}
+
+  /** Throws `already_exists` if the address has an account. */
+  async create({ email, name, password, secret }: NewAccount, nowMs: number): Promise<string> {
+    const id = randomUUID();
+    if (await this.byEmail(email)) throw new SvcError("already_exists", `${email} has an account already`);
+    await this.sql.query(
+      "INSERT INTO api_keys (id, name, hash, created_ms, organization_id) VALUES (?, ?, ?, ?, NULL)",
+      id,
+      email,
+      secret.hash,
+      nowMs,
+    );
+    await this.sql.query(
+      "INSERT INTO accounts (id, email, name, password, created_ms) VALUES (?, ?, ?, ?, ?)",
+      id,
+      email,
+      checkedName(name.trim() || email),
+      password ?? null,
+      nowMs,
+    );
+    return id;
+  }
+
+  async get(id: string): Promise<StoredAccount> {
+    const found = await this.find(id);
+    if (found) return found;
+    throw new SvcError("not_found", `there is no account "${id}"`);
+  }
+
+  async find(id: string): Promise<StoredAccount | undefined> {
+    const [row] = await this.sql.query<StoredAccount>(`${ACCOUNTS} WHERE a.id = ?`, id);
+    return row;
+  }
+
+  async byEmail(email: string): Promise<StoredAccount | undefined> {
+    const [row] = await this.sql.query<StoredAccount>(`${ACCOUNTS} WHERE a.email = ?`, email);
+    return row;
+  }
+
+  all(): Promise<StoredAccount[]> {
+    return this.sql.query(`${ACCOUNTS} ORDER BY a.email`);
+  }
+
+  /** With everything that it has: its roles and sessions end at once. */
+  async delete(id: string): Promise<void> {
+    await this.get(id);
+    await new Keys(this.sql).delete(id);
+  }
+
+  /** Sets a password, and ends everything that the old one has opened, at machines too. */
+  async setPassword(id: string, password: string, secret: KeySecret): Promise<void> {
+    await this.sql.query("UPDATE accounts SET password = ? WHERE id = ?", password, id);
+    await this.sql.query("DELETE FROM account_sessions WHERE account_id = ?", id);
+    await new Keys(this.sql).rotate(id, secret);
+  }
+
+  /** The stored password of an address. */
+  async kept(email: string): Promise<StoredKey | undefined> {
+    const [row] = await this.sql.query<StoredKey>(
+      `SELECT password AS form, id AS owner FROM accounts WHERE email = ? AND password IS NOT NULL`,
+      email,
+    );
+    return row;
+  }
+
+  /** The accounts with a role on an organization or on anything in it, by their addresses. */
+  async members(organizationId: string): Promise<Member[]> {
+    const grants = await this.sql.query<Grant & { readonly keyId: string }>(
+      `SELECT g.key_id AS "keyId", g.role, g.kind, g.resource_id AS "resourceId"
+       FROM grants g JOIN accounts a ON a.id = g.key_id
+       WHERE g.resource_id = ? OR g.resource_id IN (SELECT id FROM locations WHERE organization_id = ?)
+         OR g.resource_id IN (SELECT m.id FROM machines m JOIN locations l ON l.id = m.location_id
+           WHERE l.organization_id = ?)
+       ORDER BY g.kind, g.resource_id`,
+      organizationId,
+      organizationId,
+      organizationId,
+    );
+    const ofAccount = Map.groupBy(grants, ({ keyId }) => keyId);
+    const ids = [...ofAccount.keys()];
+    if (ids.length === 0) return [];
+    const rows = await this.sql.query<Omit<Member, "grants">>(
+      `SELECT a.id, a.email, a.name, a.created_ms AS "createdMs",
+         (SELECT MAX(created_ms) FROM account_sessions s WHERE s.account_id = a.id) AS "signedInMs",
+         (SELECT MAX(seen_ms) FROM account_sessions s WHERE s.account_id = a.id) AS "seenMs"
+       FROM accounts a WHERE a.id IN (${places(ids)}) ORDER BY a.email`,
+      ...ids,
+    );
+    return rows.map((row) => ({
+      ...row,
+      grants: (ofAccount.get(row.id) ?? []).map(({ keyId: _, ...grant }) => grant),
+    }));
+  }
+
+  /** The names of those accounts that exist. */
+  async namesOf(ids: readonly string[]): Promise<ReadonlyMap<string, string>> {
+    if (ids.length === 0) return new Map();
+    const text = `SELECT id, email FROM accounts WHERE id IN (${places(ids)})`;
+    const rows = await this.sql.query<{ id: string; email: string }>(text, ...ids);
+    return new Map(rows.map(({ id, email }) => [id, email]));
+  }
+}

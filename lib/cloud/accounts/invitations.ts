@@ -1,0 +1,165 @@
+/**
+ * Invitations: a link with which a person gets roles in an organization, and an account if there is none for the address.
+ *
+ * Whoever has the link may use it once, so it is shown only to the one who invites, and mailed to the address. The link
+ * holds its secret behind `#`, which browsers send to nobody. Without an organization, the link sets a new password.
+ */
+
+import { SvcError } from "../../base/error.ts";
+import type { Grant } from "../access/keys.ts";
+import { isSameText } from "../packages/downloads.ts";
+import type { Sql } from "../store/store.ts";
+import { newOpener, openerHash, openerParts } from "./sessions.ts";
+
+export interface Invitation {
+  readonly id: string;
+  readonly organizationId: string | null;
+  readonly email: string;
+  readonly createdMs: number;
+  readonly untilMs: number;
+  readonly grants: readonly Grant[];
+}
+
+type InvitationRow = Omit<Invitation, "grants">;
+
+/** An invitation and the secret of its link. */
+export interface NewInvitation {
+  readonly invitation: Invitation;
+  readonly opener: string;
+}
+
+const DAY_MS = 24 * 3600 * 1000;
+/** How long a link is valid: of an invitation, and of a new password. */
+const INVITED_MS = 7 * DAY_MS;
+const RESET_MS = DAY_MS;
+const INVITATIONS = `SELECT i.id, i.organization_id AS "organizationId", i.email, i.created_ms AS "createdMs",
+    i.until_ms AS "untilMs" FROM invitations i`;
+
+export class Invitations {
+  constructor(private readonly sql: Sql) {}
+
+  /** Invites an address into an organization; a former invitation of it there ends. */
+  async invite(
+    organizationId: string,
+    email: string,
+    grants: readonly Grant[],
+    nowMs: number,
+  ): Promise<NewInvitation> {
+    await this.sql.query(
+      "DELETE FROM invitations WHERE organization_id = ? AND email = ?",
+      organizationId,
+      email,
+    );
+    const made = await this.#make(organizationId, email, nowMs, INVITED_MS);
+    await this.setGrants(made.invitation.id, grants);
+    return { ...made, invitation: { ...made.invitation, grants } };
+  }
+
+  /** A link with which the owner of an account sets a new password; a former one ends. */
+  async reset(email: string, nowMs: number): Promise<NewInvitation> {
+    await this.sql.query("DELETE FROM invitations WHERE organization_id IS NULL AND email = ?", email);
+    return await this.#make(null, email, nowMs, RESET_MS);
+  }
+
+  /** A new link for an invitation, whose former link ends. */
+  async renew(organizationId: string, email: string, nowMs: number): Promise<NewInvitation> {
+    const { grants } = await this.pending(organizationId, email);
+    return await this.invite(organizationId, email, grants, nowMs);
+  }
+
+  async setGrants(id: string, grants: readonly Grant[]): Promise<void> {
+    await this.sql.query("DELETE FROM invitation_grants WHERE invitation_id = ?", id);
+    for (const { role, kind, resourceId } of grants) {
+      await this.sql.query(
+        `INSERT INTO invitation_grants (invitation_id, role, kind, resource_id) VALUES (?, ?, ?, ?)
+         ON CONFLICT (invitation_id, kind, resource_id) DO UPDATE SET role = excluded.role`,
+        id,
+        role,
+        kind,
+        resourceId,
+      );
+    }
+  }
+
+  /** Of an organization, by address; those that have expired included, which can be sent again. */
+  async of(organizationId: string): Promise<Invitation[]> {
+    const rows = await this.sql.query<InvitationRow>(
+      `${INVITATIONS} WHERE i.organization_id = ? ORDER BY i.email`,
+      organizationId,
+    );
+    return await Promise.all(rows.map((row) => this.#whole(row)));
+  }
+
+  /** Throws `not_found`. */
+  async pending(organizationId: string, email: string): Promise<Invitation> {
+    const [row] = await this.sql.query<InvitationRow>(
+      `${INVITATIONS} WHERE i.organization_id = ? AND i.email = ?`,
+      organizationId,
+      email,
+    );
+    if (row) return await this.#whole(row);
+    throw new SvcError("not_found", `${email} is not invited to this organization`);
+  }
+
+  /** The invitation of a link. Throws `not_found` for a link that was used, replaced, or has expired. */
+  async opened(opener: string, nowMs: number): Promise<Invitation> {
+    const parts = openerParts(opener);
+    const [row] = parts
+      ? await this.sql.query<InvitationRow & { readonly hash: string }>(
+        `${INVITATIONS.replace("i.id,", "i.id, i.hash,")} WHERE i.id = ? AND i.until_ms > ?`,
+        parts.id,
+        nowMs,
+      )
+      : [];
+    if (row && isSameText(row.hash, openerHash(parts!.secret))) {
+      const { hash: _, ...invitation } = row;
+      return await this.#whole(invitation);
+    }
+    throw new SvcError("not_found", "the link was used or replaced, or has expired: ask for a new one");
+  }
+
+  async delete(id: string): Promise<void> {
+    await this.sql.query("DELETE FROM invitations WHERE id = ?", id);
+  }
+
+  /** Links for new passwords; invitations stay in the list until somebody removes them. */
+  async forgetOld(nowMs: number): Promise<void> {
+    await this.sql.query("DELETE FROM invitations WHERE organization_id IS NULL AND until_ms <= ?", nowMs);
+  }
+
+  async #make(
+    organizationId: string | null,
+    email: string,
+    nowMs: number,
+    validMs: number,
+  ): Promise<NewInvitation> {
+    const opener = newOpener();
+    const { id, secret } = openerParts(opener)!;
+    const untilMs = nowMs + validMs;
+    await this.sql.query(
+      `INSERT INTO invitations (id, organization_id, email, hash, created_ms, until_ms)
+       VALUES (?, ?, ?, ?, ?, ?)`,
+      id,
+      organizationId,
+      email,
+      openerHash(secret),
+      nowMs,
+      untilMs,
+    );
+    return { opener, invitation: { id, organizationId, email, createdMs: nowMs, untilMs, grants: [] } };
+  }
+
+  async #whole(row: InvitationRow): Promise<Invitation> {
+    const grants = await this.sql.query<Grant>(
+      `SELECT role, kind, resource_id AS "resourceId" FROM invitation_grants WHERE invitation_id = ?
+       ORDER BY kind, resource_id`,
+      row.id,
+    );
+    return { ...row, grants };
+  }
+}
+
+/** The address behind `#` of the fleet's page. */
+export function invitationPath(opener: string): string {
+  return `/#/invitation/${opener}`;
+}

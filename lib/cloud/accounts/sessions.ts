@@ -1,0 +1,149 @@
+/**
+ * Sessions: a person who has signed in acts by one, from one browser, until it ends.
+ *
+ * The browser keeps the session's secret where no script reads it, and exchanges it for tokens that name the session's
+ * generation: with the session, its tokens end at once. The store has only a hash of the secret.
+ */
+
+import { createHash, randomBytes, randomUUID } from "node:crypto";
+import { SvcError } from "../../base/error.ts";
+import { isSameText } from "../packages/downloads.ts";
+import { places, type Sql } from "../store/store.ts";
+
+export interface AccountSession {
+  readonly id: string;
+  readonly accountId: string;
+  readonly generation: string;
+  readonly createdMs: number;
+  readonly seenMs: number;
+  readonly untilMs: number;
+  readonly address: string;
+  /** What the browser calls itself. */
+  readonly agent: string;
+}
+
+/** Where a session begins. */
+export interface SessionPlace {
+  readonly address: string;
+  readonly agent: string;
+}
+
+const SECRET_BYTES = 32;
+/** A person's further session ends the oldest. */
+const SESSIONS_MAX = 50;
+const AGENT_CHARS_MAX = 300;
+/** The time of the last use is this exact. */
+const SEEN_MS = 60_000;
+const SESSIONS = `SELECT s.id, s.account_id AS "accountId", s.generation, s.created_ms AS "createdMs",
+    s.seen_ms AS "seenMs", s.until_ms AS "untilMs", s.address, s.agent FROM account_sessions s`;
+
+export class PersonSessions {
+  constructor(private readonly sql: Sql) {}
+
+  /** Begins a session; returns it, and the text that opens it: id and secret. */
+  async begin(
+    accountId: string,
+    { address, agent }: SessionPlace,
+    nowMs: number,
+    untilMs: number,
+  ): Promise<{ readonly session: AccountSession; readonly opener: string }> {
+    const opener = newOpener();
+    const { id, secret } = openerParts(opener)!;
+    const generation = randomBytes(16).toString("base64url");
+    await this.sql.query(
+      `INSERT INTO account_sessions
+         (id, account_id, hash, generation, created_ms, seen_ms, until_ms, address, agent)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      id,
+      accountId,
+      openerHash(secret),
+      generation,
+      nowMs,
+      nowMs,
+      untilMs,
+      address,
+      agent.replaceAll(/\p{Cc}/gu, " ").slice(0, AGENT_CHARS_MAX),
+    );
+    const all = await this.of(accountId, nowMs);
+    const tooMany = all.slice(SESSIONS_MAX).map((one) => one.id);
+    if (tooMany.length > 0) await this.#delete(tooMany);
+    return { session: (await this.#get(id))!, opener };
+  }
+
+  /** The session that a text opens, if it has not ended. */
+  async opened(opener: string, nowMs: number): Promise<AccountSession | undefined> {
+    const parts = openerParts(opener);
+    if (!parts) return undefined;
+    const [row] = await this.sql.query<AccountSession & { readonly hash: string }>(
+      `${SESSIONS.replace("s.id,", "s.id, s.hash,")} WHERE s.id = ? AND s.until_ms > ?`,
+      parts.id,
+      nowMs,
+    );
+    if (!row || !isSameText(row.hash, openerHash(parts.secret))) return undefined;
+    if (nowMs - row.seenMs >= SEEN_MS) {
+      await this.sql.query("UPDATE account_sessions SET seen_ms = ? WHERE id = ?", nowMs, row.id);
+    }
+    const { hash: _, ...session } = row;
+    return session;
+  }
+
+  /** Those of an account that have not ended, the newest first. */
+  of(accountId: string, nowMs: number): Promise<AccountSession[]> {
+    return this.sql.query(
+      `${SESSIONS} WHERE s.account_id = ? AND s.until_ms > ? ORDER BY s.created_ms DESC, s.id`,
+      accountId,
+      nowMs,
+    );
+  }
+
+  /** Whether a session of the account is of this generation (`KeySource`). */
+  async isCurrent(accountId: string, generation: string, nowMs: number): Promise<boolean> {
+    const rows = await this.sql.query(
+      "SELECT id FROM account_sessions WHERE account_id = ? AND generation = ? AND until_ms > ?",
+      accountId,
+      generation,
+      nowMs,
+    );
+    return rows.length > 0;
+  }
+
+  /** Throws `not_found` for a session of somebody else, too. */
+  async end(accountId: string, id: string): Promise<void> {
+    const text = "DELETE FROM account_sessions WHERE account_id = ? AND id = ? RETURNING id";
+    if ((await this.sql.query(text, accountId, id)).length > 0) return;
+    throw new SvcError("not_found", `there is no session "${id}" of this account`);
+  }
+
+  async endAll(accountId: string): Promise<void> {
+    await this.sql.query("DELETE FROM account_sessions WHERE account_id = ?", accountId);
+  }
+
+  async forgetOld(nowMs: number): Promise<void> {
+    await this.sql.query("DELETE FROM account_sessions WHERE until_ms <= ?", nowMs);
+  }
+
+  async #get(id: string): Promise<AccountSession | undefined> {
+    const [row] = await this.sql.query<AccountSession>(`${SESSIONS} WHERE s.id = ?`, id);
+    return row;
+  }
+
+  async #delete(ids: readonly string[]): Promise<void> {
+    await this.sql.query(`DELETE FROM account_sessions WHERE id IN (${places(ids)})`, ...ids);
+  }
+}
+
+/** An id and a secret that nobody guesses: the secret's hash need not be slow. */
+export function newOpener(): string {
+  return `${randomUUID()}.${randomBytes(SECRET_BYTES).toString("base64url")}`;
+}
+
+const OPENER = /^(?<id>[0-9a-f-]{36})\.(?<secret>[\w-]{43})$/;
+
+export function openerParts(opener: string): { readonly id: string; readonly secret: string } | undefined {
+  const found = OPENER.exec(opener)?.groups;
+  return found && { id: found.id, secret: found.secret };
+}
+
+export function openerHash(secret: string): string {
+  return createHash("sha256").update(secret).digest("base64url");
+}

@@ -1,0 +1,109 @@
+/**
+ * Checks of passwords, with limits on wrong ones: of an address, of an account from an address (`wire/auth/rate_limit.ts`), and
+ * of an account from everywhere. The last one spares the addresses from which the person has signed in, so that nobody
+ * locks a person out by guessing.
+ */
+
+import type { Clock } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { escapedLine } from "../../base/escape.ts";
+import { fingerprintOf, isHashOfPassword } from "../../base/key_hash.ts";
+import { addressOf, KeyRateLimiter } from "../../wire/auth/rate_limit.ts";
+import type { Peer } from "../../wire/rpc/service.ts";
+import type { CloudContext } from "../context.ts";
+import { Accounts, checkedEmail, type StoredAccount } from "./accounts.ts";
+import { PersonSessions } from "./sessions.ts";
+
+const PASSWORD = "password";
+/** A password that is tried beyond the limit of an account comes back after so long. */
+const REFILL_MS = 60_000;
+/** Accounts whose wrong passwords are counted; the one that was counted first is forgotten first. */
+const COUNTED_MAX = 10_000;
+
+interface Wrong {
+  left: number;
+  atMs: number;
+}
+
+export class PasswordCheck {
+  readonly #attempts: KeyRateLimiter;
+  readonly #wrong = new Map<string, Wrong>();
+
+  constructor(private readonly cloud: Pick<CloudContext, "store" | "clock" | "limits" | "audit" | "logger">) {
+    const { store, clock, limits, audit, logger } = cloud;
+    this.#attempts = new KeyRateLimiter({
+      stored: {
+        find: ({ id }) => new Accounts(store).kept(id),
+        generation: async (hash, { key }) =>
+          await isHashOfPassword(hash, key) ? fingerprintOf(hash!) : undefined,
+      },
+      limits: () => ({ ...limits, keyChecksAtOnce: limits.passwordChecksAtOnce }),
+      clock,
+      limitExceeded: async ({ address, id }) => {
+        const email = escapedLine(id);
+        logger.warn("too many wrong passwords; the caller is slowed down", { address, email });
+        await audit.refused({ who: `address ${address}`, action: "SignIn" }, [{ kind: "key", id: email }]);
+      },
+    });
+  }
+
+  /**
+   * The account with this address and password. Throws `unauthenticated`, in the same words and time for an address
+   * without an account, and `resource_exhausted` after too many wrong passwords.
+   */
+  async check(email: string, password: string, peer: Peer): Promise<StoredAccount> {
+    const known = emailOf(email);
+    const address = addressOf(peer.remoteAddress);
+    const account = await new Accounts(this.cloud.store).byEmail(known);
+    if (account) await this.#requireLeft(account, address);
+    const found = await this.#attempts.check({ type: PASSWORD, id: known, key: password, address });
+    if (found !== undefined && account) return account;
+    if (account) this.#count(account);
+    throw new SvcError("unauthenticated", "the e-mail address or the password is wrong");
+  }
+
+  async #requireLeft(account: StoredAccount, address: string): Promise<void> {
+    const wrong = this.#refilled(account);
+    if (!wrong || wrong.left >= 1) return;
+    const { store, clock } = this.cloud;
+    const sessions = await new PersonSessions(store).of(account.id, clock.nowMs());
+    if (sessions.some((one) => addressOf(one.address) === address)) return;
+    throw new SvcError(
+      "resource_exhausted",
+      "too many wrong passwords were tried for this account: try again in a minute, or from where you have signed in " +
+        "before (limit wrong_passwords_per_account)",
+      { retryMs: REFILL_MS },
+    );
+  }
+
+  #count(account: StoredAccount): void {
+    const { limits, clock } = this.cloud;
+    const known = this.#refilled(account);
+    const left = (known?.left ?? limits.wrongPasswordsPerAccount) - 1;
+    this.#wrong.delete(account.id);
+    if (this.#wrong.size >= COUNTED_MAX) this.#wrong.delete(this.#wrong.keys().next().value!);
+    this.#wrong.set(account.id, { left: Math.max(0, left), atMs: clock.monotonicMs() });
+  }
+
+  #refilled({ id }: StoredAccount): Wrong | undefined {
+    const known = this.#wrong.get(id);
+    if (!known) return undefined;
+    return refilled(known, this.cloud.limits.wrongPasswordsPerAccount, this.cloud.clock);
+  }
+}
+
+function refilled(wrong: Wrong, max: number, clock: Pick<Clock, "monotonicMs">): Wrong {
+  const nowMs = clock.monotonicMs();
+  wrong.left = Math.min(max, wrong.left + (nowMs - wrong.atMs) / REFILL_MS);
+  wrong.atMs = nowMs;
+  return wrong;
+}
+
+/** An address that cannot be one has no account. */
+function emailOf(text: string): string {
+  try {
+    return checkedEmail(text);
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,59 @@
+/** The pages below `/account/` of the control plane: a person's session, whose secret no script reads. */
+
+export interface PersonAccount {
+  readonly id: string;
+  readonly email: string;
+  readonly name: string;
+}
+
+export interface PersonSession {
+  readonly id: string;
+  readonly createdMs: number;
+  readonly seenMs: number;
+  readonly address: string;
+  readonly agent: string;
+  readonly isThis: boolean;
+}
+
+/** Why a page has refused. */
+export class AccountRefusal extends Error {
+  constructor(message: string, readonly status: number) {
+    super(message);
+  }
+}
+
+interface Answers {
+  "sign-in": { readonly account: PersonAccount };
+  accept: { readonly account: PersonAccount };
+  password: { readonly account: PersonAccount };
+  token: { readonly token: string; readonly account: PersonAccount; readonly sessionId: string };
+  "sign-out": object;
+  sessions: { readonly sessions: readonly PersonSession[] };
+  "end-session": object;
+  invitation: { readonly email: string; readonly organization: string | null; readonly hasAccount: boolean };
+  link: { readonly link: string; readonly untilMs: number };
+}
+
+const ANSWER_MS = 30_000;
+
+/** Throws `AccountRefusal`, or what the browser says of the network. */
+export async function askAccount<P extends keyof Answers>(
+  page: P,
+  body: object = {},
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Answers[P]> {
+  const answer = await fetch(`/account/${page}`, {
+    method: "POST",
+    headers: { "content-type": "application/json", ...headers },
+    body: JSON.stringify(body),
+    credentials: "same-origin",
+    redirect: "error",
+    signal: AbortSignal.timeout(ANSWER_MS),
+  });
+  const value = await answer.json().catch(() => ({}));
+  if (answer.ok) return value;
+  throw new AccountRefusal(
+    typeof value.error === "string" ? value.error : `status ${answer.status}`,
+    answer.status,
+  );
+}

@@ -1,0 +1,131 @@
+/** What people do to a page that is not in its plan: lost releases, other tabs, turned phones, odd readings. */
+
+import { assert, assertEquals } from "@std/assert";
+import type { Page } from "playwright-core";
+import { until } from "../support/until.ts";
+import { openPage, violations } from "./browser.ts";
+import { cardOf, closeCards, isMoving, type PageStep } from "./page_steps.ts";
+
+/** Sends an event to the pad of a base, as a browser does that has lost others. */
+async function onPad(page: Page, type: string, more: object): Promise<void> {
+  const card = page.locator('article[data-name="base1"]');
+  await card.getByRole("application").dispatchEvent(type, {
+    bubbles: true,
+    isPrimary: true,
+    pointerId: 1,
+    ...more,
+  });
+}
+
+export const INPUT_STEPS: readonly PageStep[] = [
+  ["a base stops although a release is lost", async ({ machine, watched: { page } }) => {
+    await page.goto(`${machine.url}/#/control`);
+    await closeCards(page);
+    const pad = (await cardOf(page, "base1")).getByRole("application");
+    const moves = () => isMoving(machine, "rdk:component:base", "base1");
+    const stops = () => until(async () => !await moves());
+    // With a modifier a browser may keep the release of another key to itself.
+    await pad.focus();
+    await page.keyboard.down("w");
+    await until(moves);
+    await page.keyboard.down("Control");
+    await stops();
+    await page.keyboard.up("w");
+    await page.keyboard.up("Control");
+    // The menu of another button takes the release.
+    const box = (await pad.boundingBox())!;
+    const near = { clientX: box.x + box.width / 2, clientY: box.y + 4 };
+    await onPad(page, "pointermove", { ...near, buttons: 1 });
+    await until(moves);
+    await onPad(page, "pointermove", { ...near, buttons: 3 });
+    await stops();
+    await onPad(page, "pointermove", { ...near, buttons: 1 });
+    await until(moves);
+    await onPad(page, "lostpointercapture", {});
+    await stops();
+    await onPad(page, "pointermove", { ...near, buttons: 1 });
+    await until(moves);
+    await page.evaluate("dispatchEvent(new Event('blur'))");
+    await stops();
+  }],
+  ["another tab stops what this one drives", async ({ machine, watched: { page } }) => {
+    const second = await page.context().newPage();
+    await second.goto(`${machine.url}/#/control`);
+    await second.getByRole("button", { name: /^Connection: / }).waitFor();
+    await second.getByTestId("rtt").waitFor();
+    const card = await cardOf(page, "left1");
+    await card.getByLabel("Turns").fill("500");
+    await card.getByRole("button", { name: "Go for" }).click();
+    const moves = () => isMoving(machine, "rdk:component:motor", "left1");
+    await until(moves);
+    await second.getByRole("button", { name: "STOP", exact: true }).click();
+    await until(async () => !await moves());
+    await second.close();
+  }],
+  ["sticks spring back and buttons are let go, by keyboard and when the focus leaves", async (shared) => {
+    const { watched: { page } } = shared;
+    const card = await cardOf(page, "pad1");
+    const row = (control: string) => card.locator("tr", { hasText: control });
+    const south = card.getByRole("button", { name: "South" });
+    await south.focus();
+    await page.keyboard.down("Space");
+    await row("ButtonSouth").getByText("ButtonPress").waitFor();
+    await south.blur();
+    await row("ButtonSouth").getByText("ButtonRelease").waitFor();
+    await page.keyboard.up("Space");
+    const stick = card.getByRole("slider", { name: "AbsoluteX", exact: true });
+    await stick.focus();
+    await page.keyboard.down("ArrowRight");
+    await row("AbsoluteX").first().getByText("0.050").waitFor();
+    await page.keyboard.up("ArrowRight");
+    await row("AbsoluteX").first().getByText("0.000").waitFor();
+    assertEquals(await stick.inputValue(), "0");
+  }],
+  [
+    "equal names, small and large numbers and writing from the right are shown as they are",
+    async (shared) => {
+      const { watched: { page } } = shared;
+      await closeCards(page);
+      const card = await cardOf(page, "odd1");
+      await card.locator("td.value").first().waitFor();
+      const shown = await card.locator("tr").evaluateAll((rows) =>
+        rows.map((row) => [row.querySelector("th span")?.textContent, row.querySelector("td")?.textContent])
+      );
+      const valuesOf = (name: string) => shown.filter(([found]) => found === name).map(([, value]) => value);
+      assertEquals(valuesOf("a.b").toSorted(), ["1", "2"]);
+      assertEquals([...valuesOf("tiny"), ...valuesOf("huge")], ["1.2345e-5", "1.5e+300"]);
+      assertEquals(valuesOf("\u202etxt.exe"), ["\u202eright"]);
+      const isolated = await page.evaluate(
+        `getComputedStyle(document.querySelector("article[data-name=odd1] td.value")).unicodeBidi`,
+      );
+      assertEquals(isolated, "isolate");
+    },
+  ],
+  ["a turned phone keeps STOP in sight, and a text is copied without a secure origin", async (shared) => {
+    const { machine, browser } = shared;
+    const { page, errors } = await openPage(browser, machine.url, { width: 844, height: 390, bare: true });
+    await page.addInitScript("Object.defineProperty(navigator, 'clipboard', { value: undefined })");
+    for (const [width, height] of [[844, 390], [390, 844], [320, 568]]) {
+      await page.setViewportSize({ width, height });
+      await page.goto(`${machine.url}/#/control/${encodeURIComponent("rdk:component:sensor/odd1")}`);
+      await page.locator('article[data-name="odd1"] td.value').first().waitFor();
+      assertEquals(await page.evaluate("document.documentElement.scrollWidth"), width);
+      const stop = (await page.getByRole("button", { name: "STOP", exact: true }).boundingBox())!;
+      assert(
+        stop.x >= 0 && stop.x + stop.width <= width && stop.y + stop.height <= height,
+        `${width} × ${height}`,
+      );
+    }
+    await page.goto(`${machine.url}/#/connect`);
+    await page.getByLabel("Program").getByText("RobotClient.at_address").waitFor();
+    const copy = page.getByRole("button", { name: "Copy" }).first();
+    await copy.focus();
+    await page.keyboard.press("Enter");
+    await page.getByText("Copied").first().waitFor();
+    // The keyboard goes on from where it was.
+    assertEquals(await page.evaluate("document.activeElement.textContent.trim()"), "Copied");
+    assertEquals(await violations(page), []);
+    assertEquals(errors, []);
+    await page.context().close();
+  }],
+];
