@@ -46,8 +46,7 @@ function readingHandlers({ store, access }: CloudContext) {
     },
     async listOrganizationsByUser({ userId }, ctx) {
       const ids = await common(userId, ctx);
-      const all = await fleet.organizations();
-      const orgs = all.filter(({ id }) => ids.includes(id)).map(({ id, name, namespace }) => ({
+      const orgs = (await fleet.organizationsAmong(ids)).map(({ id, name, namespace }) => ({
         orgId: id,
         orgName: name,
         publicNamespace: namespace ?? undefined,

@@ -66,8 +66,7 @@ function organizationHandlers(cloud: CloudContext) {
   return {
     async listOrganizations(_request, ctx) {
       const mine = await access.organizationsOf(ctx.entity);
-      const all = await fleet.organizations();
-      return { organizations: all.filter(({ id }) => mine.includes(id)).map(organizationMessage) };
+      return { organizations: (await fleet.organizationsAmong(mine)).map(organizationMessage) };
     },
     async getOrganization({ organizationId }) {
       return { organization: organizationMessage(await fleet.organization(organizationId)) };
@@ -106,8 +105,8 @@ function organizationHandlers(cloud: CloudContext) {
     /** Among those within the caller's reach. */
     async searchOrganizations({ orgId, orgName, publicNamespace }, ctx) {
       const mine = await access.organizationsOf(ctx.entity);
-      const found = (await fleet.organizations()).filter(({ id, name, namespace }) =>
-        mine.includes(id) && (!orgId || id === orgId) &&
+      const found = (await fleet.organizationsAmong(mine)).filter(({ id, name, namespace }) =>
+        (!orgId || id === orgId) &&
         (!orgName || name.toLowerCase().includes(orgName.toLowerCase())) &&
         (!publicNamespace || namespace === publicNamespace)
       );
