@@ -477,29 +477,39 @@ function createSweep(
 ): Sweep {
   const { store, files, clock, audit, limits } = context;
   let orphansMs = 0;
-  return new Sweep(context, async (signal) => {
-    await logs.forgetOld();
-    await audit.forgetOld(limits.auditDays);
-    await new PersonSessions(store).forgetOld(clock.nowMs());
-    await new Invitations(store).forgetOld(clock.nowMs());
-    for (const one of others) await one?.forgetOld?.();
-    await forgetTagLists(store);
-    await store.shrink(signal);
-    const nowMs = clock.nowMs();
-    if (nowMs - orphansMs < ORPHANS_MS) return;
-    orphansMs = nowMs;
-    await releaseOrphans(store, files, nowMs - ORPHANS_MS, signal);
+  return new Sweep(context, [
+    () => logs.forgetOld(),
+    () => audit.forgetOld(limits.auditDays),
+    () => forgetSessionsAndLinks(store, clock.nowMs()),
+    ...others.map((one) => async () => await one?.forgetOld?.()),
+    () => forgetTagLists(store),
+    (signal) => store.shrink(signal),
+    async (signal) => {
+      const nowMs = clock.nowMs();
+      if (nowMs - orphansMs < ORPHANS_MS) return;
+      orphansMs = nowMs;
+      await releaseOrphans(store, files, nowMs - ORPHANS_MS, signal);
+    },
+  ]);
+}
+
+async function forgetSessionsAndLinks(store: Store, nowMs: number): Promise<void> {
+  await store.transaction(async (sql) => {
+    await new PersonSessions(sql).forgetOld(nowMs);
+    await new Invitations(sql).forgetOld(nowMs);
   });
 }
 
-/** Periodically removes what is kept for a limited time. */
+type SweepStep = (signal: AbortSignal) => Promise<void>;
+
+/** Periodically removes what is kept for a limited time. A step that fails keeps no other from its work. */
 class Sweep {
   readonly #closing = new AbortController();
   readonly #sweeping: Promise<void>;
 
   constructor(
     private readonly cloud: CloudContext,
-    private readonly forgetOld: (signal: AbortSignal) => Promise<void>,
+    private readonly steps: readonly SweepStep[],
   ) {
     this.#sweeping = this.#sweep();
   }
@@ -513,9 +523,10 @@ class Sweep {
     const { signal } = this.#closing;
     const { clock, logger } = this.cloud;
     while (!signal.aborted) {
-      await this.forgetOld(signal).catch((error) =>
-        logger.warn(`cannot remove old entries: ${chainOf(error)}`)
-      );
+      for (const step of this.steps) {
+        if (signal.aborted) return;
+        await step(signal).catch((error) => logger.warn(`cannot remove old entries: ${chainOf(error)}`));
+      }
       await clock.sleep(SWEEP_MS, signal).catch(() => {});
     }
   }

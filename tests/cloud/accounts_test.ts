@@ -12,6 +12,7 @@ import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/rpc/metadata.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { FakeClock } from "../support/fake_clock.ts";
+import { until } from "../support/until.ts";
 import { storeTest } from "./stores.ts";
 import { newKey, newWorld, type ServedCloud, withCloud } from "./world.ts";
 
@@ -433,4 +434,40 @@ storeTest(
         await calls.deleteOrganizationMember({ organizationId, userId });
       });
     }),
+);
+
+storeTest(
+  "a session tells when it was last used, ends with its time, and is forgotten like a link for a new password",
+  (database) => {
+    const clock = new FakeClock();
+    return withCloud(database, async (served) => {
+      const { store, url } = served;
+      const world = await newWorld(store);
+      const ann = new Person(url);
+      const link = await invite(served, world.owner, world.organization, "ann@example.com");
+      await ann.ask("accept", { link, password: PASSWORD });
+      await store.transaction((sql) => new Invitations(sql).reset("ann@example.com", clock.nowMs()));
+      const ask = async () => {
+        const { status, value } = await ann.ask("sessions");
+        assertEquals(status, 200, JSON.stringify(value));
+        return (value.sessions as { readonly createdMs: number; readonly seenMs: number }[])[0];
+      };
+      const { createdMs, seenMs } = await ask();
+      assertEquals(seenMs, createdMs);
+      await clock.advance(61_000);
+      assertEquals((await ask()).seenMs, createdMs + 61_000);
+
+      await clock.advance(12 * 3600 * 1000);
+      assertEquals((await ann.ask("sessions")).status, 401);
+      const count = async (table: string) =>
+        (await store.query<{ n: number }>(`SELECT COUNT(*) AS n FROM ${table}`))[0].n;
+      await until(async () => Number(await count("account_sessions")) === 0);
+      assertEquals(Number(await count("invitations")), 1);
+      await until(async () => {
+        await clock.advance(3600 * 1000);
+        return Number(await count("invitations")) === 0;
+      });
+      assert(clock.nowMs() - createdMs >= 24 * 3600 * 1000);
+    }, { clock });
+  },
 );

@@ -191,7 +191,7 @@ storeTest(
           () => them.data.getSequenceBinaryData({ sequenceId: id }),
         ]
       ) {
-        assertMatch(await refusal(run()), /this needs an API key that is operator of sequence/);
+        assertMatch(await refusal(run()), /this needs an API key that is viewer of sequence/);
       }
       const { id: datasetId } = await me.datasets.createDataset({
         organizationId: mine.organization,

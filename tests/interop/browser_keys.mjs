@@ -13,10 +13,10 @@ async function tell(step) {
   await fetch("/seen", { method: "POST", body: JSON.stringify(step) });
 }
 
-/** What the library says to developers: its errors do not repeat the machine's. */
-const said = [];
+/** What the library tells developers: its errors do not repeat the machine's. */
+const output = [];
 for (const level of ["debug", "error"]) {
-  console[level] = (...values) => void said.push(values.map(String).join(" "));
+  console[level] = (...values) => void output.push(values.map(String).join(" "));
 }
 
 function dial(payload, more) {
@@ -31,7 +31,7 @@ function dial(payload, more) {
 
 try {
   const refused = await dial("wrong", { noReconnect: true }).then(() => "let in", (error) => String(error));
-  await tell({ refused, said });
+  await tell({ refused, output });
   const robot = await dial("right", { reconnectMaxWait: 500, reconnectMaxAttempts: 100 });
   const away = new Promise((resolve) => robot.on("disconnected", resolve));
   const resources = (await robot.resourceNames()).length;
@@ -42,7 +42,7 @@ try {
   }
   await tell({ resources, over: state() });
   await away;
-  await tell({ said: said.splice(0) });
+  await tell({ output: output.splice(0) });
   // A call to a machine that is away may never end.
   const late = () => new Promise((resolve) => setTimeout(resolve, 1_000));
   for (;;) {

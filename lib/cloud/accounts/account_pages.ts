@@ -21,7 +21,7 @@ import type { Sql } from "../store/store.ts";
 import { Accounts, checkedEmail, type StoredAccount } from "./accounts.ts";
 import { type Invitation, invitationPath, Invitations } from "./invitations.ts";
 import { newPasswordHash } from "./passwords.ts";
-import { type AccountSession, PersonSessions } from "./sessions.ts";
+import { type AccountSession, PersonSessions, SESSION_SEEN_MS } from "./sessions.ts";
 import { PasswordCheck } from "./sign_in.ts";
 
 export const ACCOUNT_PAGES = "/account/";
@@ -268,7 +268,12 @@ async function sessionOf({ store, clock }: CloudContext, { request }: Asked): Pr
   // A subdomain may have planted a cookie of the same name: the one that opens a session counts.
   for (const opener of cookiesOf(request)) {
     const session = await new PersonSessions(store).opened(opener, nowMs);
-    if (session) return session;
+    if (!session) continue;
+
+    if (nowMs - session.seenMs >= SESSION_SEEN_MS) {
+      await store.transaction((sql) => new PersonSessions(sql).saw(session.id, nowMs));
+    }
+    return session;
   }
   throw new SvcError("unauthenticated", "you are not signed in, or the session has ended");
 }

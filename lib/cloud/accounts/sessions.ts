@@ -33,7 +33,7 @@ const SECRET_BYTES = 32;
 const SESSIONS_MAX = 50;
 const AGENT_CHARS_MAX = 300;
 /** The time of the last use is this exact. */
-const SEEN_MS = 60_000;
+export const SESSION_SEEN_MS = 60_000;
 const SESSIONS = `SELECT s.id, s.account_id AS "accountId", s.generation, s.created_ms AS "createdMs",
     s.seen_ms AS "seenMs", s.until_ms AS "untilMs", s.address, s.agent FROM account_sessions s`;
 
@@ -80,11 +80,12 @@ export class PersonSessions {
       nowMs,
     );
     if (!row || !isSameText(row.hash, openerHash(parts.secret))) return undefined;
-    if (nowMs - row.seenMs >= SEEN_MS) {
-      await this.sql.query("UPDATE account_sessions SET seen_ms = ? WHERE id = ?", nowMs, row.id);
-    }
     const { hash: _, ...session } = row;
     return session;
+  }
+
+  async saw(id: string, nowMs: number): Promise<void> {
+    await this.sql.query("UPDATE account_sessions SET seen_ms = ? WHERE id = ?", nowMs, id);
   }
 
   /** Those of an account that have not ended, the newest first. */

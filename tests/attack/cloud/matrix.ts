@@ -53,7 +53,7 @@ const SAY_MS = 60_000;
 /** Rows of these tables record the attempts. */
 const RECORDS = ["audit", "schema_version"];
 /** Columns that record the last contact or look, and change by themselves: of any table, and of one. */
-const CLOCKS = ["seen_ms", "at_ms"];
+const CLOCKS = ["seen_ms", "used_ms", "at_ms"];
 const LOOKS: Readonly<Record<string, readonly string[]>> = {
   trigger_log_marks: ["number", "next_ms"],
   data_retention: ["next_ms"],
