@@ -21,10 +21,18 @@ async function proposed(line: string, data: string): Promise<string[]> {
 Deno.test("completes commands, flags and the values of flags without a control plane", async () => {
   const data = `${await Deno.makeTempDir()}/none`;
   assertEquals(await proposed("mac", data), ["machine"]);
-  assertEquals(await proposed("machine ", data), ["create", "list", "rename", "move", "delete"]);
+  assertEquals(await proposed("machine ", data), [
+    "create",
+    "list",
+    "rename",
+    "move",
+    "tag",
+    "untag",
+    "delete",
+  ]);
   assertEquals(await proposed("--data /x machine cr", data), ["create"]);
   assertEquals(await proposed("machine create --lo", data), ["--location"]);
-  assertEquals(await proposed("key create --role o", data), ["operator", "owner"]);
+  assertEquals(await proposed("key create --role ", data), ["viewer", "operator", "owner"]);
   assertEquals(await proposed("serve --organizations ", data), ["operator", "anybody"]);
   assertEquals(await proposed("package upload --visibility pub", data), ["public", "public_unlisted"]);
   assertEquals(await proposed("release publish ", data), ["svc-agent", "svc-server"]);

@@ -19,6 +19,7 @@ import { PackageService, PackageType } from "../../../proto/gen/packages_pb.ts";
 import { toTimestamp } from "../../../lib/api/shared/time.ts";
 import { packed } from "../../../lib/base/files/archive.ts";
 import { SystemClock } from "../../../lib/base/clock.ts";
+import { newKeySecret } from "../../../lib/cloud/access/keys.ts";
 import type { Store } from "../../../lib/cloud/store/store.ts";
 import { TrainingContainers } from "../../../lib/cloud/training/containers.ts";
 import { type Channel, client } from "../../../lib/wire/rpc/channel.ts";
@@ -26,7 +27,7 @@ import { connectGrpc } from "../../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../../lib/wire/rpc/metadata.ts";
 import type { JsonObject } from "../../../lib/wire/rpc/proto.ts";
 import { svcCloud } from "../../cloud/program.ts";
-import { addQueries, startedExport, watchedPart } from "./tenant_work.ts";
+import { addPeople, addQueries, startedExport, watchedPart } from "./tenant_work.ts";
 
 /** Kinds of entities, by the ids of the published calls. */
 export const KINDS = [
@@ -135,14 +136,14 @@ export async function newTenant(place: Place, name: string): Promise<Tenant> {
     const packages = await addPackage(channel, organization, mark);
     const captured = await capture(channel, tree, secret);
     const watched = await watchedPart(channel, tree.machine, secret);
-    const registered = await register(place, organization, secret);
+    const { account, ...registered } = await register(place, organization, secret);
     const trained = await train(channel, organization, captured.ids.dataset, secret);
     const session = await mapped(channel, tree, secret);
     return {
       mark,
       shared,
       secret,
-      hidden: [owner.id, operator.id, machine.key.id, guest, watched, ...captured.others],
+      hidden: [owner.id, operator.id, machine.key.id, account, guest, watched, ...captured.others],
       ids: {
         ...tree,
         key,
@@ -359,6 +360,7 @@ function tagsOf(mark: string): string[] {
  */
 async function register({ connect }: Place, organization: string, secret: string) {
   const store = connect();
+  const key = await newKeySecret();
   try {
     return await store.transaction(async (sql) => {
       const image = "registry.example.com/team/image";
@@ -376,6 +378,7 @@ async function register({ connect }: Place, organization: string, secret: string
           0,
         ),
         ...await addQueries(sql, organization, secret),
+        account: await addPeople(sql, organization, secret, key),
       };
     });
   } finally {

@@ -1,12 +1,16 @@
 /**
  * What a control plane does for a tenant by itself: triggers and their notifications, runs of pipelines, retention,
- * exports. A tenant has a row in each of their tables, so that the matrix sees what calls of others do to it.
+ * exports; and the tenant's people. A tenant has a row in each of their tables, so that the matrix sees what calls of others do to it.
  */
 
 import { serialize } from "bson";
 import { AppService } from "../../../proto/gen/app_pb.ts";
 import { DatasetService } from "../../../proto/gen/dataset_pb.ts";
 import { DataSyncService, DataType } from "../../../proto/gen/datasync_pb.ts";
+import { Keys, type KeySecret } from "../../../lib/cloud/access/keys.ts";
+import { Accounts } from "../../../lib/cloud/accounts/accounts.ts";
+import { Invitations } from "../../../lib/cloud/accounts/invitations.ts";
+import { PersonSessions } from "../../../lib/cloud/accounts/sessions.ts";
 import { EXPORT_STATUS, SequenceExports } from "../../../lib/cloud/exports/sequence_exports.ts";
 import { DataPipelines, RUN_STATUS } from "../../../lib/cloud/pipelines/pipelines.ts";
 import { SavedQueries } from "../../../lib/cloud/pipelines/saved_queries.ts";
@@ -17,6 +21,7 @@ import { type Channel, client } from "../../../lib/wire/rpc/channel.ts";
 import { until } from "../../support/until.ts";
 
 const DEADLINE_MS = 120_000;
+const DAY_MS = 24 * 3600 * 1000;
 
 /** A further part of the machine, with triggers, retention, and an image of which they tell. It is never online. */
 export async function watchedPart(channel: Channel, robotId: string, secret: string): Promise<string> {
@@ -102,6 +107,24 @@ export async function addQueries(sql: Sql, organization: string, secret: string)
   await setRetention(sql, organization, { days: 365 });
   const saved_query = await new SavedQueries(sql).create(organization, `query of ${secret}`, mql, nowMs);
   return { pipeline, saved_query };
+}
+
+/** A person with a role, who is signed in, and one who is invited. Returns the account's id. */
+export async function addPeople(
+  sql: Sql,
+  organization: string,
+  secret: string,
+  key: KeySecret,
+): Promise<string> {
+  const nowMs = Date.now();
+  const grant = { role: "operator", kind: "organization", resourceId: organization } as const;
+  const person = { email: `ann@${secret}.example`, name: `Ann of ${secret}`, secret: key };
+  const account = await new Accounts(sql).create(person, nowMs);
+  await new Keys(sql).grant(account, grant);
+  const browser = { address: "127.0.0.1", agent: `browser of ${secret}` };
+  await new PersonSessions(sql).begin(account, browser, nowMs, nowMs + DAY_MS);
+  await new Invitations(sql).invite(organization, `bob@${secret}.example`, [grant], nowMs);
+  return account;
 }
 
 /** Waits until the control plane has done all of a tenant's work, so that the tenant's rows stay as they are. */

@@ -10,12 +10,6 @@ export const ACCOUNT_TABLES: readonly string[] = [
     password TEXT,
     created_ms BIGINT NOT NULL
   )`,
-  `CREATE TABLE account_identities (
-    issuer TEXT NOT NULL,
-    subject TEXT NOT NULL,
-    account_id TEXT NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
-    PRIMARY KEY (issuer, subject)
-  )`,
   `CREATE TABLE account_sessions (
     id TEXT PRIMARY KEY,
     account_id TEXT NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
