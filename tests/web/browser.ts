@@ -87,7 +87,12 @@ export async function openPage(
     const isConnection =
       /ERR_CONNECTION|ERR_EMPTY_RESPONSE|ERR_INCOMPLETE|Failed to load resource|^error writing |^channel error|signalingState is 'closed'|timed out|Failed to fetch/
         .test(message.text());
-    if (message.type() === "error" && !isConnection) errors.push(message.text());
+    if (message.type() !== "error" || isConnection) return;
+    const { url, lineNumber, columnNumber } = message.location();
+    const error = `${message.text()} (${url}:${lineNumber}:${columnNumber})`;
+    // A style that the page's policy refuses changes a look and lets nothing in: it is shown with its place.
+    if (/^Applying inline style/.test(message.text())) console.warn(error);
+    else errors.push(error);
   });
   return { page, foreign, errors };
 }
