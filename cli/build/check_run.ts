@@ -24,7 +24,11 @@ import {
 } from "../../lib/wire/rpc/proto.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { DataService } from "../../proto/gen/data_pb.ts";
-import { GetMachineStatusResponse_State, RobotService } from "../../proto/gen/robot_pb.ts";
+import {
+  type GetMachineStatusResponse,
+  GetMachineStatusResponse_State,
+  RobotService,
+} from "../../proto/gen/robot_pb.ts";
 import { VERSION } from "../version.ts";
 import { ROOT } from "./compiler.ts";
 import { Report } from "./report.ts";
@@ -159,6 +163,7 @@ async function checkServer(report: Report, sandbox: Sandbox, path: string): Prom
       const file = `${sandbox.folder}/machine.json`;
       await Deno.writeTextFile(file, JSON.stringify(config));
       return await whileServing(sandbox.command(path, ["-config", file]), async (url) => {
+        await runningStatus(url);
         const { resources } = await call(url, "ResourceNames", RobotService.method.resourceNames);
         const wanted = config.components?.length ?? 0;
         assert(resources.length >= wanted, `${resources.length} resources, wanted at least ${wanted}`);
@@ -366,16 +371,22 @@ async function query(host: string, organizationId: string, { id, key }: { id: st
   }
 }
 
-/** The status of a resource, once the machine has every configured resource. */
-async function builtResource(url: string, name: string) {
+/** The status of the machine, once it has tried to build every configured resource. */
+async function runningStatus(url: string): Promise<GetMachineStatusResponse> {
   const signal = AbortSignal.timeout(DEADLINE_MS);
   for (;;) {
     const status = await call(url, "GetMachineStatus", RobotService.method.getMachineStatus);
-    const found = status.resources.find((one) => one.name?.name === name);
-    if (found && status.state === GetMachineStatusResponse_State.RUNNING) return found;
+    if (status.state === GetMachineStatusResponse_State.RUNNING) return status;
     signal.throwIfAborted();
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
+}
+
+/** The status of a configured resource, once the machine runs. */
+async function builtResource(url: string, name: string) {
+  const found = (await runningStatus(url)).resources.find((one) => one.name?.name === name);
+  assert(found, `the machine runs without the configured resource ${name}`);
+  return found;
 }
 
 /** Starts a server, waits for its printed URL, uses it and stops it; the server must end with 0. */
