@@ -4,11 +4,11 @@
  * locks a person out by guessing.
  */
 
-import type { Clock } from "../../base/clock.ts";
+import { TokenBucket } from "../../base/async/token_bucket.ts";
 import { SvcError } from "../../base/error.ts";
 import { escapedLine } from "../../base/escape.ts";
 import { fingerprintOf, isHashOfPassword } from "../../base/key_hash.ts";
-import { addressOf, KeyRateLimiter } from "../../wire/auth/rate_limit.ts";
+import { addressOf, keepNewest, KeyRateLimiter } from "../../wire/auth/rate_limit.ts";
 import type { Peer } from "../../wire/rpc/service.ts";
 import type { CloudContext } from "../context.ts";
 import { Accounts, checkedEmail, type StoredAccount } from "./accounts.ts";
@@ -20,14 +20,10 @@ const REFILL_MS = 60_000;
 /** Accounts whose wrong passwords are counted; the one that was counted first is forgotten first. */
 const COUNTED_MAX = 10_000;
 
-interface Wrong {
-  left: number;
-  atMs: number;
-}
-
 export class PasswordCheck {
   readonly #attempts: KeyRateLimiter;
-  readonly #wrong = new Map<string, Wrong>();
+  /** By account: wrong passwords that are left. */
+  readonly #left = new Map<string, TokenBucket>();
 
   constructor(private readonly cloud: Pick<CloudContext, "store" | "clock" | "limits" | "audit" | "logger">) {
     const { store, clock, limits, audit, logger } = cloud;
@@ -63,8 +59,7 @@ export class PasswordCheck {
   }
 
   async #requireLeft(account: StoredAccount, address: string): Promise<void> {
-    const wrong = this.#refilled(account);
-    if (!wrong || wrong.left >= 1) return;
+    if ((this.#left.get(account.id)?.left ?? 1) >= 1) return;
     const { store, clock } = this.cloud;
     const sessions = await new PersonSessions(store).of(account.id, clock.nowMs());
     if (sessions.some((one) => addressOf(one.address) === address)) return;
@@ -76,27 +71,15 @@ export class PasswordCheck {
     );
   }
 
-  #count(account: StoredAccount): void {
+  #count({ id }: StoredAccount): void {
     const { limits, clock } = this.cloud;
-    const known = this.#refilled(account);
-    const left = (known?.left ?? limits.wrongPasswordsPerAccount) - 1;
-    this.#wrong.delete(account.id);
-    if (this.#wrong.size >= COUNTED_MAX) this.#wrong.delete(this.#wrong.keys().next().value!);
-    this.#wrong.set(account.id, { left: Math.max(0, left), atMs: clock.monotonicMs() });
+    const perSecond = 1000 / REFILL_MS;
+    const left = this.#left.get(id) ??
+      new TokenBucket(clock, { burst: limits.wrongPasswordsPerAccount, perSecond });
+    // Never below none: a wrong password that was spared is no debt.
+    left.take(Math.min(1, left.left));
+    keepNewest(this.#left, id, left, COUNTED_MAX);
   }
-
-  #refilled({ id }: StoredAccount): Wrong | undefined {
-    const known = this.#wrong.get(id);
-    if (!known) return undefined;
-    return refilled(known, this.cloud.limits.wrongPasswordsPerAccount, this.cloud.clock);
-  }
-}
-
-function refilled(wrong: Wrong, max: number, clock: Pick<Clock, "monotonicMs">): Wrong {
-  const nowMs = clock.monotonicMs();
-  wrong.left = Math.min(max, wrong.left + (nowMs - wrong.atMs) / REFILL_MS);
-  wrong.atMs = nowMs;
-  return wrong;
 }
 
 /** An address that cannot be one has no account. */

@@ -14,6 +14,7 @@
 
 import { createHmac, randomBytes } from "node:crypto";
 import { type PoolHolder, SharedPool } from "../../base/async/shared_pool.ts";
+import { type BucketLimits, TokenBucket } from "../../base/async/token_bucket.ts";
 import { CallerTurns } from "../../base/async/turns.ts";
 import { SvcError } from "../../base/error.ts";
 import { type Clock, deadline } from "../../base/clock.ts";
@@ -62,7 +63,8 @@ export interface KeyRateLimiterParts {
   readonly limitExceeded: (attempt: Attempt) => Promise<void>;
 }
 
-const REFILL_MS = 1_000;
+/** Tokens that come back. */
+const PER_SECOND = 1;
 /** A caller without attempts for this long has a full bucket again. */
 const FORGET_MS = 10 * 60_000;
 /** Limit of remembered callers; the oldest are forgotten first. */
@@ -81,13 +83,16 @@ interface GoodKey {
 }
 
 interface KeyBucket {
-  tokens: number;
+  readonly tokens: TokenBucket;
+  /** Of the last attempt. */
   atMs: number;
   reported: boolean;
 }
 
 export class KeyRateLimiter {
   readonly #buckets = new Map<string, KeyBucket>();
+  readonly #ofAddress: BucketLimits;
+  readonly #ofKey: BucketLimits;
   /** By id: the digest of the right key and its stored form, and the key's generation. */
   readonly #good = new Map<string, GoodKey>();
   readonly #goodSlots: SharedPool;
@@ -106,6 +111,18 @@ export class KeyRateLimiter {
       what,
     };
     this.#turns = new CallerTurns(turns, clock);
+    this.#ofAddress = {
+      get burst() {
+        return limits().wrongKeysPerAddress;
+      },
+      perSecond: PER_SECOND,
+    };
+    this.#ofKey = {
+      get burst() {
+        return limits().wrongKeysPerKey;
+      },
+      perSecond: PER_SECOND,
+    };
 
     const levels = ["this server", "one owner"];
     this.#goodSlots = new SharedPool(
@@ -118,13 +135,13 @@ export class KeyRateLimiter {
    * The generation of a right key; `undefined` for a wrong one. Throws `resource_exhausted` after too many wrong keys.
    */
   async check(attempt: Attempt): Promise<string | undefined> {
-    const { stored: stored, limits } = this.parts;
+    const { stored } = this.parts;
     const { address, key } = attempt;
     const id = `${attempt.type} ${attempt.id}`;
     const found = await stored.find(attempt);
     if (found === undefined) {
       // An unknown id takes as long as a known one, so that the time of the answer reveals nothing.
-      await this.#takeToken(`address ${address}`, limits().wrongKeysPerAddress, attempt);
+      await this.#takeToken(`address ${address}`, this.#ofAddress, attempt);
       await this.#checkInTurn(undefined, attempt);
       return undefined;
     }
@@ -137,7 +154,7 @@ export class KeyRateLimiter {
     }
 
     const who = `${id} ${address}`;
-    await this.#takeToken(who, limits().wrongKeysPerKey, attempt);
+    await this.#takeToken(who, this.#ofKey, attempt);
 
     const generation = await this.#checkInTurn(found, attempt);
     if (generation === undefined) return undefined;
@@ -154,17 +171,17 @@ export class KeyRateLimiter {
     this.#good.set(id, { digest, generation, slot: place });
   }
 
-  async #takeToken(who: string, burst: number, attempt: Attempt): Promise<void> {
-    const nowMs = this.parts.clock.monotonicMs();
+  async #takeToken(who: string, limits: BucketLimits, attempt: Attempt): Promise<void> {
+    const { clock } = this.parts;
+    const nowMs = clock.monotonicMs();
     const known = this.#buckets.get(who);
     const fresh = known === undefined || nowMs - known.atMs > FORGET_MS;
-    const bucket = fresh ? { tokens: burst, atMs: nowMs, reported: false } : known;
-    bucket.tokens = Math.min(burst, bucket.tokens + (nowMs - bucket.atMs) / REFILL_MS);
+    const bucket = fresh ? { tokens: new TokenBucket(clock, limits), atMs: nowMs, reported: false } : known;
     bucket.atMs = nowMs;
 
-    keep(this.#buckets, who, bucket, REMEMBERED_MAX);
-    if (bucket.tokens >= 1) {
-      bucket.tokens--;
+    keepNewest(this.#buckets, who, bucket, REMEMBERED_MAX);
+    if (bucket.tokens.left >= 1) {
+      bucket.tokens.take(1);
       return;
     }
 
@@ -177,7 +194,7 @@ export class KeyRateLimiter {
 
   /** Checks a key when it is its turn. */
   async #checkInTurn(found: StoredKey | undefined, attempt: Attempt): Promise<string | undefined> {
-    const { stored: stored, clock } = this.parts;
+    const { stored, clock } = this.parts;
     const over = deadline(clock, CHECK_WAIT_MS, tooMany);
     try {
       const owner = found?.owner ?? `address ${attempt.address}`;
@@ -206,7 +223,8 @@ export function addressOf(remoteAddress: string | undefined): string {
   return `${[...groups, ...zeros, ...after].slice(0, 4).join(":")}::/64`;
 }
 
-function keep<T>(map: Map<string, T>, name: string, value: T, max: number): void {
+/** Puts an entry at the end of a map, which loses its first one beyond `max`. */
+export function keepNewest<T>(map: Map<string, T>, name: string, value: T, max: number): void {
   map.delete(name);
   if (map.size >= max) map.delete(map.keys().next().value!);
   map.set(name, value);

@@ -7,12 +7,8 @@
  * bucket: when it is empty, the connections that used most of it end.
  */
 
+import { type BucketLimits, TokenBucket } from "../../base/async/token_bucket.ts";
 import type { Clock } from "../../base/clock.ts";
-
-interface BucketLimits {
-  readonly burst: number;
-  readonly perSecond: number;
-}
 
 interface AbuseLimit extends BucketLimits {
   /** Its name in the error of a peer that exceeds it. */
@@ -52,41 +48,6 @@ export type AbuseKind = keyof typeof ABUSE_LIMITS;
 
 /** When the shared bucket is empty, each connection keeps this share of its own. */
 const MODEST_SHARE = 1 / 10;
-
-/** Holds up to `burst` tokens and refills with time. */
-class TokenBucket {
-  #amount: number;
-  #atMs: number;
-
-  constructor(private readonly clock: Clock, private readonly limits: BucketLimits) {
-    this.#amount = limits.burst;
-    this.#atMs = clock.monotonicMs();
-  }
-
-  /** Takes an amount, even beyond zero: then it returns false. */
-  take(amount: number): boolean {
-    // Reads the clock only where it matters.
-    if (this.#amount < amount) this.#refill();
-    this.#amount -= amount;
-    return this.#amount >= 0;
-  }
-
-  put(amount: number): void {
-    this.#amount = Math.min(this.limits.burst, this.#amount + amount);
-  }
-
-  /** The used share of the whole that has not refilled yet. */
-  get usedShare(): number {
-    this.#refill();
-    return 1 - this.#amount / this.limits.burst;
-  }
-
-  #refill(): void {
-    const nowMs = this.clock.monotonicMs();
-    this.put((nowMs - this.#atMs) / 1000 * this.limits.perSecond);
-    this.#atMs = nowMs;
-  }
-}
 
 /** The buckets that all connections of a port share. */
 export class PortAbuseLimits {
