@@ -11,10 +11,11 @@
  */
 
 import { Buffer } from "node:buffer";
-import { randomBytes, timingSafeEqual } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import type { Clock } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
+import { isSameText } from "../../base/same_text.ts";
 import { openPort, type Port } from "../../wire/port/port.ts";
 import type { RouteAnswer, RouteRequest } from "../../wire/port/routes.ts";
 import { isFromOtherSite } from "../../wire/port/sites.ts";
@@ -115,7 +116,7 @@ class Portal {
     this.#saves.push(nowMs);
     const form = await readForm(request.body);
     if (form === undefined) return plain(413, `a form has at most ${BODY_BYTES_MAX} bytes`);
-    if (!this.#isOwn(form.get("token") ?? "")) {
+    if (!isSameText(form.get("token") ?? "", this.#token)) {
       submissions.report("The form was too old. Please fill it in again.");
       return leadTo(303, "/");
     }
@@ -138,11 +139,6 @@ class Portal {
     if (!configured) submissions.credentials(form.get("viamconfig") ?? "");
     submissions.submit();
     this.#joining = online ? "" : ssid;
-  }
-
-  #isOwn(token: string): boolean {
-    const [given, own] = [Buffer.from(token), Buffer.from(this.#token)];
-    return given.length === own.length && timingSafeEqual(given, own);
   }
 }
 

@@ -6,8 +6,8 @@
  */
 
 import { SvcError } from "../../base/error.ts";
+import { isSameText } from "../../base/same_text.ts";
 import type { Grant } from "../access/keys.ts";
-import { isSameText } from "../packages/downloads.ts";
 import type { Sql } from "../store/store.ts";
 import { newOpener, openerHash, openerParts } from "./sessions.ts";
 

@@ -7,7 +7,7 @@
 
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
-import { isSameText } from "../packages/downloads.ts";
+import { isSameText } from "../../base/same_text.ts";
 import { places, type Sql } from "../store/store.ts";
 
 export interface AccountSession {

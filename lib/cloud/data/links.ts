@@ -9,7 +9,8 @@ import { forAnySite } from "../../wire/port/sites.ts";
 import type { Peer } from "../../wire/rpc/service.ts";
 import type { CloudContext } from "../context.ts";
 import { BinaryData, type BinaryItem } from "./binary_data.ts";
-import { isSameText, storedAnswer } from "../packages/downloads.ts";
+import { isSameText } from "../../base/same_text.ts";
+import { storedAnswer } from "../packages/downloads.ts";
 import { imageFileName } from "../../cloud_client/dataset.ts";
 import { ANY_BYTES, isMimeType } from "../../cloud_client/mime_types.ts";
 

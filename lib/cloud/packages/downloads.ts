@@ -5,9 +5,9 @@
  * needs a token, a key, or a link issued a short while ago. Releases are public: an installer has no key yet.
  */
 
-import { Buffer } from "node:buffer";
-import { createHmac, timingSafeEqual } from "node:crypto";
+import { createHmac } from "node:crypto";
 import { type Code, messageOf, SvcError } from "../../base/error.ts";
+import { isSameText } from "../../base/same_text.ts";
 import type { HeaderFields } from "../../wire/rpc/metadata.ts";
 import { contentAnswer } from "../../wire/port/content.ts";
 import { fieldValue } from "../../wire/port/exchange.ts";
@@ -219,12 +219,6 @@ export class Downloads {
       createHmac("sha256", secret).update(`${id}\n${expires}`).digest("base64url")
     );
   }
-}
-
-/** Compares in a time that does not reveal where the two differ. */
-export function isSameText(found: string, wanted: string): boolean {
-  const [a, b] = [Buffer.from(found), Buffer.from(wanted)];
-  return a.length === b.length && timingSafeEqual(a, b);
 }
 
 /** The whole of a stored content or the requested range, to be saved under its name. */

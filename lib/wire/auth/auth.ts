@@ -9,19 +9,12 @@
  * The room owns authentication: credentials, tokens and the keys that sign them, and the rate limit for wrong keys.
  */
 
-import {
-  createHash,
-  createHmac,
-  generateKeyPairSync,
-  type JsonWebKey,
-  type KeyObject,
-  randomBytes,
-  timingSafeEqual,
-} from "node:crypto";
+import { createHmac, generateKeyPairSync, type JsonWebKey, type KeyObject, randomBytes } from "node:crypto";
 import { AuthService } from "../../../proto/gen/auth_pb.ts";
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { fingerprintOf, isHashOf, isKeyHash } from "../../base/key_hash.ts";
+import { isSameText } from "../../base/same_text.ts";
 import { addressOf, type Attempt, KeyRateLimiter, type KeyRateLimits } from "./rate_limit.ts";
 import { type CallContext, type Gate, type Peer, type Service, service } from "../rpc/service.ts";
 import {
@@ -390,7 +383,7 @@ class Credentials {
   async #ofLocationSecret(entity: string, secret: string): Promise<string | undefined> {
     const { handlers: { locationSecrets = [] }, audience } = this.settings;
     const isRight = (wanted: string) =>
-      isKeyHash(wanted) ? isHashOf(wanted, secret) : wanted !== "" && isSame(secret, wanted);
+      isKeyHash(wanted) ? isHashOf(wanted, secret) : wanted !== "" && isSameText(secret, wanted);
     const matches = await Promise.all(locationSecrets.map(isRight));
     const found = locationSecrets[matches.indexOf(true)];
     return found !== undefined && audience.includes(entity) ? this.#generation("", found) : undefined;
@@ -420,11 +413,5 @@ function isListed(
   const hashed = [...apiKeys.values()].some(isKeyHash);
   if (hashed && (wanted === undefined || isKeyHash(wanted))) return isHashOf(wanted, key);
   // An unknown id costs the same time as a wrong key.
-  return isSame(key, wanted ?? "") && wanted !== undefined && wanted !== "";
-}
-
-/** Compares in a time that does not depend on the first difference. */
-function isSame(a: string, b: string): boolean {
-  const digest = (text: string) => createHash("sha256").update(text).digest();
-  return timingSafeEqual(digest(a), digest(b));
+  return isSameText(key, wanted ?? "") && wanted !== undefined && wanted !== "";
 }
