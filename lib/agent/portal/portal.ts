@@ -14,6 +14,7 @@ import { Buffer } from "node:buffer";
 import { randomBytes } from "node:crypto";
 import type { Clock } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
+import { bytesUpTo } from "../../base/files/byte_reader.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { isSameText } from "../../base/same_text.ts";
 import { openPort, type Port } from "../../wire/port/port.ts";
@@ -154,13 +155,8 @@ function nameIn(form: URLSearchParams, inRange: readonly string[]): string {
 
 /** The fields of a form; `undefined` if it is too long. */
 async function readForm(body: AsyncIterable<Uint8Array>): Promise<URLSearchParams | undefined> {
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const chunk of body) {
-    if ((bytes += chunk.length) > BODY_BYTES_MAX) return undefined;
-    chunks.push(chunk);
-  }
-  return new URLSearchParams(Buffer.concat(chunks).toString("utf8"));
+  const bytes = await bytesUpTo(body, BODY_BYTES_MAX);
+  return bytes && new URLSearchParams(Buffer.from(bytes).toString("utf8"));
 }
 
 function leadTo(status: 302 | 303, location: string): RouteAnswer {

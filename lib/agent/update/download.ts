@@ -11,6 +11,7 @@ import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { bytesUpTo } from "../../base/files/byte_reader.ts";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import { type Clock, deadline } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
@@ -319,16 +320,13 @@ export class Download implements Fetcher {
       const code = answer.status === 404 ? "not_found" : "unavailable";
       throw new SvcError(code, `${url} answers ${answer.status}`);
     }
-    const pieces: Uint8Array[] = [];
-    let bytes = 0;
-    for await (const piece of this.#alive(answer.body ?? new Blob([]).stream(), signal)) {
-      pieces.push(piece);
-      if ((bytes += piece.length) > JSON_MAX_BYTES) {
-        throw new SvcError("data_loss", `${url} sends more than ${JSON_MAX_BYTES} bytes, wanted a signature`);
-      }
+    const sent = this.#alive(answer.body ?? new Blob([]).stream(), signal);
+    const bytes = await bytesUpTo(sent, JSON_MAX_BYTES);
+    if (!bytes) {
+      throw new SvcError("data_loss", `${url} sends more than ${JSON_MAX_BYTES} bytes, wanted a signature`);
     }
     try {
-      return JSON.parse(Buffer.concat(pieces).toString());
+      return JSON.parse(Buffer.from(bytes).toString());
     } catch {
       throw new SvcError("data_loss", `${url} sends no JSON, wanted a signature`);
     }

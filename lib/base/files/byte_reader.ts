@@ -79,6 +79,20 @@ export async function bytesOf(
   throw new SvcError("data_loss", `found a content of another size than ${bytes} bytes`);
 }
 
+/** All chunks as one array; `undefined` if they have more than `bytesMax` bytes, and then no more are taken. */
+export async function bytesUpTo(
+  chunks: AsyncIterable<Uint8Array>,
+  bytesMax: number,
+): Promise<Uint8Array<ArrayBuffer> | undefined> {
+  const pieces: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const piece of chunks) {
+    if ((bytes += piece.length) > bytesMax) return undefined;
+    pieces.push(piece);
+  }
+  return joinedBytes(pieces);
+}
+
 /** Several arrays of bytes as one. */
 export function joinedBytes(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const whole = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));

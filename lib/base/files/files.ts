@@ -15,8 +15,8 @@
  * The room owns every access to the file system, and the formats of archives and line files.
  */
 
-import { Buffer } from "node:buffer";
 import { type Code, SvcError } from "../error.ts";
+import { bytesUpTo } from "./byte_reader.ts";
 
 /** The failure of a file operation. */
 export class FileError extends SvcError {
@@ -217,14 +217,7 @@ export const TEMPORARY = ".tmp";
 
 /** The content of an open file. Throws `resource_exhausted` if it has more bytes, or grows beyond them. */
 export async function heldBytes(file: HeldFile, bytesMax: number): Promise<Uint8Array> {
-  const pieces: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const piece of file.pieces()) {
-    bytes += piece.length;
-    if (bytes > bytesMax) {
-      throw new SvcError("resource_exhausted", `it has more than ${bytesMax} bytes`);
-    }
-    pieces.push(piece);
-  }
-  return Buffer.concat(pieces);
+  const found = await bytesUpTo(file.pieces(), bytesMax);
+  if (found) return found;
+  throw new SvcError("resource_exhausted", `it has more than ${bytesMax} bytes`);
 }

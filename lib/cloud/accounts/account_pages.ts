@@ -8,8 +8,10 @@
  */
 
 import { type Code, messageOf, SvcError } from "../../base/error.ts";
+import { bytesUpTo } from "../../base/files/byte_reader.ts";
 import { fieldValue } from "../../wire/port/exchange.ts";
-import type { Route, RouteAnswer, RouteRequest } from "../../wire/port/routes.ts";
+import { jsonAnswer, type Route, type RouteAnswer, type RouteRequest } from "../../wire/port/routes.ts";
+import { isFromOwnPage } from "../../wire/port/sites.ts";
 import type { Auth } from "../../wire/auth/auth.ts";
 import { addressOf } from "../../wire/auth/rate_limit.ts";
 import type { CloudContext } from "../context.ts";
@@ -302,28 +304,22 @@ function cookieOf({ peer }: RouteRequest, opener: string, maxAgeS: number | unde
 async function answer(request: RouteRequest, page: Page): Promise<RouteAnswer> {
   try {
     if (request.method !== "POST") {
-      return json(405, { error: `${request.path} answers POST, not ${request.method}` });
+      return answered(405, { error: `${request.path} answers POST, not ${request.method}` });
     }
     requireOwnPage(request);
     const { value, cookie } = await page({ request, body: await bodyOf(request) });
-    return json(200, value, cookie === undefined ? [] : [["set-cookie", cookie]]);
+    return answered(200, value, cookie === undefined ? [] : [["set-cookie", cookie]]);
   } catch (thrown) {
     const { code } = SvcError.from(thrown);
     const status = STATUS[code] ?? 500;
-    return json(status, { error: messageOf(thrown), code });
+    return answered(status, { error: messageOf(thrown), code });
   }
 }
 
-/**
- * Throws `permission_denied` for the pages of other sites. A browser tells the site by a field that no script sets; one
- * that does not, as to an address without TLS, tells the origin.
- */
-function requireOwnPage({ fields, peer }: RouteRequest): void {
-  const [site, origin] = [fieldValue(fields, "sec-fetch-site"), fieldValue(fields, "origin")];
-  const isOwn = site === undefined ? origin === undefined || origin === peer.origin : site === "same-origin";
-  if (!isOwn) {
-    throw new SvcError("permission_denied", "people sign in on the page of this control plane alone");
-  }
+/** Throws `permission_denied` for the pages of other sites. */
+function requireOwnPage(request: RouteRequest): void {
+  if (isFromOwnPage(request)) return;
+  throw new SvcError("permission_denied", "people sign in on the page of this control plane alone");
 }
 
 /** JSON, which a form of another site cannot send. */
@@ -335,17 +331,10 @@ async function bodyOf({ fields, body }: RouteRequest): Promise<Asked["body"]> {
       `content type is "${type.slice(0, 100)}", wanted application/json`,
     );
   }
-  const pieces: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const piece of body) {
-    bytes += piece.length;
-    if (bytes > BODY_MAX) {
-      throw new SvcError("invalid_argument", `the request has more than ${BODY_MAX} bytes`);
-    }
-    pieces.push(piece.slice());
-  }
+  const bytes = await bytesUpTo(body, BODY_MAX);
+  if (!bytes) throw new SvcError("invalid_argument", `the request has more than ${BODY_MAX} bytes`);
   try {
-    const value: unknown = JSON.parse(await new Blob(pieces as Uint8Array<ArrayBuffer>[]).text());
+    const value: unknown = JSON.parse(new TextDecoder().decode(bytes));
     if (typeof value === "object" && value !== null) return value as Asked["body"];
   } catch {
     // The same answer.
@@ -362,13 +351,8 @@ function text({ body }: Asked, field: string): string {
   throw new SvcError("invalid_argument", `${field}: wanted a text of at most ${FIELD_CHARS_MAX} characters`);
 }
 
-function json(status: number, value: unknown, fields: [string, string][] = []): RouteAnswer {
-  return {
-    status,
-    contentType: "application/json",
-    body: JSON.stringify(value),
-    fields: [["cache-control", "no-store"], ...fields],
-  };
+function answered(status: number, value: unknown, fields: [string, string][] = []): RouteAnswer {
+  return jsonAnswer(status, value, [["cache-control", "no-store"], ...fields]);
 }
 
 function shown({ id, email, name }: StoredAccount) {

@@ -22,6 +22,7 @@ import type { Platform } from "../../base/host.ts";
 import type { AcceptedKeys } from "../../base/release/accepted_keys.ts";
 import { parseRange, parseVersion } from "../../base/semver.ts";
 import { FileError, type LinkFiles, type ReadFiles, type WriteFiles } from "../../base/files/files.ts";
+import { bytesUpTo } from "../../base/files/byte_reader.ts";
 import { unpackInto } from "../../base/files/archive.ts";
 import { type Clock, deadline } from "../../base/clock.ts";
 import { chainOf, isRetryable, messageOf, SvcError } from "../../base/error.ts";
@@ -542,15 +543,11 @@ async function jsonAt(url: string, clock: Clock, signal: AbortSignal): Promise<u
   try {
     const answer = await fetch(url, { signal: limit.signal });
     if (!answer.ok || !answer.body) throw await refusal(answer);
-    const pieces: Uint8Array<ArrayBuffer>[] = [];
-    let bytes = 0;
-    for await (const piece of answer.body) {
-      pieces.push(piece);
-      if ((bytes += piece.length) > SIGNATURE_BYTES_MAX) {
-        throw new SvcError("data_loss", `the signature is larger than ${SIGNATURE_BYTES_MAX} bytes`);
-      }
+    const bytes = await bytesUpTo(answer.body, SIGNATURE_BYTES_MAX);
+    if (!bytes) {
+      throw new SvcError("data_loss", `the signature is larger than ${SIGNATURE_BYTES_MAX} bytes`);
     }
-    return parsed(await new Blob(pieces).text());
+    return parsed(new TextDecoder().decode(bytes));
   } catch (error) {
     if (limit.signal.aborted) throw limit.signal.reason;
     if (error instanceof SvcError) throw error;

@@ -122,11 +122,7 @@ export class Routes {
     if (!isOnThisMachine(peer)) {
       return textAnswer(403, "/restart_status answers only callers on the same machine");
     }
-    return {
-      status: 200,
-      contentType: "application/json",
-      body: JSON.stringify(await this.options.restartStatus!()),
-    };
+    return jsonAnswer(200, await this.options.restartStatus!());
   }
 }
 
@@ -138,6 +134,10 @@ function split(target: string): [path: string, query: string] {
 /** A line of text as the answer. */
 export function textAnswer(status: number, line: string): RouteAnswer {
   return { status, contentType: "text/plain; charset=utf-8", body: `${line}\n` };
+}
+
+export function jsonAnswer(status: number, value: unknown, fields: HeaderFields = []): RouteAnswer {
+  return { status, contentType: "application/json", body: JSON.stringify(value), fields };
 }
 
 /** HTTP/1.1 and HTTP/2 both refuse a message with such a value. */

@@ -30,6 +30,16 @@ export function isFromOtherSite({ fields, peer }: Pick<RouteRequest, "fields" | 
 }
 
 /**
+ * Whether a page of this server itself sends this request, or a program. A browser tells the site by a field that no
+ * script sets, also behind a proxy that serves TLS, of which the origin alone knows; one that does not, as to an address
+ * without TLS, tells the origin.
+ */
+export function isFromOwnPage({ fields, peer }: Pick<RouteRequest, "fields" | "peer">): boolean {
+  const [site, origin] = [fieldValue(fields, "sec-fetch-site"), fieldValue(fields, "origin")];
+  return site === undefined ? origin === undefined || origin === peer.origin : site === "same-origin";
+}
+
+/**
  * Whether a request names this computer by an address or as `localhost`. Any other name may be one that a site has
  * pointed at this computer, so that the browser takes the answer for the site's own ("DNS rebinding").
  */
