@@ -127,29 +127,15 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
       context.print({ id, locationId }, [`${id} is in ${location}`]);
     },
   ),
-  cloudCommand(
+  tagCommand(
     "machine tag",
-    ["MACHINE", "TAG..."],
     "Gives a machine tags, by which commands choose it: --tag TAG.",
-    [],
-    async ({ store, change, print }, [given, ...tags]) => {
-      const { id } = await machineNamed(store, given);
-      await change("machine tag", { kind: "machine", id }, (sql) => new Fleet(sql).tag(id, tags));
-      const all = (await new Fleet(store).tags()).get(id) ?? [];
-      print({ id, tags: all }, [all.join(" ")]);
-    },
+    (fleet, id, tags) => fleet.tag(id, tags),
   ),
-  cloudCommand(
+  tagCommand(
     "machine untag",
-    ["MACHINE", "TAG..."],
     "Takes tags from a machine.",
-    [],
-    async ({ store, change, print }, [given, ...tags]) => {
-      const { id } = await machineNamed(store, given);
-      await change("machine untag", { kind: "machine", id }, (sql) => new Fleet(sql).untag(id, tags));
-      const all = (await new Fleet(store).tags()).get(id) ?? [];
-      print({ id, tags: all }, [all.join(" ")]);
-    },
+    (fleet, id, tags) => fleet.untag(id, tags),
   ),
   cloudCommand(
     "machine delete",
@@ -220,6 +206,20 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
     },
   ),
 ];
+
+/** Changes the tags of a machine, and prints those that it has then. */
+function tagCommand(
+  name: string,
+  summary: string,
+  change: (fleet: Fleet, machineId: string, tags: readonly string[]) => Promise<void>,
+): CloudCommand {
+  return cloudCommand(name, ["MACHINE", "TAG..."], summary, [], async (context, [given, ...tags]) => {
+    const { id } = await machineNamed(context.store, given);
+    await context.change(name, { kind: "machine", id }, (sql) => change(new Fleet(sql), id, tags));
+    const all = await new Fleet(context.store).tagsOf(id);
+    context.print({ id, tags: all }, [all.join(" ")]);
+  });
+}
 
 type FleetReport = Awaited<ReturnType<typeof fleetReports>>[number];
 

@@ -86,37 +86,15 @@ export const FRAGMENT_COMMANDS: readonly CloudCommand[] = [
       context.print({ id, name }, []);
     },
   ),
-  cloudCommand(
+  partsCommand(
     "fragment apply",
-    ["FRAGMENT", "[PART...]"],
     "Adds a fragment to the configurations of parts.",
-    SELECTION_FLAGS,
-    async (context, [wanted, ...words], flags) => {
-      const { id } = await fragmentNamed(context.store, flags.org, wanted);
-      const parts = await selectedParts(context.store, words, flags);
-      await changeEach(
-        context,
-        "fragment apply",
-        parts,
-        (entries) => entries.some((one) => idOf(one) === id) ? entries : [...entries, id],
-      );
-    },
+    (entries, id) => entries.some((one) => idOf(one) === id) ? entries : [...entries, id],
   ),
-  cloudCommand(
+  partsCommand(
     "fragment drop",
-    ["FRAGMENT", "[PART...]"],
     "Takes a fragment out of the configurations of parts.",
-    SELECTION_FLAGS,
-    async (context, [wanted, ...words], flags) => {
-      const { id } = await fragmentNamed(context.store, flags.org, wanted);
-      const parts = await selectedParts(context.store, words, flags);
-      await changeEach(
-        context,
-        "fragment drop",
-        parts,
-        (entries) => entries.filter((one) => idOf(one) !== id),
-      );
-    },
+    (entries, id) => entries.filter((one) => idOf(one) !== id),
   ),
 ];
 
@@ -148,6 +126,20 @@ async function setFragment(
     });
   });
   context.print({ id, name, revision }, [`${name} is at revision ${revision}`]);
+}
+
+/** A command that changes the list of fragments of parts, for the one fragment that it names. */
+function partsCommand(
+  name: string,
+  summary: string,
+  change: (entries: readonly Json[], id: string) => readonly Json[],
+): CloudCommand {
+  const words = ["FRAGMENT", "[PART...]"];
+  return cloudCommand(name, words, summary, SELECTION_FLAGS, async (context, [wanted, ...given], flags) => {
+    const { id } = await fragmentNamed(context.store, flags.org, wanted);
+    const parts = await selectedParts(context.store, given, flags);
+    await changeEach(context, name, parts, (entries) => change(entries, id));
+  });
 }
 
 /** Changes the list of fragments in the configuration of each part; what stays the same is not saved. */

@@ -257,7 +257,7 @@ async function signedIn(
   };
   const actor = { who: account.id, action };
   const kind = action === "SignIn" ? "account" : "key";
-  const { opener } = await cloud.audit.change(actor, { kind, id: account.id }, async (sql, nowMs) => {
+  const opener = await cloud.audit.change(actor, { kind, id: account.id }, async (sql, nowMs) => {
     await before?.(sql);
     return await new PersonSessions(sql).begin(account.id, place, nowMs, nowMs + lifeS * 1000);
   });

@@ -32,8 +32,8 @@ const DAY_MS = 24 * 3600 * 1000;
 /** How long a link is valid: of an invitation, and of a new password. */
 const INVITED_MS = 7 * DAY_MS;
 const RESET_MS = DAY_MS;
-const INVITATIONS = `SELECT i.id, i.organization_id AS "organizationId", i.email, i.created_ms AS "createdMs",
-    i.until_ms AS "untilMs" FROM invitations i`;
+const COLUMNS = `i.id, i.organization_id AS "organizationId", i.email, i.created_ms AS "createdMs",
+    i.until_ms AS "untilMs"`;
 
 export class Invitations {
   constructor(private readonly sql: Sql) {}
@@ -84,7 +84,7 @@ export class Invitations {
   /** Of an organization, by address; those that have expired included, which can be sent again. */
   async of(organizationId: string): Promise<Invitation[]> {
     const rows = await this.sql.query<InvitationRow>(
-      `${INVITATIONS} WHERE i.organization_id = ? ORDER BY i.email`,
+      `SELECT ${COLUMNS} FROM invitations i WHERE i.organization_id = ? ORDER BY i.email`,
       organizationId,
     );
     return await Promise.all(rows.map((row) => this.#whole(row)));
@@ -93,7 +93,7 @@ export class Invitations {
   /** Throws `not_found`. */
   async pending(organizationId: string, email: string): Promise<Invitation> {
     const [row] = await this.sql.query<InvitationRow>(
-      `${INVITATIONS} WHERE i.organization_id = ? AND i.email = ?`,
+      `SELECT ${COLUMNS} FROM invitations i WHERE i.organization_id = ? AND i.email = ?`,
       organizationId,
       email,
     );
@@ -106,7 +106,7 @@ export class Invitations {
     const parts = openerParts(opener);
     const [row] = parts
       ? await this.sql.query<InvitationRow & { readonly hash: string }>(
-        `${INVITATIONS.replace("i.id,", "i.id, i.hash,")} WHERE i.id = ? AND i.until_ms > ?`,
+        `SELECT i.hash, ${COLUMNS} FROM invitations i WHERE i.id = ? AND i.until_ms > ?`,
         parts.id,
         nowMs,
       )

@@ -34,19 +34,20 @@ const SESSIONS_MAX = 50;
 const AGENT_CHARS_MAX = 300;
 /** The time of the last use is this exact. */
 export const SESSION_SEEN_MS = 60_000;
-const SESSIONS = `SELECT s.id, s.account_id AS "accountId", s.generation, s.created_ms AS "createdMs",
-    s.seen_ms AS "seenMs", s.until_ms AS "untilMs", s.address, s.agent FROM account_sessions s`;
+const COLUMNS =
+  `s.id, s.account_id AS "accountId", s.generation, s.created_ms AS "createdMs", s.seen_ms AS "seenMs",
+    s.until_ms AS "untilMs", s.address, s.agent`;
 
 export class PersonSessions {
   constructor(private readonly sql: Sql) {}
 
-  /** Begins a session; returns it, and the text that opens it: id and secret. */
+  /** Begins a session; returns the text that opens it: id and secret. */
   async begin(
     accountId: string,
     { address, agent }: SessionPlace,
     nowMs: number,
     untilMs: number,
-  ): Promise<{ readonly session: AccountSession; readonly opener: string }> {
+  ): Promise<string> {
     const opener = newOpener();
     const { id, secret } = openerParts(opener)!;
     const generation = randomBytes(16).toString("base64url");
@@ -67,7 +68,7 @@ export class PersonSessions {
     const all = await this.of(accountId, nowMs);
     const tooMany = all.slice(SESSIONS_MAX).map((one) => one.id);
     if (tooMany.length > 0) await this.#delete(tooMany);
-    return { session: (await this.#get(id))!, opener };
+    return opener;
   }
 
   /** The session that a text opens, if it has not ended. */
@@ -75,7 +76,7 @@ export class PersonSessions {
     const parts = openerParts(opener);
     if (!parts) return undefined;
     const [row] = await this.sql.query<AccountSession & { readonly hash: string }>(
-      `${SESSIONS.replace("s.id,", "s.id, s.hash,")} WHERE s.id = ? AND s.until_ms > ?`,
+      `SELECT s.hash, ${COLUMNS} FROM account_sessions s WHERE s.id = ? AND s.until_ms > ?`,
       parts.id,
       nowMs,
     );
@@ -91,7 +92,8 @@ export class PersonSessions {
   /** Those of an account that have not ended, the newest first. */
   of(accountId: string, nowMs: number): Promise<AccountSession[]> {
     return this.sql.query(
-      `${SESSIONS} WHERE s.account_id = ? AND s.until_ms > ? ORDER BY s.created_ms DESC, s.id`,
+      `SELECT ${COLUMNS} FROM account_sessions s WHERE s.account_id = ? AND s.until_ms > ?
+       ORDER BY s.created_ms DESC, s.id`,
       accountId,
       nowMs,
     );
@@ -121,11 +123,6 @@ export class PersonSessions {
 
   async forgetOld(nowMs: number): Promise<void> {
     await this.sql.query("DELETE FROM account_sessions WHERE until_ms <= ?", nowMs);
-  }
-
-  async #get(id: string): Promise<AccountSession | undefined> {
-    const [row] = await this.sql.query<AccountSession>(`${SESSIONS} WHERE s.id = ?`, id);
-    return row;
   }
 
   async #delete(ids: readonly string[]): Promise<void> {

@@ -294,6 +294,11 @@ export class Fleet {
     return tags;
   }
 
+  async tagsOf(machineId: string): Promise<string[]> {
+    const text = "SELECT tag FROM machine_tags WHERE machine_id = ? ORDER BY tag";
+    return (await this.sql.query<{ tag: string }>(text, machineId)).map(({ tag }) => tag);
+  }
+
   /** Throws `invalid_argument` for a text that is no tag, and `resource_exhausted` for too many. */
   async tag(machineId: string, tags: readonly string[]): Promise<void> {
     await this.machine(machineId);
@@ -305,7 +310,7 @@ export class Fleet {
       const text = "INSERT INTO machine_tags (machine_id, tag) VALUES (?, ?) ON CONFLICT DO NOTHING";
       await this.sql.query(text, machineId, tag);
     }
-    const all = (await this.tags()).get(machineId) ?? [];
+    const all = await this.tagsOf(machineId);
     if (all.length <= TAGS_MAX) return;
     throw new SvcError("resource_exhausted", `a machine has at most ${TAGS_MAX} tags, found ${all.length}`);
   }
