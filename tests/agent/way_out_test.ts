@@ -8,6 +8,7 @@ import { serveCloud, svcCloud } from "../cloud/program.ts";
 import { run } from "../interop/programs.ts";
 import { type Needed, needingTest } from "../support/needing.ts";
 import { until } from "../support/until.ts";
+import { freePort } from "../support/free_port.ts";
 
 const CLIENT = new URL("./way_out_client.ts", import.meta.url).pathname;
 const INSTALLER = new URL("../../install/install.sh", import.meta.url);
@@ -51,11 +52,6 @@ async function startProxy(folder: string, command: string, port: number): Promis
       await child.status;
     },
   };
-}
-
-function freePort(): number {
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  return listener.addr.port;
 }
 
 interface Saw {

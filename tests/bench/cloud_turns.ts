@@ -15,6 +15,7 @@ import { Metadata } from "../../lib/wire/rpc/metadata.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { RobotService } from "../../proto/gen/robot_config_pb.ts";
 import { type CloudProcess, type Example, serveCloud } from "../cloud/program.ts";
+import { quantile } from "../support/quantile.ts";
 import { heading, row } from "./figures.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
@@ -144,10 +145,6 @@ async function play(
   figures.took.getOrInsertComputed(what, () => []).push(...times);
   figures.cpuMs.getOrInsertComputed(what, () => []).push((after.all - before.all) / CALLS);
   figures.ownCpuMs.getOrInsertComputed(what, () => []).push((after.own - before.own) / CALLS);
-}
-
-function quantile(numbers: readonly number[], share: number): number {
-  return numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length * share)];
 }
 
 function print(contenders: readonly Contender[]): void {

@@ -8,6 +8,7 @@
 
 import { generateKeyPairSync } from "node:crypto";
 import { until } from "../support/until.ts";
+import { freePort } from "../support/free_port.ts";
 
 /** An address, and the credentials for it. */
 export interface ApiServer {
@@ -249,9 +250,4 @@ export async function runJob(api: ApiServer): Promise<void> {
     }
     : { active: 0, failed: 1, conditions: [condition("FailureTarget"), condition("Failed")] };
   await api.call("PATCH", `${PATH}/${name}/status`, { status: { startTime, ...status } });
-}
-
-function freePort(): number {
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  return listener.addr.port;
 }

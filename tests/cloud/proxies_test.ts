@@ -16,6 +16,7 @@ import { needingTest } from "../support/needing.ts";
 import { programHere } from "../support/programs_here.ts";
 import { until } from "../support/until.ts";
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "./program.ts";
+import { freePort } from "../support/free_port.ts";
 
 /** Fixed by the operating system, so that two addresses of callers exist on one computer. */
 const CALLER = "127.0.0.2";
@@ -31,11 +32,6 @@ async function block(language: string): Promise<string> {
 async function run(command: string, ...args: string[]): Promise<string> {
   const { stdout, stderr } = await new Deno.Command(command, { args }).output();
   return new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
-}
-
-function freePort(): number {
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  return (listener.addr as Deno.NetAddr).port;
 }
 
 /** The whole configuration of an nginx with these servers. */

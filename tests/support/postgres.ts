@@ -5,6 +5,8 @@
  * variable starts its own when a test first needs it, and ends it at its own end.
  */
 
+import { freePort } from "./free_port.ts";
+
 /** A server that was started here. */
 export interface PostgresServer {
   readonly port: number;
@@ -106,11 +108,6 @@ export function postgresPrograms(): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-function freePort(): number {
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  return listener.addr.port;
 }
 
 function execute(program: string, args: string[], options: Deno.CommandOptions = {}): void {

@@ -12,6 +12,7 @@ import { begin } from "../../cli/program.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { image, NETWORK_DEVICE } from "./image.ts";
 import { Namespaces } from "./namespaces.ts";
+import { freePort } from "../support/free_port.ts";
 
 const PROGRAM = {
   name: "deno task vm:cloud",
@@ -93,11 +94,6 @@ async function makeProgram(reuse: boolean): Promise<void> {
   const [target] = TARGETS;
   const executable = EXECUTABLES.find(({ name }) => name === "svc-cloud")!;
   await compile(await checkCompiler(target), executable, target, FOLDER, "1.0.0");
-}
-
-function freePort(): number {
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  return listener.addr.port;
 }
 
 if (import.meta.main) Deno.exit(await main(Deno.args, new DenoHost()));

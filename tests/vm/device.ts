@@ -10,6 +10,7 @@ import { Machine } from "./machine.ts";
 import { Namespaces } from "./namespaces.ts";
 import type { TestPlace } from "./place.ts";
 import { image, NETWORK_DEVICE, type System } from "./image.ts";
+import { freePort } from "../support/free_port.ts";
 
 /** Working versions of both programs. */
 export const GOOD = ["1.0.0", "1.1.0"] as const;
@@ -59,6 +60,7 @@ export class VmDevice {
     for (const version of versions) for (const name of names) await makeProgram(name, version, reuse);
     const data = ["--data", `${folder}/cloud`];
     const example: Example = JSON.parse(await svcCloud("init", ...data, "--json"));
+    // The machine must know the address before the control plane starts.
     const port = freePort();
     const disk = await image(system);
     const place = inNamespaces
@@ -256,10 +258,4 @@ export async function makeBadPrograms(): Promise<void> {
     const { success, stderr } = await new Deno.Command("cc", { args }).output();
     if (!success) throw new Error(`cc: ${new TextDecoder().decode(stderr)}`);
   }
-}
-
-/** A free port: the machine must know the address before the control plane starts. */
-function freePort(): number {
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  return listener.addr.port;
 }

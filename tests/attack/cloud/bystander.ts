@@ -14,6 +14,7 @@ import { SvcError } from "../../../lib/base/error.ts";
 import { type Channel, client } from "../../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../../lib/wire/rpc/metadata.ts";
+import { quantile } from "../../support/quantile.ts";
 
 /** A tenant at a control plane; each of its programs has a token. */
 export interface BystanderWork {
@@ -162,12 +163,6 @@ class Bystander {
       ["BinaryDataByFilter", () => data.binaryDataByFilter({ dataRequest }, LIMITS)],
     ];
   }
-}
-
-/** `share` 0.99: a hundredth of the numbers is above it. */
-function quantile(numbers: readonly number[], share: number): number {
-  const sorted = numbers.toSorted((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
 }
 
 if (import.meta.main) {
