@@ -14,9 +14,10 @@ export const DEMO: JsonObject = JSON.parse(await Deno.readTextFile(new URL("exam
 /** The card of a resource, opened if it is not. */
 export async function cardOf(page: Page, name: string): Promise<Locator> {
   const card = page.locator(`article[data-name="${name}"]`);
-  if (await card.count() === 0) {
-    await page.locator("aside button.entry", { has: page.getByText(name, { exact: true }) }).first().click();
-  }
+  const entry = page.locator("aside button.entry", { has: page.getByText(name, { exact: true }) }).first();
+  // The first cards open with the list: before it, a click would close what has opened meanwhile.
+  await entry.waitFor({ state: "attached" });
+  if (await card.count() === 0) await entry.click();
   await card.scrollIntoViewIfNeeded();
   return card;
 }
