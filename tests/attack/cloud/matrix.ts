@@ -118,9 +118,11 @@ export async function playMatrix(options: MatrixOptions): Promise<MatrixReport> 
       const now = rowsWith(tables, texts);
       for (const change of changesOf(rows, now, texts)) leaks.add(`${pathOf(method)}: ${change}`);
       const before = new Set(rows);
+      const isUnwritten = now.every((row) => before.has(row));
+      // A row of an attacker that has the victim's texts is the attacker's own, who may change or remove it.
+      rows = now.filter((row) => before.has(row) || refersTo(row, texts));
       // Texts that the attacker has written itself are no leak, so an attacker that wrote one is replaced.
-      if (now.every((row) => before.has(row)) && attacker.isWell(tables)) continue;
-      rows = now;
+      if (isUnwritten && attacker.isWell(tables)) continue;
       attacker.leave();
       attacker = await progress.spend("new attackers", () => Attacker.come(place));
     }
