@@ -352,8 +352,6 @@ const LARGE_CLASSES: readonly string[] = [
   "lib/slam Mapper",
   "lib/wire TokenKeyRing",
   "lib/wire ClientCall",
-  "lib/wire Connection",
-  "lib/wire Stream",
   "lib/wire OpenPort",
   "lib/wire Call",
   "lib/wire RtcPeer",

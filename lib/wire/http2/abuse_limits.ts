@@ -81,7 +81,14 @@ export class AbuseLimits {
     return `too many ${ABUSE_LIMITS[name].what}`;
   }
 
-  refund(name: AbuseKind, amount: number): void {
+  /** Allows the peer to answer what it was sent. */
+  allowAnswers(): void {
+    this.#refund("windowUpdates", 2);
+    this.#refund("pings", 1);
+    this.#refund("idle", 1);
+  }
+
+  #refund(name: AbuseKind, amount: number): void {
     this.#left.get(name)?.put(amount);
   }
 

@@ -39,7 +39,7 @@ Deno.test("HTTP/2: data waits for the window of its stream and of its connection
     2,
     FLAG.endStream,
   ]]);
-  assertEquals(wire.connection.streams, 0);
+  assertEquals(wire.connection.table.size, 0);
   wire.close();
 });
 
@@ -104,7 +104,7 @@ Deno.test("HTTP/2: an early answer resets the request, and a reset stream ends",
   await wire.headers(3, GET);
   await wire.send(TYPE.reset, 0, 3, uint32(H2.cancel));
   assertEquals([notes[1].over, notes[1].error?.code], [true, "canceled"]);
-  assertEquals(wire.connection.streams, 0);
+  assertEquals(wire.connection.table.size, 0);
   wire.close();
 });
 
@@ -162,7 +162,7 @@ Deno.test("HTTP/2: a reset call counts against the limit until its handler has e
     return settle();
   };
   await callAndReset(MAX_STREAMS + 5);
-  await turns(() => handlers.length === MAX_STREAMS && wire.connection.streams === 0);
+  await turns(() => handlers.length === MAX_STREAMS && wire.connection.table.size === 0);
   assertEquals(handlers.length, MAX_STREAMS);
   const refusals = wire.take(TYPE.headers).map((frame) => new Map(wire.decode(frame)).get("grpc-status"));
   assertEquals(refusals, ["8", "8", "8", "8", "8"]);
@@ -317,7 +317,7 @@ Deno.test("HTTP/2: sends answers to simultaneous requests in a single write", as
   const block = new HpackEncoder().encode(GET), flags = FLAG.endHeaders | FLAG.endStream;
   socket.push(Buffer.concat([1, 3, 5, 7, 9].map((id) => frameBytes(TYPE.headers, flags, id, block))));
   await settle();
-  assertEquals([connection.streams, writes - before], [0, 1]);
+  assertEquals([connection.table.size, writes - before], [0, 1]);
   connection.destroy(new SvcError("canceled", "the test is over"));
   await settle();
 });

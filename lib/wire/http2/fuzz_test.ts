@@ -111,11 +111,11 @@ for (const role of ["server", "client"] as const) {
         sent += piece.length;
       }
       const { connection } = wire;
-      assert(connection.streams <= MAX_STREAMS, `seed ${seed}: ${connection.streams} streams`);
+      assert(connection.table.size <= MAX_STREAMS, `seed ${seed}: ${connection.table.size} streams`);
       assert(kept <= 2 * sent + 16 * 1024, `seed ${seed}: ${kept} bytes kept of ${sent}`);
       wire.close();
       await settle();
-      assertEquals([connection.open, connection.streams, ends], [false, 0, 1], `seed ${seed}`);
+      assertEquals([connection.open, connection.table.size, ends], [false, 0, 1], `seed ${seed}`);
       // `Notes` itself complains when a stream ends twice.
       assert(notes.every(({ over }) => over), `seed ${seed}: a stream that does not end`);
       await wire.clock.advance(2000);

@@ -7,7 +7,8 @@ import type { SvcError } from "../../base/error.ts";
 import type { RoundRobin } from "../flow/round_robin.ts";
 import type { HeaderFields } from "../rpc/metadata.ts";
 import type { PortAbuseLimits } from "./abuse_limits.ts";
-import type { Stream, StreamListener, Unread } from "./stream.ts";
+import type { Stream, StreamListener } from "./stream.ts";
+import type { Unread } from "./stream_data.ts";
 
 export interface ConnectionOptions {
   readonly role: "server" | "client";

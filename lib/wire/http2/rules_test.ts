@@ -213,7 +213,7 @@ Deno.test("HTTP/2: a client fails a call whose fields exceed the server's header
     () => wire.connection.request([...GET, ["x", "y".repeat(300)]], true, new Notes()),
     SvcError,
   );
-  assertEquals([error.code, wire.connection.streams], ["resource_exhausted", 0]);
+  assertEquals([error.code, wire.connection.table.size], ["resource_exhausted", 0]);
   assertStringIncludes(error.message, "the server takes 300");
   wire.connection.request(GET, true, new Notes());
   wire.close();

@@ -5,8 +5,30 @@
 import { Buffer } from "node:buffer";
 import { H2, MAX_FRAME_BYTES, MAX_WINDOW_BYTES, ProtocolError, readUint32, SETTING } from "./frame.ts";
 
+/** Limit of header fields in one block, in either direction. */
+export const MAX_HEADER_BYTES = 64 * 1024;
+export const INITIAL_WINDOW_BYTES = 65_535;
 const ENTRY_BYTES = 6;
 const LARGEST_FRAME_BYTES = 2 ** 24 - 1;
+
+/** What the peer accepts. */
+export class PeerSettings {
+  /** The window of a new stream. */
+  windowBytes = INITIAL_WINDOW_BYTES;
+  frameBytes = MAX_FRAME_BYTES;
+  /** Limit of open streams, once the peer has set one. */
+  streams: number | undefined;
+  #headerBytes = MAX_HEADER_BYTES;
+
+  /** The peer's limit of header fields, and never more than our own. */
+  get headerBytes(): number {
+    return Math.min(this.#headerBytes, MAX_HEADER_BYTES);
+  }
+
+  set headerBytes(bytes: number) {
+    this.#headerBytes = bytes;
+  }
+}
 
 export function settingsPayload(values: readonly [id: number, value: number][]): Uint8Array {
   const payload = Buffer.alloc(ENTRY_BYTES * values.length);

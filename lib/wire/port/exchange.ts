@@ -5,7 +5,7 @@
 
 import type { SvcError } from "../../base/error.ts";
 import type { HeaderFields } from "../rpc/metadata.ts";
-import type { Unread } from "../http2/stream.ts";
+import type { Unread } from "../http2/stream_data.ts";
 import type { Peer } from "../rpc/service.ts";
 import type { Allowance } from "../flow/byte_budget.ts";
 import type { AdmittedConnection } from "../flow/admission.ts";
