@@ -10,7 +10,8 @@ import type { ReadFiles, WatchFiles } from "../base/files/files.ts";
 import type { Clock } from "../base/clock.ts";
 import { chainOf } from "../base/error.ts";
 import type { Logger } from "../base/log/log.ts";
-import type { Port, TlsFiles } from "../wire/port/port.ts";
+import type { Port } from "../wire/port/port.ts";
+import type { TlsFiles } from "../wire/port/tls.ts";
 import { followTlsFiles, readTlsFiles, type TlsPaths } from "../wire/port/tls_files.ts";
 import type { Authority, Certificate } from "./store/authority.ts";
 

@@ -9,7 +9,7 @@ import { until } from "../../tests/support/until.ts";
 import { SystemClock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../base/log/log.ts";
-import type { TlsFiles } from "../wire/port/port.ts";
+import type { TlsFiles } from "../wire/port/tls.ts";
 import { PortCertificate } from "./port_certificate.ts";
 import { Authority, newAuthority } from "./store/authority.ts";
 import { openStore } from "./store/store.ts";

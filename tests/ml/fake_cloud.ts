@@ -21,7 +21,8 @@ import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Route } from "../../lib/wire/port/routes.ts";
-import { openPort, type TlsFiles } from "../../lib/wire/port/port.ts";
+import { openPort } from "../../lib/wire/port/port.ts";
+import type { TlsFiles } from "../../lib/wire/port/tls.ts";
 import { create, type MessageInitShape } from "../../lib/wire/rpc/proto.ts";
 import { type CallContext, service, ServiceTable } from "../../lib/wire/rpc/service.ts";
 

@@ -41,7 +41,7 @@ import type { MachineConfig } from "../config/config.ts";
 import type { Jobs } from "./jobs.ts";
 import { readLogEntry } from "./log_entry.ts";
 import { LogLimit } from "./log_limit.ts";
-import { bracketed } from "../../wire/port/port.ts";
+import { bracketed } from "../../wire/port/endpoint.ts";
 import type { BuildState, Machine, Node } from "../graph/machine.ts";
 import type { NodeReachability } from "../graph/node.ts";
 import type { Operations } from "./operations.ts";

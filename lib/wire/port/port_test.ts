@@ -11,7 +11,8 @@ import { client } from "../rpc/channel.ts";
 import { echoTable, selfSigned, withChannel, withPort } from "../../../tests/support/echo.ts";
 import { connectGrpc } from "../grpc/grpc_channel.ts";
 import { Metadata } from "../rpc/metadata.ts";
-import { openPort, openUnixPort, type Port, type TlsFiles } from "./port.ts";
+import { openPort, openUnixPort, type Port } from "./port.ts";
+import type { TlsFiles } from "./tls.ts";
 import { moving, until } from "../../../tests/support/until.ts";
 
 const clock = new SystemClock();

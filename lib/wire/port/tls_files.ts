@@ -5,7 +5,7 @@
 import { X509Certificate } from "node:crypto";
 import type { ReadFiles, WatchFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
-import type { TlsFiles } from "./port.ts";
+import type { TlsFiles } from "./tls.ts";
 
 export interface TlsPaths {
   readonly certFile: string;
