@@ -352,9 +352,7 @@ const LARGE_CLASSES: readonly string[] = [
   "lib/slam Mapper",
   "lib/wire TokenKeyRing",
   "lib/wire ClientCall",
-  "lib/wire OpenPort",
   "lib/wire Call",
-  "lib/wire RtcPeer",
 ];
 
 Deno.test("what xOf returns needs no closing: createX makes what must be closed", () => {

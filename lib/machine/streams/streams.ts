@@ -142,7 +142,7 @@ export class Streams {
       },
       closed: () => {},
     };
-    const track = await peer.addVideo(streamName(name), ssrc, VP8_PAYLOAD_TYPE, listener, signal);
+    const track = await peer.negotiation.addVideo(streamName(name), ssrc, VP8_PAYLOAD_TYPE, listener, signal);
     const unwatch = video.watch(track, ssrc);
     const stop = () => {
       unwatch();
@@ -163,7 +163,7 @@ export class Streams {
     }
     watching.delete(name);
     stop();
-    await peer.renegotiate(ctx.signal);
+    await peer.negotiation.renegotiate(ctx.signal);
   }
 
   #watcherOf({ peer }: CallContext): Watcher {

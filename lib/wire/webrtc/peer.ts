@@ -6,7 +6,6 @@
  * listeners are called once. It is closed at the same time, unless it lets the other side leave first.
  */
 
-import { race } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import {
   type DataChannel,
@@ -16,20 +15,20 @@ import {
   type PeerListener,
   type PeerState,
   type Rtc,
-  type TrackListener,
-  type VideoTrack,
 } from "./addon.ts";
 import {
   decodeDescription,
   type Description,
   type DescriptionType,
-  encodeDescription,
   type IceCandidate,
   isUsable,
-  withOneRole,
   withoutCandidates,
 } from "./description.ts";
+import { Negotiation } from "./negotiation.ts";
 import { CHANNEL_RESUME_BYTES, FRAME_BYTES_MAX, INTRUSIONS_MAX } from "./limits.ts";
+
+/** Limit of frames that wait for a listener. */
+const EARLY_FRAMES_MAX = 256;
 
 /** Receives the frames of a connected peer. */
 export interface FrameListener {
@@ -65,41 +64,60 @@ export interface RtcPeerOptions {
   readonly rtc?: Rtc;
 }
 
+/** The frames of a peer; those before there is a listener wait for it. */
+class FrameDelivery {
+  #listener: FrameListener | undefined;
+  /** A channel reports its opening and messages independently. */
+  #early: Uint8Array[] = [];
+
+  /** Delivers a message; false if too many wait. */
+  receive(message: Uint8Array | string): boolean {
+    // A text is no frame: the frame reader reports it.
+    const frame = typeof message === "string" ? new TextEncoder().encode(message) : message;
+    if (this.#listener) this.#listener.frame(frame);
+    else this.#early.push(frame);
+    return this.#early.length <= EARLY_FRAMES_MAX;
+  }
+
+  listen(listener: FrameListener): void {
+    this.#listener = listener;
+    for (const frame of this.#early.splice(0)) listener.frame(frame);
+  }
+
+  drained(): void {
+    this.#listener?.drained();
+  }
+
+  end(error: SvcError): void {
+    this.#early = [];
+    this.#listener?.gone(error);
+    this.#listener = undefined;
+  }
+}
+
 export class RtcPeer {
-  /** Resolves when the data channel is open; rejects with the reason if the peer ends before. */
-  readonly connected: Promise<void>;
   readonly #native: NativePeer;
   readonly #data: DataChannel;
-  readonly #negotiation: DataChannel;
+  readonly #negotiation: Negotiation;
   readonly #options: RtcPeerOptions;
   readonly #connecting = Promise.withResolvers<void>();
+  readonly #frames = new FrameDelivery();
   readonly #leave: ((error: SvcError) => void)[] = [];
   readonly #whenClosed: (() => void)[] = [];
-  #frames: FrameListener | undefined;
-  /** Frames before there is a listener: a channel reports its opening and messages independently. */
-  #early: Uint8Array[] = [];
-  /** Receives the other side's answer to a description on the negotiation channel. */
-  #answered: ((text: string) => void) | undefined;
-  #negotiating: Promise<void> = Promise.resolve();
-  #videos = 0;
-  /** Whether this side made the first offer. */
-  #offered: boolean | undefined;
   #candidates = 0;
   #opened = false;
-  #intrusions = 0;
   #error: SvcError | undefined;
   #closed = false;
 
   private constructor(make: (listener: PeerListener) => NativePeer, options: RtcPeerOptions) {
     this.#options = options;
-    this.connected = this.#connecting.promise;
     this.connected.catch(() => {});
 
     const { signals } = options;
-    let described = false;
+    let described = false, intrusions = 0;
     this.#native = make({
       described: (description) => {
-        if (described) return this.#renegotiate(description);
+        if (described) return this.#negotiation.send(description);
         described = true;
         signals.described(description);
       },
@@ -107,25 +125,26 @@ export class RtcPeer {
       gathered: () => signals.gathered(),
       changed: (state) => this.#changed(state),
       intruded: () => {
-        if (++this.#intrusions < INTRUSIONS_MAX) return;
-        const problem = `the peer opened ${this.#intrusions} channels of its own`;
+        if (++intrusions < INTRUSIONS_MAX) return;
+        const problem = `the peer opened ${intrusions} channels of its own`;
         this.close(new SvcError("resource_exhausted", problem));
       },
     });
+    this.#negotiation = new Negotiation(this, this.#native, () => negotiation);
     this.#data = this.#native.open("data", 0, {
       opened: () => {
         this.#opened = true;
         this.#connecting.resolve();
       },
       message: (message) => this.#receive(message),
-      drained: () => this.#frames?.drained(),
+      drained: () => this.#frames.drained(),
       closed: () => this.#end(lost("its data channel was closed"), !options.letsLeave),
     }, CHANNEL_RESUME_BYTES);
-    this.#negotiation = this.#native.open("negotiation", 1, {
+    const negotiation = this.#native.open("negotiation", 1, {
       opened: () => {},
       // The published Java library sends its descriptions as binary messages.
       message: (message) =>
-        this.#negotiated(typeof message === "string" ? message : new TextDecoder().decode(message)),
+        this.#negotiation.receive(typeof message === "string" ? message : new TextDecoder().decode(message)),
       drained: () => {},
       closed: () => void (this.#error && this.close(this.#error)),
     }, 0);
@@ -150,6 +169,21 @@ export class RtcPeer {
     }, options);
   }
 
+  /** Resolves when the data channel is open; rejects with the reason if the peer ends before. */
+  get connected(): Promise<void> {
+    return this.#connecting.promise;
+  }
+
+  /** The changes of its tracks. */
+  get negotiation(): Negotiation {
+    return this.#negotiation;
+  }
+
+  /** Why the peer is over. */
+  get error(): SvcError | undefined {
+    return this.#error;
+  }
+
   get isConnected(): boolean {
     return this.#opened && !this.#error;
   }
@@ -164,8 +198,7 @@ export class RtcPeer {
 
   /** Creates this side's description, delivered to `signals`. */
   describe(type: DescriptionType): void {
-    this.#offered ??= type === "offer";
-    this.#native.describe(type);
+    this.#negotiation.describe(type);
   }
 
   /** Applies the other side's description from its transit form. Throws `invalid_argument`. */
@@ -199,35 +232,7 @@ export class RtcPeer {
   /** Passes the peer's frames to `listener` from now on. */
   listen(listener: FrameListener): void {
     if (this.#error) return listener.gone(this.#error);
-    this.#frames = listener;
-    for (const frame of this.#early.splice(0)) listener.frame(frame);
-  }
-
-  /** Adds a video and negotiates it. Rejects if the other side does not accept it in time. */
-  async addVideo(
-    streamId: string,
-    ssrc: number,
-    payloadType: number,
-    listener: TrackListener,
-    signal: AbortSignal,
-  ): Promise<VideoTrack> {
-    if (this.#error) throw this.#error;
-    const mid = `video${++this.#videos}`;
-    const track = this.#native.addVideo({ mid, streamId, ssrc, payloadType }, listener);
-    try {
-      await this.renegotiate(signal);
-      return track;
-    } catch (error) {
-      track.close();
-      throw error;
-    }
-  }
-
-  /** Negotiates changes of the tracks; resolves when the other side has agreed. One at a time. */
-  renegotiate(signal: AbortSignal): Promise<void> {
-    const work = this.#negotiating.then(() => this.#negotiate(signal));
-    this.#negotiating = work.catch(() => {});
-    return work;
+    this.#frames.listen(listener);
   }
 
   /** Calls `run` once, with the reason, when the peer is over. */
@@ -257,10 +262,8 @@ export class RtcPeer {
     }
 
     if (!isOver) {
-      this.#early = [];
       this.#connecting.reject(error);
-      this.#frames?.gone(error);
-      this.#frames = undefined;
+      this.#frames.end(error);
       for (const run of this.#leave.splice(0)) run(error);
     }
 
@@ -268,13 +271,8 @@ export class RtcPeer {
   }
 
   #receive(message: Uint8Array | string): void {
-    // A text is no frame: the frame reader reports it.
-    const frame = typeof message === "string" ? new TextEncoder().encode(message) : message;
-    if (this.#frames) return this.#frames.frame(frame);
-    this.#early.push(frame);
-    if (this.#early.length > EARLY_FRAMES_MAX) {
-      this.close(new SvcError("resource_exhausted", "the peer sent too much before the connection was open"));
-    }
+    if (this.#frames.receive(message)) return;
+    this.close(new SvcError("resource_exhausted", "the peer sent too much before the connection was open"));
   }
 
   #changed(state: PeerState): void {
@@ -282,43 +280,7 @@ export class RtcPeer {
       this.close(lost(`the connection is ${state}`));
     }
   }
-
-  #negotiated(text: string): void {
-    if (this.#answered) return this.#answered(text);
-    // Only the side that first answered starts later negotiations (published).
-    if (!this.#offered) return;
-    try {
-      this.accept(text, "offer");
-      this.describe("answer");
-    } catch (error) {
-      this.close(SvcError.from(error));
-    }
-  }
-
-  async #negotiate(signal: AbortSignal): Promise<void> {
-    if (this.#error) throw this.#error;
-    const { promise: answered, resolve } = Promise.withResolvers<string>();
-    this.#answered = resolve;
-    try {
-      this.#native.describe("offer");
-      this.#native.accept(withOneRole(decodeDescription(await race(answered, signal), "answer")));
-    } finally {
-      this.#answered = undefined;
-    }
-  }
-
-  /** Descriptions after the first one travel on the negotiation channel. */
-  #renegotiate(description: Description): void {
-    try {
-      this.#negotiation.send(encodeDescription(description));
-    } catch (error) {
-      this.close(SvcError.from(error));
-    }
-  }
 }
-
-/** Limit of frames that wait for a listener. */
-const EARLY_FRAMES_MAX = 256;
 
 function lost(how: string): SvcError {
   return new SvcError("unavailable", `the WebRTC peer is gone: ${how}`);

@@ -55,7 +55,7 @@ Deno.test("RtcPeer: the answerer renegotiates over the negotiation channel, and 
       message(text);
     };
   }
-  await answerer.renegotiate(AbortSignal.timeout(30_000));
+  await answerer.negotiation.renegotiate(AbortSignal.timeout(30_000));
   assertEquals(texts, ["offer", "answer"]);
   close();
 });
@@ -67,10 +67,14 @@ Deno.test("RtcPeer: descriptions may arrive as binary messages, as the published
     const { message } = listener;
     listener.message = (text) => message(new TextEncoder().encode(text as string));
   }
-  await answerer.renegotiate(AbortSignal.timeout(30_000));
+  await answerer.negotiation.renegotiate(AbortSignal.timeout(30_000));
   const { listener } = native[0].channels.get(1)!;
   listener.message = () => native[0].channels.get(1)!.send(Uint8Array.of(0xff, 0, 0xfe));
-  await assertRejects(() => answerer.renegotiate(AbortSignal.timeout(30_000)), SvcError, "is not base64");
+  await assertRejects(
+    () => answerer.negotiation.renegotiate(AbortSignal.timeout(30_000)),
+    SvcError,
+    "is not base64",
+  );
   assertEquals(answerer.isConnected, true);
   close();
 });
@@ -88,7 +92,11 @@ Deno.test("RtcPeer: a bad answer ends the renegotiation, and a bad message of th
   const { caller, answerer, native, close } = await connected();
   const { listener } = native[0].channels.get(1)!;
   listener.message = () => native[0].channels.get(1)!.send("nonsense");
-  await assertRejects(() => answerer.renegotiate(AbortSignal.timeout(30_000)), SvcError, "is not");
+  await assertRejects(
+    () => answerer.negotiation.renegotiate(AbortSignal.timeout(30_000)),
+    SvcError,
+    "is not",
+  );
   assertEquals(answerer.isConnected, true);
   close();
   const other = await connected();
