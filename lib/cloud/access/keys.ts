@@ -97,7 +97,7 @@ const HASHES_FOR = lookup(
 export const KEY_LOOKUPS = [KEPT_KEY, HASH, HASHES_FOR];
 const USES_EVERY_MS = 60_000;
 const USES_AT_ONCE = 200;
-/** Keys that are used within a minute, of which the time is kept. */
+/** Limit of keys whose last use waits to be written; the times of further keys are dropped. */
 const USES_MAX = 100_000;
 const NOTE_USE = "UPDATE api_keys SET used_ms = ? WHERE id = ? AND COALESCE(used_ms, 0) < ?";
 /** The key of an account is nobody's to see: accounts are listed as members. */

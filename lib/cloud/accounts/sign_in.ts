@@ -1,7 +1,7 @@
 /**
- * Checks of passwords, with limits on wrong ones: of an address, of an account from an address (`wire/auth/rate_limit.ts`), and
- * of an account from everywhere. The last one spares the addresses from which the person has signed in, so that nobody
- * locks a person out by guessing.
+ * Checks passwords and limits wrong ones: per address, per account and address (`wire/auth/rate_limit.ts`), and per
+ * account from all addresses together. The last limit does not apply to addresses from which the person has signed in
+ * before, so nobody can lock a person out by guessing.
  */
 
 import { TokenBucket } from "../../base/async/token_bucket.ts";

@@ -7,8 +7,9 @@
  * port, so that a crowd of silent connections displaces neither a new one that is about to speak nor all that have
  * spoken. New and progressing connections have a grace period while others of their rank are idle for longer.
  *
- * The limit follows from the number of files that the program may open, of which it keeps some for itself. No address
- * has all of it; those of this computer have more, because a proxy there may stand for everybody.
+ * The limit of connections is the number of files that the program may open, less a reserve for its own files. One
+ * address gets only a part of it. Addresses of this computer get a larger part, because a proxy there may serve all
+ * callers.
  */
 
 import type { Clock } from "../../base/clock.ts";

@@ -1,5 +1,5 @@
 /**
- * What a connection is told by its owner: its role, its limits, and the calls that it makes.
+ * The options of a connection: its role, its limits, and the callbacks to its owner.
  */
 
 import type { Clock } from "../../base/clock.ts";

@@ -14,7 +14,7 @@ import { ConnectionAdmission, DEFAULT_CONNECTIONS, waitingWith } from "../flow/a
 import { loopbackEnds } from "../flow/loopback.ts";
 import { bracketed, endpoint } from "./endpoint.ts";
 import { type ListenAddress, Listener } from "./listener.ts";
-import { type PortConnection, Protocols, type Serving } from "./protocols.ts";
+import { type PortConnection, type PortServing, Protocols } from "./protocols.ts";
 import { beginTls, createTlsServer, type TlsFiles } from "./tls.ts";
 
 /** A client that has not shown its protocol within this time is disconnected. */
@@ -37,7 +37,7 @@ export interface Port {
   close(deadlineMs: number): Promise<void>;
 }
 
-export interface PortOptions extends Serving {
+export interface PortOptions extends PortServing {
   /** Port 0 takes a free one. */
   readonly bind: { readonly host: string; readonly port: number };
   readonly tls?: TlsFiles;
@@ -62,7 +62,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
 }
 
 /** The same calls without TLS on a socket of the file system. The file must not exist yet. */
-export async function openUnixPort(options: Serving & { readonly path: string }): Promise<Port> {
+export async function openUnixPort(options: PortServing & { readonly path: string }): Promise<Port> {
   const opened = new OpenPort(options);
   await opened.listen(options.path, { path: options.path });
   return opened;
@@ -83,7 +83,7 @@ class OpenPort implements Port {
   #closing: Promise<void> | undefined;
   #changed = () => {};
 
-  constructor(private readonly serving: Serving, tls?: TlsFiles) {
+  constructor(private readonly serving: PortServing, tls?: TlsFiles) {
     this.#scheme = tls ? "https" : "http";
     this.#protocols = new Protocols(serving, {
       scheme: this.#scheme,
@@ -219,7 +219,7 @@ class OpenPort implements Port {
     else this.#welcome(socket, client);
   }
 
-  async #admit(socket: Socket, client: string, admit: NonNullable<Serving["admit"]>): Promise<void> {
+  async #admit(socket: Socket, client: string, admit: NonNullable<PortServing["admit"]>): Promise<void> {
     socket.on("error", (error) => this.#debug(`connection of ${client}: ${error.message}`));
     try {
       await admit(loopbackEnds(socket, "server"));

@@ -38,7 +38,7 @@ const KNOWN_BEGINNINGS = /^(PRI|GET|HEA|POS|PUT|PAT|DEL|OPT|CON|TRA)/;
 const NO_TLS_HERE =
   "HTTP/1.0 400 Bad Request\r\n\r\nthis port is without TLS: use http:// in place of https://\n";
 
-export interface Serving {
+export interface PortServing {
   readonly table: ServiceTable;
   readonly clock: Clock;
   readonly logger?: Logger;
@@ -75,7 +75,7 @@ interface PortHooks {
 }
 
 export class Protocols {
-  readonly #serving: Serving;
+  readonly #serving: PortServing;
   readonly #web: WebServer;
   readonly #http1: Http1;
   readonly #connections = new Set<Connection>();
@@ -83,7 +83,7 @@ export class Protocols {
   readonly #abuse: PortAbuseLimits;
   readonly #scheduler = new RoundRobin();
 
-  constructor(serving: Serving, private readonly hooks: PortHooks) {
+  constructor(serving: PortServing, private readonly hooks: PortHooks) {
     this.#serving = serving;
     this.#allowance = new PortAllowance(serving.byteLimits);
     this.#abuse = new PortAbuseLimits(serving.clock);

@@ -23,7 +23,7 @@ import { until } from "../../support/until.ts";
 const DEADLINE_MS = 120_000;
 const DAY_MS = 24 * 3600 * 1000;
 
-/** A further part of the machine, with triggers, retention, and an image of which they tell. It is never online. */
+/** Adds a part to the machine that is never online, with triggers, retention and an image that fires the triggers. */
 export async function watchedPart(channel: Channel, robotId: string, secret: string): Promise<string> {
   const app = client(AppService, channel);
   const { partId } = await app.newRobotPart({ robotId, partName: `watched of ${secret}` });
