@@ -6,6 +6,7 @@ import { RobotService } from "../../proto/gen/robot_config_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { Secret } from "../../lib/base/secret.ts";
+import { ROLES } from "../../lib/cloud/access/keys.ts";
 import { connectApp } from "../../lib/cloud_client/app_channel.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
 import { FLEET_PAGE } from "../../cli/page_path.ts";
@@ -227,9 +228,18 @@ async function personStep({ managed, browser, watched: { page } }: FleetShared):
   await page.getByRole("link", { name: "Machines", exact: true }).first().click();
   await page.getByRole("link", { name: "People" }).click();
   const invite = page.getByRole("form", { name: "Invite" });
+  await invite.getByLabel("E-mail").fill("guest@example.com");
+  await invite.getByLabel("Role").selectOption("viewer");
+  // Every role of a key can be a person's.
+  const roles = await invite.getByLabel("Role").locator("option").allInnerTexts();
+  assertEquals(roles.toSorted(), ROLES.toSorted());
+  await button(page, "Invite").click();
+  await page.getByRole("row", { name: /guest@example.com invited .* viewer of organization/ }).waitFor();
+  await page.getByRole("region", { name: "Link" }).getByText(/guest@example.com/).waitFor();
   await invite.getByLabel("E-mail").fill("ann@example.com");
   await invite.getByLabel("Role").selectOption("owner");
   await button(page, "Invite").click();
+  await page.getByRole("region", { name: "Link" }).getByText(/ann@example.com/).waitFor();
   const link = await page.getByRole("region", { name: "Link" }).locator("code").innerText();
   assertStringIncludes(link, `${cloud.url}/#/invitation/`);
   assertEquals(await violations(page), []);

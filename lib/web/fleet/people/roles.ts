@@ -2,7 +2,7 @@
 
 import type { appApi } from "@viamrobotics/sdk";
 
-export const ROLE_WORDS = ["operator", "owner"] as const;
+export const ROLE_WORDS = ["viewer", "operator", "owner"] as const;
 export type RoleWord = typeof ROLE_WORDS[number];
 
 /** A thing that roles are given on. */
