@@ -39,9 +39,9 @@ export function namedOne<T extends Nameable>(what: string, wanted: string, entri
 }
 
 function hintOf(wanted: string, entries: readonly Nameable[]): string {
-  const names = [...new Set(entries.flatMap(({ name, also = [] }) => [name, ...also]))];
-  const near = suggest(wanted, names);
+  const near = suggest(wanted, new Set(entries.flatMap(({ name, also = [] }) => [name, ...also])));
   if (near !== undefined) return `; did you mean ${near}?`;
+  const names = [...new Set(entries.map(({ name }) => name))];
   if (names.length === 0) return "";
   const more = names.length > NAMES_SHOWN ? ", …" : "";
   return `; there are ${names.slice(0, NAMES_SHOWN).join(", ")}${more}`;

@@ -23,8 +23,8 @@ Deno.test("namedOne: by id, by name, by a further name, by a unique beginning of
 Deno.test("namedOne: what fits nothing, or several, is an error with what to do", () => {
   const refused = (wanted: string) => assertThrows(() => namedOne("machine", wanted, ALL), SvcError).message;
   assertEquals(refused("rovr"), 'there is no machine "rovr"; did you mean rover?');
-  assertEquals(refused("xyz"), 'there is no machine "xyz"; there are rover, field, crane, twin');
-  assertEquals(refused("111"), 'there is no machine "111"; there are rover, field, crane, twin', "too short");
+  assertEquals(refused("xyz"), 'there is no machine "xyz"; there are rover, crane, twin, field');
+  assertEquals(refused("111"), 'there is no machine "111"; there are rover, crane, twin, field', "too short");
   assertEquals(
     refused("1111"),
     '"1111" means 2 machines: rover (1111aaaa-0), crane (1111bbbb-0); give an id',

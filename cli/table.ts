@@ -118,9 +118,12 @@ function cut(text: string, width: number): string {
 }
 
 const STATE_COLOURS: readonly (readonly [colour: number, words: RegExp])[] = [
-  [31, /^(unhealthy|failed|offline|refused|error|gone|expired|disconnected)/],
-  [33, /^(configuring|starting|pending|running|awaiting|waiting|unconfigured|removing|closing|canceling)/],
-  [32, /^(ready|online|completed|ok|applied|active|current)/],
+  [31, /^(unhealthy|failed|offline|refused|error|gone|expired|disconnected)/i],
+  [
+    33,
+    /^(configuring|starting|pending|running|in.progress|awaiting|waiting|unconfigured|removing|closing|cancel)/i,
+  ],
+  [32, /^(ready|online|completed|ok|applied|active|current)/i],
 ];
 
 /** A word for a state in its colour. */
@@ -144,7 +147,8 @@ export function facts(pairs: readonly (readonly [name: string, value: string])[]
 }
 
 /** Names of fields with instants; in JSON for programs they are ISO times without the ending of their unit. */
-const INSTANTS = /^(created|seen|at|ended|from|made|until|updated|expires|last_?used|reported)(Ms|_ms)$/i;
+const INSTANTS =
+  /^(captured|created|seen|at|ended|from|made|until|updated|expires|last_?used|reported)(Ms|_ms)$/i;
 
 /** The same value with ISO times in place of milliseconds. */
 export function isoTimes(value: unknown): unknown {

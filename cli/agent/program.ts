@@ -9,17 +9,18 @@ import { resolve } from "node:path";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
+import { suggest } from "../../lib/base/schema/suggest.ts";
 import { askRollback, askStatus, socketOf } from "../../lib/agent/supervise/control.ts";
 import type { BinaryName } from "../../lib/agent/update/release.ts";
 import { preinstall, PREINSTALL_FLAGS, type PreinstallFlags } from "./preinstall.ts";
 import { install, runService, uninstall } from "./install.ts";
 import { type AgentPace, runAgent } from "./run.ts";
-import { statusLines } from "./status.ts";
+import { statusJson, statusLines } from "./status.ts";
 import { type Command, type CommandProgram, USUAL_RIGHTS } from "../command.ts";
 import { runCommand } from "../dispatch.ts";
 import type { Flag, Values } from "../flags.ts";
 import { EXIT } from "../program.ts";
-import { printResult } from "../table.ts";
+import { printLines, printResult } from "../table.ts";
 import { versionLine } from "../version.ts";
 
 /** The default places. */
@@ -85,7 +86,7 @@ const FLAGS = [
     unusableEnv: "warn",
     help: "The agent's folder: /opt/svc, or svc-agent in the working folder in dev mode.",
   },
-  { name: "json", type: "bool", default: false, help: "Print the status as JSON." },
+  { name: "json", type: "bool", default: false, help: "Print the result of status or rollback as JSON." },
   { name: "yes", short: "y", type: "bool", default: false, help: "Uninstall without asking." },
   { name: "purge", type: "bool", default: false, help: "Uninstall the credentials and defaults, too." },
 ] as const satisfies readonly Flag[];
@@ -228,18 +229,22 @@ function windowsPlaces(host: DenoHost): typeof PLACES {
 }
 
 async function status({ dir, json }: AgentFlags, { host }: AgentProgramContext): Promise<number> {
-  const found = await askStatus(host, socketOf(dir, host.platform().os), new SystemClock());
-  printResult(host, json, found, statusLines(found));
+  const clock = new SystemClock();
+  const found = await askStatus(host, socketOf(dir, host.platform().os), clock);
+  if (json) printResult(host, true, statusJson(found, clock.nowMs()), []);
+  else printLines(host, statusLines(found, { columns: host.columns(), coloured: host.coloured() }));
   return EXIT.ok;
 }
 
 async function rollback(
-  { dir }: AgentFlags,
+  { dir, json }: AgentFlags,
   { host }: AgentProgramContext,
   [name = "svc-server"]: readonly string[],
 ): Promise<number> {
   if (name !== "svc-server" && name !== "svc-agent") {
-    host.writeError(`svc-agent rollback: found "${name}", wanted svc-server or svc-agent\n`);
+    const near = suggest(name, ["svc-server", "svc-agent"]);
+    const hint = near === undefined ? "" : `; did you mean ${near}?`;
+    host.writeError(`svc-agent rollback: found "${name}", wanted svc-server or svc-agent${hint}\n`);
     return EXIT.usage;
   }
   try {
@@ -250,6 +255,8 @@ async function rollback(
       cause: error,
     });
   }
-  host.write(`${name} returns to its previous version; see svc-agent status\n`);
+  printResult(host, json, { program: name }, [
+    `${name} returns to its previous version; see svc-agent status`,
+  ]);
   return EXIT.ok;
 }

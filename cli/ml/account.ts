@@ -7,7 +7,6 @@ import { SvcError } from "../../lib/base/error.ts";
 import { shownUrl } from "../../lib/base/log/shown_url.ts";
 import { Secret } from "../../lib/base/secret.ts";
 import { DEFAULT_PROFILE } from "../../lib/cloud_client/profile.ts";
-import { table } from "../table.ts";
 import { type MlCommand, mlCommand } from "./command.ts";
 import type { MlCommandContext } from "./command_context.ts";
 import { localControlPlane } from "./embedded.ts";
@@ -71,10 +70,23 @@ export const ACCOUNT_COMMANDS: readonly MlCommand[] = [
     const all = Object.entries(profiles).map(([name, { baseUrl, keyId, organizationId = "" }]) => {
       return { name, baseUrl: shownUrl(baseUrl), keyId, organizationId, current: name === current };
     });
-    const rows = all.map((
-      one,
-    ) => [one.current ? "*" : "", one.name, one.baseUrl, one.keyId, one.organizationId]);
-    context.print({ profiles: all }, table([["", "NAME", "BASE URL", "KEY ID", "ORGANIZATION"], ...rows]));
+    context.list(() => ({ profiles: all }), {
+      columns: [
+        { heading: "NAME", cutTo: 12 },
+        { heading: "STATE", isState: true },
+        { heading: "BASE URL", cutTo: 20 },
+        { heading: "KEY ID", cutTo: 9, rank: 1 },
+        { heading: "ORGANIZATION", cutTo: 9, rank: 2 },
+      ],
+      rows: all.map((one) => [
+        one.name,
+        one.current ? "current" : "-",
+        one.baseUrl,
+        one.keyId,
+        one.organizationId || "-",
+      ]),
+      empty: "no profile is stored: svc-ml login stores one",
+    });
   }),
   mlCommand("profiles use", ["PROFILE"], "Makes a profile the current one.", [], async (context, [name]) => {
     await context.profiles.use(name);

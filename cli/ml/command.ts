@@ -3,6 +3,7 @@
  */
 
 import { type Code, SvcError } from "../../lib/base/error.ts";
+import { suggest } from "../../lib/base/schema/suggest.ts";
 import type { Command as AnyCommand } from "../command.ts";
 import type { Flag, Values } from "../flags.ts";
 import { EXIT as USUAL } from "../program.ts";
@@ -81,6 +82,13 @@ export function commaWords(...lists: readonly (readonly string[])[]): string[] {
 export function countOf(flag: string, number: number): number {
   if (number >= 0) return number;
   throw new SvcError("invalid_argument", `--${flag}: found ${number}, wanted 0 or more`);
+}
+
+/** A flag's value that is none of the known words. */
+export function unknownWord(flag: string, found: string, wanted: readonly string[]): SvcError {
+  const near = suggest(found, wanted);
+  const hint = near === undefined ? "" : `; did you mean ${near}?`;
+  return new SvcError("invalid_argument", `--${flag}: found "${found}", wanted ${wanted.join(", ")}${hint}`);
 }
 
 /** `key=value`, split at the first `=`. Keys are options of scripts. */

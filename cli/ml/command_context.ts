@@ -14,6 +14,7 @@ import { PackageService } from "../../proto/gen/packages_pb.ts";
 import type { Host } from "../../lib/base/host.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
+import { suggest } from "../../lib/base/schema/suggest.ts";
 import { Secret } from "../../lib/base/secret.ts";
 import { connectApp } from "../../lib/cloud_client/app_channel.ts";
 import { MlTrainingClient } from "../../lib/cloud_client/training_client.ts";
@@ -21,7 +22,9 @@ import { chosen, ProfileFile } from "../../lib/cloud_client/profile.ts";
 import { type Channel, client, type ServiceClient } from "../../lib/wire/rpc/channel.ts";
 import { type DescMessage, type MessageShape, toJson } from "../../lib/wire/rpc/proto.ts";
 import type { Flag, Values } from "../flags.ts";
-import { printResult } from "../table.ts";
+import { namedOne } from "../lookup.ts";
+import { ProgressBar, type Progressing } from "../progress/progress_bar.ts";
+import { type Listing, printListing, printResult } from "../table.ts";
 
 /** Flags of every command. */
 export const ML_FLAGS = [
@@ -47,7 +50,7 @@ export const ML_FLAGS = [
     default: "",
     value: "ORGANIZATION",
     env: "SVC_ORG_ID",
-    help: "The organization's id or name; the only one by default.",
+    help: "The organization's id, the beginning of its id, or its name; the only one by default.",
   },
   {
     name: "ca-file",
@@ -130,7 +133,9 @@ export class MlCommandContext {
   ) {
     const { output, json } = values;
     if (output !== "table" && output !== "json") {
-      throw new SvcError("invalid_argument", `--output: found "${output}", wanted table or json`);
+      const near = suggest(output, ["table", "json"]);
+      const hint = near === undefined ? "" : `; did you mean ${near}?`;
+      throw new SvcError("invalid_argument", `--output: found "${output}", wanted table or json${hint}`);
     }
     this.host = context.host;
     this.clock = context.clock;
@@ -148,6 +153,18 @@ export class MlCommandContext {
     this.print(this.json ? toJson(desc, message) : undefined, lines);
   }
 
+  /** Prints a list: the value as JSON, or a table that fits the terminal; the hint for an empty one is a remark. */
+  list(value: () => unknown, listing: Listing): void {
+    if (this.json) this.print(value(), []);
+    else if (listing.rows.length === 0) this.note(listing.empty);
+    else printListing(this.host, false, undefined, listing);
+  }
+
+  /** Prints a message with a list likewise. */
+  listMessage<D extends DescMessage>(desc: D, message: MessageShape<D>, listing: Listing): void {
+    this.list(() => toJson(desc, message), listing);
+  }
+
   /** Writes a remark for the person, outside the result. */
   note(text: string): void {
     if (!this.values.quiet) this.host.writeError(`${text}\n`);
@@ -162,6 +179,16 @@ export class MlCommandContext {
   get lively(): boolean {
     const { terminal } = this.context;
     return terminal.errors && !this.values.quiet && this.host.env("TERM") !== "dumb";
+  }
+
+  /** Shows the progress of long work; with --quiet on no screen. */
+  progressBar(work: Progressing): ProgressBar {
+    const { context, clock, lively: isLive } = this;
+    const host = {
+      writeError: (text: string) => this.note(text.trimEnd()),
+      draw: (text: string) => this.host.draw(text),
+    };
+    return new ProgressBar({ host, clock, isLive, columns: context.columns() }, work);
   }
 
   /** Switches to this control plane. */
@@ -218,21 +245,18 @@ export class MlCommandContext {
     };
   }
 
-  /** The id of the organization: the chosen one, by id or name, or the only one. */
+  /** The id of the organization: the chosen one, by id, a beginning of it or name, or the only one. */
   async organization(): Promise<string> {
     const { account: { organization: wanted }, app } = await this.services();
     const { organizations } = await app.listOrganizations({}, this.limits);
     const listed = organizations.map(({ id, name }) => `${name} (${id})`).join(", ") || "none";
-    const found = wanted === ""
-      ? organizations
-      : organizations.filter(({ id, name }) => id === wanted || name === wanted);
-    if (found.length === 1) return found[0].id;
     if (wanted !== "") {
-      throw new SvcError(
-        "not_found",
-        `there is no organization "${wanted}" for this key, which sees ${listed}`,
-      );
+      if (organizations.length === 0) {
+        throw new SvcError("not_found", `there is no organization "${wanted}" for this key, which sees none`);
+      }
+      return namedOne("organization", wanted, organizations).id;
     }
+    if (organizations.length === 1) return organizations[0].id;
     const tell = "tell which one with --org-id or SVC_ORG_ID";
     throw new SvcError(
       "invalid_argument",

@@ -19,7 +19,7 @@ import {
 } from "../../lib/cloud_client/training_client.ts";
 import { lengthText, timeText } from "../table.ts";
 import { ML_EXIT } from "./command.ts";
-import { lossOf, parseProgress, type ProgressLine, progressLine } from "./progress.ts";
+import { lossOf, parseProgress, type ProgressLine, progressLine, trainingLeftMs } from "./progress.ts";
 import type { MlCommandContext } from "./command_context.ts";
 
 /** Interval of the polls of a job. */
@@ -136,6 +136,8 @@ export function printLogs(context: MlCommandContext, entries: readonly TrainingJ
 class FollowView {
   readonly #losses: number[] = [];
   #progress: ProgressLine | undefined;
+  /** The first and the last report of an epoch, for the pace. */
+  #reports: { readonly epoch: number; readonly atMs: number }[] = [];
   #status = TrainingStatus.UNSPECIFIED;
   #drawn = false;
 
@@ -151,7 +153,7 @@ class FollowView {
       this.#draw(this.#progress ? this.#line(this.#progress) : `${name} …`);
     } else if (this.#progress) {
       // Keeps the bar's last state on the screen.
-      this.#draw(`${this.#line(this.#progress)}\n`);
+      this.#draw(`${this.#line(this.#progress, status === TrainingStatus.COMPLETED)}\n`);
       this.#drawn = false;
     }
     this.#status = status;
@@ -168,6 +170,8 @@ class FollowView {
     const progress = parseProgress(entry.message);
     if (progress) {
       this.#progress = progress;
+      const report = { epoch: progress.epoch, atMs: toMs(entry.time) };
+      this.#reports = [this.#reports[0] ?? report, report];
       const loss = lossOf(progress);
       if (loss !== undefined) this.#losses.push(loss);
     }
@@ -176,11 +180,14 @@ class FollowView {
     }
   }
 
-  #line(progress: ProgressLine): string {
+  #line(progress: ProgressLine, isOver = false): string {
     const { host, context } = this.context;
+    const [first, last] = this.#reports;
     return progressLine(progress, this.#losses, {
       coloured: !host.env("NO_COLOR"),
       columns: context.columns() - 1,
+      leftMs: isOver || !last ? undefined : trainingLeftMs(first, last, progress.epochs),
+      isOver,
     });
   }
 

@@ -8,7 +8,6 @@ import {
   TrainingJobMetadataSchema,
 } from "../../proto/gen/ml_training_pb.ts";
 import { toMs } from "../../lib/api/shared/time.ts";
-import { SvcError } from "../../lib/base/error.ts";
 import {
   LogReader,
   ModelFramework,
@@ -20,14 +19,13 @@ import {
   TrainingStatus,
 } from "../../lib/cloud_client/training_client.ts";
 import { create, type JsonObject, toJson } from "../../lib/wire/rpc/proto.ts";
-import { facts, lengthText, table, timeText } from "../table.ts";
+import { type Column, facts, lengthText, timeText } from "../table.ts";
 import { sinceMs } from "../flags.ts";
-import { countOf, type MlCommand, mlCommand } from "./command.ts";
+import { countOf, type MlCommand, mlCommand, unknownWord } from "./command.ts";
 import { detachable, followJob, followLogs, printLogs, tellEnd } from "./follow.ts";
-import { modelOf } from "./lookup.ts";
+import { findJob, modelOf, namesOf, withName } from "./lookup.ts";
 import { confusionLines, metricsText } from "./measured.ts";
 import type { MlCommandContext } from "./command_context.ts";
-import { suggest } from "../../lib/base/schema/suggest.ts";
 
 export const TIMEOUT = {
   name: "timeout",
@@ -38,6 +36,16 @@ export const TIMEOUT = {
 
 const LEVELS = ["debug", "info", "warn", "error"];
 
+const JOB_COLUMNS: readonly Column[] = [
+  { heading: "ID", cutTo: 9 },
+  { heading: "STATUS", isState: true },
+  { heading: "MODEL", cutTo: 10 },
+  { heading: "VERSION", cutTo: 10, rank: 1 },
+  { heading: "TYPE", cutTo: 12, rank: 4 },
+  { heading: "CREATED (UTC)", rank: 2 },
+  { heading: "TOOK", rank: 3 },
+];
+
 /** The sort orders of jobs. */
 const ORDERS: { readonly [name: string]: (a: TrainingJobMetadata, b: TrainingJobMetadata) => number } = {
   created: (a, b) => toMs(a.createdOn) - toMs(b.createdOn),
@@ -46,11 +54,11 @@ const ORDERS: { readonly [name: string]: (a: TrainingJobMetadata, b: TrainingJob
   model: (a, b) => compare(a.modelName, b.modelName) || compare(a.modelVersion, b.modelVersion),
 };
 
+const JOB_WORDS = "JOB is an id, its beginning, or the name or version of a model that only one job makes.";
+
 export const JOB_COMMANDS: readonly MlCommand[] = [
-  mlCommand("get", ["JOB"], "Shows a job in detail.", [], async (context, [id]) => {
-    const { jobs } = await context.services();
-    const job = await jobs.getTrainingJob(id, context.limits);
-    await printJob(context, job);
+  mlCommand("get", ["JOB"], `Shows a job in detail. ${JOB_WORDS}`, [], async (context, [wanted]) => {
+    await printJob(context, await findJob(context, wanted));
   }),
   mlCommand(
     "list",
@@ -80,16 +88,20 @@ export const JOB_COMMANDS: readonly MlCommand[] = [
       const { jobs } = await context.services();
       const all = await jobs.listTrainingJobs(await context.organization(), wanted, context.limits);
       const shown = all.sort(order).slice(0, count);
-      context.printMessage(
-        ListTrainingJobsResponseSchema,
-        create(ListTrainingJobsResponseSchema, { jobs: shown }),
-        table([["ID", "STATUS", "MODEL", "VERSION", "TYPE", "CREATED", "TOOK"], ...shown.map(jobRow)]),
-      );
+      const message = create(ListTrainingJobsResponseSchema, { jobs: shown });
+      context.listMessage(ListTrainingJobsResponseSchema, message, {
+        columns: JOB_COLUMNS,
+        rows: shown.map(jobRow),
+        empty: status === ""
+          ? "there is no training job yet: svc-ml submit --model-type TYPE begins one"
+          : `no training job is ${spelled(TrainingStatus[wanted])}: svc-ml list shows all`,
+      });
       if (shown.length < all.length) context.note(`${all.length - shown.length} more; see --limit`);
     },
   ),
-  mlCommand("cancel", ["JOB"], "Cancels a job that has not ended.", [], async (context, [id]) => {
+  mlCommand("cancel", ["JOB"], "Cancels a job that has not ended.", [], async (context, [wanted]) => {
     const { jobs } = await context.services();
+    const { id } = await findJob(context, wanted);
     await jobs.cancelTrainingJob(id, context.limits);
     context.print({ id }, [id]);
     context.note(`asked to be canceled; see it end with: svc-ml wait ${id}`);
@@ -99,8 +111,9 @@ export const JOB_COMMANDS: readonly MlCommand[] = [
     ["JOB"],
     "Removes a job that has ended; its model stays.",
     [],
-    async (context, [id]) => {
+    async (context, [wanted]) => {
       const { jobs } = await context.services();
+      const { id } = await findJob(context, wanted);
       await jobs.deleteCompletedTrainingJob(id, context.limits);
       context.print({ id }, [id]);
     },
@@ -110,8 +123,9 @@ export const JOB_COMMANDS: readonly MlCommand[] = [
     ["JOB"],
     "Waits until a job has ended; the exit code is 0 if it completed, else 1.",
     [TIMEOUT],
-    async (context, [id], { timeoutMs }) => {
+    async (context, [wanted], { timeoutMs }) => {
       const { jobs } = await context.services();
+      const { id } = await findJob(context, wanted);
       return await detachable(context, id, async () => {
         const job = await followJob(context, jobs, id, { logs: false, timeoutMs });
         await printJob(context, job);
@@ -147,10 +161,11 @@ export const JOB_COMMANDS: readonly MlCommand[] = [
         help: `Only this level and worse: ${LEVELS.join(", ")}.`,
       },
     ],
-    async (context, [id], { follow, tail, since, level }) => {
+    async (context, [wanted], { follow, tail, since, level }) => {
       const keep = filterOf(since, level, context.clock.nowMs());
       const last = countOf("tail", tail);
       const { jobs } = await context.services();
+      const { id } = await findJob(context, wanted);
       const reader = new LogReader(jobs, id);
       return await detachable(context, id, async () => {
         const earlier = (await reader.next(context.limits)).filter(keep);
@@ -172,26 +187,24 @@ export const JOB_COMMANDS: readonly MlCommand[] = [
       const { jobs } = await context.services();
       const containerMap = await jobs.listSupportedContainers(context.limits);
       const rows = Object.entries(containerMap).sort(([a], [b]) => compare(a, b));
-      context.printMessage(
-        ListSupportedContainersResponseSchema,
-        create(ListSupportedContainersResponseSchema, { containerMap }),
-        table([
-          ["KEY", "FRAMEWORK", "END OF LIFE", "DESCRIPTION"],
-          ...rows.map(([key, one]) => [key, one.framework, timeText(one.eol), one.description]),
-        ]),
-      );
+      const message = create(ListSupportedContainersResponseSchema, { containerMap });
+      context.listMessage(ListSupportedContainersResponseSchema, message, {
+        columns: [
+          { heading: "KEY", cutTo: 12 },
+          { heading: "FRAMEWORK", cutTo: 10, rank: 1 },
+          { heading: "END OF LIFE (UTC)", rank: 2 },
+          { heading: "DESCRIPTION", cutTo: 20, rank: 3 },
+        ],
+        rows: rows.map(([key, one]) => [key, one.framework, timeText(one.eol), one.description]),
+        empty: "this control plane offers no container: its operator chooses them (svc-cloud serve --help)",
+      });
     },
   ),
 ];
 
 function orderOf(sort: string): (a: TrainingJobMetadata, b: TrainingJobMetadata) => number {
   const name = sort.replace(/^-/, "");
-  if (!Object.hasOwn(ORDERS, name)) {
-    const near = suggest(name, Object.keys(ORDERS));
-    const hint = near === undefined ? "" : `; did you mean ${near}?`;
-    const wanted = Object.keys(ORDERS).join(", ");
-    throw new SvcError("invalid_argument", `--sort: found "${sort}", wanted ${wanted}${hint}`);
-  }
+  if (!Object.hasOwn(ORDERS, name)) throw unknownWord("sort", sort, Object.keys(ORDERS));
   const order = ORDERS[name];
   return sort.startsWith("-") ? (a, b) => order(b, a) : order;
 }
@@ -199,9 +212,7 @@ function orderOf(sort: string): (a: TrainingJobMetadata, b: TrainingJobMetadata)
 function filterOf(since: string, level: string, nowMs: number): (entry: TrainingJobLogEntry) => boolean {
   const fromMs = since === "" ? -Infinity : sinceMs("since", since, nowMs);
   const least = level === "" ? 0 : LEVELS.indexOf(level.toLowerCase());
-  if (least < 0) {
-    throw new SvcError("invalid_argument", `--level: found "${level}", wanted ${LEVELS.join(", ")}`);
-  }
+  if (least < 0) throw unknownWord("level", level, LEVELS);
   // An unknown level counts as the worst, so that no line is lost.
   const rank = (name: string) => {
     const at = LEVELS.findIndex((one) => name.toLowerCase().startsWith(one));
@@ -256,13 +267,18 @@ export async function printJob(
     ? { ...toJson(TrainingJobMetadataSchema, job) as JsonObject, ...known }
     : undefined;
   const matrix = model ? confusionLines(model) : [];
+  const names = context.json ? new Map<string, string>() : await namesOf(context);
   context.print(json, [
-    ...describeJob(job, model ? metricsText(model) : ""),
+    ...describeJob(job, names, model ? metricsText(model) : ""),
     ...matrix.length > 0 ? ["", ...matrix] : [],
   ]);
 }
 
-function describeJob(job: TrainingJobMetadata, measured: string): string[] {
+function describeJob(
+  job: TrainingJobMetadata,
+  names: ReadonlyMap<string, string>,
+  measured: string,
+): string[] {
   const number = (value: number | undefined, unit = "") => value === undefined ? "" : `${value}${unit}`;
   const optional = (instant: TrainingJobMetadata["createdOn"]) => instant ? timeText(instant) : "";
   return facts([
@@ -273,8 +289,8 @@ function describeJob(job: TrainingJobMetadata, measured: string): string[] {
     ["version", job.modelVersion],
     ["type", typeText(job)],
     ["framework", job.modelFramework ? spelled(ModelFramework[job.modelFramework]) : ""],
-    ["dataset", job.datasetId],
-    ["organization", job.organizationId],
+    ["dataset", withName(job.datasetId, names)],
+    ["organization", withName(job.organizationId, names)],
     ["labels", job.tags.join(", ")],
     ["script", [job.registryItemId, job.registryItemVersion].filter(Boolean).join(" ")],
     ["arguments", Object.entries(job.arguments).map((pair) => pair.join("=")).join(" ")],

@@ -1,5 +1,5 @@
 /**
- * Finds in the control plane what a command line names: datasets, their images, parts.
+ * Finds in the control plane what a command line names: jobs, datasets, their images, parts.
  */
 
 import { Order } from "../../proto/gen/data_pb.ts";
@@ -11,12 +11,17 @@ import type { DatasetImage } from "../../lib/cloud_client/dataset.ts";
 import { type TrainingJobMetadata, TrainingStatus } from "../../lib/cloud_client/training_client.ts";
 import type { JsonObject } from "../../lib/wire/rpc/proto.ts";
 import { imageOf } from "./data/preflight.ts";
+import { suggest } from "../../lib/base/schema/suggest.ts";
 import { namedOne } from "../lookup.ts";
-import { timeText } from "../table.ts";
+import { type Column, timeText } from "../table.ts";
 import type { MlCommandContext } from "./command_context.ts";
 
 const PAGE_IMAGES = 100n;
 const UNSEEN: readonly Code[] = ["not_found", "permission_denied", "unimplemented"];
+/** Taken as it is: the list of a large fleet ends early. */
+const WHOLE_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+/** Answers after which ids are shown without names: a caller of several organizations may have chosen none. */
+const NAMELESS: readonly Code[] = [...UNSEEN, "invalid_argument"];
 
 /** The dataset with an id, a unique beginning of it, or a name; for an empty text, the only one. */
 export async function findDataset(context: MlCommandContext, wanted: string): Promise<Dataset> {
@@ -32,6 +37,46 @@ export async function findDataset(context: MlCommandContext, wanted: string): Pr
   throw new SvcError("invalid_argument", `there are ${all.length} datasets: ${tell}`);
 }
 
+/** The job with an id, a unique beginning of it, the version of its model, or the model's name. */
+export async function findJob(context: MlCommandContext, wanted: string): Promise<TrainingJobMetadata> {
+  const { jobs } = await context.services();
+  try {
+    return await jobs.getTrainingJob(wanted, context.limits);
+  } catch (error) {
+    if (SvcError.from(error).code !== "not_found") throw error;
+  }
+  const organizationId = await context.organization();
+  const all = await jobs.listTrainingJobs(organizationId, TrainingStatus.UNSPECIFIED, context.limits);
+  return namedOne("training job", wanted, all.map(nameableJob));
+}
+
+/** A job has no name: people know it by its model and that one's version. */
+function nameableJob(job: TrainingJobMetadata) {
+  const { modelName, modelVersion } = job;
+  return { ...job, name: `${modelName}/${modelVersion}`, also: [modelVersion, modelName] };
+}
+
+/** The names of organizations and datasets by their ids, as far as the caller may see them; a job prints both. */
+export async function namesOf(context: MlCommandContext): Promise<ReadonlyMap<string, string>> {
+  const { app, datasets } = await context.services();
+  try {
+    const { organizations } = await app.listOrganizations({}, context.limits);
+    const organizationId = await context.organization();
+    const all = (await datasets.listDatasetsByOrganizationID({ organizationId }, context.limits)).datasets;
+    return new Map([...organizations, ...all].map(({ id, name }) => [id, name]));
+  } catch (error) {
+    context.signal.throwIfAborted();
+    if (!NAMELESS.includes(SvcError.from(error).code)) throw error;
+    return new Map();
+  }
+}
+
+/** `shapes (dataset-1)`, or the id alone without a name. */
+export function withName(id: string, names: ReadonlyMap<string, string>): string {
+  const name = names.get(id);
+  return name === undefined || name === "" || id === "" ? id : `${name} (${id})`;
+}
+
 /** Packages of a type, of the organization or with a name, the newest first. */
 export async function packagesOf(
   context: MlCommandContext,
@@ -43,10 +88,21 @@ export async function packagesOf(
   const found = (await packages.listPackages(request, context.limits)).packages;
   if (name !== "" && found.length === 0) {
     const what = type === PackageType.ML_MODEL ? "model" : "training script";
-    throw new SvcError("not_found", `there is no ${what} "${name}" in this organization`);
+    const others = (await packages.listPackages({ ...request, name: "" }, context.limits)).packages;
+    const near = suggest(name, new Set(others.map(({ info }) => info?.name ?? "")));
+    const hint = near === undefined ? "" : `; did you mean ${near}?`;
+    throw new SvcError("not_found", `there is no ${what} "${name}" in this organization${hint}`);
   }
   return found.sort((a, b) => toMs(b.createdOn) - toMs(a.createdOn));
 }
+
+export const PACKAGE_COLUMNS: readonly Column[] = [
+  { heading: "NAME", cutTo: 12 },
+  { heading: "VERSION", cutTo: 12 },
+  { heading: "TYPE", cutTo: 12, rank: 2 },
+  { heading: "FRAMEWORK", cutTo: 10, rank: 5 },
+  { heading: "CREATED (UTC)", rank: 1 },
+];
 
 /** A package in a table: name, version, the model's stage or quality, and creation time. */
 export function packageCells({ info, createdOn }: Package): string[] {
@@ -104,13 +160,34 @@ export async function imagesOf(context: MlCommandContext, datasetId: string): Pr
   return images.sort((a, b) => a.capturedMs - b.capturedMs || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0));
 }
 
-/** The part that uploads name as their origin: the given one, or the only machine's; else none. */
+/**
+ * The part that uploads name as their origin: by its id, a unique beginning of it, its name or its machine's name;
+ * without a word the only machine's, or none.
+ */
 export async function findPart(context: MlCommandContext, wanted: string): Promise<string> {
-  if (wanted !== "") return wanted;
+  if (WHOLE_ID.test(wanted)) return wanted;
+  const all = await partsOf(context).catch((error) => {
+    // A key that may upload for one part need not see the machines; then only an id helps.
+    if (wanted !== "" && UNSEEN.includes(SvcError.from(error).code)) return undefined;
+    throw error;
+  });
+  if (all === undefined) return wanted;
+  if (wanted !== "") return namedOne("part", wanted, all).id;
+  const machines = new Set(all.map(({ machine }) => machine));
+  return machines.size === 1 ? (all.find(({ isMain }) => isMain) ?? all[0]).id : "";
+}
+
+async function partsOf(context: MlCommandContext) {
   const { app } = await context.services();
   const organizationId = await context.organization();
   const { locationSummaries } = await app.listMachineSummaries({ organizationId }, context.limits);
-  const machines = locationSummaries.flatMap((location) => location.machineSummaries);
-  const parts = machines.length === 1 ? machines[0].partSummaries : [];
-  return (parts.find(({ isMainPart }) => isMainPart) ?? parts[0])?.partId ?? "";
+  return locationSummaries.flatMap((location) => location.machineSummaries).flatMap((machine) =>
+    machine.partSummaries.map(({ partId, partName, isMainPart }) => ({
+      id: partId,
+      name: partName,
+      isMain: isMainPart,
+      machine,
+      also: isMainPart ? [machine.machineName, machine.machineId] : [],
+    }))
+  );
 }

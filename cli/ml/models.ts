@@ -14,9 +14,9 @@ import { shownUrl } from "../../lib/base/log/shown_url.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";
 import { Crc32c } from "../../lib/cloud_client/crc32c.ts";
 import { create } from "../../lib/wire/rpc/proto.ts";
-import { sizeText, table } from "../table.ts";
+import { table } from "../table.ts";
 import { ML_EXIT, type MlCommand, mlCommand } from "./command.ts";
-import { findPart, packageCells, packagesOf } from "./lookup.ts";
+import { findPart, PACKAGE_COLUMNS, packageCells, packagesOf } from "./lookup.ts";
 import { metricsText, mistakesText } from "./measured.ts";
 import type { Account, MlCommandContext, Services } from "./command_context.ts";
 import { upload } from "./data/transfer.ts";
@@ -44,14 +44,16 @@ export const MODEL_COMMANDS: readonly MlCommand[] = [
     [],
     async (context, [name = ""]) => {
       const found = await packagesOf(context, PackageType.ML_MODEL, name);
-      context.printMessage(
-        ListPackagesResponseSchema,
-        create(ListPackagesResponseSchema, { packages: found }),
-        table([
-          ["NAME", "VERSION", "TYPE", "FRAMEWORK", "CREATED", "MEASURED", "MISTAKES"],
-          ...found.map((one) => [...packageCells(one), metricsText(one) || "-", mistakesText(one) || "-"]),
-        ]),
-      );
+      const message = create(ListPackagesResponseSchema, { packages: found });
+      context.listMessage(ListPackagesResponseSchema, message, {
+        columns: [
+          ...PACKAGE_COLUMNS,
+          { heading: "MEASURED", cutTo: 14, rank: 3 },
+          { heading: "MISTAKES", cutTo: 14, rank: 4 },
+        ],
+        rows: found.map((one) => [...packageCells(one), metricsText(one) || "-", mistakesText(one) || "-"]),
+        empty: "there is no model yet: svc-ml submit --model-type TYPE trains one",
+      });
     },
   ),
   mlCommand(
@@ -262,14 +264,16 @@ async function fetchRest(
     }
     const out = await context.host.open(partial, response.status === 206 ? "append" : "new");
     let done = response.status === 206 ? have : 0;
-    const total = done + Number(response.headers.get("content-length") ?? 0);
+    const length = Number(response.headers.get("content-length") ?? 0);
+    const total = length > 0 ? done + length : undefined;
+    const bar = context.progressBar({ what: `of ${basename(partial, ".part")}`, inBytes: true });
     try {
       for await (const chunk of response.body) {
         watch();
         watch = context.clock.after(SILENCE_MS, () => silent.abort(tooSilent()));
         await out.write(chunk);
         done += chunk.length;
-        if (context.lively) context.host.draw(`\r\x1b[2K${sizeText(done)} of ${sizeText(total)}`);
+        bar.show(done, total);
       }
       await out.sync();
     } catch (cause) {
@@ -277,7 +281,7 @@ async function fetchRest(
       throw unreachable(url, cause);
     } finally {
       out.close();
-      if (context.lively) context.host.draw("\r\x1b[2K");
+      bar.end();
     }
   } finally {
     watch();

@@ -4,6 +4,8 @@
  * A job logs its progress as `epoch 12/60 loss 0.41 validation 0.44 mAP 0.71`: names and numbers after the epoch. Pure.
  */
 
+import { barOf, leftText } from "../progress/progress_bar.ts";
+
 export interface ProgressLine {
   readonly epoch: number;
   readonly epochs: number;
@@ -51,18 +53,23 @@ export interface LineForm {
   readonly coloured: boolean;
   /** Its maximum width. */
   readonly columns: number;
+  /** The remaining time, if it is known. */
+  readonly leftMs?: number;
+  /** A training that stopped early, because it learned nothing more, is done all the same. */
+  readonly isOver?: boolean;
 }
 
 /** `██████░░░░  epoch 12/60  loss 0.41 ▇▅▃▁  validation 0.44  mAP 0.71`, as much of it as fits. */
 export function progressLine(
   progress: ProgressLine,
   losses: readonly number[],
-  { coloured, columns }: LineForm,
+  { coloured, columns, leftMs, isOver = false }: LineForm,
 ): string {
   const { epoch, epochs, figures } = progress;
-  const done = epochs === 0 ? 0 : Math.min(BAR_CELLS, Math.round(epoch / epochs * BAR_CELLS));
+  const bar = barOf(isOver ? 1 : epoch / Math.max(epochs, 1), BAR_CELLS);
   const reported = [
     `epoch ${epoch}/${epochs}`,
+    ...leftMs === undefined ? [] : [leftText(leftMs)],
     ...figures.map(([name, value]) => `${name} ${figure(value)}`),
   ];
   let width = BAR_CELLS;
@@ -70,17 +77,29 @@ export function progressLine(
   const used = BAR_CELLS + fitting.reduce((sum, text) => sum + 2 + text.length, 0);
   const curve = sparkline(losses, Math.min(SPARK_CELLS, columns - used - 1));
   const paint = (code: number, text: string) => coloured ? `\x1b[${code}m${text}\x1b[0m` : text;
-  const bar = paint(32, "█".repeat(done)) + paint(90, "░".repeat(BAR_CELLS - done));
+  const [full, empty] = [bar.replaceAll("░", ""), bar.replaceAll("█", "")];
   const lines = fitting.map((text) => {
     return curve !== "" && losses.length > 1 && text.startsWith("loss ")
       ? `${text} ${paint(36, curve)}`
       : text;
   });
-  return [bar, ...lines].join("  ");
+  return [paint(32, full) + paint(90, empty), ...lines].join("  ");
 }
 
 function figure(value: number): string {
   return String(Number(value.toPrecision(3)));
+}
+
+/** The remaining time at the pace between two reports; `undefined` if they do not tell a pace. */
+export function trainingLeftMs(
+  first: { readonly epoch: number; readonly atMs: number },
+  last: { readonly epoch: number; readonly atMs: number },
+  epochs: number,
+): number | undefined {
+  const [ranEpochs, ranMs] = [last.epoch - first.epoch, last.atMs - first.atMs];
+  const leftEpochs = epochs - last.epoch;
+  if (!(ranEpochs > 0 && ranMs > 0 && leftEpochs > 0)) return undefined;
+  return ranMs / ranEpochs * leftEpochs;
 }
 
 /** The value of the loss. */

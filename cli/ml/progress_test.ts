@@ -1,7 +1,7 @@
 /** Lines of progress, and how they look. */
 
 import { assertEquals } from "@std/assert";
-import { parseProgress, progressLine, sparkline } from "./progress.ts";
+import { parseProgress, progressLine, sparkline, trainingLeftMs } from "./progress.ts";
 
 Deno.test("parseProgress() reads only lines of training progress", () => {
   for (
@@ -34,6 +34,26 @@ Deno.test("sparkline() draws the lowest value as the lowest bar and the highest 
   // Each bar is the mean of two.
   assertEquals(sparkline([9, 7, 1, 1], 2), "█▁");
   assertEquals(sparkline(Array.from({ length: 1000 }, (_, at) => -at)).length, 24);
+});
+
+Deno.test("progressLine() shows the remaining time, and a full bar after an early stop", () => {
+  const progress = parseProgress("epoch 3/12 loss 0.1")!;
+  const form = { coloured: false, columns: 80 };
+  const leftMs = trainingLeftMs({ epoch: 1, atMs: 5_000 }, { epoch: 3, atMs: 9_000 }, 12);
+  assertEquals(
+    progressLine(progress, [], { ...form, leftMs }),
+    "█████░░░░░░░░░░░░░░░  epoch 3/12  18s left  loss 0.1",
+  );
+  assertEquals(
+    progressLine(progress, [], { ...form, isOver: true }),
+    "████████████████████  epoch 3/12  loss 0.1",
+  );
+  const unknown = [
+    trainingLeftMs({ epoch: 3, atMs: 5 }, { epoch: 3, atMs: 5 }, 12),
+    trainingLeftMs({ epoch: 1, atMs: 5 }, { epoch: 3, atMs: 5 }, 12),
+    trainingLeftMs({ epoch: 1, atMs: 0 }, { epoch: 12, atMs: 5 }, 12),
+  ];
+  assertEquals(unknown, [undefined, undefined, undefined]);
 });
 
 Deno.test("progressLine() fits into its columns, with and without colours", () => {

@@ -60,7 +60,7 @@ deviceTest("the agent installs, updates, refuses and rolls back versions", async
   const { code, text } = await command(device, "status");
   assertEquals(code, 0);
   assertMatch(text, /svc-server {2}running, pid \d+, https?:\/\/localhost:\d+/);
-  assertMatch(text, /refused {3}3\.0\.0: it did not start/);
+  assertMatch(text, /svc-server {2}refused 3\.0\.0: it did not start/);
 
   assertEquals((await command(device, "rollback", "svc-server")).code, 0);
   const { versions: { "svc-server": back } } = await device.runsWell("1.0.0");

@@ -105,10 +105,10 @@ Deno.test("svc-ml profiles are listed, chosen, used by name and deleted", () =>
       }
       assertEquals((await svcMl(["profiles", "use", "one"], { env })).code, 0);
       const { output } = await svcMl(["profiles"], { env });
-      assertEquals(output.split("\n").map((line) => line.slice(0, 6).trimEnd()), [
-        "   NAM",
-        "*  one",
-        "   two",
+      assertEquals(output.split("\n").map((line) => line.slice(0, 13).trimEnd()), [
+        "NAME  STATE",
+        "one   current",
+        "two   -",
         "",
       ]);
       assertEquals((await svcMl(["profiles", "delete", "two"], { env })).code, 0);

@@ -33,8 +33,8 @@ datasetTest("dataset create prints the new id, and dataset list prints all datas
   assertEquals([made.code, made.output], [0, "dataset-2\n"]);
   const { output } = await svcMl(["dataset", "list"], { env: envOf(cloud) });
   assertEquals(output.split("\n").slice(1, 3), [
-    "dataset-2  faces   2024-01-02 03:04:05",
-    "dataset-1  shapes  2024-01-02 03:04:05",
+    "faces   2024-01-02 03:04:05  dataset-2",
+    "shapes  2024-01-02 03:04:05  dataset-1",
   ]);
   const json = JSON.parse((await svcMl(["dataset", "list", "--json"], { env: envOf(cloud) })).output);
   assertEquals(json.datasets.map(({ name }: { name: string }) => name), ["faces", "shapes"]);
@@ -46,11 +46,12 @@ datasetTest("dataset images, rename and delete work on a dataset by name", async
   const listed = await svcMl(["dataset", "images", "shapes"], { env });
   assertEquals(
     listed.output,
-    "ID       NAME         LABELS          SIZE  CAPTURED\n" +
-      "image-1  image-1.png  red, circle 2x  12 B  2024-01-02 03:04:05\n",
+    "NAME         LABELS          SIZE  CAPTURED (UTC)       ID\n" +
+      "image-1.png  red, circle 2x  12 B  2024-01-02 03:04:05  image-1\n",
   );
   const { images } = JSON.parse((await svcMl(["dataset", "images", "shapes", "--json"], { env })).output);
   assertEquals([images.length, images[0].tags, images[0].boxes.length], [1, ["red"], 2]);
+  assertEquals(images[0].captured, "2024-01-02T03:04:05.000Z");
   assertEquals((await svcMl(["dataset", "rename", "shapes", "forms"], { env })).output, "dataset-1\n");
   assertEquals(cloud.datasets, [{ id: "dataset-1", name: "forms" }]);
   assertEquals((await svcMl(["dataset", "delete", "shapes"], { env })).code, 4);

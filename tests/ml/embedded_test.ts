@@ -42,7 +42,7 @@ Deno.test("submit --embedded starts svc-cloud, reuses it, and restarts it in the
     assertEquals((await ml("list")).code, 1);
     await submit();
     assertEquals(running.size, 1);
-    assertStringIncludes((await ml("dataset", "list")).output, "  mine  ");
+    assertMatch((await ml("dataset", "list")).output, /^mine {2}/m);
     const stopped = await ml("embedded", "stop");
     assertMatch(stopped.output, /^svc-cloud at http:\/\/localhost:\d+ has stopped\n$/);
     running.clear();
@@ -51,7 +51,7 @@ Deno.test("submit --embedded starts svc-cloud, reuses it, and restarts it in the
     await Deno.remove(`${home}/profiles.json`);
     const lost = await submit();
     assertStringIncludes(lost.errors, `found a control plane in ${home}/cloud and made a new key to it\n`);
-    assertStringIncludes((await ml("dataset", "list")).output, "  mine  ");
+    assertMatch((await ml("dataset", "list")).output, /^mine {2}/m);
   } finally {
     kill();
     await Deno.remove(home, { recursive: true });

@@ -156,7 +156,7 @@ function servicesOf(cloud: FakeCloud) {
         locationSummaries: [{
           machineSummaries: cloud.machines.map((machineName, at) => ({
             machineName,
-            partSummaries: [{ partId: `part-${at + 1}`, isMainPart: true }],
+            partSummaries: [{ partId: `part-${at + 1}`, partName: `${machineName}-main`, isMainPart: true }],
           })),
         }],
       }),

@@ -66,7 +66,7 @@ Deno.test("a terminal shows a bar with the loss as a curve, and no lines with th
     assertStringIncludes(errors, "pending …\r\x1b[2K");
     assertStringIncludes(
       errors,
-      "████████░░░░░░░░░░░░  epoch 2/5  loss 0.5 █▁  validation 0.6  mAP 0.4\r\x1b[2K",
+      "████████░░░░░░░░░░░░  epoch 2/5  3s left  loss 0.5 █▁  validation 0.6  mAP 0.4\r\x1b[2K",
     );
     assertStringIncludes(
       errors,

@@ -52,7 +52,7 @@ function fill(cloud: FakeCloud): void {
   ) cloud.addJob(one);
 }
 
-const LIST = `ID     STATUS       MODEL   VERSION  TYPE              CREATED              TOOK
+const LIST = `ID     STATUS       MODEL   VERSION  TYPE              CREATED (UTC)        TOOK
 job-2  FAILED       shapes  two      custom            2024-01-02 03:05:05  -
 job-3  IN_PROGRESS  shapes  three    unspecified       2024-01-02 03:04:35  -
 job-1  COMPLETED    shapes  one      object-detection  2024-01-02 03:04:05  2m 10s
@@ -62,8 +62,8 @@ status        COMPLETED
 model         shapes
 version       one
 type          object-detection
-dataset       dataset-1
-organization  org-1
+dataset       shapes (dataset-1)
+organization  example (org-1)
 labels        circle, square
 created       2024-01-02 03:04:05
 started       2024-01-02 03:04:06
@@ -97,10 +97,34 @@ const CASES: readonly Case[] = [
   {
     args: "list --org-id other",
     code: 4,
-    errors: 'no organization "other" for this key, which sees example (org-1)',
+    errors: 'there is no organization "other"; there are example\n',
   },
+  { args: "list --org-id exampel", code: 4, errors: "did you mean example?" },
+  { args: "list --org-id org- --limit 1 --json", json: { jobs: ["job-2"] } },
   { args: "get job-1", output: GET },
-  { args: "get job-9", code: 4, errors: 'svc-ml get: there is no training job "job-9"\n' },
+  {
+    args: "get job-9",
+    code: 4,
+    errors: 'svc-ml get: there is no training job "job-9"; there are shapes/one, shapes/two, shapes/three\n',
+  },
+  { args: "get shapes/one", output: GET },
+  { args: "get one", output: GET },
+  {
+    args: "get shapes",
+    code: 2,
+    errors: '"shapes" means 3 training jobs: shapes/one (job-1), shapes/two (job-2)',
+  },
+  { args: "get shapes/tow", code: 4, errors: "did you mean shapes/two?" },
+  { args: "cancel three", output: "job-3\n", errors: "svc-ml wait job-3" },
+  { args: "list --sort creatd", code: 2, errors: "did you mean created?" },
+  { args: "logs job-1 --level wran", code: 2, errors: "did you mean warn?" },
+  {
+    args: "list --status pending",
+    output: "",
+    errors: "no training job is pending: svc-ml list shows all\n",
+  },
+  { args: "list --status pending --quiet", output: "", errors: "" },
+  { args: "list --output jsno", code: 2, errors: "did you mean json?" },
   { args: "get", code: 2, errors: "svc-ml get: found no JOB, wanted svc-ml get JOB [flags]\n" },
   { args: "get job-1 job-2", code: 2, errors: 'found "job-2" more than it takes' },
   { args: "cancel job-3", output: "job-3\n", errors: "svc-ml wait job-3" },
@@ -117,7 +141,7 @@ const CASES: readonly Case[] = [
   {
     args: "containers",
     output:
-      "KEY          FRAMEWORK  END OF LIFE  DESCRIPTION\npython:3.11  any        -            Python on this computer\n",
+      "KEY          FRAMEWORK  END OF LIFE (UTC)  DESCRIPTION\npython:3.11  any        -            Python on this computer\n",
   },
   { args: "submit", code: 2, errors: "--model-type is missing, wanted one of single-label-classification" },
   {
@@ -214,6 +238,37 @@ for (const { args, code = 0, output, json, errors } of CASES) {
       assertEquals(value.jobs ? { jobs: value.jobs.map(({ id }: { id: string }) => id) } : value, json);
     }));
 }
+
+Deno.test("lists fit 60, 80 and 140 columns, show states in colours, and are whole without a terminal", () =>
+  withFakeCloud(async (cloud) => {
+    fill(cloud);
+    const long = "a-name-of-a-model-that-somebody-has-chosen-in-a-hurry";
+    const status = TrainingStatus.COMPLETED;
+    cloud.addJob({ id: "0c68f41b-7e0d-4f0a-8a55-0123456789ab", modelName: long, modelVersion: long, status });
+    cloud.datasets.push({ id: "5d68f41b-7e0d-4f0a-8a55-0123456789ab", name: long });
+    cloud.addImage(`${long}-1`, "dataset-1", { tags: [long, `${long}-2`], boxes: [] });
+    const lists = [
+      "list",
+      "dataset list",
+      "dataset images shapes",
+      "models list",
+      "script list",
+      "containers",
+    ];
+    for (const columns of [60, 80, 140]) {
+      for (const list of lists) {
+        const { output } = await svcMl(list.split(" "), { env: { ...envOf(cloud), NO_COLOR: "1" }, columns });
+        const wide = output.split("\n").filter((line) => line.length > columns);
+        assertEquals(wide, [], `svc-ml ${list} at ${columns}`);
+        assertEquals(output.includes("\x1b"), false, list);
+      }
+    }
+    const { output: coloured } = await svcMl(["list"], { env: envOf(cloud), columns: 140 });
+    assertStringIncludes(coloured, "\x1b[31mFAILED");
+    assertStringIncludes(coloured, "\x1b[33mIN_PROGRESS");
+    assertStringIncludes(coloured, "\x1b[32mCOMPLETED");
+    assertStringIncludes((await svcMl(["list"], { env: envOf(cloud) })).output, `${long}  ${long}`);
+  }));
 
 /** The line of names and that of one job. */
 function firstAnd(table: string, id: string): string {

@@ -51,7 +51,7 @@ Deno.test("models list prints type, framework and metrics of each model", () =>
     const { output } = await svcMl(["models", "list"], { env: envOf(cloud) });
     assertEquals(
       output,
-      "NAME    VERSION  TYPE              FRAMEWORK  CREATED              MEASURED             MISTAKES\n" +
+      "NAME    VERSION  TYPE              FRAMEWORK  CREATED (UTC)        MEASURED             MISTAKES\n" +
         "shapes  v1       object-detection  onnx       2024-01-02 03:04:05  mAP 0.712, recall 1  -\n",
     );
     const json = JSON.parse((await svcMl(["models", "list", "--json"], { env: envOf(cloud) })).output);
@@ -286,6 +286,15 @@ Deno.test("infer uploads an image, prints the annotations, and removes it", () =
       cloud.machines.splice(0);
       await svcMl(["infer", `${folder}/a.png`, "--model", "shapes"], { env: envOf(cloud) });
       assertEquals([cloud.sources.slice(1), cloud.images.size], [["org-1", "org-1"], 0]);
+      // A part is found by the name of its machine, too, and a misspelt name is told.
+      cloud.machines.push("rover", "another");
+      const from = (part: string) =>
+        svcMl(["infer", `${folder}/a.png`, "--model", "shapes", "--part-id", part], { env: envOf(cloud) });
+      await from("another");
+      assertEquals(cloud.sources.at(-1), "part-2");
+      const { code: missing, errors: hint } = await from("anothr");
+      assertEquals(missing, 4);
+      assertStringIncludes(hint, 'there is no part "anothr"; did you mean another?');
     })
   ));
 

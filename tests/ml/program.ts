@@ -17,6 +17,8 @@ export interface Outcome {
 export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly terminal?: boolean;
+  /** The width of the terminal that shows standard output, which then has colours unless NO_COLOR is set. */
+  readonly columns?: number;
   /** The person's answers, one after the other. */
   readonly answers?: string[];
   /** The first line of standard input, if that is no terminal. */
@@ -55,6 +57,9 @@ export async function svcMl(args: readonly string[], options: RunOptions = {}): 
   host.write = (text) => void (output += text);
   host.writeError = (text) => void (errors += text);
   host.draw = (text) => void (errors += text);
+  host.show = (text) => void (output += text);
+  host.columns = () => options.columns;
+  host.coloured = () => options.columns !== undefined && !env.NO_COLOR;
   host.env = (name) => env[name];
   host.onTermination = (run) => {
     onTermination(() => run("SIGINT"));

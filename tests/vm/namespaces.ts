@@ -150,9 +150,10 @@ export class Namespaces implements TestPlace {
     return putText(this, path, text);
   }
 
-  /** Copies a file of this computer into the system. */
+  /** Copies a file of this computer into the system. It survives a power cut: an empty program would succeed. */
   async copyIn(from: string, path: string): Promise<void> {
     await done("cp", from, `${this.folder}/root${path}`);
+    await done("sync", `${this.folder}/root${path}`);
   }
 
   async cut(): Promise<void> {

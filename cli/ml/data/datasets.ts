@@ -19,7 +19,7 @@ import { decodeColor } from "../../../lib/geometry/image/image.ts";
 import { PICTURE_BYTES_MAX } from "../../../lib/learn/example.ts";
 import { create } from "../../../lib/wire/rpc/proto.ts";
 import { UsageError } from "../../flags.ts";
-import { sizeText, table, timeText } from "../../table.ts";
+import { isoTimes, sizeText, timeText } from "../../table.ts";
 import { commaWords, ML_EXIT, type MlCommand, mlCommand } from "../command.ts";
 import { localImages, OUTSIDE } from "./local_images.ts";
 import { IMPORT_COMMAND } from "./import.ts";
@@ -44,14 +44,15 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
     const organizationId = await context.organization();
     const all = (await datasets.listDatasetsByOrganizationID({ organizationId }, context.limits)).datasets;
     all.sort((a, b) => a.name < b.name ? -1 : 1);
-    context.printMessage(
-      ListDatasetsByOrganizationIDResponseSchema,
-      create(ListDatasetsByOrganizationIDResponseSchema, { datasets: all }),
-      table([
-        ["ID", "NAME", "CREATED"],
-        ...all.map(({ id, name, timeCreated }) => [id, name, timeText(timeCreated)]),
-      ]),
-    );
+    const message = create(ListDatasetsByOrganizationIDResponseSchema, { datasets: all });
+    context.listMessage(ListDatasetsByOrganizationIDResponseSchema, message, {
+      columns: [{ heading: "NAME", cutTo: 20 }, { heading: "CREATED (UTC)", rank: 1 }, {
+        heading: "ID",
+        cutTo: 9,
+      }],
+      rows: all.map(({ id, name, timeCreated }) => [name, timeText(timeCreated), id]),
+      empty: "there is no dataset yet: svc-ml dataset create NAME makes one",
+    });
   }),
   mlCommand(
     "dataset rename",
@@ -85,17 +86,23 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
     async (context, [wanted]) => {
       const dataset = await findDataset(context, wanted);
       const images = await imagesOf(context, dataset.id);
-      const rows = images.map(({ id, fileName, bytes, capturedMs, ...image }) => [
-        id,
-        fileName || "-",
-        labelsText(image),
-        sizeText(bytes),
-        timeText(toTimestamp(capturedMs)),
-      ]);
-      context.print(
-        { datasetId: dataset.id, images },
-        table([["ID", "NAME", "LABELS", "SIZE", "CAPTURED"], ...rows]),
-      );
+      context.list(() => ({ datasetId: dataset.id, images: isoTimes(images) }), {
+        columns: [
+          { heading: "NAME", cutTo: 16 },
+          { heading: "LABELS", cutTo: 12 },
+          { heading: "SIZE", rank: 2 },
+          { heading: "CAPTURED (UTC)", rank: 1 },
+          { heading: "ID", cutTo: 9 },
+        ],
+        rows: images.map(({ id, fileName, bytes, capturedMs, ...image }) => [
+          fileName || "-",
+          labelsText(image),
+          sizeText(bytes),
+          timeText(toTimestamp(capturedMs)),
+          id,
+        ]),
+        empty: `${dataset.name} has no image yet: svc-ml dataset add ${dataset.id} FOLDER adds some`,
+      });
     },
   ),
   mlCommand(

@@ -8,7 +8,7 @@ import { relative, resolve } from "node:path";
 import { SvcError } from "../../../lib/base/error.ts";
 import type { Flag } from "../../flags.ts";
 import { table } from "../../table.ts";
-import { commaWords, type MlCommand, mlCommand } from "../command.ts";
+import { commaWords, type MlCommand, mlCommand, unknownWord } from "../command.ts";
 import { cocoFiles, readCoco } from "../formats/coco.ts";
 import { Folder, type Problems } from "../formats/folder.ts";
 import { readVoc, vocFiles } from "../formats/voc.ts";
@@ -106,9 +106,7 @@ async function formOf(
   given: string,
 ): Promise<{ format: string; files: readonly string[] }> {
   const spelled = chosen.toLowerCase();
-  if (chosen !== "" && !FORMAT_NAMES.includes(spelled)) {
-    throw new SvcError("invalid_argument", `--format: found "${chosen}", wanted ${FORMAT_NAMES.join(", ")}`);
-  }
+  if (chosen !== "" && !FORMAT_NAMES.includes(spelled)) throw unknownWord("format", chosen, FORMAT_NAMES);
   const named = given === "" ? undefined : fileIn(folder, given);
   const byEnding = /\.json$/i.test(named ?? "")
     ? "coco"

@@ -104,6 +104,7 @@ export async function eachOf<T, R>(
   work: (item: T) => Promise<R>,
 ): Promise<R[]> {
   const results: R[] = [];
+  const bar = context.progressBar({ what: `images ${verb}` });
   let [next, done] = [0, 0];
   const worker = async () => {
     try {
@@ -111,14 +112,14 @@ export async function eachOf<T, R>(
         context.signal.throwIfAborted();
         results[at] = await work(items[at]);
         done++;
-        if (context.lively) context.host.draw(`\r\x1b[2K${done}/${items.length} ${verb}`);
+        bar.show(done, items.length);
       }
     } finally {
       next = items.length;
     }
   };
   const ended = await Promise.allSettled(Array.from({ length: PARALLEL }, worker));
-  if (context.lively && items.length > 0) context.host.draw("\r\x1b[2K");
+  bar.end();
   for (const one of ended) if (one.status === "rejected") throw one.reason;
   return results;
 }

@@ -22,9 +22,17 @@ import {
 } from "../../../lib/cloud_client/training_client.ts";
 import { create, type MessageInitShape } from "../../../lib/wire/rpc/proto.ts";
 import type { Flag, Values } from "../../flags.ts";
-import { sizeText, table } from "../../table.ts";
-import { ML_EXIT, type MlCommand, mlCommand, newVersion, packageName, pairsOf } from "../command.ts";
-import { packageCells, packagesOf } from "../lookup.ts";
+import { sizeText } from "../../table.ts";
+import {
+  ML_EXIT,
+  type MlCommand,
+  mlCommand,
+  newVersion,
+  packageName,
+  pairsOf,
+  unknownWord,
+} from "../command.ts";
+import { PACKAGE_COLUMNS, packageCells, packagesOf } from "../lookup.ts";
 import { scriptArchive } from "./folder.ts";
 import { NEW_SCRIPT } from "./new.ts";
 import { testLocal } from "./run.ts";
@@ -104,14 +112,12 @@ export const SCRIPT_COMMANDS: readonly MlCommand[] = [
     [],
     async (context, [name = ""]) => {
       const found = await packagesOf(context, PackageType.ML_TRAINING, name);
-      context.printMessage(
-        ListPackagesResponseSchema,
-        create(ListPackagesResponseSchema, { packages: found }),
-        table([
-          ["NAME", "VERSION", "TYPE", "FRAMEWORK", "CREATED"],
-          ...found.map((one) => packageCells(one)),
-        ]),
-      );
+      const message = create(ListPackagesResponseSchema, { packages: found });
+      context.listMessage(ListPackagesResponseSchema, message, {
+        columns: PACKAGE_COLUMNS,
+        rows: found.map((one) => packageCells(one)),
+        empty: "there is no training script yet: svc-ml script new NAME begins one",
+      });
     },
   ),
   mlCommand(
@@ -238,10 +244,7 @@ function ownName(script: string, organizationId: string): string {
 /** A script's visibility and description, in its metadata's form. */
 function audience(visibility: string, description: string): { [key: string]: string } {
   const word = visibility.toLowerCase().replaceAll("_", "-");
-  if (word !== "" && !VISIBILITIES.includes(word)) {
-    const wanted = VISIBILITIES.join(", ");
-    throw new SvcError("invalid_argument", `--visibility: found "${visibility}", wanted ${wanted}`);
-  }
+  if (word !== "" && !VISIBILITIES.includes(word)) throw unknownWord("visibility", visibility, VISIBILITIES);
   if (word !== "" && word !== "private" && description === "") {
     const problem = "--description is missing: a script that others see has to describe its purpose";
     throw new SvcError("invalid_argument", problem);
