@@ -263,7 +263,7 @@ Deno.test("only the host prints and draws, so that control characters are escape
     having(/\bstd(out|err)\.write/, new RegExp(`^lib\\/base\\/host_deno\\.ts$|^(${others})`)),
     [],
   );
-  assertEquals(having(/\.draw\(/, /^cli\/(ml\/(follow|models|data\/transfer)|server\/slam\/run)\.ts$/), []);
+  assertEquals(having(/\.draw\(/, /^cli\/(ml\/follow|progress\/progress_bar|server\/slam\/run)\.ts$/), []);
 });
 
 Deno.test("each x_service.ts of lib/cloud exports xHandlers, and only cloud.ts calls service()", () => {

@@ -183,12 +183,9 @@ export class MlCommandContext {
 
   /** Shows the progress of long work; with --quiet on no screen. */
   progressBar(work: Progressing): ProgressBar {
-    const { context, clock, lively: isLive } = this;
-    const host = {
-      writeError: (text: string) => this.note(text.trimEnd()),
-      draw: (text: string) => this.host.draw(text),
-    };
-    return new ProgressBar({ host, clock, isLive, columns: context.columns() }, work);
+    const { context, host, clock, lively: isLive } = this;
+    const note = (line: string) => this.note(line);
+    return new ProgressBar({ host, note, clock, isLive, columns: context.columns() }, work);
   }
 
   /** Switches to this control plane. */

@@ -6,7 +6,8 @@
  */
 
 import type { Clock } from "../../lib/base/clock.ts";
-import type { Output, Screen } from "../../lib/base/host.ts";
+import { escapedLine } from "../../lib/base/escape.ts";
+import type { Screen } from "../../lib/base/host.ts";
 import { lengthText, sizeText } from "../table.ts";
 
 /** Pause between two drawings. */
@@ -26,7 +27,9 @@ export interface Progressing {
 }
 
 export interface BarPlace {
-  readonly host: Pick<Output, "writeError"> & Pick<Screen, "draw">;
+  readonly host: Pick<Screen, "draw">;
+  /** Writes a line on standard error, where a line cannot be redrawn. */
+  note(line: string): void;
   readonly clock: Pick<Clock, "monotonicMs">;
   /** Whether standard error is a terminal, on which a line can be redrawn. */
   readonly isLive: boolean;
@@ -57,8 +60,9 @@ export class ProgressBar {
     this.#shownMs = nowMs;
     const isGuess = ranMs < QUICK_MS || done <= before || total === undefined;
     const leftMs = isGuess ? undefined : ranMs * (total - done) / (done - before);
-    const text = progressText(this.work, { done, total, leftMs });
-    if (!isLive) return host.writeError(`${text}\n`);
+    // Names of files and packages come from elsewhere, and move no cursor.
+    const text = escapedLine(progressText(this.work, { done, total, leftMs }));
+    if (!isLive) return this.place.note(text);
     const bar = total === undefined ? "" : `${barOf(done / Math.max(total, 1))}  `;
     host.draw(`\r\x1b[2K${`${bar}${text}`.slice(0, columns - 1)}`);
     this.#isDrawn = true;

@@ -8,8 +8,8 @@ function placeAt(isLive: boolean, columns = 80) {
   const shown: string[] = [];
   const time = { ms: 1_000 };
   const note = (text: string) => void shown.push(text.replace("\r\x1b[2K", ""));
-  const host = { writeError: note, draw: note };
-  return { shown, time, place: { host, isLive, columns, clock: { monotonicMs: () => time.ms } } };
+  const host = { draw: note };
+  return { shown, time, place: { host, note, isLive, columns, clock: { monotonicMs: () => time.ms } } };
 }
 
 Deno.test("a bar on a terminal shows the share at once, and the remaining time once it is no guess", () => {
@@ -47,8 +47,8 @@ Deno.test("without a terminal, quick work says nothing and long work a line now 
   }
   bar.end();
   assertEquals(shown, [
-    "2 of 30 contents copied, 28s left\n",
-    "12 of 30 contents copied, 18s left\n",
+    "2 of 30 contents copied, 28s left",
+    "12 of 30 contents copied, 18s left",
   ]);
 });
 
@@ -56,6 +56,17 @@ Deno.test("a bar fits its terminal, and one without a total shows the count", ()
   const { shown, place } = placeAt(true, 20);
   new ProgressBar(place, { what: "readings written to a file" }).show(12);
   assertEquals(shown, ["12 readings written"]);
+});
+
+Deno.test("a name from elsewhere moves no cursor", () => {
+  for (const isLive of [true, false]) {
+    const { shown, time, place } = placeAt(isLive);
+    const bar = new ProgressBar(place, { what: "of a\x1b[2J\n.tar.gz", inBytes: true });
+    time.ms += 5_000;
+    bar.show(1, 2);
+    // deno-lint-ignore no-control-regex
+    assertEquals(shown.join("").match(/[\x1b\n]/), null);
+  }
 });
 
 Deno.test("the line is cleared when the pieces end or fail", async () => {
