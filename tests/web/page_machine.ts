@@ -56,9 +56,10 @@ export async function startPageMachine(
   const home = await Deno.makeTempDir({ prefix: "svc-page-" });
   const path = `${home}/machine.json`;
   const logs = new Logs(clock, []);
-  let port = 0;
+  // A new address would reopen the port, so it stays as it is until the machine ends.
+  let bind = "localhost:0";
   const write = (wanted: JsonObject) =>
-    Deno.writeTextFile(path, JSON.stringify({ ...wanted, network: { bind_address: `localhost:${port}` } }));
+    Deno.writeTextFile(path, JSON.stringify({ ...wanted, network: { bind_address: bind } }));
   const start = async () => {
     const { api, fake: gizmoModel } = gizmo();
     const registry = new Registry([...APIS, api], [...MODELS, ...testModels(), gizmoModel]);
@@ -80,8 +81,8 @@ export async function startPageMachine(
   };
   await write(config);
   let runtime = await start();
-  port = Number(new URL(runtime.url).port);
-  await write(config);
+  const { port } = new URL(runtime.url);
+
   return {
     url: `http://localhost:${port}`,
     get runtime() {
@@ -91,6 +92,8 @@ export async function startPageMachine(
     configure: write,
     restart: async () => {
       await runtime.close();
+      bind = `localhost:${port}`;
+      await write(JSON.parse(await Deno.readTextFile(path)));
       runtime = await start();
     },
     close: async () => {
