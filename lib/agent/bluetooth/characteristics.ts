@@ -10,6 +10,7 @@
 
 import { Buffer } from "node:buffer";
 import { createHash, timingSafeEqual } from "node:crypto";
+import { SerialQueue } from "../../base/async/serial_queue.ts";
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { Secret } from "../../base/secret.ts";
@@ -41,7 +42,7 @@ const ACCEPTED_MANY = 200;
 
 export class SealedCharacteristics {
   readonly #values = new Map<Written, Secret>();
-  #last: Promise<unknown> = Promise.resolve();
+  readonly #queue = new SerialQueue();
   /** The phones of the waiting values. */
   #waiting: string[] = [];
   /** The values of the last minute. */
@@ -78,10 +79,8 @@ export class SealedCharacteristics {
       throw new SvcError("resource_exhausted", "too many values in one minute; wait a little");
     }
     this.#waiting.push(phone);
-    const taking = this.#last.then(() => this.#open(sealed)).then((value) => this.#keep(name, value));
-    this.#last = taking.catch(() => {});
     try {
-      await taking;
+      await this.#queue.run(async () => this.#keep(name, await this.#open(sealed)));
     } finally {
       this.#waiting.splice(this.#waiting.indexOf(phone), 1);
     }

@@ -4,6 +4,7 @@
  * Owns their order, one at a time. Only the side that first answered starts them (published).
  */
 
+import { SerialQueue } from "../../base/async/serial_queue.ts";
 import { race } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import type { DataChannel, NativePeer, TrackListener, VideoTrack } from "./addon.ts";
@@ -26,7 +27,7 @@ interface NegotiatingPeer {
 export class Negotiation {
   /** Receives the other side's answer to a description on the negotiation channel. */
   #answered: ((text: string) => void) | undefined;
-  #running: Promise<void> = Promise.resolve();
+  readonly #queue = new SerialQueue();
   #videos = 0;
   /** Whether this side made the first offer. */
   #offered: boolean | undefined;
@@ -65,9 +66,7 @@ export class Negotiation {
 
   /** Negotiates changes of the tracks; resolves when the other side has agreed. One at a time. */
   renegotiate(signal: AbortSignal): Promise<void> {
-    const work = this.#running.then(() => this.#negotiate(signal));
-    this.#running = work.catch(() => {});
-    return work;
+    return this.#queue.run(() => this.#negotiate(signal));
   }
 
   /** Takes what the other side sent on the negotiation channel. */
