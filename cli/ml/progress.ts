@@ -4,7 +4,7 @@
  * A job logs its progress as `epoch 12/60 loss 0.41 validation 0.44 mAP 0.71`: names and numbers after the epoch. Pure.
  */
 
-import { barOf, leftText } from "../progress/progress_bar.ts";
+import { barParts, leftText } from "../progress/progress_bar.ts";
 
 export interface ProgressLine {
   readonly epoch: number;
@@ -66,7 +66,7 @@ export function progressLine(
   { coloured, columns, leftMs, isOver = false }: LineForm,
 ): string {
   const { epoch, epochs, figures } = progress;
-  const bar = barOf(isOver ? 1 : epoch / Math.max(epochs, 1), BAR_CELLS);
+  const [full, empty] = barParts(isOver ? 1 : epoch / Math.max(epochs, 1), BAR_CELLS);
   const reported = [
     `epoch ${epoch}/${epochs}`,
     ...leftMs === undefined ? [] : [leftText(leftMs)],
@@ -77,7 +77,6 @@ export function progressLine(
   const used = BAR_CELLS + fitting.reduce((sum, text) => sum + 2 + text.length, 0);
   const curve = sparkline(losses, Math.min(SPARK_CELLS, columns - used - 1));
   const paint = (code: number, text: string) => coloured ? `\x1b[${code}m${text}\x1b[0m` : text;
-  const [full, empty] = [bar.replaceAll("░", ""), bar.replaceAll("█", "")];
   const lines = fitting.map((text) => {
     return curve !== "" && losses.length > 1 && text.startsWith("loss ")
       ? `${text} ${paint(36, curve)}`

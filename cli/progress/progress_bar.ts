@@ -63,7 +63,7 @@ export class ProgressBar {
     // Names of files and packages come from elsewhere, and move no cursor.
     const text = escapedLine(progressText(this.work, { done, total, leftMs }));
     if (!isLive) return this.place.note(text);
-    const bar = total === undefined ? "" : `${barOf(done / Math.max(total, 1))}  `;
+    const bar = total === undefined ? "" : `${barParts(done / Math.max(total, 1), CELLS).join("")}  `;
     host.draw(`\r\x1b[2K${`${bar}${text}`.slice(0, columns - 1)}`);
     this.#isDrawn = true;
   }
@@ -90,26 +90,8 @@ export function leftText(leftMs: number): string {
   return `${lengthText(Math.ceil(leftMs / 1000) * 1000).replace(".0s", "s")} left`;
 }
 
-/** `██████░░░░` */
-export function barOf(share: number, cells = CELLS): string {
+/** `██████` and `░░░░` */
+export function barParts(share: number, cells: number): [full: string, empty: string] {
   const full = Math.max(0, Math.min(cells, Math.round(share * cells)));
-  return "█".repeat(full) + "░".repeat(cells - full);
-}
-
-/** The same pieces, with their bytes on a bar. */
-export async function* onBar(
-  bar: ProgressBar,
-  pieces: AsyncIterable<Uint8Array>,
-  total: number | undefined,
-): AsyncGenerator<Uint8Array> {
-  let done = 0;
-  try {
-    for await (const piece of pieces) {
-      bar.show(done, total);
-      yield piece;
-      done += piece.length;
-    }
-  } finally {
-    bar.end();
-  }
+  return ["█".repeat(full), "░".repeat(cells - full)];
 }

@@ -1,7 +1,7 @@
 /** Bars of long work, on a terminal and without one. */
 
 import { assertEquals } from "@std/assert";
-import { onBar, ProgressBar } from "./progress_bar.ts";
+import { ProgressBar } from "./progress_bar.ts";
 
 /** A place that remembers, with a time of its own. */
 function placeAt(isLive: boolean, columns = 80) {
@@ -67,15 +67,4 @@ Deno.test("a name from elsewhere moves no cursor", () => {
     // deno-lint-ignore no-control-regex
     assertEquals(shown.join("").match(/[\x1b\n]/), null);
   }
-});
-
-Deno.test("the line is cleared when the pieces end or fail", async () => {
-  const { shown, place } = placeAt(true);
-  async function* broken() {
-    yield new Uint8Array(5);
-    throw new Error("gone");
-  }
-  const bar = new ProgressBar(place, { what: "of a file", inBytes: true });
-  const found = await Array.fromAsync(onBar(bar, broken(), 10)).catch((error) => error.message);
-  assertEquals([found, shown.at(-1)], ["gone", ""]);
 });
