@@ -3,7 +3,7 @@
  */
 
 import { SvcError } from "../lib/base/error.ts";
-import { suggest } from "../lib/base/schema/suggest.ts";
+import { didYouMean } from "../lib/base/schema/suggest.ts";
 
 /** A shorter word is no beginning of an id: too many ids would begin with it by chance. */
 const ID_CHARS_MIN = 4;
@@ -39,8 +39,8 @@ export function namedOne<T extends Nameable>(what: string, wanted: string, entri
 }
 
 function hintOf(wanted: string, entries: readonly Nameable[]): string {
-  const near = suggest(wanted, new Set(entries.flatMap(({ name, also = [] }) => [name, ...also])));
-  if (near !== undefined) return `; did you mean ${near}?`;
+  const near = didYouMean(wanted, new Set(entries.flatMap(({ name, also = [] }) => [name, ...also])));
+  if (near !== "") return near;
   const names = [...new Set(entries.map(({ name }) => name))];
   if (names.length === 0) return "";
   const more = names.length > NAMES_SHOWN ? ", …" : "";

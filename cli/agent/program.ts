@@ -9,7 +9,7 @@ import { resolve } from "node:path";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
-import { suggest } from "../../lib/base/schema/suggest.ts";
+import { didYouMean } from "../../lib/base/schema/suggest.ts";
 import { askRollback, askStatus, socketOf } from "../../lib/agent/supervise/control.ts";
 import type { BinaryName } from "../../lib/agent/update/release.ts";
 import { preinstall, PREINSTALL_FLAGS, type PreinstallFlags } from "./preinstall.ts";
@@ -242,8 +242,7 @@ async function rollback(
   [name = "svc-server"]: readonly string[],
 ): Promise<number> {
   if (name !== "svc-server" && name !== "svc-agent") {
-    const near = suggest(name, ["svc-server", "svc-agent"]);
-    const hint = near === undefined ? "" : `; did you mean ${near}?`;
+    const hint = didYouMean(name, ["svc-server", "svc-agent"]);
     host.writeError(`svc-agent rollback: found "${name}", wanted svc-server or svc-agent${hint}\n`);
     return EXIT.usage;
   }

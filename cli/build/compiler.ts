@@ -8,7 +8,7 @@
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { brotliCompressSync, constants } from "node:zlib";
 import { SvcError } from "../../lib/base/error.ts";
-import { suggest } from "../../lib/base/schema/suggest.ts";
+import { didYouMean } from "../../lib/base/schema/suggest.ts";
 import { UsageError } from "../flags.ts";
 import { FLEET_PAGE, MACHINE_PAGE, type PagePlace } from "../page_path.ts";
 import { MODULE_PACKAGE, NOTICES_FILE, REVISION_FILE } from "../version.ts";
@@ -162,9 +162,9 @@ export function choose<T extends { readonly name: string }>(
   const chosen = rows.filter((row) => name === "" || row.name === name);
   if (chosen.length > 0) return chosen;
   const names = rows.map((row) => row.name);
-  const near = suggest(name, names);
-  const hint = near === undefined ? "" : `; did you mean ${near}?`;
-  throw new UsageError(`Unknown ${what} ${name}, wanted one of ${names.join(", ")}${hint}`);
+  throw new UsageError(
+    `Unknown ${what} ${name}, wanted one of ${names.join(", ")}${didYouMean(name, names)}`,
+  );
 }
 
 export interface ToolOutcome {

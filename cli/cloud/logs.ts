@@ -14,7 +14,7 @@ import type { LogFilter, PlacedLog } from "../../lib/cloud/logs/log_search.ts";
 import { LogStore } from "../../lib/cloud/logs/logs.ts";
 import { fieldsText, logFieldsOf } from "../../lib/cloud_client/log_message.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
-import { suggest } from "../../lib/base/schema/suggest.ts";
+import { didYouMean } from "../../lib/base/schema/suggest.ts";
 import { atLeastOne, type Flag, sinceMs, UsageError, type Values } from "../flags.ts";
 import { shownMs } from "../table.ts";
 import {
@@ -219,10 +219,6 @@ function levelsFrom(text: string): readonly string[] {
   const level = /^warning$/i.test(text) ? "warn" : text.toLowerCase();
   const at = LOG_LEVELS.indexOf(level);
   if (at >= 0) return LOG_LEVELS.slice(at);
-  const near = suggest(level, LOG_LEVELS);
-  throw new UsageError(
-    `--level: found "${text}", wanted one of ${LOG_LEVELS.join(", ")}${
-      near ? `; did you mean ${near}?` : ""
-    }`,
-  );
+  const hint = didYouMean(level, LOG_LEVELS);
+  throw new UsageError(`--level: found "${text}", wanted one of ${LOG_LEVELS.join(", ")}${hint}`);
 }

@@ -3,7 +3,7 @@
  */
 
 import { type Code, SvcError } from "../../lib/base/error.ts";
-import { suggest } from "../../lib/base/schema/suggest.ts";
+import { didYouMean } from "../../lib/base/schema/suggest.ts";
 import type { Command as AnyCommand } from "../command.ts";
 import type { Flag, Values } from "../flags.ts";
 import { EXIT as USUAL } from "../program.ts";
@@ -86,8 +86,7 @@ export function countOf(flag: string, number: number): number {
 
 /** A flag's value that is none of the known words. */
 export function unknownWord(flag: string, found: string, wanted: readonly string[]): SvcError {
-  const near = suggest(found, wanted);
-  const hint = near === undefined ? "" : `; did you mean ${near}?`;
+  const hint = didYouMean(found, wanted);
   return new SvcError("invalid_argument", `--${flag}: found "${found}", wanted ${wanted.join(", ")}${hint}`);
 }
 

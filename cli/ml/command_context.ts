@@ -14,7 +14,7 @@ import { PackageService } from "../../proto/gen/packages_pb.ts";
 import type { Host } from "../../lib/base/host.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { suggest } from "../../lib/base/schema/suggest.ts";
+import { didYouMean } from "../../lib/base/schema/suggest.ts";
 import { Secret } from "../../lib/base/secret.ts";
 import { connectApp } from "../../lib/cloud_client/app_channel.ts";
 import { MlTrainingClient } from "../../lib/cloud_client/training_client.ts";
@@ -133,8 +133,7 @@ export class MlCommandContext {
   ) {
     const { output, json } = values;
     if (output !== "table" && output !== "json") {
-      const near = suggest(output, ["table", "json"]);
-      const hint = near === undefined ? "" : `; did you mean ${near}?`;
+      const hint = didYouMean(output, ["table", "json"]);
       throw new SvcError("invalid_argument", `--output: found "${output}", wanted table or json${hint}`);
     }
     this.host = context.host;

@@ -267,7 +267,7 @@ export async function printJob(
     ? { ...toJson(TrainingJobMetadataSchema, job) as JsonObject, ...known }
     : undefined;
   const matrix = model ? confusionLines(model) : [];
-  const names = context.json ? new Map<string, string>() : await namesOf(context);
+  const names = context.json ? new Map<string, string>() : await namesOf(context, job.organizationId);
   context.print(json, [
     ...describeJob(job, names, model ? metricsText(model) : ""),
     ...matrix.length > 0 ? ["", ...matrix] : [],

@@ -11,7 +11,7 @@ import type { DatasetImage } from "../../lib/cloud_client/dataset.ts";
 import { type TrainingJobMetadata, TrainingStatus } from "../../lib/cloud_client/training_client.ts";
 import type { JsonObject } from "../../lib/wire/rpc/proto.ts";
 import { imageOf } from "./data/preflight.ts";
-import { suggest } from "../../lib/base/schema/suggest.ts";
+import { didYouMean } from "../../lib/base/schema/suggest.ts";
 import { namedOne } from "../lookup.ts";
 import { type Column, timeText } from "../table.ts";
 import type { MlCommandContext } from "./command_context.ts";
@@ -20,7 +20,7 @@ const PAGE_IMAGES = 100n;
 const UNSEEN: readonly Code[] = ["not_found", "permission_denied", "unimplemented"];
 /** Taken as it is: the list of a large fleet ends early. */
 const WHOLE_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
-/** Answers after which ids are shown without names: a caller of several organizations may have chosen none. */
+/** Answers after which ids are shown without names; a control plane may leave out the organization of a job. */
 const NAMELESS: readonly Code[] = [...UNSEEN, "invalid_argument"];
 
 /** The dataset with an id, a unique beginning of it, or a name; for an empty text, the only one. */
@@ -56,12 +56,14 @@ function nameableJob(job: TrainingJobMetadata) {
   return { ...job, name: `${modelName}/${modelVersion}`, also: [modelVersion, modelName] };
 }
 
-/** The names of organizations and datasets by their ids, as far as the caller may see them; a job prints both. */
-export async function namesOf(context: MlCommandContext): Promise<ReadonlyMap<string, string>> {
+/** The names of organizations, and of the datasets of one of them, by their ids, as far as the caller may see them. */
+export async function namesOf(
+  context: MlCommandContext,
+  organizationId: string,
+): Promise<ReadonlyMap<string, string>> {
   const { app, datasets } = await context.services();
   try {
     const { organizations } = await app.listOrganizations({}, context.limits);
-    const organizationId = await context.organization();
     const all = (await datasets.listDatasetsByOrganizationID({ organizationId }, context.limits)).datasets;
     return new Map([...organizations, ...all].map(({ id, name }) => [id, name]));
   } catch (error) {
@@ -89,8 +91,7 @@ export async function packagesOf(
   if (name !== "" && found.length === 0) {
     const what = type === PackageType.ML_MODEL ? "model" : "training script";
     const others = (await packages.listPackages({ ...request, name: "" }, context.limits)).packages;
-    const near = suggest(name, new Set(others.map(({ info }) => info?.name ?? "")));
-    const hint = near === undefined ? "" : `; did you mean ${near}?`;
+    const hint = didYouMean(name, new Set(others.map(({ info }) => info?.name ?? "")));
     throw new SvcError("not_found", `there is no ${what} "${name}" in this organization${hint}`);
   }
   return found.sort((a, b) => toMs(b.createdOn) - toMs(a.createdOn));

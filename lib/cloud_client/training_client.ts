@@ -19,7 +19,7 @@ import {
 import { TrainingService } from "../../proto/gen/training_pb.ts";
 import { SvcError } from "../base/error.ts";
 import { checkLearning, type Learning } from "../learn/learning.ts";
-import { suggest } from "../base/schema/suggest.ts";
+import { didYouMean } from "../base/schema/suggest.ts";
 import { type CallOptions, type Channel, client, type ServiceClient } from "../wire/rpc/channel.ts";
 
 export { ModelFramework, ModelType };
@@ -280,8 +280,7 @@ function parseEnum<T extends number>(
   const value = name === "UNSPECIFIED" || !Object.hasOwn(values, name) ? undefined : values[name];
   if (typeof value === "number") return value;
   const known = spellingsOf(values);
-  const near = suggest(spelled(name), known);
-  const hint = near === undefined ? "" : `; did you mean ${near}?`;
+  const hint = didYouMean(spelled(name), known);
   throw new SvcError("invalid_argument", `found ${what} "${text}", wanted ${known.join(", ")}${hint}`);
 }
 

@@ -286,7 +286,7 @@ Deno.test("infer uploads an image, prints the annotations, and removes it", () =
       cloud.machines.splice(0);
       await svcMl(["infer", `${folder}/a.png`, "--model", "shapes"], { env: envOf(cloud) });
       assertEquals([cloud.sources.slice(1), cloud.images.size], [["org-1", "org-1"], 0]);
-      // A part is found by the name of its machine, too, and a misspelt name is told.
+      // A part is also found by its machine's name, and a misspelt name gets a suggestion.
       cloud.machines.push("rover", "another");
       const from = (part: string) =>
         svcMl(["infer", `${folder}/a.png`, "--model", "shapes", "--part-id", part], { env: envOf(cloud) });

@@ -3,7 +3,7 @@
  */
 
 import { SvcError } from "../../../lib/base/error.ts";
-import { suggest } from "../../../lib/base/schema/suggest.ts";
+import { didYouMean } from "../../../lib/base/schema/suggest.ts";
 
 /** A script that answers with nonsense ends. */
 const TRIES_MAX = 20;
@@ -51,8 +51,7 @@ export class Interview {
   choice(question: string, proposal: string, words: readonly string[]): string {
     return this.text(question, proposal, (given) => {
       if (given === proposal || words.includes(given)) return undefined;
-      const near = suggest(given, words);
-      return `"${given}" is none of ${words.join(", ")}${near ? `; did you mean ${near}?` : ""}`;
+      return `"${given}" is none of ${words.join(", ")}${didYouMean(given, words)}`;
     });
   }
 }

@@ -4,7 +4,7 @@
  */
 
 import { SvcError } from "../../../lib/base/error.ts";
-import { suggest } from "../../../lib/base/schema/suggest.ts";
+import { didYouMean } from "../../../lib/base/schema/suggest.ts";
 import { PYTHON_CLASSES } from "./python_classes.ts";
 
 /** Every resource has these methods from the library. */
@@ -121,8 +121,7 @@ export function pythonClass(api: string): PythonClass {
 }
 
 function unknownApi(api: string, known: readonly string[]): SvcError {
-  const near = suggest(api.split(":").at(-1)!, known.map((one) => one.split(":").at(-1)!));
-  const hint = near ? `; did you mean ${near}?` : "";
+  const hint = didYouMean(api.split(":").at(-1)!, known.map((one) => one.split(":").at(-1)!));
   return new SvcError(
     "invalid_argument",
     `no stubs can be written for "${api}", wanted one of ${known.join(", ")}${hint}`,

@@ -5,7 +5,7 @@
 import { messageOf, SvcError } from "../../../lib/base/error.ts";
 import { parseJsonc } from "../../../lib/base/schema/jsonc.ts";
 import type { Json, JsonObject } from "../../../lib/base/schema/schema.ts";
-import { suggest } from "../../../lib/base/schema/suggest.ts";
+import { didYouMean } from "../../../lib/base/schema/suggest.ts";
 import {
   type DescField,
   type DescMessage,
@@ -84,11 +84,9 @@ function requireFields(message: DescMessage, json: JsonObject, path: string): vo
     const field = fieldOf(message, key);
     if (!field) {
       const names = message.fields.map(({ jsonName }) => jsonName);
-      const near = suggest(key, names);
       const known = names.length === 0 ? "wanted none" : `wanted ${names.join(", ")}`;
-      throw new UsageError(
-        `the request: unknown field "${path}${key}"${near ? `; did you mean ${near}?` : `; ${known}`}`,
-      );
+      const hint = didYouMean(key, names) || `; ${known}`;
+      throw new UsageError(`the request: unknown field "${path}${key}"${hint}`);
     }
     const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
     if (field.fieldKind === "message" && isObject) {

@@ -5,7 +5,7 @@
 import { resolve } from "node:path";
 import { MachinePageService } from "../../../proto/gen/machine_page_pb.ts";
 import { SvcError } from "../../../lib/base/error.ts";
-import { suggest } from "../../../lib/base/schema/suggest.ts";
+import { didYouMean } from "../../../lib/base/schema/suggest.ts";
 import { client } from "../../../lib/wire/rpc/channel.ts";
 import type { Flag } from "../../flags.ts";
 import { EXIT } from "../../program.ts";
@@ -113,12 +113,9 @@ async function requireModule(context: MachineContext, name: string): Promise<voi
   const { modules } = await machineReport(await context.machine());
   const names = modules.map((one) => one.name);
   if (names.includes(name)) return;
-  const near = suggest(name, names);
   const known = names.length === 0 ? "it has none" : `it has ${names.join(", ")}`;
-  throw new SvcError(
-    "not_found",
-    `the machine has no module "${name}"${near ? `; did you mean ${near}?` : `; ${known}`}`,
-  );
+  const hint = didYouMean(name, names) || `; ${known}`;
+  throw new SvcError("not_found", `the machine has no module "${name}"${hint}`);
 }
 
 /** Runs the build in its folder; its output goes to standard error. */

@@ -35,6 +35,12 @@ export function suggest(word: string, candidates: Iterable<string>): string | un
   return best?.candidate ?? (begun.length === 1 ? begun[0] : undefined);
 }
 
+/** The end of a message about an unknown word: `; did you mean CANDIDATE?`, or nothing if none is near. */
+export function didYouMean(word: string, candidates: Iterable<string>): string {
+  const near = suggest(word, candidates);
+  return near === undefined ? "" : `; did you mean ${near}?`;
+}
+
 function folded(word: string): string {
   return word.toLowerCase().replaceAll("_", "-");
 }

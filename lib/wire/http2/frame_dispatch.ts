@@ -286,7 +286,7 @@ export class FrameDispatch {
     if (id !== 0) throw new ProtocolError(H2.protocol, "GOAWAY on a stream");
     if (!this.connection.charge("idle", 1)) return;
     if (payload.length < 8) throw new ProtocolError(H2.frameSize, "GOAWAY of a wrong size");
-    if (this.connection.options.role === "server") return;
+    if (this.connection.isServer) return;
     this.connection.shutdown.isDraining = true;
     const last = readUint32(payload, 0) & 0x7fffffff;
     const debug = Buffer.from(payload.subarray(8)).toString();
