@@ -291,6 +291,23 @@ async function personStep({ managed, browser, watched: { page } }: FleetShared):
   await ann.page.goto(`${cloud.url}/#/account`);
   await button(ann.page, "End all others").click();
   await other.page.getByText("The session has ended.").waitFor();
+  // Signing out on a machine's page leaves that page, and ends the session all the same.
+  await other.page.getByLabel("E-mail").fill("ann@example.com");
+  await other.page.getByLabel("Password").fill("correct horse battery");
+  await button(other.page, "Sign in").click();
+  await other.page.getByRole("row", { name: /ann@example.com owner of organization/ }).waitFor();
+  await other.page.goto(`${cloud.url}/machine?part=${example.partId}#/control`);
+  await button(other.page, /^Connection/).click();
+  await button(other.page, "Sign out").click();
+  await other.page.getByRole("heading", { name: /Sign in/ }).waitFor();
+  await other.page.waitForURL(`${cloud.url}/`);
+  await other.page.getByRole("heading", { name: /Sign in/ }).waitFor();
+
+  // She is signed out once the control plane has answered, so leaving the page keeps no session alive.
+  await ann.page.route("**/account/sign-out", async (asked) => {
+    await button(ann.page, "Signing out…").waitFor();
+    await asked.continue();
+  });
   await button(ann.page, "Sign out").click();
   await ann.page.getByRole("heading", { name: /Sign in/ }).waitFor();
   await ann.page.reload();

@@ -22,6 +22,8 @@ const UNAUTHENTICATED = 401;
 
 export class FleetSession {
   state = $state<SessionState>("signing_in");
+  /** The control plane is asked to end the session. */
+  isSigningOut = $state(false);
   /** Why nobody is signed in. */
   problem = $state<string>();
   calls = $state.raw<FleetCalls>();
@@ -82,8 +84,22 @@ export class FleetSession {
     this.calls = await callsBy(this.#credentials);
   }
 
-  signOut(problem?: string): void {
-    if (this.account) void askAccount("sign-out").catch(() => {});
+  /** Signs out. A page that is left before the answer would cancel the request, and the session would go on. */
+  async signOut(): Promise<void> {
+    this.isSigningOut = true;
+    let problem: string | undefined;
+    try {
+      if (this.account) await askAccount("sign-out");
+    } catch (error) {
+      problem = `This page has signed out, but the session goes on at the control plane: ${
+        callProblem(error)
+      }`;
+    }
+    this.isSigningOut = false;
+    this.#end(problem);
+  }
+
+  #end(problem?: string): void {
     forgetKey();
     this.calls = this.key = this.account = undefined;
     this.#credentials = undefined;
@@ -94,9 +110,9 @@ export class FleetSession {
   /** The reason in words; a refusal of the caller itself ends the session. */
   problemOf(error: unknown): string {
     if (error instanceof ConnectError && error.code === Code.Unauthenticated && this.state === "signed_in") {
-      this.signOut(
-        this.account ? "The session has ended." : "The control plane no longer takes this key.",
-      );
+      // Only so that the browser forgets its cookie.
+      if (this.account) void askAccount("sign-out").catch(() => {});
+      this.#end(this.account ? "The session has ended." : "The control plane no longer takes this key.");
     }
     return callProblem(error);
   }
