@@ -17,6 +17,8 @@ import {
 } from "../../lib/cloud/packages/releases.ts";
 import { keepFile } from "../../lib/cloud/store/file_refs.ts";
 import { Secrets } from "../../lib/cloud/store/secrets.ts";
+import { heardPieces } from "../progress/items_progress.ts";
+import { withBar } from "../progress/progress_bar.ts";
 import { shownMs, sizeText } from "../table.ts";
 import {
   type CloudCommand,
@@ -71,17 +73,21 @@ export const RELEASE_COMMANDS: readonly CloudCommand[] = [
       const signed = requireSignature ? await signedSumOf(context, file, signatureKey) : undefined;
       const files = await context.files();
       const on = { kind: "release", id: `${name} ${version} ${platform}` } as const;
-      const made = await keepFile(context.store, files, content, RELEASE_BYTES_MAX, async (stored) => {
-        if (signed !== undefined && signed !== stored.sha256) {
-          const problem = `found SHA-256 ${stored.sha256}, wanted the signed ${signed}`;
-          throw new SvcError("permission_denied", `${file}: ${problem}`);
-        }
-        await context.change(
-          "release publish",
-          on,
-          (sql, nowMs) => new Releases(sql).add({ name, version, platform, channel, file: stored }, nowMs),
-        );
-        return { name, version, platform, channel, ...stored };
+      const bytes = await context.host.fileSize(file) ?? 0;
+      const made = await withBar(context, { what: `of ${basename(file)}`, inBytes: true }, (bar) => {
+        const heard = heardPieces(content, bytes, (share) => bar.show(Math.round(share * bytes), bytes));
+        return keepFile(context.store, files, heard, RELEASE_BYTES_MAX, async (stored) => {
+          if (signed !== undefined && signed !== stored.sha256) {
+            const problem = `found SHA-256 ${stored.sha256}, wanted the signed ${signed}`;
+            throw new SvcError("permission_denied", `${file}: ${problem}`);
+          }
+          await context.change(
+            "release publish",
+            on,
+            (sql, nowMs) => new Releases(sql).add({ name, version, platform, channel, file: stored }, nowMs),
+          );
+          return { name, version, platform, channel, ...stored };
+        });
       });
       context.print(made, [
         `${name} ${version} for ${platform}: ${made.bytes} bytes, SHA-256 ${made.sha256}`,

@@ -49,11 +49,13 @@ export const ACCOUNT_COMMANDS: readonly MlCommand[] = [
         : organizations.length === 1
         ? organizations[0].id
         : undefined;
+      const organizationName = organizations.find(({ id }) => id === organizationId)?.name;
       await profiles.save(name, {
         baseUrl,
         keyId,
         key,
         organizationId,
+        organizationName,
         allowInsecureCreds,
         caFile: caFile ? resolve(host.cwd(), caFile) : undefined,
       });
@@ -67,8 +69,11 @@ export const ACCOUNT_COMMANDS: readonly MlCommand[] = [
   ),
   mlCommand("profiles", [], "Lists the stored profiles.", [], async (context) => {
     const { current, profiles } = await context.profiles.read();
-    const all = Object.entries(profiles).map(([name, { baseUrl, keyId, organizationId = "" }]) => {
-      return { name, baseUrl: shownUrl(baseUrl), keyId, organizationId, current: name === current };
+    const all = Object.entries(profiles).map(([name, { baseUrl, keyId, ...one }]) => {
+      const { organizationId = "", organizationName = "" } = one;
+      const isCurrent = name === current;
+      const shown = { name, baseUrl: shownUrl(baseUrl), keyId, organizationId, organizationName };
+      return { ...shown, current: isCurrent };
     });
     context.list(() => ({ profiles: all }), {
       columns: [
@@ -83,7 +88,7 @@ export const ACCOUNT_COMMANDS: readonly MlCommand[] = [
         one.current ? "current" : "-",
         one.baseUrl,
         one.keyId,
-        one.organizationId || "-",
+        one.organizationName || one.organizationId || "-",
       ]),
       empty: "no profile is stored: svc-ml login stores one",
     });

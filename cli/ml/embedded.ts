@@ -132,7 +132,7 @@ async function initialize(
     context.note(`made a control plane with an example in ${folder}`);
     const example = made.value;
     const key = isObject(example.ownerKey) ? example.ownerKey : {};
-    return profileOf(baseUrl, key, example.organizationId);
+    return profileOf(baseUrl, key, { id: example.organizationId, name: example.organizationName });
   }
   // The folder is from an earlier run, so it gets another key.
   const more = await run(program, [
@@ -150,15 +150,21 @@ async function initialize(
     throw new SvcError("unknown", `cannot make a control plane in ${folder}: ${made.errors}`);
   }
   context.note(`found a control plane in ${folder} and made a new key to it`);
-  return profileOf(baseUrl, more.value, more.value.resourceId);
+  return profileOf(baseUrl, more.value, { id: more.value.resourceId });
 }
 
-function profileOf(baseUrl: string, key: Record<string, unknown>, organizationId: unknown): Profile {
+function profileOf(
+  baseUrl: string,
+  key: Record<string, unknown>,
+  organization: { readonly id: unknown; readonly name?: unknown },
+): Profile {
+  const textOf = (value: unknown) => typeof value === "string" ? value : undefined;
   return {
     baseUrl,
     keyId: String(key.id),
     key: new Secret(String(key.key)),
-    organizationId: typeof organizationId === "string" ? organizationId : undefined,
+    organizationId: textOf(organization.id),
+    organizationName: textOf(organization.name),
     allowInsecureCreds: false,
     caFile: undefined,
   };

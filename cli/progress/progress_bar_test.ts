@@ -1,7 +1,10 @@
 /** Bars of long work, on a terminal and without one. */
 
-import { assertEquals } from "@std/assert";
-import { ProgressBar } from "./progress_bar.ts";
+import { assertEquals, assertRejects } from "@std/assert";
+import { FakeClock } from "../../tests/support/fake_clock.ts";
+import { FakeHost } from "../../tests/support/fake_host.ts";
+import { heardPieces, ItemsProgress } from "./items_progress.ts";
+import { ProgressBar, withBar } from "./progress_bar.ts";
 
 /** A place that remembers, with a time of its own. */
 function placeAt(isLive: boolean, columns = 80) {
@@ -67,4 +70,70 @@ Deno.test("a name from elsewhere moves no cursor", () => {
     // deno-lint-ignore no-control-regex
     assertEquals(shown.join("").match(/[\x1b\n]/), null);
   }
+});
+
+Deno.test("work that counts nothing shows each second that it goes on, without a terminal now and then", () => {
+  for (const isLive of [true, false]) {
+    const { shown, time, place } = placeAt(isLive);
+    const bar = new ProgressBar(place, { what: "rows copied" });
+    bar.phase("checking the copy");
+    for (let second = 0; second < 13; second++) {
+      time.ms += 1_000;
+      bar.tick();
+    }
+    const lines = isLive ? [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13] : [2, 12];
+    const first = isLive ? ["checking the copy …"] : [];
+    assertEquals(shown, [...first, ...lines.map((second) => `checking the copy, ${second}s so far`)]);
+    bar.show(1, 4);
+    time.ms += 27_000;
+    bar.tick();
+    assertEquals(shown.at(-1)?.replace(/[█░]+ {2}/, ""), "1 of 4 rows copied");
+  }
+});
+
+Deno.test("a bar ends with its work, also with work that fails", async () => {
+  const clock = new FakeClock();
+  const host = new FakeHost();
+  const failing = withBar({ host, clock }, { what: "rows copied" }, async (bar) => {
+    bar.phase("opening the target");
+    await clock.advance(3_000);
+    throw new Error("the power is gone");
+  });
+  await assertRejects(() => failing, Error, "the power is gone");
+  assertEquals(host.errors, "opening the target, 2s so far\n");
+  await clock.advance(60_000);
+  assertEquals(host.errors, "opening the target, 2s so far\n");
+});
+
+Deno.test("a large item moves the bar, and counts once it is done", async () => {
+  const shown: string[] = [];
+  const time = { ms: 0 };
+  const place = { host: { draw: (text: string) => void shown.push(text.slice(5)) }, note() {}, isLive: true };
+  const bar = new ProgressBar({ ...place, clock: { monotonicMs: () => time.ms } }, {
+    what: "contents copied",
+  });
+  const items = new ItemsProgress(bar, 3);
+  async function* pieces() {
+    for (let at = 0; at < 3; at++) {
+      time.ms += 3_000;
+      yield new Uint8Array(at === 0 ? 10 : 45);
+    }
+  }
+  for (let at = 0; at < 3; at++) {
+    await items.item(async (heard) => void await Array.fromAsync(heardPieces(pieces(), 100, heard)));
+  }
+  assertEquals(
+    shown.map((line) => line.replace(/░* {2}/, " ")),
+    [
+      "█ 0 of 3 contents copied",
+      "████ 0 of 3 contents copied, 33s left",
+      "███████ 1 of 3 contents copied, 20s left",
+      "███████ 1 of 3 contents copied, 23s left",
+      "██████████ 1 of 3 contents copied, 15s left",
+      "█████████████ 2 of 3 contents copied, 10s left",
+      "██████████████ 2 of 3 contents copied, 10s left",
+      "█████████████████ 2 of 3 contents copied, 5s left",
+      "████████████████████ 3 of 3 contents copied",
+    ],
+  );
 });

@@ -80,6 +80,8 @@ export interface Screen {
   show(text: string): void;
   /** The width of the terminal that shows standard output; `undefined` without one, unless COLUMNS gives it. */
   columns(): number | undefined;
+  /** The width of the terminal that shows standard error, if a line can be redrawn there. */
+  drawnColumns(): number | undefined;
   /** Whether standard output is a terminal with colours and `NO_COLOR` is not set. */
   coloured(): boolean;
 }

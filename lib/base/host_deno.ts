@@ -98,6 +98,11 @@ export class DenoHost extends SystemFiles implements Host {
     return Deno.stdout.isTerminal() ? Deno.consoleSize().columns || undefined : undefined;
   }
 
+  drawnColumns(): number | undefined {
+    if (!Deno.stderr.isTerminal() || Deno.env.get("TERM") === "dumb") return undefined;
+    return Number(Deno.env.get("COLUMNS")) || Deno.consoleSize().columns || undefined;
+  }
+
   coloured(): boolean {
     return Deno.stdout.isTerminal() && !Deno.env.get("NO_COLOR") && Deno.env.get("TERM") !== "dumb";
   }

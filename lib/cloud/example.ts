@@ -32,12 +32,14 @@ const DATASET_SEED = 1;
 const CAMERA_IMAGES = 24;
 const CAMERA_SEED = 2;
 const IMAGE_BYTES_MAX = 1024 * 1024;
+const EXAMPLE_ORGANIZATION = "example";
 /** Interval of progress reports in pictures. */
 const TOLD_EVERY = 40;
 
 export interface ExampleIds {
   readonly url: string;
   readonly organizationId: string;
+  readonly organizationName: string;
   readonly locationId: string;
   readonly machineId: string;
   readonly partId: string;
@@ -75,7 +77,7 @@ export async function makeExample(
   const made = await store.transaction(async (sql) => {
     const fleet = new Fleet(sql);
     if ((await fleet.organizations()).length > 0) return undefined;
-    const organizationId = await fleet.createOrganization("example", nowMs);
+    const organizationId = await fleet.createOrganization(EXAMPLE_ORGANIZATION, nowMs);
     const locationId = await fleet.createLocation(organizationId, "home", "", nowMs);
     const owner = { role: "owner", kind: "organization", resourceId: organizationId } as const;
     const ownerKey = await new Keys(sql).create(personal, "example owner", [owner], nowMs);
@@ -96,7 +98,14 @@ export async function makeExample(
     await fillDataset(parts, partId, example.datasetId, tell);
     await writePictures(parts.host, pictures);
   }
-  return { url, ...example, machineId, partId, config: cloudSection(partId, key, url) };
+  return {
+    url,
+    ...example,
+    organizationName: EXAMPLE_ORGANIZATION,
+    machineId,
+    partId,
+    config: cloudSection(partId, key, url),
+  };
 }
 
 /** A camera with pictures, and the model that training will create. */

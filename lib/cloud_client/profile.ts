@@ -21,6 +21,7 @@ const profileField = object({
   keyId: text("The id of the API key.").required(),
   key: secret("The API key.").required(),
   organizationId: text("The organization that commands are about."),
+  organizationName: text("Its name at the time of the login, for lists."),
   allowInsecureCreds: bool("The key may travel without TLS.").default(false),
   caFile: text("A file of certificates (PEM) that are trusted too."),
 });
@@ -100,6 +101,7 @@ export class ProfileFile {
       key_id: one.keyId,
       key: one.key.reveal(),
       organization_id: one.organizationId,
+      organization_name: one.organizationName,
       allow_insecure_creds: one.allowInsecureCreds || undefined,
       ca_file: one.caFile,
     }]);

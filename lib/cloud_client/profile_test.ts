@@ -16,6 +16,7 @@ function profile(key: string): Profile {
     keyId: "id",
     key: new Secret(key),
     organizationId: undefined,
+    organizationName: undefined,
     allowInsecureCreds: false,
     caFile: undefined,
   };
@@ -31,6 +32,7 @@ Deno.test("ProfileFile: saves, changes and removes profiles in a file with mode 
   await file.save("two", {
     ...profile("key 2"),
     organizationId: "org",
+    organizationName: "Ångström Labs",
     allowInsecureCreds: true,
     caFile: "/ca",
   });
@@ -39,10 +41,12 @@ Deno.test("ProfileFile: saves, changes and removes profiles in a file with mode 
   assertEquals(chosen(all, "one", PATH).key.reveal(), "key 1");
   assertEquals([
     all.profiles.two.organizationId,
+    all.profiles.two.organizationName,
     all.profiles.two.allowInsecureCreds,
     all.profiles.two.caFile,
   ], [
     "org",
+    "Ångström Labs",
     true,
     "/ca",
   ]);

@@ -32,6 +32,7 @@ Deno.test("svc-ml login checks the key, stores it with mode 0600, and later comm
         baseUrl: cloud.url,
         keyId: KEY.id,
         organizationId: ORGANIZATION.id,
+        organizationName: ORGANIZATION.name,
         current: true,
       }]);
     })
@@ -110,6 +111,11 @@ Deno.test("svc-ml profiles are listed, chosen, used by name and deleted", () =>
         "one   current",
         "two   -",
         "",
+      ]);
+      assertEquals(output.split("\n").slice(0, 3).map((line) => line.split(/\s+/).at(-1)), [
+        "ORGANIZATION",
+        "example",
+        "example",
       ]);
       assertEquals((await svcMl(["profiles", "delete", "two"], { env })).code, 0);
       const gone = await svcMl(["list", "--profile", "two"], { env });

@@ -81,6 +81,10 @@ export class FakeHost extends FakeFiles implements Host {
     return undefined;
   }
 
+  drawnColumns(): number | undefined {
+    return undefined;
+  }
+
   coloured(): boolean {
     return false;
   }

@@ -5,11 +5,13 @@ import { SvcError } from "../../../lib/base/error.ts";
 import { neededFiles } from "../../../lib/cloud/store/file_refs.ts";
 import type { FileStore } from "../../../lib/cloud/store/files.ts";
 import { connect, type Store } from "../../../lib/cloud/store/store.ts";
+import { ItemsProgress, type ShareHeard } from "../../progress/items_progress.ts";
+import { type ProgressBar, withBar } from "../../progress/progress_bar.ts";
 import { type CloudCommand, cloudCommand, type CloudCommandContext, timeOf } from "../command_context.ts";
 import { sqliteIn } from "../sqlite.ts";
 import { BackupPlace, type BackupRecord, copyContent, KEY_FILE } from "./place.ts";
 
-/** Contents that are copied at the same time. */
+/** Contents that are copied at the same time; each takes one part of an upload in memory. */
 const AT_ONCE = 4;
 /** How often it begins anew because a content or a key changed meanwhile. */
 const TRIES = 5;
@@ -42,7 +44,10 @@ export const BACKUP: CloudCommand = cloudCommand(
         empty: `There is no complete backup in ${place}.`,
       });
     }
-    const made = await backUp(context, to, { withKeys: !withoutKeys, copyTo: context.store.copyTo });
+    const copying = { withKeys: !withoutKeys, copyTo: context.store.copyTo };
+    const made = await withBar(context, { what: "contents copied" }, (bar) => {
+      return backUp(context, to, { ...copying, bar });
+    });
     const size = `${made.contents} contents, ${made.copied} of them new (${
       (made.bytes / 1e6).toFixed(1)
     } MB)`;
@@ -65,6 +70,7 @@ async function requireElsewhere({ folder, host }: CloudCommandContext, place: st
 interface Copying {
   readonly withKeys: boolean;
   readonly copyTo: Store["copyTo"];
+  readonly bar: ProgressBar;
 }
 
 async function backUp(context: CloudCommandContext, to: BackupPlace, copying: Copying) {
@@ -75,14 +81,17 @@ async function backUp(context: CloudCommandContext, to: BackupPlace, copying: Co
     return one !== undefined;
   };
   // Most of the work before the copy of the database: few contents are left that might be removed until then.
+  copying.bar.phase("listing the contents");
   const all = await Array.fromAsync(from.list({ olderThanMs: Infinity }));
-  await each(all, async (sha256) => void count(await copyContent(from, to.files, sha256)));
+  await each(all, copying.bar, async (sha256, heard) => {
+    count(await copyContent(from, to.files, sha256, heard));
+  });
   for (let left = TRIES; left > 0; left--) {
     const taken = await takeDatabase(context, to.files, copying);
     if (!taken) continue;
     const missing: string[] = [];
-    await each(taken.needed, async (sha256) => {
-      if (!count(await copyContent(from, to.files, sha256)) && !await has(to.files, sha256)) {
+    await each(taken.needed, copying.bar, async (sha256, heard) => {
+      if (!count(await copyContent(from, to.files, sha256, heard)) && !await has(to.files, sha256)) {
         missing.push(sha256);
       }
     });
@@ -110,7 +119,7 @@ async function backUp(context: CloudCommandContext, to: BackupPlace, copying: Co
 async function takeDatabase(
   context: CloudCommandContext,
   to: FileStore,
-  { withKeys, copyTo }: Copying,
+  { withKeys, copyTo, bar }: Copying,
 ): Promise<Omit<BackupRecord, "format"> & { readonly needed: readonly string[] } | undefined> {
   const { folder, host, clock } = context;
   const path = join(folder, COPY);
@@ -120,6 +129,7 @@ async function takeDatabase(
   try {
     // Private from its first byte on: SQLite fills an empty file.
     await host.createFile(path, "", { mode: 0o600 });
+    bar.phase("copying the database");
     await copyTo(path);
     const keysAfter = withKeys ? await ownKeys(context) : [];
     if (JSON.stringify(keysBefore) !== JSON.stringify(keysAfter)) return undefined;
@@ -129,7 +139,8 @@ async function takeDatabase(
     for (const { name, text } of keysAfter) {
       keys.push({ name, sha256: (await to.put(oneOf(new TextEncoder().encode(text)))).sha256 });
     }
-    return { timeMs, needed, keys, database: (await to.put(host.readPieces(path))).sha256 };
+    const stored = await to.put(host.readPieces(path));
+    return { timeMs, needed, keys, database: stored.sha256 };
   } finally {
     await removeCopy(context, path);
   }
@@ -157,14 +168,16 @@ async function* oneOf(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield bytes;
 }
 
-/** Some at the same time. */
+/** Some at the same time; the bar shows how many are done. */
 export async function each(
   all: readonly string[],
-  work: (one: string) => Promise<void>,
+  bar: ProgressBar,
+  work: (one: string, heard: ShareHeard) => Promise<void>,
 ): Promise<void> {
   const left = all.values();
+  const items = new ItemsProgress(bar, all.length);
   const take = async () => {
-    for (const one of left) await work(one);
+    for (const one of left) await items.item((heard) => work(one, heard));
   };
   await Promise.all(Array.from({ length: AT_ONCE }, take));
 }

@@ -19,6 +19,7 @@ import { FolderFiles } from "../../../lib/cloud/store/folder_files.ts";
 import { findS3Credentials, isS3Address, parseS3Address } from "../../../lib/cloud/store/s3/s3_address.ts";
 import { S3Client } from "../../../lib/cloud/store/s3/s3_client.ts";
 import { S3Files } from "../../../lib/cloud/store/s3/s3_files.ts";
+import { heardPieces, type ShareHeard } from "../../progress/items_progress.ts";
 
 const FORMAT = 1;
 const NAME = /^backup-[\dTZ.-]{10,40}\.json$/;
@@ -135,12 +136,13 @@ export async function copyContent(
   from: FileStore,
   to: FileStore,
   sha256: string,
+  heard: ShareHeard = () => {},
 ): Promise<{ readonly bytes: number; readonly isNew: boolean } | undefined> {
   const bytes = await from.size(sha256).catch(ifGone);
   if (bytes === undefined) return undefined;
   if (await to.size(sha256).catch(ifGone) === bytes) return { bytes, isNew: false };
   try {
-    const upload = await to.receive(from.read(sha256));
+    const upload = await to.receive(heardPieces(from.read(sha256), bytes, heard));
     try {
       requireSameSum(upload.file.sha256, sha256);
       await upload.keep();

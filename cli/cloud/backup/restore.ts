@@ -22,6 +22,7 @@ import { isS3Address } from "../../../lib/cloud/store/s3/s3_address.ts";
 import { connect, openStore } from "../../../lib/cloud/store/store.ts";
 import { UsageError, type Values } from "../../flags.ts";
 import { printResult } from "../../table.ts";
+import { type ProgressBar, withBar } from "../../progress/progress_bar.ts";
 import { openContents } from "../contents/place.ts";
 import {
   type CloudCommand,
@@ -99,13 +100,18 @@ async function restore(
 
   await host.makeFolder(data, { mode: 0o700 });
   const path = join(data, UNFINISHED);
-  await host.writePieces(path, verifiedContent(from.files, record.database), { mode: 0o600 });
-  const copied = await restoreContents(host, path, from.files, await openContents(values, host, clock));
-  await host.makeFolder(keyFolder, { mode: 0o700 });
-  for (const { name, sha256 } of record.keys) {
-    await host.writePieces(join(keyFolder, name), verifiedContent(from.files, sha256), { mode: 0o600 });
-  }
-  const revoked = await prepareDatabase(host, path, sinceMs, previous);
+  const to = await openContents(values, host, clock);
+  const [copied, revoked] = await withBar({ host, clock }, { what: "contents restored" }, async (bar) => {
+    bar.phase("restoring the database");
+    await host.writePieces(path, verifiedContent(from.files, record.database), { mode: 0o600 });
+    const copied = await restoreContents(host, path, { from: from.files, to, bar });
+    await host.makeFolder(keyFolder, { mode: 0o700 });
+    for (const { name, sha256 } of record.keys) {
+      await host.writePieces(join(keyFolder, name), verifiedContent(from.files, sha256), { mode: 0o600 });
+    }
+    bar.phase("preparing the database");
+    return [copied, await prepareDatabase(host, path, sinceMs, previous)] as const;
+  });
   // Last: until then there is no control plane in the folder.
   await host.moveDurably(path, join(data, DATABASE));
 
@@ -152,12 +158,18 @@ function revived(timeMs: number, revoked: readonly string[] | undefined): string
   ];
 }
 
-async function restoreContents(host: Host, path: string, from: FileStore, to: FileStore) {
+interface Restoring {
+  readonly from: FileStore;
+  readonly to: FileStore;
+  readonly bar: ProgressBar;
+}
+
+async function restoreContents(host: Host, path: string, { from, to, bar }: Restoring) {
   const copy = connect({ sqlite: sqliteIn(path, host) }, new SystemClock());
   const needed = await neededFiles(copy).finally(() => copy.close());
   let missing = 0;
-  await each(needed, async (sha256) => {
-    if (await copyContent(from, to, sha256) === undefined) missing++;
+  await each(needed, bar, async (sha256, heard) => {
+    if (await copyContent(from, to, sha256, heard) === undefined) missing++;
   });
   return { contents: needed.length - missing, missing };
 }

@@ -5,6 +5,7 @@ import { SvcError } from "../../../lib/base/error.ts";
 import { copyDatabase } from "../../../lib/cloud/store/moving/database_move.ts";
 import { openStore } from "../../../lib/cloud/store/store.ts";
 import { UsageError } from "../../flags.ts";
+import { withBar } from "../../progress/progress_bar.ts";
 import { type CloudCommand, cloudCommand, databaseOf } from "../command_context.ts";
 
 export const DATABASE_COMMANDS: readonly CloudCommand[] = [
@@ -22,7 +23,7 @@ export const DATABASE_COMMANDS: readonly CloudCommand[] = [
       help:
         "The PostgreSQL database, as for --database; the variable hides a password in it from other users.",
     }],
-    async ({ store, folder, host, print }, _, { to }) => {
+    async ({ store, folder, host, clock, print }, _, { to }) => {
       if (!/^postgres(ql)?:\/\//.test(to)) {
         throw new UsageError("--to: found no postgres:// URL, wanted the database to move to");
       }
@@ -38,9 +39,12 @@ export const DATABASE_COMMANDS: readonly CloudCommand[] = [
         const place = await databaseOf({ data: folder, database: to, keys: "", files: "" }, host);
         const target = await openStore(place, new SystemClock());
         try {
-          const tell = ({ table, rows }: { readonly table: string; readonly rows: number }) =>
-            host.writeError(`${table}: ${rows} rows\n`);
-          const tables = await copyDatabase(store, target, tell);
+          const tables = await withBar({ host, clock }, { what: "rows copied" }, (bar) => {
+            return copyDatabase(store, target, ({ done, total, checking }) => {
+              if (checking === undefined) bar.show(done, total);
+              else bar.phase(`checking table ${checking}`);
+            });
+          });
           const rows = tables.reduce((sum, one) => sum + one.rows, 0);
           print({ tables }, [
             `${rows} rows in ${tables.length} tables copied and checked; serve with --database and the same --data from now on`,

@@ -1,12 +1,10 @@
 /** `svc-cloud files move`: copies all contents to another place while the control plane serves. */
 
-import { SvcError } from "../../../lib/base/error.ts";
-import { requireSameSum } from "../../../lib/cloud/store/files.ts";
+import { withBar } from "../../progress/progress_bar.ts";
+import { each } from "../backup/backup.ts";
+import { copyContent } from "../backup/place.ts";
 import { type CloudCommand, cloudCommand } from "../command_context.ts";
 import { openContents } from "./place.ts";
-
-/** Contents that are copied at the same time; each takes one part of an upload in memory. */
-const AT_ONCE = 4;
 
 export const CONTENT_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
@@ -19,32 +17,23 @@ export const CONTENT_COMMANDS: readonly CloudCommand[] = [
       const from = await context.files();
       const to = await openContents({ data: context.folder, files: place }, context.host, context.clock);
       const moved = { copied: 0, bytes: 0, present: 0 };
-      const left = from.list({ olderThanMs: Infinity });
-
-      const work = async () => {
-        for (let next = await left.next(); !next.done; next = await left.next()) {
-          const sha256 = next.value;
-          const bytes = await from.size(sha256).catch(ifGone);
-          if (bytes === undefined) continue;
-          if (await to.size(sha256).catch(ifGone) === bytes) {
+      await withBar(context, { what: "contents copied" }, async (bar) => {
+        bar.phase("listing the contents");
+        const all = await Array.fromAsync(from.list({ olderThanMs: Infinity }));
+        await each(all, bar, async (sha256, heard) => {
+          const copied = await copyContent(from, to, sha256, heard);
+          if (!copied) return;
+          if (!copied.isNew) {
             moved.present++;
-            continue;
+            return;
           }
-          const stored = await to.put(from.read(sha256));
-          requireSameSum(stored.sha256, sha256);
           moved.copied++;
-          moved.bytes += bytes;
-        }
-      };
-      await Promise.all(Array.from({ length: AT_ONCE }, work));
+          moved.bytes += copied.bytes;
+        });
+      });
 
       const copied = `${moved.copied} contents copied (${(moved.bytes / 1e6).toFixed(1)} MB)`;
       context.print(moved, [`${copied}, ${moved.present} were there already`]);
     },
   ),
 ];
-
-/** Contents come and go while the control plane serves. */
-function ifGone(error: unknown): undefined {
-  if (SvcError.from(error).code !== "not_found") throw error;
-}

@@ -4,6 +4,7 @@ import { SvcError } from "../../../lib/base/error.ts";
 import { Conditions } from "../../../lib/cloud/data/filter.ts";
 import { EXPORT_FORMATS, type ExportFormat, readingsAs } from "../../../lib/cloud/exports/readings.ts";
 import { sinceMs } from "../../flags.ts";
+import { withBar } from "../../progress/progress_bar.ts";
 import {
   chosenOrganization,
   type CloudCommand,
@@ -13,7 +14,6 @@ import {
   unknown,
 } from "../command_context.ts";
 
-const PROGRESS = 100_000;
 const TIMES = "a length of time ago such as 24h, or a time such as 2024-01-02T03:04:05Z";
 
 export const EXPORT_COMMANDS: readonly CloudCommand[] = [
@@ -72,18 +72,27 @@ export const EXPORT_COMMANDS: readonly CloudCommand[] = [
       const at = (flag: string, text: string) =>
         text === "" ? undefined : Math.floor(sinceMs(flag, text, clock.nowMs()) * 1000);
       const captured = { fromUs: at("since", since), untilUs: at("until", until) };
+      const chosen = formatOf(format, file);
       let count = 0;
-      const reported = (now: number) => {
-        if (Math.floor(now / PROGRESS) > Math.floor(count / PROGRESS)) host.writeError(`${now} readings\n`);
-        count = now;
-      };
-      const pieces = readingsAs(formatOf(format, file), store, { sources, captured }, reported);
-      await host.writePieces(file, pieces, { mode: 0o600 });
+      await withBar({ host, clock }, { what: "readings written" }, async (bar) => {
+        bar.phase("counting the readings");
+        const pieces = readingsAs(chosen, store, { sources, captured }, (now) => {
+          const { written, total, lookedThrough } = now;
+          count = written;
+          if (lookedThrough === undefined) bar.show(written, total);
+          else bar.phase(`looking for columns in ${total} readings: ${percent(lookedThrough / total)}`);
+        });
+        await host.writePieces(file, pieces, { mode: 0o600 });
+      });
       if (count === 0) throw new SvcError("not_found", `there are no such readings; ${file} is empty`);
       print({ file, readings: count }, [`${count} readings in ${file}`]);
     },
   ),
 ];
+
+function percent(share: number): string {
+  return `${Math.floor(100 * share)} %`;
+}
 
 function formatOf(given: string, file: string): ExportFormat {
   const name = given || file.slice(file.lastIndexOf(".") + 1);

@@ -15,6 +15,7 @@ import { PACKAGE_KINDS, type PackageKind } from "../../../lib/cloud/packages/pac
 import { parseApi, parseModel } from "../../../lib/resource/name.ts";
 import { packagedProgram } from "../../../lib/machine/modules/program.ts";
 import { UsageError } from "../../flags.ts";
+import { heardPieces, type ShareHeard } from "../../progress/items_progress.ts";
 
 /** Unpacked. */
 const LIMITS = { filesMax: 100_000, bytesMax: 32 * 1024 ** 3 };
@@ -49,9 +50,17 @@ export class UploadContent {
     return new UploadContent(host, whole, isFolder, meta);
   }
 
-  /** The bytes of the archive. */
-  bytes(): AsyncIterable<Uint8Array> {
-    return this.isFolder ? packed(this.#filesOfFolder()) : this.host.readPieces(this.path);
+  /** The bytes of the archive. `heard` gets the share that has been read. */
+  async *bytes(heard: ShareHeard): AsyncGenerator<Uint8Array> {
+    if (this.isFolder) return yield* packed(this.#filesOfFolder(heard));
+    const bytes = await this.host.fileSize(this.path) ?? 0;
+    yield* heardPieces(this.host.readPieces(this.path), bytes, heard);
+  }
+
+  /** The bytes of the file, or of the files in the folder. */
+  async size(): Promise<number> {
+    if (!this.isFolder) return await this.host.fileSize(this.path) ?? 0;
+    return (await this.#packedFiles()).reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
   }
 
   /** Throws if no machine could run this module on `platform`; returns the platform of its program, if it has one. */
@@ -80,13 +89,22 @@ export class UploadContent {
     return platform || own;
   }
 
-  async *#filesOfFolder(): AsyncIterable<ArchiveFile> {
-    for (const { path, name, sizeBytes } of await this.host.filesAt(this.path)) {
-      if (LEFT_OUT.test(name)) continue;
+  async *#filesOfFolder(heard: ShareHeard): AsyncIterable<ArchiveFile> {
+    const files = await this.#packedFiles();
+    const total = Math.max(await this.size(), 1);
+    let before = 0;
+    for (const { path, name, sizeBytes: bytes } of files) {
       const mode = (await this.host.stat(path))?.mode ?? 0;
-      const content = this.host.readPieces(path);
-      yield { path: name, bytes: sizeBytes, executable: (mode & EXECUTABLE) !== 0, content };
+      const start = before;
+      const share: ShareHeard = (own) => heard((start + own * bytes) / total);
+      const content = heardPieces(this.host.readPieces(path), bytes, share);
+      yield { path: name, bytes, executable: (mode & EXECUTABLE) !== 0, content };
+      before += bytes;
     }
+  }
+
+  async #packedFiles() {
+    return (await this.host.filesAt(this.path)).filter(({ name }) => !LEFT_OUT.test(name));
   }
 }
 

@@ -2,6 +2,7 @@
  * `package upload`: a version of a package, from an archive or a folder.
  */
 
+import { basename } from "node:path";
 import type { JsonObject } from "../../../lib/base/schema/schema.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import { silentLogs } from "../../../lib/base/log/log.ts";
@@ -11,6 +12,7 @@ import { type Change, takePackage } from "../../../lib/cloud/packages/package_se
 import { PACKAGE_KINDS, Packages, VISIBILITIES } from "../../../lib/cloud/packages/packages.ts";
 import { Fleet } from "../../../lib/cloud/fleet/fleet.ts";
 import { UsageError } from "../../flags.ts";
+import { withBar } from "../../progress/progress_bar.ts";
 import {
   chosenOrganization,
   cloudCommand,
@@ -65,7 +67,9 @@ export const UPLOAD = cloudCommand(
     if (kind === "module" && !parseVersion(version)) {
       throw new UsageError(`VERSION: found "${version}", wanted one such as 1.2.3`);
     }
-    const platform = kind === "module" ? await content.checkModule(name, wanted) : wanted;
+    const checked = () =>
+      withBar(context, { what: `looking into ${path}` }, () => content.checkModule(name, wanted));
+    const platform = kind === "module" ? await checked() : wanted;
     if (platform !== wanted) context.host.writeError(`${path} is for ${platform}, as its program is\n`);
     const info = {
       organizationId,
@@ -87,7 +91,11 @@ export const UPLOAD = cloudCommand(
         }
         return done;
       });
-    const added = await takePackage(cloud, change, info, content.bytes());
+    const added = await withBar(context, { what: `of ${basename(path)}`, inBytes: true }, async (bar) => {
+      const size = await content.size();
+      const pieces = content.bytes((share) => bar.show(Math.round(share * size), size));
+      return await takePackage(cloud, change, info, pieces);
+    });
     context.print({ ...added, type: kind, platform }, [`${added.id} ${added.version}`]);
     if (kind === "module") await tellEntry(context, organizationId, name);
   },

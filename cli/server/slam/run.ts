@@ -25,13 +25,10 @@ import { MAPPER_DEFAULTS } from "../../../lib/slam/mapping.ts";
 import { mapFile, readMap } from "../../../lib/slam/pbstream/map_file.ts";
 import type { Command } from "../../command.ts";
 import { type Flag, UsageError, type Values } from "../../flags.ts";
+import { withBar } from "../../progress/progress_bar.ts";
 import { facts, lengthText, printResult } from "../../table.ts";
 import { ofMap } from "./info.ts";
 import type { SlamContext } from "./program.ts";
-
-/** Interval of the progress: on a terminal, and elsewhere. */
-const DRAWN_MS = 200;
-const TOLD_MS = 10_000;
 
 const RUN_FLAGS = [
   { name: "map", type: "string", default: "", value: "FILE", help: "Write the map to this .pbstream file." },
@@ -105,16 +102,19 @@ export const RUN: Command<SlamContext> = {
     const mapper = new Mapper({ mode: "create", options: MAPPER_DEFAULTS });
     const clock = new SystemClock();
     const began = clock.monotonicMs();
-    const tell = progress(host, clock), mirrors = new MirrorCheck();
-    let isDoubted = false;
-    const onScan = (done: number, total: number) => {
-      tell(done, total);
-      const reason = mapper.odometryDoubt();
-      if (reason !== undefined && !isDoubted) host.writeError(`odometry does not count for now: ${reason}\n`);
-      isDoubted = reason !== undefined;
-    };
+    const mirrors = new MirrorCheck();
     const withOdometry = values.odometry && hasOdometry;
-    const trajectory = replay(log, mapper, { withOdometry, sensor, mirrors, onScan });
+    const trajectory = await withBar({ host, clock }, { what: "scans mapped" }, (bar) => {
+      let isDoubted = false;
+      const onScan = (done: number, total: number) => {
+        if (done === total) bar.note("all scans are in the map; optimizing it");
+        else bar.show(done, total);
+        const reason = mapper.odometryDoubt();
+        if (reason !== undefined && !isDoubted) bar.note(`odometry does not count for now: ${reason}`);
+        isDoubted = reason !== undefined;
+      };
+      return Promise.resolve(replay(log, mapper, { withOdometry, sensor, mirrors, onScan }));
+    });
     const wallMs = clock.monotonicMs() - began;
     const isMirrored = mirrors.isMirrored === true;
     if (isMirrored) host.writeError(`${MIRRORED}\n`);
@@ -208,24 +208,6 @@ async function requireFolderOf(path: string, host: Host): Promise<void> {
   const folder = dirname(path);
   if ((await host.stat(folder))?.kind === "folder") return;
   throw new SvcError("not_found", `--map: cannot write "${path}": there is no folder ${folder}`);
-}
-
-/** Shows the progress of a run and its remaining time. */
-function progress(host: Host, clock: SystemClock): (done: number, total: number) => void {
-  const began = clock.monotonicMs();
-  const everyMs = host.coloured() ? DRAWN_MS : TOLD_MS;
-  let loggedMs = began;
-  return (done, total) => {
-    const nowMs = clock.monotonicMs();
-    if (nowMs - loggedMs < everyMs && done < total) return;
-    loggedMs = nowMs;
-    const left = (nowMs - began) * (total - done) / done;
-    const text = done === total
-      ? "all scans are in the map; optimizing it"
-      : `${done} of ${total} scans, ${lengthText(left)} left`;
-    if (host.coloured()) host.draw(`\r\x1b[2K${text}${done === total ? "\n" : ""}`);
-    else host.writeError(`${text}\n`);
-  };
 }
 
 interface RunResult {

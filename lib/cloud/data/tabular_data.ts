@@ -201,18 +201,10 @@ export class TabularData {
     times: ReadingTimes,
     storedMs?: number,
   ): AsyncGenerator<ReadingBatch> {
-    const origins = await this.sql.query<DataOrigin & { readonly id: string }>(
-      `SELECT o.id, ${ORIGIN_COLUMNS} FROM data_origins o WHERE ${sources.text} ORDER BY o.id`,
-      ...sources.values,
-    );
-    for (const { id, ...origin } of origins) {
+    for (const { id, ...origin } of await this.#origins(sources)) {
       let last = "";
       do {
-        const found = new Conditions().only("d.origin_id = ?", id);
-        for (const [column, { fromUs, untilUs }] of Object.entries(times)) {
-          if (fromUs !== undefined) found.only(`d.${column}_us >= ?`, fromUs);
-          if (untilUs !== undefined) found.only(`d.${column}_us <= ?`, untilUs);
-        }
+        const found = within(id, times);
         if (storedMs !== undefined) found.only("d.stored_ms = ?", storedMs);
         const page = { limit: EXPORT_AT_ONCE, order: "oldest first", last } as const;
         const batch = await this.#rows(await this.#keys(found, page));
@@ -220,6 +212,27 @@ export class TabularData {
         last = batch.last;
       } while (last !== "");
     }
+  }
+
+  /** How many readings `scan` would find. */
+  async countOf(sources: Conditions, times: ReadingTimes): Promise<number> {
+    let all = 0;
+    for (const { id } of await this.#origins(sources)) {
+      const found = within(id, times);
+      const [{ count }] = await this.sql.query<{ count: number }>(
+        `SELECT COUNT(*) AS count FROM tabular_data d WHERE ${found.text}`,
+        ...found.values,
+      );
+      all += count;
+    }
+    return all;
+  }
+
+  async #origins(sources: Conditions): Promise<(DataOrigin & { readonly id: string })[]> {
+    return await this.sql.query(
+      `SELECT o.id, ${ORIGIN_COLUMNS} FROM data_origins o WHERE ${sources.text} ORDER BY o.id`,
+      ...sources.values,
+    );
   }
 
   /** Removes up to `limit` readings. Returns how many. */
@@ -320,4 +333,14 @@ export class TabularData {
       last: placeOf(mine[mine.length - 1]),
     };
   }
+}
+
+/** The readings of a source within times. */
+function within(originId: string, times: ReadingTimes): Conditions {
+  const found = new Conditions().only("d.origin_id = ?", originId);
+  for (const [column, { fromUs, untilUs }] of Object.entries(times)) {
+    if (fromUs !== undefined) found.only(`d.${column}_us >= ?`, fromUs);
+    if (untilUs !== undefined) found.only(`d.${column}_us <= ?`, untilUs);
+  }
+  return found;
 }

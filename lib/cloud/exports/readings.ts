@@ -47,19 +47,30 @@ interface FlatReading {
   readonly payload: JsonObject;
 }
 
-/** The bytes of a file. `told` hears how many readings are in it so far. */
+/** How far an export is. */
+export interface ExportProgress {
+  /** Readings in the file so far. */
+  readonly written: number;
+  readonly total: number;
+  /** Before the first one is written, if they are looked through for columns. */
+  readonly lookedThrough?: number;
+}
+
+/** The bytes of a file. */
 export async function* readingsAs(
   format: ExportFormat,
   sql: Sql,
   selection: ReadingSelection,
-  reported: (count: number) => void,
+  reported: (progress: ExportProgress) => void,
 ): AsyncGenerator<Uint8Array> {
   const encoder = new TextEncoder();
-  let count = 0;
+  const { sources, captured } = selection;
+  const total = await new TabularData(sql).countOf(sources, { captured, received: {} });
+  let written = 0;
   const batches = async function* () {
     for await (const batch of scan(sql, selection)) {
       yield batch;
-      reported(count += batch.length);
+      reported({ written: written += batch.length, total });
     }
   };
   if (format === "parquet") return yield* parquetOf(PARQUET_COLUMNS, parquetRows(batches()));
@@ -71,7 +82,9 @@ export async function* readingsAs(
   }
   // Which columns there are is known only after all readings: they are read twice.
   const paths = new Set<string>();
+  let lookedThrough = 0;
   for await (const batch of scan(sql, selection)) {
+    reported({ written, total, lookedThrough: lookedThrough += batch.length });
     for (const { payload } of batch) for (const [path] of leavesOf(payload)) paths.add(path);
     if (paths.size > COLUMNS_MAX) {
       const found = `the readings have more than ${COLUMNS_MAX} different values`;

@@ -14,6 +14,14 @@ export interface CopiedTable {
   readonly rows: number;
 }
 
+export interface MoveProgress {
+  /** Rows that have been copied, or were there already. */
+  readonly done: number;
+  readonly total: number;
+  /** The table whose copy is compared now. */
+  readonly checking?: string;
+}
+
 interface Table {
   readonly name: string;
   readonly columns: readonly { readonly name: string; readonly type: string }[];
@@ -30,26 +38,29 @@ const MARK = "database_move";
 const NOT_COPIED = ["schema_version", MARK];
 
 /**
- * Copies every table of `from` into `to`, which has its tables already. `told` hears of each table. Throws
+ * Copies every table of `from` into `to`, which has its tables already. `reported` hears of the rows that have been
+ * copied, and of each table whose copy is checked. Throws
  * `failed_precondition` if `to` holds something that is not of an earlier, unfinished copy.
  */
 export async function copyDatabase(
   from: Store,
   to: Store,
-  reported: (table: CopiedTable) => void,
+  reported: (progress: MoveProgress) => void,
 ): Promise<CopiedTable[]> {
   const tables = inOrderOfReferences(await tablesOf(from));
   await begin(to, tables);
+  const total = await rowsIn(from, tables);
   const copied: CopiedTable[] = [];
+  let done = 0;
   for (const table of tables) {
-    await copyTable(from, to, table);
+    await copyTable(from, to, table, (rows) => reported({ done: done += rows, total }));
+    reported({ done, total, checking: table.name });
     const [before, after] = await Promise.all([from, to].map((sql) => sumsOf(sql, table)));
     if (JSON.stringify(before) !== JSON.stringify(after)) {
       const found = `table ${table.name}: found ${describe(after)}, wanted ${describe(before)}`;
       throw new SvcError("internal", `the copy differs: ${found}; the old database is as it was`);
     }
     copied.push({ table: table.name, rows: before[0] });
-    reported(copied[copied.length - 1]);
   }
   await to.exclusive((sql) => sql.query(`UPDATE ${MARK} SET is_finished = 1`));
   return copied;
@@ -118,13 +129,31 @@ function inOrderOfReferences(tables: readonly Table[]): Table[] {
   return ordered;
 }
 
-async function copyTable(from: Sql, to: Store, table: Table): Promise<void> {
+async function rowsIn(from: Sql, tables: readonly Table[]): Promise<number> {
+  let all = 0;
+  for (const { name } of tables) {
+    const [{ rows }] = await from.query<{ rows: number }>(`SELECT COUNT(*) AS rows FROM ${quoted(name)}`);
+    all += rows;
+  }
+  return all;
+}
+
+type RowsHeard = (rows: number) => void;
+
+async function copyTable(from: Sql, to: Store, table: Table, heard: RowsHeard): Promise<void> {
   const own = table.references.filter((one) => one.table === table.name).map(({ column }) => column);
   // Rows that refer to rows of their own table come after those, level by level.
   for (let level = 0;; level++) {
-    const isEnd = await copyLevel(from, to, table, own, level);
+    const isEnd = await copyLevel(from, to, table, { own, level, heard });
     if (isEnd) return;
   }
+}
+
+interface Level {
+  /** Columns that refer to rows of the same table. */
+  readonly own: readonly string[];
+  readonly level: number;
+  readonly heard: RowsHeard;
 }
 
 /** Copies the rows at this depth of references within their table. Returns whether none is deeper. */
@@ -132,8 +161,7 @@ async function copyLevel(
   from: Sql,
   to: Store,
   table: Table,
-  own: readonly string[],
-  level: number,
+  { own, level, heard }: Level,
 ): Promise<boolean> {
   const name = quoted(table.name);
   const [column] = own;
@@ -165,6 +193,7 @@ async function copyLevel(
     await to.transaction((sql) => insert(sql, table, rows));
     last = until;
     count += rows.length;
+    heard(rows.length);
   }
   return column === undefined || count === 0;
 }
