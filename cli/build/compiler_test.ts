@@ -1,6 +1,6 @@
 /** The build's own parts: names on its command line, and how checks are counted. */
 
-import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { main } from "./compile.ts";
 import { choose, EXECUTABLES, foreignPaths, TARGETS } from "./compiler.ts";
 import { V8_FLAGS } from "../v8_flags.ts";
