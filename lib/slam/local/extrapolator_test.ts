@@ -1,5 +1,6 @@
 import { assertAlmostEquals, assertEquals, assertLess } from "@std/assert";
 import { randomFrom } from "../../geometry/random.ts";
+import type { Pose2d } from "../pose2d.ts";
 import { Extrapolator } from "./extrapolator.ts";
 
 const MPS = 0.7;
@@ -75,8 +76,63 @@ Deno.test("Extrapolator: what odometry says after it hung is no motion", () => {
   extrapolator.addPose(1000.9, { x: 0.2, y: 0, yaw: 0 });
   // By its motion so far.
   assertLess(0.2, extrapolator.predict(1001).x);
-  readings(1001, 0.3);
+  // Farther than any robot drives in that time.
+  readings(1001, 9);
   extrapolator.addPose(1001.5, { x: 0.5, y: 0, yaw: 0 });
   assertEquals(extrapolator.odometryBetween(1000.5, 1001.5), undefined);
   assertAlmostEquals(extrapolator.predict(1001.8).x, 0.5, 1e-9);
+});
+
+/** Odometry that drives for two seconds, hangs, and then gives these poses; whether that makes up for the standstill. */
+function hangs(
+  standingS: number,
+  after: readonly Pose2d[],
+): { isCaughtUp: boolean; moved: Pose2d | undefined } {
+  const extrapolator = new Extrapolator();
+  extrapolator.addPose(1000, { x: 0, y: 0, yaw: 0 });
+  let timeS = 1000;
+  const add = (pose: Pose2d) => extrapolator.addOdometry({ timeS: timeS += 0.05, pose });
+  for (let k = 0; k <= 40; k++) add({ x: 0.02 * k, y: 0, yaw: 0 });
+  const beganS = timeS;
+  while (timeS < beganS + standingS) add({ x: 0.8, y: 0, yaw: 0 });
+  for (const pose of after) add(pose);
+  return {
+    isCaughtUp: extrapolator.takeCaughtUp(timeS),
+    moved: extrapolator.odometryBetween(beganS + standingS / 2, timeS),
+  };
+}
+
+Deno.test("Extrapolator: odometry that hung may make up for it, at once or by several readings", () => {
+  // 0.4 m/s for four seconds.
+  for (const after of [[1.6], [1.1, 1.6], [1, 1.3, 1.6]]) {
+    const { isCaughtUp, moved } = hangs(4, after.map((x) => ({ x: 0.8 + x, y: 0, yaw: 0 })));
+    assertEquals(isCaughtUp, true);
+    assertAlmostEquals(moved!.x, 0.8, 0.06, "it moved steadily, for all that is known");
+  }
+  assertEquals(hangs(4, [{ x: 1.4, y: 0.5, yaw: 1 }]).isCaughtUp, true, "it turned meanwhile");
+});
+
+Deno.test("Extrapolator: a start, a short pause, or a jump farther than the robot can have driven is no catching up", () => {
+  assertEquals(hangs(4, [{ x: 0.82, y: 0, yaw: 0 }]).isCaughtUp, false);
+  assertEquals(hangs(0.3, [{ x: 1.3, y: 0, yaw: 0 }]).isCaughtUp, false);
+  assertEquals(hangs(4, [{ x: -9, y: 0, yaw: 0 }]).isCaughtUp, false);
+  assertEquals(hangs(2, [{ x: 0.8, y: 0, yaw: 3 }]).isCaughtUp, false);
+});
+
+Deno.test("Extrapolator: odometry whose first reading comes a moment after the first scan counts from that scan on", () => {
+  const extrapolator = new Extrapolator();
+  for (let k = 0; k < 5; k++) {
+    extrapolator.addOdometry({ timeS: 1000.003 + 0.05 * k, pose: { x: 0.1 * k, y: 0, yaw: 0 } });
+  }
+  assertAlmostEquals(extrapolator.odometryBetween(1000, 1000.203)!.x, 0.4, 1e-9);
+  assertEquals(extrapolator.odometryBetween(999, 1000.203), undefined);
+});
+
+Deno.test("Extrapolator: odometry that comes once in a second has not stood still between its readings", () => {
+  const extrapolator = new Extrapolator();
+  for (let k = 0; k < 6; k++) {
+    extrapolator.addOdometry({ timeS: 1000 + k, pose: { x: k < 4 ? 0.1 * k : k, y: 0, yaw: 0 } });
+  }
+  assertEquals(extrapolator.takeCaughtUp(1005), false);
+  assertAlmostEquals(extrapolator.odometryBetween(1001, 1005)!.x, 4.9, 1e-9);
 });

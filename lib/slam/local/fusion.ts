@@ -5,7 +5,7 @@
  */
 
 import { between2d, type Pose2d, wrapAngle } from "../pose2d.ts";
-import type { OdometryVerdict, OdometryVerdicts } from "./odometry_proof.ts";
+import type { OdometryVerdict, OdometryVerdicts } from "./odometry/proof.ts";
 
 /** The upper triangle of a symmetric matrix over x, y and yaw: xx, xy, xt, yy, yt, tt. */
 export type Information = Float64Array;

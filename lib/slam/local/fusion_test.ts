@@ -1,7 +1,7 @@
 import { assertAlmostEquals, assertEquals, assertGreater, assertLess } from "@std/assert";
 import type { Pose2d } from "../pose2d.ts";
 import { OdometryFusion } from "./fusion.ts";
-import type { OdometryVerdict } from "./odometry_proof.ts";
+import type { OdometryVerdict } from "./odometry/proof.ts";
 import { SurfaceFilter } from "./surface.ts";
 
 const HERE = { x: 0, y: 0, yaw: 0 };

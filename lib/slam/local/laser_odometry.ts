@@ -16,9 +16,6 @@ const SHARE_POOR = 0.5;
 const SHARE_LEAST = 0.35;
 /** Fewest points across each direction that say a motion clearly. */
 const CLEAR_POINTS = 15;
-/** The same where odometry does not change at all, so that any motion contradicts it. */
-const MOVING_SHARE = 0.7;
-const MOVING_POINTS = 8;
 /** Share of points by which another guess must be better. */
 const SHARE_GAIN = 0.02;
 /** Largest turn between a pose and the pose by the last scan. */
@@ -67,14 +64,6 @@ export class LaserOdometry {
   clearMotion(points: Float64Array, guesses: readonly Pose2d[]): Pose2d | undefined {
     const found = this.#compared(points, guesses, guesses[0]);
     return found && found.share >= SHARE_GOOD && found.leastConstrained.points >= CLEAR_POINTS
-      ? found.pose
-      : undefined;
-  }
-
-  /** The same with what is enough to tell a robot that moves from one that stands. */
-  anyMotion(points: Float64Array, guesses: readonly Pose2d[]): Pose2d | undefined {
-    const found = this.#compared(points, guesses, guesses[0]);
-    return found && found.share >= MOVING_SHARE && found.leastConstrained.points >= MOVING_POINTS
       ? found.pose
       : undefined;
   }

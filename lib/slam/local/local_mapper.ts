@@ -10,10 +10,11 @@ import { thinned, VoxelFilter } from "./filters.ts";
 import { LEVEL, type QuaternionTuple, rotatePoint } from "./gravity.ts";
 import { type Information, OdometryFusion, translationPoints } from "./fusion.ts";
 import { LaserOdometry, type Predictions } from "./laser_odometry.ts";
-import { type MatchedScan, OdometryProof, type OdometryVerdicts, REFUTED } from "./odometry_proof.ts";
-import { OdometryTrust } from "./odometry_trust.ts";
+import { type MatchedScan, OdometryProof, type OdometryVerdicts, REFUTED } from "./odometry/proof.ts";
+import { OdometryTrust } from "./odometry/trust.ts";
 import { type Refinement, type RefinementWeights, ScanRefiner } from "./refinement.ts";
 import { type LeastConstrained, ScanMotion } from "./scan_motion.ts";
+import { type StandingScan, Standstill } from "./odometry/standstill.ts";
 import { ActiveSubmaps, type Submap } from "./submaps.ts";
 import { SurfaceFilter } from "./surface.ts";
 
@@ -65,6 +66,8 @@ const SEARCH_STEP_RAD = 0.5 * DEGREE;
 const FREE_POINTS = 80;
 const FREE_STEP_RAD = DEGREE;
 const SEARCH_WEIGHTS = { translationWeight: 0.1, rotationWeight: 0.1 };
+/** Some lidars give their greatest range for no return: what is this near to the greatest of a scan says nothing. */
+const NO_RETURN_M = 0.2;
 /** Below this score, the search for a scan that does not overlap with the last one covers a larger area. */
 const DISTORTED_SCORE = 0.33;
 
@@ -93,6 +96,7 @@ export interface Insertion {
 
 /** A scan in the robot's upright frame: x, y, … */
 interface ScanPoints {
+  readonly seen: Float64Array;
   readonly returns: Float64Array;
   /** Few of them, for matching. */
   readonly points: Float64Array;
@@ -113,6 +117,8 @@ interface UprightScan {
   readonly misses: Float64Array;
   /** The returns before filtering. */
   readonly all: Float64Array;
+  /** The returns and those out of range: too far for the map, but they tell how the robot moves. */
+  readonly seen: Float64Array;
 }
 
 export class LocalMapper {
@@ -128,6 +134,7 @@ export class LocalMapper {
   /** Scans whose odometry has not come. */
   #unproven: MatchedScan[] = [];
   readonly #shape = new ScanMotion();
+  readonly #standstill = new Standstill();
   readonly #submaps: ActiveSubmaps;
   #lastInserted: { readonly timeS: number; readonly pose: Pose2d } | undefined;
   #usualScore = 0.5;
@@ -160,6 +167,7 @@ export class LocalMapper {
   moveTime(timeS: number): void {
     if (!this.#last) return;
     this.#last = { ...this.#last, timeS };
+    this.#standstill.restart();
     if (this.#lastInserted) this.#lastInserted = { ...this.#lastInserted, timeS };
     this.#extrapolator.reset(timeS, this.#last.pose);
   }
@@ -167,14 +175,15 @@ export class LocalMapper {
   /** Undefined if no point of the scan is in range, or its pose is not finite. */
   addScan(scan: RangeScan): LocalResult | undefined {
     const { timeS, origin = IDENTITY_2D } = scan;
-    const prediction = this.#extrapolator.predict(timeS);
+    const isCaughtUp = this.#extrapolator.takeCaughtUp(timeS);
+    let prediction = this.#extrapolator.predict(timeS);
     const gravityAlignment = this.#extrapolator.gravityAlignment() ?? LEVEL;
-    const { returns, misses, all } = this.#upright(scan, prediction, gravityAlignment);
+    const { returns, misses, all, seen } = this.#upright(scan, prediction, gravityAlignment);
     if (returns.length === 0) return undefined;
+    if (isCaughtUp) prediction = this.#caughtUp(seen, timeS);
     const points = this.#filter.adaptive(returns, ADAPTIVE_EDGE_M, ADAPTIVE_POINTS);
     const { pose, score, leastConstrained, matched = pose, knowsTranslation = false } = this.#match(
-      points,
-      returns,
+      { points, returns, seen },
       prediction,
       timeS,
     );
@@ -183,10 +192,11 @@ export class LocalMapper {
     this.#extrapolator.addPose(timeS, pose, prediction, this.#fusion.left);
     this.#extrapolator.learnDelay({ timeS, pose: matched, knowsTranslation });
     this.#last = { timeS, pose };
+    this.#noteStandstill({ seen, timeS, pose });
     if (!this.#hasMoved(timeS, pose)) return { timeS, pose, score, leastConstrained, insertion: undefined };
     this.#lastInserted = { timeS, pose };
-    this.#laser.begin(returns, pose);
-    this.#prove({ returns, timeS, pose, matched });
+    this.#laser.begin(seen, pose);
+    this.#prove({ seen, timeS, pose, matched });
     const submaps = this.#submaps.insert(pose, {
       returns: placed(returns, pose),
       misses: placed(misses, pose),
@@ -208,16 +218,16 @@ export class LocalMapper {
     }
   }
 
-  #match(points: Float64Array, returns: Float64Array, prediction: Pose2d, timeS: number): Found {
+  #match(scan: ScanPoints, prediction: Pose2d, timeS: number): Found {
+    const { points, returns, seen } = scan;
     const submap = this.#submaps.matched;
     if (!submap || !this.#last) return { pose: prediction, score: 1 };
     const last = this.#last.pose, dt = timeS - this.#last.timeS;
     const hasOdometry = this.#extrapolator.odometryBetween(this.#last.timeS, timeS) !== undefined;
-    const scan = { points, returns };
     let best = hasOdometry ? this.#matchByOdometry(submap, scan, prediction, timeS, dt) : undefined;
     let predictions: Predictions | undefined;
     if (!best || this.#isContradicted(scan, prediction, best, timeS)) {
-      predictions = this.#laser.predictions(returns, last, prediction);
+      predictions = this.#laser.predictions(seen, last, prediction);
       best = this.#matchByScans(submap, points, predictions, dt);
       this.#fusion.reset(this.#proof.verdicts);
     } else {
@@ -252,12 +262,34 @@ export class LocalMapper {
     return this.#trust.mayHang(lastedS) ? REFUTED : this.#proof.verdicts;
   }
 
+  /** Keeps the last scan before odometry stands still. */
+  #noteStandstill(scan: StandingScan): void {
+    if (this.#extrapolator.standstill(scan.timeS)?.lastedS === 0) this.#standstill.begin(scan);
+  }
+
+  /**
+   * The prediction if odometry makes up for a standstill: its motion since the scan before, unless the scans refute it.
+   * What was mapped meanwhile may be in the wrong place.
+   */
+  #caughtUp(seen: Float64Array, timeS: number): Pose2d {
+    const { before } = this.#standstill;
+    const moved = before && this.#extrapolator.odometryBetween(before.timeS, timeS);
+    const byOdometry = moved && compose2d(before.pose, moved), byScans = this.#last?.pose;
+    if (!byOdometry || !byScans || this.#standstill.refutes(seen, byOdometry, byScans)) {
+      this.#extrapolator.forgetOdometry();
+      return this.#extrapolator.predict(timeS);
+    }
+    this.restart();
+    this.#proof.restart();
+    this.#unproven = [];
+    return byOdometry;
+  }
+
   /** Whether odometry stands still although the scans move. */
-  #isHanging(returns: Float64Array, best: Found, timeS: number): boolean {
-    const key = this.#lastInserted, standstill = this.#extrapolator.standstill(timeS);
+  #isHanging(seen: Float64Array, best: Found, timeS: number): boolean {
+    const standstill = this.#extrapolator.standstill(timeS);
     const isHanging = this.#trust.isHanging(standstill?.lastedS ?? 0, () => {
-      const seen = key && standstill && this.#laser.anyMotion(returns, [standstill.pose, best.pose]);
-      return seen && compose2d(key.pose, seen);
+      return standstill && this.#standstill.seenAt(seen, standstill.pose, [best.pose]);
     });
     if (isHanging) {
       this.#extrapolator.markHanging();
@@ -268,14 +300,14 @@ export class LocalMapper {
   }
 
   /** Whether odometry puts the robot where the scan says that it is not. */
-  #isContradicted({ returns }: ScanPoints, prediction: Pose2d, best: Found, timeS: number): boolean {
-    if (this.#isHanging(returns, best, timeS)) return true;
+  #isContradicted({ seen }: ScanPoints, prediction: Pose2d, best: Found, timeS: number): boolean {
+    if (this.#isHanging(seen, best, timeS)) return true;
     const key = this.#lastInserted, last = this.#last;
     const byOdometry = key && this.#extrapolator.odometryBetween(key.timeS, timeS);
     if (!byOdometry || !last || !this.#trust.isDue(best.score < this.#usualScore - SEARCH_DROP)) {
       return this.#trust.isDoubted;
     }
-    const byScans = this.#laser.clearMotion(returns, [best.pose, prediction, last.pose]);
+    const byScans = this.#laser.clearMotion(seen, [best.pose, prediction, last.pose]);
     if (byScans) this.#trust.compare(byOdometry, byScans);
     return this.#trust.isDoubted || (byScans !== undefined && this.#trust.isContradicting);
   }
@@ -285,7 +317,7 @@ export class LocalMapper {
    * the points fit worse than usual, tries other predictions, and searches around last.
    */
   #matchByOdometry(submap: Submap, scan: ScanPoints, prediction: Pose2d, timeS: number, dt: number): Found {
-    const { points, returns } = scan;
+    const { points, seen } = scan;
     const window = windowFor(dt), isSparse = dt > SPARSE_S;
     const turnMax = isSparse ? window.angularRad : Infinity;
     let best = this.#refined(submap, points, prediction, prediction);
@@ -294,7 +326,7 @@ export class LocalMapper {
       return turn <= turnMax && isBetter(found, best, least + (isSparse ? GAIN_A_RADIAN * turn : 0), gain);
     };
     if (isSparse) {
-      const start = this.#laser.poseFrom(returns, best.pose);
+      const start = this.#laser.poseFrom(seen, best.pose);
       const found = start && this.#refined(submap, points, start, start);
       if (found && isNearer(found, 0, GAIN_BY_SCAN_A_METRE)) best = found;
     }
@@ -310,7 +342,7 @@ export class LocalMapper {
     const found = this.#refined(submap, points, start, { x: best.pose.x, y: best.pose.y, yaw: start.yaw });
     if (!isNearer(found, SEARCH_GAIN, gain)) return best;
     const isSure = turnBetween(found, best) <= SURE_TURN_RAD ||
-      this.#laser.confirms(returns, found.pose, best.pose);
+      this.#laser.confirms(seen, found.pose, best.pose);
     return isSure ? found : best;
   }
 
@@ -376,7 +408,8 @@ export class LocalMapper {
     const count = Math.floor(points.length / 3);
     const returns = new Float64Array(2 * count), misses = new Float64Array(2 * count);
     const { minRangeM, maxRangeM, missingDataRayLengthM } = this.options;
-    let returned = 0, missed = 0;
+    const far = new Float64Array(2 * count), farthestM = farthestOf(points, origin) - NO_RETURN_M;
+    let returned = 0, missed = 0, farther = 0;
     let offsetS = 0, seenFrom: Pose2d | undefined;
     for (let k = 0; k < count; k++) {
       const rx = points[3 * k] - origin.x, ry = points[3 * k + 1] - origin.y;
@@ -397,13 +430,36 @@ export class LocalMapper {
       const into = isMiss ? misses : returns, at = 2 * (isMiss ? missed++ : returned++);
       into[at] = x;
       into[at + 1] = y;
+      if (!isMiss || !(range < farthestM)) continue;
+      const from = seenFrom ? compose2d(seenFrom, { ...origin, yaw: 0 }) : origin;
+      far[farther++] = from.x + (x - from.x) / share;
+      far[farther++] = from.y + (y - from.y) / share;
     }
+    const near = this.#filter.filter(returns.subarray(0, 2 * returned), VOXEL_M);
     return {
-      returns: this.#filter.filter(returns.subarray(0, 2 * returned), VOXEL_M),
+      returns: near,
+      seen: farther > 0 ? joined(near, far.subarray(0, farther)) : near,
       misses: this.#filter.filter(misses.subarray(0, 2 * missed), VOXEL_M),
       all: returns.subarray(0, 2 * returned),
     };
   }
+}
+
+/** The greatest range of the points; infinite ones do not count. */
+function farthestOf(points: Float32Array, { x, y }: { readonly x: number; readonly y: number }): number {
+  let square = 0;
+  for (let k = 0; k < points.length; k += 3) {
+    const one = (points[k] - x) ** 2 + (points[k + 1] - y) ** 2 + points[k + 2] ** 2;
+    if (one > square && one < Infinity) square = one;
+  }
+  return Math.sqrt(square);
+}
+
+function joined(a: Float64Array, b: Float64Array): Float64Array {
+  const both = new Float64Array(a.length + b.length);
+  both.set(a);
+  both.set(b, a.length);
+  return both;
 }
 
 /** Points (x, y, …) of a frame at a pose, outside that frame. */

@@ -173,6 +173,13 @@ export class ScanMotion {
     };
   }
 
+  /** The share of the points that fit at a pose. */
+  shareAt(points: Float64Array, { x, y, yaw }: Pose2d): number {
+    const few = thinned(points, POINTS_MAX);
+    this.#sum(few, x, y, yaw, LAST_PAIR_M);
+    return this.#fits / Math.max(1, few.length / 2);
+  }
+
   /** The information about the translation, with the rotation left free. */
   #leastConstrained(): LeastConstrained {
     const n = this.#normal, turn = n[5] + 1 / GUESS_RAD ** 2;

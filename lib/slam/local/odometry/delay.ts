@@ -4,7 +4,7 @@
  * time of now.
  */
 
-import { between2d, type Pose2d, wrapAngle } from "../pose2d.ts";
+import { between2d, type Pose2d, wrapAngle } from "../../pose2d.ts";
 
 const STEP_S = 0.025;
 const STEPS = 21;

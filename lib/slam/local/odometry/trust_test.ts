@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import type { Pose2d } from "../pose2d.ts";
-import { OdometryTrust } from "./odometry_trust.ts";
+import type { Pose2d } from "../../pose2d.ts";
+import { OdometryTrust } from "./trust.ts";
 
 function comparedOften(odometry: Pose2d, scans: Pose2d, times: number): OdometryTrust {
   const trust = new OdometryTrust();

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
-import { compose2d, IDENTITY_2D, type Pose2d } from "../pose2d.ts";
-import { obstaclesAt, rangeTo } from "../simulation/building.ts";
-import { OdometryProof, type OdometryVerdicts } from "./odometry_proof.ts";
+import { compose2d, IDENTITY_2D, type Pose2d } from "../../pose2d.ts";
+import { obstaclesAt, rangeTo } from "../../simulation/building.ts";
+import { OdometryProof, type OdometryVerdicts } from "./proof.ts";
 
 const CORNERS = [[-2, -2], [6, -2], [6, 1], [4, 1], [4, 2.5], [-2, 2.5]];
 const ROOM = obstaclesAt({
@@ -28,7 +28,7 @@ function verdictsOf(odometry: Pose2d, matches: Pose2d, steps: number): OdometryV
   const proof = new OdometryProof(), motions = [odometry];
   let pose = IDENTITY_2D, matched = IDENTITY_2D;
   for (let step = 0; step < steps; step++) {
-    proof.add({ returns: seenFrom(pose), timeS: step, pose, matched }, (fromS, toS) => {
+    proof.add({ seen: seenFrom(pose), timeS: step, pose, matched }, (fromS, toS) => {
       return motions.slice(fromS, toS).reduce(compose2d, IDENTITY_2D);
     });
     motions.push(odometry);

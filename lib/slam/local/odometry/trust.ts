@@ -3,7 +3,7 @@
  * that looks another way than the robot drives give motions that the scans contradict.
  */
 
-import { between2d, IDENTITY_2D, type Pose2d } from "../pose2d.ts";
+import { between2d, IDENTITY_2D, type Pose2d } from "../../pose2d.ts";
 
 /** Largest error of a motion: metres, radians, and a share of the motion. */
 const ERROR_M = 0.08;

@@ -1,7 +1,7 @@
 import { assertAlmostEquals, assertEquals } from "@std/assert";
-import { randomFrom } from "../../geometry/random.ts";
-import { IDENTITY_2D, type Pose2d } from "../pose2d.ts";
-import { OdometryDelay } from "./odometry_delay.ts";
+import { randomFrom } from "../../../geometry/random.ts";
+import { IDENTITY_2D, type Pose2d } from "../../pose2d.ts";
+import { OdometryDelay } from "./delay.ts";
 
 /** The delay that is found between a motion by scans, with some noise, and one by odometry. */
 function delayBetween(

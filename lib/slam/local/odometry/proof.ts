@@ -4,8 +4,8 @@
  * some decimetres apart, compared without a map, tell which of the two it is.
  */
 
-import { between2d, type Pose2d, wrapAngle } from "../pose2d.ts";
-import { ScanMotion, type ScanMotionResult } from "./scan_motion.ts";
+import { between2d, type Pose2d, wrapAngle } from "../../pose2d.ts";
+import { ScanMotion, type ScanMotionResult } from "../scan_motion.ts";
 
 /** Scans are compared after a motion like this. */
 const SPAN_M = 0.5;
@@ -48,7 +48,7 @@ export const REFUTED: OdometryVerdicts = { translation: "refuted", rotation: "re
 
 /** A scan in the submaps. */
 export interface MatchedScan {
-  readonly returns: Float64Array;
+  readonly seen: Float64Array;
   readonly timeS: number;
   readonly pose: Pose2d;
   /** Where the match alone puts it. */
@@ -78,9 +78,9 @@ export class OdometryProof {
     const odometry = from && odometryBetween(from.timeS, scan.timeS);
     if (!odometry) return;
     const matched = between2d(from.matched, scan.matched);
-    this.#motion.begin(from.returns);
-    const byMatch = this.#motion.match(scan.returns, matched);
-    const byOdometry = this.#motion.match(scan.returns, odometry);
+    this.#motion.begin(from.seen);
+    const byMatch = this.#motion.match(scan.seen, matched);
+    const byOdometry = this.#motion.match(scan.seen, odometry);
     if (Math.min(byMatch.share, byOdometry.share) < SHARE_MIN) return;
     const { yaw } = byOdometry.pose;
     if (Math.abs(wrapAngle(byMatch.pose.yaw - yaw)) > SAME_RAD) return;

@@ -1,0 +1,58 @@
+import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
+import { compose2d, type Pose2d } from "../../pose2d.ts";
+import { obstaclesAt, rangeTo } from "../../simulation/building.ts";
+import { Standstill } from "./standstill.ts";
+
+/** A room with a niche, and a corridor whose ends are too far to see. */
+const ROOM = [[-2, -2], [6, -2], [6, 1], [4, 1], [4, 2.5], [-2, 2.5]];
+const CORRIDOR = [[-60, -1.2], [60, -1.2], [60, 1.2], [-60, 1.2]];
+
+function seenIn(corners: readonly (readonly number[])[], { x, y, yaw }: Pose2d): Float64Array {
+  const walls = corners.map(([fromX, fromY], k) => {
+    const [toX, toY] = corners[(k + 1) % corners.length];
+    return { fromX, fromY, toX, toY };
+  });
+  const obstacles = obstaclesAt({ walls, doors: [], people: [] }, 0), points: number[] = [];
+  for (let degree = -180; degree < 180; degree += 2) {
+    const angle = degree * Math.PI / 180, range = rangeTo(obstacles, x, y, yaw + angle);
+    if (range < 12) points.push(range * Math.cos(angle), range * Math.sin(angle));
+  }
+  return Float64Array.from(points);
+}
+
+const BEFORE = { x: 0, y: 0, yaw: 0 };
+const STEP = { x: 0.1, y: 0, yaw: 0 };
+const STOPPED = compose2d(BEFORE, STEP);
+
+function standing(corners: readonly (readonly number[])[]): Standstill {
+  const standstill = new Standstill();
+  standstill.begin({ seen: seenIn(corners, BEFORE), timeS: 1, pose: BEFORE });
+  standstill.begin({ seen: seenIn(corners, STOPPED), timeS: 1.2, pose: STOPPED });
+  return standstill;
+}
+
+Deno.test("Standstill: scans see a robot that drives or turns on, and one that stands", () => {
+  for (const pose of [STOPPED, { x: 0.5, y: 0.1, yaw: 0 }, { x: 0.1, y: 0, yaw: 0.3 }]) {
+    const seen = standing(ROOM).seenAt(seenIn(ROOM, pose), STOPPED, [pose])!;
+    assertAlmostEquals(seen.x, pose.x, 0.03);
+    assertAlmostEquals(seen.y, pose.y, 0.03);
+    assertAlmostEquals(seen.yaw, pose.yaw, 0.02);
+  }
+  assertEquals(standing(CORRIDOR).seenAt(seenIn(CORRIDOR, { x: 1, y: 0, yaw: 0 }), STOPPED, []), undefined);
+});
+
+Deno.test("Standstill: scans refute a jump of a robot that stood, and no catching up of one that drove", () => {
+  const jumped = { x: 1.1, y: 0.4, yaw: 0 };
+  assert(standing(ROOM).refutes(seenIn(ROOM, STOPPED), jumped, STOPPED));
+  assert(!standing(ROOM).refutes(seenIn(ROOM, jumped), jumped, STOPPED));
+  assert(
+    !standing(CORRIDOR).refutes(seenIn(CORRIDOR, { x: 1, y: 0, yaw: 0 }), { x: 1, y: 0, yaw: 0 }, STOPPED),
+  );
+});
+
+Deno.test("Standstill: without a scan before, scans tell nothing", () => {
+  const standstill = standing(ROOM);
+  standstill.restart();
+  assertEquals(standstill.seenAt(seenIn(ROOM, STOPPED), STOPPED, []), undefined);
+  assert(!standstill.refutes(seenIn(ROOM, STOPPED), { x: 2, y: 0, yaw: 0 }, STOPPED));
+});
