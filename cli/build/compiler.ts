@@ -127,7 +127,14 @@ export const EXECUTABLES: readonly Executable[] = [
   {
     name: "svc-cloud",
     entry: "cli/cloud/main.ts",
-    later: ["cli/cloud/program.ts", "cli/cloud/sqlite.ts"],
+    later: [
+      "cli/cloud/program.ts",
+      "cli/cloud/checks/validator.ts",
+      "cli/cloud/checks/worker.ts",
+      "cli/cloud/serve/content.ts",
+      "cli/cloud/serve/serving.ts",
+      "cli/cloud/sqlite.ts",
+    ],
     page: FLEET_PAGE,
   },
 ];

@@ -14,7 +14,7 @@ import type { PipeHost, ProcessTable } from "../../lib/base/process.ts";
 import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
 import { Audit, type Subject } from "../../lib/cloud/access/audit.ts";
 import { defaultLimits, type Limits, parseLimits } from "../../lib/cloud/access/limits.ts";
-import { ConfigThreads, ownThread } from "../../lib/cloud/config/config_threads.ts";
+import { ConfigThreads, loadedThread } from "../../lib/cloud/config/config_threads.ts";
 import { personActing } from "../../lib/cloud/context.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { releaseFile } from "../../lib/cloud/store/file_refs.ts";
@@ -28,7 +28,9 @@ import { isoTimes, type Listing, printListing, printResult } from "../table.ts";
 import { namedOne } from "../lookup.ts";
 import { openContents } from "./contents/place.ts";
 import { sqliteIn } from "./sqlite.ts";
-import { validator } from "./checks/validator.ts";
+
+/** Loaded by what checks a configuration: it has every model. */
+const CHECKS = new URL("./checks/validator.ts", import.meta.url).href;
 
 /** The outside of the program. */
 export interface CloudProgramContext {
@@ -182,7 +184,11 @@ function contextOf(store: Store, place: StoreFlags, json: boolean, host: Host): 
 
 /** Checks configurations on the command's own thread. */
 export function ownConfigs(clock: Clock): ConfigThreads {
-  return new ConfigThreads(ownThread(validator()), defaultLimits(), clock);
+  const load = async () => {
+    const { validator }: typeof import("./checks/validator.ts") = await import(CHECKS);
+    return validator();
+  };
+  return new ConfigThreads(loadedThread(load), defaultLimits(), clock);
 }
 
 /** The data folder as an absolute path, because child processes run in other folders. */

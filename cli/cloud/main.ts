@@ -13,15 +13,22 @@ import { answersVersion, ended, EXIT } from "../program.ts";
 const PROGRAM = new URL("./program.ts", import.meta.url).href;
 /** The internal command of a process that runs SQLite, as `sqlite.ts` starts it. */
 const SQLITE_WORKER = "sqlite-worker";
-/** Beside the program: it starts faster without the rest. */
-const WORKER = new URL("./sqlite.ts", import.meta.url).href;
+/** The internal command of a process that opens content, as `content.ts` starts it. */
+const CONTENT_WORKER = "content-worker";
+/** Workers are beside the program: they start faster without the rest. */
+const SQLITE = new URL("./sqlite.ts", import.meta.url).href;
+const CONTENT = new URL("./serve/content.ts", import.meta.url).href;
 
 /** Runs the program; returns its exit code. */
 export async function main(args: readonly string[], host: DenoHost): Promise<number> {
   if (answersVersion("svc-cloud", args, host)) return EXIT.ok;
   if (args[0] === SQLITE_WORKER) {
-    const { workOnSqlite }: typeof import("./sqlite.ts") = await import(WORKER);
+    const { workOnSqlite }: typeof import("./sqlite.ts") = await import(SQLITE);
     return workOnSqlite();
+  }
+  if (args[0] === CONTENT_WORKER) {
+    const { workOnContent }: typeof import("./serve/content.ts") = await import(CONTENT);
+    return await workOnContent(host);
   }
   const { run }: typeof import("./program.ts") = await import(PROGRAM);
   return await run(args, host);

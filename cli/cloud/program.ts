@@ -11,7 +11,6 @@ import { runCommand } from "../dispatch.ts";
 import { cloudCandidates } from "./candidates.ts";
 import { CONFIGURATION_COMMANDS } from "./configs/configurations.ts";
 import { FRAGMENT_COMMANDS } from "./configs/fragments.ts";
-import { CONTENT_RIGHTS, CONTENT_WORKER, contentWorker } from "./serve/content.ts";
 import { CLOUD_FLAGS, type CloudProgramContext } from "./command_context.ts";
 import { INIT } from "./init.ts";
 import { PERSON_COMMANDS } from "./accounts.ts";
@@ -117,9 +116,5 @@ const PROGRAM: CommandProgram<CloudProgramContext> = {
 
 /** Runs the program; returns its exit code. */
 export async function run(args: readonly string[], host: DenoHost): Promise<number> {
-  if (args[0] === CONTENT_WORKER) {
-    host.giveUpRights(CONTENT_RIGHTS);
-    return await contentWorker();
-  }
   return await runCommand(PROGRAM, args, { host });
 }

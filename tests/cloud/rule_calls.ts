@@ -5,6 +5,7 @@
 import { assert } from "@std/assert";
 import { serialize } from "bson";
 import { AuthorizationSchema } from "../../proto/gen/app_pb.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Rule } from "../../lib/cloud/access/access.ts";
 import { BinaryData } from "../../lib/cloud/data/binary_data.ts";
@@ -92,9 +93,10 @@ export async function somethingIn({ store }: ServedCloud, { organization, owner 
 /** A data pipeline and a saved query. */
 async function queriesIn(sql: Sql, organizationId: string, name: string) {
   const mql = [serialize({ $limit: 1 })];
-  const made = { organizationId, name, mql, schedule: "0 0 * * *", hasBackfill: false, sourceType: 1 };
+  // A run of one that is due would start a process for each thing.
+  const made = { organizationId, name, mql, schedule: "0 0 1 1 *", hasBackfill: false, sourceType: 1 };
   return {
-    pipeline: await new DataPipelines(sql).create(made, 0),
+    pipeline: await new DataPipelines(sql).create(made, new SystemClock().nowMs()),
     saved_query: await new SavedQueries(sql).create(organizationId, name, mql, 0),
   };
 }

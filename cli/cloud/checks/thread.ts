@@ -6,7 +6,7 @@
 
 import { type Right, threadWith } from "../../../lib/base/native/permissions.ts";
 import { type ConfigThread, workerThread } from "../../../lib/cloud/config/config_threads.ts";
-import { CONFIG_WORKER } from "./worker.ts";
+import { CONFIG_WORKER } from "./worker_name.ts";
 
 /** It computes, and asks for the texts that it needs. */
 export const CONFIG_RIGHTS: readonly Right[] = [];

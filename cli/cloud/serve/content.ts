@@ -5,50 +5,26 @@
 import { fileURLToPath } from "node:url";
 import type { Clock } from "../../../lib/base/clock.ts";
 import type { Host } from "../../../lib/base/host.ts";
+import type { DenoHost } from "../../../lib/base/host_deno.ts";
 import type { Right } from "../../../lib/base/native/permissions.ts";
 import type { Logger } from "../../../lib/base/log/log.ts";
 import { type ContentOptions, MEMORY_BYTES_MIN } from "../../../lib/cloud/sandbox/content/process.ts";
 import { serveContent } from "../../../lib/cloud/sandbox/content/worker.ts";
 import type { InferenceOptions } from "../../../lib/cloud/sandbox/inference_service.ts";
 import { NO_SANDBOX, type Sandbox } from "../../../lib/cloud/sandbox/sandbox.ts";
-import { type Flag, UsageError, type Values } from "../../flags.ts";
+import { UsageError, type Values } from "../../flags.ts";
+import type { INFERENCE_FLAGS } from "./flags.ts";
 
-/** An internal command; help does not list it. */
-export const CONTENT_WORKER = "content-worker";
+/** The internal command of `main.ts`; help does not list it. */
+const CONTENT_WORKER = "content-worker";
 
 /**
  * The rights of a content worker: it unpacks and loads native code, and has neither the network nor other programs,
  * also where no sandbox takes them from it.
  */
-export const CONTENT_RIGHTS: readonly Right[] = ["read", "write", "env", "ffi", "sys"];
+const CONTENT_RIGHTS: readonly Right[] = ["read", "write", "env", "ffi", "sys"];
 
 const MIB = 1024 ** 2;
-
-export const INFERENCE_FLAGS = [
-  {
-    name: "inference-memory-mib",
-    type: "int",
-    default: 2048,
-    value: "N",
-    help:
-      "Memory limit of a process that runs a model, decodes pictures or answers a query; at most five run at the same time.",
-  },
-  {
-    name: "inference-seconds",
-    type: "int",
-    default: 30,
-    value: "N",
-    help: "Time limit of a model for one answer.",
-  },
-  {
-    name: "uploads-without-sandbox",
-    type: "bool",
-    default: false,
-    help:
-      "Open uploaded models, pictures and maps without a sandbox, where there is none: a fault in a decoder would let " +
-      "everybody who can upload one read what this user can read.",
-  },
-] as const satisfies readonly Flag[];
 
 /** The isolation of content processes; `sandbox` is this computer's, or the reason why there is none. */
 export function openInference(
@@ -119,7 +95,8 @@ export function contentOptions(
 }
 
 /** Works as a content worker until standard input ends. */
-export async function contentWorker(): Promise<number> {
+export async function workOnContent(host: Pick<DenoHost, "giveUpRights">): Promise<number> {
+  host.giveUpRights(CONTENT_RIGHTS);
   await serveContent(Deno.stdin.readable, async (bytes) => {
     for (let at = 0; at < bytes.length;) at += await Deno.stdout.write(bytes.subarray(at));
   });

@@ -5,7 +5,8 @@ import { DenoHost } from "../../../lib/base/host_deno.ts";
 import { type LogRecord, Logs, memorySink } from "../../../lib/base/log/log.ts";
 import { withContent } from "../../../lib/cloud/sandbox/content/process.ts";
 import { parseFlags } from "../../flags.ts";
-import { INFERENCE_FLAGS, openInference } from "./content.ts";
+import { openInference } from "./content.ts";
+import { INFERENCE_FLAGS } from "./flags.ts";
 
 /** What happens to a picture of one pixel on a computer without a sandbox. */
 async function picture(...flags: string[]): Promise<{ readonly outcome: string; readonly output: string }> {

@@ -6,7 +6,8 @@ import { type LogRecord, Logs, memorySink } from "../../../lib/base/log/log.ts";
 import type { ProcessCommand } from "../../../lib/base/process.ts";
 import { CONTENT } from "../../../tests/cloud/world.ts";
 import { openSandbox } from "../../../lib/cloud/sandbox/sandbox.ts";
-import { openTraining, TRAINING_FLAGS } from "./training.ts";
+import { TRAINING_FLAGS } from "./flags.ts";
+import { openTraining } from "./training.ts";
 import { parseFlags } from "../../flags.ts";
 
 const clock = new SystemClock();

@@ -6,44 +6,8 @@ import { Secret } from "../../../lib/base/secret.ts";
 import { mailer, type MailServer } from "../../../lib/cloud/triggers/mailer.ts";
 import type { SenderOptions } from "../../../lib/cloud/triggers/sender.ts";
 import { PublicAddresses } from "../../../lib/wire/outward/public_addresses.ts";
-import { type Flag, UsageError, type Values } from "../../flags.ts";
-
-export const TRIGGER_FLAGS = [
-  {
-    name: "smtp",
-    type: "string",
-    default: "",
-    value: "URL",
-    env: "SVC_CLOUD_SMTP",
-    help: "The mail server for triggers: smtp://USER@HOST:587 (STARTTLS), or smtps://USER@HOST:465.",
-  },
-  {
-    name: "smtp-password-file",
-    type: "string",
-    default: "",
-    value: "FILE",
-    env: "SVC_CLOUD_SMTP_PASSWORD_FILE",
-    help: "The file with the password of the mail server's user.",
-  },
-  {
-    name: "smtp-from",
-    type: "string",
-    default: "",
-    value: "ADDRESS",
-    env: "SVC_CLOUD_SMTP_FROM",
-    help: "The sender of mails; left out, the user of the mail server.",
-  },
-  {
-    name: "trigger-allow",
-    type: "list",
-    default: [],
-    value: "HOST",
-    env: "SVC_CLOUD_TRIGGER_ALLOW",
-    help:
-      "A host (hooks.lan), an address or a network (10.1.0.0/16) that webhooks of triggers may reach although it is " +
-      "not public. Every organization may then send requests there.",
-  },
-] as const satisfies readonly Flag[];
+import { UsageError, type Values } from "../../flags.ts";
+import type { TRIGGER_FLAGS } from "./flags.ts";
 
 export async function openTriggers(
   { smtp, smtpPasswordFile, smtpFrom, triggerAllow }: Values<typeof TRIGGER_FLAGS>,

@@ -231,6 +231,11 @@ function isQuick({ kind, text }: ConfigJob): boolean {
 
 /** Does the work on the caller's own thread: for commands, which keep nobody else waiting. */
 export function ownThread(validate: Validate): CreateConfigThread {
+  return loadedThread(() => Promise.resolve(validate));
+}
+
+/** The same with checks that are loaded once something is to be checked. */
+export function loadedThread(load: () => Promise<Validate>): CreateConfigThread {
   return () => {
     const thread: ConfigThread = {
       post: (data) => queueMicrotask(() => scope.onmessage?.({ data })),
@@ -241,7 +246,10 @@ export function ownThread(validate: Validate): CreateConfigThread {
       onmessage: null,
       postMessage: (answer) => queueMicrotask(() => thread.onAnswer(answer)),
     };
-    serveConfigJobs(scope, validate);
+    load().then(
+      (validate) => serveConfigJobs(scope, validate),
+      (error) => thread.onAnswer(SvcError.from(error)),
+    );
     return thread;
   };
 }
