@@ -13,7 +13,6 @@ import { SCRIPT_LIMITS, ScriptExecutor } from "../../../lib/cloud/executors/scri
 import { openCluster } from "../../../lib/cloud/executors/kubernetes/cluster.ts";
 import { NO_SANDBOX, type Sandbox } from "../../../lib/cloud/sandbox/sandbox.ts";
 import type { UsageLimits } from "../../../lib/cloud/sandbox/sandbox_usage.ts";
-import { WAITING_MAX } from "../../../lib/cloud/training/training.ts";
 import type { TrainingOptions } from "../../../lib/cloud/training/runner.ts";
 import type { Route } from "../../../lib/wire/port/routes.ts";
 import { atLeastOne, UsageError, type Values } from "../../flags.ts";
