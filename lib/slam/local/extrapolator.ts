@@ -57,11 +57,11 @@ export class Extrapolator {
     if (this.#odometry.add(reading)) this.#settling = undefined;
   }
 
-  /** Whether odometry makes up at a time for a standstill at the last pose. True once. */
-  takeCaughtUp(timeS: number): boolean {
-    const isCaughtUp = this.#odometry.takeCaughtUp(timeS);
-    if (isCaughtUp) this.#settling = undefined;
-    return isCaughtUp;
+  /** Since when odometry stood still at the last pose if it makes up for that at a time. Once. */
+  takeCaughtUp(timeS: number): number | undefined {
+    const sinceS = this.#odometry.takeCaughtUp(timeS);
+    if (sinceS !== undefined) this.#settling = undefined;
+    return sinceS;
   }
 
   /** The catching up was no motion: odometry counts from its last reading on. */

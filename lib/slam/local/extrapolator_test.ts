@@ -97,7 +97,7 @@ function hangs(
   while (timeS < beganS + standingS) add({ x: 0.8, y: 0, yaw: 0 });
   for (const pose of after) add(pose);
   return {
-    isCaughtUp: extrapolator.takeCaughtUp(timeS),
+    isCaughtUp: extrapolator.takeCaughtUp(timeS) !== undefined,
     moved: extrapolator.odometryBetween(beganS + standingS / 2, timeS),
   };
 }
@@ -133,6 +133,6 @@ Deno.test("Extrapolator: odometry that comes once in a second has not stood stil
   for (let k = 0; k < 6; k++) {
     extrapolator.addOdometry({ timeS: 1000 + k, pose: { x: k < 4 ? 0.1 * k : k, y: 0, yaw: 0 } });
   }
-  assertEquals(extrapolator.takeCaughtUp(1005), false);
+  assertEquals(extrapolator.takeCaughtUp(1005), undefined);
   assertAlmostEquals(extrapolator.odometryBetween(1001, 1005)!.x, 4.9, 1e-9);
 });

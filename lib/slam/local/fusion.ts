@@ -27,8 +27,15 @@ const NEW_SHARE_MIN = 0.1;
 /** Information of this many points or fewer about a direction is none. */
 const POINTS_NONE = 0.5;
 const POINT_VARIANCE = 0.03 ** 2;
-/** A match farther off than this many standard deviations is no matter of noise: odometry has failed. */
+/**
+ * A match farther off than this many standard deviations is no matter of noise: odometry has failed, or the match has. A
+ * scan with so many points across each direction tells that odometry has; one of a narrow view only together with the
+ * next if that is as far off, within so many metres or radians and a share of the way.
+ */
 const DEVIATIONS_MAX = 3.5;
+const SURE_POINTS = 6;
+const ALIKE_OFF = 0.05;
+const ALIKE_SHARE = 0.3;
 /** What a match must know of a direction to say how far odometry is off in it. */
 const KNOWN_M = 0.05;
 const KNOWN_RAD = 0.03;
@@ -59,6 +66,8 @@ export class OdometryFusion {
   #translationFactor = 1;
   #rotationFactor = 1;
   #left: Float64Array = new Float64Array(9);
+  /** How far the last match was off if that was no matter of noise. */
+  #lastOff: readonly number[] | undefined;
 
   /** The share of an error of the last prediction that is left after the match: a matrix over x, y and yaw, row by row. */
   get left(): Float64Array {
@@ -73,6 +82,7 @@ export class OdometryFusion {
     const squareM = translation === "refuted" ? 0 : VARIANCE_MAX[0] / 2;
     const squareRad = rotation === "refuted" ? 0 : VARIANCE_MAX[1];
     this.#covariance.set([squareM, 0, 0, squareM, 0, squareRad]);
+    this.#lastOff = undefined;
     this.#left = new Float64Array(9);
   }
 
@@ -100,13 +110,25 @@ export class OdometryFusion {
         this.#learnTranslation(before, known, off, predicted.x - last.x, predicted.y - last.y);
       }
     }
-    const prior = widened(before, known, off);
+    const wide = widened(before, known, off);
+    const prior = wide && this.#hasFailed(off, information, verdicts) ? wide : before;
+    this.#lastOff = wide && off;
     // (1 + P H)^-1 P, and the share of the innovation: P' H.
     const after = updated(prior, known);
     const step = times(after, known, off);
     this.#covariance = after;
     this.#left = leftOf(after, known);
     return { x: predicted.x + step[0], y: predicted.y + step[1], yaw: wrapAngle(predicted.yaw + step[2]) };
+  }
+
+  /** Whether a match that is too far off for noise is right. */
+  #hasFailed(off: readonly number[], information: Information, verdicts: OdometryVerdicts): boolean {
+    if (verdicts.translation === "refuted" || verdicts.rotation === "refuted") return true;
+    if (translationPoints(information) >= SURE_POINTS) return true;
+    const last = this.#lastOff;
+    return last !== undefined && Math.hypot(off[0] - last[0], off[1] - last[1]) <=
+        ALIKE_OFF + ALIKE_SHARE * Math.hypot(off[0], off[1]) &&
+      Math.abs(wrapAngle(off[2] - last[2])) <= ALIKE_OFF + ALIKE_SHARE * Math.abs(off[2]);
   }
 
   /** The covariance after a motion by odometry that has these variances. */
@@ -205,16 +227,20 @@ function scaled(matrix: Float64Array, factor: number): Float64Array {
   return matrix.map((one) => one * factor);
 }
 
-/** The covariance, wider in the direction of an innovation that is not plausible. */
-function widened(before: Float64Array, known: Float64Array, off: readonly number[]): Float64Array {
+/** The covariance, wider in the direction of an innovation that is not plausible; undefined if it is. */
+function widened(
+  before: Float64Array,
+  known: Float64Array,
+  off: readonly number[],
+): Float64Array | undefined {
   // The part of the innovation that the match is sure of.
   const sure = times(updated(Float64Array.of(1, 0, 0, 1, 0, 1), known), known, off);
   const spread = inverse(
     Float64Array.from(before, (one, k) => one + (k === 0 || k === 3 ? 1e-6 : k === 5 ? 1e-8 : 0)),
   );
-  if (!spread) return before;
+  if (!spread) return undefined;
   const square = quadratic(spread, sure), limit = DEVIATIONS_MAX ** 2;
-  if (!(square > limit)) return before;
+  if (!(square > limit)) return undefined;
   const more = (square - limit) / limit;
   const [x, y, t] = sure, share = Math.min(1, more);
   return Float64Array.from(before, (one, k) => one + share * [x * x, x * y, x * t, y * y, y * t, t * t][k]);

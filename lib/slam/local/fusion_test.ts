@@ -65,6 +65,27 @@ Deno.test("OdometryFusion: a match far off is a failure of odometry, and taken o
   assertAlmostEquals(y, 0.3, 0.03);
 });
 
+/** Where matches that are this far off, one after another, put a robot that stands by odometry nothing refutes. */
+function standing(information: Float64Array, offs: readonly Pose2d[]): Pose2d {
+  const fusion = new OdometryFusion(), verdicts = both("open");
+  let pose: Pose2d = HERE;
+  for (const off of offs) {
+    pose = fusion.fuse({ last: pose, predicted: pose, verdicts, scanCount: 90 }, off, information);
+  }
+  return pose;
+}
+
+Deno.test("OdometryFusion: one match of a narrow view far off says nothing; the next that is as far off does", () => {
+  const narrow = Float64Array.of(POINTS / 30, 0, 0, POINTS, 0, POINTS);
+  for (const off of [{ x: 0, y: 0.4, yaw: 0 }, { x: 0, y: -0.3, yaw: 0.3 }]) {
+    const elsewhere = { x: 0, y: -off.y, yaw: -off.yaw };
+    assertLess(Math.abs(standing(narrow, [off]).y), 0.02);
+    assertLess(Math.abs(standing(narrow, [off, elsewhere, off]).y), 0.06);
+    assertAlmostEquals(standing(narrow, [off, off, off]).y, off.y, 0.05);
+    assertAlmostEquals(standing(ALL_ROUND, [off]).y, off.y, 0.05);
+  }
+});
+
 Deno.test("OdometryFusion: a scan without any wall leaves the pose to odometry", () => {
   assertEquals(driven(new Float64Array(6), { x: 1, y: 1, yaw: 1 }, 4), { x: 0.2, y: 0, yaw: 0 });
 });

@@ -175,12 +175,12 @@ export class LocalMapper {
   /** Undefined if no point of the scan is in range, or its pose is not finite. */
   addScan(scan: RangeScan): LocalResult | undefined {
     const { timeS, origin = IDENTITY_2D } = scan;
-    const isCaughtUp = this.#extrapolator.takeCaughtUp(timeS);
+    const stoodSinceS = this.#extrapolator.takeCaughtUp(timeS);
     let prediction = this.#extrapolator.predict(timeS);
     const gravityAlignment = this.#extrapolator.gravityAlignment() ?? LEVEL;
     const { returns, misses, all, seen } = this.#upright(scan, prediction, gravityAlignment);
     if (returns.length === 0) return undefined;
-    if (isCaughtUp) prediction = this.#caughtUp(seen, timeS);
+    if (stoodSinceS !== undefined) prediction = this.#caughtUp(seen, stoodSinceS, timeS);
     const points = this.#filter.adaptive(returns, ADAPTIVE_EDGE_M, ADAPTIVE_POINTS);
     const { pose, score, leastConstrained, matched = pose, knowsTranslation = false } = this.#match(
       { points, returns, seen },
@@ -271,7 +271,8 @@ export class LocalMapper {
    * The prediction if odometry makes up for a standstill: its motion since the scan before, unless the scans refute it.
    * What was mapped meanwhile may be in the wrong place.
    */
-  #caughtUp(seen: Float64Array, timeS: number): Pose2d {
+  #caughtUp(seen: Float64Array, sinceS: number, timeS: number): Pose2d {
+    this.#standstill.goBack(sinceS);
     const { before } = this.#standstill;
     const moved = before && this.#extrapolator.odometryBetween(before.timeS, timeS);
     const byOdometry = moved && compose2d(before.pose, moved), byScans = this.#last?.pose;

@@ -22,9 +22,16 @@ const NOISE_M = 0.03;
 /** Standard deviations of a guess. */
 const GUESS_M = 0.1;
 const GUESS_RAD = 0.3;
-/** A line is fitted to the points within this distance on each side of a point, at most this many. */
+/**
+ * A line is fitted to the points within this distance on each side of a point, at most this many. But it is so many
+ * times as long as the ranges are noisy: through fewer points, it would point anywhere.
+ */
 const SIDE_M = 0.1;
 const SIDE_POINTS = 6;
+const SIDE_NOISES = 3;
+const RANGE_NOISE_MAX_M = 0.06;
+/** The median of the second differences of ranges, of ranges that have a standard deviation of 1. */
+const BEND_MEDIAN = 0.6745 * Math.sqrt(6);
 /** Largest distance of a point from its line: at the robot, and more for each metre of range. */
 const ACROSS_M = 0.03;
 const ACROSS_A_METRE = 0.02;
@@ -65,6 +72,10 @@ export class ScanMotion {
   #ranges = new Float64Array(0);
   /** Normals of the lines; 0, 0 for a point on no line. */
   #normals = new Float64Array(0);
+  /** The variances of their directions: noise turns the lines through points that are close together. */
+  #bends = new Float64Array(0);
+  /** The standard deviation of the ranges. */
+  #rangeNoiseM = 0;
   /** The usual angle between neighbours. */
   #gapRad = 0;
   readonly #normal = new Float64Array(9);
@@ -81,8 +92,10 @@ export class ScanMotion {
     this.#angles = Float64Array.from(order, (k) => angles[k]);
     this.#gapRad = usualGap(this.#angles);
     this.#ranges = Float64Array.from(order, (k) => Math.hypot(points[2 * k], points[2 * k + 1]));
+    this.#rangeNoiseM = Math.min(RANGE_NOISE_MAX_M, rangeNoiseOf(this.#ranges));
     this.#points = Float64Array.from({ length: 2 * count }, (_, k) => points[2 * order[k >> 1] + (k & 1)]);
     this.#normals = new Float64Array(2 * count);
+    this.#bends = new Float64Array(count);
     for (let k = 1; k + 1 < count; k++) this.#findNormal(k);
   }
 
@@ -90,8 +103,12 @@ export class ScanMotion {
   #findNormal(k: number): void {
     const p = this.#points, count = this.#count;
     const away = (other: number) => Math.hypot(p[2 * other] - p[2 * k], p[2 * other + 1] - p[2 * k + 1]);
+    const sideM = SIDE_NOISES * this.#rangeNoiseM, isIn = (m: number) => k > m && k + m + 1 < count;
     let m = 1;
-    while (m < SIDE_POINTS && Math.min(away(k - m), away(k + m)) < SIDE_M && k > m && k + m + 1 < count) m++;
+    for (; isIn(m); m++) {
+      const nearest = Math.min(away(k - m), away(k + m));
+      if (nearest >= sideM && (m >= SIDE_POINTS || nearest >= SIDE_M)) break;
+    }
     let meanX = 0, meanY = 0;
     for (let other = k - m; other <= k + m; other++) {
       meanX += p[2 * other] / (2 * m + 1);
@@ -106,24 +123,53 @@ export class ScanMotion {
     }
     const along = 0.5 * Math.atan2(2 * xy, xx - yy);
     const nx = -Math.sin(along), ny = Math.cos(along);
-    const across = Math.sqrt(Math.max(0, (nx * nx * xx + 2 * nx * ny * xy + ny * ny * yy) / (2 * m + 1)));
-    const ax = p[2 * k] - p[2 * (k - m)], ay = p[2 * k + 1] - p[2 * (k - m) + 1];
-    const bx = p[2 * (k + m)] - p[2 * k], by = p[2 * (k + m) + 1] - p[2 * k + 1];
-    const a = Math.hypot(ax, ay), b = Math.hypot(bx, by);
-    const isStraight = ax * bx + ay * by > (Math.min(a, b) > FAR_M ? FAR_STRAIGHT_COS : STRAIGHT_COS) * a * b;
-    if (!isStraight || across > ACROSS_M + ACROSS_A_METRE * this.#ranges[k]) return;
+    const square = Math.max(0, nx * nx * xx + 2 * nx * ny * xy + ny * ny * yy);
+    const across = Math.sqrt(square / (2 * m + 1));
+    if (!this.#isStraight(k, m)) return;
+    if (across > Math.max(1.5 * this.#rangeNoiseM, ACROSS_M + ACROSS_A_METRE * this.#ranges[k])) return;
     this.#normals[2 * k] = nx;
     this.#normals[2 * k + 1] = ny;
+    this.#bends[k] = square / ((2 * m - 1) * (xx + yy - square));
+  }
+
+  /** Whether so many points on each side of one have the same direction from it. */
+  #isStraight(k: number, m: number): boolean {
+    // Many points have noise, and count by their means.
+    const some = m > SIDE_POINTS ? Math.floor(m / SIDE_POINTS) : 0;
+    const [x, y] = this.#mean(k, some), [fromX, fromY] = this.#mean(k - m + some, some);
+    const [toX, toY] = this.#mean(k + m - some, some);
+    const ax = x - fromX, ay = y - fromY, bx = toX - x, by = toY - y;
+    const a = Math.hypot(ax, ay), b = Math.hypot(bx, by);
+    return ax * bx + ay * by >
+      (Math.min(a, b) > FAR_M && some === 0 ? FAR_STRAIGHT_COS : STRAIGHT_COS) * a * b;
+  }
+
+  /** The mean of a point and so many on each side. */
+  #mean(k: number, side: number): readonly [x: number, y: number] {
+    const p = this.#points, count = 2 * side + 1;
+    let x = 0, y = 0;
+    for (let other = k - side; other <= k + side; other++) {
+      x += p[2 * other] / count;
+      y += p[2 * other + 1] / count;
+    }
+    return [x, y];
   }
 
   /** The direction in which those points of the set scan that count say least about its place. */
   leastConstrainedOf(counts: (x: number, y: number) => boolean): LeastConstrained {
     const p = this.#points, weight = 1 / NOISE_M ** 2;
+    let byNoise = 0;
     this.#normal.fill(0);
     for (let k = 0; k < 2 * this.#count; k += 2) {
       if (!counts(p[k], p[k + 1])) continue;
-      this.#addLine(p[k], p[k + 1], this.#normals[k], this.#normals[k + 1], weight);
+      const nx = this.#normals[k], ny = this.#normals[k + 1];
+      if (nx === 0 && ny === 0) continue;
+      this.#addLine(p[k], p[k + 1], nx, ny, weight);
+      byNoise += weight * this.#bends[k / 2];
     }
+    // The lines of a straight wall point a little everywhere.
+    this.#normal[0] -= byNoise;
+    this.#normal[3] -= byNoise;
     return this.#leastConstrained();
   }
 
@@ -253,6 +299,14 @@ export class ScanMotion {
     }
     return found;
   }
+}
+
+/** How much the ranges of neighbours differ from straight lines. */
+function rangeNoiseOf(ranges: Float64Array): number {
+  if (ranges.length < 3) return 0;
+  const bends = new Float64Array(ranges.length - 2);
+  for (let k = 0; k < bends.length; k++) bends[k] = Math.abs(ranges[k] - 2 * ranges[k + 1] + ranges[k + 2]);
+  return bends.sort()[bends.length >> 1] / BEND_MEDIAN;
 }
 
 /** The median of the steps between sorted angles. */

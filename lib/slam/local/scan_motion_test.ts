@@ -1,7 +1,8 @@
-import { assertAlmostEquals, assertGreater } from "@std/assert";
+import { assertAlmostEquals, assertGreater, assertLess } from "@std/assert";
 import { randomFrom } from "../../geometry/random.ts";
 import { RING, viewFrom } from "../../../tests/support/floor_plan.ts";
 import { between2d, IDENTITY_2D, type Pose2d } from "../pose2d.ts";
+import { normal } from "../simulation/robot.ts";
 import { ScanMotion } from "./scan_motion.ts";
 
 function viewed(pose: Pose2d, seed: number): Float64Array {
@@ -61,4 +62,25 @@ Deno.test("ScanMotion: measures motion towards a far wall from a few noisy point
   assertAlmostEquals(pose.x, 0.2, 0.03);
   assertGreater(leastConstrained.points, 10);
   assertAlmostEquals(pose.y, 0, 0.03);
+});
+
+/** By how many points a scan of a wall 1.3 m ahead, and of another across it, knows the direction that it knows least. */
+function leastKnown(noiseM: number, hasCorner: boolean): number {
+  const random = randomFrom(7), points: number[] = [];
+  for (let degree = -45; degree < 45; degree += 0.25) {
+    const angle = degree * Math.PI / 180;
+    const toWall = 1.3 / Math.cos(angle), toSide = hasCorner && angle > 0 ? 0.9 / Math.sin(angle) : Infinity;
+    const range = Math.min(toWall, toSide) + noiseM * normal(random);
+    points.push(range * Math.cos(angle), range * Math.sin(angle));
+  }
+  const motion = new ScanMotion();
+  motion.begin(Float64Array.from(points));
+  return motion.leastConstrainedOf(() => true).points;
+}
+
+Deno.test("ScanMotion: a straight wall says nothing along it, however noisy; a corner says something", () => {
+  for (const noiseM of [0, 0.01, 0.02, 0.03, 0.05]) {
+    assertLess(leastKnown(noiseM, false), 1.5, `${noiseM}`);
+    assertGreater(leastKnown(noiseM, true), 9, `${noiseM}`);
+  }
 });

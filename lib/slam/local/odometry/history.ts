@@ -27,6 +27,7 @@ export class OdometryHistory {
   /** When odometry last made up for a standstill, and whether no scan has come since. */
   #caughtUpS = -Infinity;
   #hasCaughtUp = false;
+  #stoodSinceS = -Infinity;
   /** Whether the motion before the first reading is not known. */
   #hasBegunAnew = false;
 
@@ -70,17 +71,19 @@ export class OdometryHistory {
   /** What odometry said while it hung was wrong: it moved steadily, for all that is known. */
   #catchUp(toS: number): void {
     this.#readings = this.#readings.slice(0, this.#standingFrom() + 1);
+    this.#stoodSinceS = this.#readings[this.#readings.length - 1].timeS;
     this.#caughtUpS = toS;
     this.#hasCaughtUp = true;
     this.#isHanging = false;
   }
 
-  /** Whether odometry makes up at a time for a standstill at the last pose. True once. */
-  takeCaughtUp(timeS: number): boolean {
-    if (!this.#hasCaughtUp || timeS + this.#delay.delayS < this.#caughtUpS) return false;
+  /** Since when odometry stood still if it makes up for that at a time. Once. */
+  takeCaughtUp(timeS: number): number | undefined {
+    const { delayS } = this.#delay;
+    if (!this.#hasCaughtUp || timeS + delayS < this.#caughtUpS) return undefined;
     this.#hasCaughtUp = false;
     this.#delay.restart();
-    return true;
+    return this.#stoodSinceS - delayS;
   }
 
   /** The catching up was no motion: odometry counts from its last reading on. */

@@ -56,3 +56,13 @@ Deno.test("Standstill: without a scan before, scans tell nothing", () => {
   assertEquals(standstill.seenAt(seenIn(ROOM, STOPPED), STOPPED, []), undefined);
   assert(!standstill.refutes(seenIn(ROOM, STOPPED), { x: 2, y: 0, yaw: 0 }, STOPPED));
 });
+
+Deno.test("Standstill: a scan at which odometry had hung already is left out once that is known", () => {
+  const standstill = standing(ROOM);
+  standstill.begin({ seen: seenIn(ROOM, STOPPED), timeS: 1.4, pose: STOPPED });
+  assertEquals(standstill.before!.timeS, 1.2);
+  standstill.goBack(1.1);
+  assertEquals(standstill.before!.timeS, 1);
+  standstill.goBack(0.5);
+  assertEquals(standstill.before!.timeS, 1, "the oldest one");
+});
