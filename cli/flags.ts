@@ -274,11 +274,9 @@ class Reader {
         continue;
       }
       const tail = word.slice(at + 1);
-      const attached = tail.startsWith("=")
-        ? tail.slice(1)
-        : flag.type !== "bool" && tail !== ""
-        ? tail
-        : undefined;
+      let attached: string | undefined;
+      if (tail.startsWith("=")) attached = tail.slice(1);
+      else if (flag.type !== "bool" && tail !== "") attached = tail;
       this.#give(flag, `Flag -${letter}`, attached);
       if (attached !== undefined || flag.type !== "bool") return;
     }
@@ -375,7 +373,8 @@ export function placeholderOf({ value, type }: Flag): string {
 }
 
 function leftOf(flag: Flag, style: Style): string {
-  const short = style === "go" ? "-" : flag.short === undefined ? "    --" : `-${flag.short}, --`;
+  const gnu = flag.short === undefined ? "    --" : `-${flag.short}, --`;
+  const short = style === "go" ? "-" : gnu;
   const placeholder = placeholderOf(flag);
   return placeholder === "" ? `${short}${flag.name}` : `${short}${flag.name} ${placeholder}`;
 }

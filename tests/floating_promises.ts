@@ -1,8 +1,10 @@
 /**
- * `deno run -A tests/floating_promises.ts [FILE…]`: finds promises that nobody awaits, in the whole tree or the named files.
+ * `deno run -A tests/floating_promises.ts [FILE…]`: finds promises that nobody awaits and nested
+ * conditional expressions, in the whole tree or the named files.
  *
  * A removed `await` changes no type, and most tests pass without it. A statement whose value is a promise is therefore
  * refused; `void` before it says that it is left to itself on purpose, and a handler of its rejection says so too.
+ * A conditional expression within another one is refused as well: `if`, a table or a name for the inner one read better.
  * Prints a line for each; ends with 1 if there is any.
  */
 
@@ -15,39 +17,69 @@ const FOLDERS = ["cli", "drivers", "examples", "lib", "tests"];
 /** Generated code, and sources of the browser's page, which have a build of their own. */
 const EXCLUDED = ["lib/web/", "node_modules/", "proto/gen/"];
 
-/** A promise that a statement drops. */
-export interface FloatingPromise {
+/** A place that breaks a rule. */
+export interface BrokenRule {
   /** From the root of the tree. */
   readonly file: string;
   readonly line: number;
   readonly text: string;
 }
 
-export async function floatingPromises(files: readonly string[]): Promise<FloatingPromise[]> {
+/** The promises that statements drop, and the conditional expressions within others. */
+export async function brokenRules(
+  files: readonly string[],
+): Promise<{ readonly floating: BrokenRule[]; readonly nested: BrokenRule[] }> {
   const types = await denoTypes();
   try {
     const program = ts.createProgram([types, ...files], COMPILER_OPTIONS);
     const wanted = new Set(files);
     const sources = program.getSourceFiles().filter(({ fileName }) => wanted.has(fileName));
-    return sources.flatMap((source) => floatingIn(source, program.getTypeChecker()));
+    return {
+      floating: sources.flatMap((source) => floatingIn(source, program.getTypeChecker())),
+      nested: sources.flatMap(nestedIn),
+    };
   } finally {
     await Deno.remove(types);
   }
 }
 
 /** The dropped promises of one file. */
-export function floatingIn(source: ts.SourceFile, checker: ts.TypeChecker): FloatingPromise[] {
-  const found: FloatingPromise[] = [];
+export function floatingIn(source: ts.SourceFile, checker: ts.TypeChecker): BrokenRule[] {
+  const found: BrokenRule[] = [];
   const visit = (node: ts.Node) => {
     if (ts.isExpressionStatement(node) && isFloating(node.expression, checker)) {
-      const { line } = source.getLineAndCharacterOfPosition(node.getStart(source));
-      const [text] = node.getText(source).split("\n");
-      found.push({ file: relative(ROOT, source.fileName), line: line + 1, text });
+      found.push(brokenAt(node, source));
     }
     ts.forEachChild(node, visit);
   };
   visit(source);
   return found;
+}
+
+/** The conditional expressions of one file that are a part of another one, by themselves or in parentheses. */
+function nestedIn(source: ts.SourceFile): BrokenRule[] {
+  const found: BrokenRule[] = [];
+  const visit = (node: ts.Node) => {
+    if (ts.isConditionalExpression(node)) {
+      const parts = [node.condition, node.whenTrue, node.whenFalse];
+      if (parts.some((part) => ts.isConditionalExpression(bareOf(part)))) {
+        found.push(brokenAt(node, source));
+      }
+    }
+    ts.forEachChild(node, visit);
+  };
+  visit(source);
+  return found;
+}
+
+function bareOf(node: ts.Expression): ts.Expression {
+  return ts.isParenthesizedExpression(node) ? bareOf(node.expression) : node;
+}
+
+function brokenAt(node: ts.Node, source: ts.SourceFile): BrokenRule {
+  const { line } = source.getLineAndCharacterOfPosition(node.getStart(source));
+  const [text] = node.getText(source).split("\n");
+  return { file: relative(ROOT, source.fileName), line: line + 1, text };
 }
 
 /** TypeScript's view of files, beside Deno's own types. What comes from packages has no types here, and floats unseen. */
@@ -120,10 +152,14 @@ async function* sources(folder: string): AsyncGenerator<string> {
 if (import.meta.main) {
   const named = Deno.args.map((path) => Deno.realPathSync(path));
   const files = named.length > 0 ? named : await checkedFiles();
-  const found = await floatingPromises(files);
-  for (const { file, line, text } of found) {
+  const { floating, nested } = await brokenRules(files);
+  for (const { file, line, text } of floating) {
     console.error(`${file}:${line}: a promise that nobody awaits: ${text}`);
   }
-  if (found.length > 0) console.error("await it, or write `void` before it if it is left to itself");
-  Deno.exit(found.length === 0 ? 0 : 1);
+  if (floating.length > 0) console.error("await it, or write `void` before it if it is left to itself");
+  for (const { file, line, text } of nested) {
+    console.error(`${file}:${line}: a conditional expression within another one: ${text}`);
+  }
+  if (nested.length > 0) console.error("use `if`, a table, or a name for the inner one");
+  Deno.exit(floating.length + nested.length === 0 ? 0 : 1);
 }

@@ -218,16 +218,18 @@ Deno.test("wrong keys slow down only their own address on every transport", asyn
         const { frames, over } = webRtcPeer(table, identity(address));
         return await statusOfKey(frames, id, key).finally(over);
       };
-    const show: Attempt = transport === "gRPC"
-      ? overGrpc
-      : transport === "gRPC-web"
-      ? keyOverWeb(port.port)
-      : overPeer((address) =>
+    let show: Attempt;
+    if (transport === "gRPC") show = overGrpc;
+    else if (transport === "gRPC-web") show = keyOverWeb(port.port);
+    else {
+      show = overPeer((address) => {
         // Peers of one caller come from a port of their own each.
-        transport === "WebRTC"
-          ? { signaledFrom: address, remoteAddress: `192.0.2.1:${Math.random()}` }
-          : { entity: address, remoteAddress: `192.0.2.1:${Math.random()}` }
-      );
+        const remoteAddress = `192.0.2.1:${Math.random()}`;
+        return transport === "WebRTC"
+          ? { signaledFrom: address, remoteAddress }
+          : { entity: address, remoteAddress };
+      });
+    }
     try {
       const [attacker, neighbour] = ["127.0.0.1", "127.0.0.2"];
       const times = async (count: number, id: (index: number) => string, key: string) => {

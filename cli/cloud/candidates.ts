@@ -36,11 +36,7 @@ export async function cloudCandidates(
   blank: Blank,
 ): Promise<readonly Candidate[]> {
   const { placeholder, command, flag } = blank;
-  const plain = placeholder === "WHO"
-    ? flag === "organizations" ? ORGANIZATION_MAKERS : VISIBILITIES
-    : placeholder === "NAME" && /^release /.test(command)
-    ? PROGRAMS
-    : PLAIN[placeholder];
+  const plain = plainWords(blank);
   if (plain) return plain.map((word) => ({ word }));
   const find = LOOKUPS[flag ?? ""] ?? LOOKUPS[placeholder] ??
     LOOKUPS[`${command.split(" ")[0]} ${placeholder}`];
@@ -53,6 +49,13 @@ export async function cloudCandidates(
   } finally {
     await store.close();
   }
+}
+
+/** The words that fit without a look into the database. */
+function plainWords({ placeholder, command, flag }: Blank): readonly string[] | undefined {
+  if (placeholder === "WHO") return flag === "organizations" ? ORGANIZATION_MAKERS : VISIBILITIES;
+  if (placeholder === "NAME" && /^release /.test(command)) return PROGRAMS;
+  return PLAIN[placeholder];
 }
 
 /** Keyed by the name of a flag, a placeholder, or a command's subject. */

@@ -27,12 +27,10 @@ export const SECRET_COMMANDS: readonly CloudCommand[] = [
       const opened = await Secrets.open(secrets);
       const keys = NAMES.flatMap((name) => opened.list(name).map((key) => ({ name, ...key })));
       const nowMs = clock.nowMs();
-      const state = ({ from_ms, until_ms }: typeof keys[number]) =>
-        until_ms !== undefined
-          ? until_ms <= nowMs ? "gone" : `good until ${shownMs(until_ms)}`
-          : from_ms > nowMs
-          ? `signs from ${shownMs(from_ms)}`
-          : "signs";
+      const state = ({ from_ms, until_ms }: typeof keys[number]) => {
+        if (until_ms === undefined) return from_ms > nowMs ? `signs from ${shownMs(from_ms)}` : "signs";
+        return until_ms <= nowMs ? "gone" : `good until ${shownMs(until_ms)}`;
+      };
       list("secrets", keys.map((key) => ({ ...key, state: state(key) })), {
         columns: [
           { heading: "NAME" },

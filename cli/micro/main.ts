@@ -68,11 +68,11 @@ export async function main(args: readonly string[], host: Host): Promise<number>
   const begun = begin(PROGRAM, args, host);
   if (begun.exitCode !== undefined) return begun.exitCode;
   const { values: options, rest } = begun;
-  const wrong = rest.length > 0
-    ? unexpected(rest[0])
-    : options.config === "" && options.dumpResources === ""
-    ? "no configuration; give one with -config FILE"
-    : undefined;
+  let wrong: string | undefined;
+  if (rest.length > 0) wrong = unexpected(rest[0]);
+  else if (options.config === "" && options.dumpResources === "") {
+    wrong = "no configuration; give one with -config FILE";
+  }
   if (wrong !== undefined) {
     host.writeError(`svc-micro-server: ${wrong}; see -help\n`);
     return EXIT.usage;

@@ -44,11 +44,8 @@ export const ACCOUNT_COMMANDS: readonly MlCommand[] = [
       });
       const { app } = await context.services();
       const { organizations } = await app.listOrganizations({}, context.limits);
-      const organizationId = orgId !== ""
-        ? await context.organization()
-        : organizations.length === 1
-        ? organizations[0].id
-        : undefined;
+      const only = organizations.length === 1 ? organizations[0].id : undefined;
+      const organizationId = orgId === "" ? only : await context.organization();
       const organizationName = organizations.find(({ id }) => id === organizationId)?.name;
       await profiles.save(name, {
         baseUrl,

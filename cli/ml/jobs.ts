@@ -222,7 +222,8 @@ function filterOf(since: string, level: string, nowMs: number): (entry: Training
 }
 
 function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
 }
 
 function jobRow(job: TrainingJobMetadata): string[] {

@@ -158,7 +158,7 @@ export async function imagesOf(context: MlCommandContext, datasetId: string): Pr
     if (page.data.length === 0 || page.last === "" || page.last === last) break;
     last = page.last;
   }
-  return images.sort((a, b) => a.capturedMs - b.capturedMs || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0));
+  return images.sort((a, b) => a.capturedMs - b.capturedMs || Number(a.id > b.id) - Number(a.id < b.id));
 }
 
 /**

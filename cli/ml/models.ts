@@ -9,7 +9,7 @@ import { type Annotations, AnnotationsSchema } from "../../proto/gen/annotations
 import { FileError, type ReadFiles } from "../../lib/base/files/files.ts";
 import { unpackInto } from "../../lib/base/files/archive.ts";
 import { fileNameFrom } from "../../lib/base/files/names.ts";
-import { messageOf, SvcError } from "../../lib/base/error.ts";
+import { type Code, messageOf, SvcError } from "../../lib/base/error.ts";
 import { shownUrl } from "../../lib/base/log/shown_url.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";
 import { Crc32c } from "../../lib/cloud_client/crc32c.ts";
@@ -298,13 +298,12 @@ function unreachable(url: string, cause: unknown): SvcError {
 }
 
 function refused(url: string, status: number): SvcError {
-  const code = status === 404
-    ? "not_found"
-    : status === 401
-    ? "unauthenticated"
-    : status === 403
-    ? "permission_denied"
-    : "unavailable";
+  const codes: { readonly [status: number]: Code } = {
+    401: "unauthenticated",
+    403: "permission_denied",
+    404: "not_found",
+  };
+  const code = codes[status] ?? "unavailable";
   return new SvcError(code, `cannot download ${shownUrl(url)}: the control plane answered HTTP ${status}`);
 }
 

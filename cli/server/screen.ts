@@ -62,10 +62,8 @@ function nextSteps({ resources, file, managedBy, url }: StartFacts, isBad: boole
   const change = managedBy === undefined
     ? `change ${file}: it applies when you save it`
     : `change the configuration at ${managedBy}: it applies here by itself`;
-  const look = isBad
-    ? `svc-server status${where}, once you have mended it`
-    : resources.length === 0
-    ? "svc-server init writes a first configuration"
-    : `svc-server call RESOURCE${where}, in another terminal: its methods`;
+  let look = `svc-server call RESOURCE${where}, in another terminal: its methods`;
+  if (isBad) look = `svc-server status${where}, once you have mended it`;
+  else if (resources.length === 0) look = "svc-server init writes a first configuration";
   return [look, change, "Ctrl-C ends the machine"];
 }

@@ -61,12 +61,13 @@ function unknown(pin: string, { chips, header, given }: PinNames): SvcError {
   const lines = chips.flatMap(({ all }) => all.map(({ name }) => name)).filter((name) => name !== "");
   const likely = suggest(pin, [...Object.keys(given), ...lines]);
   const number = /^\d+$/.test(pin);
-  const hint = likely
-    ? `did you mean ${likely}?`
-    : number && header
-    ? `pins of the ${header.board} that can be used are ${[...header.pins.keys()].join(", ")}`
-    : number
-    ? "the numbers on this board's header are not known; name a line as gpiochip0/17, or give it a name in `pins`"
-    : "name a line as gpiochip0/17";
+  let hint = "name a line as gpiochip0/17";
+  if (likely) hint = `did you mean ${likely}?`;
+  else if (number && header) {
+    hint = `pins of the ${header.board} that can be used are ${[...header.pins.keys()].join(", ")}`;
+  } else if (number) {
+    hint =
+      "the numbers on this board's header are not known; name a line as gpiochip0/17, or give it a name in `pins`";
+  }
   return new SvcError("not_found", `there is no pin "${pin}": ${hint}`);
 }

@@ -96,7 +96,8 @@ function placesOf(
 
 function byte(value: number): number {
   const rounded = (value + 128) >> 8;
-  return rounded < 0 ? 0 : rounded > 255 ? 255 : rounded;
+  if (rounded < 0) return 0;
+  return rounded > 255 ? 255 : rounded;
 }
 
 const HUFFMAN = 0xc4, SCAN = 0xda, START = 0xd8;

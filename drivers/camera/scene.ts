@@ -132,9 +132,10 @@ export function drawScene(scene: CameraScene, lens: Intrinsics): Drawing {
 /** Colours the picture, darker with the distance. */
 function painted(scene: CameraScene, data: Uint16Array, shown: Int16Array): Uint8Array {
   const rgba = new Uint8Array(data.length * 4).fill(255);
+  const colors = new Map([[NOTHING, SKY_COLOR], [FLOOR, FLOOR_COLOR]]);
   for (let pixel = 0; pixel < data.length; pixel++) {
     const body = shown[pixel];
-    const color = body === NOTHING ? SKY_COLOR : body === FLOOR ? FLOOR_COLOR : scene.bodies[body].color;
+    const color = colors.get(body) ?? scene.bodies[body].color;
     const light = body === NOTHING ? 1 : Math.max(0.3, 1 - data[pixel] / RANGE_MM);
     for (let part = 0; part < 3; part++) rgba[pixel * 4 + part] = (color >> (16 - 8 * part) & 255) * light;
   }

@@ -209,6 +209,7 @@ function positionOf(value: number, axis: Axis): { reading: number; position: num
   const rest = bidirectional ? Math.trunc((min + max) / 2) : min;
   const reading = Math.abs(limited - rest) < deadzone ? rest : limited;
   const share = (reading - min) / (max - min);
-  const position = reading === rest ? 0 : bidirectional ? 2 * share - 1 : share;
+  const deflection = bidirectional ? 2 * share - 1 : share;
+  const position = reading === rest ? 0 : deflection;
   return { reading, position: invert ? 0 - position : position };
 }

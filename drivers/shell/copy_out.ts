@@ -36,7 +36,8 @@ export async function copyOut(
   }
 
   const [only, ...others] = sources;
-  const source = others.length > 0 ? "files" : only.facts.kind === "folder" ? "folder" : "file";
+  const kind = only.facts.kind === "folder" ? "folder" : "file";
+  const source = others.length > 0 ? "files" : kind;
   return { source, parts: new Outgoing(host, preserve, taken, signal).parts(sources) };
 }
 

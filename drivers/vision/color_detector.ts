@@ -121,10 +121,8 @@ function hsv(red: number, green: number, blue: number): [hueDeg: number, saturat
   const most = Math.max(red, green, blue);
   const range = most - Math.min(red, green, blue);
   if (range === 0) return [0, 0, most / 255];
-  const sixth = most === red
-    ? (green - blue) / range
-    : most === green
-    ? (blue - red) / range + 2
-    : (red - green) / range + 4;
+  let sixth = (red - green) / range + 4;
+  if (most === red) sixth = (green - blue) / range;
+  else if (most === green) sixth = (blue - red) / range + 2;
   return [(60 * sixth + 360) % 360, range / most, most / 255];
 }

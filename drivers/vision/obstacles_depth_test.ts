@@ -202,7 +202,8 @@ Deno.test("obstacles_depth: captureAllFromCamera takes a single picture", async 
 Deno.test("obstacles_depth: without intrinsics it returns one object at the median distance and logs a warning", async () => {
   const logged: LogRecord[] = [];
   // 1600 of 2500 pixels are at 400 mm; the others are far away or have no reading.
-  const camera = new Showing(flat(50, 50, (pixel) => pixel < 1600 ? 400 : pixel < 2000 ? 0 : 900), {});
+  const far = (pixel: number) => pixel < 2000 ? 0 : 900;
+  const camera = new Showing(flat(50, 50, (pixel) => pixel < 1600 ? 400 : far(pixel)), {});
   const vision = await build(camera, {}, logged);
   const [{ pcd, geometries, referenceFrame }, ...others] = await vision.getObjectPointClouds("cam");
   assertEquals([others, referenceFrame, readPcd(pcd).x.length], [[], "cam", 0]);

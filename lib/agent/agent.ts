@@ -182,7 +182,8 @@ export class Agent {
       await this.#livingOn(running);
       // A requested end does not count as a failed start.
       if (!this.#replaced) await updaters.agent.settled();
-      return this.#replaced ? "replaced" : this.#isRenewed ? "renewed" : "stopped";
+      if (this.#replaced) return "replaced";
+      return this.#isRenewed ? "renewed" : "stopped";
     } finally {
       signal.removeEventListener("abort", stop);
       asking.abort(new SvcError("canceled", "the agent ends"));

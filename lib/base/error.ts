@@ -51,11 +51,9 @@ export class SvcError extends Error {
   static from(thrown: unknown): SvcError {
     if (thrown instanceof SvcError) return thrown;
     const name = (thrown as { name?: string } | null)?.name;
-    const code = name === "AbortError"
-      ? "canceled"
-      : name === "TimeoutError"
-      ? "deadline_exceeded"
-      : "unknown";
+    let code: Code = "unknown";
+    if (name === "AbortError") code = "canceled";
+    else if (name === "TimeoutError") code = "deadline_exceeded";
     return new SvcError(code, messageOf(thrown), { cause: thrown });
   }
 

@@ -372,11 +372,10 @@ function started<T>({ command }: ProcessCommand, run: () => T): T {
 }
 
 function failure(verb: string, what: string | number, error: unknown): SvcError {
-  const code: Code = error instanceof Deno.errors.NotFound
-    ? "not_found"
-    : error instanceof Deno.errors.PermissionDenied
-    ? "permission_denied"
-    : "unknown";
+  let code: Code = "unknown";
+  if (error instanceof Deno.errors.NotFound) code = "not_found";
+  else if (error instanceof Deno.errors.PermissionDenied) code = "permission_denied";
+
   const why = code === "not_found" ? "it does not exist" : messageOf(error);
   return new SvcError(code, `cannot ${verb} "${what}": ${why}`, { cause: error });
 }

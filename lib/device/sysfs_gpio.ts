@@ -178,7 +178,8 @@ export class SysfsGpio implements GpioBackEnd {
 }
 
 function directionOf({ output }: LineUse): "in" | "high" | "low" {
-  return output === undefined ? "in" : output ? "high" : "low";
+  if (output === undefined) return "in";
+  return output ? "high" : "low";
 }
 
 function refuseBias({ bias, debounceUs }: Pick<LineUse, "bias" | "debounceUs">): void {

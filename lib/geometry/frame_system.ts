@@ -55,13 +55,11 @@ export function buildFrameSystem(parts: readonly FramePart[]): FrameSystem {
   const warnings: string[] = [];
   const usable = new Map<string, FramePart>();
   for (const part of parts) {
-    const problem = part.name === WORLD
-      ? 'is named "world", which is the name of the root'
-      : part.parent === ""
-      ? "has no parent"
-      : usable.has(part.name)
-      ? "has the name of another part"
-      : undefined;
+    let problem: string | undefined;
+    if (part.name === WORLD) problem = 'is named "world", which is the name of the root';
+    else if (part.parent === "") problem = "has no parent";
+    else if (usable.has(part.name)) problem = "has the name of another part";
+
     if (problem) warnings.push(`frame of ${part.name || "a nameless part"} ${problem}, left out`);
     else usable.set(part.name, part);
   }

@@ -161,7 +161,8 @@ export function vectorFromQuaternion({ w, x, y, z }: Quaternion): OrientationVec
   };
   const sum = Math.atan2(z, w);
   const difference = Math.atan2(x, y);
-  const theta = !atPole(direction) ? sum + difference : direction.oZ >= 0 ? 2 * sum : 2 * difference;
+  const thetaAtPole = direction.oZ >= 0 ? 2 * sum : 2 * difference;
+  const theta = atPole(direction) ? thetaAtPole : sum + difference;
   return { ...direction, theta: degrees(wrapped(theta)) };
 }
 

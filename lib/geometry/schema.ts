@@ -155,7 +155,9 @@ function shapeOf(settings: ShapeSettings, at: DecodeContext): GeometryShape | un
 }
 
 function inferred({ x, y, z, r, l }: ShapeSettings): string {
-  return x + y + z > 0 ? "box" : l > 0 ? "capsule" : r > 0 ? "sphere" : "";
+  if (x + y + z > 0) return "box";
+  if (l > 0) return "capsule";
+  return r > 0 ? "sphere" : "";
 }
 
 function meshOf({ meshData, meshContentType }: ShapeSettings, at: DecodeContext): GeometryShape | undefined {

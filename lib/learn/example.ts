@@ -166,7 +166,7 @@ export function split(task: TrainingTask, samples: readonly Sample[]): Split {
     const group = [...namesOf(sample, task)].sort((a, b) => a - b).join(" ");
     return { sample, group, mark: hashOf(sample, task.seed), rest: JSON.stringify(sample.boxes) };
   });
-  const order = (a: string, b: string) => a < b ? -1 : a > b ? 1 : 0;
+  const order = (a: string, b: string) => Number(a > b) - Number(a < b);
   keyed.sort((a, b) => order(a.group, b.group) || order(a.mark, b.mark) || order(a.rest, b.rest));
 
   // A repeated picture goes to the side of its first occurrence, whatever its labels are.

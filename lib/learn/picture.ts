@@ -102,7 +102,7 @@ export function drawView(
           const [above, below] = [a + (b - a) * across, c + (d - c) * across];
           const varied = (above + (below - above) * down) * view.gain[channel] + view.lift;
           // Rounds, because in use the network receives bytes.
-          value = varied < 0 ? 0 : varied > 255 ? 255 : Math.round(varied);
+          value = Math.round(Math.min(Math.max(varied, 0), 255));
         }
         into[at + channel] = value / 127.5 - 1;
       }

@@ -216,7 +216,8 @@ class Run {
     if (nature === "hangs") this.#failed = this.#random() < 0.5;
     if (nature === "crashes" && this.#random() < 0.5) return this.#end("it crashes");
     if (nature === "wrong") throw new Error("a file that was refused runs");
-    const health = this.#healthy ? "healthy" : this.#failed ? "failed" : "starting";
+    const sick = this.#failed ? "failed" : "starting";
+    const health = this.#healthy ? "healthy" : sick;
     const maySwitch = !this.#flaky || this.#random() < 0.8;
     const mayUpdate = maySwitch && (!this.#flaky || this.#random() < 0.5);
     const now = { running: this.#running, health, maySwitch, mayUpdate } as const;

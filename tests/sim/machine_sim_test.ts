@@ -104,7 +104,8 @@ class Run {
       this.#world.link = dice.pick(["up", "up", "down", "mute"]);
       return this.#say(`link ${this.#world.link}`);
     }
-    const ms = roll < 80 ? dice.below(2_000) : roll < 95 ? dice.below(20_000) : dice.below(120_000);
+    const long = roll < 95 ? 20_000 : 120_000;
+    const ms = dice.below(roll < 80 ? 2_000 : long);
     this.#say(`${ms} ms pass`);
     await clock.advance(ms);
   }

@@ -199,7 +199,8 @@ export class FakeFiles extends DurableFiles {
     for (const [entry, node] of this.disk.entries) {
       if (!entry.startsWith(inside)) continue;
       const [name, ...more] = entry.slice(inside.length).split("/");
-      found.set(name, more.length > 0 ? "folder" : node.link === undefined ? "file" : "link");
+      const kind = node.link === undefined ? "file" : "link";
+      found.set(name, more.length > 0 ? "folder" : kind);
     }
     for (const folder of this.disk.folders) {
       const name = folder.startsWith(inside) ? folder.slice(inside.length).split("/")[0] : "";

@@ -224,7 +224,8 @@ export class FakeVideo {
     const [width, height] = sizes.toSorted((a, b) => distance(a) - distance(b))[0];
     this.#chosen = { format, width, height };
     data.set(new TextEncoder().encode(format), 16);
-    const rowBytes = format === "MJPG" ? 0 : format === "YUYV" || format === "UYVY" ? width * 2 : width;
+    const bytesPerPixel = { MJPG: 0, YUYV: 2, UYVY: 2 }[format] ?? 1;
+    const rowBytes = width * bytesPerPixel;
     [[8, width], [12, height], [24, rowBytes]].forEach(([at, value]) => view.setUint32(at, value, true));
   }
 

@@ -226,7 +226,8 @@ export function stages(status: AgentStatus | undefined): string {
   if (!status) return "no agent yet";
   return NAMES.map((name) => {
     const { good, trial, progress } = status.versions[name];
-    const stage = trial ? `${trial.build.version} ${trial.stage}` : progress ? "downloading" : "at rest";
+    const resting = progress ? "downloading" : "at rest";
+    const stage = trial ? `${trial.build.version} ${trial.stage}` : resting;
     return `${name} ${good?.version ?? "none"}: ${stage}`;
   }).join(", ");
 }

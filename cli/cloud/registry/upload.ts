@@ -77,7 +77,7 @@ export const UPLOAD = cloudCommand(
       version,
       type: kind,
       platform,
-      metadata: kind === "module" ? metadataOf(facts, visibility) : visibility === "" ? {} : { visibility },
+      metadata: metadataOf(kind === "module" ? facts : undefined, visibility),
     };
     const limits = await limitsOf(limitsPath, context.host);
     const logger = silentLogs(context.clock).logger("usage");

@@ -108,11 +108,9 @@ async function formOf(
   const spelled = chosen.toLowerCase();
   if (chosen !== "" && !FORMAT_NAMES.includes(spelled)) throw unknownWord("format", chosen, FORMAT_NAMES);
   const named = given === "" ? undefined : fileIn(folder, given);
-  const byEnding = /\.json$/i.test(named ?? "")
-    ? "coco"
-    : /\.(ya?ml|txt|names)$/i.test(named ?? "")
-    ? "yolo"
-    : "";
+  let byEnding = "";
+  if (/\.json$/i.test(named ?? "")) byEnding = "coco";
+  else if (/\.(ya?ml|txt|names)$/i.test(named ?? "")) byEnding = "yolo";
   const found = await Promise.all(
     FORMAT_NAMES.map(async (format) => ({ format, files: await FORMATS[format].files(folder) })),
   );

@@ -115,7 +115,8 @@ function jobReport(
 }
 
 function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
 }
 
 /** The number of an enum as a word: `REMOTE_DISCONNECTED` as `remote disconnected`. */

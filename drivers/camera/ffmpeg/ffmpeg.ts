@@ -102,8 +102,9 @@ export function ffmpegArguments({ videoPath, inputKwArgs, filters, outputKwArgs 
 
 /** `{ "r": 10, "an": null }` is `-r 10 -an`; the published names of two options are longer. */
 function options(given: { readonly [key: string]: Json }): string[] {
+  const short = new Map([["format", "f"], ["video_bitrate", "b:v"]]);
   return Object.entries(given).flatMap(([key, value]) => {
-    const option = `-${key === "format" ? "f" : key === "video_bitrate" ? "b:v" : key}`;
+    const option = `-${short.get(key) ?? key}`;
     return value === null ? [option] : [option, String(value)];
   });
 }

@@ -30,8 +30,8 @@ Deno.test(
   linux,
   async () => {
     await withLidar(async (fake) => {
-      fake.rangeMm = (angleDeg) =>
-        angleDeg === 90 ? 3000 : angleDeg === 180 ? 0 : angleDeg === 270 ? 100 : 2000;
+      const rangesMm = new Map([[90, 3000], [180, 0], [270, 100]]);
+      fake.rangeMm = (angleDeg) => rangesMm.get(angleDeg) ?? 2000;
       const logged: LogRecord[] = [];
       const lidar = await construct(RpLidar, { device_path: fake.path }, { clock, logged });
       try {

@@ -201,7 +201,8 @@ function settled(found: Infer<typeof fields>, at: DecodeContext) {
   if (!enableMapping && existingMap === "") {
     return at.error("enable_mapping is false without existing_map: localizing requires an existing map");
   }
-  const mode: MappingKind = !enableMapping ? "localize" : existingMap === "" ? "create" : "update";
+  const mapping = existingMap === "" ? "create" : "update";
+  const mode: MappingKind = enableMapping ? mapping : "localize";
   const sensorHz = found.movementSensor?.dataFrequencyHz;
   const hasSensor = found.movementSensor !== undefined && found.movementSensor.name !== "";
   if (hasSensor && !isOnline && (sensorHz ?? 0) !== 0) {

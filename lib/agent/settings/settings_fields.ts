@@ -38,13 +38,13 @@ function minutes(doc: string, { min = 0 } = {}): ConfigField<number | undefined>
     json: { anyOf: [{ type: "number", minimum: min }, { type: "string" }] },
     wanted,
     read: (value, at) => {
-      const ms = typeof value === "number"
-        ? value * MINUTE_MS
-        : typeof value === "string"
-        ? parseDurationMs(value)
-        : undefined;
-      const fits = ms !== undefined && ms >= min * MINUTE_MS && ms <= MINUTES_MAX * MINUTE_MS;
-      return fits ? Math.round(ms) : at.wanted(wanted, value);
+      let ms: number | undefined;
+      if (typeof value === "number") ms = value * MINUTE_MS;
+      else if (typeof value === "string") ms = parseDurationMs(value);
+      if (ms === undefined || ms < min * MINUTE_MS || !(ms <= MINUTES_MAX * MINUTE_MS)) {
+        return at.wanted(wanted, value);
+      }
+      return Math.round(ms);
     },
     written: (ms: number) => ms / MINUTE_MS,
   });
@@ -213,7 +213,7 @@ function upgradeRow() {
 }
 
 function journalLimit(doc: string) {
-  return integer(doc, { max: 2 ** 31 }).default(512).with((mb) => mb < 0 ? -1 : mb === 0 ? 512 : mb);
+  return integer(doc, { max: 2 ** 31 }).default(512).with((mb) => mb < 0 ? -1 : mb || 512);
 }
 
 const IPV4 = 'an IPv4 address such as "192.168.1.1"';

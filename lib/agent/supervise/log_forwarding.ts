@@ -197,7 +197,11 @@ export function readEntry(line: string): JournalEntry | undefined {
 }
 
 function recordOf({ identifier, pid, priority, message, timeMs }: JournalEntry) {
-  const level: Level = priority <= 3 ? "error" : priority === 4 ? "warn" : priority >= 7 ? "debug" : "info";
+  let level: Level = "info";
+  if (priority <= 3) level = "error";
+  else if (priority === 4) level = "warn";
+  else if (priority >= 7) level = "debug";
+
   const logger = pid === "" ? identifier : `${identifier}[${pid}]`;
   return { timeMs, level, logger, message, fields: {} };
 }

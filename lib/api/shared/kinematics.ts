@@ -40,7 +40,8 @@ export async function readModel(
   path: string,
   componentName: string,
 ): Promise<KinematicModel> {
-  const format = path.endsWith(".json") ? "sva" : path.endsWith(".urdf") ? "urdf" : undefined;
+  const formats = [[".json", "sva"], [".urdf", "urdf"]] as const;
+  const format = formats.find(([ending]) => path.endsWith(ending))?.[1];
   if (!format) {
     const wanted = "only files with .json and .urdf extensions are supported";
     throw new SvcError(

@@ -27,6 +27,12 @@ const FOLDER_MODE = 0o755;
 /** Permissions of a log file: administrators may read it, too. */
 const APPEND_MODE = 0o640;
 
+const OPENING: { readonly [how in OpenHow]: Deno.OpenOptions } = {
+  new: { write: true, create: true, truncate: true },
+  append: { append: true, create: true },
+  exclusive: { write: true, createNew: true },
+};
+
 export class SystemFiles extends DurableFiles {
   readFile(path: string): Promise<Uint8Array<ArrayBuffer>> {
     return attempt("read", path, () => Deno.readFile(path));
@@ -107,12 +113,7 @@ export class SystemFiles extends DurableFiles {
   open(path: string, how: OpenHow, mode = 0o644): Promise<OpenFile> {
     return attempt("write", path, async () => {
       checkName(path);
-      const options = how === "new"
-        ? { write: true, create: true, truncate: true }
-        : how === "append"
-        ? { append: true, create: true }
-        : { write: true, createNew: true };
-      const file = await Deno.open(path, { ...options, mode });
+      const file = await Deno.open(path, { ...OPENING[how], mode });
       return {
         write: (bytes) =>
           attempt("write", path, async () => {

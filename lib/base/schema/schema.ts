@@ -488,13 +488,11 @@ function numeric(doc: string, type: "number" | "integer", noun: string, { min, m
   if (min !== undefined) json.minimum = min;
   if (max !== undefined) json.maximum = max;
   if (above !== undefined) json.exclusiveMinimum = above;
+  const isBetween = min !== undefined && max !== undefined;
   const limits = [
-    min !== undefined && max !== undefined
-      ? `from ${min} to ${max}`
-      : min !== undefined
-      ? `of at least ${min}`
-      : "",
-    max !== undefined && min === undefined ? `of at most ${max}` : "",
+    isBetween ? `from ${min} to ${max}` : "",
+    min !== undefined && !isBetween ? `of at least ${min}` : "",
+    max !== undefined && !isBetween ? `of at most ${max}` : "",
     above !== undefined ? `greater than ${above}` : "",
   ].filter((part) => part !== "");
   const wanted = [noun, ...limits].join(" ");

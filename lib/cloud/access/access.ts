@@ -594,7 +594,8 @@ function valueAt(desc: DescMessage, message: unknown, path: string): unknown {
   const fields = message as { readonly [name: string]: unknown } | undefined;
   const chosen = field?.oneof &&
     fields?.[field.oneof.localName] as { case?: string; value?: unknown } | undefined;
-  const value = chosen ? (chosen.case === name ? chosen.value : undefined) : fields?.[name];
+  const written = chosen ? chosen.value : fields?.[name];
+  const value = chosen && chosen.case !== name ? undefined : written;
   if (rest.length === 0 || !field?.message) return value;
   return [value].flat().flatMap((one) => valueAt(field.message!, one, rest.join(".")));
 }

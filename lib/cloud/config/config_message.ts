@@ -241,10 +241,9 @@ function environment(value: Json | undefined): Record<string, string> {
 
 /** Written as `1m30s`, or in nanoseconds. */
 function duration(value: Json | undefined) {
-  const ms = typeof value === "string"
-    ? parseDurationMs(value)
-    : typeof value === "number"
-    ? value / 1e6
-    : undefined;
+  let ms: number | undefined;
+  if (typeof value === "string") ms = parseDurationMs(value);
+  else if (typeof value === "number") ms = value / 1e6;
+
   return ms === undefined ? undefined : toDuration(ms);
 }

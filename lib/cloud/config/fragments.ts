@@ -541,11 +541,10 @@ export class Fragments {
     const revisions = new Map(tags.map(({ id, tag, revision }) => [`${id} ${tag}`, revision]));
     return wanted.flatMap((one) => {
       const { id, version } = one;
-      const revision = version === ""
-        ? newest.get(id)!.revision
-        : NUMBER.test(version)
-        ? Number(version)
-        : revisions.get(`${id} ${version}`);
+      let revision = revisions.get(`${id} ${version}`);
+      if (version === "") revision = newest.get(id)!.revision;
+      else if (NUMBER.test(version)) revision = Number(version);
+
       return revision === undefined ? [] : [{ ...one, revision }];
     });
   }

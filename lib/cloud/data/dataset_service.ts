@@ -71,7 +71,8 @@ export function datasetHandlers({ store, access, audit, limits }: CloudContext) 
 }
 
 function typeOf(type: Type | undefined): DatasetType | undefined {
-  return type === undefined ? undefined : type === Type.SEQUENCE_DATA ? "sequences" : "images";
+  if (type === undefined) return undefined;
+  return type === Type.SEQUENCE_DATA ? "sequences" : "images";
 }
 
 function datasetMessage({ id, name, organizationId, createdMs, type }: Dataset) {

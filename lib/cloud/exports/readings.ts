@@ -168,7 +168,10 @@ async function* parquetRows(batches: AsyncIterable<readonly FlatReading[]>) {
 
 /** Each value in a reading, by its path: `readings.celsius`, `detections.0.label`. */
 function leavesOf(value: Json, path = ""): [string, Json][] {
-  const members = Array.isArray(value) ? [...value.entries()] : isObject(value) ? Object.entries(value) : [];
+  let members: (readonly [string | number, Json])[] = [];
+  if (Array.isArray(value)) members = [...value.entries()];
+  else if (isObject(value)) members = Object.entries(value);
+
   if (members.length === 0) {
     return path === "" ? [] : [[path, isObject(value) || Array.isArray(value) ? null : value]];
   }

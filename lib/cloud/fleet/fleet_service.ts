@@ -149,12 +149,11 @@ async function requireMaker(
   { access, audit, organizations = "operator" }: CloudContext,
   ctx: CallContext,
 ): Promise<void> {
-  const problem = organizations === "operator"
+  const isOperators = organizations === "operator";
+  if (!isOperators && await access.isPersonal(ctx.entity)) return;
+  const problem = isOperators
     ? "only the operator of this control plane creates organizations: svc-cloud org create NAME"
-    : await access.isPersonal(ctx.entity)
-    ? undefined
     : "the key of a machine or of a training job cannot create organizations: use a personal key";
-  if (problem === undefined) return;
   await audit.refused(actorOf(ctx), []);
   throw new SvcError("permission_denied", problem);
 }

@@ -136,7 +136,7 @@ export async function openSandbox(
     const users = await firstLine(host, clock, { command: "cat", args: ["/proc/self/uid_map"] });
     // Root of a container may be an ordinary user outside; confining it as itself is then enough.
     const really = root && /^\s*0\s+0\s+4294967295\s*$/.test(users);
-    const variants = really ? AS_ROOT : root ? [...AS_ROOT, ...AS_USER] : AS_USER;
+    const variants = [...root ? AS_ROOT : [], ...really ? [] : AS_USER];
     const filter = await writeFilter(host);
     const failures = new Set<string>();
     for (const variant of variants) {

@@ -383,11 +383,10 @@ function queueLine(before: number): string {
 /** The last line of a job's log. */
 export async function logEnd(jobs: TrainingJobs, id: string, nowMs: number): Promise<void> {
   const { state, error, modelName, modelVersion } = await jobs.get(id);
-  const message = state === "completed"
-    ? `completed: version "${modelVersion}" of model "${modelName}" is in the registry`
-    : error
-    ? `failed: ${error.message}`
-    : state;
+  let message: string = error ? `failed: ${error.message}` : state;
+  if (state === "completed") {
+    message = `completed: version "${modelVersion}" of model "${modelName}" is in the registry`;
+  }
   await jobs.log(id, [{ atMs: nowMs, level: error ? "error" : "info", message }]);
 }
 

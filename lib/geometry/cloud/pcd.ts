@@ -264,7 +264,8 @@ function asciiNumber(written: string, { name }: Field, point: number): number {
   if (!special) {
     throw invalid(`${name} of point ${point} is ${JSON.stringify(written.slice(0, 20))}, wanted a number`);
   }
-  return special[2] ? NaN : special[1] === "-" ? -Infinity : Infinity;
+  if (special[2]) return NaN;
+  return special[1] === "-" ? -Infinity : Infinity;
 }
 
 /** Colours are four bytes, whatever type the header gives; many files call them a float. */

@@ -164,7 +164,7 @@ function fromPng(bytes: Uint8Array): Decoded {
   }
 
   const grey = channels < 3;
-  const alpha = channels === 2 ? 1 : channels === 4 ? 3 : undefined;
+  const alpha = channels % 2 === 0 ? channels - 1 : undefined;
   const shift = samples instanceof Uint16Array ? 8 : 0;
   const rgba = new Uint8Array(width * height * 4);
   for (let from = 0, to = 0; to < rgba.length; from += channels, to += 4) {

@@ -22,7 +22,8 @@ function quarters(): ColorImage {
 function corners({ width, height, rgba }: ColorImage): string {
   const at = (x: number, y: number) => {
     const [red, green, blue] = rgba.subarray((y * width + x) * 4);
-    return red > 128 ? green > 128 ? "W" : "R" : blue > 128 ? "B" : "G";
+    if (red > 128) return green > 128 ? "W" : "R";
+    return blue > 128 ? "B" : "G";
   };
   return at(1, 1) + at(width - 2, 1) + at(1, height - 2) + at(width - 2, height - 2);
 }

@@ -238,13 +238,10 @@ function unfilter(raw: Uint8Array, start: number, rows: number, rowBytes: number
       const left = x >= step ? raw[at + x - step] : 0;
       const above = row > 0 ? raw[at + x - rowBytes - 1] : 0;
       const corner = row > 0 && x >= step ? raw[at + x - rowBytes - 1 - step] : 0;
-      raw[at + x] += filter === 1
-        ? left
-        : filter === 2
-        ? above
-        : filter === 3
-        ? left + above >> 1
-        : paeth(left, above, corner);
+      if (filter === 1) raw[at + x] += left;
+      else if (filter === 2) raw[at + x] += above;
+      else if (filter === 3) raw[at + x] += left + above >> 1;
+      else raw[at + x] += paeth(left, above, corner);
     }
   }
 }
@@ -254,7 +251,8 @@ function paeth(left: number, above: number, corner: number): number {
   const toLeft = Math.abs(above - corner);
   const toAbove = Math.abs(left - corner);
   const toCorner = Math.abs(left + above - 2 * corner);
-  return toLeft <= toAbove && toLeft <= toCorner ? left : toAbove <= toCorner ? above : corner;
+  if (toLeft <= toAbove && toLeft <= toCorner) return left;
+  return toAbove <= toCorner ? above : corner;
 }
 
 function coloured(indices: Uint8Array, palette: Uint8Array, alpha: Uint8Array) {

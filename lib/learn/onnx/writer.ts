@@ -118,12 +118,16 @@ export class OnnxGraph {
 
 function attribute(name: string, value: OnnxAttribute): Bytes {
   const [integer, string, integers] = [2, 3, 7];
-  const kind = typeof value === "number" ? integer : typeof value === "string" ? string : integers;
-  const content = typeof value === "number"
-    ? [protoField(3, value)]
-    : typeof value === "string"
-    ? [protoField(4, value)]
-    : value.map((one) => protoField(8, one));
+  let kind = integers;
+  let content: Bytes[];
+  if (typeof value === "number") {
+    kind = integer;
+    content = [protoField(3, value)];
+  } else if (typeof value === "string") {
+    kind = string;
+    content = [protoField(4, value)];
+  } else content = value.map((one) => protoField(8, one));
+
   return protoMessage([protoField(1, name), ...content, protoField(20, kind)]);
 }
 

@@ -65,7 +65,8 @@ function everyOf(everyMs: number, leastMs: number): Schedule | undefined {
 
 function calendar(words: readonly string[], zone: string | undefined): Schedule | undefined {
   try {
-    const timezone = zone === "" ? "UTC" : zone === "Local" ? undefined : zone;
+    const named = zone === "" ? "UTC" : zone;
+    const timezone = named === "Local" ? undefined : named;
     const cron = new Cron(steppedFrom(words).join(" "), { paused: true, timezone });
     const nextMs = (afterMs: number) => cron.nextRun(new Date(afterMs))?.getTime();
     // A day that no year has, such as the 30th of February.

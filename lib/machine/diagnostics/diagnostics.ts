@@ -83,8 +83,10 @@ export class Diagnostics {
       ...(options.ftdc ? [this.#calls.interceptor] : []),
     ];
     const { machine, clock } = parts;
-    const audience = () =>
-      options.webProfile ? "everybody" : machine.config?.enableWebProfile ? "this computer" : "nobody";
+    const audience = () => {
+      if (options.webProfile) return "everybody";
+      return machine.config?.enableWebProfile ? "this computer" : "nobody";
+    };
     this.routes = profileRoutes({ machine, clock, audience, signal: this.#closing.signal });
   }
 

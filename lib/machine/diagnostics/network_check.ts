@@ -286,5 +286,6 @@ async function withinDeadline<T>(
 function serverOf(address: string): Server {
   const { scheme = "https", host, port } = /^(?:(?<scheme>https?):\/\/)?(?<host>[^/:]*)(?::(?<port>\d+))?/
     .exec(address)!.groups as Record<string, string>;
-  return { host, port: port === undefined ? (scheme === "http" ? 80 : 443) : Number(port) };
+  const usual = scheme === "http" ? 80 : 443;
+  return { host, port: port === undefined ? usual : Number(port) };
 }

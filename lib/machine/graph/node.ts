@@ -103,7 +103,8 @@ export class GraphNode implements Node, Standing {
   }
 
   get condition(): Condition {
-    return this.#instance ? "ready" : this.#building ? "building" : "down";
+    if (this.#instance) return "ready";
+    return this.#building ? "building" : "down";
   }
 
   get error(): string | undefined {

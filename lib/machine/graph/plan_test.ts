@@ -24,7 +24,8 @@ function standing(texts: Record<string, string>): Map<string, Standing> {
   return new Map(
     Object.entries(texts).map(([short, text]) => {
       const [fingerprint, ...names] = text.split(" ");
-      const condition = fingerprint.endsWith("!") ? "down" : fingerprint.endsWith("~") ? "building" : "ready";
+      const conditions = { "!": "down", "~": "building" } as const;
+      const condition = conditions[fingerprint.slice(-1) as keyof typeof conditions] ?? "ready";
       const holds = new Set(names.map(full));
       return [full(short), { fingerprint: fingerprint.replace(/[!~]/, ""), holds, condition }];
     }),

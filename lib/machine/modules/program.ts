@@ -158,7 +158,8 @@ async function packaged(
     );
   }
 
-  const path = meta?.entrypoint ? inside(folder, entry) : isAbsolute(entry) ? entry : join(folder, entry);
+  const written = isAbsolute(entry) ? entry : join(folder, entry);
+  const path = meta?.entrypoint ? inside(folder, entry) : written;
   await checkExecutable(path, name, host);
   return { path, root: folder, ...await firstRunIn(folder, host) };
 }
@@ -265,7 +266,10 @@ const BEGINNINGS = ["\x7fELF", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe", "#!"];
 async function checkBeginning(path: string, attempt: string, host: ReadFiles): Promise<void> {
   const head = String.fromCharCode(...await headOf(host, path, 4));
   if (BEGINNINGS.some((one) => head.startsWith(one))) return;
-  const interpreter = /\.[cm]?[jt]s$/.test(path) ? "node" : path.endsWith(".py") ? "python3" : "sh";
+  let interpreter = "sh";
+  if (/\.[cm]?[jt]s$/.test(path)) interpreter = "node";
+  else if (path.endsWith(".py")) interpreter = "python3";
+
   const found = `${path} is neither a program of this system nor a script that names its interpreter`;
   const wanted = `wanted a first line such as #!/usr/bin/env ${interpreter}`;
   throw new SvcError("failed_precondition", `${attempt}: ${found}, ${wanted}`);

@@ -573,10 +573,7 @@ async function beginningOf({ body }: Response): Promise<string> {
 
 async function refusal(answer: Response): Promise<SvcError> {
   const line = (await beginningOf(answer)).split("\n")[0].slice(0, REFUSAL_CHARS_MAX);
-  const code = answer.status === 404
-    ? "not_found"
-    : answer.status < 500
-    ? "permission_denied"
-    : "unavailable";
+  const refused = answer.status === 404 ? "not_found" : "permission_denied";
+  const code = answer.status < 500 ? refused : "unavailable";
   return new SvcError(code, `the download was refused with ${answer.status}: ${line}`);
 }

@@ -156,11 +156,10 @@ function holders(calls: readonly Held[], nowMs: number): string {
 
 function callerOf({ entity, peer, requestHeader }: CallContext): string {
   const name = requestHeader.all("viam_client")[0]?.slice(0, CLIENT_LETTERS);
+  const own = peer.kind === "memory" ? " from the machine itself" : "";
   return [
     entity === undefined ? "" : ` by ${entity}`,
-    peer.remoteAddress === undefined
-      ? (peer.kind === "memory" ? " from the machine itself" : "")
-      : ` from ${peer.remoteAddress}`,
+    peer.remoteAddress === undefined ? own : ` from ${peer.remoteAddress}`,
     name ? ` (${escapedLine(name)})` : "",
   ].join("");
 }

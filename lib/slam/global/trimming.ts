@@ -37,7 +37,7 @@ export function outdated(
   const counts = new Uint16Array(width * height);
   const marks = new Int32Array(width * height);
   const newestFirst = finished.map((one) => ({ one, ticks: one.nodes.at(-1)!.ticks }))
-    .sort((a, b) => a.ticks < b.ticks ? 1 : a.ticks > b.ticks ? -1 : b.one.index - a.one.index);
+    .sort((a, b) => Number(a.ticks < b.ticks) - Number(a.ticks > b.ticks) || b.one.index - a.one.index);
   const out: MapSubmap[] = [];
   newestFirst.forEach(({ one }, k) => {
     let kept = 0;

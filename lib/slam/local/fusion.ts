@@ -235,9 +235,8 @@ function widened(
 ): Float64Array | undefined {
   // The part of the innovation that the match is sure of.
   const sure = times(updated(Float64Array.of(1, 0, 0, 1, 0, 1), known), known, off);
-  const spread = inverse(
-    Float64Array.from(before, (one, k) => one + (k === 0 || k === 3 ? 1e-6 : k === 5 ? 1e-8 : 0)),
-  );
+  const least = [1e-6, 0, 0, 1e-6, 0, 1e-8];
+  const spread = inverse(Float64Array.from(before, (one, k) => one + (least[k] ?? 0)));
   if (!spread) return undefined;
   const square = quadratic(spread, sure), limit = DEVIATIONS_MAX ** 2;
   if (!(square > limit)) return undefined;

@@ -141,7 +141,8 @@ export function obstaclesAt({ walls, doors, people }: Building, timeS: number): 
 
 function leafAt({ hingeX, hingeY, widthM, closedAngle, periodS, phaseS }: Door, timeS: number): Segment {
   const quarter = 4 * share(timeS + phaseS, periodS);
-  const open = quarter < 1 ? 0 : quarter < 2 ? quarter - 1 : quarter < 3 ? 1 : 4 - quarter;
+  // Closed, opening, open, closing.
+  const open = Math.max(0, Math.min(quarter - 1, 1, 4 - quarter));
   const angle = closedAngle + open * OPEN_ANGLE;
   return {
     fromX: hingeX,

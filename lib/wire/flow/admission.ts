@@ -282,7 +282,8 @@ function older(
   one: AdmittedConnection | undefined,
   other: AdmittedConnection | undefined,
 ): AdmittedConnection | undefined {
-  return one && other ? (one.progress < other.progress ? one : other) : one ?? other;
+  if (!one || !other) return one ?? other;
+  return one.progress < other.progress ? one : other;
 }
 
 function first(connections: ReadonlySet<AdmittedConnection> | undefined): AdmittedConnection | undefined {

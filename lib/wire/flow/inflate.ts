@@ -35,7 +35,10 @@ export class Inflater {
 
   /** Inflates `bytes` into `to`. Rejects with what `to` throws, `internal` for bytes that are broken. */
   async inflate(bytes: Uint8Array, encoding: string | undefined, to: InflatedTo): Promise<void> {
-    const create = encoding === "gzip" ? createGunzip : encoding === "deflate" ? createInflate : undefined;
+    let create: typeof createGunzip | typeof createInflate | undefined;
+    if (encoding === "gzip") create = createGunzip;
+    else if (encoding === "deflate") create = createInflate;
+
     if (!create) {
       const problem = `a message is compressed with "${encoding ?? "nothing named"}", wanted gzip or deflate`;
       throw new SvcError(encoding ? "unimplemented" : "internal", problem);

@@ -29,7 +29,8 @@ function flood(beginning: Uint8Array, again: Uint8Array): { socket: Duplex; sent
   const socket = new Duplex({
     read() {
       sent += chunk.length;
-      this.push(sent === chunk.length ? beginning : sent > FLOOD_BYTES ? null : Buffer.from(chunk));
+      if (sent === chunk.length) this.push(beginning);
+      else this.push(sent > FLOOD_BYTES ? null : Buffer.from(chunk));
     },
     write: (_bytes, _encoding, done) => done(),
   });

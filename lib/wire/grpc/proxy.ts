@@ -291,7 +291,8 @@ async function openSocks(socket: Socket, reader: HeadReader, proxy: Proxy, targe
   socket.write(Buffer.concat([Buffer.from([5, 1, 0]), socksAddressOf(target, reader)]));
   const answer = await reader.take((bytes) => {
     if (bytes.length < 5) return undefined;
-    return bytes[3] === 1 ? 10 : bytes[3] === 4 ? 22 : 7 + bytes[4];
+    if (bytes[3] === 1) return 10;
+    return bytes[3] === 4 ? 22 : 7 + bytes[4];
   });
   if (answer[1] === 0) return;
 

@@ -60,11 +60,8 @@ const HELD: Readonly<Record<string, Uint8Array>> = {
 
 function signOf(says: Uint8Array): string {
   const output = new TextDecoder("latin1").decode(says);
-  return output.includes("\0\0\x08\x06")
-    ? PONG
-    : output.startsWith("GET") && output.includes("\r\n\r\n")
-    ? "HTTP/1.1"
-    : "";
+  if (output.includes("\0\0\x08\x06")) return PONG;
+  return output.startsWith("GET") && output.includes("\r\n\r\n") ? "HTTP/1.1" : "";
 }
 
 /** Connections that send the same data, and stay open. */

@@ -83,7 +83,8 @@ function valuesOf(field: DescField, message: Message): readonly unknown[] {
   const { oneof, localName } = field;
   const fields = message as unknown as Record<string, unknown>;
   const chosen = oneof && fields[oneof.localName] as { case?: string; value?: unknown };
-  const value = chosen ? (chosen.case === localName ? chosen.value : undefined) : fields[localName];
+  if (chosen && chosen.case !== localName) return [];
+  const value = chosen ? chosen.value : fields[localName];
   if (field.fieldKind === "list") return value as readonly unknown[];
   return value === undefined ? [] : [value];
 }

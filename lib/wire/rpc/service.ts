@@ -313,7 +313,8 @@ export class ServiceTable {
 
     const rest = opening ? requests : ctx.withFirst(requests);
     const serve = () => {
-      const answer = handler(single ? first : first ? resumed(first, rest) : rest, ctx);
+      const stream = first ? resumed(first, rest) : rest;
+      const answer = handler(single ? first : stream, ctx);
       return respond(method, answer, ctx, sink, hooks);
     };
     await (this.#gate?.within ? this.#gate.within(ctx, serve) : serve());

@@ -60,7 +60,8 @@ function excessOf({ oursM, odometryM = Infinity, scansM }: WorldScore): number {
 function lineOf(
   { seed, what, oursM, odometryM, scansM, holds, isLost, scans, wayM, wallMs }: WorldScore,
 ): string {
-  const mark = isLost ? " LOST" : holds ? "" : " WORSE";
+  const verdict = holds ? "" : " WORSE";
+  const mark = isLost ? " LOST" : verdict;
   return `${seed}${mark} | ${oursM.toFixed(3)}, ${odometryM?.toFixed(3) ?? "-"}, ${
     scansM.toFixed(3)
   } | ${scans}, ${wayM.toFixed(1)}, ${(wallMs / scans).toFixed(1)} | ${what}`;

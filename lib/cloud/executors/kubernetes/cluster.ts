@@ -3,7 +3,7 @@
  */
 
 import { type Clock, deadline, race } from "../../../base/clock.ts";
-import { messageOf, SvcError } from "../../../base/error.ts";
+import { type Code, messageOf, SvcError } from "../../../base/error.ts";
 import type { BatchV1Api, CoreV1Api, V1Job, V1Secret } from "./client.ts";
 
 export interface ClusterJob {
@@ -257,13 +257,11 @@ function stateOf({ status }: V1Job): ClusterState {
 function failure(what: string, cause: unknown): SvcError {
   const { code, body } = cause as { code?: number; body?: string | { message?: string } };
   const output = typeof body === "string" ? messageIn(body) : body?.message;
-  const kind = code === 401 || code === 403
-    ? "permission_denied"
-    : code === 409
-    ? "already_exists"
-    : code !== undefined && code >= 400 && code < 500
-    ? "failed_precondition"
-    : "unavailable";
+  let kind: Code = "unavailable";
+  if (code === 401 || code === 403) kind = "permission_denied";
+  else if (code === 409) kind = "already_exists";
+  else if (code !== undefined && code >= 400 && code < 500) kind = "failed_precondition";
+
   return new SvcError(kind, `Kubernetes: cannot ${what}: ${output ?? messageOf(cause)}`, { cause });
 }
 

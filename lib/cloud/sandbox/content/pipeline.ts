@@ -259,10 +259,13 @@ function isObject(value: unknown): value is Document {
 /** The only texts that a condition of `$match` lets pass; `undefined` if it is another condition. */
 function textsIn(condition: unknown): readonly string[] | undefined {
   const [[operator, value] = []] = isObject(condition) ? Object.entries(condition) : [["$eq", condition]];
-  const texts = operator === "$eq" ? [value] : operator === "$in" && Array.isArray(value) ? value : [];
+  let texts: readonly unknown[] = [];
+  if (operator === "$eq") texts = [value];
+  else if (operator === "$in" && Array.isArray(value)) texts = value;
+
   const narrow = texts.length > 0 && texts.length <= TEXTS_MAX;
   const isShort = (one: unknown) => typeof one === "string" && one.length <= TEXT_LENGTH_MAX;
-  return narrow && texts.every(isShort) ? texts : undefined;
+  return narrow && texts.every(isShort) ? texts as readonly string[] : undefined;
 }
 
 /** Bounds of all times that a condition of `$match` lets pass. */

@@ -57,7 +57,8 @@ export class OdometryTrust {
       this.#doubt = Math.min(DOUBT_MAX, this.#doubt + CONTRADICTION);
       const isTurn = offRad > ERROR_RAD + ERROR_SHARE * turned;
       const isMirrored = turned > MIRRORED_RAD && Math.abs(scans.yaw + odometry.yaw) < ERROR_SHARE * turned;
-      this.#seen[isMirrored ? "mirrored" : isTurn ? "turn" : "way"]++;
+      if (isMirrored) this.#seen.mirrored++;
+      else this.#seen[isTurn ? "turn" : "way"]++;
     } else if (offM < movedM * AGREEING_SHARE && movedM > MOTION_M) this.#agrees();
     else if (offRad < turned * AGREEING_SHARE && turned > MOTION_RAD) this.#agrees();
   }

@@ -49,13 +49,10 @@ function keyOption({ name, schema, isRequired }: Setting, hasColon: boolean): Co
     text: '"${}"',
     other: "${" + JSON.stringify(value) + "}",
   };
-  const kind = Array.isArray(value)
-    ? "array"
-    : value === ""
-    ? "text"
-    : typeof value === "object"
-    ? "object"
-    : "other";
+  let kind: keyof typeof written = typeof value === "object" ? "object" : "other";
+  if (Array.isArray(value)) kind = "array";
+  else if (value === "") kind = "text";
+
   return {
     label,
     detail: isRequired ? "required" : undefined,
