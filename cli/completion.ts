@@ -4,6 +4,7 @@
  * `svc-ml __complete -- WORDS` prints one candidate per line for the last word, followed by a tab and its description.
  */
 
+import { didYouMean } from "../lib/base/schema/suggest.ts";
 import {
   calledIn,
   type Candidate,
@@ -28,7 +29,8 @@ export function completionCommand(program: string): Command<CommandContext> {
     run: ({ host }, [wanted]) => {
       const shell = SHELLS.find((one) => one === wanted);
       if (!shell) {
-        throw new UsageError(`found shell "${wanted}", wanted ${SHELLS.join(", ")}`);
+        const hint = didYouMean(wanted, SHELLS);
+        throw new UsageError(`found shell "${wanted}", wanted ${SHELLS.join(", ")}${hint}`);
       }
       host.write(SCRIPTS[shell](program, program.replaceAll("-", "_")));
       return Promise.resolve();

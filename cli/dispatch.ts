@@ -6,7 +6,7 @@
  */
 
 import { escaped } from "../lib/base/escape.ts";
-import { suggest } from "../lib/base/schema/suggest.ts";
+import { didYouMean, suggest } from "../lib/base/schema/suggest.ts";
 import {
   calledIn,
   type Command,
@@ -20,6 +20,8 @@ import { columns, type Flag } from "./flags.ts";
 import { manualCommand } from "./man.ts";
 import { begin, EXIT, failed, type Program, type Terminal } from "./program.ts";
 
+/** Commands that a message names. */
+const NAMED_MAX = 8;
 /** The word with which shells ask for candidates. */
 const COMPLETE = "__complete";
 
@@ -41,7 +43,7 @@ export async function runCommand<W extends CommandContext>(
   const begun = begin(shape, [...args.slice(0, at), ...args.slice(at + own)], context.host);
   if (begun.exitCode !== undefined) return begun.exitCode;
   const fail = (text: string) => context.host.writeError(`${shape.name}: ${text}\n`);
-  const wrong = wrongWords(command, begun.rest, `${shape.name} ${shape.usage}`);
+  const wrong = wrongWords(command, begun.rest, `${shape.name} ${shape.usage}`, whole);
   if (wrong !== undefined) {
     fail(wrong);
     return EXIT.usage;
@@ -69,14 +71,19 @@ function withManual<W extends CommandContext>(program: CommandProgram<W>): Comma
 
 /** The problem with the number of words after a command, if there is one. */
 function wrongWords(
-  { takes }: Pick<Command<CommandContext>, "takes">,
+  { words, takes }: Pick<Command<CommandContext>, "words" | "takes">,
   given: readonly string[],
   usage: string,
+  program: Pick<CommandProgram<never>, "commands">,
 ): string | undefined {
   const least = takes.filter((one) => !one.startsWith("[")).length;
   const most = takes.some((one) => /\.\.\.\]?$/.test(one)) ? Infinity : takes.length;
   if (given.length >= least && given.length <= most) return undefined;
-  if (given.length > most) return `found "${escaped(given[most])}" more than it takes, wanted ${usage}`;
+  if (given.length > most) {
+    const inner = program.commands.map((one) => one.words).filter((one) => one.startsWith(`${words} `));
+    const hint = most === 0 ? didYouMean(`${words} ${given[0]}`, inner) : "";
+    return `found "${escaped(given[most])}" more than it takes, wanted ${usage}${hint}`;
+  }
   return `found no ${takes[given.length].replace("...", "")}, wanted ${usage}`;
 }
 
@@ -96,14 +103,16 @@ function noCommand<W extends CommandContext>(
     return EXIT.usage;
   }
   const shape = { ...wholeShape(program), unlisted: program.flags };
-  const begun = begin(shape, words.length > 0 ? [] : args, host);
+  // A misspelt flag comes first: the word behind it may be its value.
+  const begun = begin(shape, words.length > 0 ? args.slice(0, at) : args, host);
   if (begun.exitCode !== undefined) return begun.exitCode;
   const names = program.commands.map((one) => one.words).filter((name) => name !== "");
   const shown = words.slice(0, 2).join(" ");
   const near = suggest(shown, names) ?? suggest(words[0] ?? "", names) ??
     names.find((name) => name.split(" ")[0] === words[0]);
   const found = words.length === 0 ? "no command" : `unknown command "${escaped(shown)}"`;
-  host.writeError(`${program.name}: ${found}${near ? `; did you mean ${near}?` : ""}; see --help\n`);
+  const few = words.length > 0 && names.length <= NAMED_MAX ? `; there are ${names.join(", ")}` : "";
+  host.writeError(`${program.name}: ${found}${near ? `; did you mean ${near}?` : few}; see --help\n`);
   return EXIT.usage;
 }
 

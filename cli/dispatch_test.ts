@@ -147,3 +147,19 @@ Deno.test("words that may be left out may also be many", async () => {
   assertEquals([await words("take b"), await words("take b c d")], [["b"], ["b", "c", "d"]]);
   assertStringIncludes((await run(PROGRAM, "take")).errors, "found no BOX");
 });
+
+Deno.test("a misspelt flag before a word is named, and a misspelt command below another one", async () => {
+  assertStringIncludes(
+    (await run(PROGRAM, "--loude bxo")).errors,
+    "Unknown flag --loude; did you mean --loud?",
+  );
+  const commands = [
+    { ...PROGRAM.commands.find(({ words }) => words === "box")!, takes: [] },
+    PROGRAM.commands.find(({ words }) => words === "box open")!,
+  ];
+  const inner = (await run({ ...PROGRAM, commands }, "box opne a")).errors;
+  assertStringIncludes(inner, 'found "opne" more than it takes');
+  assertStringIncludes(inner, "did you mean box open?");
+  const few = (await run({ ...PROGRAM, commands }, "xylophone")).errors;
+  assertEquals(few, 'tool: unknown command "xylophone"; there are box, box open; see --help\n');
+});

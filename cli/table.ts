@@ -8,6 +8,7 @@ import { toMs } from "../lib/api/shared/time.ts";
 import { escaped, escapedLine } from "../lib/base/escape.ts";
 import type { Output, Screen } from "../lib/base/host.ts";
 import type { Terminal } from "./program.ts";
+import { cutText, padded, textWidth } from "./progress/text_width.ts";
 
 /** Prints a result: the value as JSON, or the lines. */
 export function printResult(
@@ -75,13 +76,15 @@ export function fittedTable(
 ): string[] {
   const cells = rows.map((row) => row.map(escapedLine));
   const widest = columns.map(({ heading }, at) =>
-    Math.max(heading.length, ...cells.map((row) => row[at].length))
+    cells.reduce((most, row) => Math.max(most, textWidth(row[at])), heading.length)
   );
   const { kept, widths } = shares(columns, widest, width);
+  const cuts = widths.map((width, at) => cutAt(cells.map((row) => row[at]), width));
   const headings = columns.map(({ heading }) => heading);
   return [headings, ...cells].map((row, at) => {
     const shown = kept.map((column) => {
-      const text = cut(row[column], widths[column]).padEnd(widths[column]);
+      const [cell, width] = [row[column], widths[column]];
+      const text = padded(cutText(cell, width, cuts[column]), width);
       return coloured && at > 0 && columns[column].isState ? painted(text) : text;
     });
     return shown.join("  ").trimEnd();
@@ -113,8 +116,11 @@ function shares(
   }
 }
 
-function cut(text: string, width: number): string {
-  return text.length <= width ? text : `${text.slice(0, width - 1)}…`;
+/** Names that differ at their ends only, such as `rover-1` and `rover-2`, are cut in the middle. */
+function cutAt(cells: readonly string[], width: number): "end" | "middle" {
+  const distinct = new Set(cells);
+  const shown = new Set([...distinct].map((cell) => cutText(cell, width)));
+  return shown.size < distinct.size ? "middle" : "end";
 }
 
 const STATE_COLOURS: readonly (readonly [colour: number, words: RegExp])[] = [
@@ -135,8 +141,10 @@ function painted(text: string): string {
 /** Rows as columns of text; the first row may be a header. */
 export function table(cells: readonly (readonly string[])[]): string[] {
   const rows = cells.map((row) => row.map(escapedLine));
-  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column].length)));
-  return rows.map((row) => row.map((cell, column) => cell.padEnd(widths[column])).join("  ").trimEnd());
+  const widths = (rows[0] ?? []).map((_, column) =>
+    rows.reduce((most, row) => Math.max(most, textWidth(row[column])), 0)
+  );
+  return rows.map((row) => row.map((cell, column) => padded(cell, widths[column])).join("  ").trimEnd());
 }
 
 /** Names and values below each other, without empty values. */
@@ -148,7 +156,10 @@ export function facts(pairs: readonly (readonly [name: string, value: string])[]
 
 /** Names of fields with instants; in JSON for programs they are ISO times without the ending of their unit. */
 const INSTANTS =
-  /^(captured|created|seen|at|ended|from|made|until|updated|expires|last_?used|reported)(Ms|_ms)$/i;
+  /^(captured|created|seen|at|ended|from|made|until|updated|expires|last_?used|used|time|reported)(Ms|_ms)$/i;
+/** Any other number of milliseconds from here on is an instant, too: no length of time is three years. */
+const LEAST_INSTANT_MS = 1e11;
+const MILLISECONDS = /^(.+?)(Ms|_ms)$/;
 
 /** The same value with ISO times in place of milliseconds. */
 export function isoTimes(value: unknown): unknown {
@@ -156,7 +167,8 @@ export function isoTimes(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(
     Object.entries(value).map(([key, one]) => {
-      const [, stem] = INSTANTS.exec(key) ?? [];
+      const isLarge = typeof one === "number" && one >= LEAST_INSTANT_MS;
+      const [, stem] = (isLarge ? MILLISECONDS : INSTANTS).exec(key) ?? [];
       if (stem === undefined || (typeof one !== "number" && one !== null)) return [key, isoTimes(one)];
       return [stem, one === null ? null : isoTime(one)];
     }),

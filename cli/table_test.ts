@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { type Column, fittedTable, timeText } from "./table.ts";
+import { type Column, fittedTable, isoTimes, timeText } from "./table.ts";
 
 Deno.test("a time that no calendar has is shown as none", () => {
   const shown = [1_700_000_000n, 8_640_000_000_001n, 2n ** 63n - 1n, -(2n ** 63n)]
@@ -41,4 +41,33 @@ Deno.test("fittedTable: states have colours, and text from elsewhere moves no cu
   const lines = fittedTable(COLUMNS, [["a\x1b[2J", "1", "offline", "x"]], { coloured: true });
   assertEquals(lines[1], "a\\u001b[2J  1   \x1b[31moffline\x1b[0m  x");
   assertEquals(fittedTable(COLUMNS, ROWS, {}).join("").includes("\x1b"), false);
+});
+
+Deno.test("fittedTable: names that differ at their ends stay different, and wide letters keep columns straight", () => {
+  const rows = ["1", "2", "10"].map((at) => [`warehouse-forklift-${at}`, `${at}-id`, "online", "any"]);
+  assertEquals(
+    fittedTable(COLUMNS, rows, { columns: 24 }).slice(1),
+    [
+      "ware…ft-1  1-id   online",
+      "ware…ft-2  2-id   online",
+      "ware…t-10  10-id  online",
+    ],
+  );
+  const wide = [["倉庫ロボット一号機", "1", "online", "x"], ["r2", "2", "offline", "x"]];
+  assertEquals(fittedTable(COLUMNS, wide, { columns: 24 }).slice(1), [
+    "倉庫ロボッ…  1   online",
+    "r2           2   offline",
+  ]);
+});
+
+Deno.test("isoTimes: instants become ISO times, lengths of time stay numbers", () => {
+  const at = Date.UTC(2024, 0, 2);
+  const iso = "2024-01-02T00:00:00.000Z";
+  assertEquals(
+    isoTimes({ usedMs: at, timeMs: at, doneMs: at, uptimeMs: 5_000, seenMs: null, list: [{ atMs: at }] }),
+    {
+      ...{ used: iso, time: iso, done: iso, uptimeMs: 5_000, seen: null },
+      list: [{ at: iso }],
+    },
+  );
 });

@@ -12,6 +12,7 @@ import type { ReadFiles } from "../../lib/base/files/files.ts";
 import type { Host } from "../../lib/base/host.ts";
 import type { PipeHost, ProcessTable } from "../../lib/base/process.ts";
 import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
+import { didYouMean } from "../../lib/base/schema/suggest.ts";
 import { Audit, type Subject } from "../../lib/cloud/access/audit.ts";
 import { defaultLimits, type Limits, parseLimits } from "../../lib/cloud/access/limits.ts";
 import { ConfigThreads, loadedThread } from "../../lib/cloud/config/config_threads.ts";
@@ -175,7 +176,7 @@ function contextOf(store: Store, place: StoreFlags, json: boolean, host: Host): 
     clock,
     host,
     configs: ownConfigs(clock),
-    print: (value, lines) => printResult(host, json, value, lines),
+    print: (value, lines) => printResult(host, json, isoTimes(value), lines),
     list: (name, values, listing) => printListing(host, json, { [name]: isoTimes(values) }, listing),
     who: personActing(user, "").who,
     change: (action, on, work) => new Audit(store, clock).change(personActing(user, action), on, work),
@@ -341,5 +342,6 @@ export async function removeContents(
 }
 
 export function unknown(what: string, found: string, wanted: readonly string[]): SvcError {
-  return new UsageError(`${what}: found "${found}", wanted one of ${wanted.join(", ")}`);
+  const hint = didYouMean(found, wanted);
+  return new UsageError(`${what}: found "${found}", wanted one of ${wanted.join(", ")}${hint}`);
 }

@@ -8,6 +8,7 @@ import { checkedAddress, noteAddress, notedAddress } from "../../lib/cloud/addre
 import { EXAMPLE_DATASET, EXAMPLE_IMAGES, type ExampleIds, makeExample } from "../../lib/cloud/example.ts";
 import { EXAMPLE_LABELS } from "../../lib/learn/example_scene.ts";
 import type { Flag, Values } from "../flags.ts";
+import { withBar } from "../progress/progress_bar.ts";
 import { openContents } from "./contents/place.ts";
 import {
   type CloudCommand,
@@ -77,9 +78,9 @@ async function init(
       data,
       clock,
     };
-    const example = await makeExample(parts, url, {
-      withData: values.example,
-      tell: (text) => host.writeError(`${text}\n`),
+    const example = await withBar({ host, clock }, { what: "training pictures made" }, (bar) => {
+      const heard = (made: number, total: number) => bar.show(made, total);
+      return makeExample(parts, url, { withData: values.example, heard });
     });
     if (!example) {
       throw new SvcError("failed_precondition", "there is an organization already: init needs a new folder");

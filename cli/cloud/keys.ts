@@ -16,6 +16,7 @@ import {
   fleetNames,
   machineNamed,
   ORG,
+  unknown,
 } from "./command_context.ts";
 
 export const ROLE = {
@@ -148,7 +149,7 @@ async function keyNamed(store: Store, wanted: string): Promise<string> {
 /** The role that `--role` and `--on` name. */
 export async function wantedGrant(store: Store, role: string, on: string): Promise<Grant> {
   const known = ROLES.find((one) => one === role);
-  if (!known) throw new UsageError(`--role: found "${role}", wanted ${ROLES.join(", ")}`);
+  if (!known) throw unknown("--role", role, ROLES);
   if (on === "") {
     return { role: known, kind: "organization", resourceId: (await chosenOrganization(store, "")).id };
   }

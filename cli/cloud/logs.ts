@@ -109,9 +109,9 @@ export const LOG_COMMANDS: readonly CloudCommand[] = [
       list("entries", readable, {
         columns: [
           { heading: "AT (UTC)" },
-          { heading: "WHO", cutTo: 12 },
-          { heading: "ACTION", cutTo: 12 },
-          { heading: "ON", cutTo: 14 },
+          { heading: "WHO", cutTo: 10 },
+          { heading: "ACTION", cutTo: 11 },
+          { heading: "ON", cutTo: 12 },
           { heading: "OUTCOME", rank: 1, isState: true },
         ],
         rows: readable.map((one) => [

@@ -161,7 +161,11 @@ export class MlCommandContext {
 
   /** Prints a message with a list likewise. */
   listMessage<D extends DescMessage>(desc: D, message: MessageShape<D>, listing: Listing): void {
-    this.list(() => toJson(desc, message), listing);
+    // An empty list is there, too: scripts go through it.
+    const empty = desc.fields.filter(({ fieldKind }) => fieldKind === "list").map((
+      one,
+    ) => [one.jsonName, []]);
+    this.list(() => ({ ...Object.fromEntries(empty), ...toJson(desc, message) as object }), listing);
   }
 
   /** Writes a remark for the person, outside the result. */

@@ -2,6 +2,7 @@
  * The commands of `svc-server` that only inspect, and the CPU profile of a whole run.
  */
 
+import { didYouMean } from "../../lib/base/schema/suggest.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { Host } from "../../lib/base/host.ts";
@@ -47,7 +48,7 @@ async function appAddressOf(path: string, registry: Registry, host: Host): Promi
 /** Prints a capture of diagnostics: as a table, as CSV or as a plot, which is an SVG document. */
 export async function printCapture(path: string, format: string, metrics: string, host: Host): Promise<void> {
   if (!isReportFormat(format)) {
-    const wanted = REPORT_FORMATS.join(", ");
+    const wanted = `${REPORT_FORMATS.join(", ")}${didYouMean(format, REPORT_FORMATS)}`;
     throw new UsageError(`-ftdc-format: found "${format}", wanted one of ${wanted}`);
   }
   const bytes = await host.readFile(path);

@@ -33,8 +33,6 @@ const CAMERA_IMAGES = 24;
 const CAMERA_SEED = 2;
 const IMAGE_BYTES_MAX = 1024 * 1024;
 const EXAMPLE_ORGANIZATION = "example";
-/** Interval of progress reports in pictures. */
-const TOLD_EVERY = 40;
 
 export interface ExampleIds {
   readonly url: string;
@@ -49,6 +47,9 @@ export interface ExampleIds {
   /** The content of the machine's file. */
   readonly config: JsonObject;
 }
+
+/** Hears how many training pictures have been made, and of how many. */
+type PicturesHeard = (made: number, total: number) => void;
 
 interface ExampleParts {
   readonly store: Store;
@@ -67,7 +68,7 @@ interface ExampleParts {
 export async function makeExample(
   parts: ExampleParts,
   url: string,
-  { withData, tell = () => {} }: { readonly withData: boolean; readonly tell?: (text: string) => void },
+  { withData, heard = () => {} }: { readonly withData: boolean; readonly heard?: PicturesHeard },
 ): Promise<ExampleIds | undefined> {
   const { store, clock, data } = parts;
   if ((await new Fleet(store).organizations()).length > 0) return undefined;
@@ -94,8 +95,8 @@ export async function makeExample(
     const text = JSON.stringify(machineConfig(example.organizationId, pictures));
     const checked = await checkForOperator(parts, part, text);
     await store.transaction((sql) => savePartConfig(sql, part, checked, "svc-cloud", nowMs));
-    tell(`creating an example: ${EXAMPLE_IMAGES} training pictures, which takes some seconds`);
-    await fillDataset(parts, partId, example.datasetId, tell);
+    heard(0, EXAMPLE_IMAGES);
+    await fillDataset(parts, partId, example.datasetId, heard);
     await writePictures(parts.host, pictures);
   }
   return {
@@ -140,7 +141,7 @@ async function fillDataset(
   { store, files, clock }: ExampleParts,
   partId: string,
   datasetId: string,
-  tell: (text: string) => void,
+  heard: PicturesHeard,
 ): Promise<void> {
   const part = await new Fleet(store).part(partId);
   const { organizationId, locationId, machineId, machineName, name: partName } = part;
@@ -174,7 +175,7 @@ async function fillDataset(
       (file) => store.transaction((sql) => new BinaryData(sql).add(upload, file, nowMs)),
     );
     made++;
-    if (made % TOLD_EVERY === 0) tell(`creating an example: ${made} of ${EXAMPLE_IMAGES} pictures`);
+    heard(made, EXAMPLE_IMAGES);
   }
 }
 

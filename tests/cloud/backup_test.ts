@@ -39,7 +39,7 @@ Deno.test("a serving control plane is backed up and restored; what was revoked s
       const made = JSON.parse(await svcCloud("backup", place, "--json", ...data));
       assertEquals([made.contents, made.missing], [1, 0]);
       assert(made.keys >= 4);
-      backupTime = new Date(made.timeMs).toISOString();
+      backupTime = made.time;
       const again = JSON.parse(await svcCloud("backup", place, "--json", ...data));
       assertEquals([again.contents, again.copied], [1, 0], "contents are stored once");
       assertEquals(

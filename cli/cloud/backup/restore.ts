@@ -21,7 +21,7 @@ import type { FileStore } from "../../../lib/cloud/store/files.ts";
 import { isS3Address } from "../../../lib/cloud/store/s3/s3_address.ts";
 import { connect, openStore } from "../../../lib/cloud/store/store.ts";
 import { UsageError, type Values } from "../../flags.ts";
-import { printResult } from "../../table.ts";
+import { isoTimes, printResult } from "../../table.ts";
 import { type ProgressBar, withBar } from "../../progress/progress_bar.ts";
 import { openContents } from "../contents/place.ts";
 import {
@@ -117,7 +117,7 @@ async function restore(
 
   const { timeMs, keys } = record;
   const value = { backup: record.name, timeMs, ...copied, keys: keys.length, revoked };
-  printResult(host, json, value, [
+  printResult(host, json, isoTimes(value), [
     `restored ${record.name} into ${data}: ${copied.contents} contents, ${keys.length} keys of the control plane`,
     ...revived(timeMs, revoked),
   ]);

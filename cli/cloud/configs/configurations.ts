@@ -111,8 +111,8 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
         columns: [
           { heading: "REVISION" },
           { heading: "AT (UTC)" },
-          { heading: "WHO", cutTo: 12 },
-          { heading: "CHANGE", cutTo: 20 },
+          { heading: "WHO", cutTo: 10 },
+          { heading: "CHANGE", cutTo: 17 },
         ],
         rows: readable.flatMap(({ revision, atMs, whoName, diff }) =>
           (diff.length === 0 ? [""] : diff).map((line, at) =>

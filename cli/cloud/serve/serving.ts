@@ -51,6 +51,8 @@ import { describeExample } from "../init.ts";
 import { openTraining } from "./training.ts";
 import { openTriggers } from "./triggers.ts";
 
+/** Training pictures between two log lines of the demo's progress. */
+const REPORTED_PICTURES = 40;
 const SHUTDOWN_MS = 5_000;
 const PORT_MAX = 65_535;
 const METRICS_KEY_BYTES = 24;
@@ -141,9 +143,13 @@ async function serveParts(parts: Parts, stopped: Promise<string>): Promise<void>
     await noteAddress(store, url);
     await noteDomain(store, options.machineDomain);
     if (options.demo) {
-      const tell = (text: string) => logger.info(text);
+      const heard = (made: number, total: number) => {
+        if (made % REPORTED_PICTURES === 0) {
+          logger.info(`creating an example: ${made} of ${total} training pictures`);
+        }
+      };
       const around = { store, files, host, configs: ownConfigs(clock), data: options.data, clock };
-      const example = await makeExample(around, url, { withData: true, tell });
+      const example = await makeExample(around, url, { withData: true, heard });
       // The example's location has names of its own.
       await certificate?.refresh(port);
       if (example) host.write(describeExample(example));

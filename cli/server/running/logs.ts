@@ -2,6 +2,7 @@
  * `logs`: the last records of a machine's log, and those that follow.
  */
 
+import { didYouMean } from "../../../lib/base/schema/suggest.ts";
 import { MachinePageService } from "../../../proto/gen/machine_page_pb.ts";
 import { toMs } from "../../../lib/api/shared/time.ts";
 import { SvcError } from "../../../lib/base/error.ts";
@@ -49,7 +50,9 @@ export const LOGS: MachineCommand<typeof FLAGS> = {
   run: async (context, _, { follow, lines, level: given, filter }) => {
     const level = parseLevel(given);
     if (!level) {
-      throw new UsageError(`--level: found "${given}", wanted one of ${Object.keys(LEVELS).join(", ")}`);
+      const known = Object.keys(LEVELS);
+      const wanted = `${known.join(", ")}${didYouMean(given, known)}`;
+      throw new UsageError(`--level: found "${given}", wanted one of ${wanted}`);
     }
     if (lines < 0 || lines > LINES_MAX) {
       throw new UsageError(`--lines: found ${lines}, wanted 0 to ${LINES_MAX}`);
