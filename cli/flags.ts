@@ -405,7 +405,7 @@ export function sinceMs(flag: string, text: string, nowMs: number): number {
   const ago = parseDurationMs(text);
   const { day, clock = "00:00", zone = "Z" } = TIME.exec(text)?.groups ?? {};
   const at = ago === undefined ? Date.parse(`${day}T${clock}${zone}`) : nowMs - ago;
-  if (Number.isFinite(at)) return at;
+  if (Number.isFinite(at) && !(ago !== undefined && ago < 0)) return at;
   const wanted = "a length of time such as 10m, or a time such as 2024-01-02T03:04:05Z";
   throw new UsageError(`--${flag}: found "${text}", wanted ${wanted}`);
 }

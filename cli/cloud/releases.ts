@@ -65,6 +65,7 @@ export const RELEASE_COMMANDS: readonly CloudCommand[] = [
       requireOneOf("NAME", name, PROGRAMS);
       requireOneOf("--platform", platform, RELEASE_PLATFORMS);
       requireOneOf("--channel", channel, CHANNELS);
+      await new Releases(context.store).check({ name, version, platform, channel });
       const content = await contentOf(context, file);
       for await (const piece of context.host.readPieces(file)) {
         checkProgram(piece.subarray(0, HEAD_BYTES), platform, file);

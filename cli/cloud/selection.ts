@@ -53,7 +53,7 @@ export async function taggedParts(store: Store, organizationId: string, tag: str
   const all = await fleet.partsOfOrganization(organizationId);
   const found = all.filter(({ machineId }) => tags.get(machineId)?.includes(tag));
   if (found.length > 0) return found;
-  throw unknown("tag", tag, [...new Set(all.flatMap(({ machineId }) => tags.get(machineId) ?? []))].sort());
+  throw unknown("--tag", tag, [...new Set(all.flatMap(({ machineId }) => tags.get(machineId) ?? []))].sort());
 }
 
 /** A fragment of an organization by its id, a beginning of it, or its name. */

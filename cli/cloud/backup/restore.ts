@@ -20,7 +20,7 @@ import { neededFiles } from "../../../lib/cloud/store/file_refs.ts";
 import type { FileStore } from "../../../lib/cloud/store/files.ts";
 import { isS3Address } from "../../../lib/cloud/store/s3/s3_address.ts";
 import { connect, openStore } from "../../../lib/cloud/store/store.ts";
-import { UsageError, type Values } from "../../flags.ts";
+import { sinceMs, UsageError, type Values } from "../../flags.ts";
 import { isoTimes, printResult } from "../../table.ts";
 import { type ProgressBar, withBar } from "../../progress/progress_bar.ts";
 import { openContents } from "../contents/place.ts";
@@ -96,7 +96,7 @@ async function restore(
   }
   const from = await BackupPlace.open(place, host, clock);
   const record = await from.record(backup);
-  const sinceMs = revokeSince === "" ? undefined : timeIn(revokeSince, record.timeMs);
+  const revokedMs = revokeSince === "" ? undefined : timeIn(revokeSince, record.timeMs);
 
   await host.makeFolder(data, { mode: 0o700 });
   const path = join(data, UNFINISHED);
@@ -110,7 +110,7 @@ async function restore(
       await host.writePieces(join(keyFolder, name), verifiedContent(from.files, sha256), { mode: 0o600 });
     }
     bar.phase("preparing the database");
-    return [copied, await prepareDatabase(host, path, sinceMs, previous)] as const;
+    return [copied, await prepareDatabase(host, path, revokedMs, previous)] as const;
   });
   // Last: until then there is no control plane in the folder.
   await host.moveDurably(path, join(data, DATABASE));
@@ -178,7 +178,7 @@ async function restoreContents(host: Host, path: string, { from, to, bar }: Rest
 async function prepareDatabase(
   host: Host,
   path: string,
-  sinceMs: number | undefined,
+  revokedMs: number | undefined,
   previous: string,
 ): Promise<string[] | undefined> {
   const clock = new SystemClock();
@@ -187,12 +187,12 @@ async function prepareDatabase(
     const user = host.env("USER") || host.env("USERNAME") || "unknown";
     const audit = new Audit(store, clock);
     const on = { kind: "secret", id: "all" } as const;
-    if (sinceMs === undefined) {
+    if (revokedMs === undefined) {
       await audit.change(personActing(user, "restore"), on, () => Promise.resolve());
       return undefined;
     }
     const now = previous === "" ? undefined : await credentialsIn(host, resolve(host.cwd(), previous));
-    const action = `restore --revoke-since ${timeOf(sinceMs)}`;
+    const action = `restore --revoke-since ${timeOf(revokedMs)}`;
     return await audit.change(personActing(user, action), on, (sql) => revokeUnlike(sql, now));
   } finally {
     await store.close();
@@ -216,10 +216,7 @@ async function credentialsIn(host: Host, folder: string): Promise<StoredCredenti
 
 /** A time that is not after the backup: what was revoked between them would stay valid. */
 function timeIn(text: string, backupMs: number): number {
-  const ms = Date.parse(text);
-  if (Number.isNaN(ms)) {
-    throw new UsageError(`--revoke-since: found "${text}", wanted a time such as 2024-01-02T03:04:05Z`);
-  }
+  const ms = sinceMs("revoke-since", text, new SystemClock().nowMs());
   if (ms <= backupMs) return ms;
   const why = "what was revoked before that time would be valid again";
   throw new UsageError(`--revoke-since: found a time after the backup of ${timeOf(backupMs)}: ${why}`);

@@ -358,13 +358,13 @@ export class Fragments {
 
   /** Deletes a fragment that no part and no other fragment of its organization names: others cannot keep it. */
   async delete(id: string): Promise<void> {
-    const { organizationId } = await this.get(id);
+    const { organizationId, name } = await this.get(id);
     const own = (one: { readonly organizationId: string }) => one.organizationId === organizationId;
     const parts = new Set((await this.uses(id)).filter(own).map(({ partId }) => partId));
     const fragments = (await this.usingFragments(id)).filter(own);
     if (parts.size > 0 || fragments.length > 0) {
       const found = `${parts.size} parts and ${fragments.length} fragments`;
-      throw new SvcError("failed_precondition", `fragment "${id}" is used by ${found}, wanted none`);
+      throw new SvcError("failed_precondition", `fragment "${name}" is used by ${found}, wanted none`);
     }
     await this.sql.query("DELETE FROM fragments WHERE id = ?", id);
   }

@@ -68,12 +68,21 @@ export class Releases {
       );
     } catch (error) {
       if (SvcError.from(error).code !== "already_exists") throw error;
-      throw new SvcError(
-        "already_exists",
-        `there is a release ${name} ${version} for ${platform} already: releases do not change, take a new version`,
-      );
+      throw knownRelease(name, version, platform);
     }
     return id;
+  }
+
+  /** Refuses a release that `add` would refuse: an early check spares a long upload, and the database decides. */
+  async check(
+    { name, version, platform, channel }: Omit<Parameters<Releases["add"]>[0], "file">,
+  ): Promise<void> {
+    checkRelease(name, version, platform, channel);
+    const all = await this.list();
+    const isKnown = all.some((one) =>
+      one.name === name && one.version === version && one.platform === platform
+    );
+    if (isKnown) throw knownRelease(name, version, platform);
   }
 
   /** Each release and its channel. */
@@ -179,4 +188,9 @@ function checkChannel(channel: string): void {
 
 function unknown(what: string, found: string, wanted: readonly string[]): SvcError {
   return new SvcError("invalid_argument", `found ${what} "${found}", wanted one of ${wanted.join(", ")}`);
+}
+
+function knownRelease(name: string, version: string, platform: string): SvcError {
+  const found = `there is a release ${name} ${version} for ${platform} already`;
+  return new SvcError("already_exists", `${found}: releases do not change, take a new version`);
 }
