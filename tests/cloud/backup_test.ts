@@ -117,7 +117,7 @@ Deno.test("backup and restore refuse what would lose data, and notice damage", a
       await assertRejects(() => svcCloud("restore", place, ...data), Error, "restore into a new folder");
     });
     await test.step("times", async () => {
-      for (const [time, logged] of [["tomorrow", "wanted a time"], ["2999-01-01", "after the backup"]]) {
+      for (const [time, logged] of [["tomorrow", "or a time such as"], ["2999-01-01", "after the backup"]]) {
         const wrong = () => svcCloud("restore", place, "--revoke-since", time, "--data", `${folder}/new`);
         await assertRejects(wrong, Error, logged);
       }
