@@ -12,7 +12,8 @@ import { FakeClock } from "../support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { LogStore } from "../../lib/cloud/logs/logs.ts";
 import { svcCloud } from "./program.ts";
-import { sqliteTest, storeTest } from "./stores.ts";
+import { sqliteTest, storeTest, type TestDatabase } from "./stores.ts";
+import { defaultLimits } from "../../lib/cloud/access/limits.ts";
 import { newWorld, ownKey, withCloud } from "./world.ts";
 import { until } from "../support/until.ts";
 
@@ -315,23 +316,29 @@ storeTest("an entry that is sent again with its fields in another order is kept 
   }, { clock });
 });
 
-storeTest("log entries expire after 30 days, first in answers and then in the database", (database) => {
+for (const days of [30, 2]) {
+  const name = `log entries expire after ${days} days, first in answers and then in the database`;
+  storeTest(name, (database) => expireAfter(database, days));
+}
+
+function expireAfter(database: TestDatabase, logDays: number): Promise<void> {
   const clock = new FakeClock(START_MS);
+  const limits = { ...defaultLimits(), logDays };
   return withCloud(database, async ({ store, app, robot }) => {
     const { owner, machine, part: id } = await newWorld(store);
     // A token is good for some hours: each day has its own.
     const [people, rover] = [() => app(owner), async () => robot(await ownKey(store, { machine }))];
     const count = async () => (await store.query<{ n: number }>("SELECT COUNT(*) AS n FROM logs"))[0].n;
     await (await rover()).log({ id, logs: entries(1, 3) });
-    await clock.advance(29 * DAY_MS);
+    await clock.advance((logDays - 1) * DAY_MS);
     await (await rover()).log({ id, logs: entries(4, 4) });
     assertEquals((await (await people()).getRobotPartLogs({ id })).logs.length, 4);
     await clock.advance(DAY_MS + 1);
     assertEquals(messages((await (await people()).getRobotPartLogs({ id })).logs), ["4"]);
-    await new LogStore(store, clock).forgetOld();
+    await new LogStore(store, clock, limits).forgetOld();
     assertEquals(await count(), 1);
-  }, { clock });
-});
+  }, { clock, limits });
+}
 
 storeTest(
   "a follower gets new entries, also through another control plane",

@@ -57,7 +57,8 @@ storeTest("an operator renames, moves and deletes, and finds it in the audit", a
   await assertRejects(() => run("audit", "--since", "soon"), Error, '--since: found "soon"');
 });
 
-storeTest("fragments, differences and restarts of many parts by command", async ({ flags, folder }) => {
+storeTest("fragments, differences and restarts of many parts by command", async (database) => {
+  const { flags, folder } = database;
   const run = (...args: string[]) => svcCloud(...args, ...flags);
   const json = async (...args: string[]) => JSON.parse(await run(...args, "--json"));
   const { partId }: Example = await json("init");
@@ -105,6 +106,28 @@ storeTest("fragments, differences and restarts of many parts by command", async 
     { server: "stable", agent: "https://example.com/agent" },
   ]);
   assertEquals((await json("fleet", "--tag", "night")).machines.length, 1);
+
+  // An agent that runs what it has; then one with an installed version that it does not run, and a refused version.
+  const { machines: all } = await json("fleet");
+  const store = database.connect();
+  const report = {
+    agentRunning: "1.0.0",
+    agentInstalled: "1.0.0",
+    serverRunning: "1.0.0",
+    serverInstalled: "1.0.0",
+  };
+  const [first] = all.map((one: { partId: string }) => one.partId);
+  const behind = async (found: object) => {
+    const text = JSON.stringify({ ...report, ...found });
+    await store.transaction(async (sql) => {
+      await sql.query("DELETE FROM agents WHERE part_id = ?", first);
+      await sql.query("INSERT INTO agents (part_id, report, at_ms) VALUES (?, ?, ?)", first, text, 1);
+    });
+    return (await json("fleet", "--behind")).machines.map((one: { partId: string }) => one.partId);
+  };
+  assertEquals(await behind({}), []);
+  assertEquals(await behind({ serverInstalled: "1.0.1" }), [first]);
+  assertEquals(await behind({ refused: ["svc-server 1.0.1"] }), [first]);
   assertMatch(await run("machine", "list"), /^second .* night rev:2 /m);
 
   const file = await write("second.json", { components: [{ ...camera, name: "other" }] });
