@@ -6,7 +6,7 @@
  * starts, in turns, so that what else the computer does meets all of them alike.
  */
 
-import { residentBytes, writeConfig } from "../support/server.ts";
+import { processorMs, residentBytes, writeConfig } from "../support/server.ts";
 import { heading, row } from "./figures.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
@@ -92,16 +92,6 @@ async function measure(one: Start): Promise<void> {
     await output.cancel();
     await child.status;
   }
-}
-
-/** What the threads of a process have had of the processor. */
-async function processorMs(pid: number): Promise<number> {
-  let ns = 0;
-  for await (const { name } of Deno.readDir(`/proc/${pid}/task`)) {
-    const logged = await Deno.readTextFile(`/proc/${pid}/task/${name}/schedstat`).catch(() => "0");
-    ns += Number(logged.split(" ", 1)[0]);
-  }
-  return ns / 1e6;
 }
 
 /** Where there are released executables, or else those that compile:check made with the older runtime. */

@@ -83,6 +83,16 @@ export async function writeConfig(config: Record<string, unknown>): Promise<stri
   return path;
 }
 
+/** What the threads of a process have had of the processor. */
+export async function processorMs(pid: number): Promise<number> {
+  let ns = 0;
+  for await (const { name } of Deno.readDir(`/proc/${pid}/task`)) {
+    const logged = await Deno.readTextFile(`/proc/${pid}/task/${name}/schedstat`).catch(() => "0");
+    ns += Number(logged.split(" ", 1)[0]);
+  }
+  return ns / 1e6;
+}
+
 /** Resident memory of a process; 0 when it has ended. */
 export async function residentBytes(pid: number): Promise<number> {
   const status = await Deno.readTextFile(`/proc/${pid}/status`).catch(() => "");
