@@ -5,6 +5,7 @@
  * replaces the page's placeholders (`PART`, `FILE`).
  */
 
+import { textWidth } from "../../cli/progress/text_width.ts";
 import { encodePng } from "../../lib/geometry/image/png.ts";
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "../cloud/program.ts";
 import { startServer, writeConfig } from "../support/server.ts";
@@ -22,6 +23,9 @@ export interface Context {
   readonly cloud: CloudProcess;
   readonly example: Example;
 }
+
+/** The screen of a session: tables fit it. */
+const SCREEN_COLUMNS = 80;
 
 export const SESSIONS: readonly Session[] = [
   {
@@ -100,6 +104,7 @@ async function runShell({ page, line }: Block, script: string, context: Context)
       PATH: `${await programs(folder)}:${Deno.env.get("PATH")}`,
       HOME: folder,
       NO_COLOR: "1",
+      COLUMNS: String(SCREEN_COLUMNS),
       SVC_BASE_URL: cloud.url,
       SVC_API_KEY_ID: example.ownerKey.id,
       SVC_API_KEY: example.ownerKey.key,
@@ -107,9 +112,21 @@ async function runShell({ page, line }: Block, script: string, context: Context)
     },
     stdin: "null",
   }).output();
-  if (code === 0) return;
   const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+  const wide = tableRows(text(stdout)).filter((row) => textWidth(row) > SCREEN_COLUMNS);
+  if (wide.length > 0) throw new Error(`${page}:${line}: a table is too wide\n${script}\n${wide.join("\n")}`);
+  if (code === 0) return;
   throw new Error(`${page}:${line} ended with ${code}\n${script}\n${text(stdout)}\n${text(stderr)}`);
+}
+
+/** The lines of tables in an output: headings in capitals, and the lines behind them that have columns, too. */
+export function tableRows(output: string): string[] {
+  const heading = /^[A-Z][A-Z-]*(?: [A-Z]+)*(?: \(UTC\))?(?: {2,}[A-Z][A-Z -]*(?:\(UTC\))?)+$/;
+  let isTable = false;
+  return output.split("\n").filter((line) => {
+    isTable = heading.test(line) || (isTable && /\S {2,}\S/.test(line));
+    return isTable;
+  });
 }
 
 /** A folder with the programs, run from source. */

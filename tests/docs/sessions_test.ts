@@ -6,7 +6,7 @@ import { needingTest } from "../support/needing.ts";
 import { withDemo } from "../support/server.ts";
 import { blockWith, ROOT } from "./pages.ts";
 import { runDeno, runScript } from "./scripts.ts";
-import { type Context, runSession, SESSIONS, withContext } from "./sessions.ts";
+import { type Context, runSession, SESSIONS, tableRows, withContext } from "./sessions.ts";
 
 for (const session of SESSIONS) {
   Deno.test(`the commands in ${session.page} print what the page shows`, async () => {
@@ -15,6 +15,12 @@ for (const session of SESSIONS) {
     );
   });
 }
+
+Deno.test("the tables in an output are found, with other text around them", () => {
+  const table = ["MACHINE  SEEN (UTC)           PART ID", "rover    2024-01-02 03:04:05  58a7"];
+  const output = ["{", ...table, "", "done: 2  machines", "NAME", "id  x"].join("\n");
+  assertEquals(tableRows(output), table);
+});
 
 Deno.test("README's TypeScript program moves the demo's motor", async () => {
   const { text } = await blockWith("README.md", "MotorClient");
