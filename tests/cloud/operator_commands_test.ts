@@ -107,12 +107,7 @@ storeTest("fragments, differences and restarts of many parts by command", async 
   ]);
   assertEquals((await json("fleet", "--tag", "night")).machines.length, 1);
 
-<<<<<<< Updated upstream
   // An agent that runs what it has; then one with an installed version that it does not run, and a refused version.
-=======
-  // Of what agents report: one lacks the wanted version, one has an installed version that it does not run, one has
-  // refused a version, and one is as it should be.
->>>>>>> Stashed changes
   const { machines: all } = await json("fleet");
   const store = database.connect();
   const report = {
@@ -123,17 +118,11 @@ storeTest("fragments, differences and restarts of many parts by command", async 
   };
   const [first] = all.map((one: { partId: string }) => one.partId);
   const behind = async (found: object) => {
-<<<<<<< Updated upstream
     const text = JSON.stringify({ ...report, ...found });
     await store.transaction(async (sql) => {
       await sql.query("DELETE FROM agents WHERE part_id = ?", first);
       await sql.query("INSERT INTO agents (part_id, report, at_ms) VALUES (?, ?, ?)", first, text, 1);
     });
-=======
-    await store.query("DELETE FROM agents WHERE part_id = ?", first);
-    const text = JSON.stringify({ ...report, ...found });
-    await store.query("INSERT INTO agents (part_id, report, at_ms) VALUES (?, ?, ?)", first, text, 1);
->>>>>>> Stashed changes
     return (await json("fleet", "--behind")).machines.map((one: { partId: string }) => one.partId);
   };
   assertEquals(await behind({}), []);
