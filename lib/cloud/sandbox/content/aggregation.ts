@@ -24,13 +24,46 @@ const OWN: { readonly [name: string]: Accumulator } = {
   $stdDevSamp: ofNumbers((numbers) => deviationOf(numbers, 1)),
 };
 
+/** The group of documents outside of all boundaries, if the stage has no default. */
+const OUTSIDE = "outside of the boundaries";
+
+/**
+ * MongoDB's `$bucket`: a value at a boundary belongs to the bucket that begins there, and a bucket without documents is
+ * left out. Mingo's own puts such a value into the bucket before and shows empty ones; it checks the arguments here.
+ */
+const bucketed: typeof stages.$bucket = (documents, expression, options) => {
+  stages.$bucket(documents, expression, options);
+  const { groupBy, boundaries, default: rest = OUTSIDE, output = { count: { $sum: 1 } } } = expression;
+  const bucketIn = (first: number, last: number): unknown => {
+    if (last - first === 1) return { $literal: boundaries[first] };
+    const middle = (first + last) >> 1;
+    const isBefore = { $lt: [groupBy, { $literal: boundaries[middle] }] };
+    return { $cond: [isBefore, bucketIn(first, middle), bucketIn(middle, last)] };
+  };
+  const [lower, upper] = [boundaries[0], boundaries.at(-1)];
+  const isWithin = {
+    $and: [{ $gte: [groupBy, { $literal: lower }] }, { $lt: [groupBy, { $literal: upper }] }],
+  };
+  const bucket = { $cond: [isWithin, bucketIn(0, boundaries.length - 1), { $literal: rest }] };
+  const groups = stages.$group(
+    documents,
+    { _id: bucket, ...output } as Parameters<typeof stages.$group>[1],
+    options,
+  );
+  return stages.$sort(groups, { _id: 1 }, options).map((group) => {
+    const { _id: id } = group as { _id: unknown };
+    if (id !== OUTSIDE) return group;
+    throw new Error("$bucket requires a default for values outside of its boundaries");
+  });
+};
+
 /** Runs stages over documents. `scriptEnabled` is for the library itself, which makes functions for windows. */
 export function aggregate(pipeline: readonly PipelineStage[], documents: Document[]): Document[] {
   const context = Context.init(
     {
       accumulator: { ...accumulators, ...OWN },
       expression: expressions,
-      pipeline: stages,
+      pipeline: { ...stages, $bucket: bucketed },
       projection: projections,
       query: queries,
       window: windows,

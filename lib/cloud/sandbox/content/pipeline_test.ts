@@ -38,6 +38,25 @@ Deno.test("Pipeline gives a reading the published fields", () => {
   assertEquals(answer([]).length, 5);
 });
 
+Deno.test("Pipeline puts a value at a boundary into the bucket that begins there, and leaves empty buckets out", () => {
+  const groupBy = "$data.readings.celsius";
+  const all = { $push: groupBy };
+  const bucket = (more: Stage, boundaries: unknown[] = [0, 4, 10, 20, 25]) =>
+    answer([{ $bucket: { groupBy, boundaries, ...more } }]);
+  assertEquals(bucket({ default: "rest", output: { all } }), [
+    { _id: 0, all: [3] },
+    { _id: 4, all: [4] },
+    { _id: 20, all: [20, 21] },
+    { _id: "rest", all: [25] },
+  ]);
+  assertEquals(bucket({}, [0, 100]), [{ _id: 0, count: 5 }]);
+  assertThrows(() => bucket({}), SvcError, "$bucket requires a default");
+  assertThrows(() => bucket({}, [4, 4]), SvcError, "ascending");
+  assertThrows(() => bucket({}, [4]), SvcError, "at least two boundaries");
+  const words = { groupBy: "$component_name", boundaries: ["a", "o", "z"] };
+  assertEquals(answer([{ $bucket: words }]), [{ _id: "a", count: 3 }, { _id: "o", count: 2 }]);
+});
+
 Deno.test("Pipeline matches, groups, sorts, unwinds and computes over windows", () => {
   const count = (match: Stage) => answer([{ $match: match }, { $count: "found" }])[0]?.found ?? 0;
   assertEquals(count({ component_name: /^OUT/i }), 2);
