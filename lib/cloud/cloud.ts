@@ -22,6 +22,7 @@ import { MLInferenceService } from "../../proto/gen/ml_inference_pb.ts";
 import { MLTrainingService } from "../../proto/gen/ml_training_pb.ts";
 import { CloudSLAMService } from "../../proto/gen/cloud_slam_pb.ts";
 import { PackageService } from "../../proto/gen/packages_pb.ts";
+import { RolloutService } from "../../proto/gen/rollouts_pb.ts";
 import { TrainingService } from "../../proto/gen/training_pb.ts";
 import type { Clock } from "../base/clock.ts";
 import { chainOf, SvcError } from "../base/error.ts";
@@ -50,6 +51,8 @@ import { pipelineHandlers } from "./pipelines/pipeline_service.ts";
 import { sequenceExportHandlers } from "./exports/sequence_export_service.ts";
 import { SequenceExportRunner, SequenceExports } from "./exports/sequence_exports.ts";
 import { RetentionRunner } from "./retention/runner.ts";
+import { RolloutRunner } from "./rollouts/runner.ts";
+import { rolloutHandlers } from "./rollouts/rollout_service.ts";
 import { PipelineRunner } from "./pipelines/runner.ts";
 import { savedQueryHandlers } from "./pipelines/saved_query_service.ts";
 import { dataSyncHandlers } from "./data/data_sync_service.ts";
@@ -289,6 +292,7 @@ function runnersOf(
     triggers: triggers && new TriggerRunner({ ...context, logs }, triggers),
     exports: new SequenceExportRunner(context),
     retention: new RetentionRunner(context),
+    rollouts: new RolloutRunner({ ...context, logs }),
     pipelines: queries && new PipelineRunner({ ...context, queries }),
   };
 }
@@ -315,6 +319,7 @@ function servicesOf(context: CloudContext, parts: Handled): Service[] {
     service(ExternalAuthService, externalAuthHandlers(context, machineTokens)),
     service(RobotService, robotHandlers(context, authority, logs, messages)),
     service(ChangeService, changeHandlers(context, changes)),
+    service(RolloutService, rolloutHandlers(context)),
     service(AgentDeviceService, agentHandlers(context, downloads, logs, messages)),
     service(DataService, {
       ...dataHandlers(context, links),

@@ -13,7 +13,53 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file changes.proto.
  */
 export const file_changes: GenFile = /*@__PURE__*/
-  fileDesc("Cg1jaGFuZ2VzLnByb3RvEgpzdmMuYXBwLnYxIhsKDUZvbGxvd1JlcXVlc3QSCgoCaWQYASABKAkiQgoORm9sbG93UmVzcG9uc2USDgoGY29uZmlnGAEgASgIEg8KB3Jlc3RhcnQYAiABKAgSDwoHcmVsZWFzZRgDIAEoCDJSCg1DaGFuZ2VTZXJ2aWNlEkEKBkZvbGxvdxIZLnN2Yy5hcHAudjEuRm9sbG93UmVxdWVzdBoaLnN2Yy5hcHAudjEuRm9sbG93UmVzcG9uc2UwAWIGcHJvdG8z");
+  fileDesc("Cg1jaGFuZ2VzLnByb3RvEgpzdmMuYXBwLnYxIkAKDVJlcG9ydFJlcXVlc3QSCgoCaWQYASABKAkSEAoIcmV2aXNpb24YAiABKAkSEQoJdW5oZWFsdGh5GAMgAygJIhAKDlJlcG9ydFJlc3BvbnNlIhsKDUZvbGxvd1JlcXVlc3QSCgoCaWQYASABKAkiQgoORm9sbG93UmVzcG9uc2USDgoGY29uZmlnGAEgASgIEg8KB3Jlc3RhcnQYAiABKAgSDwoHcmVsZWFzZRgDIAEoCDKTAQoNQ2hhbmdlU2VydmljZRJBCgZGb2xsb3cSGS5zdmMuYXBwLnYxLkZvbGxvd1JlcXVlc3QaGi5zdmMuYXBwLnYxLkZvbGxvd1Jlc3BvbnNlMAESPwoGUmVwb3J0Ehkuc3ZjLmFwcC52MS5SZXBvcnRSZXF1ZXN0Ghouc3ZjLmFwcC52MS5SZXBvcnRSZXNwb25zZWIGcHJvdG8z");
+
+/**
+ * @generated from message svc.app.v1.ReportRequest
+ */
+export type ReportRequest = Message<"svc.app.v1.ReportRequest"> & {
+  /**
+   * The part of the machine.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * The revision of its configuration, as its machine got it.
+   *
+   * @generated from field: string revision = 2;
+   */
+  revision: string;
+
+  /**
+   * The resources that do not work, each with its reason behind a colon.
+   *
+   * @generated from field: repeated string unhealthy = 3;
+   */
+  unhealthy: string[];
+};
+
+/**
+ * Describes the message svc.app.v1.ReportRequest.
+ * Use `create(ReportRequestSchema)` to create a new message.
+ */
+export const ReportRequestSchema: GenMessage<ReportRequest> = /*@__PURE__*/
+  messageDesc(file_changes, 0);
+
+/**
+ * @generated from message svc.app.v1.ReportResponse
+ */
+export type ReportResponse = Message<"svc.app.v1.ReportResponse"> & {
+};
+
+/**
+ * Describes the message svc.app.v1.ReportResponse.
+ * Use `create(ReportResponseSchema)` to create a new message.
+ */
+export const ReportResponseSchema: GenMessage<ReportResponse> = /*@__PURE__*/
+  messageDesc(file_changes, 1);
 
 /**
  * @generated from message svc.app.v1.FollowRequest
@@ -32,7 +78,7 @@ export type FollowRequest = Message<"svc.app.v1.FollowRequest"> & {
  * Use `create(FollowRequestSchema)` to create a new message.
  */
 export const FollowRequestSchema: GenMessage<FollowRequest> = /*@__PURE__*/
-  messageDesc(file_changes, 0);
+  messageDesc(file_changes, 2);
 
 /**
  * @generated from message svc.app.v1.FollowResponse
@@ -65,7 +111,7 @@ export type FollowResponse = Message<"svc.app.v1.FollowResponse"> & {
  * Use `create(FollowResponseSchema)` to create a new message.
  */
 export const FollowResponseSchema: GenMessage<FollowResponse> = /*@__PURE__*/
-  messageDesc(file_changes, 1);
+  messageDesc(file_changes, 3);
 
 /**
  * @generated from service svc.app.v1.ChangeService
@@ -81,6 +127,16 @@ export const ChangeService: GenService<{
     methodKind: "server_streaming";
     input: typeof FollowRequestSchema;
     output: typeof FollowResponseSchema;
+  },
+  /**
+   * Says how the machine is, after each change of it: which configuration it runs, and what in it does not work.
+   *
+   * @generated from rpc svc.app.v1.ChangeService.Report
+   */
+  report: {
+    methodKind: "unary";
+    input: typeof ReportRequestSchema;
+    output: typeof ReportResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_changes, 0, "svc.app.v1.ChangeService");

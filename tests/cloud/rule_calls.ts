@@ -14,6 +14,9 @@ import { Sequences } from "../../lib/cloud/data/sequences.ts";
 import { SequenceExports } from "../../lib/cloud/exports/sequence_exports.ts";
 import { DataPipelines } from "../../lib/cloud/pipelines/pipelines.ts";
 import { SavedQueries } from "../../lib/cloud/pipelines/saved_queries.ts";
+import { checkedPlan } from "../../lib/cloud/rollouts/plan.ts";
+import { NO_PLAN } from "../../lib/cloud/rollouts/rollout_service.ts";
+import { newRolloutId, Rollouts } from "../../lib/cloud/rollouts/rollouts.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { Fragments } from "../../lib/cloud/config/fragments.ts";
 import { configText } from "../../lib/cloud/config/resolution.ts";
@@ -70,6 +73,14 @@ export async function somethingIn({ store }: ServedCloud, { organization, owner 
   const { pipeline, saved_query } = await store.transaction((sql) =>
     queriesIn(sql, organization, world.part)
   );
+  const rollout = newRolloutId();
+  await store.transaction(async (sql) => {
+    const change = { kind: "svc-server", id: "", version: "stable" } as const;
+    const plan = { ...checkedPlan(NO_PLAN), steps: [] };
+    const made = { id: rollout, organizationId: organization, name: "", change, plan, who: "" };
+    await new Rollouts(sql).add(made, [], 0);
+    await new Rollouts(sql).turn(rollout, ["running"], "paused", "", 0);
+  });
   const { data, dataset, sequence } = await store.transaction((sql) => capturedIn(sql, organization, world));
   return {
     ...world,
@@ -86,6 +97,7 @@ export async function somethingIn({ store }: ServedCloud, { organization, owner 
     pipeline,
     saved_query,
     sequence_export,
+    rollout,
     package: `${organization}:${item.name}`,
   };
 }

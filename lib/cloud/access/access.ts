@@ -33,6 +33,7 @@ export type Kind =
   | "pipeline"
   | "saved_query"
   | "sequence_export"
+  | "rollout"
   | "package";
 
 /** The subject of a call. */
@@ -193,6 +194,7 @@ const ENCLOSING: { readonly [K in Exclude<Kind, "key">]: string | Lookup } = {
   dataset: lookup("SELECT organization_id AS organization FROM datasets WHERE id = ?"),
   pipeline: lookup("SELECT organization_id AS organization FROM data_pipelines WHERE id = ?"),
   sequence_export: lookup("SELECT organization_id AS organization FROM sequence_exports WHERE id = ?"),
+  rollout: lookup("SELECT organization_id AS organization FROM rollouts WHERE id = ?"),
   saved_query: lookup("SELECT organization_id AS organization FROM saved_queries WHERE id = ?"),
   container: lookup("SELECT organization_id AS organization FROM training_containers WHERE id = ?"),
   training_job: lookup("SELECT organization_id AS organization FROM training_jobs WHERE id = ?"),

@@ -141,6 +141,7 @@ export const limitsField = object({
     "exports of datasets of sequences of an organization in a week",
     100,
   ),
+  rolloutsAtOnce: amount("rollouts of an organization that have not ended", 20),
   webhooksPerOrganizationDay: amount("webhooks of an organization's triggers in a day (UTC)", 50_000),
   mailsPerOrganizationDay: amount("mails of an organization's triggers in a day (UTC)", 500),
   labelsPerAnswer: amount("tags or labels of images in one answer", 10_000),

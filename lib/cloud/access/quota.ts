@@ -43,6 +43,7 @@ const COUNTS = {
   sequenceExportsPerOrganization: "SELECT COUNT(*) AS amount FROM sequence_exports WHERE organization_id = ?",
   pipelinesPerOrganization: "SELECT COUNT(*) AS amount FROM data_pipelines WHERE organization_id = ?",
   savedQueriesPerOrganization: "SELECT COUNT(*) AS amount FROM saved_queries WHERE organization_id = ?",
+  rolloutsAtOnce: "SELECT COUNT(*) AS amount FROM rollouts WHERE organization_id = ? AND ended_ms IS NULL",
   sequencesPerOrganization: "SELECT COUNT(*) AS amount FROM sequences WHERE organization_id = ?",
   trainingJobsPerOrganization: "SELECT COUNT(*) AS amount FROM training_jobs WHERE organization_id = ?",
   mappingSessionsPerOrganization: "SELECT COUNT(*) AS amount FROM mapping_sessions WHERE organization_id = ?",

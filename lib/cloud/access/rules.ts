@@ -14,6 +14,7 @@ import { MLTrainingService } from "../../../proto/gen/ml_training_pb.ts";
 import { PackageService } from "../../../proto/gen/packages_pb.ts";
 import { ServerReflection } from "../../../proto/gen/reflection_pb.ts";
 import { ServerReflection as ServerReflectionAlpha } from "../../../proto/gen/reflection_v1alpha_pb.ts";
+import { RolloutService } from "../../../proto/gen/rollouts_pb.ts";
 import { SignalingService } from "../../../proto/gen/signaling_pb.ts";
 import { TrainingService } from "../../../proto/gen/training_pb.ts";
 import { type Rule, rule } from "./access.ts";
@@ -25,6 +26,7 @@ const robot = RobotService.method;
 const packages = PackageService.method;
 const training = MLTrainingService.method;
 const mapping = CloudSLAMService.method;
+const rollouts = RolloutService.method;
 
 export const RULES: readonly Rule[] = [
   rule(AuthService.method.authenticate, "unauthenticated"),
@@ -145,6 +147,15 @@ export const RULES: readonly Rule[] = [
   rule(app.deleteKey, "owner", ["key", "id"]),
   rule(app.createKeyFromExistingKeyAuthorizations, "owner", ["key", "id"]),
 
+  // A rollout writes configurations of the whole organization.
+  rule(rollouts.startRollout, "owner", ["organization", "organizationId"]),
+  rule(rollouts.listRollouts, "viewer", ["organization", "organizationId"]),
+  rule(rollouts.getRollout, "viewer", ["rollout", "id"]),
+  rule(rollouts.listRolloutParts, "viewer", ["rollout", "id"]),
+  rule(rollouts.pauseRollout, "owner", ["rollout", "id"]),
+  rule(rollouts.resumeRollout, "owner", ["rollout", "id"]),
+  rule(rollouts.abortRollout, "owner", ["rollout", "id"]),
+
   // A session reads what the machine has captured, and makes a package of its organization.
   rule(mapping.startMappingSession, "owner", ["organization", "organizationId"], ["machine", "robotId"], [
     "location",
@@ -195,6 +206,7 @@ export const RULES: readonly Rule[] = [
   rule(robot.certificate, "machine", ["part", "id"]),
   rule(robot.needsRestart, "machine", ["part", "id"]),
   rule(ChangeService.method.follow, "machine", ["part", "id"]),
+  rule(ChangeService.method.report, "machine", ["part", "id"]),
   rule(robot.log, "machine", ["part", "id"]),
   rule(AgentDeviceService.method.deviceAgentConfig, "machine_or_owner", ["part", "id"]),
 

@@ -34,6 +34,11 @@ export function versionOf(agent: JsonObject, name: ReleasedProgram): string | un
   throw new SvcError("invalid_argument", `agent.version_control.${key}: found ${found}, wanted ${WANTED}`);
 }
 
+/** The key at which a configuration selects a program's version, or would. */
+export function versionKeyOf(agent: JsonObject, name: ReleasedProgram): string {
+  return chosenIn(agent, name)?.key ?? CHOSEN_BY[name][0];
+}
+
 /** Whether a version is an address, which only the device can check. */
 export function isUrl(version: string): boolean {
   return URL.canParse(version) && URLS.includes(new URL(version).protocol);

@@ -1,18 +1,25 @@
 /**
- * ChangeService: announces changes to machines at once.
+ * ChangeService: announces changes to machines at once, and keeps what they report of themselves.
  */
 
 import type { ChangeService } from "../../../proto/gen/changes_pb.ts";
 import type { ServiceImpl } from "../../wire/rpc/service.ts";
 import type { CloudContext } from "../context.ts";
+import { keepHealth } from "../rollouts/part_health.ts";
 import type { PartChanges } from "./part_changes.ts";
 
-export function changeHandlers({ access, presence }: CloudContext, changes: PartChanges) {
+export function changeHandlers(cloud: CloudContext, changes: PartChanges) {
+  const { access, presence, store, clock } = cloud;
   return {
     follow({ id }, ctx) {
       // A follower polls rarely: its connection is the sign of life. Pings end a dead one.
       const isMachine = access.admissionOf(ctx).has("machine");
       return changes.follow(id, ctx.signal, () => isMachine && presence.saw(id));
+    },
+    async report({ id, revision, unhealthy }) {
+      presence.saw(id);
+      await store.transaction((sql) => keepHealth(sql, id, { revision, unhealthy }, clock.nowMs()));
+      return {};
     },
   } satisfies ServiceImpl<typeof ChangeService>;
 }

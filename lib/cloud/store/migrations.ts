@@ -11,6 +11,7 @@ import { EXPORT_TABLES } from "./steps/export_tables.ts";
 import { RETENTION_TABLES } from "./steps/retention_tables.ts";
 import { OPERATOR_TABLES } from "./steps/operator_tables.ts";
 import { PIPELINE_TABLES } from "./steps/pipeline_tables.ts";
+import { ROLLOUT_TABLES } from "./steps/rollout_tables.ts";
 import type { Sql } from "./store.ts";
 import { moveReadingTags } from "./tag_lists.ts";
 
@@ -639,6 +640,7 @@ export const MIGRATIONS: readonly (readonly MigrationStep[])[] = [
   EXPORT_TABLES,
   OPERATOR_TABLES,
   ACCOUNT_TABLES,
+  ROLLOUT_TABLES,
 ];
 
 /** What runs before the statements of a step, a piece in each transaction, until it returns true. */

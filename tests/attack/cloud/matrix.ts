@@ -57,6 +57,7 @@ const CLOCKS = ["seen_ms", "used_ms", "at_ms"];
 const LOOKS: Readonly<Record<string, readonly string[]>> = {
   trigger_log_marks: ["number", "next_ms"],
   data_retention: ["next_ms"],
+  rollouts: ["next_ms"],
   collector_retention: ["next_ms"],
 };
 const WHO = ["owner", "operator", "machine"] as const;
@@ -272,6 +273,7 @@ function guess({ name }: Spot, method: DescMethod, tenant: Tenant): string {
     [/org/, "organization"],
     [/getsequencedatasetexport/, "sequence_export"],
     [/bbox|bounding_box/, "box"],
+    [/(get|pause|resume|abort)rollout|listrolloutparts/, "rollout"],
     [/pipeline/, "pipeline"],
     [/savedquer/, "saved_query"],
     [/dataset/, "dataset"],

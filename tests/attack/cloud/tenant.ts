@@ -27,7 +27,7 @@ import { connectGrpc } from "../../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../../lib/wire/rpc/metadata.ts";
 import type { JsonObject } from "../../../lib/wire/rpc/proto.ts";
 import { svcCloud } from "../../cloud/program.ts";
-import { addPeople, addQueries, startedExport, watchedPart } from "./tenant_work.ts";
+import { addPeople, addQueries, addRollout, startedExport, watchedPart } from "./tenant_work.ts";
 
 /** Kinds of entities, by the ids of the published calls. */
 export const KINDS = [
@@ -47,6 +47,7 @@ export const KINDS = [
   "pipeline",
   "saved_query",
   "sequence_export",
+  "rollout",
   "package",
 ] as const;
 export type Kind = typeof KINDS[number];
@@ -378,6 +379,7 @@ async function register({ connect }: Place, organization: string, secret: string
           0,
         ),
         ...await addQueries(sql, organization, secret),
+        rollout: await addRollout(sql, organization, secret),
         account: await addPeople(sql, organization, secret, key),
       };
     });

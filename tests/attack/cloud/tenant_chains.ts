@@ -7,6 +7,7 @@ import { X509Certificate } from "node:crypto";
 import { AppService } from "../../../proto/gen/app_pb.ts";
 import { ExternalAuthService } from "../../../proto/gen/auth_pb.ts";
 import { RobotService } from "../../../proto/gen/robot_config_pb.ts";
+import { RolloutService } from "../../../proto/gen/rollouts_pb.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import { type Channel, client } from "../../../lib/wire/rpc/channel.ts";
 import type { JsonObject } from "../../../lib/wire/rpc/proto.ts";
@@ -19,6 +20,7 @@ export const TENANT_CHAINS: readonly Chain[] = [
   { name: "the owner of one machine reads the secrets of a fragment", play: readFragment },
   { name: "a part is named like another's", play: takeName },
   { name: "a machine in another organization is still open to its former one", play: keepMachine },
+  { name: "a rollout reaches for another's machines, fragments and modules", play: rollOut },
 ];
 
 async function as<T>(place: Place, key: Credentials, run: (channel: Channel) => Promise<T>): Promise<T> {
@@ -32,6 +34,41 @@ async function as<T>(place: Place, key: Credentials, run: (channel: Channel) => 
 
 function outcome(call: Promise<unknown>): Promise<string> {
   return call.then(() => "ok", (error) => SvcError.from(error).code);
+}
+
+/** Whatever selects machines selects those of one's own alone, and what others have is not found. */
+async function rollOut({ place, attacker, victim }: ChainSetting): Promise<string[]> {
+  return await as(place, attacker.owner, async (channel) => {
+    const rollouts = client(RolloutService, channel);
+    const found: string[] = [];
+    const own = { kind: "fragment", id: attacker.ids.fragment, version: "1" };
+    const program = { kind: "svc-server", id: "", version: "stable" };
+    const tries = {
+      "their organization": { organizationId: victim.ids.organization, change: program },
+      "their part": { partIds: [victim.ids.part], change: program },
+      "their location": { locationIds: [victim.ids.location], change: program },
+      "their fragment": { change: { ...own, id: victim.ids.fragment } },
+      "their fragment's next revision": { change: { ...own, id: victim.ids.fragment }, fragmentConfig: "{}" },
+      "their module": { change: { kind: "module", id: victim.ids.package, version: "1.0.0" } },
+    };
+    for (const [what, order] of Object.entries(tries)) {
+      const started = rollouts.startRollout({ organizationId: attacker.ids.organization, ...order });
+      const said = await started.then(() => "ok", (error) => SvcError.from(error).message);
+      if (said === "ok") found.push(`a rollout to ${what} began`);
+      if (said.includes(victim.secret)) found.push(`a rollout to ${what} was refused with: ${said}`);
+    }
+    const id = victim.ids.rollout;
+    const calls = {
+      shown: () => rollouts.getRollout({ id }),
+      listed: () => rollouts.listRolloutParts({ id }),
+      aborted: () => rollouts.abortRollout({ id, revert: true }),
+      resumed: () => rollouts.resumeRollout({ id }),
+    };
+    for (const [what, call] of Object.entries(calls)) {
+      if (await outcome(call()) === "ok") found.push(`another's rollout was ${what}`);
+    }
+    return found;
+  });
 }
 
 async function multiplyFragments({ place, attacker, victim }: ChainSetting): Promise<string[]> {

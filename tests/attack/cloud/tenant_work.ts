@@ -13,6 +13,11 @@ import { Invitations } from "../../../lib/cloud/accounts/invitations.ts";
 import { PersonSessions } from "../../../lib/cloud/accounts/sessions.ts";
 import { EXPORT_STATUS, SequenceExports } from "../../../lib/cloud/exports/sequence_exports.ts";
 import { DataPipelines, RUN_STATUS } from "../../../lib/cloud/pipelines/pipelines.ts";
+import { Fleet } from "../../../lib/cloud/fleet/fleet.ts";
+import { keepHealth } from "../../../lib/cloud/rollouts/part_health.ts";
+import { checkedPlan } from "../../../lib/cloud/rollouts/plan.ts";
+import { NO_PLAN } from "../../../lib/cloud/rollouts/rollout_service.ts";
+import { newRolloutId, Rollouts } from "../../../lib/cloud/rollouts/rollouts.ts";
 import { SavedQueries } from "../../../lib/cloud/pipelines/saved_queries.ts";
 import { setRetention } from "../../../lib/cloud/retention/policies.ts";
 import type { Sql, Store } from "../../../lib/cloud/store/store.ts";
@@ -107,6 +112,20 @@ export async function addQueries(sql: Sql, organization: string, secret: string)
   await setRetention(sql, organization, { days: 365 });
   const saved_query = await new SavedQueries(sql).create(organization, `query of ${secret}`, mql, nowMs);
   return { pipeline, saved_query };
+}
+
+/** A rollout of a program that a person has paused, to all parts of the organization, and what one of them reports. */
+export async function addRollout(sql: Sql, organizationId: string, secret: string): Promise<string> {
+  const nowMs = Date.now();
+  const parts = await new Fleet(sql).partsOfOrganization(organizationId);
+  const plan = checkedPlan({ ...NO_PLAN, steps: ["50%"] });
+  const change = { kind: "svc-server", id: "", version: `1.0.0-${secret}` } as const;
+  const id = newRolloutId();
+  const made = { id, organizationId, name: `rollout of ${secret}`, change, plan, who: "" };
+  await new Rollouts(sql).add(made, parts.map((part) => ({ id: part.id, step: 0 })), nowMs);
+  await new Rollouts(sql).turn(id, ["running"], "paused", `reason of ${secret}`, nowMs);
+  await keepHealth(sql, parts[0].id, { revision: "1", unhealthy: [`arm: broken arm of ${secret}`] }, nowMs);
+  return id;
 }
 
 /** A person with a role, who is signed in, and one who is invited. Returns the account's id. */

@@ -1,0 +1,209 @@
+/**
+ * The health of machines in a rollout: what is known of a machine, and what that means for its change.
+ *
+ * A machine takes a change, and then has to be healthy for the time of the plan: online, no resource broken that was not
+ * before, no more errors in its log than before, and readings as the plan wants them.
+ */
+
+import type { ReleasedProgram } from "../packages/releases.ts";
+import { parseVersion } from "../../base/semver.ts";
+import type { ConfigThreads } from "../config/config_threads.ts";
+import { type AgentReport, agentReports } from "../fleet/agent_service.ts";
+import { ONLINE_MS, type Presence } from "../fleet/presence.ts";
+import { places, type Sql } from "../store/store.ts";
+import type { RolloutChange } from "./change.ts";
+import type { RolloutPlan, RolloutReading } from "./plan.ts";
+import { healthsOf, type PartHealth } from "./part_health.ts";
+import type { Baseline, Rollout, RolloutPart } from "./rollouts.ts";
+
+export interface PartFacts {
+  readonly seenMs: number | undefined;
+  readonly isOnline: boolean;
+  readonly health?: PartHealth;
+  readonly agent?: AgentReport;
+  /** Errors in its log since the change. */
+  readonly errors: number;
+}
+
+export type Verdict = "taken" | "healthy" | { readonly problem: string } | undefined;
+
+/** A machine that reports nothing has its configuration after this time online. */
+const POLLED_MS = 20_000;
+/** Entries of a log that are looked at for errors. */
+const ENTRIES_MAX = 20_000;
+const ERRORS_MAX = 1_000;
+const ERROR_LEVELS = ["error", "dpanic", "panic", "fatal"];
+const SHOWN_MAX = 3;
+
+/** What is to become of a part. `isSettled`: machines have had time to report since a control plane was away. */
+export function verdictOf(
+  { plan, change }: Pick<Rollout, "plan" | "change">,
+  part: Pick<RolloutPart, "state" | "baseline" | "revision" | "appliedMs" | "takenMs">,
+  facts: PartFacts,
+  nowMs: number,
+  isSettled: boolean,
+): Verdict {
+  const refused = refusedBy(change, facts);
+  if (refused) return { problem: refused };
+  const more = facts.errors - part.baseline.errors;
+  if (more > plan.errorsMax) {
+    return {
+      problem:
+        `${facts.errors} errors in its log since the change, ${part.baseline.errors} in the same time before`,
+    };
+  }
+
+  if (part.state === "applied") {
+    if (hasTaken(change, part, facts)) return "taken";
+    const isLate = isSettled && nowMs - part.appliedMs! > plan.takeMs;
+    return isLate ? { problem: notTaken(change, facts) } : undefined;
+  }
+
+  if (nowMs - part.takenMs! < plan.soakMs) return undefined;
+  if (!facts.isOnline) return isSettled ? { problem: "it is offline since the change" } : undefined;
+  const broken = brokenSince(part.baseline, facts.health);
+  if (broken.length > 0) return { problem: `broken since the change: ${shown(broken)}` };
+  return "healthy";
+}
+
+/** The resources that are broken and were not before. */
+function brokenSince(baseline: Baseline, health: PartHealth | undefined): string[] {
+  const before = new Set(baseline.unhealthy.map(nameOf));
+  return (health?.unhealthy ?? []).filter((one) => !before.has(nameOf(one)));
+}
+
+function nameOf(broken: string): string {
+  return broken.split(": ", 1)[0];
+}
+
+function shown(all: readonly string[]): string {
+  const more = all.length > SHOWN_MAX ? [`and ${all.length - SHOWN_MAX} more`] : [];
+  return [...all.slice(0, SHOWN_MAX), ...more].join("; ");
+}
+
+function hasTaken(
+  { kind, version }: RolloutChange,
+  { revision, appliedMs }: Pick<RolloutPart, "revision" | "appliedMs">,
+  { health, agent, seenMs }: PartFacts,
+): boolean {
+  const isExact = parseVersion(version) !== undefined;
+  if (isProgram(kind) && isExact) return runningOf(kind, agent) === version;
+  if (health) return Number(health.revision.split("+", 1)[0]) >= revision;
+  return (seenMs ?? 0) >= appliedMs! + POLLED_MS;
+}
+
+function notTaken({ kind, version }: RolloutChange, { agent, isOnline }: PartFacts): string {
+  if (!isOnline) return "it is offline since the change";
+  if (!isProgram(kind)) return "it does not run the changed configuration";
+  const running = runningOf(kind, agent);
+  return `it runs ${running ? `${kind} ${running}` : `no ${kind}`}, wanted ${version}`;
+}
+
+function refusedBy({ kind, version }: RolloutChange, { agent }: PartFacts): string | undefined {
+  const isRefused = isProgram(kind) && agent?.refused.includes(`${kind} ${version}`);
+  return isRefused ? `its agent has refused ${kind} ${version}` : undefined;
+}
+
+function isProgram(kind: RolloutChange["kind"]): kind is ReleasedProgram {
+  return kind === "svc-agent" || kind === "svc-server";
+}
+
+function runningOf(kind: ReleasedProgram, agent: AgentReport | undefined): string {
+  return (kind === "svc-agent" ? agent?.agentRunning : agent?.serverRunning) ?? "";
+}
+
+/** The facts of parts, by part; `nowMs` from before the parts were read. */
+export async function factsOf(
+  sql: Sql,
+  presence: Presence,
+  parts: readonly Pick<RolloutPart, "partId" | "seenMs" | "baseline">[],
+  nowMs: number,
+): Promise<ReadonlyMap<string, PartFacts>> {
+  const ids = parts.map(({ partId }) => partId);
+  const [healths, agents] = [await healthsOf(sql, ids), await agentReports(sql, ids)];
+  const facts = new Map<string, PartFacts>();
+  for (const { partId, seenMs: stored, baseline } of parts) {
+    const seenMs = presence.seenMs(partId, stored);
+    facts.set(partId, {
+      seenMs,
+      isOnline: seenMs !== undefined && nowMs - seenMs <= ONLINE_MS,
+      health: healths.get(partId),
+      agent: agents.get(partId),
+      errors: await errorsBetween(sql, partId, baseline.logNumber, baseline.logNumber + ENTRIES_MAX, 0),
+    });
+  }
+  return facts;
+}
+
+/** How a part is just before its change. */
+export async function baselineOf(sql: Sql, partId: string, soakMs: number, nowMs: number): Promise<Baseline> {
+  const text = "SELECT COALESCE(MAX(number), 0) AS head FROM logs WHERE part_id = ?";
+  const [{ head }] = await sql.query<{ head: number }>(text, partId);
+  const health = (await healthsOf(sql, [partId])).get(partId);
+  return {
+    logNumber: head,
+    errors: await errorsBetween(sql, partId, head - ENTRIES_MAX, head, nowMs - soakMs),
+    unhealthy: health?.unhealthy ?? [],
+  };
+}
+
+/** What is wrong with the readings of a part since a time. */
+export async function readingProblem(
+  { sql, configs }: { readonly sql: Sql; readonly configs: ConfigThreads },
+  { organizationId, partId }: Pick<RolloutPart, "organizationId" | "partId">,
+  { readings }: RolloutPlan,
+  sinceMs: number,
+): Promise<string | undefined> {
+  for (const reading of readings) {
+    const payload = await newestReading(sql, partId, reading, sinceMs);
+    const wanted = reading.evals.map(({ operator, value }) => `${operator} ${JSON.stringify(value)}`).join(
+      ", ",
+    );
+    if (!payload) return `no reading of ${reading.component} since the change, wanted ${wanted}`;
+    const [found] = await configs.judge(organizationId, { payloads: [payload], conditions: [reading.evals] });
+    if (found < 0) return `the reading of ${reading.component} is not ${wanted}`;
+  }
+  return undefined;
+}
+
+async function newestReading(
+  sql: Sql,
+  partId: string,
+  { component }: RolloutReading,
+  sinceMs: number,
+): Promise<Uint8Array | undefined> {
+  const origins = await sql.query<{ id: string }>(
+    "SELECT id FROM data_origins WHERE part_id = ? AND component_name = ? LIMIT 20",
+    partId,
+    component,
+  );
+  if (origins.length === 0) return undefined;
+  const [row] = await sql.query<{ payload: Uint8Array }>(
+    `SELECT payload FROM tabular_data WHERE origin_id IN (${places(origins)}) AND captured_us >= ?
+     ORDER BY captured_us DESC LIMIT 1`,
+    ...origins.map(({ id }) => id),
+    sinceMs * 1000,
+  );
+  return row?.payload;
+}
+
+/** The errors among the entries of a log behind one number, up to another one, received since a time. */
+async function errorsBetween(
+  sql: Sql,
+  partId: string,
+  after: number,
+  until: number,
+  sinceMs: number,
+): Promise<number> {
+  const [{ amount }] = await sql.query<{ amount: number }>(
+    `SELECT COUNT(*) AS amount FROM (SELECT number FROM logs WHERE part_id = ? AND number > ? AND number <= ?
+       AND received_ms >= ? AND level IN (${places(ERROR_LEVELS)}) LIMIT ?) AS errors`,
+    partId,
+    after,
+    until,
+    sinceMs,
+    ...ERROR_LEVELS,
+    ERRORS_MAX,
+  );
+  return Number(amount);
+}

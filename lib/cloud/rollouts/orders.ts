@@ -1,0 +1,33 @@
+/** What people do with a rollout that runs: pause it, go on with it, abort it. */
+
+import type { Actor, Audit } from "../access/audit.ts";
+import { Rollouts } from "./rollouts.ts";
+
+/** No further machine is changed; those that are changed are looked after. */
+export async function pauseRollout(audit: Audit, actor: Actor, id: string): Promise<void> {
+  await audit.change(actor, { kind: "rollout", id }, async (sql, nowMs) => {
+    await new Rollouts(sql).turn(id, ["running"], "paused", "", nowMs);
+  });
+}
+
+/** Goes on; machines that have turned unhealthy so far do not halt it again. */
+export async function resumeRollout(audit: Audit, actor: Actor, id: string): Promise<void> {
+  await audit.change(actor, { kind: "rollout", id }, async (sql, nowMs) => {
+    const rollouts = new Rollouts(sql);
+    await rollouts.turn(id, ["paused", "halted"], "running", "", nowMs);
+    await rollouts.accept(id, nowMs);
+  });
+}
+
+/** Ends it; with `reverts` the change is taken back on every machine that has it. */
+export async function abortRollout(audit: Audit, actor: Actor, id: string, reverts: boolean): Promise<void> {
+  await audit.change(actor, { kind: "rollout", id }, async (sql, nowMs) => {
+    const rollouts = new Rollouts(sql);
+    await rollouts.requireUnfinished(id);
+    const reason = "the rollout was aborted";
+    await rollouts.turnParts(id, ["waiting"], "skipped", reason);
+    if (reverts) await rollouts.turnParts(id, ["applied", "taken", "healthy"], "reverting", reason);
+    else await rollouts.turnParts(id, ["applied", "taken"], "kept", reason);
+    await rollouts.turn(id, ["running", "paused", "halted"], "aborted", "", nowMs);
+  });
+}

@@ -1,0 +1,53 @@
+/**
+ * What machines report of themselves: the configuration that they run, and the resources that do not work.
+ *
+ * Owns the table `part_health`.
+ */
+
+import { places, type Sql } from "../store/store.ts";
+
+/** What a machine has last reported of itself; unknown of machines that report nothing. */
+export interface PartHealth {
+  /** Of the configuration that it runs. */
+  readonly revision: string;
+  /** `name: reason` */
+  readonly unhealthy: readonly string[];
+  readonly atMs: number;
+}
+
+const REPORT_CHARS_MAX = 300;
+const REPORT_ENTRIES_MAX = 50;
+const REPORTS_A_QUERY = 500;
+
+export async function healthsOf(sql: Sql, partIds: readonly string[]): Promise<Map<string, PartHealth>> {
+  const found = new Map<string, PartHealth>();
+  for (let start = 0; start < partIds.length; start += REPORTS_A_QUERY) {
+    const some = partIds.slice(start, start + REPORTS_A_QUERY);
+    const rows = await sql.query<{ id: string; revision: string; unhealthy: string; atMs: number }>(
+      `SELECT part_id AS id, revision, unhealthy, at_ms AS "atMs" FROM part_health
+       WHERE part_id IN (${places(some)})`,
+      ...some,
+    );
+    for (const { id, unhealthy, ...row } of rows) found.set(id, { ...row, unhealthy: JSON.parse(unhealthy) });
+  }
+  return found;
+}
+
+/** Stores what a machine says of itself. */
+export async function keepHealth(
+  sql: Sql,
+  partId: string,
+  { revision, unhealthy }: Omit<PartHealth, "atMs">,
+  nowMs: number,
+): Promise<void> {
+  const kept = unhealthy.slice(0, REPORT_ENTRIES_MAX).map((one) => one.slice(0, REPORT_CHARS_MAX));
+  await sql.query(
+    `INSERT INTO part_health (part_id, revision, unhealthy, at_ms) VALUES (?, ?, ?, ?)
+     ON CONFLICT (part_id) DO UPDATE SET revision = excluded.revision, unhealthy = excluded.unhealthy,
+       at_ms = excluded.at_ms`,
+    partId,
+    revision.slice(0, REPORT_CHARS_MAX),
+    JSON.stringify(kept),
+    nowMs,
+  );
+}

@@ -1,0 +1,328 @@
+/**
+ * Goes on with rollouts: looks at the health of machines, takes changes back, and changes the next machines.
+ *
+ * Everything that a rollout knows is in the database, so it survives the end of a control plane; one control plane at a
+ * time looks at a rollout, and two that do it nevertheless make each change once. A look does a bounded piece of work, so
+ * that a large rollout delays no other.
+ */
+
+import { LogEntrySchema } from "../../../proto/gen/common_pb.ts";
+import { toTimestamp } from "../../api/shared/time.ts";
+import { chainOf, messageOf, SvcError } from "../../base/error.ts";
+import { create } from "../../wire/rpc/proto.ts";
+import { requireConfigQuota } from "../access/usage.ts";
+import { ChangedMeanwhile, tryAgain } from "../config/fragments.ts";
+import { PartConfigs } from "../config/part_config.ts";
+import type { CloudContext } from "../context.ts";
+import { Fleet, type Part } from "../fleet/fleet.ts";
+import { checkForOperator, savePartConfig } from "../fleet/part_saving.ts";
+import { ONLINE_MS } from "../fleet/presence.ts";
+import type { LogStore } from "../logs/logs.ts";
+import type { Sql } from "../store/store.ts";
+import { changed, undone } from "./change.ts";
+import { decided } from "./decision.ts";
+import { baselineOf, factsOf, readingProblem, verdictOf } from "./health.ts";
+import { isWithin } from "./plan.ts";
+import { type Rollout, type RolloutPart, type RolloutPartState, Rollouts } from "./rollouts.ts";
+
+interface RolloutParts extends CloudContext {
+  readonly logs: LogStore;
+}
+
+const LOOK_MS = 1_000;
+/** Interval of the looks at one rollout, and how long a look may take before another control plane takes over. */
+const EVERY_MS = 5_000;
+const LEASE_MS = 60_000;
+const ROLLOUTS_A_LOOK = 8;
+/** Parts in one look at a rollout: whose health is looked at, and whose configuration is changed. */
+const WATCHED_MAX = 500;
+const CHANGED_MAX = 20;
+/** After a start, or when looks failed, machines get this time to report: it is the control plane that was away. */
+const GRACE_MS = 90_000;
+const BREAK_MS = 30_000;
+const IN_FLIGHT: readonly RolloutPartState[] = ["applied", "taken"];
+const LOGGER = "svc-cloud.rollouts";
+
+export class RolloutRunner {
+  readonly #closing = new AbortController();
+  readonly #looking: Promise<void>;
+  #lookedMs: number;
+  #settledMs: number;
+
+  constructor(private readonly parts: RolloutParts) {
+    this.#lookedMs = parts.clock.monotonicMs();
+    this.#settledMs = this.#lookedMs + GRACE_MS;
+    this.#looking = this.#look();
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#looking;
+  }
+
+  async #look(): Promise<void> {
+    const { clock, logger } = this.parts;
+    const { signal } = this.#closing;
+    while (!signal.aborted) {
+      const nowMs = clock.monotonicMs();
+      if (nowMs - this.#lookedMs > BREAK_MS) this.#settledMs = nowMs + GRACE_MS;
+      this.#lookedMs = nowMs;
+      await this.#lookAtDue(signal).catch((error) => {
+        if (!signal.aborted) logger.warn(`cannot look after rollouts: ${chainOf(error)}`);
+      });
+      await clock.sleep(LOOK_MS, signal).catch(() => {});
+    }
+  }
+
+  async #lookAtDue(signal: AbortSignal): Promise<void> {
+    const { store, clock, logger } = this.parts;
+    for (let looked = 0; looked < ROLLOUTS_A_LOOK && !signal.aborted; looked++) {
+      const nowMs = clock.nowMs();
+      // Most looks find nothing, and a transaction costs more than this.
+      const [due] = await store.query("SELECT id FROM rollouts WHERE next_ms <= ? LIMIT 1", nowMs);
+      if (!due) return;
+      const taken = await store.transaction((sql) => new Rollouts(sql).takeDue(nowMs, nowMs + LEASE_MS));
+      if (!taken) return;
+      // Its work counts for its organization.
+      await store.forCaller({ group: taken.organizationId, signal }, () => this.#lookAt(taken)).catch(
+        (error) => {
+          if (!signal.aborted) logger.warn(`cannot go on with rollout ${taken.id}: ${chainOf(error)}`);
+        },
+      );
+    }
+  }
+
+  async #lookAt(rollout: Rollout): Promise<void> {
+    await this.#watch(rollout);
+    await this.#revert(rollout);
+    await this.#decide(rollout);
+    await this.#apply(await new Rollouts(this.parts.store).get(rollout.id));
+    await this.#scheduleNext(rollout.id);
+  }
+
+  /** A rollout that has ended, and has nothing to take back, rests. */
+  async #scheduleNext(id: string): Promise<void> {
+    const { store, clock } = this.parts;
+    await store.transaction(async (sql) => {
+      const rollouts = new Rollouts(sql);
+      const { state } = await rollouts.get(id);
+      const rests = state !== "running" && !await rollouts.hasParts(id, [...IN_FLIGHT, "reverting"]);
+      await rollouts.lookAgain(id, rests ? null : clock.nowMs() + EVERY_MS);
+    });
+  }
+
+  // Health.
+
+  async #watch(rollout: Rollout): Promise<void> {
+    const { store, clock, presence } = this.parts;
+    const nowMs = clock.nowMs();
+    const watched = await new Rollouts(store).parts(rollout.id, { states: IN_FLIGHT, limit: WATCHED_MAX });
+    const facts = await factsOf(store, presence, watched, nowMs);
+    const isSettled = clock.monotonicMs() >= this.#settledMs;
+    for (const part of watched) {
+      const judged = part.organizationId === rollout.organizationId
+        ? verdictOf(rollout, part, facts.get(part.partId)!, nowMs, isSettled)
+        : "moved";
+      const verdict = judged === "healthy" ? await this.#withReadings(rollout, part) : judged;
+      if (verdict === undefined) continue;
+      await store.transaction(async (sql) => {
+        await new Rollouts(sql).turnPart(rollout.id, part.partId, [part.state], turnOf(verdict, nowMs));
+      });
+    }
+  }
+
+  async #withReadings({ plan }: Rollout, part: RolloutPart) {
+    const { store: sql, configs } = this.parts;
+    const problem = await readingProblem({ sql, configs }, part, plan, part.takenMs!);
+    return problem === undefined ? "healthy" as const : { problem };
+  }
+
+  // Taking back.
+
+  async #revert(rollout: Rollout): Promise<void> {
+    const rollouts = new Rollouts(this.parts.store);
+    const parts = await rollouts.parts(rollout.id, { states: ["reverting"], limit: CHANGED_MAX });
+    for (const part of parts) {
+      if (this.#closing.signal.aborted) return;
+      await this.#revertPart(rollout, part).catch((error) => this.#leave(rollout, part, "kept", error));
+    }
+  }
+
+  async #revertPart(rollout: Rollout, row: RolloutPart): Promise<void> {
+    const { store, clock } = this.parts;
+    const isDone = await tryAgain(async () => {
+      const part = await new Fleet(store).part(row.partId);
+      const { config, revision } = await new PartConfigs(store).get(part.id);
+      const isHere = part.organizationId === rollout.organizationId;
+      const before = isHere && row.undo ? undone(config, rollout.change, row.undo) : undefined;
+      if (!before) {
+        const why = isHere
+          ? "somebody has changed the same setting since, so it stays"
+          : "it was moved to another organization";
+        return await this.#finish(rollout, row, "kept", why);
+      }
+      const checked = await checkForOperator(this.parts, part, JSON.stringify(before));
+      const actor = { who: rollout.who, action: "RevertRollout" };
+      await this.parts.audit.change(actor, { kind: "part", id: part.id }, async (sql, nowMs) => {
+        await saveAt(sql, part, checked, { revision, who: rollout.who, nowMs });
+        const turn = { state: "reverted" as const };
+        if (!await new Rollouts(sql).turnPart(rollout.id, part.id, ["reverting"], turn)) throw new Gone();
+        await new Rollouts(sql).releasePart(rollout.id, part.id);
+      });
+      return true;
+    });
+    if (isDone && row.reason !== "") await this.#tell(rollout, row, clock.nowMs());
+  }
+
+  /** Tells the people of the machine, in its log. */
+  async #tell(
+    rollout: Rollout,
+    { partId, organizationId, reason }: RolloutPart,
+    nowMs: number,
+  ): Promise<void> {
+    const message = `rollout "${rollout.name}" is taken back on this machine: ${reason}`;
+    const entry = create(LogEntrySchema, {
+      time: toTimestamp(nowMs),
+      ...{ host: "svc-cloud", level: "warn", loggerName: LOGGER, message },
+    });
+    await this.parts.logs.add({ id: partId, organizationId }, [entry], nowMs);
+  }
+
+  // Going on.
+
+  async #decide({ id }: Rollout): Promise<void> {
+    const { store, clock } = this.parts;
+    // Steps without machines pass at once.
+    for (;;) {
+      const hasMore = await store.transaction(async (sql) => {
+        const rollouts = new Rollouts(sql);
+        const now = await rollouts.get(id);
+        if (now.state !== "running") return false;
+        const nowMs = clock.nowMs();
+        const counts = (await rollouts.counts([id])).get(id) ?? [];
+        const online = await onlineWaiting(rollouts, now, nowMs, 1);
+        const decision = decided(now, counts, online.length, nowMs);
+        if (decision.kind === "step") await rollouts.goTo(id, now.step, decision.step, nowMs);
+        if (decision.kind === "halt") await rollouts.turn(id, ["running"], "halted", decision.reason, nowMs);
+        if (decision.kind === "complete") {
+          await rollouts.turnParts(id, ["waiting"], "skipped", "it was offline all the time");
+          await rollouts.turn(id, ["running"], "completed", decision.reason, nowMs);
+        }
+        return decision.kind === "step";
+      });
+      if (!hasMore) return;
+    }
+  }
+
+  async #apply(rollout: Rollout): Promise<void> {
+    const { store, clock } = this.parts;
+    const { id, plan } = rollout;
+    if (rollout.state !== "running" || !isWithin(plan.windows, clock.nowMs())) return;
+    const rollouts = new Rollouts(store);
+    const busy = plan.atOnce > 0 ? await rollouts.countIn(id, IN_FLIGHT) : 0;
+    const free = plan.atOnce > 0 ? Math.max(0, plan.atOnce - busy) : CHANGED_MAX;
+    const next = await onlineWaiting(rollouts, rollout, clock.nowMs(), Math.min(free, CHANGED_MAX));
+    for (const part of next) {
+      if (this.#closing.signal.aborted) return;
+      await this.#applyPart(rollout, part).catch((error) => this.#leave(rollout, part, "skipped", error));
+    }
+  }
+
+  async #applyPart(rollout: Rollout, row: RolloutPart): Promise<void> {
+    const { store, audit, clock, limits } = this.parts;
+    await tryAgain(async () => {
+      const part = await new Fleet(store).part(row.partId);
+      const { config, revision } = await new PartConfigs(store).get(part.id);
+      const made = part.organizationId === rollout.organizationId
+        ? changed(config, rollout.change)
+        : "it was moved to another organization";
+      if (typeof made === "string") return await this.#finish(rollout, row, "skipped", made);
+      const text = JSON.stringify(made.config);
+      await requireConfigQuota(this.parts, part.organizationId, text.length);
+      const checked = await checkForOperator(this.parts, part, text);
+      const baseline = await baselineOf(store, part.id, rollout.plan.soakMs, clock.nowMs());
+      const actor = { who: rollout.who, action: "ApplyRollout" };
+      await audit.change(actor, { kind: "part", id: part.id }, async (sql, nowMs) => {
+        const rollouts = new Rollouts(sql);
+        await requireRoom(rollouts, rollout);
+        await saveAt(sql, part, checked, { revision, who: rollout.who, nowMs });
+        await new PartConfigs(sql).keepNewest(part.id, limits.revisionsPerPart, limits.configBytesPerPart);
+        const now = { undo: made.undo, baseline, revision: revision + 1, appliedMs: nowMs };
+        if (!await rollouts.turnPart(rollout.id, part.id, ["waiting"], { state: "applied", ...now })) {
+          throw new Gone();
+        }
+      });
+      return true;
+    });
+  }
+
+  /** A part that fails by itself counts; a failure of the control plane does not, and the next look tries again. */
+  async #leave(rollout: Rollout, row: RolloutPart, state: "kept" | "skipped", error: unknown): Promise<void> {
+    const { code } = SvcError.from(error);
+    if (error instanceof Gone) return;
+    if (code === "not_found") return;
+    if (!["invalid_argument", "failed_precondition", "resource_exhausted"].includes(code)) throw error;
+    await this.#finish(rollout, row, state, messageOf(error), state === "skipped");
+  }
+
+  async #finish(
+    rollout: Rollout,
+    { partId, state: from }: RolloutPart,
+    state: "kept" | "skipped",
+    reason: string,
+    unhealthy?: boolean,
+  ): Promise<false> {
+    await this.parts.store.transaction(async (sql) => {
+      const rollouts = new Rollouts(sql);
+      await rollouts.turnPart(rollout.id, partId, [from], { state, reason, unhealthy });
+      await rollouts.releasePart(rollout.id, partId);
+    });
+    return false;
+  }
+}
+
+/** Somebody else has taken this step, or the rollout goes on no more: nothing is to be done. */
+class Gone extends SvcError {
+  constructor() {
+    super("canceled", "the part of the rollout is in another state by now");
+  }
+}
+
+/** Throws unless the rollout still goes on, and has room for one more machine. */
+async function requireRoom(rollouts: Rollouts, { id, plan }: Rollout): Promise<void> {
+  if (!await rollouts.isIn(id, "running")) throw new Gone();
+  if (plan.atOnce > 0 && await rollouts.countIn(id, IN_FLIGHT) >= plan.atOnce) throw new Gone();
+}
+
+interface Saving {
+  /** The one that was checked. */
+  readonly revision: number;
+  readonly who: string;
+  readonly nowMs: number;
+}
+
+async function saveAt(
+  sql: Sql,
+  part: Part,
+  checked: Awaited<ReturnType<typeof checkForOperator>>,
+  { revision, who, nowMs }: Saving,
+): Promise<void> {
+  const now = await new Fleet(sql).part(part.id);
+  if (now.revision !== revision) {
+    throw new ChangedMeanwhile(`part "${part.id}" was changed meanwhile: try again`);
+  }
+  await savePartConfig(sql, now, checked, who, nowMs);
+}
+
+function onlineWaiting(rollouts: Rollouts, { id, step }: Rollout, nowMs: number, limit: number) {
+  if (limit === 0) return Promise.resolve([]);
+  const seenSinceMs = nowMs - ONLINE_MS;
+  return rollouts.parts(id, { states: ["waiting"], untilStep: step, seenSinceMs, limit });
+}
+
+function turnOf(verdict: "moved" | Exclude<ReturnType<typeof verdictOf>, undefined>, nowMs: number) {
+  if (verdict === "moved") return { state: "kept" as const, reason: "it was moved to another organization" };
+  if (verdict === "taken") return { state: "taken" as const, takenMs: nowMs };
+  if (verdict === "healthy") return { state: "healthy" as const };
+  return { state: "reverting" as const, unhealthy: true, reason: verdict.problem };
+}

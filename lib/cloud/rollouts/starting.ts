@@ -1,0 +1,253 @@
+/**
+ * The start of a rollout: its change and plan are checked, its machines found and divided among the steps.
+ *
+ * With a new revision of a fragment, the parts that follow its newest revision are pinned to the present one in the same
+ * transaction, so that nobody gets the new one before its turn.
+ */
+
+import { SvcError } from "../../base/error.ts";
+import { requireQuota } from "../access/quota.ts";
+import type { Audit } from "../access/audit.ts";
+import type { Limits } from "../access/limits.ts";
+import type { ConfigThreads } from "../config/config_threads.ts";
+import { requireNoErrors } from "../config/config_view.ts";
+import { checkFragment } from "../config/fragment_service.ts";
+import { type Fragment, Fragments, tryAgain } from "../config/fragments.ts";
+import { PartConfigs } from "../config/part_config.ts";
+import { configText } from "../config/resolution.ts";
+import { versionProblems } from "../fleet/agent_versions.ts";
+import { locationsAbove } from "../fleet/fleet.ts";
+import { Packages } from "../packages/packages.ts";
+import type { Sql, Store } from "../store/store.ts";
+import { places } from "../store/store.ts";
+import { changed, checkedChange, type RolloutChange } from "./change.ts";
+import { checkedPlan, dividedParts, type GivenPlan, type PlannedPart } from "./plan.ts";
+import { newRolloutId, Rollouts } from "./rollouts.ts";
+
+export interface RolloutOrder {
+  readonly organizationId: string;
+  readonly name: string;
+  readonly change: { readonly kind: string; readonly id: string; readonly version: string };
+  readonly plan: GivenPlan;
+  /** All three empty: every machine of the organization. */
+  readonly locationIds: readonly string[];
+  readonly tags: readonly string[];
+  readonly partIds: readonly string[];
+  /** A new revision of the fragment, or empty. */
+  readonly fragmentConfig: string;
+}
+
+interface StartParts {
+  readonly store: Store;
+  readonly configs: ConfigThreads;
+  readonly audit: Audit;
+  /** Absent for the operator, who is not limited. */
+  readonly limits?: Limits;
+}
+
+/** Parts that one rollout pins. */
+const FOLLOWERS_MAX = 2_000;
+const NAME_CHARS_MAX = 200;
+const SELECTED_MAX = 1_000;
+
+/** Starts a rollout; returns its id. */
+export async function startRollout(parts: StartParts, order: RolloutOrder, who: string): Promise<string> {
+  const { organizationId } = order;
+  if (order.name.length > NAME_CHARS_MAX) {
+    throw new SvcError("invalid_argument", `name: wanted at most ${NAME_CHARS_MAX} characters`);
+  }
+  for (const list of [order.locationIds, order.tags, order.partIds]) {
+    if (list.length <= SELECTED_MAX) continue;
+    throw new SvcError(
+      "invalid_argument",
+      `found ${list.length} selectors of one kind, wanted at most ${SELECTED_MAX}`,
+    );
+  }
+  const plan = checkedPlan(order.plan);
+  const id = newRolloutId();
+  const actor = { who, action: "StartRollout" };
+  return await tryAgain(async () => {
+    const fragment = await checkedRevision(parts, order);
+    const given = checkedChange({ ...order.change, ...fragment && { version: String(fragment.next) } });
+    const change = fragment ? given : await existing(parts.store, organizationId, given);
+    await parts.audit.change(actor, { kind: "organization", id: organizationId }, async (sql, nowMs) => {
+      const found = await candidates(sql, order, change);
+      if (found.length === 0) throw new SvcError("failed_precondition", noMachines(change));
+      if (fragment) await hold(sql, { ...fragment, who, nowMs, chosen: found, limits: parts.limits });
+      const made = { id, organizationId, name: order.name || nameOf(change), change, plan, who };
+      await new Rollouts(sql).add(made, dividedParts(plan, found, id), nowMs);
+      if (parts.limits) await requireQuota(sql, parts.limits, "rolloutsAtOnce", organizationId);
+    });
+    return id;
+  });
+}
+
+interface NextRevision {
+  readonly fragment: Fragment;
+  readonly next: number;
+  readonly checked: Awaited<ReturnType<typeof checkFragment>>;
+}
+
+/** The new revision of a fragment that comes with the rollout. */
+async function checkedRevision(
+  parts: StartParts,
+  { change, fragmentConfig, organizationId }: RolloutOrder,
+): Promise<NextRevision | undefined> {
+  if (fragmentConfig === "") return undefined;
+  if (change.kind !== "fragment") {
+    throw new SvcError(
+      "invalid_argument",
+      `a new revision comes with a change of a fragment, not of ${change.kind}`,
+    );
+  }
+  const fragment = await new Fragments(parts.store).find(change.id);
+  if (fragment?.organizationId !== organizationId) {
+    throw new SvcError("not_found", `the organization has no fragment "${change.id}"`);
+  }
+  const checked = await checkFragment(parts, fragment, fragmentConfig, fragment.id);
+  if (JSON.stringify(fragment.config) === checked.text) {
+    throw new SvcError(
+      "failed_precondition",
+      `the fragment has this configuration already at revision ${fragment.revision}`,
+    );
+  }
+  return { fragment, next: fragment.revision + 1, checked };
+}
+
+/** The change with the exact version that it leads to. Throws `not_found` if there is none. */
+async function existing(sql: Sql, organizationId: string, change: RolloutChange): Promise<RolloutChange> {
+  const { kind, id, version } = change;
+  if (kind === "fragment") {
+    const { found } = await new Fragments(sql).texts([{ id, version }], organizationId, 0);
+    if (found.length > 0) return { ...change, version: String(found[0].revision) };
+    throw new SvcError(
+      "not_found",
+      `the organization has no fragment "${id}" with revision or tag "${version}"`,
+    );
+  }
+  if (kind === "module") {
+    const packages = new Packages(sql);
+    const item = await packages.item(id).catch(() => undefined);
+    // Its versions are nobody else's business.
+    if (!item || item.visibility === "private" && item.organizationId !== organizationId) {
+      throw new SvcError("not_found", `the organization has no module "${id}"`);
+    }
+    return { ...change, version: (await packages.find(id, version)).version };
+  }
+  requireNoErrors(await versionProblems(sql, { agent: { version_control: { [kind]: version } } }, ""));
+  return change;
+}
+
+/** The parts that a change may concern, and where they are. */
+async function candidates(sql: Sql, order: RolloutOrder, change: RolloutChange): Promise<PlannedPart[]> {
+  const { organizationId, locationIds, tags, partIds } = order;
+  const selected: [string, ...string[]][] = [];
+  if (partIds.length > 0) selected.push([`p.id IN (${places(partIds)})`, ...partIds]);
+  if (locationIds.length > 0) {
+    const inside = `WITH RECURSIVE inside (id) AS (SELECT id FROM locations WHERE id IN (${
+      places(locationIds)
+    })
+      UNION SELECT c.id FROM locations c JOIN inside i ON c.parent_id = i.id) SELECT id FROM inside`;
+    selected.push([`m.location_id IN (${inside})`, ...locationIds]);
+  }
+  if (tags.length > 0) {
+    selected.push([`m.id IN (SELECT machine_id FROM machine_tags WHERE tag IN (${places(tags)}))`, ...tags]);
+  }
+  const [concerns, ...values] = concerned(change);
+  const where = [
+    concerns,
+    ...selected.length > 0 ? [`(${selected.map(([text]) => text).join(" OR ")})`] : [],
+  ];
+  const rows = await sql.query<{ id: string; machineId: string; locationId: string }>(
+    `SELECT p.id, m.id AS "machineId", m.location_id AS "locationId" FROM parts p
+     JOIN machines m ON m.id = p.machine_id JOIN locations l ON l.id = m.location_id
+     WHERE l.organization_id = ? AND ${where.join(" AND ")} ORDER BY p.id`,
+    organizationId,
+    ...values,
+    ...selected.flatMap(([, ...of]) => of),
+  );
+  const tagged = await tagsIn(sql, organizationId);
+  const above = new Map<string, string[]>();
+  for (const { locationId } of rows) {
+    if (!above.has(locationId)) above.set(locationId, await locationsAbove(sql, locationId));
+  }
+  return rows.map(({ id, machineId, locationId }) => {
+    return { id, locationIds: above.get(locationId)!, tags: tagged.get(machineId) ?? [] };
+  });
+}
+
+/** The condition on parts, and its values. */
+function concerned({ kind, id, version }: RolloutChange): [string, ...string[]] {
+  if (kind === "fragment") {
+    return [
+      `EXISTS (SELECT 1 FROM part_fragments f WHERE f.part_id = p.id AND f.fragment_id = ? AND f.version <> ?
+         AND NOT (f.version = '' AND CAST(? AS TEXT) = (SELECT CAST(revision AS TEXT) FROM fragments WHERE id = f.fragment_id)))`,
+      id,
+      version,
+      version,
+    ];
+  }
+  if (kind !== "module") return ["1 = 1"];
+  const text = JSON.stringify(id).replaceAll(/[\\%_]/g, "\\$&");
+  return [`p.config LIKE ? ESCAPE '\\'`, `%"module_id":${text}%`];
+}
+
+async function tagsIn(sql: Sql, organizationId: string): Promise<ReadonlyMap<string, readonly string[]>> {
+  const rows = await sql.query<{ id: string; tag: string }>(
+    `SELECT t.machine_id AS id, t.tag FROM machine_tags t JOIN machines m ON m.id = t.machine_id
+     JOIN locations l ON l.id = m.location_id WHERE l.organization_id = ? ORDER BY t.machine_id, t.tag`,
+    organizationId,
+  );
+  const tags = new Map<string, string[]>();
+  for (const { id, tag } of rows) tags.getOrInsertComputed(id, () => []).push(tag);
+  return tags;
+}
+
+interface Holding extends NextRevision {
+  readonly who: string;
+  readonly nowMs: number;
+  readonly chosen: readonly PlannedPart[];
+  readonly limits: Limits | undefined;
+}
+
+/** Pins the followers of a fragment to its present revision, and makes the next one. */
+async function hold(sql: Sql, { fragment, checked, who, nowMs, chosen, limits }: Holding): Promise<void> {
+  const fragments = new Fragments(sql);
+  const { id, name, stamp, revision, organizationId } = fragment;
+  await fragments.requireStamps(new Map([...checked.stamps, [id, stamp]]));
+  const followers = (await fragments.uses(id)).filter(({ version }) => version === "");
+  const wanted = new Set(chosen.map((one) => one.id));
+  const others = followers.filter(({ partId }) => !wanted.has(partId)).length;
+  const around = (await fragments.usingFragments(id)).length;
+  if (others > 0 || around > 0) {
+    const found = `${others} other parts and ${around} fragments follow the newest revision of "${name}"`;
+    const wanted = "wanted a rollout to all of them, or a version in their configurations";
+    throw new SvcError("failed_precondition", `${found} and would get it at once, ${wanted}`);
+  }
+  if (followers.length > FOLLOWERS_MAX) {
+    throw new SvcError(
+      "resource_exhausted",
+      `${followers.length} parts follow the newest revision of "${name}", wanted at most ${FOLLOWERS_MAX}`,
+    );
+  }
+  const pin = { kind: "fragment", id, version: String(revision) } as const;
+  const configs = new PartConfigs(sql);
+  for (const { partId } of followers) {
+    const made = changed((await configs.get(partId)).config, pin);
+    if (typeof made !== "string") await configs.set(partId, configText(made.config), who, nowMs);
+  }
+  await fragments.update(id, name, checked, nowMs, { who });
+  if (limits) await requireQuota(sql, limits, "fragmentLettersPerOrganization", organizationId);
+}
+
+function noMachines({ kind, id, version }: RolloutChange): string {
+  if (kind === "fragment") {
+    return `no chosen machine names fragment "${id}" itself at another revision than ${version}`;
+  }
+  if (kind === "module") return `no chosen machine names module "${id}" in its own configuration`;
+  return "nothing chooses any machine";
+}
+
+function nameOf({ kind, id, version }: RolloutChange): string {
+  return `${id === "" ? kind : `${kind} ${id}`} ${version}`;
+}
