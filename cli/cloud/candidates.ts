@@ -6,10 +6,12 @@
 import { SystemClock } from "../../lib/base/clock.ts";
 import { Keys, ROLES } from "../../lib/cloud/access/keys.ts";
 import { ORGANIZATION_MAKERS } from "../../lib/cloud/context.ts";
+import { Fragments } from "../../lib/cloud/config/fragments.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { MappingSessions } from "../../lib/cloud/mapping/sessions.ts";
 import { PACKAGE_KINDS, VISIBILITIES } from "../../lib/cloud/packages/packages.ts";
 import { CHANNELS, PROGRAMS, RELEASE_PLATFORMS } from "../../lib/cloud/packages/releases.ts";
+import { Rollouts } from "../../lib/cloud/rollouts/rollouts.ts";
 import { connect, type Store } from "../../lib/cloud/store/store.ts";
 import type { Blank, Candidate } from "../command.ts";
 import {
@@ -27,6 +29,7 @@ const PLAIN: { readonly [placeholder: string]: readonly string[] } = {
   CHANNEL: CHANNELS,
   TYPE: PACKAGE_KINDS,
   "OS/ARCH": RELEASE_PLATFORMS,
+  PROGRAM: PROGRAMS,
 };
 
 /** The candidates for a blank. Throws if there is no control plane. */
@@ -76,6 +79,16 @@ const LOOKUPS: { readonly [what: string]: (store: Store) => Promise<Candidate[]>
       organizations.map(({ id }) => new MappingSessions(store).list(id)),
     );
     return all.flat().filter(({ end }) => !end).map(({ id, mapName }) => ({ word: id, about: mapName }));
+  },
+  ROLLOUT: async (store) => {
+    const organizations = await new Fleet(store).organizations();
+    const all = await Promise.all(organizations.map(({ id }) => new Rollouts(store).list(id)));
+    return all.flat().map(({ id, name, state }) => ({ word: id, about: `${name}, ${state}` }));
+  },
+  FRAGMENT: async (store) => {
+    const organizations = await new Fleet(store).organizations();
+    const all = await Promise.all(organizations.map(({ id }) => new Fragments(store).list(id)));
+    return all.flat().map(named);
   },
   "key NAME|ID": async (store) =>
     (await new Keys(store).all()).map(({ id, name }) => ({ word: id, about: name })),

@@ -11,6 +11,7 @@ import { runCommand } from "../dispatch.ts";
 import { cloudCandidates } from "./candidates.ts";
 import { CONFIGURATION_COMMANDS } from "./configs/configurations.ts";
 import { FRAGMENT_COMMANDS } from "./configs/fragments.ts";
+import { ROLLOUT_COMMANDS } from "./configs/rollouts.ts";
 import { CLOUD_FLAGS, type CloudProgramContext } from "./command_context.ts";
 import { INIT } from "./init.ts";
 import { PERSON_COMMANDS } from "./accounts.ts";
@@ -47,6 +48,7 @@ const PROGRAM: CommandProgram<CloudProgramContext> = {
     ...PERSON_COMMANDS,
     ...CONFIGURATION_COMMANDS,
     ...FRAGMENT_COMMANDS,
+    ...ROLLOUT_COMMANDS,
     ...LOG_COMMANDS,
     ...PACKAGE_COMMANDS,
     ...MAP_COMMANDS,

@@ -20,7 +20,7 @@ import {
   RobotService,
 } from "../../proto/gen/robot_config_pb.ts";
 import { SignalingService } from "../../proto/gen/signaling_pb.ts";
-import { ChangeService, type FollowResponse } from "../../proto/gen/changes_pb.ts";
+import { ChangeService, type FollowResponse, type ReportRequestSchema } from "../../proto/gen/changes_pb.ts";
 import { DataSyncService } from "../../proto/gen/datasync_pb.ts";
 import { type GetPackageRequestSchema, type Package, PackageService } from "../../proto/gen/packages_pb.ts";
 import { toMs } from "../api/shared/time.ts";
@@ -150,6 +150,15 @@ export class CloudClient {
     const { partId: id } = this.#options;
     const limits = { timeoutMs: ANSWER_TIMEOUT_MS, signal };
     return this.#token.answers(limits, (header) => follow({ id }, { header, signal }));
+  }
+
+  /** Says how the machine is. Fails with `unimplemented` at a control plane that does not ask. */
+  async report(
+    health: Omit<MessageInitShape<typeof ReportRequestSchema>, "id" | "$typeName">,
+    limits: Limits = {},
+  ): Promise<void> {
+    const { report } = client(ChangeService, this.#channel);
+    await this.#call(limits, (with_) => report({ ...health, id: this.partId }, with_));
   }
 
   /** The versions that an agent runs, and its settings. */

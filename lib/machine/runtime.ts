@@ -53,6 +53,7 @@ import { ConfigEditor } from "./editing/editor.ts";
 import { ConfigReading, type UsableConfig } from "./config/reading.ts";
 import { Reconfiguration, type ReconfigurationSteps } from "./graph/reconfiguration.ts";
 import { Remotes } from "./graph/remotes.ts";
+import { reportHealth } from "../cloud_client/changes/health_reports.ts";
 import { followRestartOrders } from "../cloud_client/changes/restart.ts";
 import type { InternalPart, RobotServiceParts } from "./serve/service.ts";
 import { Sessions } from "./serve/sessions.ts";
@@ -227,7 +228,11 @@ async function start(
     logger.info("machine is running", summary(machine));
     started();
   });
-  const watch = together(watchNetwork(options, ready, origin, parts), watchFolder(machine, options, parts));
+  const watch = together(
+    watchNetwork(options, ready, origin, parts),
+    watchFolder(machine, options, parts),
+    createHealthReports(machine, reconfiguration, origin, parts),
+  );
   const stages = stagesOf({ ...running, announcement, reconfiguration, releases, restarts, watch, origin });
   return {
     get url() {
@@ -503,6 +508,29 @@ function createRestarts(
     }),
     close: async () => await orders?.(),
   };
+}
+
+/** Tells the control plane how the machine is. */
+function createHealthReports(
+  machine: Machine,
+  reconfiguration: Reconfiguration,
+  { client, traffic: { rareMs } }: Origin,
+  { clock, logs }: RuntimeParts,
+): Closable | undefined {
+  if (!client) return undefined;
+  const state = () => {
+    const { config } = machine;
+    if (!config || machine.busy) return undefined;
+    const { status } = reconfiguration;
+    const broken = [...machine.nodes, ...status ? [status] : []].filter(({ state }) => state === "unhealthy");
+    return {
+      revision: config.revision,
+      unhealthy: broken.map(({ name, error = "" }) => `${name.full}: ${error}`),
+      heldBack: status?.state === "configuring",
+    };
+  };
+  const logger = logs.logger("rdk");
+  return { close: reportHealth({ client, state, repeatMs: rareMs, clock, logger }) };
 }
 
 /** Calls that arrive through the control plane, or through the signaling server that it names. */

@@ -13,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file changes.proto.
  */
 export const file_changes: GenFile = /*@__PURE__*/
-  fileDesc("Cg1jaGFuZ2VzLnByb3RvEgpzdmMuYXBwLnYxIkAKDVJlcG9ydFJlcXVlc3QSCgoCaWQYASABKAkSEAoIcmV2aXNpb24YAiABKAkSEQoJdW5oZWFsdGh5GAMgAygJIhAKDlJlcG9ydFJlc3BvbnNlIhsKDUZvbGxvd1JlcXVlc3QSCgoCaWQYASABKAkiQgoORm9sbG93UmVzcG9uc2USDgoGY29uZmlnGAEgASgIEg8KB3Jlc3RhcnQYAiABKAgSDwoHcmVsZWFzZRgDIAEoCDKTAQoNQ2hhbmdlU2VydmljZRJBCgZGb2xsb3cSGS5zdmMuYXBwLnYxLkZvbGxvd1JlcXVlc3QaGi5zdmMuYXBwLnYxLkZvbGxvd1Jlc3BvbnNlMAESPwoGUmVwb3J0Ehkuc3ZjLmFwcC52MS5SZXBvcnRSZXF1ZXN0Ghouc3ZjLmFwcC52MS5SZXBvcnRSZXNwb25zZWIGcHJvdG8z");
+  fileDesc("Cg1jaGFuZ2VzLnByb3RvEgpzdmMuYXBwLnYxIlMKDVJlcG9ydFJlcXVlc3QSCgoCaWQYASABKAkSEAoIcmV2aXNpb24YAiABKAkSEQoJdW5oZWFsdGh5GAMgAygJEhEKCWhlbGRfYmFjaxgEIAEoCCIQCg5SZXBvcnRSZXNwb25zZSIbCg1Gb2xsb3dSZXF1ZXN0EgoKAmlkGAEgASgJIkIKDkZvbGxvd1Jlc3BvbnNlEg4KBmNvbmZpZxgBIAEoCBIPCgdyZXN0YXJ0GAIgASgIEg8KB3JlbGVhc2UYAyABKAgykwEKDUNoYW5nZVNlcnZpY2USQQoGRm9sbG93Ehkuc3ZjLmFwcC52MS5Gb2xsb3dSZXF1ZXN0Ghouc3ZjLmFwcC52MS5Gb2xsb3dSZXNwb25zZTABEj8KBlJlcG9ydBIZLnN2Yy5hcHAudjEuUmVwb3J0UmVxdWVzdBoaLnN2Yy5hcHAudjEuUmVwb3J0UmVzcG9uc2ViBnByb3RvMw");
 
 /**
  * @generated from message svc.app.v1.ReportRequest
@@ -39,6 +39,13 @@ export type ReportRequest = Message<"svc.app.v1.ReportRequest"> & {
    * @generated from field: repeated string unhealthy = 3;
    */
   unhealthy: string[];
+
+  /**
+   * A newer configuration waits for the machine's maintenance window.
+   *
+   * @generated from field: bool held_back = 4;
+   */
+  heldBack: boolean;
 };
 
 /**

@@ -9,13 +9,16 @@ import { RolloutService, type StartRolloutRequestSchema } from "../../proto/gen/
 import { configText } from "../../lib/cloud/config/resolution.ts";
 import { Fragments } from "../../lib/cloud/config/fragments.ts";
 import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
+import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { defaultLimits } from "../../lib/cloud/access/limits.ts";
 import { keepHealth } from "../../lib/cloud/rollouts/part_health.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
 import type { MessageInitShape } from "../../lib/wire/rpc/proto.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { pause, until } from "../support/until.ts";
+import { svcCloud } from "./program.ts";
 import { storeTest } from "./stores.ts";
 import { newWorld, ownKey, type ServedCloud, withCloud, type World } from "./world.ts";
 
@@ -72,7 +75,7 @@ class SimulatedFleet {
         const { config, revision } = await new PartConfigs(sql).get(id);
         const isBad = this.bad.has(name) && versionIn(config) === "2";
         const unhealthy = isBad ? ["rdk:component:arm/left: no such file"] : [];
-        await keepHealth(sql, id, { revision: `${revision}+x`, unhealthy }, nowMs);
+        await keepHealth(sql, id, { revision: `${revision}+x`, unhealthy, heldBack: false }, nowMs);
       }
     });
     await pause();
@@ -175,8 +178,8 @@ storeTest(
         world.owner.id,
         world.owner.id,
       ]);
-      const told = "SELECT words FROM logs WHERE part_id = ?";
-      await until(async () => (await store.query(told, partId)).length === 1);
+      const logged = "SELECT words FROM logs WHERE part_id = ?";
+      await until(async () => (await store.query(logged, partId)).length === 1);
 
       // A person accepts that, and it goes on to the rest.
       await calls.resumeRollout({ id });
@@ -307,3 +310,127 @@ storeTest(
     });
   },
 );
+
+storeTest(
+  "readings, errors in the log and machines that stay offline decide as the plan says; a quota limits rollouts",
+  async (database) => {
+    const clock = new FakeClock(NOW_MS);
+    const store = await database.open();
+    const world = await newWorld(store);
+    const fleet = new SimulatedFleet(store, world, clock);
+    await fleet.create(4, "1");
+    fleet.offline.add("m03");
+    await fleet.live();
+    const capture = async (name: string, cpu: number) => {
+      const { id, machineId } = fleet.parts.get(name)!;
+      const origin = {
+        organizationId: world.organization,
+        locationId: world.location,
+        ...{ machineId, machineName: name, partId: id, partName: `${name}-main` },
+        ...{
+          componentType: "rdk:component:sensor",
+          componentName: "load",
+          methodName: "Readings",
+          parameters: "{}",
+        },
+      };
+      const nowUs = clock.nowMs() * 1000;
+      const reading = { capturedUs: nowUs, receivedUs: nowUs, payload: { readings: { cpu } } };
+      await store.transaction((sql) => new TabularData(sql).add(origin, [reading], [], clock.nowMs()));
+    };
+    // m00 is well, m01 works too hard, m02 captures nothing.
+    const live = async () => {
+      await fleet.live();
+      await capture("m00", 10);
+      await capture("m01", 90);
+    };
+    await withCloud(database, async (served) => {
+      const { calls, stateOf, order } = await rolloutsOf(served, fleet, world);
+      const readings = [{ component: "load", operator: "lt", value: '{"readings.cpu": 50}' }];
+      const plan = { ...SOAK, steps: ["100%"], readings, unhealthyMax: 2, lateSeconds: 60 };
+      const { id } = (await calls.startRollout({ ...order, plan })).rollout!;
+      const over = calls.startRollout({ ...order, partIds: [fleet.parts.get("m03")!.id] });
+      assertStringIncludes(await refusal(over), "has some of these machines");
+      await until(async () => (await stateOf(id)).state === "completed", { meanwhile: live });
+      assertEquals((await stateOf(id)).reason, "without 1 machine that was offline all the time");
+      const { parts } = await calls.listRolloutParts({ id });
+      const reasons = parts.map(({ machineName, reason }) => [machineName, reason]).sort();
+      assertEquals(reasons, [
+        ["m00", ""],
+        ["m01", 'the reading of load is not lt {"readings.cpu":50}'],
+        ["m02", 'no reading of load since the change, wanted lt {"readings.cpu":50}'],
+        ["m03", "it was offline all the time"],
+      ]);
+      assertEquals(await fleet.versions(), { m00: "2", m01: "1", m02: "1", m03: "1" });
+
+      // The quota counts those that have not ended.
+      const one = { ...order, partIds: [fleet.parts.get("m01")!.id] };
+      const first = (await calls.startRollout(one)).rollout!;
+      const second = calls.startRollout({ ...order, partIds: [fleet.parts.get("m02")!.id] });
+      assertStringIncludes(await refusal(second), "rollouts_at_once");
+      await calls.abortRollout({ id: first.id });
+      await calls.startRollout({ ...order, partIds: [fleet.parts.get("m02")!.id] });
+    }, { clock, limits: { ...defaultLimits(), rolloutsAtOnce: 1 } });
+  },
+);
+
+storeTest("rollouts by command: start, status, list, pause, resume, abort", async ({ flags, folder }) => {
+  const run = (...args: string[]) => svcCloud(...args, ...flags);
+  const json = async (...args: string[]) => JSON.parse(await run(...args, "--json"));
+  await run("init");
+  await run("machine", "create", "second");
+  await run("machine", "tag", "second", "canary");
+  const write = async (name: string, config: unknown) => {
+    await Deno.writeTextFile(`${folder}/${name}`, JSON.stringify(config));
+    return `${folder}/${name}`;
+  };
+  await run("fragment", "set", "eye", await write("1.json", { debug: false }));
+  await run("fragment", "apply", "eye", "--all");
+  await assertRejects(() => run("rollout", "status"), Error, "there is no rollout yet");
+  assertEquals(await json("rollout", "list"), { rollouts: [] });
+  const next = await write("2.json", { debug: true });
+  for (
+    const [wrong, wanted] of [
+      [[], "found 0 changes"],
+      [["--fragment", "eye"], "wanted --to or --config"],
+      [["--fragment", "eye", "--module", "a:b", "--to", "1"], "found 2 changes"],
+      [["--fragment", "eye", "--to", "1", "--config", next], "either --to or --config"],
+      [["--fragment", "eyes", "--to", "1"], "did you mean eye?"],
+      [["--program", "svc-sever", "--to", "1.0.0"], "--program"],
+      [["--fragment", "eye", "--config", next, "--step", "0%"], "plan.steps[0]"],
+      [["--fragment", "eye", "--config", next, "--step", "location:nowhere"], "nowhere"],
+      [["--fragment", "eye", "--config", next, "--reading", "cpu < 50"], "--reading"],
+      [["--fragment", "eye", "--config", next, "--window", "friday"], "plan.windows[0]"],
+      [["--fragment", "eye", "--config", next, "--soak", "1ms"], "--soak"],
+      [["--fragment", "eye", "--config", next, "--at-once", "-1"], "--at-once"],
+      [["--fragment", "eye", "--config", next, "second"], "1 other parts"],
+    ] as const
+  ) {
+    await assertRejects(() => run("rollout", "start", ...wrong), Error, wanted);
+  }
+  const [{ location }] = (await json("machine", "list")).machines;
+  const begin = ["rollout", "start", "--fragment", "eye", "--config", next, "--name", "new eye"];
+  const { id, steps } = await json(...begin, "--step", "tag:canary", "--step", `location:${location}`);
+  assertEquals(steps.map(({ machines }: { machines: number }) => machines), [1, 1, 0]);
+  const { parts, ...status } = await json("rollout", "status", "--parts");
+  assertEquals([status.id, status.state, status.who, parts[0].machineName], [
+    id,
+    "running",
+    "cli:tester",
+    "second",
+  ]);
+  const shown = await run("rollout", "status", id.slice(0, 8));
+  assertStringIncludes(shown, "> tag:canary");
+  assertStringIncludes(shown, "the rest");
+  await run("rollout", "pause", "new eye");
+  await assertRejects(() => run("rollout", "pause", id), Error, "the rollout is paused, wanted running");
+  await run("rollout", "resume", id);
+  assertEquals((await json("rollout", "abort", id, "--revert")).state, "aborted");
+  const [listed] = (await json("rollout", "list")).rollouts;
+  assertEquals([listed.name, listed.state, typeof listed.ended], ["new eye", "aborted", "string"]);
+  assertStringIncludes(await run("rollout", "list"), "0 of 2");
+  const actions = (await json("audit", "--action", "ollout")).entries.map((one: { action: string }) =>
+    one.action
+  );
+  assertEquals(actions.sort(), ["StartRollout", "rollout abort", "rollout pause", "rollout resume"]);
+});

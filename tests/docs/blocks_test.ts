@@ -34,6 +34,7 @@ const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
   "svc-cloud backup": "tests/cloud/backup_test.ts",
   "svc-cloud restore": "tests/cloud/backup_test.ts",
   "svc-cloud trigger": "tests/cloud/triggers_test.ts",
+  "svc-cloud rollout": "tests/cloud/rollouts_test.ts",
   "svc-server -config machine.json": "tests/e2e/reload_test.ts",
   "svc-server init": "cli/server/first/first_test.ts",
   "svc-server check": "cli/server/first/first_test.ts",

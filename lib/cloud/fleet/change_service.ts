@@ -16,9 +16,9 @@ export function changeHandlers(cloud: CloudContext, changes: PartChanges) {
       const isMachine = access.admissionOf(ctx).has("machine");
       return changes.follow(id, ctx.signal, () => isMachine && presence.saw(id));
     },
-    async report({ id, revision, unhealthy }) {
+    async report({ id, ...health }) {
       presence.saw(id);
-      await store.transaction((sql) => keepHealth(sql, id, { revision, unhealthy }, clock.nowMs()));
+      await store.transaction((sql) => keepHealth(sql, id, health, clock.nowMs()));
       return {};
     },
   } satisfies ServiceImpl<typeof ChangeService>;

@@ -3,7 +3,7 @@
 import { stepName } from "./plan.ts";
 import type { Rollout, StepCounts } from "./rollouts.ts";
 
-export type Decision =
+export type RolloutDecision =
   | { readonly kind: "halt"; readonly reason: string }
   | { readonly kind: "step"; readonly step: number }
   | { readonly kind: "complete"; readonly reason: string }
@@ -16,7 +16,7 @@ export function decided(
   counts: readonly StepCounts[],
   onlineWaiting: number,
   nowMs: number,
-): Decision {
+): RolloutDecision {
   const unhealthy = sumOf(counts, "unhealthy");
   if (unhealthy - accepted > plan.unhealthyMax) {
     const most = plan.unhealthyMax === 0 ? "none" : `at most ${plan.unhealthyMax}`;

@@ -45,17 +45,20 @@ export function verdictOf(
 ): Verdict {
   const refused = refusedBy(change, facts);
   if (refused) return { problem: refused };
-  const more = facts.errors - part.baseline.errors;
-  if (more > plan.errorsMax) {
+  const before = errorsExpected(part, plan, nowMs);
+  if (facts.errors > before + plan.errorsMax) {
+    const allowed = plan.errorsMax > 0 ? `, wanted at most ${plan.errorsMax} more` : "";
     return {
       problem:
-        `${facts.errors} errors in its log since the change, ${part.baseline.errors} in the same time before`,
+        `${facts.errors} errors in its log since the change, ${before} in the same time before${allowed}`,
     };
   }
 
   if (part.state === "applied") {
     if (hasTaken(change, part, facts)) return "taken";
-    const isLate = isSettled && nowMs - part.appliedMs! > plan.takeMs;
+    // A machine that takes changes in a maintenance window only says so.
+    const isHeldBack = facts.isOnline && facts.health?.heldBack;
+    const isLate = isSettled && !isHeldBack && nowMs - part.appliedMs! > plan.takeMs;
     return isLate ? { problem: notTaken(change, facts) } : undefined;
   }
 
@@ -64,6 +67,15 @@ export function verdictOf(
   const broken = brokenSince(part.baseline, facts.health);
   if (broken.length > 0) return { problem: `broken since the change: ${shown(broken)}` };
   return "healthy";
+}
+
+/** The errors that a part would have had since its change if it went on as before; the baseline has those of `soakMs`. */
+function errorsExpected(
+  { baseline, appliedMs }: Pick<RolloutPart, "baseline" | "appliedMs">,
+  { soakMs }: RolloutPlan,
+  nowMs: number,
+): number {
+  return Math.ceil(baseline.errors * Math.max(1, (nowMs - appliedMs!) / soakMs));
 }
 
 /** The resources that are broken and were not before. */
@@ -113,7 +125,7 @@ function runningOf(kind: ReleasedProgram, agent: AgentReport | undefined): strin
 }
 
 /** The facts of parts, by part; `nowMs` from before the parts were read. */
-export async function factsOf(
+export async function partFactsOf(
   sql: Sql,
   presence: Presence,
   parts: readonly Pick<RolloutPart, "partId" | "seenMs" | "baseline">[],

@@ -12,6 +12,16 @@ export interface PartHealth {
   readonly revision: string;
   /** `name: reason` */
   readonly unhealthy: readonly string[];
+  /** A newer configuration waits for the machine's maintenance window. */
+  readonly heldBack: boolean;
+  readonly atMs: number;
+}
+
+interface HealthRow {
+  readonly id: string;
+  readonly revision: string;
+  readonly unhealthy: string;
+  readonly heldBack: number;
   readonly atMs: number;
 }
 
@@ -23,12 +33,14 @@ export async function healthsOf(sql: Sql, partIds: readonly string[]): Promise<M
   const found = new Map<string, PartHealth>();
   for (let start = 0; start < partIds.length; start += REPORTS_A_QUERY) {
     const some = partIds.slice(start, start + REPORTS_A_QUERY);
-    const rows = await sql.query<{ id: string; revision: string; unhealthy: string; atMs: number }>(
-      `SELECT part_id AS id, revision, unhealthy, at_ms AS "atMs" FROM part_health
+    const rows = await sql.query<HealthRow>(
+      `SELECT part_id AS id, revision, unhealthy, held_back AS "heldBack", at_ms AS "atMs" FROM part_health
        WHERE part_id IN (${places(some)})`,
       ...some,
     );
-    for (const { id, unhealthy, ...row } of rows) found.set(id, { ...row, unhealthy: JSON.parse(unhealthy) });
+    for (const { id, unhealthy, heldBack, ...row } of rows) {
+      found.set(id, { ...row, unhealthy: JSON.parse(unhealthy), heldBack: Number(heldBack) === 1 });
+    }
   }
   return found;
 }
@@ -37,17 +49,18 @@ export async function healthsOf(sql: Sql, partIds: readonly string[]): Promise<M
 export async function keepHealth(
   sql: Sql,
   partId: string,
-  { revision, unhealthy }: Omit<PartHealth, "atMs">,
+  { revision, unhealthy, heldBack }: Omit<PartHealth, "atMs">,
   nowMs: number,
 ): Promise<void> {
   const kept = unhealthy.slice(0, REPORT_ENTRIES_MAX).map((one) => one.slice(0, REPORT_CHARS_MAX));
   await sql.query(
-    `INSERT INTO part_health (part_id, revision, unhealthy, at_ms) VALUES (?, ?, ?, ?)
+    `INSERT INTO part_health (part_id, revision, unhealthy, held_back, at_ms) VALUES (?, ?, ?, ?, ?)
      ON CONFLICT (part_id) DO UPDATE SET revision = excluded.revision, unhealthy = excluded.unhealthy,
-       at_ms = excluded.at_ms`,
+       held_back = excluded.held_back, at_ms = excluded.at_ms`,
     partId,
     revision.slice(0, REPORT_CHARS_MAX),
     JSON.stringify(kept),
+    Number(heldBack),
     nowMs,
   );
 }

@@ -90,11 +90,12 @@ export async function rolloutMessages(
     who: one.who,
     created: toTimestamp(one.createdMs),
     ended: one.endedMs === null ? undefined : toTimestamp(one.endedMs),
-    steps: stepsOf(one, counts.get(one.id) ?? []),
+    steps: rolloutSteps(one, counts.get(one.id) ?? []),
   }));
 }
 
-function stepsOf({ plan }: Rollout, counts: readonly StepCounts[]) {
+/** Each step under its name, with its counts. */
+export function rolloutSteps({ plan }: Pick<Rollout, "plan">, counts: readonly StepCounts[]) {
   const none = { machines: 0, waiting: 0, changing: 0, healthy: 0, unhealthy: 0, skipped: 0 };
   return Array.from({ length: plan.steps.length + 1 }, (_, step) => {
     return { name: stepName(plan, step), ...none, ...counts[step] };

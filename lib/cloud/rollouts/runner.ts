@@ -21,7 +21,7 @@ import type { LogStore } from "../logs/logs.ts";
 import type { Sql } from "../store/store.ts";
 import { changed, undone } from "./change.ts";
 import { decided } from "./decision.ts";
-import { baselineOf, factsOf, readingProblem, verdictOf } from "./health.ts";
+import { baselineOf, partFactsOf, readingProblem, verdictOf } from "./health.ts";
 import { isWithin } from "./plan.ts";
 import { type Rollout, type RolloutPart, type RolloutPartState, Rollouts } from "./rollouts.ts";
 
@@ -117,7 +117,7 @@ export class RolloutRunner {
     const { store, clock, presence } = this.parts;
     const nowMs = clock.nowMs();
     const watched = await new Rollouts(store).parts(rollout.id, { states: IN_FLIGHT, limit: WATCHED_MAX });
-    const facts = await factsOf(store, presence, watched, nowMs);
+    const facts = await partFactsOf(store, presence, watched, nowMs);
     const isSettled = clock.monotonicMs() >= this.#settledMs;
     for (const part of watched) {
       const judged = part.organizationId === rollout.organizationId

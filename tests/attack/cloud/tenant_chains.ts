@@ -53,9 +53,9 @@ async function rollOut({ place, attacker, victim }: ChainSetting): Promise<strin
     };
     for (const [what, order] of Object.entries(tries)) {
       const started = rollouts.startRollout({ organizationId: attacker.ids.organization, ...order });
-      const said = await started.then(() => "ok", (error) => SvcError.from(error).message);
-      if (said === "ok") found.push(`a rollout to ${what} began`);
-      if (said.includes(victim.secret)) found.push(`a rollout to ${what} was refused with: ${said}`);
+      const output = await started.then(() => "ok", (error) => SvcError.from(error).message);
+      if (output === "ok") found.push(`a rollout to ${what} began`);
+      if (output.includes(victim.secret)) found.push(`a rollout to ${what} was refused with: ${output}`);
     }
     const id = victim.ids.rollout;
     const calls = {

@@ -124,7 +124,11 @@ export async function addRollout(sql: Sql, organizationId: string, secret: strin
   const made = { id, organizationId, name: `rollout of ${secret}`, change, plan, who: "" };
   await new Rollouts(sql).add(made, parts.map((part) => ({ id: part.id, step: 0 })), nowMs);
   await new Rollouts(sql).turn(id, ["running"], "paused", `reason of ${secret}`, nowMs);
-  await keepHealth(sql, parts[0].id, { revision: "1", unhealthy: [`arm: broken arm of ${secret}`] }, nowMs);
+  await keepHealth(sql, parts[0].id, {
+    revision: "1",
+    unhealthy: [`arm: broken arm of ${secret}`],
+    heldBack: false,
+  }, nowMs);
   return id;
 }
 

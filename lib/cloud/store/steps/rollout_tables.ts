@@ -6,6 +6,8 @@ export const ROLLOUT_TABLES: readonly string[] = [
     revision TEXT NOT NULL,
     -- A JSON list of texts.
     unhealthy TEXT NOT NULL,
+    -- 1 while a newer configuration waits for the machine's maintenance window.
+    held_back BIGINT NOT NULL,
     at_ms BIGINT NOT NULL
   )`,
   `CREATE TABLE rollouts (
