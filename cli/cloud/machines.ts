@@ -10,12 +10,13 @@ import { parseVersion } from "../../lib/base/semver.ts";
 import { newKeySecret } from "../../lib/cloud/access/keys.ts";
 import { notedAddress } from "../../lib/cloud/addresses.ts";
 import type { ConfigThreads } from "../../lib/cloud/config/config_threads.ts";
-import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
+import { PartConfigs, revisionText } from "../../lib/cloud/config/part_config.ts";
 import { versionOf } from "../../lib/cloud/fleet/agent_versions.ts";
 import { agentReports } from "../../lib/cloud/fleet/agent_service.ts";
 import { Fleet, type Part } from "../../lib/cloud/fleet/fleet.ts";
 import { cloudSection, createMachine, moveMachine } from "../../lib/cloud/fleet/new_machine.ts";
 import { Presence } from "../../lib/cloud/fleet/presence.ts";
+import { healthsOf, type PartHealth } from "../../lib/cloud/rollouts/part_health.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
 import { type Listing, shownMs } from "../table.ts";
 import {
@@ -171,7 +172,8 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "fleet",
     [],
-    "Lists the machines, the versions that they run, want and have refused, and when they were seen.",
+    "Lists the machines: what they run, want and have refused, whether their configuration is applied, and what in " +
+      "them does not work.",
     [
       ORG,
       LOCATION,
@@ -184,6 +186,12 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
       },
       { name: "offline", type: "bool", default: false, help: "Only those that are not online." },
       {
+        name: "unhealthy",
+        type: "bool",
+        default: false,
+        help: "Only those with a resource that does not work, or with another configuration than theirs.",
+      },
+      {
         name: "runs",
         type: "string",
         default: "",
@@ -191,7 +199,8 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
         help: "Only those that run this svc-server.",
       },
     ],
-    async ({ store, clock, configs, list }, _, { org, location, tag, behind, offline, runs: wanted }) => {
+    async ({ store, clock, configs, list }, _, flags) => {
+      const { org, location, tag, behind, offline, unhealthy, runs: wanted } = flags;
       const { id } = await chosenOrganization(store, org);
       const at = location === "" ? undefined : (await locationOf(store, org, location)).id;
       const tagged = tag === "" ? undefined : await taggedParts(store, id, tag);
@@ -200,6 +209,7 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
       const rows = all.filter((one) =>
         (!offline || one.state !== "online") && (at === undefined || one.locationId === at) &&
         (!tagged || chosen.has(one.partId)) && (!behind || isBehind(one)) &&
+        (!unhealthy || isUnhealthy(one)) &&
         (wanted === "" || (one.agent?.serverRunning || one.version) === wanted)
       );
       list("machines", rows, fleetTable(rows));
@@ -229,8 +239,9 @@ async function fleetReports(store: Store, clock: Clock, configs: ConfigThreads, 
   const reports = await agentReports(store, parts.map(({ id }) => id));
   const names = await fleetNames(store);
   const tags = await new Fleet(store).tags();
-  const wanted = new Map<string, WantedVersions>();
-  for (const { id } of parts) wanted.set(id, await wantedVersions(store, configs, organizationId, id));
+  const healths = await healthsOf(store, parts.map(({ id }) => id));
+  const wanted = new Map<string, Wanted>();
+  for (const { id } of parts) wanted.set(id, await wantedOf(store, configs, organizationId, id));
   const presence = new Presence(store, clock, silentLogs(clock).logger("presence"));
   try {
     return parts.map((part) => {
@@ -244,7 +255,9 @@ async function fleetReports(store: Store, clock: Clock, configs: ConfigThreads, 
         locationId: part.locationId,
         location: names.get(part.locationId) ?? part.locationId,
         tags: tags.get(part.machineId) ?? [],
-        wanted: wanted.get(part.id)!,
+        wanted: wanted.get(part.id)!.versions,
+        config: configState(wanted.get(part.id)!.revision, healths.get(part.id)),
+        unhealthy: healths.get(part.id)?.unhealthy ?? [],
         state: presence.state(part.seenMs ?? undefined),
         seenMs: part.seenMs,
         agent: reports.get(part.id) ?? null,
@@ -260,17 +273,24 @@ interface WantedVersions {
   readonly agent: string;
 }
 
-/** The versions that a part's configuration chooses, fragments included; `stable` by default. */
-async function wantedVersions(
+interface Wanted {
+  readonly versions: WantedVersions;
+  /** Of the configuration, with those of the fragments in it. */
+  readonly revision: string;
+}
+
+/** What a part's configuration chooses, fragments included: the versions, `stable` by default, and its revision. */
+async function wantedOf(
   store: Store,
   configs: ConfigThreads,
   organizationId: string,
   partId: string,
-): Promise<WantedVersions> {
-  const { config: own } = await new PartConfigs(store).get(partId);
-  const filled = own.fragments === undefined
-    ? own
-    : (await configs.run(store, organizationId, { kind: "fill", text: JSON.stringify(own) })).config ?? own;
+): Promise<Wanted> {
+  const { config: own, revision } = await new PartConfigs(store).get(partId);
+  const found = own.fragments === undefined
+    ? undefined
+    : await configs.run(store, organizationId, { kind: "fill", text: JSON.stringify(own) });
+  const filled = found?.config ?? own;
   const agent = isObject(filled.agent) ? filled.agent as JsonObject : {};
   const chosen = (name: "svc-server" | "svc-agent") => {
     try {
@@ -279,7 +299,30 @@ async function wantedVersions(
       return "unusable";
     }
   };
-  return { server: chosen("svc-server"), agent: chosen("svc-agent") };
+  return {
+    versions: { server: chosen("svc-server"), agent: chosen("svc-agent") },
+    revision: revisionText(revision, found?.used ?? []),
+  };
+}
+
+/** Whether a machine runs its configuration: of one that has reported nothing that is unknown. */
+export interface ConfigState {
+  readonly state: "applied" | "behind" | "held back" | "unknown";
+  readonly wanted: string;
+  readonly running: string | null;
+}
+
+/** `wanted` is the revision as a machine gets it, save for the packages whose version floats. */
+export function configState(wanted: string, health: PartHealth | undefined): ConfigState {
+  const running = health?.revision || null;
+  const common = { wanted, running };
+  if (!health || running === null) return { state: "unknown", ...common };
+  if (running === wanted || running.startsWith(`${wanted}+`)) return { state: "applied", ...common };
+  return { state: health.heldBack ? "held back" : "behind", ...common };
+}
+
+function isUnhealthy({ unhealthy, config }: FleetReport): boolean {
+  return unhealthy.length > 0 || config.state === "behind";
 }
 
 /** Whether a part wants a very version that it does not run, has one installed that it does not run, or refused one. */
@@ -295,21 +338,25 @@ function fleetTable(rows: readonly FleetReport[]): Listing {
   return {
     columns: [
       { heading: "MACHINE", cutTo: 10 },
-      { heading: "LOCATION", cutTo: 8, rank: 2 },
+      { heading: "LOCATION", cutTo: 8, rank: 3 },
       { heading: "STATE", isState: true },
-      { heading: "SEEN (UTC)", rank: 3 },
+      { heading: "UNHEALTHY", cutTo: 12 },
+      { heading: "CONFIG", isState: true, cutTo: 7, rank: 1 },
+      { heading: "SEEN (UTC)", rank: 4 },
       { heading: "SVC-SERVER", cutTo: 10 },
-      { heading: "WANTED", cutTo: 8, rank: 4 },
-      { heading: "REFUSED", cutTo: 12, rank: 7 },
-      { heading: "AGENT", cutTo: 8, rank: 1 },
-      { heading: "UPTIME", rank: 5 },
-      { heading: "PLATFORM", cutTo: 8, rank: 8 },
-      { heading: "PART ID", cutTo: 9, rank: 6 },
+      { heading: "WANTED", cutTo: 8, rank: 5 },
+      { heading: "REFUSED", cutTo: 12, rank: 8 },
+      { heading: "AGENT", cutTo: 8, rank: 2 },
+      { heading: "UPTIME", rank: 6 },
+      { heading: "PLATFORM", cutTo: 8, rank: 9 },
+      { heading: "PART ID", cutTo: 9, rank: 7 },
     ],
     rows: rows.map((one) => [
       one.part === `${one.machine}-main` ? one.machine : one.part,
       one.location,
       one.state,
+      one.unhealthy.map(nameOfBroken).join(", ") || "-",
+      one.config.state === "unknown" ? "-" : one.config.state,
       shownMs(one.seenMs),
       runs(one.agent?.serverRunning || (one.version ?? ""), one.agent?.serverInstalled ?? ""),
       one.wanted.agent === "stable" ? one.wanted.server : `${one.wanted.server}, agent ${one.wanted.agent}`,
@@ -323,6 +370,11 @@ function fleetTable(rows: readonly FleetReport[]): Listing {
     ]),
     empty: "no machine: svc-cloud machine create NAME makes one, and svc-cloud fleet without flags shows all",
   };
+}
+
+/** `bad` of `rdk:component:motor/bad: it has no board`. */
+function nameOfBroken(text: string): string {
+  return text.split(": ", 1)[0].split("/").at(-1)!;
 }
 
 /** The running version, and the one after a restart if it differs. */

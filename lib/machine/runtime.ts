@@ -228,11 +228,7 @@ async function start(
     logger.info("machine is running", summary(machine));
     started();
   });
-  const watch = together(
-    watchNetwork(options, ready, origin, parts),
-    watchFolder(machine, options, parts),
-    createHealthReports(machine, reconfiguration, origin, parts),
-  );
+  const watch = createWatches({ machine, ready, reconfiguration }, origin, options, parts);
   const stages = stagesOf({ ...running, announcement, reconfiguration, releases, restarts, watch, origin });
   return {
     get url() {
@@ -508,6 +504,26 @@ function createRestarts(
     }),
     close: async () => await orders?.(),
   };
+}
+
+/** What goes on beside the machine while it runs. */
+function createWatches(
+  { machine, ready, reconfiguration }: WatchedMachine,
+  origin: Origin,
+  options: RuntimeOptions,
+  parts: RuntimeParts,
+): Closable {
+  return together(
+    watchNetwork(options, ready, origin, parts),
+    watchFolder(machine, options, parts),
+    createHealthReports(machine, reconfiguration, origin, parts),
+  );
+}
+
+interface WatchedMachine {
+  readonly machine: Machine;
+  readonly ready: Promise<void>;
+  readonly reconfiguration: Reconfiguration;
 }
 
 /** Tells the control plane how the machine is. */

@@ -316,10 +316,11 @@ storeTest("an entry that is sent again with its fields in another order is kept 
   }, { clock });
 });
 
-for (const days of [30, 2]) {
-  const name = `log entries expire after ${days} days, first in answers and then in the database`;
-  storeTest(name, (database) => expireAfter(database, days));
-}
+storeTest(
+  "log entries expire after 30 days, first in answers and then in the database",
+  (database) => expireAfter(database, 30),
+);
+storeTest("log entries expire after as many days as log_days says", (database) => expireAfter(database, 2));
 
 function expireAfter(database: TestDatabase, logDays: number): Promise<void> {
   const clock = new FakeClock(START_MS);

@@ -32,7 +32,7 @@ import { robotConfigMessage } from "./config_message.ts";
 import { ownsFragments } from "./config_view.ts";
 import { type FragmentStamps, UnusableConfig } from "./config_threads.ts";
 import { Fragments } from "./fragments.ts";
-import { PartConfigs } from "./part_config.ts";
+import { PartConfigs, revisionText } from "./part_config.ts";
 
 /** Limit of kept messages, one per part. */
 const KEPT_MAX = 5_000;
@@ -258,11 +258,10 @@ export class ConfigMessages {
       one.version = version ?? wanted;
     }
     const floating = packages.map(({ id, version }) => `${id}@${version ?? "none"}`);
-    const inIt = resolved.used.map(({ id, revision }) => `${id.slice(0, 8)}.${revision}`);
     const response = create(ConfigResponseSchema, {
       config: {
         ...message,
-        revision: [revision, ...inIt, ...floating].join("+"),
+        revision: [revisionText(revision, resolved.used), ...floating].join("+"),
         overwriteFragmentStatus: resolved.problems.map(({ path, message }) => ({
           error: `${path}: ${message}`,
         })),

@@ -11,7 +11,7 @@ import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import type { Sql } from "../store/store.ts";
 import { Fragments } from "./fragments.ts";
-import type { ConfigText } from "./resolution.ts";
+import type { ConfigText, Resolution } from "./resolution.ts";
 
 export interface PartConfig {
   readonly config: JsonObject;
@@ -180,4 +180,9 @@ export class PartConfigs {
     }
     return JSON.parse(next.old);
   }
+}
+
+/** `7+0a1b2c3d.4`: a revision of a part, and the fragments in it with theirs. */
+export function revisionText(revision: number, used: Resolution["used"]): string {
+  return [revision, ...used.map((one) => `${one.id.slice(0, 8)}.${one.revision}`)].join("+");
 }
