@@ -51,6 +51,7 @@ import { uploadRulesOf } from "./config/upload_rules.ts";
 import { configurationService } from "./editing/configuration_service.ts";
 import { ConfigEditor } from "./editing/editor.ts";
 import { ConfigReading, type UsableConfig } from "./config/reading.ts";
+import { healthOf } from "./graph/health.ts";
 import { Reconfiguration, type ReconfigurationSteps } from "./graph/reconfiguration.ts";
 import { Remotes } from "./graph/remotes.ts";
 import { reportHealth } from "../cloud_client/changes/health_reports.ts";
@@ -513,10 +514,14 @@ function createWatches(
   options: RuntimeOptions,
   parts: RuntimeParts,
 ): Closable {
+  const { client, traffic: { rareMs: repeatMs } } = origin;
+  const { clock, logs } = parts;
+  const state = () => healthOf(machine, reconfiguration.status);
+  const reports = { state, repeatMs, clock, logger: logs.logger("rdk") };
   return together(
     watchNetwork(options, ready, origin, parts),
     watchFolder(machine, options, parts),
-    createHealthReports(machine, reconfiguration, origin, parts),
+    client && { close: reportHealth({ client, ...reports }) },
   );
 }
 
@@ -524,29 +529,6 @@ interface WatchedMachine {
   readonly machine: Machine;
   readonly ready: Promise<void>;
   readonly reconfiguration: Reconfiguration;
-}
-
-/** Tells the control plane how the machine is. */
-function createHealthReports(
-  machine: Machine,
-  reconfiguration: Reconfiguration,
-  { client, traffic: { rareMs } }: Origin,
-  { clock, logs }: RuntimeParts,
-): Closable | undefined {
-  if (!client) return undefined;
-  const state = () => {
-    const { config } = machine;
-    if (!config || machine.busy) return undefined;
-    const { status } = reconfiguration;
-    const broken = [...machine.nodes, ...status ? [status] : []].filter(({ state }) => state === "unhealthy");
-    return {
-      revision: config.revision,
-      unhealthy: broken.map(({ name, error = "" }) => `${name.full}: ${error}`),
-      heldBack: status?.state === "configuring",
-    };
-  };
-  const logger = logs.logger("rdk");
-  return { close: reportHealth({ client, state, repeatMs: rareMs, clock, logger }) };
 }
 
 /** Calls that arrive through the control plane, or through the signaling server that it names. */

@@ -159,6 +159,10 @@ storeTest(
       const halted = await reached(id, "halted");
       assertStringIncludes(halted.reason, "3 machines turned unhealthy in 50%, wanted none");
       await until(async () => tally(await fleet.versions())["2"] === 7, { meanwhile: fleet.live });
+      // Those that took the change are still judged.
+      const judged = async () =>
+        (await calls.listRolloutParts({ id })).parts.every(({ state }) => state !== "taken");
+      await until(judged, { meanwhile: fleet.live });
       const versions = await fleet.versions();
       const parts = (await calls.listRolloutParts({ id })).parts;
       for (const { machineName, step, state, reason } of parts) {

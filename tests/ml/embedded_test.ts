@@ -34,7 +34,7 @@ Deno.test("submit --embedded starts svc-cloud, reuses it, and restarts it in the
     assertStringIncludes(first.errors, 'there is no dataset "none-of-this-name"');
     assertEquals([first.code, running.size], [4, 1]);
     // It is used from now on, without being named.
-    assertEquals((await ml("list", "--json")).output, "{}\n");
+    assertEquals((await ml("list", "--json")).output, '{"jobs":[]}\n');
     const again = await submit();
     assertMatch(again.errors, /^using svc-cloud at http:\/\/localhost:\d+\n/);
     await ml("dataset", "create", "mine");
