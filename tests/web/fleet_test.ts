@@ -313,7 +313,9 @@ async function personStep({ managed, browser, watched: { page } }: FleetShared):
   await ann.page.reload();
   await ann.page.getByRole("heading", { name: /Sign in/ }).waitFor();
   for (const { page, foreign, errors } of [ann, other]) {
-    assertEquals([foreign, errors], [[], []]);
+    // A dial that was under way when the session ended is refused, and the client library writes that.
+    const others = errors.filter((error) => !error.includes("[unauthenticated]"));
+    assertEquals([foreign, others], [[], []]);
     await page.context().close();
   }
 }
