@@ -100,7 +100,7 @@ storeTest(
     assert(actions.includes("release channel") && actions.includes("package upload"));
     assertMatch(
       await run("fleet"),
-      /^MACHINE +LOCATION +STATE +SEEN.*\nexample-machine +home +never/,
+      /^MACHINE +LOCATION +STATE +UNHEALTHY +CONFIG +SEEN.*\nexample-machine +home +never +- +- +never/,
     );
   },
 );

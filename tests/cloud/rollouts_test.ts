@@ -168,7 +168,8 @@ storeTest(
       for (const { machineName, step, state, reason } of parts) {
         const isBad = bad.includes(machineName);
         assertEquals(versions[machineName], step === 0 && !isBad ? "2" : "1", machineName);
-        assertEquals(state, step > 0 ? "waiting" : isBad ? "reverted" : "healthy");
+        const judgedState = isBad ? "reverted" : "healthy";
+        assertEquals(state, step > 0 ? "waiting" : judgedState);
         if (isBad) assertStringIncludes(reason, "rdk:component:arm/left: no such file");
       }
       const unhealthy = (await calls.listRolloutParts({ id, unhealthy: true })).parts;

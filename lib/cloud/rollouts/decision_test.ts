@@ -20,11 +20,8 @@ function decision(
   const { unhealthyMax = 0, accepted = 0, onlineWaiting = 0, afterSeconds = 0 } = more;
   const plan = checkedPlan({ ...NO_PLAN, steps: ["50%"], lateSeconds: LATE_SECONDS, unhealthyMax });
   const found = decided({ plan, step: at, stepMs: 0, accepted }, counts, onlineWaiting, afterSeconds * 1000);
-  return "reason" in found
-    ? `${found.kind}: ${found.reason}`
-    : "step" in found
-    ? `step ${found.step}`
-    : found.kind;
+  if ("reason" in found) return `${found.kind}: ${found.reason}`;
+  return "step" in found ? `step ${found.step}` : found.kind;
 }
 
 Deno.test("decided: goes on when every machine of a step that is online is healthy", () => {
