@@ -14,7 +14,112 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file machine_page.proto.
  */
 export const file_machine_page: GenFile = /*@__PURE__*/
-  fileDesc("ChJtYWNoaW5lX3BhZ2UucHJvdG8SC3N2Yy5wYWdlLnYxIiQKEUZvbGxvd0xvZ3NSZXF1ZXN0Eg8KB2JhY2tsb2cYASABKA0i5AEKEkZvbGxvd0xvZ3NSZXNwb25zZRI3CgdyZWNvcmRzGAEgAygLMiYuc3ZjLnBhZ2UudjEuRm9sbG93TG9nc1Jlc3BvbnNlLlJlY29yZBIQCghsZWZ0X291dBgCIAEoBBqCAQoGUmVjb3JkEigKBHRpbWUYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBWxldmVsGAIgASgJEg4KBmxvZ2dlchgDIAEoCRIPCgdtZXNzYWdlGAQgASgJEg4KBmZpZWxkcxgFIAEoCRIOCgZjYWxsZXIYBiABKAkiEQoPR2V0R3JhcGhSZXF1ZXN0InwKEEdldEdyYXBoUmVzcG9uc2USMQoFbm9kZXMYASADKAsyIi5zdmMucGFnZS52MS5HZXRHcmFwaFJlc3BvbnNlLk5vZGUaNQoETm9kZRIKCgJpZBgBIAEoCRINCgVtb2RlbBgCIAEoCRISCgpkZXBlbmRzX29uGAMgAygJIiEKEkRlc2NyaWJlQXBpUmVxdWVzdBILCgNhcGkYASABKAkiNQoTRGVzY3JpYmVBcGlSZXNwb25zZRIPCgdzZXJ2aWNlGAEgASgJEg0KBWZpbGVzGAIgAygMIiUKEUdldE1ldHJpY3NSZXF1ZXN0EhAKCGFmdGVyX21zGAEgASgBIr4CChJHZXRNZXRyaWNzUmVzcG9uc2USDQoFbmFtZXMYASADKAkSNwoHc2FtcGxlcxgCIAMoCzImLnN2Yy5wYWdlLnYxLkdldE1ldHJpY3NSZXNwb25zZS5TYW1wbGUSNwoHbWV0aG9kcxgDIAMoCzImLnN2Yy5wYWdlLnYxLkdldE1ldHJpY3NSZXNwb25zZS5NZXRob2QSEgoKb2ZmX3JlYXNvbhgEIAEoCRIOCgZub3dfbXMYBSABKAEaKQoGU2FtcGxlEg8KB3RpbWVfbXMYASABKAESDgoGdmFsdWVzGAIgAygBGlgKBk1ldGhvZBIMCgRuYW1lGAEgASgJEhMKC2VuZGVkX3RvdGFsGAIgASgBEhQKDGZhaWxlZF90b3RhbBgDIAEoARIVCg10aW1lX3RvdGFsX3VzGAQgASgBIhUKE0NoZWNrTmV0d29ya1JlcXVlc3QiyAEKFENoZWNrTmV0d29ya1Jlc3BvbnNlEjsKCGZpbmRpbmdzGAEgAygLMikuc3ZjLnBhZ2UudjEuQ2hlY2tOZXR3b3JrUmVzcG9uc2UuRmluZGluZxITCgtjb25jbHVzaW9ucxgCIAMoCRISCgpjaGVja2VkX21zGAMgASgBGkoKB0ZpbmRpbmcSDQoFZ3JvdXAYASABKAkSDwoHc3ViamVjdBgCIAEoCRIPCgdvdXRjb21lGAMgASgJEg4KBmRldGFpbBgEIAEoCSIsCg1EYXNoYm9hcmRDYXJkEgoKAmlkGAEgASgJEg8KB2lzX3dpZGUYAiABKAgiRAoJRGFzaGJvYXJkEgwKBG5hbWUYASABKAkSKQoFY2FyZHMYAiADKAsyGi5zdmMucGFnZS52MS5EYXNoYm9hcmRDYXJkIhYKFEdldERhc2hib2FyZHNSZXF1ZXN0IkMKFUdldERhc2hib2FyZHNSZXNwb25zZRIqCgpkYXNoYm9hcmRzGAEgAygLMhYuc3ZjLnBhZ2UudjEuRGFzaGJvYXJkIlUKE1NldERhc2hib2FyZFJlcXVlc3QSKQoJZGFzaGJvYXJkGAEgASgLMhYuc3ZjLnBhZ2UudjEuRGFzaGJvYXJkEhMKC2Zvcm1lcl9uYW1lGAIgASgJIhYKFFNldERhc2hib2FyZFJlc3BvbnNlIiYKFkRlbGV0ZURhc2hib2FyZFJlcXVlc3QSDAoEbmFtZRgBIAEoCSIZChdEZWxldGVEYXNoYm9hcmRSZXNwb25zZTKvBQoSTWFjaGluZVBhZ2VTZXJ2aWNlEk8KCkZvbGxvd0xvZ3MSHi5zdmMucGFnZS52MS5Gb2xsb3dMb2dzUmVxdWVzdBofLnN2Yy5wYWdlLnYxLkZvbGxvd0xvZ3NSZXNwb25zZTABEkcKCEdldEdyYXBoEhwuc3ZjLnBhZ2UudjEuR2V0R3JhcGhSZXF1ZXN0Gh0uc3ZjLnBhZ2UudjEuR2V0R3JhcGhSZXNwb25zZRJQCgtEZXNjcmliZUFwaRIfLnN2Yy5wYWdlLnYxLkRlc2NyaWJlQXBpUmVxdWVzdBogLnN2Yy5wYWdlLnYxLkRlc2NyaWJlQXBpUmVzcG9uc2USTQoKR2V0TWV0cmljcxIeLnN2Yy5wYWdlLnYxLkdldE1ldHJpY3NSZXF1ZXN0Gh8uc3ZjLnBhZ2UudjEuR2V0TWV0cmljc1Jlc3BvbnNlElMKDENoZWNrTmV0d29yaxIgLnN2Yy5wYWdlLnYxLkNoZWNrTmV0d29ya1JlcXVlc3QaIS5zdmMucGFnZS52MS5DaGVja05ldHdvcmtSZXNwb25zZRJWCg1HZXREYXNoYm9hcmRzEiEuc3ZjLnBhZ2UudjEuR2V0RGFzaGJvYXJkc1JlcXVlc3QaIi5zdmMucGFnZS52MS5HZXREYXNoYm9hcmRzUmVzcG9uc2USUwoMU2V0RGFzaGJvYXJkEiAuc3ZjLnBhZ2UudjEuU2V0RGFzaGJvYXJkUmVxdWVzdBohLnN2Yy5wYWdlLnYxLlNldERhc2hib2FyZFJlc3BvbnNlElwKD0RlbGV0ZURhc2hib2FyZBIjLnN2Yy5wYWdlLnYxLkRlbGV0ZURhc2hib2FyZFJlcXVlc3QaJC5zdmMucGFnZS52MS5EZWxldGVEYXNoYm9hcmRSZXNwb25zZWIGcHJvdG8z", [file_google_protobuf_timestamp]);
+  fileDesc("ChJtYWNoaW5lX3BhZ2UucHJvdG8SC3N2Yy5wYWdlLnYxImoKD0NhbGxNYW55UmVxdWVzdBIwCgVjYWxscxgBIAMoCzIhLnN2Yy5wYWdlLnYxLkNhbGxNYW55UmVxdWVzdC5DYWxsGiUKBENhbGwSDAoEcGF0aBgBIAEoCRIPCgdyZXF1ZXN0GAIgASgMIqEBChBDYWxsTWFueVJlc3BvbnNlEjUKB2Fuc3dlcnMYASADKAsyJC5zdmMucGFnZS52MS5DYWxsTWFueVJlc3BvbnNlLkFuc3dlchpWCgZBbnN3ZXISDAoEY2FsbBgBIAEoDRIQCghyZXNwb25zZRgCIAEoDBIMCgRjb2RlGAMgASgNEg8KB3Byb2JsZW0YBCABKAkSDQoFYWxvbmUYBSABKAgiJAoRRm9sbG93TG9nc1JlcXVlc3QSDwoHYmFja2xvZxgBIAEoDSLkAQoSRm9sbG93TG9nc1Jlc3BvbnNlEjcKB3JlY29yZHMYASADKAsyJi5zdmMucGFnZS52MS5Gb2xsb3dMb2dzUmVzcG9uc2UuUmVjb3JkEhAKCGxlZnRfb3V0GAIgASgEGoIBCgZSZWNvcmQSKAoEdGltZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFbGV2ZWwYAiABKAkSDgoGbG9nZ2VyGAMgASgJEg8KB21lc3NhZ2UYBCABKAkSDgoGZmllbGRzGAUgASgJEg4KBmNhbGxlchgGIAEoCSIRCg9HZXRHcmFwaFJlcXVlc3QifAoQR2V0R3JhcGhSZXNwb25zZRIxCgVub2RlcxgBIAMoCzIiLnN2Yy5wYWdlLnYxLkdldEdyYXBoUmVzcG9uc2UuTm9kZRo1CgROb2RlEgoKAmlkGAEgASgJEg0KBW1vZGVsGAIgASgJEhIKCmRlcGVuZHNfb24YAyADKAkiIQoSRGVzY3JpYmVBcGlSZXF1ZXN0EgsKA2FwaRgBIAEoCSI1ChNEZXNjcmliZUFwaVJlc3BvbnNlEg8KB3NlcnZpY2UYASABKAkSDQoFZmlsZXMYAiADKAwiJQoRR2V0TWV0cmljc1JlcXVlc3QSEAoIYWZ0ZXJfbXMYASABKAEivgIKEkdldE1ldHJpY3NSZXNwb25zZRINCgVuYW1lcxgBIAMoCRI3CgdzYW1wbGVzGAIgAygLMiYuc3ZjLnBhZ2UudjEuR2V0TWV0cmljc1Jlc3BvbnNlLlNhbXBsZRI3CgdtZXRob2RzGAMgAygLMiYuc3ZjLnBhZ2UudjEuR2V0TWV0cmljc1Jlc3BvbnNlLk1ldGhvZBISCgpvZmZfcmVhc29uGAQgASgJEg4KBm5vd19tcxgFIAEoARopCgZTYW1wbGUSDwoHdGltZV9tcxgBIAEoARIOCgZ2YWx1ZXMYAiADKAEaWAoGTWV0aG9kEgwKBG5hbWUYASABKAkSEwoLZW5kZWRfdG90YWwYAiABKAESFAoMZmFpbGVkX3RvdGFsGAMgASgBEhUKDXRpbWVfdG90YWxfdXMYBCABKAEiFQoTQ2hlY2tOZXR3b3JrUmVxdWVzdCLIAQoUQ2hlY2tOZXR3b3JrUmVzcG9uc2USOwoIZmluZGluZ3MYASADKAsyKS5zdmMucGFnZS52MS5DaGVja05ldHdvcmtSZXNwb25zZS5GaW5kaW5nEhMKC2NvbmNsdXNpb25zGAIgAygJEhIKCmNoZWNrZWRfbXMYAyABKAEaSgoHRmluZGluZxINCgVncm91cBgBIAEoCRIPCgdzdWJqZWN0GAIgASgJEg8KB291dGNvbWUYAyABKAkSDgoGZGV0YWlsGAQgASgJIiwKDURhc2hib2FyZENhcmQSCgoCaWQYASABKAkSDwoHaXNfd2lkZRgCIAEoCCJECglEYXNoYm9hcmQSDAoEbmFtZRgBIAEoCRIpCgVjYXJkcxgCIAMoCzIaLnN2Yy5wYWdlLnYxLkRhc2hib2FyZENhcmQiFgoUR2V0RGFzaGJvYXJkc1JlcXVlc3QiQwoVR2V0RGFzaGJvYXJkc1Jlc3BvbnNlEioKCmRhc2hib2FyZHMYASADKAsyFi5zdmMucGFnZS52MS5EYXNoYm9hcmQiVQoTU2V0RGFzaGJvYXJkUmVxdWVzdBIpCglkYXNoYm9hcmQYASABKAsyFi5zdmMucGFnZS52MS5EYXNoYm9hcmQSEwoLZm9ybWVyX25hbWUYAiABKAkiFgoUU2V0RGFzaGJvYXJkUmVzcG9uc2UiJgoWRGVsZXRlRGFzaGJvYXJkUmVxdWVzdBIMCgRuYW1lGAEgASgJIhkKF0RlbGV0ZURhc2hib2FyZFJlc3BvbnNlMq8FChJNYWNoaW5lUGFnZVNlcnZpY2USTwoKRm9sbG93TG9ncxIeLnN2Yy5wYWdlLnYxLkZvbGxvd0xvZ3NSZXF1ZXN0Gh8uc3ZjLnBhZ2UudjEuRm9sbG93TG9nc1Jlc3BvbnNlMAESRwoIR2V0R3JhcGgSHC5zdmMucGFnZS52MS5HZXRHcmFwaFJlcXVlc3QaHS5zdmMucGFnZS52MS5HZXRHcmFwaFJlc3BvbnNlElAKC0Rlc2NyaWJlQXBpEh8uc3ZjLnBhZ2UudjEuRGVzY3JpYmVBcGlSZXF1ZXN0GiAuc3ZjLnBhZ2UudjEuRGVzY3JpYmVBcGlSZXNwb25zZRJNCgpHZXRNZXRyaWNzEh4uc3ZjLnBhZ2UudjEuR2V0TWV0cmljc1JlcXVlc3QaHy5zdmMucGFnZS52MS5HZXRNZXRyaWNzUmVzcG9uc2USUwoMQ2hlY2tOZXR3b3JrEiAuc3ZjLnBhZ2UudjEuQ2hlY2tOZXR3b3JrUmVxdWVzdBohLnN2Yy5wYWdlLnYxLkNoZWNrTmV0d29ya1Jlc3BvbnNlElYKDUdldERhc2hib2FyZHMSIS5zdmMucGFnZS52MS5HZXREYXNoYm9hcmRzUmVxdWVzdBoiLnN2Yy5wYWdlLnYxLkdldERhc2hib2FyZHNSZXNwb25zZRJTCgxTZXREYXNoYm9hcmQSIC5zdmMucGFnZS52MS5TZXREYXNoYm9hcmRSZXF1ZXN0GiEuc3ZjLnBhZ2UudjEuU2V0RGFzaGJvYXJkUmVzcG9uc2USXAoPRGVsZXRlRGFzaGJvYXJkEiMuc3ZjLnBhZ2UudjEuRGVsZXRlRGFzaGJvYXJkUmVxdWVzdBokLnN2Yy5wYWdlLnYxLkRlbGV0ZURhc2hib2FyZFJlc3BvbnNlMl0KEENhbGxCYXRjaFNlcnZpY2USSQoIQ2FsbE1hbnkSHC5zdmMucGFnZS52MS5DYWxsTWFueVJlcXVlc3QaHS5zdmMucGFnZS52MS5DYWxsTWFueVJlc3BvbnNlMAFiBnByb3RvMw", [file_google_protobuf_timestamp]);
+
+/**
+ * @generated from message svc.page.v1.CallManyRequest
+ */
+export type CallManyRequest = Message<"svc.page.v1.CallManyRequest"> & {
+  /**
+   * At most 64.
+   *
+   * @generated from field: repeated svc.page.v1.CallManyRequest.Call calls = 1;
+   */
+  calls: CallManyRequest_Call[];
+};
+
+/**
+ * Describes the message svc.page.v1.CallManyRequest.
+ * Use `create(CallManyRequestSchema)` to create a new message.
+ */
+export const CallManyRequestSchema: GenMessage<CallManyRequest> = /*@__PURE__*/
+  messageDesc(file_machine_page, 0);
+
+/**
+ * @generated from message svc.page.v1.CallManyRequest.Call
+ */
+export type CallManyRequest_Call = Message<"svc.page.v1.CallManyRequest.Call"> & {
+  /**
+   * /viam.component.sensor.v1.SensorService/GetReadings
+   *
+   * @generated from field: string path = 1;
+   */
+  path: string;
+
+  /**
+   * At most 4 KiB.
+   *
+   * @generated from field: bytes request = 2;
+   */
+  request: Uint8Array;
+};
+
+/**
+ * Describes the message svc.page.v1.CallManyRequest.Call.
+ * Use `create(CallManyRequest_CallSchema)` to create a new message.
+ */
+export const CallManyRequest_CallSchema: GenMessage<CallManyRequest_Call> = /*@__PURE__*/
+  messageDesc(file_machine_page, 0, 0);
+
+/**
+ * @generated from message svc.page.v1.CallManyResponse
+ */
+export type CallManyResponse = Message<"svc.page.v1.CallManyResponse"> & {
+  /**
+   * @generated from field: repeated svc.page.v1.CallManyResponse.Answer answers = 1;
+   */
+  answers: CallManyResponse_Answer[];
+};
+
+/**
+ * Describes the message svc.page.v1.CallManyResponse.
+ * Use `create(CallManyResponseSchema)` to create a new message.
+ */
+export const CallManyResponseSchema: GenMessage<CallManyResponse> = /*@__PURE__*/
+  messageDesc(file_machine_page, 1);
+
+/**
+ * @generated from message svc.page.v1.CallManyResponse.Answer
+ */
+export type CallManyResponse_Answer = Message<"svc.page.v1.CallManyResponse.Answer"> & {
+  /**
+   * The place of the call in the request.
+   *
+   * @generated from field: uint32 call = 1;
+   */
+  call: number;
+
+  /**
+   * @generated from field: bytes response = 2;
+   */
+  response: Uint8Array;
+
+  /**
+   * The status of gRPC; 0 is OK.
+   *
+   * @generated from field: uint32 code = 3;
+   */
+  code: number;
+
+  /**
+   * @generated from field: string problem = 4;
+   */
+  problem: string;
+
+  /**
+   * The answer is too large for a batch: make the call by itself.
+   *
+   * @generated from field: bool alone = 5;
+   */
+  alone: boolean;
+};
+
+/**
+ * Describes the message svc.page.v1.CallManyResponse.Answer.
+ * Use `create(CallManyResponse_AnswerSchema)` to create a new message.
+ */
+export const CallManyResponse_AnswerSchema: GenMessage<CallManyResponse_Answer> = /*@__PURE__*/
+  messageDesc(file_machine_page, 1, 0);
 
 /**
  * @generated from message svc.page.v1.FollowLogsRequest
@@ -33,7 +138,7 @@ export type FollowLogsRequest = Message<"svc.page.v1.FollowLogsRequest"> & {
  * Use `create(FollowLogsRequestSchema)` to create a new message.
  */
 export const FollowLogsRequestSchema: GenMessage<FollowLogsRequest> = /*@__PURE__*/
-  messageDesc(file_machine_page, 0);
+  messageDesc(file_machine_page, 2);
 
 /**
  * @generated from message svc.page.v1.FollowLogsResponse
@@ -57,7 +162,7 @@ export type FollowLogsResponse = Message<"svc.page.v1.FollowLogsResponse"> & {
  * Use `create(FollowLogsResponseSchema)` to create a new message.
  */
 export const FollowLogsResponseSchema: GenMessage<FollowLogsResponse> = /*@__PURE__*/
-  messageDesc(file_machine_page, 1);
+  messageDesc(file_machine_page, 3);
 
 /**
  * @generated from message svc.page.v1.FollowLogsResponse.Record
@@ -105,7 +210,7 @@ export type FollowLogsResponse_Record = Message<"svc.page.v1.FollowLogsResponse.
  * Use `create(FollowLogsResponse_RecordSchema)` to create a new message.
  */
 export const FollowLogsResponse_RecordSchema: GenMessage<FollowLogsResponse_Record> = /*@__PURE__*/
-  messageDesc(file_machine_page, 1, 0);
+  messageDesc(file_machine_page, 3, 0);
 
 /**
  * @generated from message svc.page.v1.GetGraphRequest
@@ -118,7 +223,7 @@ export type GetGraphRequest = Message<"svc.page.v1.GetGraphRequest"> & {
  * Use `create(GetGraphRequestSchema)` to create a new message.
  */
 export const GetGraphRequestSchema: GenMessage<GetGraphRequest> = /*@__PURE__*/
-  messageDesc(file_machine_page, 2);
+  messageDesc(file_machine_page, 4);
 
 /**
  * @generated from message svc.page.v1.GetGraphResponse
@@ -135,7 +240,7 @@ export type GetGraphResponse = Message<"svc.page.v1.GetGraphResponse"> & {
  * Use `create(GetGraphResponseSchema)` to create a new message.
  */
 export const GetGraphResponseSchema: GenMessage<GetGraphResponse> = /*@__PURE__*/
-  messageDesc(file_machine_page, 3);
+  messageDesc(file_machine_page, 5);
 
 /**
  * @generated from message svc.page.v1.GetGraphResponse.Node
@@ -166,7 +271,7 @@ export type GetGraphResponse_Node = Message<"svc.page.v1.GetGraphResponse.Node">
  * Use `create(GetGraphResponse_NodeSchema)` to create a new message.
  */
 export const GetGraphResponse_NodeSchema: GenMessage<GetGraphResponse_Node> = /*@__PURE__*/
-  messageDesc(file_machine_page, 3, 0);
+  messageDesc(file_machine_page, 5, 0);
 
 /**
  * @generated from message svc.page.v1.DescribeApiRequest
@@ -185,7 +290,7 @@ export type DescribeApiRequest = Message<"svc.page.v1.DescribeApiRequest"> & {
  * Use `create(DescribeApiRequestSchema)` to create a new message.
  */
 export const DescribeApiRequestSchema: GenMessage<DescribeApiRequest> = /*@__PURE__*/
-  messageDesc(file_machine_page, 4);
+  messageDesc(file_machine_page, 6);
 
 /**
  * @generated from message svc.page.v1.DescribeApiResponse
@@ -211,7 +316,7 @@ export type DescribeApiResponse = Message<"svc.page.v1.DescribeApiResponse"> & {
  * Use `create(DescribeApiResponseSchema)` to create a new message.
  */
 export const DescribeApiResponseSchema: GenMessage<DescribeApiResponse> = /*@__PURE__*/
-  messageDesc(file_machine_page, 5);
+  messageDesc(file_machine_page, 7);
 
 /**
  * @generated from message svc.page.v1.GetMetricsRequest
@@ -230,7 +335,7 @@ export type GetMetricsRequest = Message<"svc.page.v1.GetMetricsRequest"> & {
  * Use `create(GetMetricsRequestSchema)` to create a new message.
  */
 export const GetMetricsRequestSchema: GenMessage<GetMetricsRequest> = /*@__PURE__*/
-  messageDesc(file_machine_page, 6);
+  messageDesc(file_machine_page, 8);
 
 /**
  * @generated from message svc.page.v1.GetMetricsResponse
@@ -275,7 +380,7 @@ export type GetMetricsResponse = Message<"svc.page.v1.GetMetricsResponse"> & {
  * Use `create(GetMetricsResponseSchema)` to create a new message.
  */
 export const GetMetricsResponseSchema: GenMessage<GetMetricsResponse> = /*@__PURE__*/
-  messageDesc(file_machine_page, 7);
+  messageDesc(file_machine_page, 9);
 
 /**
  * @generated from message svc.page.v1.GetMetricsResponse.Sample
@@ -299,7 +404,7 @@ export type GetMetricsResponse_Sample = Message<"svc.page.v1.GetMetricsResponse.
  * Use `create(GetMetricsResponse_SampleSchema)` to create a new message.
  */
 export const GetMetricsResponse_SampleSchema: GenMessage<GetMetricsResponse_Sample> = /*@__PURE__*/
-  messageDesc(file_machine_page, 7, 0);
+  messageDesc(file_machine_page, 9, 0);
 
 /**
  * @generated from message svc.page.v1.GetMetricsResponse.Method
@@ -333,7 +438,7 @@ export type GetMetricsResponse_Method = Message<"svc.page.v1.GetMetricsResponse.
  * Use `create(GetMetricsResponse_MethodSchema)` to create a new message.
  */
 export const GetMetricsResponse_MethodSchema: GenMessage<GetMetricsResponse_Method> = /*@__PURE__*/
-  messageDesc(file_machine_page, 7, 1);
+  messageDesc(file_machine_page, 9, 1);
 
 /**
  * @generated from message svc.page.v1.CheckNetworkRequest
@@ -346,7 +451,7 @@ export type CheckNetworkRequest = Message<"svc.page.v1.CheckNetworkRequest"> & {
  * Use `create(CheckNetworkRequestSchema)` to create a new message.
  */
 export const CheckNetworkRequestSchema: GenMessage<CheckNetworkRequest> = /*@__PURE__*/
-  messageDesc(file_machine_page, 8);
+  messageDesc(file_machine_page, 10);
 
 /**
  * @generated from message svc.page.v1.CheckNetworkResponse
@@ -377,7 +482,7 @@ export type CheckNetworkResponse = Message<"svc.page.v1.CheckNetworkResponse"> &
  * Use `create(CheckNetworkResponseSchema)` to create a new message.
  */
 export const CheckNetworkResponseSchema: GenMessage<CheckNetworkResponse> = /*@__PURE__*/
-  messageDesc(file_machine_page, 9);
+  messageDesc(file_machine_page, 11);
 
 /**
  * @generated from message svc.page.v1.CheckNetworkResponse.Finding
@@ -413,7 +518,7 @@ export type CheckNetworkResponse_Finding = Message<"svc.page.v1.CheckNetworkResp
  * Use `create(CheckNetworkResponse_FindingSchema)` to create a new message.
  */
 export const CheckNetworkResponse_FindingSchema: GenMessage<CheckNetworkResponse_Finding> = /*@__PURE__*/
-  messageDesc(file_machine_page, 9, 0);
+  messageDesc(file_machine_page, 11, 0);
 
 /**
  * @generated from message svc.page.v1.DashboardCard
@@ -439,7 +544,7 @@ export type DashboardCard = Message<"svc.page.v1.DashboardCard"> & {
  * Use `create(DashboardCardSchema)` to create a new message.
  */
 export const DashboardCardSchema: GenMessage<DashboardCard> = /*@__PURE__*/
-  messageDesc(file_machine_page, 10);
+  messageDesc(file_machine_page, 12);
 
 /**
  * @generated from message svc.page.v1.Dashboard
@@ -461,7 +566,7 @@ export type Dashboard = Message<"svc.page.v1.Dashboard"> & {
  * Use `create(DashboardSchema)` to create a new message.
  */
 export const DashboardSchema: GenMessage<Dashboard> = /*@__PURE__*/
-  messageDesc(file_machine_page, 11);
+  messageDesc(file_machine_page, 13);
 
 /**
  * @generated from message svc.page.v1.GetDashboardsRequest
@@ -474,7 +579,7 @@ export type GetDashboardsRequest = Message<"svc.page.v1.GetDashboardsRequest"> &
  * Use `create(GetDashboardsRequestSchema)` to create a new message.
  */
 export const GetDashboardsRequestSchema: GenMessage<GetDashboardsRequest> = /*@__PURE__*/
-  messageDesc(file_machine_page, 12);
+  messageDesc(file_machine_page, 14);
 
 /**
  * @generated from message svc.page.v1.GetDashboardsResponse
@@ -491,7 +596,7 @@ export type GetDashboardsResponse = Message<"svc.page.v1.GetDashboardsResponse">
  * Use `create(GetDashboardsResponseSchema)` to create a new message.
  */
 export const GetDashboardsResponseSchema: GenMessage<GetDashboardsResponse> = /*@__PURE__*/
-  messageDesc(file_machine_page, 13);
+  messageDesc(file_machine_page, 15);
 
 /**
  * @generated from message svc.page.v1.SetDashboardRequest
@@ -515,7 +620,7 @@ export type SetDashboardRequest = Message<"svc.page.v1.SetDashboardRequest"> & {
  * Use `create(SetDashboardRequestSchema)` to create a new message.
  */
 export const SetDashboardRequestSchema: GenMessage<SetDashboardRequest> = /*@__PURE__*/
-  messageDesc(file_machine_page, 14);
+  messageDesc(file_machine_page, 16);
 
 /**
  * @generated from message svc.page.v1.SetDashboardResponse
@@ -528,7 +633,7 @@ export type SetDashboardResponse = Message<"svc.page.v1.SetDashboardResponse"> &
  * Use `create(SetDashboardResponseSchema)` to create a new message.
  */
 export const SetDashboardResponseSchema: GenMessage<SetDashboardResponse> = /*@__PURE__*/
-  messageDesc(file_machine_page, 15);
+  messageDesc(file_machine_page, 17);
 
 /**
  * @generated from message svc.page.v1.DeleteDashboardRequest
@@ -545,7 +650,7 @@ export type DeleteDashboardRequest = Message<"svc.page.v1.DeleteDashboardRequest
  * Use `create(DeleteDashboardRequestSchema)` to create a new message.
  */
 export const DeleteDashboardRequestSchema: GenMessage<DeleteDashboardRequest> = /*@__PURE__*/
-  messageDesc(file_machine_page, 16);
+  messageDesc(file_machine_page, 18);
 
 /**
  * @generated from message svc.page.v1.DeleteDashboardResponse
@@ -558,7 +663,7 @@ export type DeleteDashboardResponse = Message<"svc.page.v1.DeleteDashboardRespon
  * Use `create(DeleteDashboardResponseSchema)` to create a new message.
  */
 export const DeleteDashboardResponseSchema: GenMessage<DeleteDashboardResponse> = /*@__PURE__*/
-  messageDesc(file_machine_page, 17);
+  messageDesc(file_machine_page, 19);
 
 /**
  * @generated from service svc.page.v1.MachinePageService
@@ -644,4 +749,25 @@ export const MachinePageService: GenService<{
   },
 }> = /*@__PURE__*/
   serviceDesc(file_machine_page, 0, "svc.page.v1.MachinePageService");
+
+/**
+ * What the page asks again and again. A hundred cards that ask ten times a second are a thousand calls a second, and a
+ * browser spends most of the time of a call on its messages.
+ *
+ * @generated from service svc.page.v1.CallBatchService
+ */
+export const CallBatchService: GenService<{
+  /**
+   * Makes these unary calls, each as if the caller had made it alone: with its rights, limits and records. Answers in the
+   * order in which the calls end.
+   *
+   * @generated from rpc svc.page.v1.CallBatchService.CallMany
+   */
+  callMany: {
+    methodKind: "server_streaming";
+    input: typeof CallManyRequestSchema;
+    output: typeof CallManyResponseSchema;
+  },
+}> = /*@__PURE__*/
+  serviceDesc(file_machine_page, 1, "svc.page.v1.CallBatchService");
 

@@ -1,9 +1,11 @@
 /** How large the machine's page is, how soon it shows, and how smoothly it draws. */
 
 import type { Browser, CDPSession, Page } from "playwright-core";
+import { GetMetricsResponseSchema } from "../../proto/gen/machine_page_pb.ts";
 import { buildPage } from "../../cli/build/page.ts";
 import { MACHINE_PAGE } from "../../cli/page_path.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
+import { fromBinary } from "../../lib/wire/rpc/proto.ts";
 import { PAGE_ENCODINGS, unpackAssets } from "../../lib/wire/page/archive.ts";
 import { residentBytes, type ServerProcess, startServer, writeConfig } from "../support/server.ts";
 import { browserWithPage, launch, openPage } from "../web/browser.ts";
@@ -19,6 +21,9 @@ const TALL = { width: 1400, height: 7000 };
 const HZ = 10;
 /** Ticks of a process's CPU time in /proc, a second. */
 const TICKS_PER_S = 100;
+
+/** What the cards ask. */
+const CALLED = "/viam.component.sensor.v1.SensorService/GetReadings";
 
 export async function web(): Promise<void> {
   heading("the machine's page");
@@ -80,6 +85,8 @@ interface Frames {
   readonly perSecond: number;
   /** Of one core. */
   readonly serverCpu: number;
+  /** Calls of `CALLED` that the server answered. */
+  readonly callsPerSecond: number;
 }
 
 /** Draws for some seconds with these cards open. */
@@ -95,7 +102,7 @@ async function framesOf(
   }
   await page.goto(`${url}/${query}`);
   await page.locator("article td.value").nth(cards ? cards.length - 1 : 0).waitFor();
-  const before = await cpuSeconds(pid);
+  const [before, callsBefore] = [await cpuSeconds(pid), await callsOf(url)];
   const times: number[] = await page.evaluate(`new Promise((resolve) => {
     const times = [];
     let last = performance.now();
@@ -107,19 +114,32 @@ async function framesOf(
     };
     requestAnimationFrame(frame);
   })`);
-  const after = await cpuSeconds(pid);
+  const [after, callsAfter] = [await cpuSeconds(pid), await callsOf(url)];
   await page.context().close();
   const seconds = FRAMES_MS / 1000;
   return {
     p95Ms: times[Math.floor(times.length * 0.95)],
     perSecond: times.length / seconds,
     serverCpu: (after - before) / seconds,
+    callsPerSecond: (callsAfter - callsBefore) / seconds,
   };
 }
 
-function tellFrames(what: string, { p95Ms, perSecond, serverCpu }: Frames): void {
+/** The calls that the server has answered since its start. */
+async function callsOf(url: string): Promise<number> {
+  const path = "/svc.page.v1.MachinePageService/GetMetrics";
+  const headers = { "content-type": "application/grpc-web+proto" };
+  const response = await fetch(url + path, { method: "POST", headers, body: new Uint8Array(5) });
+  const frame = new Uint8Array(await response.arrayBuffer());
+  const message = frame.subarray(5, 5 + new DataView(frame.buffer).getUint32(1));
+  const { methods } = fromBinary(GetMetricsResponseSchema, message);
+  return methods.find(({ name }) => CALLED.endsWith(name))?.endedTotal ?? 0;
+}
+
+function tellFrames(what: string, { p95Ms, perSecond, serverCpu, callsPerSecond }: Frames): void {
   const drawn = `frame p95 ${p95Ms.toFixed(1)} ms, ${perSecond.toFixed(0)} frames/s (software rendering)`;
-  row(what, `${drawn}; server ${(serverCpu * 100).toFixed(0)} % of a core`);
+  const server = `server ${(serverCpu * 100).toFixed(0)} % of a core`;
+  row(what, `${drawn}; ${callsPerSecond.toFixed(0)} calls/s; ${server}`);
 }
 
 /** The page's own clock in an hour: a view a visit, and the first one again at the end of each round. */

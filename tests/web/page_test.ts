@@ -1,7 +1,7 @@
 /** The machine's page in a real browser, against a machine that has every published API. */
 
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import type { Browser } from "playwright-core";
+import type { Browser, Page, Route } from "playwright-core";
 import { serviceName } from "../../lib/web/machine/cards/service_names.ts";
 import { APIS } from "../../lib/api/mod.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
@@ -14,7 +14,7 @@ import { CONFIGURATION_STEPS } from "./configuration_steps.ts";
 import { INPUT_STEPS } from "./input_steps.ts";
 import { HOSTILE_STEPS } from "./hostile_steps.ts";
 import { everyApi, HOSTILE_TEXT, startPageMachine } from "./page_machine.ts";
-import { cardOf, closeCards, DEMO, isMoving, type PageStep } from "./page_steps.ts";
+import { cardOf, closeCards, DEMO, isMoving, type PageShared, type PageStep } from "./page_steps.ts";
 import { VIEW_STEPS } from "./view_steps.ts";
 
 const ROOT = new URL("../../", import.meta.url);
@@ -210,7 +210,49 @@ const LAST_STEPS: readonly PageStep[] = [
       await page.context().close();
     },
   ],
+  [
+    "what cards ask again and again is called in batches, or by itself on a machine that knows none",
+    async (at) => {
+      await motorByCalls(at, (batch) => batch.continue(), async (page) => {
+        await page.waitForRequest(BATCHES);
+      });
+      const refusal = {
+        "content-type": "application/grpc-web+proto",
+        "grpc-status": "12",
+        "grpc-message": "unknown",
+      };
+      let refused = 0;
+      const refuse = (batch: Route) => {
+        refused++;
+        return batch.fulfill({ status: 200, headers: refusal, body: "" });
+      };
+      await motorByCalls(at, refuse, async (page) => {
+        for (let call = 0; call < 5; call++) {
+          await page.waitForRequest("**/viam.component.motor.v1.MotorService/*");
+        }
+        assertEquals(refused, 1);
+      });
+    },
+  ],
 ];
+
+const BATCHES = "**/svc.page.v1.CallBatchService/CallMany";
+
+/** Opens a motor's card without WebRTC, where requests can be seen. */
+async function motorByCalls(
+  { machine, browser }: PageShared,
+  onBatch: (batch: Route) => Promise<void>,
+  look: (page: Page) => Promise<void>,
+): Promise<void> {
+  const { page, foreign, errors } = await openPage(browser, machine.url, { bare: true });
+  await page.route(BATCHES, onBatch);
+  const seen = look(page);
+  await page.goto(`${machine.url}/?way=direct#/control/${encodeURIComponent("rdk:component:motor/motor1")}`);
+  await page.locator('article[data-name="motor1"]').getByText("at rest", { exact: true }).waitFor();
+  await seen;
+  assertEquals([foreign, errors], [[], []]);
+  await page.context().close();
+}
 
 const STEPS = [
   ...MACHINE_STEPS,

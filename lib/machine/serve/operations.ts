@@ -15,7 +15,7 @@ import type { CallContext, Interceptor } from "../../wire/rpc/service.ts";
 import { idFrom } from "./call.ts";
 
 /** Metadata key of an operation's id, both ways. */
-const OPERATION_ID = "opid";
+export const OPERATION_ID = "opid";
 
 /** One operation, as listed. */
 export interface ListedOperation {
@@ -47,6 +47,7 @@ const EXEMPT_SERVICES: ReadonlySet<string> = new Set([
   "grpc.reflection.v1alpha.ServerReflection",
   // The page only looks, and a look at the log lasts.
   "svc.page.v1.MachinePageService",
+  "svc.page.v1.CallBatchService",
 ]);
 const EXEMPT_PATH = "/viam.robot.v1.RobotService/StreamStatus";
 

@@ -8,11 +8,13 @@ import type { Environment } from "../../base/host.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { AnyApi } from "../../resource/registry.ts";
 import type { Auth } from "../../wire/auth/auth.ts";
+import { callBatchService } from "../../wire/grpc/call_batch.ts";
 import { health } from "../../wire/grpc/health.ts";
 import { reflection } from "../../wire/grpc/reflection.ts";
 import { type Interceptor, type Service, ServiceTable } from "../../wire/rpc/service.ts";
 import type { Streams } from "../streams/streams.ts";
 import { requestLimit } from "./limits.ts";
+import { OPERATION_ID } from "./operations.ts";
 import { robotService, type RobotServiceParts } from "./service.ts";
 
 export interface TablesParts
@@ -56,8 +58,11 @@ export class Tables {
   port(robot: RobotServiceParts, guard?: Auth): ServiceTable {
     const table = this.resources(guard);
     const { streams, own = () => [] } = this.#parts;
-    const published = [robotService(robot), streams.service, health(table)];
-    for (const service of [...published, ...own(guard !== undefined), ...reflection(table)]) {
+    // A call within a batch is an operation of its own.
+    const aboutTable = [health(table), callBatchService(table, OPERATION_ID), ...reflection(table)];
+    for (
+      const service of [robotService(robot), streams.service, ...own(guard !== undefined), ...aboutTable]
+    ) {
       table.add(service);
     }
     if (guard) table.add(guard.service);

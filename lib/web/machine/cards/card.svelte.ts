@@ -8,6 +8,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { RobotClient } from "@viamrobotics/sdk";
 import { getContext, setContext } from "svelte";
+import { batchedClient } from "../link/call_batch.ts";
 import { linkProblem, type PageLink, useLink } from "../link/page_link.svelte.ts";
 import { type Poll, poll, type PollOptions } from "../link/poll.svelte.ts";
 
@@ -62,7 +63,11 @@ export class CardResource<C extends object> {
   readonly #link: PageLink;
   readonly #clientOf: ClientClass<C>;
   readonly #name = $derived.by(() => this.#frame.props().name);
-  readonly client = $derived.by(() => this.#client());
+  readonly client = $derived.by(() => this.#clientBy(this.#link.client));
+  /** For what is asked again and again. */
+  readonly #batched = $derived.by(() =>
+    this.#clientBy(this.#link.client && batchedClient(this.#link.client))
+  );
 
   constructor(clientOf: ClientClass<C>, frame: CardFrame, link: PageLink) {
     this.#clientOf = clientOf;
@@ -70,9 +75,8 @@ export class CardResource<C extends object> {
     this.#link = link;
   }
 
-  #client(): C | undefined {
-    const { client } = this.#link;
-    return client && new this.#clientOf(client, this.#name);
+  #clientBy(robot: RobotClient | undefined): C | undefined {
+    return robot && new this.#clientOf(robot, this.#name);
   }
 
   /** Makes a call for the person; shows its problem in the card, and returns `undefined` then. */
@@ -98,8 +102,8 @@ export class CardResource<C extends object> {
   async call<M extends MethodOf<C>>(
     method: M & string,
     args: Readonly<Record<string, unknown>> = {},
+    client = this.client,
   ): Promise<AnswerOf<C, M>> {
-    const { client } = this;
     if (!client) throw new Error("the machine is not connected");
     const values = Object.values(args);
     const run = client[method] as unknown as (...values: unknown[]) => Promise<AnswerOf<C, M>>;
@@ -120,7 +124,7 @@ export class CardResource<C extends object> {
     args: Readonly<Record<string, unknown>> = {},
     options?: PollOptions<AnswerOf<C, M>>,
   ): Poll<AnswerOf<C, M>> {
-    return poll(() => this.call(method, args), everyMs, options);
+    return poll(() => this.call(method, args, this.#batched), everyMs, options);
   }
 }
 

@@ -2,6 +2,7 @@
 
 import type { RobotClient } from "@viamrobotics/sdk";
 import { type Poll, pollBy, type PollOptions } from "../../shared/poll.svelte.ts";
+import { batchedClient } from "./call_batch.ts";
 import { linkProblem, useLink } from "./page_link.svelte.ts";
 
 export type { Poll, PollOptions };
@@ -16,6 +17,6 @@ export function poll<T>(
   options: PollOptions<T> = {},
 ): Poll<T> {
   const link = useLink();
-  const source = { client: () => link.client, problemOf: linkProblem };
+  const source = { client: () => link.client && batchedClient(link.client), problemOf: linkProblem };
   return pollBy(source, ask, FORCED_MS ?? everyMs, options);
 }
