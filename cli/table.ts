@@ -8,6 +8,7 @@ import { toMs } from "../lib/api/shared/time.ts";
 import { escaped, escapedLine } from "../lib/base/escape.ts";
 import type { Output, Screen } from "../lib/base/host.ts";
 import type { Terminal } from "./program.ts";
+import { wrap } from "./flags.ts";
 import { cutText, padded, textWidth } from "./progress/text_width.ts";
 
 /** Prints a result: the value as JSON, or the lines. */
@@ -20,6 +21,12 @@ export function printResult(
   if (json) terminal.write(`${JSON.stringify(value)}\n`);
   else if (lines.length > 0) terminal.write(`${escaped(lines.join("\n"))}\n`);
 }
+
+const HINT_INDENT = "  ";
+/** Cells that say nothing: a column of them is left out before all others. */
+const EMPTY = new Set(["", "-", "never"]);
+/** Names of up to this width are not cut while another column can be left out. */
+const READABLE = 24;
 
 /** A column of a table that fits the terminal. */
 export interface Column {
@@ -55,10 +62,30 @@ export function printListing(
   { columns, rows, empty }: Listing,
 ): void {
   if (json) host.write(`${JSON.stringify(value)}\n`);
-  else if (rows.length === 0) host.writeError(`${empty}\n`);
+  else if (rows.length === 0) writeHint(host, empty);
   else {
     printLines(host, fittedTable(columns, rows, { columns: host.columns(), coloured: host.coloured() }));
   }
+}
+
+/** A command in a text, with what it takes: `svc-cloud org create NAME`. */
+const COMMAND_TEXT =
+  /\bsvc-[a-z]+(?: [a-z][a-z-]*(?= ))?(?: [a-z][a-z-]*(?= [A-Z-]{2}))?(?: (?:--?[\w-]+|[A-Z|]{2,}\b))*/g;
+/** Stands for the blanks in a command while its text is wrapped. */
+const TIED = "\u2060";
+
+/** Writes a remark for the person to standard error, wrapped where the width is known, with commands in one line. */
+export function writeHint(host: Output & Pick<Screen, "columns" | "drawnColumns">, text: string): void {
+  const width = host.drawnColumns() ?? host.columns();
+  host.writeError(`${width === undefined ? text : hintLines(text, width).join("\n")}\n`);
+}
+
+/** The lines of a remark. A text that fits, and what has lines of its own, stays as it is. */
+export function hintLines(text: string, width: number): string[] {
+  if (text.includes("\n") || textWidth(text) <= width) return [text];
+  const tied = text.replaceAll(COMMAND_TEXT, (command) => command.replaceAll(" ", TIED));
+  const [first, ...more] = wrap(tied, width - HINT_INDENT.length);
+  return [first, ...more.map((line) => HINT_INDENT + line)].map((line) => line.replaceAll(TIED, " "));
 }
 
 /** Prints lines that may have colours; whatever comes from elsewhere has been escaped. */
@@ -78,7 +105,8 @@ export function fittedTable(
   const widest = columns.map(({ heading }, at) =>
     cells.reduce((most, row) => Math.max(most, textWidth(row[at])), heading.length)
   );
-  const { kept, widths } = shares(columns, widest, width);
+  const isEmpty = columns.map((_, at) => cells.every((row) => EMPTY.has(row[at])));
+  const { kept, widths } = shares(columns, widest, isEmpty, width);
   const cuts = widths.map((width, at) => cutAt(cells.map((row) => row[at]), width));
   const headings = columns.map(({ heading }) => heading);
   return [headings, ...cells].map((row, at) => {
@@ -91,27 +119,51 @@ export function fittedTable(
   });
 }
 
-/** The columns that stay, and the widths of all. */
+interface Shares {
+  readonly kept: readonly number[];
+  readonly widths: readonly number[];
+}
+
+/** The columns that stay, and the widths of all. Names stay readable if leaving out other columns is enough for that. */
 function shares(
   columns: readonly Column[],
   widest: readonly number[],
+  isEmpty: readonly boolean[],
   width: number,
-): { readonly kept: readonly number[]; readonly widths: readonly number[] } {
-  const kept = columns.map((_, at) => at);
+): Shares {
+  const ranks = columns.map(({ rank }, at) =>
+    rank === undefined ? undefined : rank + (isEmpty[at] ? 100 : 0)
+  );
+  const floors = columns.map(({ cutTo }) => Math.max(cutTo ?? Infinity, 1));
+  const readable = columns.map(({ heading, rank, cutTo }, at) => {
+    const isName = rank === undefined && cutTo !== undefined && !/\bID$/.test(heading);
+    return isName ? Math.max(floors[at], Math.min(widest[at], READABLE)) : floors[at];
+  });
+  const first = sharesWith(ranks, widest, readable, width);
+  return first.over > 0 ? sharesWith(ranks, widest, floors, width) : first;
+}
+
+/** Leaves out the column with the highest rank until the others fit, each cut to `floors` at most. */
+function sharesWith(
+  ranks: readonly (number | undefined)[],
+  widest: readonly number[],
+  floors: readonly number[],
+  width: number,
+): Shares & { readonly over: number } {
+  const kept = ranks.map((_, at) => at);
   for (;;) {
     const widths = [...widest];
     let over = kept.reduce((sum, at) => sum + widths[at] + 2, -2) - width;
     while (over > 0) {
       // The widest first, so that no column is cut while a longer one is whole.
-      const room = (at: number) => widths[at] - Math.max(columns[at].cutTo ?? Infinity, 1);
+      const room = (at: number) => widths[at] - floors[at];
       const [longest] = kept.filter((at) => room(at) > 0).sort((a, b) => widths[b] - widths[a]);
       if (longest === undefined) break;
       widths[longest]--;
       over--;
     }
-    const [last] = kept.filter((at) => columns[at].rank !== undefined)
-      .sort((a, b) => columns[b].rank! - columns[a].rank!);
-    if (over <= 0 || last === undefined) return { kept, widths };
+    const [last] = kept.filter((at) => ranks[at] !== undefined).sort((a, b) => ranks[b]! - ranks[a]!);
+    if (over <= 0 || last === undefined) return { kept, widths, over };
     kept.splice(kept.indexOf(last), 1);
   }
 }

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { type Column, fittedTable, isoTimes, timeText } from "./table.ts";
+import { type Column, fittedTable, hintLines, isoTimes, timeText } from "./table.ts";
 
 Deno.test("a time that no calendar has is shown as none", () => {
   const shown = [1_700_000_000n, 8_640_000_000_001n, 2n ** 63n - 1n, -(2n ** 63n)]
@@ -35,6 +35,34 @@ Deno.test("fittedTable: cuts, then leaves out columns, so that rows fit the term
     "the rover of t…  online",
     "r2               offline",
   ]);
+});
+
+Deno.test("fittedTable: names stay whole while other columns can be left out, those without values first", () => {
+  const columns: readonly Column[] = [
+    { heading: "MACHINE", cutTo: 8 },
+    { heading: "VERSION", rank: 1 },
+    { heading: "REFUSED", rank: 2 },
+    { heading: "UPTIME", rank: 3 },
+  ];
+  const rows = [["rover-of-the-north-field", "1.2.3", "-", "3h"], ["r2", "1.2.3", "-", "4h"]];
+  assertEquals(fittedTable(columns, rows, { columns: 45 })[1], "rover-of-the-north-field  1.2.3    3h");
+  assertEquals(fittedTable(columns, rows, { columns: 40 })[1], "rover-of-the-north-field  1.2.3");
+  // Where leaving out the others would not do, they stay, and the name is cut.
+  assertEquals(fittedTable(columns, rows, { columns: 20 })[1], "rover-of-t…  1.2.3");
+});
+
+Deno.test("hintLines: remarks fit the terminal, and a command in them stays in one line", () => {
+  const hint = "there is no training job yet: svc-ml submit --model-type TYPE begins one";
+  assertEquals(hintLines(hint, 80), [hint]);
+  assertEquals(hintLines(hint, 60), [
+    "there is no training job yet:",
+    "  svc-ml submit --model-type TYPE begins one",
+  ]);
+  assertEquals(hintLines("no entry: svc-cloud org create NAME makes one, and more words follow", 40), [
+    "no entry: svc-cloud org create NAME",
+    "  makes one, and more words follow",
+  ]);
+  assertEquals(hintLines("what has lines\nof its own stays as it is, however wide", 20).length, 1);
 });
 
 Deno.test("fittedTable: states have colours, and text from elsewhere moves no cursor", () => {

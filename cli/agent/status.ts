@@ -8,6 +8,7 @@ import type { AgentStatus } from "../../lib/agent/supervise/status.ts";
 import type { UpdaterStatus } from "../../lib/agent/update/updater.ts";
 import { wrap } from "../flags.ts";
 import { type Column, fittedTable, sizeText, type TableForm } from "../table.ts";
+import { counted } from "../../lib/base/log/counted.ts";
 
 const COLUMNS: readonly Column[] = [
   { heading: "PROGRAM" },
@@ -24,7 +25,7 @@ export function statusLines(status: AgentStatus, form: TableForm): string[] {
   const { version, uptimeMs, online, offlineWhy, sinceOnlineMs, runtime, versions, problems } = status;
   const since = sinceOnlineMs === undefined ? "never reached" : `last reached ${duration(sinceOnlineMs)} ago`;
   const failures = runtime.failures > 0
-    ? `; failed ${runtime.failures} times, the last time it ${runtime.lastFailure}`
+    ? `; failed ${counted(runtime.failures, "time")}, the last time it ${runtime.lastFailure}`
     : "";
   const named = Object.entries(versions);
   const line = (name: string, text: string) => wrapped(name, text, form);

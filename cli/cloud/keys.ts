@@ -60,14 +60,16 @@ export const KEY_COMMANDS: readonly CloudCommand[] = [
     "key list",
     [],
     "Lists the API keys with their owners, rights, creators, and the minute of their last use.",
-    [],
-    async ({ store, list }) => {
-      const all = await new Keys(store).all();
+    [{ ...ORG, help: "Only the keys that belong to this organization." }],
+    async ({ store, list }, _, { org }) => {
+      const every = await new Keys(store).all();
+      const owner = org === "" ? undefined : (await chosenOrganization(store, org)).id;
+      const all = owner === undefined ? every : every.filter((key) => key.organizationId === owner);
       const names = await fleetNames(store);
       const nameOf = (id: string) => names.get(id) ?? id;
       const may = (grants: readonly Grant[]) =>
         grants.map((one) => `${one.role} of ${one.kind} ${nameOf(one.resourceId)}`).join(", ");
-      const keyNames = new Map(all.map((key) => [key.id, key.name]));
+      const keyNames = new Map(every.map((key) => [key.id, key.name]));
       const readable = all.map((key) => ({ ...key, creatorName: named(key.creator, keyNames) }));
       list("keys", readable, {
         columns: [

@@ -18,10 +18,12 @@ import { didYouMean } from "../../lib/base/schema/suggest.ts";
 import { atLeastOne, type Flag, sinceMs, UsageError, type Values } from "../flags.ts";
 import { shownMs } from "../table.ts";
 import {
+  chosenOrganization,
   type CloudCommand,
   cloudCommand,
   type CloudCommandContext,
   fleetNames,
+  ORG,
   partNamed,
   timeOf,
 } from "./command_context.ts";
@@ -29,6 +31,7 @@ import {
 export const LOG_LEVELS = ["debug", "info", "warn", "error", "fatal", "panic", "dpanic"];
 
 const LOG_FLAGS = [
+  { ...ORG, help: "Without PART, only the parts of this organization." },
   {
     name: "filter",
     type: "string",
@@ -111,7 +114,7 @@ export const LOG_COMMANDS: readonly CloudCommand[] = [
           { heading: "AT (UTC)" },
           { heading: "WHO", cutTo: 10 },
           { heading: "ACTION", cutTo: 11 },
-          { heading: "ON", cutTo: 12 },
+          { heading: "TARGET", cutTo: 12 },
           { heading: "OUTCOME", rank: 1, isState: true },
         ],
         rows: readable.map((one) => [
@@ -148,13 +151,13 @@ export function named(text: string, names: ReadonlyMap<string, string>): string 
 async function printLogs(
   { store, clock, host, print }: CloudCommandContext,
   words: readonly string[],
-  { filter, level, limit, since, follow }: Values<typeof LOG_FLAGS>,
+  { org, filter, level, limit, since, follow }: Values<typeof LOG_FLAGS>,
 ): Promise<void> {
   atLeastOne(limit, "--limit");
   const levels = level === "" ? [] : levelsFrom(level);
   const fromMs = since === "" ? undefined : sinceMs("since", since, clock.nowMs());
   const parts = await Promise.all(words.map((word) => partNamed(store, word)));
-  const chosen = words.length === 0 ? await new Fleet(store).allParts() : parts;
+  const chosen = words.length === 0 ? await partsOf(store, org) : parts;
   const logs = new LogStore(store, clock);
   const sources = await Promise.all(chosen.map(async (part) => {
     const found = await newestLogs(logs, part.id, { filter, levels, fromMs }, limit);
@@ -183,6 +186,14 @@ async function printLogs(
     stop.abort();
     ignore();
   }
+}
+
+/** The parts of an organization, or of all. */
+async function partsOf(store: Store, org: string): Promise<Part[]> {
+  const all = await new Fleet(store).allParts();
+  if (org === "") return all;
+  const { id } = await chosenOrganization(store, org);
+  return all.filter(({ organizationId }) => organizationId === id);
 }
 
 /** The newest entries of a part, newest first. */

@@ -91,7 +91,7 @@ export const RELEASE_COMMANDS: readonly CloudCommand[] = [
         });
       });
       context.print(made, [
-        `${name} ${version} for ${platform}: ${made.bytes} bytes, SHA-256 ${made.sha256}`,
+        `${name} ${version} for ${platform}: ${sizeText(made.bytes)}, SHA-256 ${made.sha256}`,
       ]);
     },
   ),

@@ -24,7 +24,7 @@ import { type DescMessage, type MessageShape, toJson } from "../../lib/wire/rpc/
 import type { Flag, Values } from "../flags.ts";
 import { namedOne } from "../lookup.ts";
 import { ProgressBar, type Progressing } from "../progress/progress_bar.ts";
-import { type Listing, printListing, printResult } from "../table.ts";
+import { type Listing, printListing, printResult, writeHint } from "../table.ts";
 
 /** Flags of every command. */
 export const ML_FLAGS = [
@@ -170,7 +170,7 @@ export class MlCommandContext {
 
   /** Writes a remark for the person, outside the result. */
   note(text: string): void {
-    if (!this.values.quiet) this.host.writeError(`${text}\n`);
+    if (!this.values.quiet) writeHint(this.host, text);
   }
 
   /** The signal that ends calls early. */

@@ -8,6 +8,7 @@ import { SvcError } from "../base/error.ts";
 import { hasHidden } from "../base/escape.ts";
 import { EXAMPLES_MAX, LABELS_MAX, TASK_KINDS } from "../learn/example.ts";
 import type { DatasetImage } from "./dataset.ts";
+import { counted } from "../base/log/counted.ts";
 
 export const MODEL_KINDS = TASK_KINDS;
 export type ModelKind = typeof MODEL_KINDS[number];
@@ -120,7 +121,7 @@ export function labelsOf(kind: ModelKind, { tags, classifications, boxes }: Data
 export function described({ images, labeled, ambiguous, byLabel }: LabelCounts): string {
   const each = [...byLabel].map(([label, count]) => `${label} ${count}`).join(", ");
   const left = ambiguous > 0 ? `, ${ambiguous} left out because they have more than one of the labels` : "";
-  return `${images} images, ${labeled} of them labeled (${each})${left}`;
+  return `${counted(images, "image")}, ${labeled} of them labeled (${each})${left}`;
 }
 
 function invalid(message: string): SvcError {

@@ -180,7 +180,7 @@ Deno.test("embedded: damaged images are left out, images without a label are unk
     assertEquals(await text("output/labels.txt"), "cone\nball\nbox\nUNKNOWN\n");
     const all = lines.join("\n");
     assertStringIncludes(all, "image 18 (eye.png) is left out");
-    assertStringIncludes(all, "1 images are left out because they have more than one");
+    assertStringIncludes(all, "left out 1 image with more than one");
   });
 });
 

@@ -74,7 +74,7 @@ datasetTest(
       env: envOf(cloud),
     });
     assertEquals(code, 0, errors);
-    assertEquals(output, "4 images are in shapes, 1 files left out\n");
+    assertEquals(output, "4 images are in shapes, 1 file left out\n");
     assertStringIncludes(errors, `left out ${folder}/notes.txt: it is not a JPEG or PNG\n`);
     const found = [...cloud.images].map((
       [name, { tags, mimeType, datasets }],
@@ -157,7 +157,7 @@ datasetTest("dataset check counts labels, and lists skipped images and problems"
 LABEL  IMAGES
 cat    13
 dog    5
-1 images are left out:
+1 image is left out:
   both.png: it has 2 of the labels, cat, dog: one image shows one thing here
 warning: "dog" has 5 images: with fewer than 10 a model learns little
 ready to train

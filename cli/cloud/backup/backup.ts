@@ -10,6 +10,8 @@ import { type ProgressBar, withBar } from "../../progress/progress_bar.ts";
 import { type CloudCommand, cloudCommand, type CloudCommandContext, timeOf } from "../command_context.ts";
 import { sqliteIn } from "../sqlite.ts";
 import { BackupPlace, type BackupRecord, copyContent, KEY_FILE } from "./place.ts";
+import { counted } from "../../../lib/base/log/counted.ts";
+import { sizeText } from "../../table.ts";
 
 /** Contents that are copied at the same time; each takes one part of an upload in memory. */
 const AT_ONCE = 4;
@@ -48,10 +50,8 @@ export const BACKUP: CloudCommand = cloudCommand(
     const made = await withBar(context, { what: "contents copied" }, (bar) => {
       return backUp(context, to, { ...copying, bar });
     });
-    const size = `${made.contents} contents, ${made.copied} of them new (${
-      (made.bytes / 1e6).toFixed(1)
-    } MB)`;
-    context.print(made, [`${made.name}: the database, ${made.keys} keys, ${size}`]);
+    const size = `${counted(made.contents, "content")}, ${made.copied} of them new (${sizeText(made.bytes)})`;
+    context.print(made, [`${made.name}: the database, ${counted(made.keys, "key")}, ${size}`]);
   },
 );
 
@@ -75,9 +75,9 @@ interface Copying {
 
 async function backUp(context: CloudCommandContext, to: BackupPlace, copying: Copying) {
   const from = await context.files();
-  const counted = { copied: 0, bytes: 0 };
+  const amounts = { copied: 0, bytes: 0 };
   const count = (one: { bytes: number; isNew: boolean } | undefined) => {
-    if (one?.isNew) Object.assign(counted, { copied: counted.copied + 1, bytes: counted.bytes + one.bytes });
+    if (one?.isNew) Object.assign(amounts, { copied: amounts.copied + 1, bytes: amounts.bytes + one.bytes });
     return one !== undefined;
   };
   // Most of the work before the copy of the database: few contents are left that might be removed until then.
@@ -98,7 +98,9 @@ async function backUp(context: CloudCommandContext, to: BackupPlace, copying: Co
     if (missing.length > 0 && left > 1) continue;
     if (missing.length > 0) {
       context.host.writeError(
-        `svc-cloud: ${missing.length} contents are missing in the control plane itself: ${missing[0]}…\n`,
+        `svc-cloud: ${
+          counted(missing.length, "content is", "contents are")
+        } missing in the control plane itself: ${missing[0]}…\n`,
       );
     }
     const { timeMs, database, keys } = taken;
@@ -109,7 +111,7 @@ async function backUp(context: CloudCommandContext, to: BackupPlace, copying: Co
       contents: taken.needed.length,
       keys: keys.length,
       missing: missing.length,
-      ...counted,
+      ...amounts,
     };
   }
   throw new SvcError("aborted", "the control plane's own keys change all the time: try again");

@@ -35,6 +35,7 @@ import {
 import { sqliteIn } from "../sqlite.ts";
 import { each } from "./backup.ts";
 import { BackupPlace, copyContent, KEY_FILE, verifiedContent } from "./place.ts";
+import { counted } from "../../../lib/base/log/counted.ts";
 
 const DATABASE = "cloud.db";
 const UNFINISHED = "restore.db.unfinished";
@@ -118,7 +119,9 @@ async function restore(
   const { timeMs, keys } = record;
   const value = { backup: record.name, timeMs, ...copied, keys: keys.length, revoked };
   printResult(host, json, isoTimes(value), [
-    `restored ${record.name} into ${data}: ${copied.contents} contents, ${keys.length} keys of the control plane`,
+    `restored ${record.name} into ${data}: ${counted(copied.contents, "content")}, ${
+      counted(keys.length, "key")
+    } of the control plane`,
     ...revived(timeMs, revoked),
   ]);
   if (keys.length === 0) {
@@ -126,7 +129,11 @@ async function restore(
       `svc-cloud: the backup has no keys: put those of that time into ${keyFolder} before serving\n`,
     );
   }
-  if (copied.missing > 0) host.writeError(`svc-cloud: ${copied.missing} contents are not in the backup\n`);
+  if (copied.missing > 0) {
+    host.writeError(
+      `svc-cloud: ${counted(copied.missing, "content is", "contents are")} not in the backup\n`,
+    );
+  }
 }
 
 /** Nothing that works is overwritten. */

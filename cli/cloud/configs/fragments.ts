@@ -19,6 +19,7 @@ import {
   ORG,
 } from "../command_context.ts";
 import { fragmentNamed, selectedParts, SELECTION_FLAGS } from "../selection.ts";
+import { counted } from "../../../lib/base/log/counted.ts";
 
 export const FRAGMENT_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
@@ -161,7 +162,7 @@ async function changeEach(
     });
     changed.push({ id: part.id, name: part.name, revision });
   }
-  const count = changed.length === 1 ? "1 part has" : `${changed.length} parts have`;
+  const count = counted(changed.length, "part has", "parts have");
   context.print({ parts: changed }, [`${count} another configuration`]);
 }
 

@@ -25,6 +25,7 @@ import {
   unknown,
 } from "../command_context.ts";
 import { fragmentNamed } from "../selection.ts";
+import { counted } from "../../../lib/base/log/counted.ts";
 
 const START_FLAGS = [
   ORG,
@@ -223,8 +224,8 @@ async function start(
   const view = await viewOf(context, await new Rollouts(store).get(id));
   const machines = sumOf(view.steps, "machines");
   print(isoTimes(view), [
-    `rollout "${view.name}" (${id}) begins: ${machines} ${machines === 1 ? "machine" : "machines"} in ` +
-    `${view.steps.length} steps; svc-cloud rollout status ${id.slice(0, 8)} shows how far it is`,
+    `rollout "${view.name}" (${id}) begins: ${counted(machines, "machine")} in ` +
+    `${counted(view.steps.length, "step")}; svc-cloud rollout status ${id.slice(0, 8)} shows how far it is`,
   ]);
 }
 

@@ -7,6 +7,7 @@ import { openStore } from "../../../lib/cloud/store/store.ts";
 import { UsageError } from "../../flags.ts";
 import { withBar } from "../../progress/progress_bar.ts";
 import { type CloudCommand, cloudCommand, databaseOf } from "../command_context.ts";
+import { counted } from "../../../lib/base/log/counted.ts";
 
 export const DATABASE_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
@@ -47,7 +48,9 @@ export const DATABASE_COMMANDS: readonly CloudCommand[] = [
           });
           const rows = tables.reduce((sum, one) => sum + one.rows, 0);
           print({ tables }, [
-            `${rows} rows in ${tables.length} tables copied and checked; serve with --database and the same --data from now on`,
+            `${counted(rows, "row")} in ${
+              counted(tables.length, "table")
+            } copied and checked; serve with --database and the same --data from now on`,
           ]);
         } finally {
           await target.close();

@@ -5,6 +5,8 @@ import { each } from "../backup/backup.ts";
 import { copyContent } from "../backup/place.ts";
 import { type CloudCommand, cloudCommand } from "../command_context.ts";
 import { openContents } from "./place.ts";
+import { counted } from "../../../lib/base/log/counted.ts";
+import { sizeText } from "../../table.ts";
 
 export const CONTENT_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
@@ -32,8 +34,8 @@ export const CONTENT_COMMANDS: readonly CloudCommand[] = [
         });
       });
 
-      const copied = `${moved.copied} contents copied (${(moved.bytes / 1e6).toFixed(1)} MB)`;
-      context.print(moved, [`${copied}, ${moved.present} were there already`]);
+      const copied = `${counted(moved.copied, "content")} copied (${sizeText(moved.bytes)})`;
+      context.print(moved, [`${copied}, ${counted(moved.present, "was", "were")} there already`]);
     },
   ),
 ];

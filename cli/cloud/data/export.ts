@@ -13,6 +13,7 @@ import {
   ORG,
   unknown,
 } from "../command_context.ts";
+import { counted } from "../../../lib/base/log/counted.ts";
 
 const TIMES = "a length of time ago such as 24h, or a time such as 2024-01-02T03:04:05Z";
 
@@ -80,12 +81,14 @@ export const EXPORT_COMMANDS: readonly CloudCommand[] = [
           const { written, total, lookedThrough } = now;
           count = written;
           if (lookedThrough === undefined) bar.show(written, total);
-          else bar.phase(`looking for columns in ${total} readings: ${percent(lookedThrough / total)}`);
+          else {bar.phase(
+              `looking for columns in ${counted(total, "reading")}: ${percent(lookedThrough / total)}`,
+            );}
         });
         await host.writePieces(file, pieces, { mode: 0o600 });
       });
       if (count === 0) throw new SvcError("not_found", `there are no such readings; ${file} is empty`);
-      print({ file, readings: count }, [`${count} readings in ${file}`]);
+      print({ file, readings: count }, [`${counted(count, "reading")} in ${file}`]);
     },
   ),
 ];

@@ -27,6 +27,7 @@ import {
   timeOf,
   unknown,
 } from "../command_context.ts";
+import { counted } from "../../../lib/base/log/counted.ts";
 
 /** How long a test waits for its outcome, and how often it looks. */
 const TEST_MS = 30_000;
@@ -148,7 +149,7 @@ export const TRIGGER_COMMANDS: readonly CloudCommand[] = [
       if (again === 0 && id !== "all") {
         throw new SvcError("not_found", `there is no dead notification "${id}" in this organization`);
       }
-      print({ again }, [`${again} notifications are sent again`]);
+      print({ again }, [`${counted(again, "notification is", "notifications are")} sent again`]);
     },
   ),
   cloudCommand(

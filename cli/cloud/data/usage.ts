@@ -11,6 +11,8 @@ import {
 } from "../../../lib/cloud/retention/policies.ts";
 import { UsageError } from "../../flags.ts";
 import { chosenOrganization, type CloudCommand, cloudCommand, ORG } from "../command_context.ts";
+import { counted } from "../../../lib/base/log/counted.ts";
+import { sizeText } from "../../table.ts";
 
 const KEEP = "Removes what is";
 
@@ -18,7 +20,7 @@ export const USAGE_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "usage",
     [],
-    "Lists what organizations have stored, by kind: rows and bytes.",
+    "Lists what organizations have stored, by kind: rows and size.",
     [{ ...ORG, help: "Only this organization." }],
     async ({ store, list }, _, { org }) => {
       const chosen = org === ""
@@ -30,10 +32,10 @@ export const USAGE_COMMANDS: readonly CloudCommand[] = [
       }
       list("usage", amounts, {
         columns: [{ heading: "ORGANIZATION", cutTo: 16 }, { heading: "KIND" }, { heading: "ROWS" }, {
-          heading: "BYTES",
+          heading: "SIZE",
         }],
         rows: amounts.map(({ organizationName, kind, rows, bytes }) => {
-          return [organizationName, kind, String(rows), String(bytes)];
+          return [organizationName, kind, String(rows), sizeText(bytes)];
         }),
         empty: "there is no organization yet: svc-cloud org create NAME makes one",
       });
@@ -92,7 +94,7 @@ export const USAGE_COMMANDS: readonly CloudCommand[] = [
 
 function described({ days, binaryBytes, tabularBytes }: DataRetention): string {
   const limits = [
-    days === undefined ? [] : [`${days} days`],
+    days === undefined ? [] : [`${counted(days, "day")}`],
     binaryBytes === undefined ? [] : [`${binaryBytes / GB_BYTES} GB of images and files`],
     tabularBytes === undefined ? [] : [`${tabularBytes / GB_BYTES} GB of readings`],
   ].flat();

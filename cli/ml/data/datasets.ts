@@ -30,6 +30,7 @@ import { MODEL_TYPE, TAGS_FLAG } from "../submit.ts";
 import { addCaptured, FILTER_HELP } from "./captured.ts";
 import { LABEL_COMMANDS } from "./labels.ts";
 import { eachOf, EXTENSIONS, imageContent, OF_ALL_IMAGES, tellSkipped, upload } from "./transfer.ts";
+import { counted } from "../../../lib/base/log/counted.ts";
 
 export const DATASET_COMMANDS: readonly MlCommand[] = [
   mlCommand("dataset create", ["NAME"], "Creates an empty dataset.", [], async (context, [name]) => {
@@ -135,7 +136,7 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
         const { id, name } = await findDataset(context, wanted);
         const added = await addCaptured(context, id, filter);
         return context.print({ datasetId: id, binaryDataIds: added }, [
-          added.length === 1 ? `1 image is in ${name}` : `${added.length} images are in ${name}`,
+          `${counted(added.length, "image is", "images are")} in ${name}`,
         ]);
       }
       const { images, skipped } = await localImages(context, paths, commaWords(tags, labels), { outside });
@@ -157,8 +158,8 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
       );
       tellSkipped(context, skipped);
       context.print({ datasetId: dataset.id, binaryDataIds: ids, skipped }, [
-        `${ids.length} images are in ${dataset.name}${
-          skipped.length > 0 ? `, ${skipped.length} files left out` : ""
+        `${counted(ids.length, "image is", "images are")} in ${dataset.name}${
+          skipped.length > 0 ? `, ${counted(skipped.length, "file")} left out` : ""
         }`,
       ]);
     },
@@ -227,7 +228,9 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
       await context.host.writeFile(join(folder, "dataset.jsonl"), lines.join(""));
       if (there > 0) context.note(`${there} of them were there already`);
       context.print({ datasetId: dataset.id, destination: folder, images: images.length }, [
-        `${images.length} images of ${dataset.name} are in ${folder}`,
+        `${
+          counted(images.length, `image of ${dataset.name} is`, `images of ${dataset.name} are`)
+        } in ${folder}`,
       ]);
     },
   ),

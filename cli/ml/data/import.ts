@@ -17,6 +17,7 @@ import { type LocalImage, looked } from "./local_images.ts";
 import { findDataset, findPart } from "../lookup.ts";
 import type { MlCommandContext } from "../command_context.ts";
 import { eachOf, OF_ALL_IMAGES, upload } from "./transfer.ts";
+import { counted } from "../../../lib/base/log/counted.ts";
 
 /** Limit of problems listed one by one. */
 const LISTED_MAX = 20;
@@ -187,9 +188,9 @@ function describe(
   const rows = Object.entries(boxes).map(([label, count]) => [label, String(count)]);
   return [
     ...rows.length > 0 ? table([["LABEL", "BOXES"], ...rows]) : [],
-    `${images} images ${where}, ${imagesWithBoxes} of them with boxes` +
+    `${counted(images, "image")} ${where}, ${imagesWithBoxes} of them with boxes` +
     `${imagesLeftOut > 0 ? `; ${imagesLeftOut} left out` : ""}${
-      warningsInAll > 0 ? `; ${warningsInAll} warnings` : ""
+      warningsInAll > 0 ? `; ${counted(warningsInAll, "warning")}` : ""
     }`,
   ];
 }

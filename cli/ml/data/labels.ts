@@ -12,6 +12,7 @@ import { commaWords, type MlCommand, mlCommand } from "../command.ts";
 import type { MlCommandContext } from "../command_context.ts";
 import { findDataset, imagesOf } from "../lookup.ts";
 import { imageContent } from "./transfer.ts";
+import { counted } from "../../../lib/base/log/counted.ts";
 
 /** Ids in one request. */
 const IDS_A_CALL = 500;
@@ -79,7 +80,7 @@ export const LABEL_COMMANDS: readonly MlCommand[] = [
         await data.removeBinaryDataFromDatasetByIDs({ binaryDataIds, datasetId }, context.limits);
       }
       context.print({ datasetId, binaryDataIds: ids }, [
-        ids.length === 1 ? `1 image is out of ${name}` : `${ids.length} images are out of ${name}`,
+        `${counted(ids.length, "image is", "images are")} out of ${name}`,
       ]);
     },
   ),
@@ -123,11 +124,10 @@ async function relabel(
     if (how === "add") await data.addTagsToBinaryDataByIDs(request, context.limits);
     else await data.removeTagsFromBinaryDataByIDs(request, context.limits);
   }
-  const isOne = chosen.length === 1;
-  const has = isOne ? "has" : "have";
+  const has = chosen.length === 1 ? "has" : "have";
   const done = how === "add" ? has : `no longer ${has}`;
   context.print({ binaryDataIds: chosen.map(({ id }) => id), labels: tags }, [
-    `${isOne ? "1 image" : `${chosen.length} images`} ${done} ${tags.join(", ")}`,
+    `${counted(chosen.length, "image")} ${done} ${tags.join(", ")}`,
   ]);
 }
 

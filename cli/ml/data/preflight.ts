@@ -19,6 +19,7 @@ import {
 } from "../../../lib/cloud_client/training_request.ts";
 import { create } from "../../../lib/wire/rpc/proto.ts";
 import { table } from "../../table.ts";
+import { counted } from "../../../lib/base/log/counted.ts";
 
 /** A label with fewer images teaches little. */
 const FEW_IMAGES = 10;
@@ -80,7 +81,7 @@ export function preflight(
     skipped: images.flatMap((image) => skippedFor(kind, chosen, image, unreadable.get(image.id))),
     problems,
     warnings: few.map(([label, count]) =>
-      `"${label}" has ${count} images: with fewer than ${FEW_IMAGES} a model learns little`
+      `"${label}" has ${counted(count, "image")}: with fewer than ${FEW_IMAGES} a model learns little`
     ),
     ready: problems.length === 0,
   };
@@ -99,9 +100,11 @@ export function describePreflight(
   const listed = skipped.slice(0, LISTED_MAX).map(({ fileName, reason }) => `  ${fileName}: ${reason}`);
   if (skipped.length > LISTED_MAX) listed.push(`  and ${skipped.length - LISTED_MAX} more; see --json`);
   return [
-    `${images} images, ${labeled} of them labeled`,
+    `${counted(images, "image")}, ${labeled} of them labeled`,
     ...counts.length > 0 ? table([["LABEL", "IMAGES"], ...counts]) : [],
-    ...skipped.length > 0 ? [`${skipped.length} images are left out:`, ...listed] : [],
+    ...skipped.length > 0
+      ? [`${counted(skipped.length, "image is", "images are")} left out:`, ...listed]
+      : [],
     ...warnings.map((one) => `warning: ${one}`),
     ...problems.map((one) => `problem: ${one}`),
     ready ? "ready to train" : "not ready to train",

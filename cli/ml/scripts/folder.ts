@@ -6,6 +6,8 @@ import { join } from "node:path";
 import type { ReadFiles } from "../../../lib/base/files/files.ts";
 import { type ArchiveFile, packed, unpacked } from "../../../lib/base/files/archive.ts";
 import { SvcError } from "../../../lib/base/error.ts";
+import { counted } from "../../../lib/base/log/counted.ts";
+import { sizeText } from "../../table.ts";
 
 /** The files that install a script; it has one of these. */
 const SETUP = ["setup.py", "pyproject.toml"];
@@ -68,10 +70,10 @@ async function filesIn(disk: ReadFiles, folder: string, prefix = "", depth = 0):
   }
   const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
   if (files.length <= FILES_MAX && bytes <= BYTES_MAX) return files;
-  const found = `${files.length} files of ${bytes} bytes`;
+  const found = `${counted(files.length, "file")} of ${sizeText(bytes)}`;
   throw new SvcError(
     "resource_exhausted",
-    `${folder} has ${found}, wanted at most ${FILES_MAX} of ${BYTES_MAX} bytes`,
+    `${folder} has ${found}, wanted at most ${FILES_MAX} of ${sizeText(BYTES_MAX)}`,
   );
 }
 

@@ -37,6 +37,7 @@ import { scriptArchive } from "./folder.ts";
 import { NEW_SCRIPT } from "./new.ts";
 import { testLocal } from "./run.ts";
 import type { MlCommandContext } from "../command_context.ts";
+import { counted } from "../../../lib/base/log/counted.ts";
 
 const CHUNK_BYTES = 256 * 1024;
 const UPLOAD_MS = 10 * 60 * 1000;
@@ -212,7 +213,9 @@ export async function uploadScript(
   }
   await packages.createPackage(parts(), { timeoutMs: UPLOAD_MS, ...context.limits });
   context.note(
-    `uploaded script ${name}, version ${version} (${content.files.length} files, ${sizeText(content.size)})`,
+    `uploaded script ${name}, version ${version} (${counted(content.files.length, "file")}, ${
+      sizeText(content.size)
+    })`,
   );
   return { id: `${organizationId}:${name}`, version };
 }

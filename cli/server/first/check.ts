@@ -10,6 +10,7 @@ import type { Command } from "../../command.ts";
 import { EXIT } from "../../program.ts";
 import { printResult } from "../../table.ts";
 import type { FirstContext } from "./program.ts";
+import { counted } from "../../../lib/base/log/counted.ts";
 
 /** Of a broken file; the rest is counted. */
 const PROBLEMS_SHOWN = 500;
@@ -57,14 +58,10 @@ async function checked(file: string, { host, registry }: Pick<FirstContext, "hos
 function linesOf({ file, errors, warnings, managedBy, problems }: Report): string[] {
   const lines = problems.slice(0, PROBLEMS_SHOWN).map((one) => escapedLine(problemLine(one, file)));
   if (problems.length > PROBLEMS_SHOWN) lines.push(`${file}: and ${problems.length - PROBLEMS_SHOWN} more`);
-  const counted = [counts(errors, "error"), counts(warnings, "warning")].join(", ");
-  lines.push(`${file}: ${errors + warnings === 0 ? "no problems" : counted}`);
+  const found = [counted(errors, "error"), counted(warnings, "warning")].join(", ");
+  lines.push(`${file}: ${errors + warnings === 0 ? "no problems" : found}`);
   if (managedBy !== undefined) {
     lines.push(`${file}: the machine gets its resources from ${managedBy}, which this check does not ask`);
   }
   return lines;
-}
-
-function counts(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }

@@ -11,6 +11,7 @@ import { client } from "../../../lib/wire/rpc/channel.ts";
 import { type Flag, UsageError } from "../../flags.ts";
 import type { MachineCommand, MachineContext } from "./program.ts";
 import type { MachineClient } from "./reach.ts";
+import { counted } from "../../../lib/base/log/counted.ts";
 
 const FLAGS = [
   { name: "follow", short: "f", type: "bool", default: false, help: "Follow new records until interrupted." },
@@ -91,7 +92,11 @@ async function* recordsOf(
     const { followLogs } = client(MachinePageService, channel);
     for await (const { records, leftOut } of followLogs({ backlog: lines }, { signal: both })) {
       callOff();
-      if (leftOut > 0n) host.writeError(`svc-server logs: ${leftOut} records were lost on the way\n`);
+      if (leftOut > 0n) {
+        host.writeError(
+          `svc-server logs: ${counted(leftOut, "record was", "records were")} lost on the way\n`,
+        );
+      }
       for (const { time, level, logger, message, fields, caller } of records) {
         const known = parseLevel(level) ?? "info";
         yield {

@@ -241,7 +241,11 @@ function unreachable(path: string, cause: Error): SvcError {
       }`,
       { cause },
     )
-    : new SvcError("not_found", `no svc-agent answers at ${path}: ${messageOf(cause)}`, { cause });
+    : new SvcError(
+      "not_found",
+      `no svc-agent runs here, nothing answers at ${path}; "systemctl status svc-agent" says why if it is installed`,
+      { cause },
+    );
 }
 
 /**

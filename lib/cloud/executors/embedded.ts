@@ -16,6 +16,7 @@ import { type ContentOptions, ContentProcess } from "../sandbox/content/process.
 import type { DatasetImage } from "../../cloud_client/dataset.ts";
 import { epochLine, type Executor, type Work } from "./executor.ts";
 import { labelsOf, type ModelKind } from "../../cloud_client/training_request.ts";
+import { counted } from "../../base/log/counted.ts";
 
 /** The class of images without any of the labels; the last one. */
 export const UNKNOWN = "UNKNOWN";
@@ -42,7 +43,7 @@ export class EmbeddedExecutor implements Executor {
   async run(work: Work): Promise<JsonObject> {
     const { job, log, signal, folder } = work;
     const kind = job.modelType as ModelKind;
-    log("info", `reading ${work.images.length} images`);
+    log("info", `reading ${counted(work.images.length, "image")}`);
     const decoder = new Decoder(this.content, signal);
     const examples = await examplesOf(work, kind, decoder).finally(() => decoder.close());
     const unknown = examples.some(({ labels }) => labels.includes(UNKNOWN)) && !job.labels.includes(UNKNOWN);
@@ -51,7 +52,7 @@ export class EmbeddedExecutor implements Executor {
     const epochsMax = epochs ?? this.options.epochsMax;
     const task: TrainingTask = { kind, labels, seed, epochsMax, holdoutPercent };
     const how = `${holdoutPercent} % of them held back to measure, from seed ${seed}`;
-    log("info", `learning ${labels.join(", ")} from ${examples.length} images, ${how}`);
+    log("info", `learning ${labels.join(", ")} from ${counted(examples.length, "image")}, ${how}`);
     const model = await trainInWorker(task, examples, {
       onProgress: (progress) => log("info", epochLine(progress)),
       signal,
@@ -98,7 +99,7 @@ async function examplesOf(
     if ((index + 1) % TOLD_EVERY === 0) log("info", `${index + 1} of ${images.length} images have been read`);
   }
   if (ambiguous > 0) {
-    log("warn", `${ambiguous} images are left out because they have more than one of the labels`);
+    log("warn", `left out ${counted(ambiguous, "image")} with more than one of the labels`);
   }
   return examples;
 }

@@ -20,6 +20,7 @@ import type { Executor, ScriptEnvironment, Work } from "./executor.ts";
 import { datasetLine } from "../../cloud_client/dataset.ts";
 import type { Cell, Sandbox, SandboxedProgram } from "../sandbox/sandbox.ts";
 import type { UsageLimits } from "../sandbox/sandbox_usage.ts";
+import { counted } from "../../base/log/counted.ts";
 
 /** Optional programs. */
 const PYTHONS = [
@@ -294,7 +295,7 @@ async function writeDataset(
     lines.push(datasetLine(image, join(inside, path)));
   }
   await files.createFile(join(folder, DATASET), lines.map((line) => `${line}\n`).join(""));
-  log("info", `${images.length} images are in place`);
+  log("info", `${counted(images.length, "image is", "images are")} in place`);
 }
 
 /** The root of the Python package: the top, or the only folder there. */

@@ -17,6 +17,7 @@ import { releaseFile } from "../store/file_refs.ts";
 import type { FileStore } from "../store/files.ts";
 import { places, type Sql, type Store } from "../store/store.ts";
 import { type DueRetention, hurry, takeDue } from "./policies.ts";
+import { counted } from "../../base/log/counted.ts";
 
 interface RetentionParts {
   readonly store: Store;
@@ -141,9 +142,13 @@ export class RetentionRunner {
     // Somebody may have just put one into a dataset.
     const only = new Conditions().only(`d.id IN (${places(ids)})`, ...ids)
       .only("NOT EXISTS (SELECT 1 FROM dataset_data s WHERE s.data_id = d.id)");
-    const contents = await this.#noted(due, `${ids.length} images and files`, (sql) => {
-      return new BinaryData(sql).remove(only, ids.length);
-    });
+    const contents = await this.#noted(
+      due,
+      `${counted(ids.length, "image or file", "images and files")}`,
+      (sql) => {
+        return new BinaryData(sql).remove(only, ids.length);
+      },
+    );
     for (const sha256 of new Set(contents)) await releaseFile(store, files, sha256);
     return ids.length;
   }

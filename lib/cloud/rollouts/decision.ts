@@ -2,6 +2,7 @@
 
 import { stepName } from "./plan.ts";
 import type { Rollout, StepCounts } from "./rollouts.ts";
+import { counted } from "../../base/log/counted.ts";
 
 export type RolloutDecision =
   | { readonly kind: "halt"; readonly reason: string }
@@ -20,7 +21,7 @@ export function decided(
   const unhealthy = sumOf(counts, "unhealthy");
   if (unhealthy - accepted > plan.unhealthyMax) {
     const most = plan.unhealthyMax === 0 ? "none" : `at most ${plan.unhealthyMax}`;
-    const found = `${unhealthy - accepted} ${unhealthy - accepted === 1 ? "machine" : "machines"}`;
+    const found = counted(unhealthy - accepted, "machine");
     return { kind: "halt", reason: `${found} turned unhealthy in ${stepName(plan, step)}, wanted ${most}` };
   }
   if (sumOf(counts, "changing") > 0 || onlineWaiting > 0) return { kind: "wait" };

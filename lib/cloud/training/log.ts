@@ -11,6 +11,7 @@ import type { Logger } from "../../base/log/log.ts";
 import type { Store } from "../store/store.ts";
 import type { LogLevel } from "../executors/executor.ts";
 import { type NewLog, TrainingJobs } from "./training.ts";
+import { counted } from "../../base/log/counted.ts";
 
 const COLLECT_MS = 500;
 /** Limit of the lines of one job. */
@@ -68,7 +69,9 @@ export class TrainingLog {
   async #write(): Promise<void> {
     while (this.#held.length > 0) {
       if (this.#dropped > 0) {
-        const message = `${this.#dropped} lines are missing here, the database was unavailable`;
+        const message = `${
+          counted(this.#dropped, "line is", "lines are")
+        } missing here, the database was unavailable`;
         this.#held.push({ atMs: this.clock.nowMs(), level: "warn", message });
         this.#dropped = 0;
       }

@@ -10,6 +10,7 @@ import { messageOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { readStunAnswer, stunRequest } from "../../wire/webrtc/stun.ts";
 import type { UdpSocket } from "../../base/udp.ts";
+import { counted } from "../../base/log/counted.ts";
 
 /** The system's part of the check. Everything rejects with an `SvcError`. */
 export interface CheckNetwork {
@@ -136,7 +137,9 @@ export function conclusions(findings: readonly Finding[]): string[] {
   }
 
   lines.push(
-    failed === 0 ? "Every possible check succeeded." : `${failed} of ${findings.length} checks failed.`,
+    failed === 0
+      ? "Every possible check succeeded."
+      : `${failed} of ${counted(findings.length, "check")} failed.`,
   );
   return lines;
 }

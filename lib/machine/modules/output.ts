@@ -8,6 +8,7 @@
 import type { Clock } from "../../base/clock.ts";
 import type { Level, Logger } from "../../base/log/log.ts";
 import type { RunningProcess } from "../../base/process.ts";
+import { counted } from "../../base/log/counted.ts";
 
 const WINDOW_MS = 1_000;
 /** Limit of logged lines of a stream in a window; further ones are only counted. */
@@ -55,7 +56,7 @@ export class ModuleOutput {
   async #hear(lines: AsyncIterable<string>, logger: Logger, write: (line: string) => void): Promise<void> {
     let endMs = 0, logged = 0, chars = 0;
     const tell = () => {
-      if (logged > LOGGED_MAX) logger.warn(`dropped ${logged - LOGGED_MAX} lines within a second`);
+      if (logged > LOGGED_MAX) logger.warn(`dropped ${counted(logged - LOGGED_MAX, "line")} within a second`);
     };
     for await (const line of lines) {
       const nowMs = this.clock.monotonicMs();

@@ -53,6 +53,7 @@ import type { ProvidedModel } from "../modules/modules.ts";
 import type { Sessions } from "./sessions.ts";
 import { stopActuators } from "./stop.ts";
 import { tunnel } from "./tunnel.ts";
+import { counted } from "../../base/log/counted.ts";
 
 export interface RobotServiceParts {
   readonly machine: Machine;
@@ -262,7 +263,7 @@ function programMethods(
       }
       const { level, logger, message, fields, caller } = readLogEntry(entries[0], clock.nowMs());
       const { admitted, leftOut } = logLimit.enter(peer);
-      if (leftOut > 0) logs.write("warn", logger, `${leftOut} lines within a second are left out`, {});
+      if (leftOut > 0) logs.write("warn", logger, `${counted(leftOut, "line")} left out within a second`, {});
       if (!admitted) return {};
       // Its sender has filtered it; levels of this program do not apply.
       logs.write(level, logger, message, fields, caller);
