@@ -49,8 +49,13 @@ const PLACES = { base: "/opt/svc", config: "/etc/svc.json", defaults: "/etc/svc-
 const KEYS = `${PLACES.base}/etc/release_keys.json`;
 const AUTHORITIES = "/etc/svc-ca.pem";
 const RELEASES = ["/etc/os-release", "/usr/lib/os-release"];
-/** Everything is written below these. */
-const PARENTS = ["/opt", "/opt/svc", "/etc", "/etc/systemd", "/etc/systemd/system"];
+const SYSTEMD = ["/lib/systemd/systemd", "/usr/lib/systemd/systemd"];
+/** Every folder in which a file is written, replaced or removed. */
+const FOLDERS = [
+  "/etc/systemd/system/multi-user.target.wants",
+  "/usr/local/lib/systemd/system",
+  ...["bin", "cache", "etc", "state"].map((name) => `${PLACES.base}/${name}`),
+];
 const HEAD_BYTES = 4096;
 const TAR_MS = 10 * 60_000;
 /** First bytes of compressed tar files, which tar cannot append to. */
@@ -131,21 +136,33 @@ async function requireImage(host: DenoHost, root: string): Promise<void> {
       `${root} is no root file system: found no ${RELEASES[0]} in it`,
     );
   }
-  const systemd = ["/lib/systemd/systemd", "/usr/lib/systemd/systemd"].map((path) =>
-    host.stat(`${root}${path}`)
-  );
-  if (!(await Promise.all(systemd)).some(Boolean)) {
-    throw new SvcError("failed_precondition", `${root} has no systemd, which starts the agent`);
-  }
+  const systemd = await Promise.all(SYSTEMD.map((path) => host.stat(`${root}${path}`, { links: true })));
+  if (!systemd.some(Boolean)) throw withoutSystemd(root);
   const inside = await host.realPath(root);
-  for (const parent of PARENTS) {
-    const path = `${root}${parent}`;
-    if (!await host.stat(path, { links: true })) continue;
-    const real = await host.realPath(path).catch(() => "");
-    if (!real.startsWith(`${inside.replace(/\/$/, "")}/`)) {
-      throw new SvcError("permission_denied", `${path} is a link that leads out of the image`);
-    }
+  for (const folder of FOLDERS) await requireInside(host, root, inside, folder);
+}
+
+function withoutSystemd(target: string): SvcError {
+  return new SvcError("failed_precondition", `${target} has no systemd, which starts the agent`);
+}
+
+/** Throws if a link on the way to the folder leads out of the image, or to nothing in it. */
+async function requireInside(host: DenoHost, root: string, inside: string, folder: string): Promise<void> {
+  const present = [];
+  for (const path of stepsTo(folder)) {
+    if (await host.stat(`${root}${path}`, { links: true })) present.push(`${root}${path}`);
   }
+  for (const path of present) {
+    const real = await host.realPath(path).catch(() => "");
+    if (real.startsWith(`${inside.replace(/\/$/, "")}/`)) continue;
+    throw new SvcError("permission_denied", `${path} is a link that leads out of the image`);
+  }
+}
+
+/** A path and the folders above it, the highest first: `/a`, `/a/b`. */
+function stepsTo(path: string): string[] {
+  const names = path.split("/").slice(1);
+  return names.map((_, at) => `/${names.slice(0, at + 1).join("/")}`);
 }
 
 /** What an image gets, and the means. */
@@ -202,14 +219,20 @@ async function append(tar: string, agent: Preinstalled): Promise<void> {
     );
   }
   const commands = new SystemCommands(host, clock);
-  const list = await commands.run("tar", ["-tf", tar, "--wildcards", "*etc/os-release"]).catch(() => "");
-  const [, prefix] = /^(\.?\/?)etc\/os-release$/m.exec(list) ?? [];
+  // The exit code tells of a name that is not there.
+  const { output: list } = await commands.try(
+    "tar",
+    ["-tf", tar, "--wildcards", ...RELEASES.map((path) => `*${path.slice(1)}`)],
+    { timeoutMs: TAR_MS },
+  );
+  const [, prefix] = /^(\.?\/?)(?:etc|usr\/lib)\/os-release$/m.exec(list) ?? [];
   if (prefix === undefined) {
     throw new SvcError(
       "failed_precondition",
       `${tar} is no tar file of a root file system: found no etc/os-release`,
     );
   }
+  await requireTar(tar, prefix, commands);
   const folder = await host.temporaryFolder("svc-image-");
   try {
     await fill(folder, agent);
@@ -222,4 +245,33 @@ async function append(tar: string, agent: Preinstalled): Promise<void> {
   } finally {
     await host.removeTree(folder);
   }
+}
+
+/** A line of `tar -tv` about a link: its name, and what it leads to. */
+const TAR_LINK = /^l.*? \S+ \S+ (\S+) -> (.*)$/gm;
+
+/** Throws for an image without systemd, and for one in which a link leads away from what is appended. */
+async function requireTar(tar: string, prefix: string, commands: Commands): Promise<void> {
+  const folders = [...new Set(FOLDERS.flatMap(stepsTo))];
+  const names = [...SYSTEMD, ...folders].map((path) => `${prefix}${path.slice(1)}`);
+  // The exit code tells of names that are not there.
+  const { output } = await commands.try(
+    "tar",
+    ["-tvf", tar, "--quoting-style=escape", "--no-recursion", "--", ...names],
+    { timeoutMs: TAR_MS },
+  );
+  const listed = output.split("\n").filter((line) => !line.startsWith("tar: "));
+  if (!listed.some((line) => / \S*lib\/systemd\/systemd( -> .*)?$/.test(line))) throw withoutSystemd(tar);
+  for (const [, name, target] of listed.join("\n").matchAll(TAR_LINK)) {
+    if (SYSTEMD.some((path) => name.endsWith(path)) || isBelow(target)) continue;
+    throw new SvcError(
+      "failed_precondition",
+      `${tar}: ${name} is a link to ${target}, which tar does not follow: unpack the image, and name its folder`,
+    );
+  }
+}
+
+/** Whether tar, when it unpacks an image, makes a link with this target before the files behind it. */
+function isBelow(target: string): boolean {
+  return !target.startsWith("/") && !target.split("/").includes("..");
 }

@@ -1,3 +1,4 @@
+import { dirname } from "node:path";
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { main } from "./main.ts";
@@ -78,11 +79,11 @@ Deno.test({
       assertEquals(code, 0);
       return new TextDecoder().decode(stdout);
     };
-    for (const [name, from] of [["dots.tar", "."], ["plain.tar", "etc"]]) {
-      await tar("-cf", `${folder}/${name}`, "-C", root, from);
+    for (const [name, from] of [["dots.tar", ["."]], ["plain.tar", ["etc", "usr"]]] as const) {
+      await tar("-cf", `${folder}/${name}`, "-C", root, ...from);
       const given = ["--credentials", `${folder}/svc.json`];
       assertEquals(await command(`${folder}/${name}`, ...flags, ...given).then(({ code }) => code), 0);
-      const prefix = from === "." ? "./" : "";
+      const prefix = from.length === 1 ? "./" : "";
       const lines = (await tar("-tvf", `${folder}/${name}`)).split("\n");
       const line = (path: string) => lines.find((one) => one.includes(` ${prefix}${path}`)) ?? "";
       assertMatch(line("etc/svc.json"), /^-rw------- (root\/root|0\/0) /);
@@ -131,6 +132,75 @@ Deno.test({
     assertEquals(code, 1);
     assertStringIncludes(output, "leads out of the image");
     assertEquals([...Deno.readDirSync(`${folder}/outside`)], []);
+    await Deno.remove(folder, { recursive: true });
+  },
+});
+
+Deno.test({
+  name: "preinstall: no folder that it writes to is a link out of the image; an image needs systemd",
+  ...needsRoot,
+  fn: async () => {
+    const { folder, root, flags } = await context();
+    const outside = `${folder}/outside`;
+    await Deno.mkdir(outside);
+    const wants = "etc/systemd/system/multi-user.target.wants";
+    for (const path of ["opt/svc/bin", "opt/svc/etc", wants, "usr/local", "opt/svc/cache"]) {
+      for (const target of [outside, "/no/such/folder", "../".repeat(40) + outside.slice(1)]) {
+        await Deno.mkdir(dirname(`${root}/${path}`), { recursive: true });
+        await Deno.symlink(target, `${root}/${path}`);
+        const { code, output } = await command(root, ...flags);
+        assertEquals([code, output.includes(`${root}/${path} is a link that leads out`)], [1, true], output);
+        await Deno.remove(`${root}/${path}`);
+      }
+    }
+    assertEquals([...Deno.readDirSync(outside)], []);
+    // A link that stays inside is of no harm, as of an image whose /opt is on another partition.
+    await Deno.remove(`${root}/opt`, { recursive: true });
+    await Deno.mkdir(`${root}/var/opt`, { recursive: true });
+    await Deno.symlink("var/opt", `${root}/opt`);
+    assertEquals((await command(root, ...flags)).code, 0);
+    assertEquals((await Deno.stat(`${root}/var/opt/svc/bin/svc-agent`)).size, ELF.length);
+    await Deno.remove(`${root}/usr/lib/systemd/systemd`);
+    assertStringIncludes((await command(root, ...flags)).output, "has no systemd");
+    await Deno.remove(folder, { recursive: true });
+  },
+});
+
+Deno.test({
+  name: "preinstall: a tar file that would not unpack to a device with the agent is refused",
+  ...needsRoot,
+  fn: async () => {
+    const { folder, root, flags } = await context();
+    const tar = `${folder}/image.tar`;
+    const run = async (...args: string[]) => {
+      const { code, stderr } = await new Deno.Command("tar", { args }).output();
+      assertEquals(code, 0, new TextDecoder().decode(stderr));
+    };
+    const packed = async () => {
+      await run("-cf", tar, "-C", root, ".");
+      const { size } = await Deno.stat(tar);
+      const { code, output } = await command(tar, ...flags);
+      // What is refused stays as it was.
+      assertEquals(code === 1, (await Deno.stat(tar)).size === size, output);
+      return output;
+    };
+    await Deno.remove(`${root}/opt`);
+    await Deno.mkdir(`${root}/var/opt`, { recursive: true });
+    for (const target of ["/var/opt", "../../var/opt", "./../opt"]) {
+      await Deno.symlink(target, `${root}/opt`);
+      assertStringIncludes(await packed(), `opt is a link to ${target}, which tar does not follow`);
+      await Deno.remove(`${root}/opt`);
+    }
+    await Deno.symlink("var/opt", `${root}/opt`);
+    assertMatch(await packed(), /^svc-agent 1\.2\.3 is in/);
+    await Deno.mkdir(`${folder}/unpacked`);
+    await run("-xf", tar, "-C", `${folder}/unpacked`);
+    assertEquals((await Deno.stat(`${folder}/unpacked/var/opt/svc/bin/svc-agent`)).size, ELF.length);
+    // The file of the release may be at its other place.
+    await Deno.rename(`${root}/etc/os-release`, `${root}/usr/lib/os-release`);
+    assertMatch(await packed(), /^svc-agent 1\.2\.3 is in/);
+    await Deno.remove(`${root}/usr/lib/systemd/systemd`);
+    assertStringIncludes(await packed(), "has no systemd");
     await Deno.remove(folder, { recursive: true });
   },
 });
