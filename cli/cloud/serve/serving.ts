@@ -45,7 +45,7 @@ import {
   type StoreFlags,
   withStore,
 } from "../command_context.ts";
-import { installCloud } from "./install.ts";
+import { installCloud, type Listens } from "./install.ts";
 import { createConfigThread } from "../checks/thread.ts";
 import { describeExample } from "../init.ts";
 import { openTraining } from "./training.ts";
@@ -77,9 +77,9 @@ interface Parts {
 /** Serves until a signal stops it. */
 export async function serveCloud({ host }: CloudProgramContext, given: ServeOptions): Promise<void> {
   proxiesOf(given.trustedProxy);
-  if (given.install) return await installCloud(Deno.args, host);
   const options = { ...located(given, host), machineDomain: checkedDomain(given.machineDomain) };
   const organizations = organizationMakers(options.organizations);
+  if (given.install) return await installCloud(Deno.args, host, listensOf(options, host));
   const clock = new SystemClock();
   using open = openLogs("svc-cloud", options.logFile, host, clock);
   await using _giving = giveBackFreed(clock);
@@ -303,6 +303,14 @@ function addressOf(flag: string, listen: string): { host: string; port: number }
   throw new UsageError(
     `${flag}: found "${listen}", wanted host:port such as localhost:8090`,
   );
+}
+
+/** What a service with these flags would listen on. Throws for addresses that it could not use. */
+function listensOf({ listen, stun, tls, tlsCert, publicUrl }: ServeOptions, host: Host): Listens {
+  new Addresses(publicUrl, host.hostname(), host);
+  const bind = addressOf("--listen", listen);
+  const ports = [bind.port, ...stun === "" ? [] : [addressOf("--stun", stun).port]];
+  return { scheme: tls || tlsCert !== "" ? "https" : "http", ...bind, ports };
 }
 
 /** The scripts that install agents; the build embeds them. */

@@ -106,6 +106,8 @@ interface Variant {
   readonly otherUser: boolean;
   /** Flags of the user namespace; absent if none is made. */
   readonly userNamespace?: readonly string[];
+  /** Whether to give up the capabilities that a service may have, of low ports for instance: bwrap refuses them. */
+  readonly givesUp?: boolean;
 }
 
 const AS_ROOT: readonly Variant[] = [
@@ -114,10 +116,11 @@ const AS_ROOT: readonly Variant[] = [
   // This user cannot make user namespaces, so nobody inside can.
   { otherUser: true },
 ];
-const AS_USER: readonly Variant[] = [
-  { otherUser: false, userNamespace: ["--disable-userns"] },
-  { otherUser: false, userNamespace: [] },
-];
+const AS_USER: readonly Variant[] = [false, true].flatMap((givesUp) => [
+  { otherUser: false, userNamespace: ["--disable-userns"], givesUp },
+  { otherUser: false, userNamespace: [], givesUp },
+]);
+const GIVE_UP = ["/usr/bin/setpriv", "--inh-caps=-all", "--ambient-caps=-all", "--"];
 
 /**
  * The sandbox of this computer, or the reason, for people, why there is none. `hidden` is never visible inside,
@@ -229,13 +232,14 @@ class Bubblewrap implements Sandbox {
     uid: number,
     { command, args = [], env = {}, cwd }: SandboxedProgram,
   ): ProcessCommand {
-    const { otherUser, userNamespace, filter } = this.variant;
+    const { otherUser, userNamespace, givesUp = false, filter } = this.variant;
     const isolate = userNamespace &&
       ["--unshare-user", "--uid", `${uid}`, "--gid", `${uid}`, ...userNamespace];
     const home = needs.folder === undefined ? "/tmp" : FOLDER;
     const words = [
       // If memory runs out, the kernel ends this process first.
       ...["/usr/bin/choom", "-n", "1000", "--", "/usr/bin/nice", "-n", "10"],
+      ...givesUp ? GIVE_UP : [],
       // The innermost step takes the filter: the steps before make namespaces themselves.
       ...["/bin/sh", "-c", `exec ${FILTER_FD}<"$0" && exec "$@"`, filter],
       ...[

@@ -249,3 +249,26 @@ Deno.test("parseStat: reads a process whose name contains parentheses", () => {
   assertEquals(parseStat(line), { pid: 42, parent: 7, ticks: 100 });
   assertEquals(parseStat(""), undefined);
 });
+
+Deno.test({
+  name: "sandbox: works for a service that may open low ports, whose capability it gives up inside",
+  ignore: !isRoot || typeof await openSandbox(stranger, clock) === "string",
+  fn: async () => {
+    const service = new DenoHost();
+    service.temporaryFolder = stranger.temporaryFolder;
+    service.spawn = ({ command, args = [], ...more }) => {
+      const low = ["--inh-caps=+net_bind_service", "--ambient-caps=+net_bind_service"];
+      const as = ["--reuid", `${STRANGER}`, "--regid", `${STRANGER}`, "--clear-groups", ...low];
+      return host.spawn({ ...more, command: "setpriv", args: [...as, command, ...args] });
+    };
+    const sandbox = await openSandbox(service, clock);
+    assert(typeof sandbox !== "string", String(sandbox));
+    const cell = await sandbox.cell({ limits: LIMITS });
+    const script = "grep -c '^Cap\\(Amb\\|Eff\\):.*[1-9a-f]$' /proc/self/status";
+    const process = service.spawn(cell.command({ command: "/bin/sh", args: ["-c", script] }));
+    const lines = await Array.fromAsync(process.stdout);
+    await process.exited;
+    cell.close();
+    assertEquals(lines, ["0"]);
+  },
+});
