@@ -37,8 +37,9 @@ const HOSTS_MAX = 4;
 /** resolv.conf of the system, and the servers behind the local one of systemd. */
 const NAME_SERVER_FILES = ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"];
 const ROUTES = "/proc/net/route";
+const ROUTES_6 = "/proc/net/ipv6_route";
 const NEIGHBOURS = "/proc/net/arp";
-/** Flags of include/uapi/linux/if_arp.h and route.h. */
+/** Flags of include/uapi/linux/if_arp.h and route.h; those of ipv6_route.h begin with the same. */
 const ARP_COMPLETE = 0x2;
 const ROUTE_GATEWAY = 0x2;
 
@@ -90,17 +91,28 @@ export class NetworkEvidence {
 
   async #gateways(signal: AbortSignal): Promise<readonly string[]> {
     const { os } = this.parts;
-    if (os === "linux") return gatewaysOf(await this.#read(ROUTES));
-    if (os === "windows") return windowsGatewaysOf(await this.#ask("route", ["print", "-4"], signal));
-    return [];
+    if (os === "linux") {
+      return [...gatewaysOf(await this.#read(ROUTES)), ...gateways6Of(await this.#read(ROUTES_6))];
+    }
+    if (os !== "windows") return [];
+    const [four, six] = await Promise.all(
+      ["-4", "-6"].map((ip) => this.#ask("route", ["print", ip], signal)),
+    );
+    return [...windowsGatewaysOf(four), ...windowsGateways6Of(six)];
   }
 
   /** Those whose hardware address is known. */
   async #neighbours(signal: AbortSignal): Promise<readonly string[]> {
     const { os } = this.parts;
-    if (os === "linux") return neighboursOf(await this.#read(NEIGHBOURS));
-    if (os === "windows") return windowsNeighboursOf(await this.#ask("arp", ["-a"], signal));
-    return [];
+    if (os === "linux") {
+      // The kernel shows those of IPv6 to programs that ask it, not in a file.
+      const six = await this.#ask("ip", ["-6", "neighbour", "show"], signal);
+      return [...neighboursOf(await this.#read(NEIGHBOURS)), ...neighbours6Of(six)];
+    }
+    if (os !== "windows") return [];
+    const six = ["interface", "ipv6", "show", "neighbors"];
+    const tables = await Promise.all([this.#ask("arp", ["-a"], signal), this.#ask("netsh", six, signal)]);
+    return tables.flatMap(windowsNeighboursOf);
   }
 
   #read(path: string): Promise<string> {
@@ -115,7 +127,9 @@ export class NetworkEvidence {
 
 /** The name servers of resolv.conf(5) that are other hosts. */
 export function nameServersOf(text: string): string[] {
-  const found = [...text.matchAll(/^\s*nameserver\s+([\da-fA-F.:]+)/gm)].map(([, address]) => address);
+  const found = [...text.matchAll(/^\s*nameserver\s+([\da-fA-F.:]+(?:%[\w.-]+)?)/gm)].map(([, address]) =>
+    address
+  );
   return [...new Set(found)].filter((one) => !/^(127\.|::1$|0\.0\.0\.0$)/.test(one)).slice(0, HOSTS_MAX);
 }
 
@@ -136,15 +150,51 @@ export function neighboursOf(table: string): string[] {
     .map(([address]) => address).slice(0, 2 * HOSTS_MAX);
 }
 
+/** The gateways of default routes in Linux's table for IPv6; those of one link are named with its interface. */
+export function gateways6Of(table: string): string[] {
+  const found = table.split("\n").map((line) => line.trim().split(/\s+/))
+    .filter(([destination, length, , , , , , , flags]) =>
+      /^0{32}$/.test(destination) && length === "00" && (Number(`0x${flags}`) & ROUTE_GATEWAY) !== 0
+    )
+    .flatMap(([, , , , gateway, , , , , device]) => onLink((gateway.match(/.{4}/g) ?? []).join(":"), device));
+  return [...new Set(found)].slice(0, HOSTS_MAX);
+}
+
+/** Lines of `ip neighbour`: address, device, hardware address if it is known, and state. */
+export function neighbours6Of(table: string): string[] {
+  const found = table.matchAll(/^([\da-f:]+) dev (\S+) lladdr \S+ (?:.* )?([A-Z]+)\s*$/gm);
+  return [...found].filter(([, , , state]) => state !== "FAILED" && state !== "INCOMPLETE")
+    .flatMap(([, address, device]) => onLink(address, device)).slice(0, 2 * HOSTS_MAX);
+}
+
+/** An address in its short form, with the interface if it counts on one link alone; nothing for a broken one. */
+function onLink(address: string, device: string): string[] {
+  const url = `http://[${address}]`;
+  if (!URL.canParse(url)) return [];
+  const short = new URL(url).hostname.slice(1, -1);
+  return [/^fe[89ab]/.test(short) ? `${short}%${device}` : short];
+}
+
 /** The words of `route` and `arp` are in the language of the system; their numbers are not. */
 export function windowsGatewaysOf(table: string): string[] {
   const found = table.matchAll(/^\s*0\.0\.0\.0\s+0\.0\.0\.0\s+(\d+\.\d+\.\d+\.\d+)\s/gm);
   return [...new Set([...found].map(([, gateway]) => gateway))].slice(0, HOSTS_MAX);
 }
 
+/** The first number is the interface's. */
+export function windowsGateways6Of(table: string): string[] {
+  const found = table.matchAll(/^\s*(\d+)\s+\d+\s+::\/0\s+([\da-f]*:[\da-f:]+)\s*$/gim);
+  return [...new Set([...found].flatMap(([, device, gateway]) => onLink(gateway, device)))].slice(
+    0,
+    HOSTS_MAX,
+  );
+}
+
 /** Without the broadcast and multicast addresses, which stand for nobody. */
 export function windowsNeighboursOf(table: string): string[] {
-  const found = table.matchAll(/^\s*(\d+\.\d+\.\d+\.\d+)\s+((?:[\da-f]{2}-){5}[\da-f]{2})\s/gim);
-  return [...found].filter(([, , hardware]) => !/^(ff-ff|01-00-5e|00-00-00-00-00-00)/i.test(hardware))
+  const found = table.matchAll(
+    /^\s*(\d+\.\d+\.\d+\.\d+|[\da-f]*:[\da-f:]+)\s+((?:[\da-f]{2}-){5}[\da-f]{2})\s/gim,
+  );
+  return [...found].filter(([, , hardware]) => !/^(ff-ff|01-00-5e|33-33|00-00-00-00-00-00)/i.test(hardware))
     .map(([, address]) => address).slice(0, 2 * HOSTS_MAX);
 }

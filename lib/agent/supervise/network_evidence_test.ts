@@ -3,10 +3,13 @@ import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { FakeCommands } from "../../../tests/support/fake_commands.ts";
 import { FakeFiles } from "../../../tests/support/fake_files.ts";
 import {
+  gateways6Of,
   gatewaysOf,
   nameServersOf,
+  neighbours6Of,
   neighboursOf,
   NetworkEvidence,
+  windowsGateways6Of,
   windowsGatewaysOf,
   windowsNeighboursOf,
 } from "./network_evidence.ts";
@@ -16,6 +19,8 @@ wlan0\t00000000\t0101A8C0\t0003\t0\t0\t600\t00000000\t0\t0\t0
 ppp0\t00000000\t00000000\t0001\t0\t0\t700\t00000000\t0\t0\t0
 wlan0\t0001A8C0\t00000000\t0001\t0\t0\t600\t00FFFFFF\t0\t0\t0
 `;
+/** No address. */
+const Z = "0".repeat(32);
 const ARP = `IP address       HW type     Flags       HW address            Mask     Device
 192.168.1.1      0x1         0x2         a0:b1:c2:d3:e4:f5     *        wlan0
 192.168.1.9      0x1         0x0         00:00:00:00:00:00     *        wlan0
@@ -97,4 +102,56 @@ Deno.test("the tables of routes, neighbours and name servers are read; broken on
   for (const broken of ["", "\n\n", "x", "Iface\n\t\t\t\n", "a b\n0 00000000 zz"]) {
     assertEquals([gatewaysOf(broken), neighboursOf(broken), nameServersOf(broken)], [[], [], []]);
   }
+});
+
+/** As the kernel of a computer with IPv6 alone writes it. */
+const ROUTES_6 =
+  `fd770000000000000000000000000000 40 ${Z} 00 ${Z} 00000100 00000001 00000000 00000001     wlan0
+${Z} 00 ${Z} 00 fe800000000000004c2da7fffe822846 00000400 00000003 00000000 00000003    wlan0
+${Z} 00 ${Z} 00 fd770000000000000000000000000001 00000401 00000003 00000000 00000003    wlan0
+${Z} 00 ${Z} 00 ${Z} ffffffff 00000001 00000000 00200200       lo
+`;
+const NEIGHBOURS_6 = `fe80::4c2d:a7ff:fe82:2846 dev wlan0 lladdr 4e:2d:a7:82:28:46 router STALE
+fd77::9 dev wlan0 FAILED
+fd77::8 dev wlan0  INCOMPLETE
+fd77::7 dev wlan0 lladdr 4e:2d:a7:82:28:47 REACHABLE
+fd77::6 dev wlan0 lladdr 4e:2d:a7:82:28:48 used 0/0/0 probes 3 FAILED
+`;
+const WINDOWS_ROUTES_6 = ` If Metric Network Destination      Gateway
+ 12    281 ::/0                     fe80::1
+  1    331 ::1/128                  On-link
+`;
+const WINDOWS_NEIGHBOURS_6 = `Internet Address                              Physical Address   Type
+--------------------------------------------  -----------------  -----------
+fe80::1                                       a0-b1-c2-d3-e4-f5  Reachable (Router)
+fe80::2                                       00-00-00-00-00-00  Unreachable
+ff02::1                                       33-33-00-00-00-01  Permanent
+`;
+
+Deno.test("NetworkEvidence: a network with IPv6 alone has gateways, neighbours and name servers of one link", async () => {
+  const [router, windows] = ["fe80::4c2d:a7ff:fe82:2846%wlan0", "fe80::1%12"];
+  assertEquals(gateways6Of(ROUTES_6), [router, "fd77::1"]);
+  assertEquals(neighbours6Of(NEIGHBOURS_6), [router, "fd77::7"]);
+  assertEquals(windowsGateways6Of(WINDOWS_ROUTES_6), [windows]);
+  assertEquals(windowsNeighboursOf(WINDOWS_NEIGHBOURS_6), ["fe80::1"]);
+  assertEquals(nameServersOf("nameserver fe80::1%wlan0\nnameserver fd77::53\n"), [
+    "fe80::1%wlan0",
+    "fd77::53",
+  ]);
+  for (const broken of ["", "x", `${Z} 00 ${Z} 00 zz 0 0 0 3 x\n`, "1:2:3 dev x lladdr y STALE\n", "::"]) {
+    assertEquals([...gateways6Of(broken), ...neighbours6Of(broken), ...windowsGateways6Of(broken)], []);
+  }
+  const find = async (answering: readonly string[], neighbours: string) => {
+    const files = new FakeFiles();
+    await files.writeFile("/proc/net/ipv6_route", ROUTES_6);
+    const check = new NetworkEvidence({
+      ...{ os: "linux", host: files, clock: new FakeClock(), cloud: { host: "cloud.example", port: 443 } },
+      commands: new FakeCommands({ "ip -6 neighbour show": { output: neighbours } }),
+      answers: ({ host }) => Promise.resolve(answering.includes(host)),
+    });
+    return await check.find(new AbortController().signal);
+  };
+  assertEquals(await find([router], ""), router);
+  assertEquals(await find([], NEIGHBOURS_6), router);
+  assertEquals(await find([], NEIGHBOURS_6.replaceAll(/lladdr \S+/g, "")), undefined);
 });
