@@ -7,100 +7,19 @@ import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { ChangeService } from "../../proto/gen/changes_pb.ts";
 import { RolloutService, type StartRolloutRequestSchema } from "../../proto/gen/rollouts_pb.ts";
 import { configText } from "../../lib/cloud/config/resolution.ts";
-import { Fragments } from "../../lib/cloud/config/fragments.ts";
 import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
 import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
-import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
-import { keepHealth } from "../../lib/cloud/rollouts/part_health.ts";
-import type { Store } from "../../lib/cloud/store/store.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
 import type { MessageInitShape } from "../../lib/wire/rpc/proto.ts";
 import { FakeClock } from "../support/fake_clock.ts";
-import { pause, until } from "../support/until.ts";
+import { until } from "../support/until.ts";
 import { svcCloud } from "./program.ts";
+import { FLEET_NOW_MS as NOW_MS, SimulatedFleet, tally } from "./simulated_fleet.ts";
 import { storeTest } from "./stores.ts";
 import { newWorld, ownKey, type ServedCloud, withCloud, type World } from "./world.ts";
 
-const NOW_MS = Date.parse("2026-11-27T12:00:00Z");
-/** A control plane looks at a rollout after 5 s. */
-const STEP_MS = 6_000;
 const SOAK = { soakSeconds: 1, takeSeconds: 600 };
-
-/** Machines that poll, report, and turn unhealthy with the fragment's revision 2 if their name is among the bad ones. */
-class SimulatedFleet {
-  readonly parts = new Map<string, { readonly id: string; readonly machineId: string }>();
-  readonly bad = new Set<string>();
-  readonly offline = new Set<string>();
-  fragment = "";
-
-  constructor(
-    private readonly store: Store,
-    private readonly world: World,
-    private readonly clock: FakeClock,
-  ) {}
-
-  async create(count: number, version?: string): Promise<void> {
-    await this.store.transaction(async (sql) => {
-      const fragments = new Fragments(sql);
-      this.fragment = await fragments.create(
-        this.world.organization,
-        "arm",
-        configText({ debug: false }),
-        NOW_MS,
-      );
-      if (version) await fragments.update(this.fragment, "arm", configText({ debug: true }), NOW_MS);
-      for (let at = 0; at < count; at++) {
-        const name = `m${String(at).padStart(2, "0")}`;
-        const { id: machineId, partId: id } = await new Fleet(sql).createMachine(
-          this.world.location,
-          name,
-          NOW_MS,
-        );
-        const entry = version ? { id: this.fragment, version } : this.fragment;
-        await new PartConfigs(sql).set(id, configText({ fragments: [entry] }), "", NOW_MS);
-        this.parts.set(name, { id, machineId });
-      }
-    });
-  }
-
-  /** A moment in which every machine polls and reports. */
-  readonly live = async () => {
-    await this.clock.advance(STEP_MS);
-    const nowMs = this.clock.nowMs();
-    await this.store.transaction(async (sql) => {
-      const online = [...this.parts].filter(([name]) => !this.offline.has(name));
-      await new Fleet(sql).saw(new Map(online.map(([, { id }]) => [id, { atMs: nowMs }])));
-      for (const [name, { id }] of online) {
-        const { config, revision } = await new PartConfigs(sql).get(id);
-        const isBad = this.bad.has(name) && versionIn(config) === "2";
-        const unhealthy = isBad ? ["rdk:component:arm/left: no such file"] : [];
-        await keepHealth(sql, id, { revision: `${revision}+x`, unhealthy, heldBack: false }, nowMs);
-      }
-    });
-    await pause();
-  };
-
-  /** The version of the fragment at each machine. */
-  async versions(): Promise<Record<string, string>> {
-    const found: Record<string, string> = {};
-    for (const [name, { id }] of this.parts) {
-      found[name] = versionIn((await new PartConfigs(this.store).get(id)).config);
-    }
-    return found;
-  }
-}
-
-function versionIn(config: { fragments?: unknown }): string {
-  const [entry] = config.fragments as [string | { version: string }];
-  return typeof entry === "string" ? "newest" : entry.version;
-}
-
-function tally(versions: Record<string, string>) {
-  return Object.fromEntries(
-    [...Map.groupBy(Object.values(versions), (one) => one)].map(([k, v]) => [k, v.length]),
-  );
-}
 
 /** A served control plane with a fleet, and the owner's calls. */
 async function rolloutsOf(served: ServedCloud, fleet: SimulatedFleet, { owner, organization }: World) {

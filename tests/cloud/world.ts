@@ -27,6 +27,7 @@ import type { SenderOptions } from "../../lib/cloud/triggers/sender.ts";
 import { type Channel, client, type ServiceClient } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/rpc/metadata.ts";
+import type { PageSource } from "../../lib/wire/page/page.ts";
 import { openPort } from "../../lib/wire/port/port.ts";
 import type { TestDatabase } from "./stores.ts";
 import { copyKey } from "./templates.ts";
@@ -79,6 +80,8 @@ export interface WorldOptions {
   readonly limits?: Limits;
   /** Keeps a reserve of the disk free, as `serve` does. */
   readonly keepsReserve?: boolean;
+  /** The page for people. */
+  readonly page?: PageSource;
   /** Sends the notifications of triggers. */
   readonly triggers?: SenderOptions;
   /** Where an earlier one was. */
@@ -119,6 +122,7 @@ export async function withCloud(
     inference: { content: CONTENT, timeMs: inferenceMs },
     mapping: { content: CONTENT },
     triggers: options.triggers,
+    page: options.page,
     training: training &&
       {
         host: new SystemFiles(),

@@ -1,4 +1,4 @@
-/** The address behind `#`: `#/` is the list, `#/machine/ID/TAB/PART` a machine. */
+/** The address behind `#`: `#/` is the list, `#/machine/ID/TAB/PART` a machine, `#/rollouts/ID` a rollout. */
 
 export class FleetRoute {
   #hash = $state(location.hash);
@@ -11,7 +11,8 @@ export class FleetRoute {
     return this.#parts[0] ?? "";
   }
 
-  get machineId(): string {
+  /** Of the machine or rollout; the link of an invitation. */
+  get id(): string {
     return this.#parts[1] ?? "";
   }
 

@@ -1,13 +1,18 @@
-/** The published calls of AppService that the page makes. */
+/** The calls that the page makes: the published ones of AppService, and those on rollouts. */
 
 import type { CallOptions } from "@connectrpc/connect";
 import type { PlainMessage } from "@bufbuild/protobuf";
 import type { appApi } from "@viamrobotics/sdk";
+import type { RolloutCalls } from "../rollouts/rollout_calls.ts";
 
 /** A time of a message. */
 export type CallTime = { readonly seconds: bigint; readonly nanos: number };
 
-export interface FleetCalls {
+export interface FleetCalls extends PublishedCalls {
+  readonly rollouts: RolloutCalls;
+}
+
+export interface PublishedCalls {
   listMachineSummaries(
     request: { readonly organizationId?: string; readonly limit?: number },
   ): Promise<appApi.ListMachineSummariesResponse>;
@@ -42,6 +47,9 @@ export interface FleetCalls {
   ): Promise<appApi.CreateKeyResponse>;
   listOrganizations(request: object): Promise<appApi.ListOrganizationsResponse>;
   listLocations(request: { readonly organizationId: string }): Promise<appApi.ListLocationsResponse>;
+  listFragments(
+    request: { readonly organizationId: string; readonly showPublic: boolean },
+  ): Promise<appApi.ListFragmentsResponse>;
   listAuthorizations(
     request: { readonly organizationId: string; readonly resourceIds: readonly string[] },
   ): Promise<appApi.ListAuthorizationsResponse>;
@@ -75,10 +83,10 @@ export interface FleetCalls {
 /** What a caller would need to change things; an operator has less. */
 const CHANGING = "configure";
 
-/** Whether this key may change a machine or a location. */
+/** Whether this caller may change a machine, a location or an organization. */
 export async function mayChange(
   calls: FleetCalls,
-  resourceType: "robot" | "location",
+  resourceType: "robot" | "location" | "organization",
   resourceId: string,
 ): Promise<boolean> {
   const asked = { resourceType, resourceId, permissions: [CHANGING] };

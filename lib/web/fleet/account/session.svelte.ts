@@ -6,14 +6,15 @@
  * with its next call.
  */
 
-import { Code, ConnectError } from "@connectrpc/connect";
+import { Code, ConnectError, type Transport } from "@connectrpc/connect";
 import { createViamClient, type Credentials } from "@viamrobotics/sdk";
 import { getContext, setContext } from "svelte";
 import { forgetKey, keyCredentials, type SignInKey, storedKey, storeKey } from "../../shared/credentials.ts";
 import { type Poll, pollBy, type PollOptions } from "../../shared/poll.svelte.ts";
 import { problemText } from "../../shared/problem_text.ts";
 import { AccountRefusal, askAccount, type PersonAccount } from "./account_pages.ts";
-import type { FleetCalls } from "./fleet_calls.ts";
+import { rolloutCalls } from "../rollouts/rollout_calls.ts";
+import type { FleetCalls, PublishedCalls } from "./fleet_calls.ts";
 
 export type SessionState = "signing_in" | "signed_in" | "signed_out";
 
@@ -164,7 +165,9 @@ export class FleetSession {
 async function callsBy(credentials: Credentials): Promise<FleetCalls> {
   const client = await within(SIGN_IN_MS, createViamClient({ serviceHost: location.origin, credentials }));
   // The library wraps some of the calls; underneath are all of them, as the contract has them.
-  return (client.appClient as unknown as { readonly client: FleetCalls }).client;
+  const { client: published } = client.appClient as unknown as { readonly client: PublishedCalls };
+  const { transport } = client as unknown as { readonly transport: Transport };
+  return { ...published, rollouts: rolloutCalls(transport) };
 }
 
 async function within<T>(ms: number, work: Promise<T>): Promise<T> {
