@@ -85,7 +85,7 @@ export async function openPage(
     // A machine that restarts refuses connections, and the client library tells of calls on a closed connection and of
     // connections that it gives up. The page shows all of these itself.
     const isConnection =
-      /ERR_CONNECTION|ERR_EMPTY_RESPONSE|ERR_INCOMPLETE|Failed to load resource|^error writing |^channel error|signalingState is 'closed'|timed out|Failed to fetch/
+      /ERR_CONNECTION|ERR_EMPTY_RESPONSE|ERR_INCOMPLETE|Failed to load resource|^error writing |^channel error|signalingState is 'closed'|ICE connection failed|timed out|Failed to fetch/
         .test(message.text());
     if (message.type() !== "error" || isConnection) return;
     const { url, lineNumber, columnNumber } = message.location();
@@ -97,13 +97,37 @@ export async function openPage(
   return { page, foreign, errors };
 }
 
+/**
+ * What of the page can take the keyboard's focus and is then covered by something else (WCAG 2.2, 2.4.11), which axe
+ * does not see. Afterwards the page stands as before.
+ */
+const COVERED = `(() => {
+  const before = document.activeElement;
+  const scrolled = [...document.querySelectorAll("*")].filter((one) => one.scrollTop > 0)
+    .map((one) => [one, one.scrollTop]);
+  const covered = [];
+  for (const one of document.querySelectorAll("a[href], button, input, select, textarea, [tabindex='0']")) {
+    if (one.disabled || !one.checkVisibility({ visibilityProperty: true })) continue;
+    one.focus();
+    const { left, top, width, height } = one.getBoundingClientRect();
+    if (document.activeElement !== one || width < 4 || height < 4) continue;
+    const hit = document.elementFromPoint(left + width / 2, top + Math.min(height / 2, 100));
+    if (!hit || one.contains(hit) || hit.contains(one) || hit.closest("label")?.contains(one)) continue;
+    covered.push("covered when it has the focus: " + one.outerHTML.slice(0, 160) + " by " + hit.outerHTML.slice(0, 80));
+  }
+  for (const [one, top] of scrolled) one.scrollTop = top;
+  if (before instanceof HTMLElement) before.focus({ preventScroll: true });
+  return covered;
+})()`;
+
 /** The violations of WCAG 2.2 AA on the page as it is, one a line. */
 export async function violations(page: Page): Promise<string[]> {
   if (!await page.evaluate("'axe' in window")) await page.evaluate(axe.source);
   const found: axe.AxeResults = await page.evaluate(`axe.run(document, ${JSON.stringify(WCAG)})`);
-  return found.violations.flatMap(({ id, nodes }) =>
+  const byAxe = found.violations.flatMap(({ id, nodes }) =>
     nodes.map(({ html, failureSummary = "" }) =>
       `${id}: ${html.slice(0, 160)} ${failureSummary.replaceAll(/\s+/g, " ").slice(0, 200)}`
     )
   );
+  return [...byAxe, ...await page.evaluate<string[]>(COVERED)];
 }

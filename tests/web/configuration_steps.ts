@@ -30,6 +30,16 @@ export const CONFIGURATION_STEPS: readonly PageStep[] = [
     assert(await button(page, "Apply").isDisabled());
     await button(page, "Discard").click();
   }],
+  ["a text on one line is laid out, with its comments", async ({ watched: { page } }) => {
+    await editor(page).click();
+    await page.keyboard.press("Control+A");
+    await page.keyboard.insertText('{"components":[] /* none */,"log":[{"pattern":"rdk","level":"info"}]}');
+    await button(page, "Format").click();
+    const lines = () => editor(page).locator(".cm-line").allInnerTexts();
+    await until(async () => (await lines()).length > 5);
+    assertEquals((await lines()).slice(0, 3), ["{", '  "components": [] /* none */,', '  "log": [']);
+    await button(page, "Discard").click();
+  }],
   [
     "a form adds a motor, its problem has a path, and applying it makes it unhealthy",
     async ({ machine, watched: { page } }) => {

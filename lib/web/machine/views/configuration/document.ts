@@ -4,6 +4,7 @@ import { syntaxTree } from "@codemirror/language";
 import type { EditorState } from "@codemirror/state";
 import type { SyntaxNode, Tree } from "@lezer/common";
 import { jsonc } from "@shopify/lang-jsonc";
+import { applyEdits, format } from "jsonc-parser";
 import type { Path, SchemaValue } from "./schema.ts";
 
 /** What stands at a place: a key or a value of the object or list at `path`. */
@@ -55,6 +56,11 @@ export function valueOf(state: EditorState): SchemaValue | undefined {
 /** A text as a tree, outside of an editor. */
 export function treeOf(text: string): Tree {
   return jsonc().language.parser.parse(text);
+}
+
+/** A text with one member a line, its comments kept. */
+export function formatted(text: string): string {
+  return applyEdits(text, format(text, undefined, { tabSize: 2, insertSpaces: true, eol: "\n" }));
 }
 
 /** The span of the value at a path in a text, or `undefined`. */
