@@ -1,7 +1,7 @@
 /** ZIP archives: Deno's runtimes are published in such with one file, and programs for Windows in such with a few. */
 
 import { crc32, deflateRawSync, inflateRawSync } from "node:zlib";
-import { SvcError } from "../../lib/base/error.ts";
+import { messageOf, SvcError } from "../../lib/base/error.ts";
 
 /** ZIP's records (APPNOTE 6.3, 4.3): the file's header, its entry in the list of files, and the end of the list. */
 const LOCAL = 0x04034b50;
@@ -22,7 +22,8 @@ const FIRST_DAY = (1 << 5) | 1;
 /** The only file of an archive, which is how Deno's runtimes are published. Throws `data_loss`. */
 export function onlyFileOf(zip: Uint8Array<ArrayBuffer>): Uint8Array {
   const view = new DataView(zip.buffer, zip.byteOffset, zip.byteLength);
-  const broken = (what: string) => new SvcError("data_loss", `no ZIP archive with one file: ${what}`);
+  const broken = (what: string, cause?: unknown) =>
+    new SvcError("data_loss", `no ZIP archive with one file: ${what}`, { cause });
   let end = zip.length - END_BYTES;
   // A comment may follow.
   while (end >= 0 && view.getUint32(end, true) !== END) end--;
@@ -35,11 +36,16 @@ export function onlyFileOf(zip: Uint8Array<ArrayBuffer>): Uint8Array {
   const method = view.getUint16(entry + 10, true);
   const bytes = view.getUint32(entry + 20, true);
   const header = view.getUint32(entry + 42, true);
+  if (header + LOCAL_BYTES > entry) throw broken("its file begins behind its end");
   const start = header + LOCAL_BYTES + view.getUint16(header + 26, true) + view.getUint16(header + 28, true);
   const content = zip.subarray(start, start + bytes);
   if (method === STORED) return content;
-  if (method === DEFLATED) return inflateRawSync(content);
-  throw broken(`method ${method}`);
+  if (method !== DEFLATED) throw broken(`method ${method}`);
+  try {
+    return inflateRawSync(content);
+  } catch (cause) {
+    throw broken(messageOf(cause), cause);
+  }
 }
 
 /** A file of an archive. */

@@ -176,6 +176,9 @@ eth0\t00000000\tFE0200C0\t0003
 `;
   assertEquals(readGateway(routes), "192.0.2.254");
   assertEquals(readGateway("Iface\tDestination\tGateway\n"), undefined);
+  for (const odd of ["", "0", "0102A8C", "0102A8C0FF", "gateway!"]) {
+    assertEquals(readGateway(`Iface\tDestination\tGateway\neth0\t00000000\t${odd}`), undefined, odd);
+  }
 });
 
 Deno.test("tellNetwork: logs the result in a single line, and nothing when it is aborted", async () => {

@@ -2,26 +2,26 @@
  * Data of a hostile peer over WebRTC: frames that are damaged, cut, oversize, out of order, repeated, of other streams;
  * invalid descriptions and candidates. After each case nothing is left, and the server answers the next call.
  *
- * `deno task fuzz:webrtc [cases]` tries 100,000 cases by default. A seed is one conversation of a peer.
+ * An input is the choices of a conversation, one after another.
  */
 
-import { EchoRequestSchema, EchoResponseSchema } from "../../proto/gen/echo_pb.ts";
-import { ResponseSchema } from "../../proto/gen/webrtc_grpc_pb.ts";
-import { settle, SystemClock } from "../../lib/base/clock.ts";
-import { SvcError } from "../../lib/base/error.ts";
-import { randomFrom } from "../../lib/geometry/random.ts";
-import { Metadata } from "../../lib/wire/rpc/metadata.ts";
-import { PortAllowance } from "../../lib/wire/flow/byte_budget.ts";
-import { create, fromBinary, toBinary } from "../../lib/wire/rpc/proto.ts";
-import type { Peer } from "../../lib/wire/rpc/service.ts";
-import type { DataChannel } from "../../lib/wire/webrtc/addon.ts";
-import { FrameClient } from "../../lib/wire/webrtc/client.ts";
+import { EchoRequestSchema, EchoResponseSchema } from "../../../proto/gen/echo_pb.ts";
+import { ResponseSchema } from "../../../proto/gen/webrtc_grpc_pb.ts";
+import { settle, SystemClock } from "../../../lib/base/clock.ts";
+import { SvcError } from "../../../lib/base/error.ts";
+import { randomFrom } from "../../../lib/geometry/random.ts";
+import { Metadata } from "../../../lib/wire/rpc/metadata.ts";
+import { PortAllowance } from "../../../lib/wire/flow/byte_budget.ts";
+import { create, fromBinary, toBinary } from "../../../lib/wire/rpc/proto.ts";
+import type { Peer } from "../../../lib/wire/rpc/service.ts";
+import type { DataChannel } from "../../../lib/wire/webrtc/addon.ts";
+import { FrameClient } from "../../../lib/wire/webrtc/client.ts";
 import {
   decodeDescription,
   encodeDescription,
   isUsable,
   onLoopback,
-} from "../../lib/wire/webrtc/description.ts";
+} from "../../../lib/wire/webrtc/description.ts";
 import {
   requestEnd,
   requestHeaders,
@@ -30,15 +30,15 @@ import {
   responseHeaders,
   responsePacket,
   responseTrailers,
-} from "../../lib/wire/webrtc/frame.ts";
-import { FRAME_BYTES_MAX } from "../../lib/wire/webrtc/limits.ts";
-import { FrameServer } from "../../lib/wire/webrtc/server.ts";
-import { EchoService } from "../../proto/gen/echo_pb.ts";
-import { client } from "../../lib/wire/rpc/channel.ts";
-import { echoTable } from "../support/echo.ts";
-import { damaged } from "./damage.ts";
+} from "../../../lib/wire/webrtc/frame.ts";
+import { FRAME_BYTES_MAX } from "../../../lib/wire/webrtc/limits.ts";
+import { FrameServer } from "../../../lib/wire/webrtc/server.ts";
+import { EchoService } from "../../../proto/gen/echo_pb.ts";
+import { client } from "../../../lib/wire/rpc/channel.ts";
+import { echoTable } from "../../support/echo.ts";
+import { damaged } from "../damage.ts";
+import type { Target } from "../target.ts";
 
-const CASES = 100_000;
 const ECHO = "/proto.rpc.examples.echo.v1.EchoService";
 const PATHS = [`${ECHO}/Echo`, `${ECHO}/EchoMultiple`, `${ECHO}/EchoBiDi`, `${ECHO}/Nothing`, "", "/", "\0"];
 const WORDS = ["hi", "", "hang", "broken", "fail:data_loss:x", "big:100000", "endless"];
@@ -60,21 +60,20 @@ class Sink implements DataChannel {
   }
 }
 
-/** The failure of the conversation of that seed; `undefined` for none. */
-export async function attempt(seed: number): Promise<unknown> {
-  const random = randomFrom(seed);
-  const below = (limit: number) => Math.floor(limit * random());
-  try {
-    if (seed % 8 === 0) attemptTexts(below);
-    else if (seed % 4 === 1) await attemptClient(seed, below);
-    else await attemptServer(seed, below);
-    return undefined;
-  } catch (error) {
-    return error;
-  }
+/** Chances that the bytes decide, two for each; after the last one everything is 0. */
+function chancesIn(bytes: Uint8Array): () => number {
+  let at = 0;
+  return () => ((bytes[at++] ?? 0) << 8 | (bytes[at++] ?? 0)) / 2 ** 16;
 }
 
-async function attemptServer(seed: number, below: Below): Promise<void> {
+function converse(bytes: Uint8Array): Promise<void> | void {
+  const random = chancesIn(bytes.subarray(1));
+  const below = (limit: number) => Math.floor(limit * random());
+  if (bytes[0] % 8 === 0) return attemptTexts(random, below);
+  return bytes[0] % 4 === 1 ? attemptClient(random, below) : attemptServer(random, below);
+}
+
+async function attemptServer(random: () => number, below: Below): Promise<void> {
   const { table } = echoTable();
   const budgets = new PortAllowance();
   const allowance = budgets.connection();
@@ -82,7 +81,7 @@ async function attemptServer(seed: number, below: Below): Promise<void> {
   let left = false;
   const leave = () => void (left = true);
   const server = new FrameServer({ table, channel, peer: PEER, allowance, callsMax: CALLS_MAX, leave });
-  for (const frame of requests(seed, below)) {
+  for (const frame of requests(random, below)) {
     server.frame(frame);
     if (below(8) === 0) await settle();
   }
@@ -104,11 +103,11 @@ async function attemptServer(seed: number, below: Below): Promise<void> {
 }
 
 /** A dozen frames of a few calls, in any order. */
-function* requests(seed: number, below: Below): Generator<Uint8Array> {
+function* requests(random: () => number, below: Below): Generator<Uint8Array> {
   for (let count = 1 + below(16); count > 0; count--) {
     const frame = request(below);
     const kind = below(12);
-    if (kind === 0) yield damaged(frame, seed + count);
+    if (kind === 0) yield damaged(frame, { random });
     else if (kind === 1) yield frame.slice(0, below(frame.length));
     else if (kind === 2) yield new Uint8Array(FRAME_BYTES_MAX + 1 + below(10));
     else if (kind === 3) yield Uint8Array.from({ length: below(64) }, () => below(256));
@@ -170,7 +169,7 @@ async function checkAlive(server: FrameServer, channel: Sink): Promise<void> {
   }
 }
 
-async function attemptClient(seed: number, below: Below): Promise<void> {
+async function attemptClient(random: () => number, below: Below): Promise<void> {
   const channel = new Sink();
   let reason: SvcError | undefined;
   const closed = Promise.withResolvers<void>();
@@ -192,7 +191,7 @@ async function attemptClient(seed: number, below: Below): Promise<void> {
   await settle();
   for (let count = 1 + below(12); count > 0; count--) {
     const frame = response(below);
-    frames.frame(below(5) === 0 ? damaged(frame, seed + count) : frame);
+    frames.frame(below(5) === 0 ? damaged(frame, { random }) : frame);
     if (below(6) === 0) await settle();
   }
   peer.close(new SvcError("unavailable", "over"));
@@ -215,9 +214,9 @@ function response(below: Below): Uint8Array {
 }
 
 /** Texts of signaling: taken or refused with an error for the caller. */
-function attemptTexts(below: Below): void {
+function attemptTexts(random: () => number, below: Below): void {
   const good = encodeDescription({ type: "offer", sdp: "v=0\r\no=- 1 2 IN IP4 127.0.0.1\r\n" });
-  const bytes = damaged(new TextEncoder().encode(good), 1 + below(2 ** 30));
+  const bytes = damaged(new TextEncoder().encode(good), { random });
   const text = new TextDecoder("latin1").decode(bytes);
   try {
     decodeDescription(text, below(2) === 0 ? "offer" : "answer");
@@ -226,27 +225,21 @@ function attemptTexts(below: Below): void {
   }
   const line = "candidate:1 1 UDP 2114977791 192.0.2.2 60269 typ host";
   const candidate = new TextDecoder("latin1").decode(
-    damaged(new TextEncoder().encode(line), 1 + below(2 ** 30)),
+    damaged(new TextEncoder().encode(line), { random }),
   );
   isUsable({ candidate });
   onLoopback(candidate);
 }
 
-if (import.meta.main) {
-  const cases = Number(Deno.args[0] ?? CASES);
-  let failed = 0;
-  const before = Deno.memoryUsage().heapUsed;
-  for (let seed = 1; seed <= cases; seed++) {
-    const error = await attempt(seed);
-    if (error === undefined) continue;
-    console.error(`seed ${seed}:`, error);
-    if (++failed === 10) break;
-  }
-  const { rss, heapUsed } = Deno.memoryUsage();
-  const grown = ((heapUsed - before) / 1e6).toFixed(0);
-  console.log(
-    `${cases} conversations, ${failed} wrong, ${(rss / 1e6).toFixed(0)} MB resident, heap ${grown} MB more`,
-  );
-  if (failed > 0) Deno.exit(1);
-  Deno.exit(0);
-}
+export const WEBRTC_PEER: Target = {
+  name: "wire/webrtc-peer",
+  covers: ["wire/webrtc/"],
+  samples: () =>
+    Array.from({ length: 24 }, (_, kind) => {
+      const random = randomFrom(kind + 1);
+      return Uint8Array.from({ length: 300 }, (_, at) => at === 0 ? kind : 256 * random());
+    }),
+  read: converse,
+  // What is thrown here is what the checks of this file found.
+  refusals: [],
+};

@@ -1,0 +1,18 @@
+/** All targets. */
+
+import type { Target } from "./target.ts";
+import { CONFIG_TARGETS } from "./targets/config.ts";
+import { CONTENT } from "./targets/content.ts";
+import { MAPS } from "./targets/maps.ts";
+import { MEDIA } from "./targets/media.ts";
+import { WEBRTC_PEER } from "./targets/webrtc_peer.ts";
+import { WIRE } from "./targets/wire.ts";
+
+export const TARGETS: readonly Target[] = [
+  ...WIRE,
+  WEBRTC_PEER,
+  ...CONFIG_TARGETS,
+  ...MEDIA,
+  ...MAPS,
+  ...CONTENT,
+];
