@@ -14,8 +14,8 @@ import { type Lookup, sqlOf } from "../lookups.ts";
 import type { BatchStatement, Sql, SqlRow, SqlValue } from "../store.ts";
 import { Interrupted, type SqliteProcess } from "./process.ts";
 
-/** How long another process may lock the file, and how often to try again. */
-const BUSY_MS = 10_000;
+/** How long another process may lock the file, which is as long as its transactions last, and how often to try again. */
+const BUSY_MS = TRANSACTION_MS;
 const LOOK_MS = 5;
 /** How long transactions are collected for a shared commit, how many at most, and how long their statements may run. */
 const COLLECT_MS = 2;
