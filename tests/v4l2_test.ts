@@ -6,15 +6,14 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { DenoDevice } from "../lib/base/native/device.ts";
 import { SvcError } from "../lib/base/error.ts";
-import { type Needed, needingTest } from "./support/needing.ts";
+import { type Needed, needingTest, outputOf } from "./support/needing.ts";
 import { VideoDevice } from "../lib/device/v4l2.ts";
 
 const SOURCE = new URL("data/v4l2/camera.c", import.meta.url).pathname;
 
 async function compilerProgram(): Promise<Needed<string>> {
   if (Deno.build.os !== "linux") return { missing: "this is not Linux" };
-  const compiler = new Deno.Command("cc", { args: ["--version"], stdout: "null", stderr: "null" });
-  const isThere = await compiler.output().then(({ success }) => success, () => false);
+  const isThere = await outputOf("cc", "--version") !== undefined;
   return isThere ? { found: "cc" } : { missing: "there is no C compiler (cc) here" };
 }
 

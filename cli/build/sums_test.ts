@@ -4,6 +4,7 @@ import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows
 import { SvcError } from "../../lib/base/error.ts";
 import { PROJECT_KEY, verifiedSums } from "../../lib/base/release/sums.ts";
 import { ROOT } from "./compiler.ts";
+import { outputOf } from "../../tests/support/needing.ts";
 import { bytesSum, makeSignKey, readSignKey, writeSums } from "./sums.ts";
 
 const PROVENANCE = { version: "1.2.3", revision: "abc", deno: "2.9.6", lockSha256: "0".repeat(64) };
@@ -60,8 +61,7 @@ Deno.test("README.md and the installers have the key that release publish checks
   }
 });
 
-const openssl = await new Deno.Command("openssl", { args: ["version"] }).output()
-  .then(({ stdout }) => new TextDecoder().decode(stdout).startsWith("OpenSSL 3"), () => false);
+const openssl = (await outputOf("openssl", "version"))?.startsWith("OpenSSL 3") ?? false;
 
 Deno.test({
   name: "install.sh takes with SVC_SUMS only an agent in sums that the project has signed",
@@ -111,10 +111,7 @@ public static class Harness
     }
 }
 `;
-const mono = await new Deno.Command("mcs", { args: ["--version"] }).output().then(
-  ({ success }) => success,
-  () => false,
-);
+const mono = await outputOf("mcs", "--version") !== undefined;
 
 Deno.test({
   name: `install.ps1 knows the project's signatures${

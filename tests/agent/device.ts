@@ -12,6 +12,7 @@ import type { AgentStatus } from "../../lib/agent/supervise/status.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SystemFiles } from "../../lib/base/files/system_files.ts";
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "../cloud/program.ts";
+import { outputOf } from "../support/needing.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
 const SOURCE = `${ROOT}cli/agent/main.ts`;
@@ -171,8 +172,7 @@ export class TestDevice {
 /** Whether programs can be made here. */
 export async function canBuild(): Promise<boolean> {
   if (Deno.build.os !== "linux") return false;
-  return await new Deno.Command("cc", { args: ["--version"], stdout: "null", stderr: "null" }).output()
-    .then(({ success }) => success, () => false);
+  return await outputOf("cc", "--version") !== undefined;
 }
 
 async function build(path: string, version: string, kind: Kind): Promise<void> {

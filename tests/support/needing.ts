@@ -24,3 +24,14 @@ export async function both<A, B>(
   if ("missing" in a) return a;
   return "missing" in b ? b : { found: [a.found, b.found] };
 }
+
+/** What a program prints, if it is here and succeeds. */
+export async function outputOf(program: string, ...args: string[]): Promise<string | undefined> {
+  try {
+    const { success, stdout } = await new Deno.Command(program, { args, stderr: "null" }).output();
+    return success ? new TextDecoder().decode(stdout) : undefined;
+  } catch {
+    // There is none.
+    return undefined;
+  }
+}
