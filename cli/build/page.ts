@@ -163,13 +163,18 @@ export async function npmProgram(attempt: string, program: string, args: readonl
     env: { NO_COLOR: "1" },
     stdin: "null",
   };
-  const { code, stdout, stderr } = await new Deno.Command(file, options).output().catch((error) => {
+  const { code, stdout, stderr } = await ended(file, options).catch((error) => {
     const remedy = "install Node with npm";
     throw new SvcError("unavailable", `cannot ${attempt}: ${program} does not start; ${remedy}: ${error}`);
   });
   const [output, errors] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes));
   if (code === 0) return output;
   throw new SvcError("unavailable", `cannot ${attempt}: ${(errors + output).trim() || `exit code ${code}`}`);
+}
+
+/** Runs a program to its end. Rejects if there is none, where Deno throws before it returns a promise. */
+async function ended(file: string, options: Deno.CommandOptions): Promise<Deno.CommandOutput> {
+  return await new Deno.Command(file, options).output();
 }
 
 async function isBuilt(page: PagePlace, sum: string): Promise<boolean> {

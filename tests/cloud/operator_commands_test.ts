@@ -140,3 +140,30 @@ storeTest("fragments, differences and restarts of many parts by command", async 
   await run("fragment", "delete", "eye");
   assertEquals(await json("fragment", "list"), { fragments: [] });
 });
+
+storeTest(
+  "config edit takes what the editor leaves, and says so if there is no such editor",
+  async (database) => {
+    const { flags } = database;
+    await svcCloud("init", ...flags);
+    const before = Deno.env.get("VISUAL");
+    const edit = (editor: string) => {
+      Deno.env.set("VISUAL", editor);
+      return svcCloud("config", "edit", "example-machine", ...flags);
+    };
+    try {
+      await assertRejects(
+        () => edit("no-such-editor -w"),
+        Error,
+        "cannot start the editor no-such-editor; name one",
+      );
+      await assertRejects(() => edit("false"), Error, "false failed: nothing is saved, and your text is ");
+      assertStringIncludes(await edit("true"), "nothing changes");
+      await edit('sed -i 1s/{/{"disable_mdns":true,/');
+      assertStringIncludes(await svcCloud("config", "show", "example-machine", ...flags), "disable_mdns");
+    } finally {
+      if (before === undefined) Deno.env.delete("VISUAL");
+      else Deno.env.set("VISUAL", before);
+    }
+  },
+);

@@ -4,7 +4,7 @@
 
 import { type Bus, openBus } from "../../lib/base/bus/bus.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
-import type { Needed } from "./needing.ts";
+import { type Needed, outputOf } from "./needing.ts";
 
 const CONF = (socket: string) =>
   `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN" "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
@@ -18,10 +18,8 @@ const CONF = (socket: string) =>
 
 /** Whether a bus can run here. */
 export async function busDaemon(): Promise<Needed<true>> {
-  const found = await new Deno.Command("dbus-daemon", { args: ["--version"] }).output().catch(() =>
-    undefined
-  );
-  return found?.success ? { found: true } : { missing: "dbus-daemon does not run here" };
+  const found = await outputOf("dbus-daemon", "--version") !== undefined;
+  return found ? { found: true } : { missing: "dbus-daemon does not run here" };
 }
 
 export class PrivateBus {

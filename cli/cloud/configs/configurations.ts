@@ -163,6 +163,18 @@ async function printDifference(
   context.print({ id: part.id, diff, warnings }, diff.length === 0 ? ["nothing changes"] : diff);
 }
 
+/** Lets the person edit a file; whether the editor ended well. Throws `not_found` if there is no such editor. */
+async function succeeds(editor: string, file: string): Promise<boolean> {
+  const [command, ...args] = [...editor.split(/\s+/), file];
+  const onTerminal = { stdin: "inherit", stdout: "inherit", stderr: "inherit" } as const;
+  try {
+    return (await new Deno.Command(command, { args, ...onTerminal }).spawn().status).success;
+  } catch (cause) {
+    const remedy = "name one that is installed in EDITOR, or save a file with config set";
+    throw new SvcError("not_found", `cannot start the editor ${command}; ${remedy}`, { cause });
+  }
+}
+
 async function editConfig(
   context: CloudCommandContext,
   [given]: readonly string[],
@@ -176,15 +188,9 @@ async function editConfig(
   const file = join(folder, `${part.name}.json`.replaceAll("/", "_"));
   const before = `${JSON.stringify(config, null, 2)}\n`;
   await host.writeFile(file, before, { mode: 0o600 });
-  const [command, ...args] = [...editor.split(/\s+/), file];
-  const { success } = await new Deno.Command(command, {
-    args,
-    stdin: "inherit",
-    stdout: "inherit",
-    stderr: "inherit",
-  })
-    .spawn().status;
-  if (!success) throw new SvcError("aborted", `${editor} failed: nothing is saved, and your text is ${file}`);
+  if (!await succeeds(editor, file)) {
+    throw new SvcError("aborted", `${editor} failed: nothing is saved, and your text is ${file}`);
+  }
   if (await host.readTextFile(file) === before) {
     context.print({ id: part.id, diff: [] }, ["nothing changes"]);
   } else {
