@@ -179,6 +179,10 @@ async function haltStep(shared: RolloutShared): Promise<void> {
   assertEquals(rows.slice(1).map((row) => row.split(/\s/)[0]).sort(), bad.toSorted());
   for (const row of rows.slice(1)) assertStringIncludes(row, "rdk:component:arm/left: no such file");
   await page.getByText("7 of 10 healthy, 3 unhealthy").waitFor();
+  const plan = await page.getByRole("region", { name: "Plan" }).innerText();
+  for (const fact of ["fragment arm 2", "1s", "1h", "a whole step", "more than 0 unhealthy"]) {
+    assertStringIncludes(plan, fact);
+  }
   await page.getByText("0 of 10 healthy, 10 waiting").waitFor();
   assertEquals(await page.getByRole("region", { name: "Machines of step 1" }).getByRole("row").count(), 11);
   assertEquals(await violations(page), []);
