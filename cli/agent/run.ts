@@ -130,7 +130,7 @@ export async function runAgent(
   try {
     // First: a second agent must not touch what belongs to the one that works.
     control = await openInquiries(inquiries, options, host, clock, logger);
-    if (!options.devMode) await repairModes(host, options.dir, [options.config], logger);
+    if (!options.devMode) await repairModes(host, options.dir, [options.config], logger, Deno.uid() === 0);
     const authorities = authoritiesBeside(dirname(options.config), host);
     const bundle = join(options.dir, "state", "authorities.pem");
     for (const problem of await openWayOut(host, { authorities, bundle })) logger.warn(problem);

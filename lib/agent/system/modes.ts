@@ -1,6 +1,6 @@
 /**
- * The modes of the agent's files, restored at each start: an older version, a backup or a copied image may have left
- * secrets open to everybody, or programs that do not start.
+ * The modes and the owner of the agent's files, restored at each start: an older version, a backup or a copied image may
+ * have left secrets open to everybody, programs that do not start, or programs of root that another user may replace.
  */
 
 import { join } from "node:path";
@@ -16,22 +16,34 @@ const OPEN = { file: 0o644, folder: 0o755 } as const;
 const DEPTH_MAX = 4;
 const FILES_MAX = 10_000;
 
-type ModeFiles = Pick<ReadFiles, "entries" | "stat"> & Pick<WriteFiles, "setMode">;
+type ModeFiles = Pick<ReadFiles, "entries" | "stat"> & Pick<WriteFiles, "setMode" | "setOwner">;
 
-/** Sets the modes that differ, below the agent's folder and of the given secret files. Never throws. */
+/** Root, as user and as group. */
+const ROOT = 0;
+
+/**
+ * Sets the modes that differ, below the agent's folder and of the given secret files; for an agent of root also the
+ * owner of what is in its folder. Never throws.
+ */
 export async function repairModes(
   files: ModeFiles,
   base: string,
   secretFiles: readonly string[],
   logger: Logger,
+  isRoot = false,
 ): Promise<void> {
   const repaired: string[] = [];
   let left = FILES_MAX;
   const set = async (path: string, mode: number) => {
     const found = await files.stat(path, { links: true });
-    if (!found || found.kind === "link" || (found.mode & 0o777) === mode) return;
-    await files.setMode(path, mode);
-    repaired.push(path);
+    if (!found || found.kind === "link") return;
+    // The credentials outside may be another user's on purpose.
+    const isOther = isRoot && !secretFiles.includes(path) && (found.uid ?? ROOT) !== ROOT;
+    // The owner first: until then the other user could change the mode back.
+    if (isOther) await files.setOwner(path, ROOT, ROOT);
+    const isOpen = (found.mode & 0o7777) !== mode;
+    if (isOpen) await files.setMode(path, mode);
+    if (isOther || isOpen) repaired.push(path);
   };
   const below = async (folder: string, modes: typeof SECRET | typeof OPEN, depth = 0) => {
     if ((await files.stat(folder, { links: true }))?.kind !== "folder") return;
@@ -59,7 +71,11 @@ export async function repairModes(
     () => programs(join(base, "cache")),
   ];
   for (const work of works) {
-    await work().catch((error) => logger.warn(`cannot restore the modes of files: ${chainOf(error)}`));
+    await work().catch((error) =>
+      logger.warn(`cannot restore the modes and owners of files: ${chainOf(error)}`)
+    );
   }
-  if (repaired.length > 0) logger.warn("restored the modes of files", { files: repaired.slice(0, 20) });
+  if (repaired.length > 0) {
+    logger.warn("restored the modes and owners of files", { files: repaired.slice(0, 20) });
+  }
 }

@@ -40,3 +40,43 @@ Deno.test({
     await Deno.remove(base, { recursive: true });
   },
 });
+
+Deno.test({
+  name:
+    "repairModes: files that a restore gave to another user are root's again, the operator's credentials stay",
+  ignore: Deno.build.os === "windows" || Deno.uid() !== 0,
+  fn: async () => {
+    const base = await Deno.makeTempDir();
+    const records: LogRecord[] = [];
+    const logger = new Logs(new FakeClock(), [memorySink(records)]).logger("svc-agent");
+    const STRANGER = 12_345;
+    const paths = ["bin", "cache", "state", "etc", "bin/loader", "cache/svc-agent-1", "state/versions.json"];
+    for (const path of [...paths, "etc/release_keys.json", "svc.json", "outside"]) {
+      if (path.includes("/") || path.includes(".") || path === "outside") {
+        await Deno.writeTextFile(`${base}/${path}`, "");
+      } else await Deno.mkdir(`${base}/${path}`);
+      await Deno.chown(`${base}/${path}`, STRANGER, STRANGER);
+    }
+    await Deno.symlink(`${base}/outside`, `${base}/state/link`);
+    // A program that runs as its owner is none of the agent's.
+    await Deno.chmod(`${base}/cache/svc-agent-1`, 0o4755);
+    const repair = (isRoot: boolean) =>
+      repairModes(new SystemFiles(), base, [`${base}/svc.json`], logger, isRoot);
+    const owners = async () => {
+      const found = paths.map(async (path) => (await Deno.stat(`${base}/${path}`)).uid);
+      return [...new Set(await Promise.all(found))];
+    };
+    await repair(false);
+    assertEquals(await owners(), [STRANGER], "an agent of another user changes no owner");
+    await repair(true);
+    assertEquals(await owners(), [0]);
+    assertEquals((await Deno.stat(`${base}/cache/svc-agent-1`)).mode! & 0o7777, 0o755);
+    for (const path of ["svc.json", "outside"]) {
+      assertEquals((await Deno.stat(`${base}/${path}`)).uid, STRANGER, path);
+    }
+    const { length } = records;
+    await repair(true);
+    assertEquals(records.length, length, "nothing is left to repair");
+    await Deno.remove(base, { recursive: true });
+  },
+});
