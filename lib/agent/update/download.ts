@@ -475,10 +475,14 @@ async function* decoded(
   }
 }
 
+/** Words in place of an encoding by which servers and object stores name a body that is sent as it is. */
+const NO_ENCODING = ["", "identity", "none", "binary", "utf-8", "utf8", "aws-chunked"];
+
 /** The encoding of a body; empty if it is sent as it is. */
 function encodingOf({ headers }: Response): string {
-  const encoding = headers.get("content-encoding")?.trim().toLowerCase() ?? "";
-  return encoding === "identity" ? "" : encoding;
+  const named = (headers.get("content-encoding") ?? "").toLowerCase().split(",").map((one) => one.trim());
+  // RFC 9110 has the older name as an equal.
+  return named.filter((one) => !NO_ENCODING.includes(one)).join(", ").replace(/^x-gzip$/, "gzip");
 }
 
 function validatorsIn({ headers }: Response): Pick<Note, "etag" | "modified"> {
