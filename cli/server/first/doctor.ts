@@ -16,6 +16,7 @@ import { EXIT } from "../../program.ts";
 import { printResult } from "../../table.ts";
 import { findDevices } from "./devices.ts";
 import type { FirstContext } from "./program.ts";
+import { examineProxy } from "./proxy.ts";
 
 const FLAGS = [
   {
@@ -61,6 +62,8 @@ async function doctor(
   findings.push({ subject: "discovered", outcome: "ok", found: shown || "no board and no camera" });
   if (network) {
     host.writeError("checking the network…\n");
+    const proxy = await examineProxy(host, clock, appAddress);
+    if (proxy) findings.push(proxy);
     const found = await checkNetwork({ network: systemNetwork(host), clock, appAddress });
     const text = conclusions(found).join(" ");
     const remedy = "svc-server -network-check shows every check";

@@ -2,7 +2,9 @@
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { DenoHost } from "../../../lib/base/host_deno.ts";
+import { SystemClock } from "../../../lib/base/clock.ts";
 import { runFirstStep } from "./program.ts";
+import { examineProxy } from "./proxy.ts";
 
 async function first(folder: string, args: string[], answers: string[] = []) {
   const found = { code: -1, output: "", remarks: "", left: answers };
@@ -133,4 +135,35 @@ Deno.test("doctor: looks at this device and at a configuration's port", async ()
     if (Deno.build.os === "linux") assertStringIncludes(of("port").found, `(pid ${Deno.pid})`);
     assertStringIncludes(of("port").remedy, "network.bind_address");
   });
+});
+
+Deno.test("doctor: a proxy that is forgotten, refuses or has an unusable address is named, without its password", async () => {
+  await using server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, () => {
+    return new Response(null, { status: 403 });
+  });
+  const here = `127.0.0.1:${server.addr.port}`;
+  using taken = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const gone = `127.0.0.1:${taken.addr.port}`;
+  taken.close();
+  const ask = (env: { [name: string]: string }, address?: string) =>
+    examineProxy({ env: (name) => env[name] }, new SystemClock(), address);
+  const cloud = "https://cloud.example";
+  assertEquals(await ask({}, cloud), undefined);
+  assertEquals(await ask({ HTTPS_PROXY: `http://${gone}`, NO_PROXY: ".example" }, cloud), undefined);
+  assertEquals(await ask({ HTTPS_PROXY: `http://${gone}` }, "http://127.0.0.1:8090"), undefined);
+  for (
+    const [env, found] of [
+      [{ HTTPS_PROXY: `http://u:hunter2@${gone}` }, `the proxy ${gone}: cannot be reached`],
+      [{ all_proxy: `socks5://u:hunter2@${gone}` }, `the proxy ${gone}: cannot be reached`],
+      [{ HTTPS_PROXY: `http://u:hunter2@${here}` }, `the proxy ${here}: it answers 403`],
+      [{ HTTPS_PROXY: `ftp://u:hunter2@${here}` }, 'found a proxy of the kind "ftp"'],
+    ] as const
+  ) {
+    const finding = await ask(env, cloud);
+    assertEquals(finding?.outcome, "problem");
+    assertStringIncludes(finding!.found, found);
+    assertStringIncludes(finding!.remedy!, `unset ${Object.keys(env)[0]};`);
+    assertEquals(JSON.stringify(finding).includes("hunter2"), false);
+  }
+  assertEquals((await ask({ HTTPS_PROXY: `http://u:hunter2@${gone}` }))?.outcome, "note");
 });
