@@ -151,6 +151,8 @@ keep_proxies() {
   for name in HTTPS_PROXY HTTP_PROXY ALL_PROXY SOCKS_PROXY NO_PROXY https_proxy http_proxy all_proxy socks_proxy no_proxy; do
     [ "$name" != ALL_PROXY ] || [ -z "${socks:-}" ] || continue
     eval "value=\${$name:-}"
+    # Lists are also written with blanks.
+    case $name in NO_PROXY | no_proxy) value=$(printf %s "$value" | tr -s ', \t\n' ',' | sed 's/^,//; s/,$//') ;; esac
     [ -n "$value" ] || continue
     case $value in *[!A-Za-z0-9_.:/@%,*+~=\[\]-]*) fail "$name contains a character that no address of a proxy has" ;; esac
     lines="$lines$name=$value

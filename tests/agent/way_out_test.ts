@@ -235,6 +235,9 @@ needingTest(
           const wrong = await pinned("wrong", { SVC_CA_FILE: CLIENT }, plain);
           assertEquals([wrong.code, wrong.ca], [1, ""]);
           assertStringIncludes(wrong.output, "SVC_CA_FILE");
+          const blanks = "localhost, .factory.example,\t10.0.0.0/8 \n";
+          const listed = await pinned("listed", { SOCKS_PROXY: "127.0.0.1:9", NO_PROXY: blanks }, plain);
+          assertEquals(listed.env.split("\n")[1], "NO_PROXY=localhost,.factory.example,10.0.0.0/8");
           const evil = await pinned("evil", { HTTPS_PROXY: "http://p\nLD_PRELOAD=/tmp/x.so" }, plain);
           assertEquals([evil.code, evil.env], [1, ""]);
         },

@@ -6,7 +6,7 @@
 
 /** Names in a query whose values give access to what the address leads to. */
 const SECRET_NAME =
-  /(^|[-_.])(sig|signature|token|jwt|key|apikey|secret|password|passwd|pwd|pass|auth|authorization|credentials?|code|hmac|policy)([-_.\d]|$)|^(accesskey|accesstoken|authkey|authtoken|sessiontoken)/i;
+  /(^|[-_.])(sig|signature|token|jwt|key|apikey|secret|password|passwd|pwd|pass|auth|authorization|credentials?|code|hmac|hdn(?:ts|ea|tl)|policy)([-_.\d]|$)|^(accesskey|accesstoken|authkey|authtoken|sessiontoken)/i;
 const SECRET_WORD = /[a-z](Token|Signature|Key|Secret|Password|Credential)$/;
 /** The id of a key opens nothing. */
 const KEY_ID = /key[-_.]?id$/i;

@@ -18,6 +18,8 @@ Deno.test("shownUrl: no user, no password, and shortened signatures", () => {
       ],
       ["https://s/f?sv=2024&sig=abcdefghijklmnopqrstu%3D", "https://s/f?sv=2024&sig=abcd…"],
       ["https://s/f?token=short&key=ab&file=robot", "https://s/f?token=…&key=…&file=robot"],
+      // Of networks for delivery.
+      ["https://s/f?hdnts=exp=1~acl=/*~hmac=0123456789abcdef", "https://s/f?hdnts=exp=…"],
       ["https://s/f#access_token=abcdefghijklmnopqrst", "https://s/f#access_token=abcd…"],
       ["rtsp://admin:hunter2@10.0.0.9/stream", "rtsp://10.0.0.9/stream"],
       ["https://s/f?keyboard=qwerty&monkey=1&sigma=2", "https://s/f?keyboard=qwerty&monkey=1&sigma=2"],

@@ -105,9 +105,10 @@ function isDirect({ host, port }: HostPort, list: string): boolean {
     return true;
   }
   return list.split(/[\s,]+/).some((entry) => {
-    const [, pattern = entry, only] = /^(.*?[^:]|\[.*\]):(\d+)$/.exec(entry) ?? [];
+    // The end of an address without brackets is no port.
+    const [, pattern = entry, only] = (isIP(entry) === 0 && /^(.*?[^:]|\[.*\]):(\d+)$/.exec(entry)) || [];
     if (only !== undefined && Number(only) !== port) return false;
-    const wanted = bare(pattern.toLowerCase()).replace(/^\*?\./, "");
+    const wanted = pattern.toLowerCase().replace(/[[\]]/g, "").replace(/^\*?\./, "");
     if (wanted === "") return false;
     if (wanted === "*" || wanted === name) return true;
     if (isIP(name) === 0) return name.endsWith(`.${wanted}`);
@@ -118,8 +119,10 @@ function isDirect({ host, port }: HostPort, list: string): boolean {
 function isInNetwork(address: string, network: string): boolean {
   const [base, bits] = network.split("/");
   const [a, b] = [bitsOf(address), bitsOf(base)];
-  const length = Number(bits);
-  if (bits === undefined || a === undefined || b?.length !== a.length || !(length >= 0)) return false;
+  if (a === undefined || b?.length !== a.length) return false;
+  // One address has several spellings.
+  const length = bits === undefined ? a.length : Number(bits);
+  if (!(length >= 0)) return false;
   return a.slice(0, length) === b.slice(0, length);
 }
 

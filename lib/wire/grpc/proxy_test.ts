@@ -37,6 +37,11 @@ Deno.test("proxyOf: NO_PROXY names hosts, domains, addresses and networks; this 
       ["192.168.1.7", "192.168.1.7"],
       ["fd00::/16", "fd00::5"],
       ["[fd00::5]:443", "fd00::5"],
+      ["[fd00::]/8", "fd00::5"],
+      ["2001:0DB8::1", "2001:db8::1"],
+      ["2001:db8:0:0:0:0:0:1", "2001:db8::1"],
+      ["fd00:1:2:3:4:5:6:7", "fd00:1:2:3:4:5:6:7"],
+      ["192.168.2.203/24", "192.168.2.7"],
     ]
   ) assert(direct(list, host), `${list} names ${host}`);
   for (
@@ -45,6 +50,9 @@ Deno.test("proxyOf: NO_PROXY names hosts, domains, addresses and networks; this 
       ["cloud.example:80", "cloud.example"],
       ["10.0.0.0/8", "11.0.0.1"],
       ["10.0.0.0/x", "10.0.0.1"],
+      ["fd00::1:2", "fd00::1"],
+      ["[fd00::5]:80", "fd00::5"],
+      ["::/x", "fd00::1"],
       ["", "cloud.example"],
       [",, ,", "cloud.example"],
     ]
