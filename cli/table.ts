@@ -70,7 +70,7 @@ export function printListing(
 
 /** A command in a text, with what it takes: `svc-cloud org create NAME`. */
 const COMMAND_TEXT =
-  /\bsvc-[a-z]+(?: [a-z][a-z-]*(?= ))?(?: [a-z][a-z-]*(?= [A-Z-]{2}))?(?: (?:--?[\w-]+|[A-Z|]{2,}\b))*/g;
+  /\bsvc-[a-z]+(?: [a-z][a-z-]*(?= ))?(?: [a-z][a-z-]*(?= [A-Z-]{2}))?(?: (?:--?[\w-]+(?: (?!-)\S+)?|[A-Z|]{2,}\b))*/g;
 /** Stands for the blanks in a command while its text is wrapped. */
 const TIED = "\u2060";
 

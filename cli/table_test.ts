@@ -62,6 +62,10 @@ Deno.test("hintLines: remarks fit the terminal, and a command in them stays in o
     "no entry: svc-cloud org create NAME",
     "  makes one, and more words follow",
   ]);
+  assertEquals(hintLines("train with: svc-ml submit --model-type object-detection --dataset 44236ca4", 40), [
+    "train with:",
+    "  svc-ml submit --model-type object-detection --dataset 44236ca4",
+  ]);
   assertEquals(hintLines("what has lines\nof its own stays as it is, however wide", 20).length, 1);
 });
 

@@ -170,7 +170,7 @@ async function filesIn(folder: string): Promise<string[]> {
 }
 
 /** A picture of 32 by 32 pixels in which `channel` is bright. */
-function photograph(channel: number, seed: number): Uint8Array {
+export function photograph(channel: number, seed: number): Uint8Array {
   const [width, height, channels] = [32, 32, 3] as const;
   const samples = Uint8Array.from(
     { length: width * height * channels },

@@ -2,7 +2,7 @@
  * `module new`: creates a folder with a working module, with a stub of every method of its resource's type.
  */
 
-import { basename, join, resolve } from "node:path";
+import { basename, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { SvcError } from "../../../lib/base/error.ts";
 import type { Host } from "../../../lib/base/host.ts";
@@ -77,12 +77,22 @@ export const NEW: Command<ModuleContext> = {
     printResult(host, values.json, { folder: made, program: `${made}/run.sh` }, [
       `made ${made}`,
       "",
-      "List it in the file of a machine to run it:",
+      "Try it, and edit it while it runs:",
+      "",
+      `  cd ${shellWord(relative(host.cwd(), made))}`,
+      "  svc-server -config machine.json -hot .",
+      "",
+      "For the file of another machine:",
       "",
       `  "modules": [${entry}]`,
     ]);
   },
 };
+
+/** A path for the command line of a shell. */
+function shellWord(path: string): string {
+  return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+}
 
 interface Flags {
   readonly language: string;

@@ -21,6 +21,11 @@ const LAST_CHARS = 300;
 /** Time for the rest of the output after the end of the process. */
 const DRAIN_MS = 1_000;
 
+// deno-lint-ignore no-control-regex
+const COLOURS = /\x1b\[[0-9;:]*[A-Za-z]/g;
+/** The time that loggers write before a line; the log has its own. */
+const TIME = /^\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?[\s:|-]*(?=\S)/;
+
 export class ModuleOutput {
   /** The last line of its standard error, which usually says why it ended. */
   lastError: string | undefined;
@@ -65,10 +70,15 @@ export class ModuleOutput {
         [endMs, logged, chars] = [nowMs + WINDOW_MS, 0, 0];
       }
       chars += LINE_CHARS + line.length;
-      if (line.trim() !== "" && ++logged <= LOGGED_MAX) write(line);
+      if (line.trim() !== "" && ++logged <= LOGGED_MAX) write(plain(line));
       if (chars > READ_CHARS_MAX) await this.clock.sleep(endMs - nowMs);
     }
 
     tell();
   }
+}
+
+/** A line without colours, and without a time of its own. */
+function plain(line: string): string {
+  return line.replaceAll(COLOURS, "").replace(TIME, "").trimEnd();
 }

@@ -60,3 +60,33 @@ for (const [what, text] of Object.entries(ENDLESS)) {
     assertEquals(clock.pending, 0);
   });
 }
+
+Deno.test("ModuleOutput: lines lose their colours and their own time, which the log has", async () => {
+  const lines = [
+    "2024-01-02 03:04:05,678\t\t\x1b[33;36mINFO\x1b[0m\tviam.rpc.server (server.py:99)\tServing\t",
+    "2024-01-02T03:04:05.678Z\tWARN\tbattery low",
+    "[2024-01-02 03:04:05] ready",
+    "2024-01-02 is a day",
+    "2024-01-02 03:04:05",
+  ];
+  const clock = new FakeClock();
+  const records: LogRecord[] = [];
+  const process: RunningProcess = {
+    pid: 7,
+    stdout: linesOf((async function* () {
+      yield await Promise.resolve(new TextEncoder().encode(`${lines.join("\n")}\n`));
+    })()),
+    stderr: (async function* () {})(),
+    exited: Promise.resolve({ code: 0 }),
+    signal: () => {},
+  };
+  const logger = new Logs(clock, [memorySink(records)]).logger("rdk.modmanager.m");
+  await new ModuleOutput(process, logger, clock).drained();
+  assertEquals(records.map(({ message }) => message), [
+    "INFO\tviam.rpc.server (server.py:99)\tServing",
+    "WARN\tbattery low",
+    "ready",
+    "2024-01-02 is a day",
+    "2024-01-02 03:04:05",
+  ]);
+});
