@@ -16,6 +16,7 @@ import type { ToolOutcome } from "./compiler.ts";
  */
 const INLINED = [
   "@bufbuild/protobuf",
+  "@duckdb/node-api",
   "@foxglove",
   "@kubernetes/client-node",
   "@mcap/core",
@@ -32,9 +33,12 @@ const INLINED = [
   "jpeg-js",
   "mingo",
   "nodemailer",
-  "pgsql-ast-parser",
   "postgres",
 ];
+
+/** Addons that an inlined package asks for, by system. The program gives it its own (`lightRequire`). */
+const ADDON_PACKAGES = ["darwin-arm64", "darwin-x64", "linux-arm64", "linux-x64", "win32-arm64", "win32-x64"]
+  .flatMap((system) => [`@duckdb/node-bindings-${system}`, `@duckdb/node-bindings-${system}-musl`]);
 
 /** Workers and modules that are imported later, by their address relative to the file that names them. */
 const ADDRESSES = /new URL\("(\.{1,2}\/[^"]+\.ts)", import\.meta\.url\)/g;
@@ -82,6 +86,7 @@ export async function bundle(
   for (const name of packages) {
     if (!isInlined(name) || without.includes(name)) args.push(`--external=${name}`);
   }
+  for (const name of ADDON_PACKAGES) args.push(`--external=${name}`);
   const { code, errors } = await run([...args, ...all]);
   if (code !== 0) throw new SvcError("internal", `Cannot bundle ${entries[0]}:\n${errors.trimEnd()}`);
   await settleFolder(`${root}${folder}`, "");
@@ -148,7 +153,8 @@ export function settleAddresses(text: string, path: string): string {
 
 /**
  * Lets the bundler's `require` load Node's module system only for a module that is not Node's own: the start of the
- * program would pay for it (measured with Deno 2.9.6: `-version` in 30 ms instead of 40).
+ * program would pay for it (measured with Deno 2.9.6: `-version` in 30 ms instead of 40). An addon that the program has
+ * loaded itself (`lib/cloud/sandbox/content/sql/engine.ts`) is found by the name of its file.
  */
 export function lightRequire(text: string): string {
   const made = /^import \{ createRequire as (\w+) \} from "node:module";\nvar __require = \1\((.*)\);$/m;
@@ -156,6 +162,7 @@ export function lightRequire(text: string): string {
     made,
     (_, _name, address) =>
       "var __require = (name) => process.getBuiltinModule(name) ?? " +
+      'globalThis[Symbol.for("svc.addons")]?.[name.slice(name.lastIndexOf("/") + 1)] ?? ' +
       `process.getBuiltinModule("node:module").createRequire(${address})(name);`,
   );
 }

@@ -14,6 +14,7 @@ import { FLEET_PAGE, MACHINE_PAGE, type PagePlace } from "../page_path.ts";
 import { MODULE_PACKAGE, NOTICES_FILE, REVISION_FILE } from "../version.ts";
 import { V8_FLAGS } from "../v8_flags.ts";
 import { EXTENT_SUFFIX, PACKED_FOLDER, PACKED_SUFFIX } from "../../lib/base/native/packed.ts";
+import { SQL_ADDON, SQL_PACKAGE } from "../../lib/cloud/sandbox/content/sql/engine.ts";
 import { ONNX_PACKAGE } from "../../lib/learn/onnx/worker.ts";
 import { VIDEO_PACKAGE, VIDEO_WASM } from "../../lib/machine/streams/video_worker.ts";
 import { RTC_ADDON, RTC_PACKAGE } from "../../lib/wire/webrtc/addon.ts";
@@ -33,6 +34,9 @@ export interface Target {
   /** The folder of ONNX Runtime's libraries for the target, and the library in it. */
   readonly onnx: string;
   readonly onnxLibrary: string;
+  /** The package of DuckDB's addon for the target, and its files. */
+  readonly sql: string;
+  readonly sqlFiles: readonly string[];
   /** Whether its executables keep what stands behind the end of their runtime. */
   readonly carries: boolean;
 }
@@ -45,6 +49,8 @@ export const TARGETS: readonly Target[] = [
     addon: "@node-datachannel/linux-x64-gnu",
     onnx: "linux/x64",
     onnxLibrary: "libonnxruntime.so.1",
+    sql: "@duckdb/node-bindings-linux-x64",
+    sqlFiles: [SQL_ADDON, "libduckdb.so"],
     carries: true,
   },
   {
@@ -54,6 +60,8 @@ export const TARGETS: readonly Target[] = [
     addon: "@node-datachannel/linux-arm64-gnu",
     onnx: "linux/arm64",
     onnxLibrary: "libonnxruntime.so.1",
+    sql: "@duckdb/node-bindings-linux-arm64",
+    sqlFiles: [SQL_ADDON, "libduckdb.so"],
     carries: true,
   },
   {
@@ -63,6 +71,8 @@ export const TARGETS: readonly Target[] = [
     addon: "@node-datachannel/win32-x64-msvc",
     onnx: "win32/x64",
     onnxLibrary: "onnxruntime.dll",
+    sql: "@duckdb/node-bindings-win32-x64",
+    sqlFiles: [SQL_ADDON, "duckdb.dll"],
     carries: false,
   },
 ];
@@ -487,7 +497,7 @@ function videoFile(version: string): string {
 async function packFiles(
   compiler: Compiler,
   imports: Record<string, string>,
-  { addon, onnx, onnxLibrary }: Target,
+  { addon, onnx, onnxLibrary, sql, sqlFiles }: Target,
   { modulePackage, page }: Pick<Executable, "modulePackage" | "page">,
 ): Promise<string[]> {
   await Deno.remove(`${ROOT}${PACKED_FOLDER}`, { recursive: true }).catch(() => {});
@@ -504,6 +514,11 @@ async function packFiles(
   if (ONNX_PACKAGE in imports) {
     const folder = `${ONNX_PACKAGE}/${versionOf(imports, ONNX_PACKAGE)}/bin/napi-v6/${onnx}`;
     await packPublished(ONNX_PACKAGE, `${folder}/${onnxLibrary}`);
+  }
+  if (SQL_PACKAGE in imports) {
+    const version = versionOf(imports, SQL_PACKAGE);
+    await download(compiler, sql, version);
+    for (const file of sqlFiles) await packPublished(SQL_PACKAGE, `${sql}/${version}/${file}`);
   }
   if (VIDEO_PACKAGE in imports) {
     await packPublished(

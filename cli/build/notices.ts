@@ -91,6 +91,7 @@ const INSIDE: readonly (Omit<Notice, "version"> & { readonly of: string })[] = [
     license: "MIT",
     source: "https://github.com/microsoft/onnxruntime",
   },
+  { name: "DuckDB", of: "@duckdb/node-api", license: "MIT", source: "https://github.com/duckdb/duckdb" },
 ];
 
 /** The runtime in every executable. */
@@ -107,7 +108,8 @@ const SEE_TEXT = "see its text";
 const SPDX = /^\(?[\w.+-]+(?: (?:AND|OR|WITH) [\w.+-]+)*\)?$/;
 const LICENSE_NAME = /^(licen[cs]e|copying|notice)/i;
 /** Packages that no executable has: types, and addons of other systems. */
-const ABSENT = /^(@types\/|@node-datachannel\/(?!linux-x64-gnu$)|bare-|@esbuild\/)/;
+const ABSENT =
+  /^(@types\/|@node-datachannel\/(?!linux-x64-gnu$)|@duckdb\/node-bindings-(?!linux-x64$)|bare-|@esbuild\/)/;
 
 /** Writes the notices and the bill of materials; returns their number. */
 export async function writeNotices(): Promise<number> {

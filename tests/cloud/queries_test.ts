@@ -1,5 +1,5 @@
 /**
- * TabularDataByMQL: aggregation pipelines over the readings of an organization.
+ * TabularDataByMQL and TabularDataBySQL: queries over the readings of an organization.
  */
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
@@ -138,6 +138,79 @@ Deno.test("a query that cannot run, fills its memory or is given up ends alone",
       giveUp.abort();
       assertEquals(await ended, "canceled");
       assertEquals(await me.query({ $count: "found" }), [{ found: 1 }]);
+    })));
+
+storeTest(
+  "a query in SQL joins and ranks the readings of its organization and sees no other",
+  (database) =>
+    withCloud(database, async (cloud) => {
+      const mine = await newWorld(cloud.store);
+      const theirs = await newWorld(cloud.store);
+      const me = await person(cloud, mine.owner, mine.organization);
+      const they = await person(cloud, theirs.owner, theirs.organization);
+      await me.readings(mine.part, "indoors", Array.from({ length: 1_203 }, (_, hour) => hour), ["warm"]);
+      await me.readings(mine.part, "outdoors", [3, 4, 5.5]);
+      await they.readings(theirs.part, "indoors", [30]);
+      const ask = async (sqlQuery: string) => {
+        const { rawData } = await me.data.tabularDataBySQL({ organizationId: mine.organization, sqlQuery });
+        return rawData.map((one) => deserialize(one));
+      };
+      assertEquals(
+        await ask("SELECT organization_id, COUNT(*) FROM readings GROUP BY organization_id"),
+        [{ organization_id: mine.organization, _1: 1_206 }],
+      );
+      assertEquals(
+        await ask(
+          `SELECT i.data.readings.celsius - o.data.readings.celsius AS warmer, i.tags FROM readings i
+           JOIN readings o USING (time_requested)
+           WHERE i.component_name = 'indoors' AND o.component_name = 'outdoors' ORDER BY time_requested`,
+        ),
+        [-3, -3, -3.5].map((warmer) => ({ warmer, tags: ["warm"] })),
+      );
+      assertEquals(
+        await ask(
+          "SELECT COUNT(*) FROM readings WHERE component_name = 'indoors' AND " +
+            `time_requested BETWEEN '${new Date(START_MS + HOUR_MS).toISOString()}' AND ` +
+            `'${new Date(START_MS + 3 * HOUR_MS).toISOString()}'`,
+        ),
+        [{ _1: 3 }],
+      );
+      const [{ data, time_requested: time }] = await ask(
+        "SELECT * FROM readings ORDER BY time_requested DESC LIMIT 1",
+      );
+      assertEquals([data, time], [{ readings: { celsius: 1_202 } }, new Date(START_MS + 1_202 * HOUR_MS)]);
+    }),
+);
+
+Deno.test("a query in SQL that never ends, or fills its memory, ends alone", () =>
+  withDatabase("sqlite", (database) =>
+    withCloud(database, async (cloud) => {
+      const { owner, part, organization: organizationId } = await newWorld(cloud.store);
+      const me = await person(cloud, owner, organizationId);
+      await me.readings(part, "indoors", [20]);
+      const theirs = await newWorld(cloud.store);
+      const they = await person(cloud, theirs.owner, theirs.organization);
+      const count = "SELECT COUNT(*) FROM readings";
+      const giveUp = new AbortController();
+      const recursion =
+        "WITH RECURSIVE n AS (SELECT 1 AS x UNION ALL SELECT x FROM n) SELECT COUNT(*) FROM n";
+      const endless = codeOf(
+        me.data.tabularDataBySQL({ organizationId, sqlQuery: recursion }, { signal: giveUp.signal }),
+      );
+      const others = await they.data.tabularDataBySQL({
+        organizationId: theirs.organization,
+        sqlQuery: count,
+      });
+      assertEquals(others.rawData.map((one) => deserialize(one)), [{ _1: 0 }]);
+      giveUp.abort();
+      assertEquals(await endless, "canceled");
+      const full = "SELECT list(range) AS x FROM range(1000000000)";
+      assertEquals(
+        await codeOf(me.data.tabularDataBySQL({ organizationId, sqlQuery: full })),
+        "resource_exhausted",
+      );
+      const { rawData } = await me.data.tabularDataBySQL({ organizationId, sqlQuery: count });
+      assertEquals(rawData.map((one) => deserialize(one)), [{ _1: 1 }]);
     })));
 
 function codeOf(call: Promise<unknown>): Promise<string> {

@@ -18,6 +18,7 @@ import { connectAs, type Credentials, type Place } from "./tenant.ts";
 export const OUTWARD_CHAINS: readonly Chain[] = [
   { name: "a trigger calls what only the control plane reaches", play: callInside },
   { name: "an export of another organization's data", play: exportOthers },
+  { name: "a query in SQL reaches for files, settings and other organizations", play: queryOutside },
   { name: "the page of the fleet in another site, or with markup in names", play: useFleetPage },
 ];
 
@@ -34,6 +35,46 @@ async function as<T>(place: Place, key: Credentials, run: (channel: Channel) => 
   } finally {
     channel.close();
   }
+}
+
+/** What a query in SQL finds beside the readings of its organization. */
+async function queryOutside({ place, attacker, victim }: ChainSetting): Promise<string[]> {
+  const sources = [
+    "read_text('/etc/passwd')",
+    "read_csv('/proc/self/environ')",
+    "glob('/*')",
+    "duckdb_settings()",
+  ];
+  const queries = [
+    ...sources.map((source) => `SELECT * FROM ${source}`),
+    ...[
+      "SELECT getenv('HOME') AS x",
+      "SELECT * FROM '/etc/passwd'",
+      "SELECT * FROM read_parquet('http://127.0.0.1/')",
+    ],
+    ...["ATTACH '/tmp/x.db'", "COPY readings TO '/tmp/x'", "INSTALL httpfs", "LOAD httpfs", "PRAGMA version"],
+    ...["SET enable_external_access = true", "SELECT * FROM readings; SET threads = 9"],
+    ...[
+      "SELECT list(range) AS x FROM range(1000000000)",
+      "SELECT * FROM stored",
+      "SELECT * FROM sqlite_master",
+    ],
+    `SELECT organization_id FROM readings WHERE organization_id = '${victim.ids.organization}'`,
+  ];
+  return await as(place, attacker.owner, async (channel) => {
+    const data = client(DataService, channel);
+    const found: string[] = [];
+    for (const sqlQuery of queries) {
+      const answer = await data.tabularDataBySQL({ organizationId: attacker.ids.organization, sqlQuery })
+        .then(({ rawData }) => rawData.length, (error) => SvcError.from(error).code);
+      const isRefused = answer === 0 || answer === "invalid_argument" || answer === "resource_exhausted";
+      if (!isRefused) found.push(`${sqlQuery} was answered with ${answer}`);
+    }
+    const others = { organizationId: victim.ids.organization, sqlQuery: "SELECT COUNT(*) FROM readings" };
+    const code = await data.tabularDataBySQL(others).then(() => "ok", (error) => SvcError.from(error).code);
+    if (code !== "permission_denied") found.push(`a query of another organization: ${code}`);
+    return found;
+  });
 }
 
 interface Listener {

@@ -11,7 +11,7 @@ import * as stages from "mingo/operators/pipeline";
 import * as projections from "mingo/operators/projection";
 import * as queries from "mingo/operators/query";
 import * as windows from "mingo/operators/window";
-import type { PipelineStage } from "./sql.ts";
+import type { PipelineStage } from "./pipeline.ts";
 
 type Document = { [name: string]: unknown };
 type Accumulator = typeof accumulators.$push;

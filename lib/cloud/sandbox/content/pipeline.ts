@@ -1,20 +1,22 @@
 /**
- * A query: a MongoDB aggregation pipeline over the readings of an organization, or what SQL says of it.
+ * A query in MQL: a MongoDB aggregation pipeline over the readings of an organization.
  *
  * Each reading is one document, with the published names. A pipeline that strangers wrote has no way to run code, to
  * reach other documents or to write any.
  */
 
-import { BSONError, deserialize, Double, serialize } from "bson";
 import { messageOf, SvcError } from "../../../base/error.ts";
 import { SOURCE_COLUMNS } from "../../data/origins.ts";
 import { payloadIn } from "../../data/payload.ts";
 import type { ReadingBatch } from "../../data/tabular_data.ts";
 import { aggregate } from "./aggregation.ts";
-import { pipelineOfSql, type PipelineStage } from "./sql.ts";
-import { DOCUMENTS_BYTES_MAX, DOCUMENTS_MAX, type RunStamp } from "./worker.ts";
+import { AnswerWriter, BSONError, deserialize, type Document, isPlainObject, tooLarge } from "./answer.ts";
+import { DOCUMENTS_MAX, type RunStamp } from "./worker.ts";
 
-/** Readings outside of it do not match the pipeline. */
+/** A stage of a pipeline: its operator, and what that wants. */
+export type PipelineStage = { [operator: string]: unknown };
+
+/** Readings outside of it do not match the query. */
 export interface Narrowing {
   /** The values of `location_id`, `component_name` and so on, by these names. */
   readonly sources: { readonly [field: string]: readonly string[] };
@@ -27,8 +29,6 @@ export interface TimeRange {
   readonly fromMs?: number;
   readonly untilMs?: number;
 }
-
-type Document = { [name: string]: unknown };
 
 /** Stages that treat each document by itself, so that a pipeline that starts with them need not keep all. */
 const SINGLE = [
@@ -76,23 +76,12 @@ export class Pipeline {
   readonly #wanted: number;
   readonly #kept: Document[] = [];
 
-  /** `emptyGroup` takes the place of the first stage of the rest if there are no readings. */
-  private constructor(
-    private readonly stages: readonly PipelineStage[],
-    private readonly emptyGroup?: PipelineStage,
-    private readonly stamp?: RunStamp,
-  ) {
+  private constructor(private readonly stages: readonly PipelineStage[], private readonly stamp?: RunStamp) {
     const over = stages.findIndex((stage) => !SINGLE.includes(operatorOf(stage)));
     this.#each = over < 0 ? stages : stages.slice(0, over);
     this.#rest = over < 0 ? [] : stages.slice(over);
     const limit = this.#rest[0]?.$limit;
     this.#wanted = typeof limit === "number" ? limit : Infinity;
-  }
-
-  /** Reads a query in SQL. Throws `invalid_argument`. */
-  static readSql(text: string): Pipeline {
-    const { stages, emptyGroup } = pipelineOfSql(text);
-    return new Pipeline(stages, emptyGroup);
   }
 
   /** Reads stages in BSON. Throws `invalid_argument`. */
@@ -108,7 +97,7 @@ export class Pipeline {
       checkStage(stage, index);
       return stage;
     });
-    const pipeline = new Pipeline(read, undefined, stamp);
+    const pipeline = new Pipeline(read, stamp);
     // Its errors come before those about the amount of data.
     pipeline.#run(read, []);
     return pipeline;
@@ -117,7 +106,7 @@ export class Pipeline {
   /** What the first stage alone says about the readings. */
   narrowing(): Narrowing {
     const match = this.stages[0]?.$match;
-    const wanted: PipelineStage = isObject(match) ? match : {};
+    const wanted: PipelineStage = isPlainObject(match) ? match : {};
     const sources: { [field: string]: readonly string[] } = {};
     for (const field of Object.keys(SOURCE_COLUMNS)) {
       const values = textsIn(wanted[field]);
@@ -165,19 +154,13 @@ export class Pipeline {
 
   /** The answer, a document each in BSON. Throws `resource_exhausted` if it is too large. */
   answer(): Uint8Array[] {
-    let bytes = 0;
-    const documents = this.#kept.length === 0 && this.emptyGroup
-      ? this.#run(this.#rest.slice(1), [{ ...this.emptyGroup }])
-      : this.#run(this.#rest, this.#kept);
+    const documents = this.#run(this.#rest, this.#kept);
     const most = this.stamp ? RUN_DOCUMENTS_MAX : DOCUMENTS_MAX;
     if (documents.length > most) throw tooLarge(`${documents.length} documents`, most);
     const run = this.stamp && runOf(this.stamp);
-    return documents.map((document) => {
-      const encoded = written(run ? { ...document, [RUN_FIELD]: run } : document);
-      bytes += encoded.length;
-      if (bytes > DOCUMENTS_BYTES_MAX) throw tooLarge("too many bytes", DOCUMENTS_BYTES_MAX);
-      return encoded;
-    });
+    const answer = new AnswerWriter(most);
+    for (const document of documents) answer.add(run ? { ...document, [RUN_FIELD]: run } : document);
+    return answer.documents;
   }
 
   #run(stages: readonly PipelineStage[], documents: Document[]): Document[] {
@@ -202,11 +185,6 @@ function within(range: TimeRange, window: RunStamp | undefined): TimeRange {
 function runOf({ id, organizationId, fromMs, untilMs }: RunStamp): Document {
   const interval = { start: new Date(fromMs), end: new Date(untilMs) };
   return { id, interval, organization_id: organizationId };
-}
-
-function tooLarge(found: string, most: number): SvcError {
-  const hint = "reduce it with $match, $group or $limit";
-  return new SvcError("resource_exhausted", `the answer has ${found}, wanted at most ${most}: ${hint}`);
 }
 
 function stageIn(bytes: Uint8Array, index: number): PipelineStage {
@@ -236,7 +214,7 @@ function checkStage(stage: PipelineStage, index: number): void {
 /** BSON is no deeper than its decoder allows. */
 function checkOperators(value: unknown, index: number): void {
   if (Array.isArray(value)) return value.forEach((one) => checkOperators(one, index));
-  if (!isObject(value)) return;
+  if (!isPlainObject(value)) return;
   for (const [name, inner] of Object.entries(value)) {
     if (PROGRAMS.includes(name)) {
       throw new SvcError(
@@ -252,13 +230,11 @@ function operatorOf(stage: PipelineStage): string {
   return Object.keys(stage)[0];
 }
 
-function isObject(value: unknown): value is Document {
-  return typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype;
-}
-
 /** The only texts that a condition of `$match` lets pass; `undefined` if it is another condition. */
 function textsIn(condition: unknown): readonly string[] | undefined {
-  const [[operator, value] = []] = isObject(condition) ? Object.entries(condition) : [["$eq", condition]];
+  const [[operator, value] = []] = isPlainObject(condition)
+    ? Object.entries(condition)
+    : [["$eq", condition]];
   let texts: readonly unknown[] = [];
   if (operator === "$eq") texts = [value];
   else if (operator === "$in" && Array.isArray(value)) texts = value;
@@ -270,33 +246,10 @@ function textsIn(condition: unknown): readonly string[] | undefined {
 
 /** Bounds of all times that a condition of `$match` lets pass. */
 function rangeIn(condition: unknown): TimeRange {
-  if (!isObject(condition)) return {};
+  if (!isPlainObject(condition)) return {};
   const msOf = (...operators: string[]) => {
     const [time] = operators.map((one) => condition[one]).filter((one) => one instanceof Date);
     return time && Number.isFinite(time.getTime()) ? time.getTime() : undefined;
   };
   return { fromMs: msOf("$gte", "$gt"), untilMs: msOf("$lte", "$lt") };
-}
-
-/**
- * A document in BSON. Numbers in `data` are doubles, as machines send them; elsewhere whole numbers are integers, so
- * that a count is one.
- */
-function written(document: Document): Uint8Array {
-  const { data } = document;
-  const whole = isObject(data) ? { ...document, data: doubles(data) } : document;
-  try {
-    return serialize(whole, { ignoreUndefined: true });
-  } catch (error) {
-    throw new SvcError("invalid_argument", `cannot write a document of the answer: ${messageOf(error)}`);
-  }
-}
-
-function doubles(value: unknown): unknown {
-  if (typeof value === "number") return new Double(value);
-  if (Array.isArray(value)) return value.map(doubles);
-  if (typeof value !== "object" || value === null) return value;
-  return isObject(value)
-    ? Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, doubles(inner)]))
-    : value;
 }

@@ -29,6 +29,7 @@ import type { PackedReading } from "../../data/tabular_data.ts";
 import { ContentFrameReader, type Head, headBytes } from "./frames.ts";
 import type { MapMaker, Movements } from "./map_maker.ts";
 import type { Pipeline } from "./pipeline.ts";
+import type { SqlQuery } from "./sql/query.ts";
 
 /** A request to a content process, followed by its bytes. */
 export type ContentRequest =
@@ -150,36 +151,45 @@ export interface ReadingFacts {
 
 /** The requests of one query. */
 class QueryRequests {
-  #pipeline?: Pipeline;
+  #query?: Pipeline | SqlQuery;
 
   constructor(private readonly reader: ContentFrameReader) {}
 
   async answer(request: QueryRequest): Promise<Answer> {
     const { body } = this.reader;
     if (request.ask === "query") {
-      const { Pipeline } = await import("./pipeline.ts");
       const parts: Uint8Array[] = [];
       for (const size of request.sizes) parts.push(await body.take(size));
-      this.#pipeline = request.language === "mql"
-        ? Pipeline.read(parts, request.stamp)
-        : Pipeline.readSql(new TextDecoder().decode(parts[0]));
-      return [{ narrowing: this.#pipeline.narrowing() as unknown as JsonObject }, []];
+      this.#query = await queryOf(request, parts);
+      return [{ narrowing: this.#query.narrowing() as unknown as JsonObject }, []];
     }
-    const pipeline = this.#pipeline;
-    assert(pipeline, "the query was asked for before it was begun");
-    if (request.ask === "documents") return [{}, pipeline.answer()];
+    const query = this.#query;
+    assert(query, "the query was asked for before it was begun");
+    if (request.ask === "documents") return [{}, await query.answer()];
     if (request.ask === "stored") {
       const documents: Uint8Array[] = [];
       for (const size of request.sizes) documents.push(await body.take(size));
-      return [{ more: pipeline.takeDocuments(documents) }, []];
+      return [{ more: query.takeDocuments(documents) }, []];
     }
     const { origin, rows }: ReadingFacts = JSON.parse(
       new TextDecoder().decode(await body.take(request.facts)),
     );
     const packed: PackedReading[] = [];
     for (const { bytes, ...facts } of rows) packed.push({ ...facts, payload: await body.take(bytes) });
-    return [{ more: pipeline.take({ origin, rows: packed }) }, []];
+    return [{ more: await query.take({ origin, rows: packed }) }, []];
   }
+}
+
+async function queryOf(
+  { language, stamp }: ContentRequest & { ask: "query" },
+  parts: readonly Uint8Array[],
+): Promise<Pipeline | SqlQuery> {
+  if (language === "sql") {
+    const { SqlQuery } = await import("./sql/query.ts");
+    return await SqlQuery.read(new TextDecoder().decode(parts[0]));
+  }
+  const { Pipeline } = await import("./pipeline.ts");
+  return Pipeline.read(parts, stamp);
 }
 
 /** The requests of one map. */

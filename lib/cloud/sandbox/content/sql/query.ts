@@ -1,0 +1,180 @@
+/**
+ * A query in SQL over the readings of an organization, which DuckDB runs.
+ *
+ * The readings are handed over once, as they come; the database in the process holds nothing else. `data` and
+ * `additional_parameters` are documents; the values under a path have the type that they have in these readings.
+ *
+ * The room owns queries in SQL: which ones run, on what, and DuckDB.
+ */
+
+import { assert, SvcError } from "../../../../base/error.ts";
+import { SOURCE_COLUMNS } from "../../../data/origins.ts";
+import { payloadJson } from "./payload_json.ts";
+import type { ReadingBatch } from "../../../data/tabular_data.ts";
+import { AnswerWriter } from "../answer.ts";
+import type { Narrowing, TimeRange } from "../pipeline.ts";
+import { type SqlAppender, SqlEngine } from "./engine.ts";
+import { badSql, type PathType, SqlStatement, TABLE, type TimeBound } from "./statement.ts";
+
+const TEXT_MAX = 20_000;
+
+/** The readings, and beside them what is the same for all of one source. */
+const TABLES = `
+  CREATE TABLE origins (origin INTEGER, organization_id VARCHAR, location_id VARCHAR, robot_id VARCHAR,
+    part_id VARCHAR, component_type VARCHAR, component_name VARCHAR, method_name VARCHAR,
+    additional_parameters JSON);
+  CREATE TABLE stored (origin INTEGER, requested_ms BIGINT, received_ms BIGINT, tags VARCHAR, data JSON);
+  CREATE VIEW ${TABLE} AS SELECT organization_id, location_id, robot_id, part_id, component_type, component_name,
+    method_name, epoch_ms(requested_ms) AS time_requested, epoch_ms(received_ms) AS time_received,
+    CAST(date_trunc('day', epoch_ms(requested_ms)) AS TIMESTAMP) AS capture_day,
+    from_json(CAST(tags AS JSON), '["VARCHAR"]') AS tags, additional_parameters, data
+    FROM stored JOIN origins USING (origin)`;
+
+/** Names of types in JSON that are numbers. */
+const NUMBERS = ["BIGINT", "DOUBLE", "HUGEINT", "UBIGINT", "UHUGEINT"];
+
+export class SqlQuery {
+  #origins = 0;
+  #readings = 0;
+
+  private constructor(
+    private readonly engine: SqlEngine,
+    private readonly statement: SqlStatement,
+    private readonly bounds: Pick<Narrowing, "requested" | "received">,
+    private readonly origins: SqlAppender,
+    private readonly stored: SqlAppender,
+  ) {}
+
+  /** Reads a query. Throws `invalid_argument`. */
+  static async read(text: string): Promise<SqlQuery> {
+    if (text.length > TEXT_MAX) throw badSql(`it has ${text.length} characters, wanted at most ${TEXT_MAX}`);
+    const engine = await SqlEngine.open();
+    await engine.run(TABLES);
+    await engine.lock();
+    const statement = await readStatement(engine, text);
+    const bounds = {
+      requested: await rangeOf(engine, statement, "time_requested"),
+      received: await rangeOf(engine, statement, "time_received"),
+    };
+    const texts = Array.from({ length: 8 }, () => "VARCHAR" as const);
+    const origins = await engine.appender("origins", ["INTEGER", ...texts]);
+    const stored = await engine.appender("stored", ["INTEGER", "BIGINT", "BIGINT", "VARCHAR", "VARCHAR"]);
+    return new SqlQuery(engine, statement, bounds, origins, stored);
+  }
+
+  /** What its conditions say about the readings, as far as they are simple. */
+  narrowing(): Narrowing {
+    return { sources: this.statement.conditions(Object.keys(SOURCE_COLUMNS)).sources, ...this.bounds };
+  }
+
+  /** Takes readings; returns whether the answer can depend on more of them. */
+  async take({ origin, rows }: ReadingBatch): Promise<boolean> {
+    const { organizationId, locationId, machineId, partId, componentType, componentName, methodName } =
+      origin;
+    const id = ++this.#origins;
+    const places = [organizationId, locationId, machineId, partId];
+    await this.origins.add(id, ...places, componentType, componentName, methodName, origin.parameters);
+    for (const { capturedUs, receivedUs, tags, payload } of rows) {
+      const times = [capturedUs, receivedUs].map((us) => BigInt(Math.floor(us / 1000)));
+      const data = this.statement.usesData ? payloadJson(payload) : "{}";
+      await this.stored.add(id, ...times, tags, data);
+    }
+    this.#readings += rows.length;
+    return this.#readings < this.statement.wanted;
+  }
+
+  takeDocuments(): never {
+    throw new SvcError("unimplemented", "results of data pipelines are queried in MQL");
+  }
+
+  /** The answer, a document each in BSON. Throws `resource_exhausted` if it is too large. */
+  async answer(): Promise<Uint8Array[]> {
+    await this.origins.close();
+    await this.stored.close();
+    const tree = this.statement.typed(await this.#types());
+    const sql = await this.engine.value("SELECT json_deserialize_sql($1::VARCHAR::JSON)", tree);
+    const { names, rows } = await this.engine.rows(String(sql));
+    checkNames(names);
+    const answer = new AnswerWriter();
+    for await (const some of rows) {
+      for (const row of some) answer.add(Object.fromEntries(names.map((name, at) => [name, row[at]])));
+    }
+    return answer.documents;
+  }
+
+  /** The types of the paths' values in these readings. */
+  async #types(): Promise<PathType[]> {
+    const { paths } = this.statement;
+    if (paths.length === 0) return [];
+    const columns = paths.map(({ column, pointer }) => {
+      return `list(DISTINCT json_type(${column}, '${pointer.replaceAll("'", "''")}'))`;
+    });
+    const found = await this.engine.row(`SELECT ${columns.join(", ")} FROM ${TABLE}`);
+    return paths.map((_, at) => typeOf((found[at] ?? []) as readonly (string | null)[]));
+  }
+}
+
+async function readStatement(engine: SqlEngine, text: string): Promise<SqlStatement> {
+  try {
+    const tree = await engine.value("SELECT json_serialize_sql($1::VARCHAR)", standardNames(text));
+    return new SqlStatement(String(tree));
+  } catch (error) {
+    if (error instanceof RangeError) throw badSql("its expressions are nested too deeply");
+    throw error;
+  }
+}
+
+/** Names in the quotes of other SQLs, in those of the standard. */
+function standardNames(text: string): string {
+  const tokens = /'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\/\*[^]*?\*\/|`([^`]*)`/g;
+  return text.replace(tokens, (token, name?: string) => {
+    return name === undefined ? token : `"${name.replaceAll('"', '""')}"`;
+  });
+}
+
+async function rangeOf(engine: SqlEngine, statement: SqlStatement, field: string): Promise<TimeRange> {
+  const range: { fromMs?: number; untilMs?: number } = {};
+  for (const { side, node } of statement.conditions([]).bounds.filter((one) => one.field === field)) {
+    const ms = await timeOf(engine, node);
+    if (ms === undefined) continue;
+    if (side === "from") range.fromMs = Math.max(range.fromMs ?? ms, ms);
+    else range.untilMs = Math.min(range.untilMs ?? ms, ms);
+  }
+  return range;
+}
+
+/** The time that an expression stands for; `undefined` if it is none. */
+async function timeOf(engine: SqlEngine, node: TimeBound["node"]): Promise<number | undefined> {
+  try {
+    const template = String(await engine.value("SELECT json_serialize_sql('SELECT 1'::VARCHAR)"));
+    const tree = JSON.parse(template, (name, value) => name === "query_location" ? 0 : value);
+    tree.statements[0].node.select_list = [node];
+    const sql = await engine.value("SELECT json_deserialize_sql($1::VARCHAR::JSON)", JSON.stringify(tree));
+    const expression = String(sql).replace(/;\s*$/, "");
+    const ms = await engine.value(`SELECT CAST(epoch_ms(CAST((${expression}) AS TIMESTAMP)) AS DOUBLE)`);
+    return typeof ms === "number" && Number.isSafeInteger(ms) ? ms : undefined;
+  } catch {
+    // It is an error of the query, which DuckDB will report.
+    return undefined;
+  }
+}
+
+function typeOf(found: readonly (string | null)[]): PathType {
+  const types = found.filter((one) => one !== null && one !== "NULL") as string[];
+  if (types.length === 0) return "NULL";
+  if (types.every((one) => NUMBERS.includes(one))) return "DOUBLE";
+  if (types.every((one) => one === "VARCHAR")) return "VARCHAR";
+  if (types.every((one) => one === "BOOLEAN")) return "BOOLEAN";
+  return types.some((one) => one === "OBJECT" || one === "ARRAY") ? "JSON" : "TEXT";
+}
+
+function checkNames(names: readonly string[]): void {
+  for (const [at, name] of names.entries()) {
+    if (!/^[^$.][^.]*$/.test(name) || name === "__proto__") {
+      throw badSql(`a column cannot be called "${name}"; give it another name with AS`);
+    }
+    if (names.indexOf(name) === at) continue;
+    throw badSql(`two columns are called "${name}"; give one another name with AS`);
+  }
+  assert(names.length > 0, "an answer without columns");
+}
