@@ -238,6 +238,7 @@ const MASKS: readonly (readonly [RegExp, (text: string) => string])[] = [
   [/\b\d+\.\d ?s\b/g, zeros],
   [/(?<="position":)[\d.]+/g, () => "0"],
   [/\b\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}Z/g, zeros],
+  [/\b\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}-[0-9a-f]{4}\b/g, signs],
   [/\b[\d.]+ [kMGT]?B\b/g, zeros],
 ];
 
