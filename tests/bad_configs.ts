@@ -466,6 +466,13 @@ export const RESOURCES: readonly Case[] = [
     "mean rdk:builtin:fake?",
   ],
   [
+    "unknown model of somebody else",
+    with1({ model: "acme:demo:thermometer" }),
+    "unhealthy",
+    "f.json: components.0.model: no model acme:demo:thermometer is registered for API rdk:component:generic; a " +
+    'module may bring it: is it in "modules"?',
+  ],
+  [
     "unknown API",
     with1({ api: "rdk:component:genric" }),
     "unhealthy",

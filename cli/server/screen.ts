@@ -12,12 +12,19 @@ const COLUMNS_MIN = 40;
 const COLUMNS_MAX = 100;
 const UNHEALTHY_SHOWN = 8;
 
+interface ShownState {
+  readonly name: string;
+  readonly state: string;
+  readonly error?: string;
+}
+
 export interface StartFacts {
   readonly version: string;
   readonly url: string;
   /** Whether the address has a page for browsers. */
   readonly hasPage: boolean;
-  readonly resources: readonly { readonly name: string; readonly state: string; readonly error?: string }[];
+  readonly resources: readonly ShownState[];
+  readonly modules: readonly ShownState[];
   /** The file of the configuration. */
   readonly file: string;
   /** The control plane that has the configuration, if one has it. */
@@ -27,8 +34,9 @@ export interface StartFacts {
 /** The lines of the screen. */
 export function startScreen(facts: StartFacts, columns: number): string[] {
   const width = Math.min(Math.max(columns, COLUMNS_MIN), COLUMNS_MAX);
-  const { resources, hasPage, url } = facts;
-  const bad = resources.filter(({ state }) => state === "unhealthy");
+  const { resources, modules, hasPage, url } = facts;
+  const named = modules.map((module) => ({ ...module, name: `module ${module.name}` }));
+  const bad = [...named, ...resources].filter(({ state }) => state === "unhealthy");
   const address = hasPage ? `${url} (open it in a browser: the machine's page)` : url;
   const rows: (readonly [string, string])[] = [
     ["address", address],

@@ -15,6 +15,7 @@ const FACTS: StartFacts = {
       error: 'cannot use /dev/video7: cannot open the device "/dev/video7": No such file or directory',
     },
   ],
+  modules: [{ name: "acme", state: "ready" }],
   file: "machine.json",
 };
 
@@ -44,6 +45,15 @@ Deno.test("startScreen: a machine without resources or page, at another port, of
   ]);
   const managed = startScreen({ ...FACTS, managedBy: "https://cloud.example", resources: [] }, 60);
   assertEquals(managed.every((line) => line.length <= 60), true);
+});
+
+Deno.test("startScreen: a module that does not run is told like a resource", () => {
+  const modules = [{ name: "acme", state: "unhealthy", error: "it ended with exit code 1" }];
+  assertEquals(startScreen({ ...FACTS, resources: [], modules }, 80).slice(4, 7), [
+    "  resources  none yet",
+    "  unhealthy  module acme: it ended with exit code 1",
+    "  next       svc-server status, once you have mended it",
+  ]);
 });
 
 Deno.test("startScreen: text of a resource moves no cursor, and many unhealthy ones are counted", () => {

@@ -111,8 +111,9 @@ async function showStart(
   if (columns === undefined) return;
   const hasPage = await page.load().then((bytes) => bytes !== undefined, () => false);
   const resources = [...machine.nodes].map(({ name, state, error }) => ({ name: name.short, state, error }));
+  const modules = machine.modules?.statuses ?? [];
   const managedBy = machine.config?.cloud?.appAddress;
-  const lines = startScreen({ version, url, hasPage, resources, file, managedBy }, columns);
+  const lines = startScreen({ version, url, hasPage, resources, modules, file, managedBy }, columns);
   try {
     host.write(`${lines.join("\n")}\n`);
   } catch {

@@ -23,6 +23,9 @@ import { ResourceName } from "./name.ts";
 import type { Resource } from "./resource.ts";
 import type { Uploader } from "./uploader.ts";
 
+/** How names of models begin that the runtime itself has. */
+const BUILT_IN = "rdk:";
+
 /** A kind of resource. */
 export interface Api<R extends Resource = Resource> extends Facets<R> {
   /** `rdk:component:motor` */
@@ -270,6 +273,7 @@ export class Registry {
     const known = this.models.filter((model) => model.api.name === api).map((model) => model.name);
     const likely = nearest(name, known);
     if (likely) return `did you mean ${likely}?`;
+    if (!name.startsWith(BUILT_IN)) return 'a module may bring it: is it in "modules"?';
     if (known.length > 0) return `known models of this API: ${known.join(", ")}`;
     const likelyApi = this.#apis.has(api) ? undefined : nearest(api, [...this.#apis.keys()]);
     return likelyApi ? `did you mean API ${likelyApi}?` : "no configured module provides this API either";
