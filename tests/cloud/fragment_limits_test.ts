@@ -94,8 +94,8 @@ storeTest(
       await use(outer);
       assertEquals(await counts(), [["inner", 0], ["outer", 1]]);
       const refusal = async (id: string) => (await failing(owner.deleteFragment({ id }))).message;
-      assertMatch(await refusal(inner), /used by 0 parts and 1 fragments/);
-      assertMatch(await refusal(outer), /used by 1 parts and 0 fragments/);
+      assertMatch(await refusal(inner), /used by 0 parts and 1 fragment,/);
+      assertMatch(await refusal(outer), /used by 1 part and 0 fragments/);
       const recorded = async () => [
         ...await store.query(
           "SELECT * FROM part_fragments UNION ALL SELECT * FROM fragment_fragments ORDER BY 1",

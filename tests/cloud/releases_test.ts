@@ -65,7 +65,7 @@ storeTest(
       run("release", "publish", "svc-server", version, program, ...more);
     assertMatch(
       await publish("1.0.0", "--channel", "stable"),
-      /^svc-server 1\.0\.0 for linux\/amd64: 100 bytes/,
+      /^svc-server 1\.0\.0 for linux\/amd64: 100 B,/,
     );
     await publish("1.1.0");
     await assertRejects(() => publish("1.2.0", "--platform", "linux/arm64"), Error, "Linux on amd64");

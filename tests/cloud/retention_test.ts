@@ -159,7 +159,7 @@ storeTest(
       // The content of the image that is gone is gone; those in datasets stay.
       assertEquals((await Array.fromAsync(files.list({ olderThanMs: Infinity }))).length, 2);
       const audited = await svcCloud("audit", "--who", "svc-cloud", "--json", ...database.flags);
-      for (const what of ["removed 2 readings", "removed 1 readings", "removed 1 images and files"]) {
+      for (const what of ["removed 2 readings", 'removed 1 reading"', 'removed 1 image or file"']) {
         assertStringIncludes(audited, what);
       }
 

@@ -177,10 +177,10 @@ storeTest(
       await calls.pauseRollout({ id: second });
       await calls.abortRollout({ id: second, revert: true });
       await until(async () => tally(await fleet.versions())["2"] === 5, { meanwhile: fleet.live });
-      const [kept] = (await calls.listRolloutParts({ id: second })).parts.filter(({ partId }) =>
-        partId === edited.id
-      );
-      assertEquals(kept.state, "kept");
+      const partOf = async () =>
+        (await calls.listRolloutParts({ id: second })).parts.find(({ partId }) => partId === edited.id)!;
+      await until(async () => (await partOf()).state === "kept", { meanwhile: fleet.live });
+      const kept = await partOf();
       assertStringIncludes(kept.reason, "somebody has changed the same setting since");
 
       // The machines are free again.

@@ -403,7 +403,7 @@ storeTest(
     );
     assertEquals(
       await svcCloud("trigger", "retry", "all", ...database.flags),
-      "1 notifications are sent again\n",
+      "1 notification is sent again\n",
     );
     assertEquals((await claim(store)).length, 1);
     await store.transaction((sql) => new Deliveries(sql).delivered(again.id, clock.nowMs()));

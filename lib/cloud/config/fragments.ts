@@ -10,6 +10,7 @@
 
 import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
+import { counted } from "../../base/log/counted.ts";
 import { checkedName } from "../fleet/names.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { type Lookup, lookup } from "../store/lookups.ts";
@@ -363,7 +364,7 @@ export class Fragments {
     const parts = new Set((await this.uses(id)).filter(own).map(({ partId }) => partId));
     const fragments = (await this.usingFragments(id)).filter(own);
     if (parts.size > 0 || fragments.length > 0) {
-      const found = `${parts.size} parts and ${fragments.length} fragments`;
+      const found = `${counted(parts.size, "part")} and ${counted(fragments.length, "fragment")}`;
       throw new SvcError("failed_precondition", `fragment "${name}" is used by ${found}, wanted none`);
     }
     await this.sql.query("DELETE FROM fragments WHERE id = ?", id);

@@ -115,7 +115,7 @@ export class RetentionRunner {
     );
     await this.#noted(
       due,
-      `${gone.length} readings`,
+      counted(gone.length, "reading"),
       (sql) => new TabularData(sql).remove(only, gone.length),
     );
     return gone.length;
@@ -144,7 +144,7 @@ export class RetentionRunner {
       .only("NOT EXISTS (SELECT 1 FROM dataset_data s WHERE s.data_id = d.id)");
     const contents = await this.#noted(
       due,
-      `${counted(ids.length, "image or file", "images and files")}`,
+      counted(ids.length, "image or file", "images and files"),
       (sql) => {
         return new BinaryData(sql).remove(only, ids.length);
       },

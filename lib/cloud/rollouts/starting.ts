@@ -6,6 +6,7 @@
  */
 
 import { SvcError } from "../../base/error.ts";
+import { counted } from "../../base/log/counted.ts";
 import { requireQuota } from "../access/quota.ts";
 import type { Audit } from "../access/audit.ts";
 import type { Limits } from "../access/limits.ts";
@@ -220,7 +221,8 @@ async function hold(sql: Sql, { fragment, checked, who, nowMs, chosen, limits }:
   const others = followers.filter(({ partId }) => !wanted.has(partId)).length;
   const around = (await fragments.usingFragments(id)).length;
   if (others > 0 || around > 0) {
-    const found = `${others} other parts and ${around} fragments follow the newest revision of "${name}"`;
+    const both = `${counted(others, "other part")} and ${counted(around, "fragment")}`;
+    const found = `${both} follow the newest revision of "${name}"`;
     const wanted = "wanted a rollout to all of them, or a version in their configurations";
     throw new SvcError("failed_precondition", `${found} and would get it at once, ${wanted}`);
   }
