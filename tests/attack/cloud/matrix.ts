@@ -93,6 +93,7 @@ export async function playMatrix(options: MatrixOptions): Promise<MatrixReport> 
     await workEnded(store, victim.ids);
     const texts = await textsOf(store, [victim.secret, victim.shared, victim.mark, ...known]);
     let rows = rowsWith(await allRowsOf(store), texts);
+    let seen: ReadonlySet<string> = new Set(rows);
     empty = await tablesWithout(store, rows);
     for (const method of methods) {
       progress.next(pathOf(method), calls);
@@ -119,7 +120,8 @@ export async function playMatrix(options: MatrixOptions): Promise<MatrixReport> 
       const now = rowsWith(tables, texts);
       for (const change of changesOf(rows, now, texts)) leaks.add(`${pathOf(method)}: ${change}`);
       const before = new Set(rows);
-      const isUnwritten = now.every((row) => before.has(row));
+      const isUnwritten = now.every((row) => seen.has(row));
+      seen = new Set(now);
       // A row of an attacker that has the victim's texts is the attacker's own, who may change or remove it.
       rows = now.filter((row) => before.has(row) || refersTo(row, texts));
       // Texts that the attacker has written itself are no leak, so an attacker that wrote one is replaced.
