@@ -327,7 +327,7 @@ storeTest("rollouts by command: start, status, list, pause, resume, abort", asyn
       [["--fragment", "eye", "--config", next, "--window", "friday"], "plan.windows[0]"],
       [["--fragment", "eye", "--config", next, "--soak", "1ms"], "--soak"],
       [["--fragment", "eye", "--config", next, "--at-once", "-1"], "--at-once"],
-      [["--fragment", "eye", "--config", next, "second"], "1 other parts"],
+      [["--fragment", "eye", "--config", next, "second"], "1 other part and"],
     ] as const
   ) {
     await assertRejects(() => run("rollout", "start", ...wrong), Error, wanted);
