@@ -13,8 +13,6 @@ import { DiskSpace } from "../../../lib/cloud/store/disk_space.ts";
 import type { FileStore } from "../../../lib/cloud/store/files.ts";
 import { FolderFiles } from "../../../lib/cloud/store/folder_files.ts";
 import { findS3Credentials, isS3Address, parseS3Address } from "../../../lib/cloud/store/s3/s3_address.ts";
-import { S3Client } from "../../../lib/cloud/store/s3/s3_client.ts";
-import { S3Files } from "../../../lib/cloud/store/s3/s3_files.ts";
 
 /** Age after which an unfinished upload counts as abandoned by a dead process. */
 const UNFINISHED_MS = 24 * 3600 * 1000;
@@ -53,6 +51,8 @@ export async function openContents(
   const env = (name: string) => host.env(name) || undefined;
   const address = parseS3Address(files, env);
   const credentials = await findS3Credentials(env, host);
+  const { S3Client } = await import("../../../lib/cloud/store/s3/s3_client.ts");
+  const { S3Files } = await import("../../../lib/cloud/store/s3/s3_files.ts");
   const client = new S3Client({ address, credentials, clock });
   return await S3Files.open(client, { prefix: address.prefix, olderThanMs, space: spaceIn(data) });
 }

@@ -1,6 +1,6 @@
 /** Writes Parquet files piece by piece, with the published library. */
 
-import { ByteWriter, ParquetWriter } from "hyparquet-writer";
+import type { ParquetWriter } from "hyparquet-writer";
 
 type Schema = ConstructorParameters<typeof ParquetWriter>[0]["schema"];
 
@@ -19,6 +19,7 @@ export async function* parquetOf(
   columns: readonly ParquetColumn[],
   batches: AsyncIterable<readonly ParquetRow[]>,
 ): AsyncGenerator<Uint8Array> {
+  const { ByteWriter, ParquetWriter } = await import("hyparquet-writer");
   const writer = new ByteWriter();
   const file = new ParquetWriter({ writer, schema: schemaOf(columns) });
   const take = () => {

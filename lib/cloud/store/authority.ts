@@ -4,21 +4,13 @@
  * Its key is one of the control plane's secrets, so that control planes on one database share one authority. People
  * make their systems trust its certificate; during a rotation, both certificates. It seals the keys of machines: a
  * copy of the database does not reveal them.
+ *
+ * The package that writes certificates is loaded with the first one: it is half of what a command would load.
  */
 
 import { Buffer } from "node:buffer";
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
 import { isIP } from "node:net";
-import {
-  BasicConstraintsExtension,
-  ExtendedKeyUsage,
-  ExtendedKeyUsageExtension,
-  KeyUsageFlags,
-  KeyUsagesExtension,
-  SubjectAlternativeNameExtension,
-  X509Certificate,
-  X509CertificateGenerator,
-} from "@peculiar/x509";
 import type { Clock } from "../../base/clock.ts";
 import type { Secrets } from "./secrets.ts";
 import type { Sql, Store } from "./store.ts";
@@ -62,24 +54,28 @@ export class Authority {
 
   /** A certificate for these names and addresses, valid for 90 days. */
   async issue(names: readonly string[]): Promise<Certificate> {
+    const x509 = await import("@peculiar/x509");
     const nowMs = this.clock.nowMs();
     const [{ certificate, privateKey }] = this.#all();
     const bytes = Buffer.from(privateKey.replace(/-----.*-----|\s/g, ""), "base64");
     const signingKey = await crypto.subtle.importKey("pkcs8", bytes, ALGORITHM, false, ["sign"]);
     const keys = await crypto.subtle.generateKey(ALGORITHM, true, ["sign", "verify"]);
-    const issued = await X509CertificateGenerator.create({
+    const issued = await x509.X509CertificateGenerator.create({
       subject: [{ CN: [names[0].slice(0, 64)] }],
-      issuer: new X509Certificate(certificate).subject,
+      issuer: new x509.X509Certificate(certificate).subject,
       notBefore: new Date(nowMs - EARLIER_MS),
       notAfter: new Date(nowMs + CERTIFICATE_DAYS * DAY_MS),
       publicKey: keys.publicKey,
       signingKey,
       signingAlgorithm: ALGORITHM,
       extensions: [
-        new BasicConstraintsExtension(false, undefined, true),
-        new KeyUsagesExtension(KeyUsageFlags.digitalSignature, true),
-        new ExtendedKeyUsageExtension([ExtendedKeyUsage.serverAuth, ExtendedKeyUsage.clientAuth]),
-        new SubjectAlternativeNameExtension(
+        new x509.BasicConstraintsExtension(false, undefined, true),
+        new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
+        new x509.ExtendedKeyUsageExtension([
+          x509.ExtendedKeyUsage.serverAuth,
+          x509.ExtendedKeyUsage.clientAuth,
+        ]),
+        new x509.SubjectAlternativeNameExtension(
           names.map((value) => ({ type: isIP(value) ? "ip" as const : "dns" as const, value })),
         ),
       ],
@@ -160,16 +156,17 @@ function opened(text: string, authority: Kept, partId: string): string | undefin
 
 /** A new authority. Each has a unique name, by which clients find the issuer of a certificate. */
 export async function newAuthority(nowMs: number): Promise<Kept> {
+  const x509 = await import("@peculiar/x509");
   const keys = await crypto.subtle.generateKey(ALGORITHM, true, ["sign", "verify"]);
-  const certificate = await X509CertificateGenerator.createSelfSigned({
+  const certificate = await x509.X509CertificateGenerator.createSelfSigned({
     name: [{ CN: [`svc-cloud local authority ${randomBytes(4).toString("hex")}`] }],
     notBefore: new Date(nowMs - EARLIER_MS),
     notAfter: new Date(nowMs + AUTHORITY_DAYS * DAY_MS),
     keys,
     signingAlgorithm: ALGORITHM,
     extensions: [
-      new BasicConstraintsExtension(true, 0, true),
-      new KeyUsagesExtension(KeyUsageFlags.keyCertSign | KeyUsageFlags.cRLSign, true),
+      new x509.BasicConstraintsExtension(true, 0, true),
+      new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
     ],
   });
   return { certificate: `${certificate.toString("pem")}\n`, privateKey: await pemOf(keys.privateKey) };
