@@ -71,28 +71,36 @@ export interface Arm extends Actuator {
 
 /** Upper limits of a movement; the arm chooses the absent and empty ones. */
 export interface MoveOptions {
+  /** Speed limit of every joint, in degrees per second. */
   readonly maxVelDegsPerSec?: number;
+  /** Acceleration limit of every joint, in degrees per second squared. */
   readonly maxAccDegsPerSec2?: number;
   /** By joint; used instead of the common limit. */
   readonly maxVelDegsPerSecJoints?: readonly number[];
+  /** By joint; used instead of the common limit. */
   readonly maxAccDegsPerSec2Joints?: readonly number[];
   /** Speed limit of the arm's end, in millimetres per second. */
   readonly maxTcpSpeed?: number;
 }
 
+/** The joints at one moment of a trajectory. */
 export interface TrajectoryPoint {
   /** Time since the start of the movement. */
   readonly timeMs: number;
+  /** By joint, from the base outwards: degrees, or millimetres for sliding joints. */
   readonly positions: readonly number[];
-  /** Per second, and per second squared. */
+  /** By joint: degrees or mm per second, and per second squared. Absent if the arm chooses. */
   readonly constraints?: {
     readonly velocities: readonly number[];
     readonly accelerations?: readonly number[];
   };
 }
 
+/** The abilities that not every arm has. */
 export interface ArmProperties {
+  /** Whether people can move the arm by hand, after `setManualMode`. */
   readonly supportManualMode: boolean;
+  /** Whether it takes poses as commands, besides joint positions. */
   readonly supportCartesianCommands: boolean;
 }
 

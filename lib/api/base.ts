@@ -29,10 +29,13 @@ export interface Base extends Actuator {
   getProperties(call?: Call): Promise<BaseProperties>;
 }
 
+/** Sizes of a base; 0 if it does not know them. */
 export interface BaseProperties {
+  /** Distance between the left and the right wheels. */
   readonly widthMeters: number;
   /** 0 for a base that turns on the spot. */
   readonly turningRadiusMeters: number;
+  /** Way of one turn of a wheel. */
   readonly wheelCircumferenceMeters: number;
 }
 

@@ -43,11 +43,15 @@ export interface Board extends Component {
   setPowerMode(mode: PowerMode, durationMs?: number, call?: Call): Promise<void>;
 }
 
+/** A value of an analog input. */
 export interface AnalogReading {
+  /** As the converter reports it. */
   readonly value: number;
-  /** Range and step size of `value`, in the unit of the device. */
+  /** Lower end of the input's range, in the unit of the device. */
   readonly minRange: number;
+  /** Upper end of the input's range, in the unit of the device. */
   readonly maxRange: number;
+  /** The difference between neighbouring values, in the unit of the device. */
   readonly stepSize: number;
 }
 
@@ -61,6 +65,7 @@ export interface Tick {
   readonly high: boolean;
 }
 
+/** How much power the board draws; `offline_deep` saves most. */
 export type PowerMode = "normal" | "offline_deep";
 
 const MODES: Record<PowerMode, WireMode> = {

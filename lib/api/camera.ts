@@ -38,7 +38,9 @@ export interface Camera extends Component {
   getProperties(call?: Call): Promise<CameraProperties>;
 }
 
+/** The pictures of one call. */
 export interface Images {
+  /** At least one of each source. */
   readonly images: readonly NamedImage[];
   /** When the pictures were taken, since the Unix epoch. */
   readonly capturedAtMs: number;
@@ -58,6 +60,7 @@ export interface NamedImage {
 
 /** The camera's own description of its picture's content. */
 export interface Annotations {
+  /** Boxes around objects. */
   readonly bboxes: readonly {
     readonly id: string;
     readonly label: string;
@@ -68,6 +71,7 @@ export interface Annotations {
     readonly yMaxNormalized: number;
     readonly confidence?: number;
   }[];
+  /** Labels of the whole picture. */
   readonly classifications: readonly {
     readonly id: string;
     readonly label: string;
@@ -75,11 +79,17 @@ export interface Annotations {
   }[];
 }
 
+/** The abilities of a camera, and the parameters of its lens. */
 export interface CameraProperties {
+  /** Whether `getPointCloud` works. */
   readonly supportsPcd: boolean;
+  /** The pinhole model of the lens, in pixels. Absent if unknown. */
   readonly intrinsics?: Intrinsics;
+  /** The deviation of the lens from that model. Absent if unknown. */
   readonly distortion?: Distortion;
+  /** Place of the depth sensor. Absent if unknown, or if there is none. */
   readonly extrinsics?: Extrinsics;
+  /** Formats of its pictures, such as `image/jpeg`. */
   readonly mimeTypes: readonly string[];
   /** Pictures per second. */
   readonly frameRate?: number;
@@ -89,7 +99,9 @@ export interface CameraProperties {
 
 /** The depth sensor as seen from the colour sensor: millimetres and degrees. */
 export interface Extrinsics {
+  /** In millimetres. */
   readonly translation: Vec3;
+  /** Its `theta` is in degrees. */
   readonly orientation: OrientationVector;
 }
 

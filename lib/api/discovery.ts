@@ -10,7 +10,7 @@ import type {
 import { DiscoveryService } from "../../proto/gen/discovery_pb.ts";
 import type { JsonObject } from "../base/schema/schema.ts";
 import type { Channel } from "../wire/rpc/channel.ts";
-import type { JsonObject as Struct, MessageInitShape } from "../wire/rpc/proto.ts";
+import type { MessageInitShape } from "../wire/rpc/proto.ts";
 import { service } from "../wire/rpc/service.ts";
 import { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
@@ -25,17 +25,28 @@ export interface Discovery extends Resource {
 
 /** An entry of `components` or `services`. */
 export interface Discovered {
+  /** A proposal; the user may choose another one. */
   readonly name: string;
   /** `rdk:component:camera` */
   readonly api: string;
   /** `rdk:builtin:webcam` */
   readonly model: string;
+  /** The attributes that configure the resource. */
   readonly attributes: JsonObject;
-  /**
-   * Other parts of the entry that a module may give: frame, dependencies, service configurations and the
-   * like.
-   */
-  readonly more?: Pick<ComponentConfigMessage, "frame" | "dependsOn" | "serviceConfigs" | "logConfiguration">;
+  /** Other parts of the entry that a module may give. */
+  readonly more?: DiscoveredParts;
+}
+
+/** The parts of an entry that a machine passes on as they are. */
+export interface DiscoveredParts {
+  /** In the form of the published message `viam.app.v1.Frame`. */
+  readonly frame?: unknown;
+  /** Names of resources that the machine builds first. */
+  readonly dependsOn?: readonly string[];
+  /** Attributes for services, each with the name of the service's API. */
+  readonly serviceConfigs?: readonly { readonly type: string; readonly attributes?: JsonObject }[];
+  /** The least level of the lines that the resource logs. */
+  readonly logConfiguration?: { readonly level: string };
 }
 
 class DiscoveryClient extends ResourceClient<typeof DiscoveryService> implements Discovery {
@@ -68,7 +79,19 @@ function toMessage(
   { name, api, model, attributes, more }: Discovered,
 ): MessageInitShape<typeof ComponentConfigSchema> {
   const [namespace, , type] = api.split(":");
-  return { ...more, name, api, model, namespace, type, attributes: attributes as Struct };
+  const { frame, dependsOn, serviceConfigs, logConfiguration } = more ?? {};
+  return {
+    frame: frame as MessageInitShape<typeof ComponentConfigSchema>["frame"],
+    dependsOn: [...dependsOn ?? []],
+    serviceConfigs: [...serviceConfigs ?? []],
+    logConfiguration,
+    name,
+    api,
+    model,
+    namespace,
+    type,
+    attributes,
+  };
 }
 
 function fromMessage(message: ComponentConfigMessage): Discovered {

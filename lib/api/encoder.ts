@@ -11,6 +11,7 @@ import type { Api } from "../resource/registry.ts";
 import type { Call, Component } from "../resource/resource.ts";
 import { callOf, ComponentClient, componentHandlers } from "./shared/resource.ts";
 
+/** The unit of a position: ticks since the last reset, or degrees. */
 export type PositionType = "ticks" | "degrees";
 
 /** Measures the turns of a shaft. */
@@ -23,13 +24,19 @@ export interface Encoder extends Component {
   getProperties(call?: Call): Promise<EncoderProperties>;
 }
 
+/** How far a shaft has turned since the last reset. */
 export interface EncoderPosition {
+  /** Ticks or degrees; negative in the backward direction. */
   readonly value: number;
+  /** The unit of `value`. */
   readonly type: PositionType;
 }
 
+/** The units that an encoder can report. At least one of them is true. */
 export interface EncoderProperties {
+  /** Whether it counts ticks. */
   readonly ticksCountSupported: boolean;
+  /** Whether it measures degrees. */
   readonly angleDegreesSupported: boolean;
 }
 

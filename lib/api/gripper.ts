@@ -26,7 +26,9 @@ export interface Gripper extends Actuator {
   getKinematics(call?: Call): Promise<Kinematics>;
 }
 
+/** Whether a gripper holds an object. */
 export interface HoldingStatus {
+  /** Whether the jaws hold an object now. */
   readonly isHoldingSomething: boolean;
   /** Further facts from the model: pressure, confidence, … */
   readonly meta?: JsonObject;

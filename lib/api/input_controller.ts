@@ -24,7 +24,9 @@ export interface InputEvent {
 
 /** Events of one control; `AllEvents` means every kind, `ButtonChange` both press and release. */
 export interface EventFilter {
+  /** `AbsoluteX`, `ButtonStart`, … as published. */
   readonly control: string;
+  /** `ButtonPress`, `PositionChangeAbs`, … as published. */
   readonly events: readonly string[];
 }
 

@@ -29,14 +29,18 @@ export interface MlModel extends Resource {
   getMetadata(call?: Call): Promise<MlMetadata>;
 }
 
+/** The inputs or outputs of a model, by name. */
 export type Tensors = { readonly [name: string]: Tensor };
 
 /** Numbers in row-major order; `data.length` is the product of the dimensions (1 without dimensions). */
 export interface Tensor {
+  /** Lengths of the dimensions, the outermost first; empty for a single number. */
   readonly shape: readonly number[];
+  /** The numbers. */
   readonly data: TensorData;
 }
 
+/** The arrays in which the numbers of a tensor travel; the class says their type. */
 export type TensorData =
   | Int8Array
   | Uint8Array
@@ -49,30 +53,43 @@ export type TensorData =
   | Float32Array
   | Float64Array;
 
+/** The description of a model. */
 export interface MlMetadata {
+  /** For people; need not be unique. */
   readonly name: string;
   /** The kind of model, for example `object_detector`. */
   readonly type: string;
+  /** For people; may be empty. */
   readonly description: string;
+  /** The tensors that `infer` takes. */
   readonly inputs: readonly TensorInfo[];
+  /** The tensors that `infer` returns. */
   readonly outputs: readonly TensorInfo[];
 }
 
+/** The description of a tensor. */
 export interface TensorInfo {
+  /** The key of the tensor in `Tensors`. */
   readonly name: string;
+  /** For people; may be empty. */
   readonly description: string;
   /** `uint8`, `float32`, … */
   readonly dataType: string;
   /** -1 for a dimension of any length. */
   readonly shape: readonly number[];
+  /** Files that explain the values, such as labels. */
   readonly associatedFiles: readonly AssociatedFile[];
+  /** The model's own further facts. */
   readonly extra?: JsonObject;
 }
 
 /** A file of labels; its line numbers are a tensor's values, or the positions along one of its axes. */
 export interface AssociatedFile {
+  /** Its file name. */
   readonly name: string;
+  /** For people; may be empty. */
   readonly description: string;
+  /** Whether a line number is a value of the tensor, or a position along an axis. */
   readonly labelType: "unspecified" | "tensor_value" | "tensor_axis";
 }
 

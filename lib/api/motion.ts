@@ -65,14 +65,21 @@ export interface Motion extends Resource {
   getPlan(which: PlanQuery, call?: Call): Promise<PlanHistory>;
 }
 
+/** A request to move a component. */
 export interface Movement {
+  /** The component whose frame moves. */
   readonly componentName: string;
+  /** The pose that the component's frame shall have. */
   readonly destination: PoseInFrame;
+  /** Obstacles, and further frames. */
   readonly worldState: WorldState;
+  /** Conditions on the way; may be empty. */
   readonly constraints: Constraints;
 }
 
+/** The surroundings of a movement besides the machine itself. */
 export interface WorldState {
+  /** Shapes, each group in a frame of its own. */
   readonly obstacles: readonly {
     readonly referenceFrame: string;
     readonly geometries: readonly Geometry[];
@@ -83,14 +90,19 @@ export interface WorldState {
 
 /** Conditions on the way; the service chooses absent parts of a constraint. */
 export interface Constraints {
+  /**
+   * Each keeps the component near the straight line from start to end, and its orientation near the shortest turn.
+   */
   readonly linear: readonly {
     readonly lineToleranceMm?: number;
     readonly orientationToleranceDegs?: number;
   }[];
+  /** The same, with tolerances as fractions of the movement's length and angle. */
   readonly pseudolinear: readonly {
     readonly lineToleranceFactor?: number;
     readonly orientationToleranceFactor?: number;
   }[];
+  /** Each keeps the orientation near the shortest turn; `ignoreTheta` leaves the turn about the axis free. */
   readonly orientation: readonly {
     readonly orientationToleranceDegs?: number;
     readonly ignoreTheta?: boolean;
@@ -99,73 +111,118 @@ export interface Constraints {
   readonly allowedCollisions: readonly { readonly frame1: string; readonly frame2: string }[];
 }
 
+/** A request to move a base to a place on a map. */
 export interface MapMovement {
+  /** The base. */
   readonly componentName: string;
+  /** The SLAM service with the map, which also says where the base is. */
   readonly slamServiceName: string;
+  /** A pose on the map. */
   readonly destination: Pose;
+  /** Relative to the origin of the map. */
   readonly obstacles: readonly Geometry[];
+  /** Absent means the defaults of the service. */
   readonly configuration?: MotionConfiguration;
 }
 
+/** A request to move a base to a place on the globe. */
 export interface GlobeMovement {
+  /** The base. */
   readonly componentName: string;
+  /** The movement sensor that says where the base is. */
   readonly movementSensorName: string;
+  /** Latitude and longitude. */
   readonly destination: GeoPoint;
+  /** Compass heading at the destination, from 0 (north) to 360, clockwise. Absent means any. */
   readonly headingDeg?: number;
+  /** Places that the base avoids. */
   readonly obstacles: readonly GeoGeometry[];
+  /** Regions that the base does not leave; empty means no limit. */
   readonly boundingRegions: readonly GeoGeometry[];
+  /** Absent means the defaults of the service. */
   readonly configuration?: MotionConfiguration;
 }
 
+/** Shapes at a place on the globe. */
 export interface GeoGeometry {
+  /** The origin of the shapes. */
   readonly location: GeoPoint;
+  /** Relative to `location`. */
   readonly geometries: readonly Geometry[];
 }
 
+/** How a base drives and looks out on its way; the service chooses absent numbers. */
 export interface MotionConfiguration {
+  /** Vision services that look for obstacles on the way, each with its camera. */
   readonly obstacleDetectors: readonly { readonly visionService: string; readonly camera: string }[];
+  /** How often the service asks for the position of the base. */
   readonly positionPollingFrequencyHz?: number;
+  /** How often the service asks the obstacle detectors. */
   readonly obstaclePollingFrequencyHz?: number;
+  /** Distance from the planned way, in metres, at which the service makes a new plan. */
   readonly planDeviationM?: number;
+  /** Speed of the base in metres per second. */
   readonly linearMPerSec?: number;
+  /** Speed of its turns in degrees per second. */
   readonly angularDegsPerSec?: number;
 }
 
+/** The progress of a plan; `stopped`, `succeeded` and `failed` are final. */
 export type PlanState = "unspecified" | "in_progress" | "stopped" | "succeeded" | "failed";
 
+/** A state of a plan, and when the plan got into it. */
 export interface PlanStatus {
+  /** The state from `timeMs` on. */
   readonly state: PlanState;
+  /** Since the Unix epoch. */
   readonly timeMs: number;
+  /** Why the plan stopped, failed or was replaced, if it did. */
   readonly reason?: string;
 }
 
+/** The present state of a plan. */
 export interface PlanStatusOf {
+  /** Unique among all plans. */
   readonly planId: string;
+  /** Common to all plans of one request. */
   readonly executionId: string;
+  /** The base that moves. */
   readonly componentName: string;
+  /** Its newest state. */
   readonly status: PlanStatus;
 }
 
+/** Selects an execution. */
 export interface PlanQuery {
+  /** The base that moves. */
   readonly componentName: string;
+  /** Leaves out the plans that the newest one replaced. */
   readonly lastPlanOnly: boolean;
   /** Absent means the newest execution. */
   readonly executionId?: string;
 }
 
+/** The plans of one execution. */
 export interface PlanHistory {
+  /** The newest plan. */
   readonly current: PlanWithStatus;
   /** The plans that this plan replaced. */
   readonly replaced: readonly PlanWithStatus[];
 }
 
+/** A plan with all of its states. */
 export interface PlanWithStatus {
+  /** Unique among all plans. */
   readonly id: string;
+  /** Common to all plans of one request. */
   readonly executionId: string;
+  /** The base that moves. */
   readonly componentName: string;
   /** The pose of each component after each step. */
   readonly steps: readonly { readonly [componentName: string]: Pose }[];
+  /** The newest state. */
   readonly status: PlanStatus;
+  /** The states before `status`. */
   readonly history: readonly PlanStatus[];
 }
 

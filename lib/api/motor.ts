@@ -31,7 +31,9 @@ export interface Motor extends Actuator {
   isPowered(call?: Call): Promise<{ isOn: boolean; powerPct: number }>;
 }
 
+/** The abilities that not every motor has. */
 export interface MotorProperties {
+  /** Whether the motor knows its position, and so can turn to a given one. */
   readonly positionReporting: boolean;
 }
 

@@ -45,12 +45,19 @@ export interface MovementSensor extends Sensor {
   getAccuracy(call?: Call): Promise<Accuracy>;
 }
 
+/** Which of its methods a movement sensor has. */
 export interface MovementSensorProperties {
+  /** Whether `getPosition` works. */
   readonly positionSupported: boolean;
+  /** Whether `getLinearVelocity` works. */
   readonly linearVelocitySupported: boolean;
+  /** Whether `getAngularVelocity` works. */
   readonly angularVelocitySupported: boolean;
+  /** Whether `getLinearAcceleration` works. */
   readonly linearAccelerationSupported: boolean;
+  /** Whether `getCompassHeading` works. */
   readonly compassHeadingSupported: boolean;
+  /** Whether `getOrientation` works. */
   readonly orientationSupported: boolean;
 }
 
@@ -58,11 +65,13 @@ export interface MovementSensorProperties {
 export interface Accuracy {
   /** The model's own measures, by name. */
   readonly accuracy: { readonly [measure: string]: number };
-  /** Horizontal and vertical dilution of precision. */
+  /** Horizontal dilution of precision; 1 is ideal, above 20 the position is useless. */
   readonly positionHdop?: number;
+  /** The same for the altitude. */
   readonly positionVdop?: number;
   /** The quality number of an NMEA GGA sentence; 4 and 5 are the precise ones. */
   readonly positionNmeaGgaFix?: number;
+  /** Error of the compass heading in degrees. */
   readonly compassDegreesError?: number;
 }
 

@@ -30,15 +30,21 @@ export interface Slam extends Resource {
 /** `extra`: what else is known of the place, such as `place` and `confidence`. */
 export type SlamPosition = Pose & { readonly extra?: JsonObject };
 
+/** Where a SLAM service computes, and what it does with its map. */
 export interface SlamProperties {
+  /** Whether a control plane computes, and not the machine. */
   readonly cloudSlam: boolean;
+  /** Whether the service makes a map, adds to one, or only finds its place on one. */
   readonly mappingMode: MappingModeName;
   /** The ending of the internal state's file name, for example `.pbstream`. */
   readonly internalStateFileType?: string;
+  /** The sensors that it listens to. */
   readonly sensors: readonly { readonly name: string; readonly type: SensorTypeName }[];
 }
 
+/** What a SLAM service does with its map. */
 export type MappingModeName = "unspecified" | "create_new_map" | "localize_only" | "update_existing_map";
+/** The kinds of sensors that a SLAM service listens to. */
 export type SensorTypeName = "unspecified" | "camera" | "movement_sensor";
 
 const MAPPING_MODES: { readonly [M in MappingModeName]: MappingMode } = {

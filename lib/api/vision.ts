@@ -60,19 +60,27 @@ export interface Vision extends Resource {
 
 /** A picture in one of the forms of `MIME`. */
 export interface EncodedImage {
+  /** The content of the file. */
   readonly image: Uint8Array;
+  /** Such as `image/jpeg`. */
   readonly mimeType: string;
 }
 
 /** Edges; x grows to the right, y downwards. */
 export interface Box {
+  /** The left edge. */
   readonly xMin: number;
+  /** The upper edge. */
   readonly yMin: number;
+  /** The right edge. */
   readonly xMax: number;
+  /** The lower edge. */
   readonly yMax: number;
 }
 
+/** An object in a picture. */
 export interface Detection {
+  /** The kind of object, by the labels of the model. */
   readonly className: string;
   /** From 0 to 1. */
   readonly confidence: number;
@@ -82,15 +90,19 @@ export interface Detection {
   readonly normalized?: Box;
 }
 
+/** A class of a whole picture or object. */
 export interface Classification {
+  /** By the labels of the model. */
   readonly className: string;
   /** From 0 to 1. */
   readonly confidence: number;
 }
 
+/** An object in space, as points. */
 export interface PointCloudObject {
   /** A PCD file, in metres. */
   readonly pcd: Uint8Array;
+  /** Shapes around the points, in mm. */
   readonly geometries: readonly Geometry[];
   /** The frame that points and geometries are in. */
   readonly referenceFrame: string;
@@ -102,32 +114,53 @@ export interface Detection3D {
    * The whole object first, relative to the camera or another frame; then its parts, each after its parent.
    */
   readonly parts: readonly FramePart[];
+  /** The surest first. */
   readonly classifications: readonly Classification[];
+  /** The model's own further facts. */
   readonly metadata?: JsonObject;
 }
 
+/** Which of its methods a vision service has. */
 export interface VisionProperties {
+  /** Whether it classifies pictures. */
   readonly classifications: boolean;
+  /** Whether it finds boxes in pictures. */
   readonly detections: boolean;
+  /** Whether `getObjectPointClouds` works. */
   readonly objectPointClouds: boolean;
+  /** Whether `getDetections3D` works. */
   readonly detections3D: boolean;
+  /** The camera of calls that give an empty name. Absent if there is none. */
   readonly defaultCamera?: string;
 }
 
+/** The parts that `captureAllFromCamera` shall return; absent means no. */
 export interface Wanted {
+  /** The picture itself. */
   readonly image?: boolean;
+  /** The boxes in it. */
   readonly detections?: boolean;
+  /** The classes of it. */
   readonly classifications?: boolean;
+  /** The objects in space, as points. */
   readonly objectPointClouds?: boolean;
+  /** The objects in space, as frames. */
   readonly detections3D?: boolean;
 }
 
+/** The answers about one picture. Lists are empty if they were not wanted. */
 export interface Capture {
+  /** Absent if it was not wanted. */
   readonly image?: NamedImage;
+  /** Boxes in the picture. */
   readonly detections: readonly Detection[];
+  /** Classes of the picture. */
   readonly classifications: readonly Classification[];
+  /** Objects in space, as points. */
   readonly objects: readonly PointCloudObject[];
+  /** Objects in space, as frames. */
   readonly detections3D: readonly Detection3D[];
+  /** The model's own further facts. */
   readonly extra?: JsonObject;
 }
 

@@ -3,19 +3,46 @@
  * changes.
  */
 
-import type { TransformSchema } from "../../proto/gen/common_pb.ts";
 import { TransformChangeType, WorldStateStoreService } from "../../proto/gen/world_state_store_pb.ts";
 import { SvcError } from "../base/error.ts";
 import type { Channel } from "../wire/rpc/channel.ts";
-import type { MessageInitShape } from "../wire/rpc/proto.ts";
 import { service } from "../wire/rpc/service.ts";
+import type { JsonObject } from "../base/schema/schema.ts";
+import type { Pose, Vec3 } from "../geometry/pose.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call, Resource } from "../resource/resource.ts";
 import { callOf, ResourceClient, resourceHandlers } from "./shared/resource.ts";
 
-/** A place with a shape, in the published form; its `uuid` is its id. */
-export type WorldTransform = MessageInitShape<typeof TransformSchema>;
+/** A frame with a shape, in the published form. */
+export interface WorldTransform {
+  /** The transform's id. */
+  readonly uuid?: Uint8Array;
+  /** The name of the frame. */
+  readonly referenceFrame?: string;
+  /** Pose of the frame in millimetres and degrees, and the frame that it is relative to; absent numbers are 0. */
+  readonly poseInObserverFrame?: { readonly referenceFrame?: string; readonly pose?: Partial<Pose> };
+  /** The shape. Absent if the frame has none. */
+  readonly physicalObject?: WorldObject;
+  /** Facts for those who draw the world, such as `color` and `opacity`. */
+  readonly metadata?: JsonObject;
+}
+
+/** A shape, with the pose of its centre in the frame. */
+export interface WorldObject {
+  /** In millimetres and degrees; absent numbers are 0. */
+  readonly center?: Partial<Pose>;
+  /** For people. */
+  readonly label?: string;
+  /** The kind of shape, and its sizes in millimetres. */
+  readonly geometryType?:
+    | { readonly case: "sphere"; readonly value: { readonly radiusMm?: number } }
+    | { readonly case: "box"; readonly value: { readonly dimsMm?: Partial<Vec3> } }
+    | { readonly case: "capsule"; readonly value: { readonly radiusMm?: number; readonly lengthMm?: number } }
+    | { readonly case: "mesh"; readonly value: { readonly contentType?: string; readonly mesh?: Uint8Array } }
+    | { readonly case: "pointcloud"; readonly value: { readonly pointCloud?: Uint8Array } }
+    | { readonly case: undefined; readonly value?: undefined };
+}
 
 /** A change of a transform. */
 export interface TransformChange {
@@ -31,8 +58,7 @@ export interface TransformChange {
 export interface WorldStateStore extends Resource {
   /** Ids of all transforms. */
   listUuids(call?: Call): Promise<readonly Uint8Array[]>;
-  /** @throws not_found for an unknown id */
-  /** Throws `not_found`. */
+  /** The transform with an id; throws `not_found` if there is none. */
   getTransform(uuid: Uint8Array, call?: Call): Promise<WorldTransform>;
   /** The changes from now on, until the call's signal aborts. */
   streamTransformChanges(call?: Call): AsyncIterable<TransformChange>;

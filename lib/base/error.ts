@@ -8,8 +8,27 @@
  * processes, secrets, versions.
  */
 
+/** A gRPC status name. */
+export type Code =
+  | "canceled"
+  | "unknown"
+  | "invalid_argument"
+  | "deadline_exceeded"
+  | "not_found"
+  | "already_exists"
+  | "permission_denied"
+  | "resource_exhausted"
+  | "failed_precondition"
+  | "aborted"
+  | "out_of_range"
+  | "unimplemented"
+  | "internal"
+  | "unavailable"
+  | "data_loss"
+  | "unauthenticated";
+
 /** gRPC status names with their numbers (source: gRPC status codes). */
-export const CODES = {
+export const CODES: { readonly [C in Code]: number } = {
   canceled: 1,
   unknown: 2,
   invalid_argument: 3,
@@ -26,10 +45,7 @@ export const CODES = {
   unavailable: 14,
   data_loss: 15,
   unauthenticated: 16,
-} as const;
-
-/** A gRPC status name, such as `not_found`. */
-export type Code = keyof typeof CODES;
+};
 
 const NAMES = Object.fromEntries(Object.entries(CODES).map(([name, number]) => [number, name as Code]));
 

@@ -19,16 +19,21 @@ export const WORLD = "world";
 export const ORIGIN_SUFFIX = "_origin";
 const MAX_NAMES_SHOWN = 30;
 
+/** A part of the machine in its frame system. */
 export interface FramePart {
+  /** The name of its frame. */
   readonly name: string;
   /** A part's name, its `_origin`, one of its links as `<part>:<link>`, or "world". */
   readonly parent: string;
   /** Pose of the part's origin in its parent. */
   readonly pose: Pose;
+  /** The shape of the part, in its own frame. Absent if it has none. */
   readonly geometry?: Geometry;
+  /** The joints of a part that moves. */
   readonly kinematics?: KinematicModel;
 }
 
+/** The frames of a machine. */
 export interface FrameSystem {
   /** The parts that are linked to the world, each after its parent. */
   readonly parts: readonly FramePart[];
@@ -38,8 +43,11 @@ export interface FrameSystem {
   readonly warnings: readonly string[];
 }
 
+/** A pose, and the frame that it is relative to. */
 export interface PoseInFrame {
+  /** The name of the frame. */
   readonly referenceFrame: string;
+  /** Relative to that frame. */
   readonly pose: Pose;
 }
 

@@ -19,9 +19,13 @@ export type GeometryShape =
   /** A PCD file. */
   | { readonly type: "point_cloud"; readonly pcd: Uint8Array };
 
+/** A shape, its place, and its name. */
 export interface Geometry {
+  /** The centre of the shape in the holder's frame. */
   readonly center: Pose;
+  /** For people; may be empty. */
   readonly label: string;
+  /** The body about its centre. */
   readonly shape: GeometryShape;
 }
 

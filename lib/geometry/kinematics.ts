@@ -41,11 +41,15 @@ import { svaFromUrdf } from "./urdf.ts";
 const MAX_FILE_BYTES = 4 * 2 ** 20;
 const MAX_FRAMES = 1000;
 
+/** A joint of a part. */
 export interface Joint {
+  /** Its name in the model. */
   readonly id: string;
+  /** Whether it turns (degrees) or slides (millimetres). */
   readonly type: "revolute" | "prismatic";
-  /** Limits in degrees or millimetres. */
+  /** The least position, in degrees or millimetres. */
   readonly min: number;
+  /** The greatest position, in degrees or millimetres. */
   readonly max: number;
 }
 
@@ -53,27 +57,38 @@ export interface Joint {
  * The value that moves a joint frame: `multiplier` times the value of joint `index`, plus `offset` (degrees
  * or millimetres).
  */
-interface Drive {
+export interface JointDrive {
+  /** Whether the frame turns or slides. */
   readonly type: Joint["type"];
+  /** A direction in the frame, of length 1. */
   readonly axis: Vec3;
+  /** Into the joints of the model. */
   readonly index: number;
+  /** 1 for a joint of its own; another factor for a joint that mimics another. */
   readonly multiplier: number;
+  /** In degrees or millimetres. */
   readonly offset: number;
 }
 
+/** A link or a joint of a model. */
 export interface ModelFrame {
+  /** Its name in the model. */
   readonly id: string;
   /** Index of the parent frame; -1 for the base. */
   readonly parent: number;
   /** A fixed link's place in its parent; joints have `drive` instead. */
   readonly fixed: RigidTransform;
-  readonly drive?: Drive;
+  /** Absent for a fixed link. */
+  readonly drive?: JointDrive;
   /** Relative to the parent for links, to the moved frame for joints, as published. */
   readonly geometry?: Geometry;
 }
 
+/** The links and joints of a part that moves. */
 export interface KinematicModel {
+  /** May be empty. */
   readonly name: string;
+  /** From the base outwards, in the order of joint positions. */
   readonly joints: readonly Joint[];
   /** Parents first. */
   readonly frames: readonly ModelFrame[];
@@ -251,7 +266,7 @@ export function placeFrames(model: KinematicModel, positions: readonly number[])
   return places;
 }
 
-function moved({ type, axis, multiplier, offset }: Drive, position: number): RigidTransform {
+function moved({ type, axis, multiplier, offset }: JointDrive, position: number): RigidTransform {
   const value = multiplier * position + offset;
   return type === "revolute"
     ? { translation: ORIGIN, rotation: quaternionFromAxisAngles({ ...axis, theta: radians(value) }) }
@@ -332,7 +347,7 @@ function linked(nodes: readonly Node[], title: string): { joints: Joint[]; frame
 }
 
 /** Follows mimic joints to the driven joint and combines their factors on the way. */
-function driveOf(node: Node, nodes: readonly Node[], joints: readonly Joint[], title: string): Drive {
+function driveOf(node: Node, nodes: readonly Node[], joints: readonly Joint[], title: string): JointDrive {
   let [multiplier, offset, driver] = [1, 0, node];
   const seen = new Set<Node>();
   while (driver.mimic) {

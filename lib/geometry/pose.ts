@@ -13,14 +13,19 @@
  * the poles.
  */
 
+/** Three coordinates, in the unit that the holder names. */
 export interface Vec3 {
+  /** Along the X axis. */
   readonly x: number;
+  /** Along the Y axis. */
   readonly y: number;
+  /** Along the Z axis. */
   readonly z: number;
 }
 
 /** A rotation; of length 1 everywhere in this program. `q` and `-q` are the same rotation. */
 export interface Quaternion extends Vec3 {
+  /** The real part: the cosine of half the angle. */
   readonly w: number;
 }
 
@@ -28,9 +33,13 @@ export interface Quaternion extends Vec3 {
  * The direction of the local Z axis and the turn about it in degrees. Any length is valid; length 0 means +Z.
  */
 export interface OrientationVector {
+  /** X of the direction. */
   readonly oX: number;
+  /** Y of the direction. */
   readonly oY: number;
+  /** Z of the direction. */
   readonly oZ: number;
+  /** The turn about the direction, in degrees. */
   readonly theta: number;
 }
 
@@ -39,7 +48,9 @@ export interface Pose extends Vec3, OrientationVector {}
 
 /** Maps points of a frame to its parent: turns by `rotation`, then moves by `translation` (millimetres). */
 export interface RigidTransform {
+  /** In millimetres, after the rotation. */
   readonly translation: Vec3;
+  /** About the origin. */
   readonly rotation: Quaternion;
 }
 

@@ -27,7 +27,7 @@ export interface ModuleConstruction<A> {
 }
 
 /** The members with a default: a model may leave them out. */
-type Usual = "name" | "doCommand" | "getStatus" | "getGeometries" | "close";
+export type Usual = "name" | "doCommand" | "getStatus" | "getGeometries" | "close";
 
 /** A resource of type `R`: its methods, as a plain object or an instance of a class. */
 export type Made<R extends Resource> = Omit<R, Usual> & Partial<Pick<R, Usual & keyof R>>;
@@ -46,6 +46,7 @@ export interface ModuleModel<R extends Resource = Resource, A = unknown> {
   construct(from: ModuleConstruction<NonNullable<A>>): Made<R> | Promise<Made<R>>;
 }
 
+/** A model of any API, with any attributes. */
 // deno-lint-ignore no-explicit-any
 export type AnyModuleModel = ModuleModel<any, any>;
 

@@ -5,8 +5,9 @@
 
 import type { JsonObject } from "../base/schema/schema.ts";
 import type { Call, Resource } from "./resource.ts";
-import type { CapturedFile } from "./uploader.ts";
+import type { CapturedAnnotations } from "./uploader.ts";
 
+/** The facts that a machine needs about a resource type besides its service. */
 export interface Facets<R extends Resource = Resource> {
   /** The fields of a request that name the resource. A request has at least one of them; the first one set counts. */
   readonly namedBy: readonly [string, ...string[]];
@@ -20,9 +21,12 @@ export interface Facets<R extends Resource = Resource> {
   readonly captured: CaptureMethods<R> | "none";
 }
 
+/** Reads the present joint positions of a part. */
 export type ReadJoints<R extends Resource = Resource> = (part: R, call: Call) => Promise<readonly number[]>;
 
+/** The methods whose answers can be captured, by published name. */
 export interface CaptureMethods<R extends Resource = Resource> {
+  /** Calls the method of this name. */
   readonly [method: string]: CaptureCall<R>;
 }
 
@@ -36,4 +40,12 @@ export type CaptureCall<R extends Resource = Resource> = (
 /** The result of one call: a reading, in the published shape of the method's answer, or files. */
 export type CaptureResult = { readonly reading: JsonObject } | { readonly files: readonly TakenFile[] };
 
-export type TakenFile = Pick<CapturedFile, "content" | "mimeType" | "annotations">;
+/** A captured file, before the machine gives it a time and an origin. */
+export interface TakenFile {
+  /** Such as `image/jpeg`. */
+  readonly mimeType: string;
+  /** The findings in a picture. */
+  readonly annotations?: CapturedAnnotations;
+  /** The content of the file. */
+  readonly content: Uint8Array;
+}

@@ -8,6 +8,7 @@ import type { Call } from "./resource.ts";
 
 /** Everything with a place, at one moment. */
 export interface Scene {
+  /** The frames. */
   readonly system: FrameSystem;
   /** Joint positions (degrees, millimetres) of every part that has joints, by part. */
   readonly inputs: ReadonlyMap<string, readonly number[]>;
@@ -15,6 +16,7 @@ export interface Scene {
   readonly movers: ReadonlyMap<string, ResourceName>;
 }
 
+/** The frame system of a machine. */
 export interface FrameView {
   /**
    * The scene, with further frames that exist for this one question.
@@ -23,7 +25,11 @@ export interface FrameView {
    * joints
    */
   scene(supplemental: readonly FramePart[], call: Call): Promise<Scene>;
-  /** @throws unknown naming the existing frames; invalid_argument for supplemental frames without a place */
+  /**
+   * The pose as seen from the frame `destination`.
+   *
+   * @throws unknown naming the existing frames; invalid_argument for supplemental frames without a place
+   */
   transformPose(
     source: PoseInFrame,
     destination: string,

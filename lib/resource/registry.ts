@@ -45,6 +45,7 @@ export interface Api<R extends Resource = Resource> extends Facets<R> {
   readonly serviceConfig?: ConfigField<unknown>;
 }
 
+/** An API of any resource. */
 // deno-lint-ignore no-explicit-any
 export type AnyApi = Api<any>;
 

@@ -44,17 +44,25 @@ export interface CapturedFile {
 
 /** A box in a picture; corners are from 0 to 1. */
 export interface CapturedBox {
+  /** The kind of object. */
   readonly label: string;
+  /** From 0 to 1. Absent if the camera or service gives none. */
   readonly confidence?: number;
+  /** The left edge. */
   readonly xMin: number;
+  /** The upper edge. */
   readonly yMin: number;
+  /** The right edge. */
   readonly xMax: number;
+  /** The lower edge. */
   readonly yMax: number;
 }
 
 /** The findings in a picture, as a camera or a vision service reports them. */
 export interface CapturedAnnotations {
+  /** Objects in the picture. */
   readonly boxes: readonly CapturedBox[];
+  /** Classes of the whole picture; confidences are from 0 to 1. */
   readonly classifications: readonly { readonly label: string; readonly confidence?: number }[];
 }
 

@@ -2,16 +2,23 @@
 
 import type { AudioInfo as AudioInfoMessage, GetPropertiesResponse } from "../../../proto/gen/common_pb.ts";
 
+/** The form of a sound. */
 export interface AudioFormat {
   /** `pcm16`, `mp3`, … as published. */
   readonly codec: string;
+  /** Samples per second of each channel. */
   readonly sampleRateHz: number;
+  /** 1 is mono, 2 is stereo. */
   readonly numChannels: number;
 }
 
+/** The forms of sound that a device takes or gives. */
 export interface AudioProperties {
+  /** `pcm16`, `mp3`, … as published. */
   readonly supportedCodecs: readonly string[];
+  /** Samples per second of each channel. */
   readonly sampleRateHz: number;
+  /** 1 is mono, 2 is stereo. */
   readonly numChannels: number;
 }
 

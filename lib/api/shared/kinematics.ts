@@ -15,9 +15,11 @@ import type { CallContext } from "../../wire/rpc/service.ts";
 import type { Call } from "../../resource/resource.ts";
 import { callOf } from "./resource.ts";
 
+/** A file with a shape. */
 export interface Mesh {
   /** `ply`, `stl`, `glb`, … */
   readonly contentType: string;
+  /** The content of the file. */
   readonly mesh: Uint8Array;
 }
 
@@ -25,6 +27,7 @@ export interface Mesh {
 export interface Kinematics {
   /** `unspecified` means that the part has no description. */
   readonly format: "sva" | "urdf" | "unspecified";
+  /** The file in that format; empty if `unspecified`. */
   readonly bytes: Uint8Array;
   /** The meshes that the file refers to, by their paths in it. */
   readonly meshes?: { readonly [path: string]: Mesh };

@@ -7,11 +7,14 @@ import type { GetReadingsResponse } from "../../../proto/gen/common_pb.ts";
 import type { Json, JsonObject } from "../../base/schema/schema.ts";
 import type { OrientationVector, Vec3 } from "../../geometry/pose.ts";
 
+/** The readings of a sensor: JSON values by name. */
 export type Readings = JsonObject;
 
 /** Degrees; south and west are negative. */
 export interface GeoPoint {
+  /** From -90 to 90. */
   readonly latitude: number;
+  /** From -180 to 180. */
   readonly longitude: number;
 }
 

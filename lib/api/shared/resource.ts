@@ -8,7 +8,7 @@
 
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { type CallOptions, type Channel, client, type ServiceClient } from "../../wire/rpc/channel.ts";
-import type { DescService, JsonObject as Struct } from "../../wire/rpc/proto.ts";
+import type { DescService } from "../../wire/rpc/proto.ts";
 import type { CallContext } from "../../wire/rpc/service.ts";
 import type { Geometry } from "../../geometry/geometry.ts";
 import type { ResourceName } from "../../resource/name.ts";
@@ -16,23 +16,34 @@ import type { Call, Component, Resource } from "../../resource/resource.ts";
 import { fromGeometryMessage, toGeometryMessage } from "./geometry.ts";
 
 /** The `Call` of a request as it arrived. */
-export function callOf(request: { extra?: Struct }, ctx: CallContext): Call {
-  return { extra: request.extra as JsonObject | undefined, signal: ctx.signal };
+export function callOf(request: { extra?: JsonObject }, ctx: CallContext): Call {
+  return { extra: request.extra, signal: ctx.signal };
 }
 
-type Named = { name: string };
+/** A request to a resource. */
+export interface Named {
+  /** The resource's name, without its API. */
+  readonly name: string;
+}
+
+/** The handlers of the methods that every API has. */
+export interface ResourceHandlers {
+  /** DoCommand: passes a command on, and returns its result. */
+  readonly doCommand: (
+    request: Named & { readonly command?: JsonObject },
+    ctx: CallContext,
+  ) => Promise<{ result: JsonObject }>;
+  /** GetStatus: the status of the resource's model. */
+  readonly getStatus: (request: Named, ctx: CallContext) => Promise<{ result: JsonObject }>;
+}
 
 /** The handlers of DoCommand and GetStatus, which every API has. */
-export function resourceHandlers(find: (name: string) => Resource) {
+export function resourceHandlers(find: (name: string) => Resource): ResourceHandlers {
   return {
-    doCommand: async (request: Named & { command?: Struct }, ctx: CallContext) => ({
-      result: await find(request.name).doCommand((request.command ?? {}) as JsonObject, {
-        signal: ctx.signal,
-      }),
+    doCommand: async ({ name, command = {} }, { signal }) => ({
+      result: await find(name).doCommand(command, { signal }),
     }),
-    getStatus: async (request: Named, ctx: CallContext) => ({
-      result: await find(request.name).getStatus({ signal: ctx.signal }),
-    }),
+    getStatus: async ({ name }, { signal }) => ({ result: await find(name).getStatus({ signal }) }),
   };
 }
 
@@ -40,7 +51,7 @@ export function resourceHandlers(find: (name: string) => Resource) {
 export function componentHandlers(find: (name: string) => Component) {
   return {
     ...resourceHandlers(find),
-    getGeometries: async (request: Named & { extra?: Struct }, ctx: CallContext) => ({
+    getGeometries: async (request: Named & { extra?: JsonObject }, ctx: CallContext) => ({
       geometries: (await find(request.name).getGeometries(callOf(request, ctx))).map(toGeometryMessage),
     }),
   };
@@ -48,10 +59,13 @@ export function componentHandlers(find: (name: string) => Component) {
 
 /** The methods of `resourceHandlers`, as a client sees them. */
 interface CommonRpc {
-  doCommand(request: Named & { command: Struct }, options?: CallOptions): Promise<{ result?: Struct }>;
-  getStatus(request: Named, options?: CallOptions): Promise<{ result?: Struct }>;
+  doCommand(
+    request: Named & { command: JsonObject },
+    options?: CallOptions,
+  ): Promise<{ result?: JsonObject }>;
+  getStatus(request: Named, options?: CallOptions): Promise<{ result?: JsonObject }>;
   getGeometries?(
-    request: Named & { extra?: Struct },
+    request: Named & { extra?: JsonObject },
     options?: CallOptions,
   ): Promise<{ geometries: Parameters<typeof fromGeometryMessage>[0][] }>;
 }
@@ -67,33 +81,33 @@ export abstract class ResourceClient<S extends DescService> implements Resource 
   }
 
   /** The fields that every request has. */
-  protected request(call?: Call): { name: string; extra?: Struct } {
-    return { name: this.name.far, extra: call?.extra as Struct | undefined };
+  protected request(call?: Call): { name: string; extra?: JsonObject } {
+    return { name: this.name.far, extra: call?.extra };
   }
 
   async doCommand(command: JsonObject, call?: Call): Promise<JsonObject> {
-    const request = { name: this.name.far, command: command as Struct };
-    return ((await this.common.doCommand(request, call)).result ?? {}) as JsonObject;
+    const request = { name: this.name.far, command };
+    return (await commonOf(this.rpc).doCommand(request, call)).result ?? {};
   }
 
   async getStatus(call?: Call): Promise<JsonObject> {
-    return ((await this.common.getStatus({ name: this.name.far }, call)).result ?? {}) as JsonObject;
+    return (await commonOf(this.rpc).getStatus({ name: this.name.far }, call)).result ?? {};
   }
 
   /** Leaves the channel open, because its owner closes it. */
   close(): Promise<void> {
     return Promise.resolve();
   }
-
-  /** The calls that every API has. */
-  protected get common(): CommonRpc {
-    return this.rpc as unknown as CommonRpc;
-  }
 }
 
 export abstract class ComponentClient<S extends DescService> extends ResourceClient<S> implements Component {
   async getGeometries(call?: Call): Promise<Geometry[]> {
-    const answer = await this.common.getGeometries?.(this.request(call), call);
+    const answer = await commonOf(this.rpc).getGeometries?.(this.request(call), call);
     return (answer?.geometries ?? []).map(fromGeometryMessage);
   }
+}
+
+/** The calls that every API has. */
+function commonOf(rpc: unknown): CommonRpc {
+  return rpc as CommonRpc;
 }

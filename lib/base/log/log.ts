@@ -16,9 +16,13 @@ import { formatLine } from "./line.ts";
 
 export { formatLine };
 
-export const LEVELS = { debug: 0, info: 1, warn: 2, error: 3 } as const;
-export type Level = keyof typeof LEVELS;
+/** The weight of a log line. */
+export type Level = "debug" | "info" | "warn" | "error";
 
+/** The levels in order, the lightest first. */
+export const LEVELS: { readonly [L in Level]: number } = { debug: 0, info: 1, warn: 2, error: 3 };
+
+/** Facts beside the message of a line, by name; values are written as JSON. */
 export type Fields = { readonly [key: string]: unknown };
 
 /** Expensive fields are given as a function, which is called only if the line is written. */

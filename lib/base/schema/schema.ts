@@ -32,43 +32,65 @@ export interface NamedResource {
 
 /** A decoder's position in a document, and the receiver of its reports. */
 export class DecodeContext {
+  /** @internal */
   constructor(
+    /** Such as `components.0.attributes.pins`; empty for the document itself. */
     readonly path: string = "",
+    /** @internal */
     readonly problems: Problem[] = [],
+    /** @internal */
     readonly named: NamedResource[] = [],
-    /** Whether zero values mean the default, as in the attributes that the published runtime decodes. */
+    /**
+     * Whether zero values mean the default, as in the attributes that the published runtime decodes.
+     *
+     * @internal
+     */
     readonly zeroIsDefault = false,
+    /** @internal */
     readonly suggestions: Suggestions = new Suggestions(),
   ) {}
 
+  /** The position of a property or of an entry of a list. */
   at(key: string | number): DecodeContext {
     const path = this.path === "" ? String(key) : `${this.path}.${key}`;
     return new DecodeContext(path, this.problems, this.named, this.zeroIsDefault, this.suggestions);
   }
 
-  /** The same place, for attributes of a model. */
+  /**
+   * The same place, for attributes of a model.
+   *
+   * @internal
+   */
   get ofAttributes(): DecodeContext {
     return new DecodeContext(this.path, this.problems, this.named, true, this.suggestions);
   }
 
-  /** A place of the same document with problems of its own. */
+  /**
+   * A place of the same document with problems of its own.
+   *
+   * @internal
+   */
   apart(path: string): DecodeContext {
     return new DecodeContext(path, [], [], this.zeroIsDefault, this.suggestions);
   }
 
+  /** Refuses the setting. */
   error(message: string): undefined {
     this.problems.push({ severity: "error", path: this.path, message });
     return undefined;
   }
 
+  /** Accepts the setting with a warning. */
   warn(message: string): void {
     this.problems.push({ severity: "warning", path: this.path, message });
   }
 
+  /** Refuses the setting with a message of what it is and what it should be. */
   wanted(wanted: string, found: unknown): undefined {
     return this.error(`found ${found === undefined ? "nothing" : show(found)}, wanted ${wanted}`);
   }
 
+  /** Whether any setting of the document has been refused. */
   get failed(): boolean {
     return this.problems.some((problem) => problem.severity === "error");
   }
@@ -99,7 +121,11 @@ interface Spec {
  * never decodes to `undefined`, so code that uses the setting has no default of its own.
  */
 export class ConfigField<T> {
-  constructor(readonly spec: Spec) {}
+  /** @internal */
+  constructor(
+    /** @internal */
+    readonly spec: Spec,
+  ) {}
 
   /** The setting must be there. */
   required(): ConfigField<NonNullable<T>> {
@@ -185,6 +211,8 @@ export class ConfigField<T> {
   /**
    * Decodes `value`, which may be absent. Reports problems to `at`; an undecodable value becomes the default or,
    * without one, `undefined`.
+   *
+   * @internal
    */
   decode(value: unknown, at: DecodeContext): T {
     const { required, absent, wanted, read, nothing, zero } = this.spec;
@@ -207,11 +235,15 @@ export class ConfigField<T> {
 /** The type a field decodes to. */
 export type Infer<R> = R extends ConfigField<infer T> ? T : never;
 
+/** The fields of an object, by property. */
 // deno-lint-ignore no-explicit-any
 export type Shape = { readonly [property: string]: ConfigField<any> };
 
 /** A field for a text. `pattern` limits it, and `wanted` says in errors what is expected. */
-export function text(doc = "", { pattern, wanted = "a string" }: { pattern?: RegExp; wanted?: string } = {}) {
+export function text(
+  doc = "",
+  { pattern, wanted = "a string" }: { pattern?: RegExp; wanted?: string } = {},
+): ConfigField<string | undefined> {
   const json: JsonObject = pattern ? { type: "string", pattern: pattern.source } : { type: "string" };
   const read = (value: unknown, at: DecodeContext) => {
     if (typeof value !== "string" || (pattern && !pattern.test(value))) return at.wanted(wanted, value);
@@ -221,32 +253,36 @@ export function text(doc = "", { pattern, wanted = "a string" }: { pattern?: Reg
 }
 
 /** A field for `true` or `false`. */
-export function bool(doc = "") {
+export function bool(doc = ""): ConfigField<boolean | undefined> {
   return fieldOf<boolean>(doc, { type: "boolean" }, "true or false", (value, at) => {
     return typeof value === "boolean" ? value : at.wanted("true or false", value);
   });
 }
 
-interface Range {
+/** The limits of a number. */
+export interface NumberRange {
+  /** The least value. */
   min?: number;
+  /** The greatest value. */
   max?: number;
+  /** Every value is greater than this limit. */
   above?: number;
   /** Refuses a fraction where an integer is wanted, in place of taking the whole part. */
   exact?: boolean;
 }
 
 /** A field for a number within `range`. */
-export function number(doc = "", range: Range = {}) {
+export function number(doc = "", range: NumberRange = {}): ConfigField<number | undefined> {
   return numeric(doc, "number", "a number", range);
 }
 
 /** A field for an integer within `range`; a fraction is taken as its whole part, with a warning. */
-export function integer(doc = "", range: Range = {}) {
+export function integer(doc = "", range: NumberRange = {}): ConfigField<number | undefined> {
   return numeric(doc, "integer", "an integer", range);
 }
 
 /** One of a few words, in any letter case. */
-export function choice<const W extends string>(doc: string, words: readonly W[]) {
+export function choice<const W extends string>(doc: string, words: readonly W[]): ConfigField<W | undefined> {
   const wanted = words.length === 1 ? `"${words[0]}"` : `one of ${words.map((w) => `"${w}"`).join(", ")}`;
   const json = { type: "string", enum: [...words] };
   const read = (value: unknown, at: DecodeContext) => {
@@ -260,7 +296,7 @@ export function choice<const W extends string>(doc: string, words: readonly W[])
 }
 
 /** A duration in Go's syntax (`1m30s`, `500ms`), decoded to milliseconds; an empty text counts as absent. */
-export function duration(doc = "") {
+export function duration(doc = ""): ConfigField<number | undefined> {
   const wanted = 'a duration such as "10s" or "1m30s"';
   const read = (value: unknown, at: DecodeContext) => {
     return (typeof value === "string" ? parseDurationMs(value) : undefined) ?? at.wanted(wanted, value);
@@ -271,12 +307,12 @@ export function duration(doc = "") {
 }
 
 /** Any JSON, untouched. */
-export function any(doc = "") {
+export function any(doc = ""): ConfigField<Json | undefined> {
   return fieldOf<Json>(doc, {}, "a value", (value) => value as Json);
 }
 
 /** Any JSON object, untouched. */
-export function anyObject(doc = "") {
+export function anyObject(doc = ""): ConfigField<JsonObject | undefined> {
   return fieldOf<JsonObject>(doc, { type: "object" }, "an object", (value, at) => {
     return isObject(value) ? value as JsonObject : at.wanted("an object", value);
   });
@@ -296,7 +332,10 @@ export function unserved(why: string): ConfigField<undefined> {
 }
 
 /** A field for a list whose entries are each read by `item`. */
-export function list<T>(item: ConfigField<T>, doc = "") {
+export function list<T>(
+  item: ConfigField<T>,
+  doc = "",
+): ConfigField<readonly NonNullable<T>[] | undefined> {
   const wanted = "an array";
   const present = item.required().zeroCounts();
   return fieldOf<readonly NonNullable<T>[]>(
@@ -312,7 +351,10 @@ export function list<T>(item: ConfigField<T>, doc = "") {
 }
 
 /** An object whose keys the user chooses. */
-export function mapOf<T>(item: ConfigField<T>, doc = "") {
+export function mapOf<T>(
+  item: ConfigField<T>,
+  doc = "",
+): ConfigField<{ readonly [key: string]: NonNullable<T> } | undefined> {
   const json = { type: "object", additionalProperties: item.jsonSchema() };
   const present = item.required().zeroCounts();
   return fieldOf<{ readonly [key: string]: NonNullable<T> }>(doc, json, "an object", (value, at) => {
@@ -323,7 +365,10 @@ export function mapOf<T>(item: ConfigField<T>, doc = "") {
 }
 
 /** An object with known keys. */
-export function object<S extends Shape>(shape: S, doc = "") {
+export function object<S extends Shape>(
+  shape: S,
+  doc = "",
+): ConfigField<{ readonly [K in keyof S]: Infer<S[K]> } | undefined> {
   const fields = Object.entries(shape).map(([property, field]) => ({
     property,
     field,
@@ -483,7 +528,12 @@ function reportUnknown(unknown: readonly string[], known: readonly string[], at:
   if (more > 0) at.warn(`${more} more unknown keys, ignored`);
 }
 
-function numeric(doc: string, type: "number" | "integer", noun: string, { min, max, above, exact }: Range) {
+function numeric(
+  doc: string,
+  type: "number" | "integer",
+  noun: string,
+  { min, max, above, exact }: NumberRange,
+) {
   const json: JsonObject = { type };
   if (min !== undefined) json.minimum = min;
   if (max !== undefined) json.maximum = max;

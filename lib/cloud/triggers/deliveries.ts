@@ -16,7 +16,7 @@ export const DELIVERY_STATES = ["pending", "delivered", "dead"] as const;
 export type DeliveryState = typeof DELIVERY_STATES[number];
 
 /** What a notification says. */
-export interface Message {
+export interface TriggerMessage {
   readonly method: "GET" | "POST";
   readonly headers: readonly (readonly [name: string, value: string])[];
   /** JSON for a webhook; empty for GET. */
@@ -32,7 +32,7 @@ export interface NewDelivery {
   readonly trigger: string;
   readonly kind: DeliveryKind;
   readonly target: string;
-  readonly message: Message;
+  readonly message: TriggerMessage;
 }
 
 export interface Delivery extends Omit<NewDelivery, "message"> {
@@ -46,7 +46,7 @@ export interface Delivery extends Omit<NewDelivery, "message"> {
 }
 
 export interface ClaimedDelivery extends Delivery {
-  readonly message: Message;
+  readonly message: TriggerMessage;
 }
 
 export interface DeliverySelection {

@@ -3,7 +3,7 @@
  */
 
 import type { JsonObject } from "../../base/schema/schema.ts";
-import type { Message } from "./deliveries.ts";
+import type { TriggerMessage } from "./deliveries.ts";
 import type { EventType, Trigger } from "./settings.ts";
 
 /** Names and ids around an event. */
@@ -42,7 +42,7 @@ export function messageFor(
   content: EventContent,
   atMs: number,
   isTest = false,
-): Message {
+): TriggerMessage {
   const names = [
     ["Organization-Name", around.organizationName],
     ["Location-Name", around.locationName],

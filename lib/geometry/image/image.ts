@@ -27,8 +27,11 @@ type Format = "jpeg" | "png" | "rgba" | "depth";
 
 /** Row by row, 4 bytes (red, green, blue, alpha) a pixel. */
 export interface ColorImage {
+  /** In pixels. */
   readonly width: number;
+  /** In pixels. */
   readonly height: number;
+  /** `width` times `height` pixels. */
   readonly rgba: Uint8Array;
 }
 

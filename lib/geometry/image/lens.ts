@@ -11,11 +11,17 @@ import type { Vec3 } from "../pose.ts";
 
 /** A pinhole lens, in pixels, with the fields of the published message. */
 export interface Intrinsics {
+  /** Of the pictures that the other values belong to. */
   readonly widthPx: number;
+  /** Of the pictures that the other values belong to. */
   readonly heightPx: number;
+  /** Focal length along X. */
   readonly focalXPx: number;
+  /** Focal length along Y. */
   readonly focalYPx: number;
+  /** X of the optical axis. */
   readonly centerXPx: number;
+  /** Y of the optical axis. */
   readonly centerYPx: number;
 }
 
@@ -24,7 +30,9 @@ export interface Intrinsics {
  * order.
  */
 export interface Distortion {
+  /** The published name of the model. */
   readonly model: string;
+  /** In the order of the model. */
   readonly parameters: readonly number[];
 }
 

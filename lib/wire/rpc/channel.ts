@@ -16,12 +16,17 @@ import { Decoder } from "./decoder.ts";
 import { messageBytes } from "./message_bytes.ts";
 import type { Metadata } from "./metadata.ts";
 
+/** The parts of a call besides its messages. */
 export interface CallOptions {
+  /** Sent before the first request. */
   readonly header?: Metadata;
+  /** The call fails with `deadline_exceeded` after this time. Absent means no deadline. */
   readonly timeoutMs?: number;
+  /** Aborts to cancel the call. */
   readonly signal?: AbortSignal;
-  /** Receives the answer's header, and its trailer. */
+  /** Receives the answer's header, before the first answer. */
   readonly onHeader?: (header: Metadata) => void;
+  /** Receives the answer's trailer, after the last answer. */
   readonly onTrailer?: (trailer: Metadata) => void;
 }
 
@@ -37,7 +42,8 @@ export interface Channel {
   close(reason?: SvcError): void;
 }
 
-type ClientMethod<M> = M extends
+/** The function that calls a method: one message or a stream on each side. */
+export type ClientMethod<M> = M extends
   { methodKind: infer K; input: infer I extends DescMessage; output: infer O extends DescMessage }
   ? K extends "unary" ? (request: MessageInitShape<I>, options?: CallOptions) => Promise<MessageShape<O>>
   : K extends "server_streaming"
@@ -49,6 +55,7 @@ type ClientMethod<M> = M extends
   : (requests: AsyncIterable<MessageInitShape<I>>, options?: CallOptions) => AsyncIterable<MessageShape<O>>
   : never;
 
+/** The methods of a service as functions, by local name. */
 export type ServiceClient<S extends DescService> = { [K in keyof S["method"]]: ClientMethod<S["method"][K]> };
 
 /** The methods of service `desc` over `channel`, by local name. */

@@ -12,6 +12,7 @@ type Pair = readonly [key: string, value: string];
 /** Not published: a caller says by which address it reaches the server, because a proxy may hand on another one. */
 export const ADDRESSED = "svc-addressed";
 
+/** The header or trailer of a call; keys are in lower case. */
 export class Metadata {
   /** A call has few entries, too few for a map to pay off. */
   #pairs: Pair[] = [];
@@ -23,6 +24,7 @@ export class Metadata {
     return metadata;
   }
 
+  /** Whether it has no entry. */
   get isEmpty(): boolean {
     return this.#pairs.length === 0;
   }
@@ -34,17 +36,20 @@ export class Metadata {
     return undefined;
   }
 
+  /** All values of a key, in order. */
   all(key: string): readonly string[] {
     const wanted = key.toLowerCase();
     return this.#pairs.filter((pair) => pair[0] === wanted).map((pair) => pair[1]);
   }
 
+  /** Replaces every value of a key. */
   set(key: string, value: string): void {
     const wanted = key.toLowerCase();
     this.#pairs = this.#pairs.filter((pair) => pair[0] !== wanted);
     this.#pairs.push([wanted, value]);
   }
 
+  /** Adds a value to a key. */
   append(key: string, value: string): void {
     this.#pairs.push([key.toLowerCase(), value]);
   }

@@ -30,11 +30,15 @@ import { Metadata } from "./metadata.ts";
 
 /** The caller's transport. */
 export interface Peer {
+  /** The protocol of the call. */
   readonly kind: "grpc" | "webrtc" | "memory";
+  /** The caller's IP address. Absent for calls in memory. */
   readonly remoteAddress?: string;
   /** Absent for WebRTC. */
   readonly remotePort?: number;
+  /** The IP address at which the call arrived. */
   readonly localAddress?: string;
+  /** The port at which the call arrived. */
   readonly localPort?: number;
   /** For WebRTC: the address that the caller signaled from, unless another signaling server brought the call. */
   readonly signaledFrom?: string;
@@ -50,7 +54,11 @@ export interface Peer {
   readonly entity?: string;
   /** The generation of the key that `entity` presented to the vouching signaling server, if the server says so. */
   readonly generation?: string;
-  /** The credentials with which a WebRTC caller was admitted, because its calls carry no token. */
+  /**
+   * The credentials with which a WebRTC caller was admitted, because its calls carry no token.
+   *
+   * @internal
+   */
   readonly token?: Secret;
 }
 
@@ -63,15 +71,19 @@ export function isOnThisMachine({ remoteAddress, localAddress }: Omit<Peer, "kin
 
 /** One call, for its handler and the interceptors. */
 export interface CallContext {
+  /** The description of the called method. */
   readonly method: DescMethod;
   /** `/viam.robot.v1.RobotService/GetVersion` */
   readonly path: string;
+  /** What the caller sent before its first message. */
   readonly requestHeader: Metadata;
   /** Sent before the first message; set it before yielding or returning. */
   readonly responseHeader: Metadata;
+  /** Sent after the last message. */
   readonly responseTrailer: Metadata;
   /** Aborts when the client goes away or cancels, at the deadline, or by `cancel`. Its reason is an `SvcError`. */
   readonly signal: AbortSignal;
+  /** The transport of the call. */
   readonly peer: Peer;
   /** The first message, when it arrives; `undefined` if the call ends without one. Never rejects. */
   readonly firstRequest: Promise<Message | undefined>;
@@ -83,13 +95,15 @@ export interface CallContext {
   cancel(reason: SvcError): void;
 }
 
-type MethodOf<S extends DescService, K extends keyof S["method"]> = S["method"][K] & {
+/** The description of one method of a service. */
+export type MethodOf<S extends DescService, K extends keyof S["method"]> = S["method"][K] & {
   methodKind: "unary" | "server_streaming" | "client_streaming" | "bidi_streaming";
   input: DescMessage;
   output: DescMessage;
 };
 
-type Handler<M extends { methodKind: string; input: DescMessage; output: DescMessage }> =
+/** The function that answers a method: one message or a stream on each side. */
+export type Handler<M extends { methodKind: string; input: DescMessage; output: DescMessage }> =
   M["methodKind"] extends "unary"
     ? (request: MessageShape<M["input"]>, ctx: CallContext) => Awaitable<MessageInitShape<M["output"]>>
     : M["methodKind"] extends "server_streaming" ? (
@@ -105,18 +119,23 @@ type Handler<M extends { methodKind: string; input: DescMessage; output: DescMes
       ctx: CallContext,
     ) => AsyncIterable<MessageInitShape<M["output"]>>;
 
-type Awaitable<T> = T | Promise<T>;
+/** A value, now or later. */
+export type Awaitable<T> = T | Promise<T>;
 
 /** The handlers of a service; a method without one answers UNIMPLEMENTED. */
 export type ServiceImpl<S extends DescService> = {
   [K in keyof S["method"]]?: Handler<MethodOf<S, K>>;
 };
 
+/** A handler of any method. */
 // deno-lint-ignore no-explicit-any
-type AnyHandler = (request: any, ctx: CallContext) => any;
+export type AnyHandler = (request: any, ctx: CallContext) => any;
 
+/** A service with its handlers. */
 export interface Service {
+  /** The description of the service. */
   readonly desc: DescService;
+  /** By local name of the method. */
   readonly handlers: { readonly [localName: string]: AnyHandler | undefined };
 }
 
