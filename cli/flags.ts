@@ -151,7 +151,8 @@ function isFlag(word: string): boolean {
   return word.startsWith("-") && word !== "-";
 }
 
-function keyOf(flag: Flag): string {
+/** The name of a flag's value among `Values`. */
+export function valueKeyOf(flag: Flag): string {
   const camel = flag.name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());
   return flag.type === "duration" ? `${camel}Ms` : camel;
 }
@@ -175,7 +176,7 @@ class Reader {
     this.#table = table;
     this.#args = args;
     this.#dashes = style === "go" ? "-" : "--";
-    for (const flag of table) this.values.set(keyOf(flag), flag.default);
+    for (const flag of table) this.values.set(valueKeyOf(flag), flag.default);
   }
 
   readEnvironment(env: (name: string) => string | undefined): void {
@@ -190,7 +191,7 @@ class Reader {
       ? String(MORE_BOOLEANS.get(text.toLowerCase()) ?? text.toLowerCase())
       : text;
     const value = decode(flag, word);
-    if (value !== undefined) return void this.values.set(keyOf(flag), value);
+    if (value !== undefined) return void this.values.set(valueKeyOf(flag), value);
     const message = `Environment variable ${flag.env}: found ${JSON.stringify(text)}, wanted ${
       wantedBy(flag)
     }`;
@@ -257,7 +258,7 @@ class Reader {
     const flag = this.#find(name);
     if (flag !== undefined) return this.#give(flag, `Flag ${this.#dashes}${name}`, value);
     const negated = this.#dashes === "--" && name.startsWith("no-") ? this.#find(name.slice(3)) : undefined;
-    if (negated?.type === "bool" && value === undefined) this.values.set(keyOf(negated), false);
+    if (negated?.type === "bool" && value === undefined) this.values.set(valueKeyOf(negated), false);
     else if (this.#asksHelp(name)) {
       this.help = this.#decoded(HELP, value ?? "true", `Flag ${this.#dashes}${name}`) === true;
     } else this.#unknown(`${this.#dashes}${name}`, name);
@@ -296,12 +297,15 @@ class Reader {
     else if (flag.type !== "list" || !this.#lists.has(flag)) {
       this.#lists.add(flag);
       this.#set(flag, taken, where);
-    } else this.values.set(keyOf(flag), [...this.values.get(keyOf(flag)) as readonly string[], taken]);
+    } else {this.values.set(valueKeyOf(flag), [
+        ...this.values.get(valueKeyOf(flag)) as readonly string[],
+        taken,
+      ]);}
   }
 
   #set(flag: Flag, text: string, where: string): void {
     const value = this.#decoded(flag, text, where);
-    if (value !== undefined) this.values.set(keyOf(flag), value);
+    if (value !== undefined) this.values.set(valueKeyOf(flag), value);
   }
 
   #decoded(flag: Flag, text: string, where: string): Value | undefined {

@@ -14,6 +14,7 @@ export const LONGEST_FIRST = [
   "tests/cloud/program_test.ts",
   "tests/cloud/access_test.ts",
   "tests/cloud/executor_test.ts",
+  "tests/cloud/remote_test.ts",
   "tests/cloud/mapping_test.ts",
   "tests/cloud/training_test.ts",
   "tests/cloud/quota_test.ts",

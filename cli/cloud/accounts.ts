@@ -7,6 +7,8 @@ import { invitationPath, Invitations } from "../../lib/cloud/accounts/invitation
 import { PersonSessions } from "../../lib/cloud/accounts/sessions.ts";
 import { Keys, newKeySecret, organizationOf } from "../../lib/cloud/access/keys.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { Administrators } from "../../lib/cloud/access/administrators.ts";
 import { UsageError } from "../flags.ts";
 import { namedOne } from "../lookup.ts";
 import {
@@ -18,7 +20,7 @@ import {
 } from "./command_context.ts";
 import { ON, ROLE, wantedGrant } from "./keys.ts";
 
-const ADDRESS = {
+export const ADDRESS = {
   name: "address",
   type: "string",
   default: "",
@@ -50,6 +52,7 @@ export const PERSON_COMMANDS: readonly CloudCommand[] = [
     [ADDRESS],
     async (context, [given], { address }) => {
       const { id, email } = await accountNamed(context.store, given);
+      if (context.isRemote) await requireNoAdministrator(context.store, id, email);
       const { invitation, opener } = await context.change(
         "account reset",
         { kind: "account", id },
@@ -141,12 +144,21 @@ export const PERSON_COMMANDS: readonly CloudCommand[] = [
 ];
 
 /** The account with this address, id or beginning of an id. */
-async function accountNamed(store: Store, wanted: string) {
+/** With a link from afar, an administrator would act by another one's name, also when no administrator any more. */
+async function requireNoAdministrator(store: Store, id: string, email: string): Promise<void> {
+  if (!(await new Administrators(store).all()).some((one) => one.id === id)) return;
+  throw new SvcError(
+    "permission_denied",
+    `${email} is an administrator: a link for the password is made on the host alone`,
+  );
+}
+
+export async function accountNamed(store: Store, wanted: string) {
   const all = (await new Accounts(store).all()).map((one) => ({ ...one, name: one.email, also: [one.name] }));
   return namedOne("account", wanted.includes("@") ? wanted.toLowerCase() : wanted, all);
 }
 
-function linkOf(address: string, opener: string): string {
+export function linkOf(address: string, opener: string): string {
   if (address === "") return invitationPath(opener);
   const url = URL.parse(address);
   if (!url || !["http:", "https:"].includes(url.protocol)) {
@@ -155,7 +167,7 @@ function linkOf(address: string, opener: string): string {
   return `${url.origin}${invitationPath(opener)}`;
 }
 
-function printLink(
+export function printLink(
   { print, host }: Pick<CloudCommandContext, "print" | "host">,
   { email, untilMs }: { readonly email: string; readonly untilMs: number },
   link: string,

@@ -28,14 +28,20 @@ import { type Flag, UsageError, type Values } from "../flags.ts";
 import { isoTimes, type Listing, printListing, printResult } from "../table.ts";
 import { namedOne } from "../lookup.ts";
 import { openContents } from "./contents/place.ts";
+import { PROFILE_FLAG, remoteProfile } from "./remote/profiles.ts";
 import { sqliteIn } from "./sqlite.ts";
 
 /** Loaded by what checks a configuration: it has every model. */
 const CHECKS = new URL("./checks/validator.ts", import.meta.url).href;
 
+/** Loaded by commands from afar alone. */
+const REMOTE = new URL("./remote/run.ts", import.meta.url).href;
+
 /** The outside of the program. */
 export interface CloudProgramContext {
   readonly host: Host;
+  /** The administrator for whom a control plane runs the command. */
+  readonly remote?: { readonly who: string };
 }
 
 export type CloudCommand = AnyCommand<CloudProgramContext>;
@@ -56,14 +62,16 @@ export interface CloudCommandContext {
   print(value: unknown, lines: readonly string[]): void;
   /** Prints a list under its name, with --json as `{"machines": […]}`. */
   list(name: string, values: readonly unknown[], listing: Listing): void;
-  /** The person at the command line, as the audit log names them. */
+  /** The person at the command line, or the administrator from afar, as the audit log names them. */
   readonly who: string;
+  /** Whether the command is an administrator's from afar. */
+  readonly isRemote: boolean;
   /** Runs a change and records its author in the audit log. */
   change<T>(action: string, on: Subject, work: (sql: Sql, nowMs: number) => Promise<T>): Promise<T>;
 }
 
-/** Flags of every command. */
-export const CLOUD_FLAGS = [
+/** Where a control plane on this host keeps what. */
+const STORE_FLAGS = [
   {
     name: "data",
     type: "string",
@@ -104,7 +112,11 @@ export const CLOUD_FLAGS = [
   },
 ] as const satisfies readonly Flag[];
 
-export type StoreFlags = Values<typeof CLOUD_FLAGS>;
+/** Flags of every command. */
+export const CLOUD_FLAGS = [...STORE_FLAGS, PROFILE_FLAG] as const satisfies readonly Flag[];
+
+export type StoreFlags = Values<typeof STORE_FLAGS>;
+export type CloudFlags = Values<typeof CLOUD_FLAGS>;
 
 export const JSON_FLAG = {
   name: "json",
@@ -151,21 +163,38 @@ export function cloudCommand<const F extends readonly Flag[]>(
   flags: F,
   run: (context: CloudCommandContext, words: readonly string[], flags: Values<F>) => Promise<void>,
 ): CloudCommand {
+  const command = { words, takes, summary, flags: [...flags, JSON_FLAG] };
   const atContext = async (
-    { host }: CloudProgramContext,
+    context: CloudProgramContext,
     given: readonly string[],
-    values: Values<F> & StoreFlags & { readonly json: boolean },
+    values: Values<F> & CloudFlags & { readonly json: boolean },
   ) => {
+    const { host } = context;
+    const profile = context.remote ? undefined : await remoteProfile(command, values, host);
+    if (profile) {
+      const { runFromAfar }: typeof import("./remote/run.ts") = await import(REMOTE);
+      return await runFromAfar(command, given, values, { host, profile });
+    }
     const place = located(values, host);
     await requireFolder(place, host);
-    await withStore(place, host, (store) => run(contextOf(store, place, values.json, host), given, values));
+    await withStore(
+      place,
+      host,
+      (store) => run(contextOf(store, place, values.json, context), given, values),
+    );
   };
-  return { words, takes, summary, flags: [...flags, JSON_FLAG], run: atContext };
+  return { ...command, run: atContext };
 }
 
-function contextOf(store: Store, place: StoreFlags, json: boolean, host: Host): CloudCommandContext {
+function contextOf(
+  store: Store,
+  place: StoreFlags,
+  json: boolean,
+  { host, remote }: CloudProgramContext,
+): CloudCommandContext {
   const clock = new SystemClock();
   const user = host.env("USER") || host.env("USERNAME") || "unknown";
+  const actorFor = (action: string) => remote ? { who: remote.who, action } : personActing(user, action);
   const secrets = secretsOf(place, store, host);
   Secrets.sealNotices(secrets);
   return {
@@ -178,8 +207,9 @@ function contextOf(store: Store, place: StoreFlags, json: boolean, host: Host): 
     configs: ownConfigs(clock),
     print: (value, lines) => printResult(host, json, isoTimes(value), lines),
     list: (name, values, listing) => printListing(host, json, { [name]: isoTimes(values) }, listing),
-    who: personActing(user, "").who,
-    change: (action, on, work) => new Audit(store, clock).change(personActing(user, action), on, work),
+    who: actorFor("").who,
+    isRemote: remote !== undefined,
+    change: (action, on, work) => new Audit(store, clock).change(actorFor(action), on, work),
   };
 }
 

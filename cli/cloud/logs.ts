@@ -6,6 +6,7 @@ import type { LogEntry } from "../../proto/gen/common_pb.ts";
 import { toMs } from "../../lib/api/shared/time.ts";
 import { escapedLine } from "../../lib/base/escape.ts";
 import { Accounts } from "../../lib/cloud/accounts/accounts.ts";
+import { Administrators } from "../../lib/cloud/access/administrators.ts";
 import { Audit } from "../../lib/cloud/access/audit.ts";
 import { Keys } from "../../lib/cloud/access/keys.ts";
 import { Fragments } from "../../lib/cloud/config/fragments.ts";
@@ -135,9 +136,11 @@ export async function recordNames(store: Store): Promise<ReadonlyMap<string, str
   const keys = await new Keys(store).all();
   const fragments = await new Fragments(store).names();
   const accounts = await new Accounts(store).all();
+  const administrators = await new Administrators(store).all();
   return new Map([
     ...await fleetNames(store),
     ...keys.map(({ id, name }) => [id, name] as const),
+    ...administrators.map(({ id, name }) => [id, name] as const),
     ...accounts.map(({ id, email }) => [id, email] as const),
     ...fragments.map(({ id, name }) => [id, name] as const),
   ]);

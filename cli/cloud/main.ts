@@ -15,9 +15,12 @@ const PROGRAM = new URL("./program.ts", import.meta.url).href;
 const SQLITE_WORKER = "sqlite-worker";
 /** The internal command of a process that opens content, as `content.ts` starts it. */
 const CONTENT_WORKER = "content-worker";
+/** The internal command of a process that runs a command from afar, as `serve/commands.ts` starts it. */
+const COMMAND_WORKER = "command-worker";
 /** Workers are beside the program: they start faster without the rest. */
 const SQLITE = new URL("./sqlite.ts", import.meta.url).href;
 const CONTENT = new URL("./serve/content.ts", import.meta.url).href;
+const COMMAND = new URL("./remote/worker.ts", import.meta.url).href;
 
 /** Runs the program; returns its exit code. */
 export async function main(args: readonly string[], host: DenoHost): Promise<number> {
@@ -29,6 +32,10 @@ export async function main(args: readonly string[], host: DenoHost): Promise<num
   if (args[0] === CONTENT_WORKER) {
     const { workOnContent }: typeof import("./serve/content.ts") = await import(CONTENT);
     return await workOnContent(host);
+  }
+  if (args[0] === COMMAND_WORKER) {
+    const { workOnCommand }: typeof import("./remote/worker.ts") = await import(COMMAND);
+    return await workOnCommand(host);
   }
   const { run }: typeof import("./program.ts") = await import(PROGRAM);
   return await run(args, host);

@@ -9,10 +9,16 @@ import type { DenoHost } from "../../lib/base/host_deno.ts";
 import { type CommandProgram, opensNamedFiles, USUAL_RIGHTS } from "../command.ts";
 import { runCommand } from "../dispatch.ts";
 import { cloudCandidates } from "./candidates.ts";
+import { ADMINISTRATOR_COMMANDS } from "./remote/administrators.ts";
 import { CONFIGURATION_COMMANDS } from "./configs/configurations.ts";
 import { FRAGMENT_COMMANDS } from "./configs/fragments.ts";
 import { ROLLOUT_COMMANDS } from "./configs/rollouts.ts";
-import { CLOUD_FLAGS, type CloudProgramContext } from "./command_context.ts";
+import {
+  CLOUD_FLAGS,
+  type CloudCommand,
+  type CloudFlags,
+  type CloudProgramContext,
+} from "./command_context.ts";
 import { INIT } from "./init.ts";
 import { PERSON_COMMANDS } from "./accounts.ts";
 import { KEY_COMMANDS } from "./keys.ts";
@@ -31,16 +37,18 @@ import { ORGANIZATION_COMMANDS } from "./organizations.ts";
 import { PACKAGE_COMMANDS } from "./registry/packages.ts";
 import { RELEASE_COMMANDS } from "./releases.ts";
 import { SECRET_COMMANDS } from "./secrets.ts";
+import { LOGIN_COMMANDS } from "./remote/login.ts";
+import { requireHost } from "./remote/profiles.ts";
 import { SERVE } from "./serve/serve.ts";
 
-const PROGRAM: CommandProgram<CloudProgramContext> = {
+export const CLOUD_PROGRAM: CommandProgram<CloudProgramContext> = {
   name: "svc-cloud",
   summary:
     "Serves a control plane for machines, agents and training jobs, so that all of them work without anybody else's cloud.",
   flags: CLOUD_FLAGS,
   commands: [
-    SERVE,
-    INIT,
+    onHost(SERVE),
+    onHost(INIT),
     ...ORGANIZATION_COMMANDS,
     ...MACHINE_COMMANDS,
     ...HOSTS_COMMANDS,
@@ -55,18 +63,21 @@ const PROGRAM: CommandProgram<CloudProgramContext> = {
     ...CONTENT_COMMANDS,
     ...DATABASE_COMMANDS,
     BACKUP,
-    RESTORE,
+    onHost(RESTORE),
     ...TRIGGER_COMMANDS,
     ...USAGE_COMMANDS,
     ...EXPORT_COMMANDS,
     ...RELEASE_COMMANDS,
     ...SECRET_COMMANDS,
+    ...ADMINISTRATOR_COMMANDS,
+    ...LOGIN_COMMANDS,
   ],
   variables: [
     ["SVC_CLOUD_DATA", "the data folder, as --data"],
     ["SVC_CLOUD_DATABASE", "a PostgreSQL database, as --database"],
     ["SVC_CLOUD_KEYS", "the folder of the control plane's own keys, as --keys"],
     ["SVC_CLOUD_FILES", "where uploaded files are, as --files"],
+    ["SVC_CLOUD_PROFILE", "the control plane elsewhere that commands work on, as --profile"],
     ["SVC_CLOUD_LIMITS", "the file with limits for callers, as --limits"],
     ["SVC_CLOUD_PUBLIC_URL", "the address that people and machines use, as --public-url"],
     ["SVC_CLOUD_MACHINE_DOMAIN", "the domain of the machines' names, as --machine-domain"],
@@ -116,7 +127,16 @@ const PROGRAM: CommandProgram<CloudProgramContext> = {
   candidates: cloudCandidates,
 };
 
+/** A command that has no control plane elsewhere to work on. */
+function onHost(command: CloudCommand): CloudCommand {
+  const run: CloudCommand["run"] = (context, words, values) => {
+    requireHost(command.words, values as CloudFlags, context.host);
+    return command.run(context, words, values);
+  };
+  return { ...command, run };
+}
+
 /** Runs the program; returns its exit code. */
 export async function run(args: readonly string[], host: DenoHost): Promise<number> {
-  return await runCommand(PROGRAM, args, { host });
+  return await runCommand(CLOUD_PROGRAM, args, { host });
 }

@@ -51,6 +51,7 @@ export const ACCOUNT_COMMANDS: readonly MlCommand[] = [
         baseUrl,
         keyId,
         key,
+        session: false,
         organizationId,
         organizationName,
         allowInsecureCreds,

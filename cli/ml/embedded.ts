@@ -163,6 +163,7 @@ function profileOf(
     baseUrl,
     keyId: String(key.id),
     key: new Secret(String(key.key)),
+    session: false,
     organizationId: textOf(organization.id),
     organizationName: textOf(organization.name),
     allowInsecureCreds: false,

@@ -5,8 +5,9 @@
  * (`manual.ts` lists them). Ctrl-C ends this program and never a job.
  */
 
-import { type Clock, SystemClock } from "../../lib/base/clock.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
+import { askHidden, firstLine } from "../terminal/asking.ts";
 import { type CommandProgram, opensNamedFiles, USUAL_RIGHTS } from "../command.ts";
 import { runCommand } from "../dispatch.ts";
 import { openOwnWayOut } from "../way_out.ts";
@@ -50,9 +51,6 @@ const PROGRAM: CommandProgram<MlProgramContext> = {
 
 /** Width of a terminal that does not report one. */
 const USUAL_COLUMNS = 80;
-/** Time limit for a line of standard input. */
-const INPUT_MS = 10_000;
-const LINE_CHARS_MAX = 4096;
 
 /** Runs the program; returns its exit code. This computer supplies the missing parts of the world. */
 export async function run(
@@ -79,43 +77,4 @@ function worldOf(host: DenoHost): MlProgramContext {
       hidden ? askHidden(host, question) : prompt(question) ?? undefined,
     firstLine: () => firstLine(clock),
   };
-}
-
-/** The first line of standard input, within the time limit. */
-async function firstLine(clock: Clock): Promise<string | undefined> {
-  const reader = Deno.stdin.readable.pipeThrough(new TextDecoderStream()).getReader();
-  const callOff = clock.after(INPUT_MS, () => void reader.cancel().catch(() => {}));
-  try {
-    let text = "";
-    while (!text.includes("\n") && text.length < LINE_CHARS_MAX) {
-      const { value, done } = await reader.read();
-      if (done) break;
-      text += value;
-    }
-    return text === "" ? undefined : text.split(/\r?\n/, 1)[0];
-  } finally {
-    callOff();
-    await reader.cancel().catch(() => {});
-  }
-}
-
-/** Reads a line without showing it. */
-function askHidden(host: DenoHost, question: string): string | undefined {
-  host.writeError(question);
-  Deno.stdin.setRaw(true);
-  try {
-    let line = "";
-    const byte = new Uint8Array(1);
-    while (Deno.stdin.readSync(byte) === 1) {
-      const letter = String.fromCharCode(byte[0]);
-      if (letter === "\r" || letter === "\n") return line;
-      // Ctrl-C, Ctrl-D.
-      if (byte[0] === 3 || byte[0] === 4) return undefined;
-      line = letter === "\x7f" ? line.slice(0, -1) : line + letter;
-    }
-    return line;
-  } finally {
-    Deno.stdin.setRaw(false);
-    host.writeError("\n");
-  }
 }

@@ -12,6 +12,7 @@ import { createPrivateKey, type KeyObject } from "node:crypto";
 import { AgentDeviceService } from "../../proto/gen/agent_pb.ts";
 import { AppService } from "../../proto/gen/app_pb.ts";
 import { ChangeService } from "../../proto/gen/changes_pb.ts";
+import { CommandService } from "../../proto/gen/commands_pb.ts";
 import { RobotService } from "../../proto/gen/robot_config_pb.ts";
 import { ExternalAuthService } from "../../proto/gen/auth_pb.ts";
 import { DataService } from "../../proto/gen/data_pb.ts";
@@ -69,6 +70,7 @@ import { Audit } from "./access/audit.ts";
 import { Authority } from "./store/authority.ts";
 import { agentHandlers } from "./fleet/agent_service.ts";
 import { registryHandlers } from "./packages/registry_service.ts";
+import { commandHandlers, type CommandHost } from "./commands/command_service.ts";
 import { ConfigMessages } from "./config/config_messages.ts";
 import { ConfigThreads, type CreateConfigThread } from "./config/config_threads.ts";
 import { actorOf, type CloudContext, type OrganizationMakers } from "./context.ts";
@@ -160,6 +162,8 @@ export interface CloudOptions {
   readonly mapping?: MappingOptions;
   /** Absent if another process looks after triggers. */
   readonly triggers?: SenderOptions;
+  /** Runs commands for administrators; absent if they run on the host only. */
+  readonly commands?: CommandHost;
 }
 
 export interface Cloud {
@@ -267,6 +271,7 @@ interface Handled {
   readonly inference?: InferenceOptions;
   readonly queries?: ReadingQueries;
   readonly triggers?: SenderOptions;
+  readonly commands?: CommandHost;
 }
 
 /** Links to captured data, to pictures of maps, and to exports. */
@@ -320,6 +325,7 @@ function servicesOf(context: CloudContext, parts: Handled): Service[] {
     service(RobotService, robotHandlers(context, authority, logs, messages)),
     service(ChangeService, changeHandlers(context, changes)),
     service(RolloutService, rolloutHandlers(context)),
+    service(CommandService, commandHandlers(context, parts.commands)),
     service(AgentDeviceService, agentHandlers(context, downloads, logs, messages)),
     service(DataService, {
       ...dataHandlers(context, links),

@@ -14,7 +14,7 @@ import { connectGrpc } from "../wire/grpc/grpc_channel.ts";
 import { Metadata } from "../wire/rpc/metadata.ts";
 import type { DescMethod } from "../wire/rpc/proto.ts";
 import { parseCloudAddress } from "./client.ts";
-import { CloudToken } from "./cloud_token.ts";
+import { CloudToken, type IssueToken } from "./cloud_token.ts";
 
 /** Time limit of a call with a single request, unless the caller gives another. */
 const ANSWER_TIMEOUT_MS = 30_000;
@@ -25,6 +25,8 @@ export interface AppChannelOptions {
   readonly address: string;
   readonly keyId: string;
   readonly key: Secret;
+  /** Gets a token, in place of the exchange for the key. */
+  readonly issue?: IssueToken;
   /** Allows the key to travel without TLS to other computers. */
   readonly allowInsecureCredentials?: boolean;
   /** A further authority for the server's certificate (PEM). */
@@ -46,22 +48,16 @@ class AppChannel implements Channel {
 
   constructor(options: AppChannelOptions) {
     const { address, allowInsecureCredentials, ca, clock } = options;
+    requireSafeWay(address, allowInsecureCredentials);
     const { target, plain } = parseCloudAddress(address);
-    if (plain && !allowInsecureCredentials && !isThisComputer(target)) {
-      const problem = `an API key does not travel without TLS to ${address}`;
-      throw new SvcError(
-        "failed_precondition",
-        `${problem}; use https, or allow it with --allow-insecure-creds`,
-      );
-    }
     this.#channel = connectGrpc(target, {
       clock,
       tls: plain ? undefined : { ca },
       keepaliveMs: KEEPALIVE_MS,
       proxied: true,
     });
-    const { keyId: entity, key: payload } = options;
-    this.#token = new CloudToken(this.#channel, { type: "api-key", entity, payload }, clock);
+    const { keyId: entity, key: payload, issue } = options;
+    this.#token = new CloudToken(this.#channel, issue ?? { type: "api-key", entity, payload }, clock);
   }
 
   async *call(
@@ -105,6 +101,14 @@ class AppChannel implements Channel {
   close(): void {
     this.#channel.close();
   }
+}
+
+/** Throws `failed_precondition` if secrets would travel to another computer in the clear. */
+export function requireSafeWay(address: string, allowInsecureCredentials = false): void {
+  const { target, plain } = parseCloudAddress(address);
+  if (!plain || allowInsecureCredentials || isThisComputer(target)) return;
+  const problem = `an API key does not travel without TLS to ${address}`;
+  throw new SvcError("failed_precondition", `${problem}; use https, or allow it with --allow-insecure-creds`);
 }
 
 function signed(options: CallOptions, [authorization]: Metadata): CallOptions {

@@ -17,6 +17,9 @@ export interface CloudCredentials {
   readonly payload: Secret;
 }
 
+/** Gets a token by itself. */
+export type IssueToken = () => Promise<string>;
+
 type Limits = Pick<CallOptions, "timeoutMs" | "signal">;
 
 /** Share of its life after which a token is renewed. */
@@ -28,7 +31,7 @@ export class CloudToken {
 
   constructor(
     private readonly channel: Channel,
-    private readonly credentials: CloudCredentials,
+    private readonly credentials: CloudCredentials | IssueToken,
     private readonly clock: Clock,
   ) {}
 
@@ -71,12 +74,9 @@ export class CloudToken {
   }
 
   async #authenticate({ timeoutMs, signal }: Limits): Promise<string> {
-    const { entity, type, payload } = this.credentials;
     this.#renewAtMs = Infinity;
     try {
-      const credentials = { type, payload: payload.reveal() };
-      const { authenticate } = client(AuthService, this.channel);
-      const { accessToken } = await authenticate({ entity, credentials }, { timeoutMs, signal });
+      const accessToken = await this.#issued({ timeoutMs, signal });
       this.#renewAtMs = this.clock.monotonicMs() + RENEW_SHARE * (lifetimeMs(accessToken) ?? Infinity);
       return accessToken;
     } catch (error) {
@@ -84,5 +84,13 @@ export class CloudToken {
       this.#token = undefined;
       throw error;
     }
+  }
+
+  async #issued(limits: Limits): Promise<string> {
+    if (typeof this.credentials === "function") return await this.credentials();
+    const { entity, type, payload } = this.credentials;
+    const credentials = { type, payload: payload.reveal() };
+    const { authenticate } = client(AuthService, this.channel);
+    return (await authenticate({ entity, credentials }, limits)).accessToken;
   }
 }

@@ -18,8 +18,9 @@ export const DEFAULT_PROFILE = "default";
 
 const profileField = object({
   baseUrl: text("The address of the control plane: https://host:port.").required(),
-  keyId: text("The id of the API key.").required(),
-  key: secret("The API key.").required(),
+  keyId: text("The id of the API key, or with a session the e-mail address of its person.").required(),
+  key: secret("The API key, or what opens the session.").required(),
+  session: bool("The key opens a session of a person.").default(false),
   organizationId: text("The organization that commands are about."),
   organizationName: text("Its name at the time of the login, for lists."),
   allowInsecureCreds: bool("The key may travel without TLS.").default(false),
@@ -43,13 +44,13 @@ type ProfileHost = Environment & ReadFiles & WriteFiles;
 export class ProfileFile {
   readonly #folder: string;
 
-  constructor(private readonly host: ProfileHost) {
+  constructor(private readonly host: ProfileHost, private readonly file = "profiles.json") {
     const user = host.env("HOME") || host.env("USERPROFILE") || ".";
     this.#folder = host.env("SVC_HOME") || `${user}/.svc`;
   }
 
   get path(): string {
-    return `${this.#folder}/profiles.json`;
+    return `${this.#folder}/${this.file}`;
   }
 
   /** All profiles; none without a file. Throws `failed_precondition` with every problem of the file. */
@@ -100,6 +101,7 @@ export class ProfileFile {
       base_url: one.baseUrl,
       key_id: one.keyId,
       key: one.key.reveal(),
+      session: one.session || undefined,
       organization_id: one.organizationId,
       organization_name: one.organizationName,
       allow_insecure_creds: one.allowInsecureCreds || undefined,

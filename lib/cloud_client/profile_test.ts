@@ -15,6 +15,7 @@ function profile(key: string): Profile {
     baseUrl: "https://cloud.example",
     keyId: "id",
     key: new Secret(key),
+    session: false,
     organizationId: undefined,
     organizationName: undefined,
     allowInsecureCreds: false,

@@ -74,8 +74,8 @@ storeTest(
           nobody: need === "unauthenticated",
           stranger: need === "unauthenticated" || need === "authenticated",
           viewer: ["unauthenticated", "authenticated", "viewer"].includes(need),
-          operator: !["owner", "machine", "machine_or_owner"].includes(need),
-          owner: need !== "machine",
+          operator: !["owner", "machine", "machine_or_owner", "administrator"].includes(need),
+          owner: need !== "machine" && need !== "administrator",
         };
         assertEquals(found, wanted, `${rule.path} (${codes.join(", ")})`);
         if (!HARMLESS.test(rule.method.name)) something = await somethingIn(served, mine);

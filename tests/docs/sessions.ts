@@ -36,6 +36,20 @@ export const SESSIONS: readonly Session[] = [
     },
   },
   {
+    page: "docs/remote.md",
+    async prepare({ folder, cloud, example }) {
+      await Deno.writeTextFile(`${folder}/rover.json`, JSON.stringify({ components: [] }));
+      const add = ["administrator", "add", "ann", "--data", `${folder}/svc-cloud-data`, "--json"];
+      const { id, key } = JSON.parse(await svcCloud(...add));
+      return {
+        PART: example.partId,
+        "https://cloud.example.com": cloud.url,
+        "=KEY": `=${key}`,
+        "-id ID": `-id ${id}`,
+      };
+    },
+  },
+  {
     page: "docs/keys.md",
     prepare: ({ example }) => Promise.resolve({ "<its id>": example.organizationId }),
   },

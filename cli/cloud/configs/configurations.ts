@@ -4,8 +4,7 @@
  * The room owns the commands of svc-cloud on configurations and on fragments of them.
  */
 
-import { join } from "node:path";
-import { chainOf, SvcError } from "../../../lib/base/error.ts";
+import { SvcError } from "../../../lib/base/error.ts";
 import { jsonDiff } from "../../../lib/base/schema/json_secrets.ts";
 import { parseJsonc } from "../../../lib/base/schema/jsonc.ts";
 import { isObject, type JsonObject, type Problem } from "../../../lib/base/schema/schema.ts";
@@ -18,6 +17,7 @@ import { atLeastOne, UsageError } from "../../flags.ts";
 import { shownMs } from "../../table.ts";
 import { type CloudCommand, cloudCommand, type CloudCommandContext, partNamed } from "../command_context.ts";
 import { named, recordNames } from "../logs.ts";
+import { editableText, editText } from "./editing.ts";
 
 const FORCE = {
   name: "force",
@@ -31,6 +31,15 @@ const DRY_RUN = {
   type: "bool",
   default: false,
   help: "Only check it, and show what it would change.",
+} as const;
+
+const EXPECTED = {
+  name: "expected",
+  type: "string",
+  default: "",
+  value: "FILE",
+  help:
+    "Save it only if the present configuration is still the one in this file, as config show has printed it.",
 } as const;
 
 export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
@@ -53,19 +62,21 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
       const own = revision < 0 ? (await configs.get(part)).config : await configs.at(part, revision);
       const job = { kind: "fill", text: JSON.stringify(own) } as const;
       const config = resolved ? (await threads.run(store, organizationId, job)).config ?? own : own;
-      print(config, [JSON.stringify(config, null, 2)]);
+      print(config, [editableText(config).trimEnd()]);
     },
   ),
   cloudCommand(
     "config set",
     ["PART", "FILE"],
     "Checks a configuration and saves it as the part's next revision.",
-    [FORCE, DRY_RUN],
-    async (context, [given, file], { force, dryRun }) => {
+    [FORCE, DRY_RUN, EXPECTED],
+    async (context, [given, file], { force, dryRun, expected: expectedFile }) => {
       const part = await partNamed(context.store, given);
       const config = await configIn(context, file);
+      const expected = expectedFile === "" ? undefined : await configIn(context, expectedFile);
+      const saving = { part: part.id, force, expected };
       if (dryRun) await printDifference(context, part, config, force);
-      else await saveAndPrint(context, "config set", { part: part.id, force }, () => Promise.resolve(config));
+      else await saveAndPrint(context, "config set", saving, () => Promise.resolve(config));
     },
   ),
   cloudCommand(
@@ -163,18 +174,6 @@ async function printDifference(
   context.print({ id: part.id, diff, warnings }, diff.length === 0 ? ["nothing changes"] : diff);
 }
 
-/** Lets the person edit a file; whether the editor ended well. Throws `not_found` if there is no such editor. */
-async function succeeds(editor: string, file: string): Promise<boolean> {
-  const [command, ...args] = [...editor.split(/\s+/), file];
-  const onTerminal = { stdin: "inherit", stdout: "inherit", stderr: "inherit" } as const;
-  try {
-    return (await new Deno.Command(command, { args, ...onTerminal }).spawn().status).success;
-  } catch (cause) {
-    const remedy = "name one that is installed in EDITOR, or save a file with config set";
-    throw new SvcError("not_found", `cannot start the editor ${command}; ${remedy}`, { cause });
-  }
-}
-
 async function editConfig(
   context: CloudCommandContext,
   [given]: readonly string[],
@@ -183,30 +182,16 @@ async function editConfig(
   const { host, store } = context;
   const part = await partNamed(store, given);
   const { config } = await new PartConfigs(store).get(part.id);
-  const editor = host.env("VISUAL") || host.env("EDITOR") || (Deno.build.os === "windows" ? "notepad" : "vi");
-  const folder = await host.temporaryFolder("svc-config-");
-  const file = join(folder, `${part.name}.json`.replaceAll("/", "_"));
-  const before = `${JSON.stringify(config, null, 2)}\n`;
-  await host.writeFile(file, before, { mode: 0o600 });
-  if (!await succeeds(editor, file)) {
-    throw new SvcError("aborted", `${editor} failed: nothing is saved, and your text is ${file}`);
-  }
-  if (await host.readTextFile(file) === before) {
-    context.print({ id: part.id, diff: [] }, ["nothing changes"]);
-  } else {
-    try {
-      const changed = await configIn(context, file);
-      await saveAndPrint(
-        context,
-        "config edit",
-        { part: part.id, force, expected: config },
-        () => Promise.resolve(changed),
-      );
-    } catch (error) {
-      throw new SvcError(SvcError.from(error).code, `${chainOf(error)}; your text is ${file}`);
-    }
-  }
-  await host.removeTree(folder);
+  const isChanged = await editText(host, `${part.name}.json`, editableText(config), async (file) => {
+    const changed = await configIn(context, file);
+    await saveAndPrint(
+      context,
+      "config edit",
+      { part: part.id, force, expected: config },
+      () => Promise.resolve(changed),
+    );
+  });
+  if (!isChanged) context.print({ id: part.id, diff: [] }, ["nothing changes"]);
 }
 
 interface Saving {

@@ -104,7 +104,7 @@ export async function workOnContent(host: Pick<DenoHost, "giveUpRights">): Promi
 }
 
 /** Deno's package folder, for a program that runs from source. */
-function denoFolder(): string {
+export function denoFolder(): string {
   const [own, caches, home] = ["DENO_DIR", "XDG_CACHE_HOME", "HOME"].map((name) => Deno.env.get(name));
   return own ?? `${caches ?? `${home}/.cache`}/deno`;
 }

@@ -47,6 +47,7 @@ import {
 } from "../command_context.ts";
 import { installCloud, type Listens } from "./install.ts";
 import { createConfigThread } from "../checks/thread.ts";
+import { openCommands } from "./commands.ts";
 import { describeExample } from "../init.ts";
 import { openTraining } from "./training.ts";
 import { openTriggers } from "./triggers.ts";
@@ -217,6 +218,7 @@ async function openParts(
     inference,
     mapping: { content: inference.content },
     triggers: await openTriggers(options, host),
+    commands: openCommands(options, host),
     signaling,
   });
   return { cloud, routes };

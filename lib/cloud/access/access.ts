@@ -18,6 +18,7 @@ import { type Grant, GRANT_KINDS, type GrantKind, type KeyUses, type Role, ROLES
 import { locationsAbove } from "../fleet/fleet.ts";
 import { type Lookup, lookup } from "../store/lookups.ts";
 import type { Store } from "../store/store.ts";
+import { IS_ADMINISTRATOR, requireAdministrator } from "./administrators.ts";
 
 export type Kind =
   | GrantKind
@@ -50,9 +51,9 @@ export type AccessLevel = Role | "machine" | "machine_or_owner";
 
 /**
  * `unauthenticated`: the call needs no token. `authenticated`: any valid token; the handler limits the answer to the
- * caller's resources.
+ * caller's resources. `administrator`: whom the operator of the control plane has made one, whatever roles others have.
  */
-export type CallerNeed = "unauthenticated" | "authenticated" | AccessLevel;
+export type CallerNeed = "unauthenticated" | "authenticated" | "administrator" | AccessLevel;
 
 /**
  * The field of a request that names resources: an id, a list of ids, or one or several authorizations. Dots lead into
@@ -200,7 +201,7 @@ const ENCLOSING: { readonly [K in Exclude<Kind, "key">]: string | Lookup } = {
   training_job: lookup("SELECT organization_id AS organization FROM training_jobs WHERE id = ?"),
 };
 
-export const ACCESS_LOOKUPS = [CALLER, KEY, ...Object.values(ENCLOSING)].filter((one) =>
+export const ACCESS_LOOKUPS = [CALLER, KEY, IS_ADMINISTRATOR, ...Object.values(ENCLOSING)].filter((one) =>
   typeof one !== "string"
 );
 
@@ -249,7 +250,7 @@ export class Access {
       authorize: async (ctx, request) => {
         const rule = this.#ruleOf(ctx);
         if (rule.need === "unauthenticated") return;
-        const refs = rule.need === "authenticated" ? [] : refsOf(rule, request);
+        const refs = ["authenticated", "administrator"].includes(rule.need) ? [] : refsOf(rule, request);
         // Only after the request has arrived: the key may have lost its roles meanwhile.
         const check = () => this.#forCaller(ctx, admit);
         const admit = async () => {
@@ -263,6 +264,7 @@ export class Access {
           this.#remember(ctx.entity!, group);
           this.uses?.saw(ctx.entity!);
           if (ofJob && !rule.forJobs) throw new SvcError("permission_denied", JOBS_READ);
+          if (rule.need === "administrator") await requireAdministrator(this.sql, ctx.entity!);
           const effective = allowsSharedAccess(rule) ? [...grants, ...sharedGrants] : grants;
           const found: Scope[] = [];
           for (const [at, ref] of refs.entries()) {

@@ -17,10 +17,13 @@ export interface Actor {
 }
 
 /**
- * The object of a change: something with roles on it, or a release, secret or account, which belongs to the whole
- * control plane.
+ * The object of a change: something with roles on it, or a release, secret, account, administrator or command, which
+ * belongs to the whole control plane.
  */
-export type Subject = Ref | { readonly kind: "release" | "secret" | "account"; readonly id: string };
+export type Subject = Ref | {
+  readonly kind: "release" | "secret" | "account" | "administrator" | "command";
+  readonly id: string;
+};
 
 export interface AuditEntry extends Actor {
   readonly atMs: number;

@@ -100,8 +100,9 @@ const USES_AT_ONCE = 200;
 /** Limit of keys whose last use waits to be written; the times of further keys are dropped. */
 const USES_MAX = 100_000;
 const NOTE_USE = "UPDATE api_keys SET used_ms = ? WHERE id = ? AND COALESCE(used_ms, 0) < ?";
-/** The key of an account is nobody's to see: accounts are listed as members. */
-const NO_ACCOUNT = "NOT EXISTS (SELECT 1 FROM accounts a WHERE a.id = k.id)";
+/** Accounts are listed as members, and administrators by commands of their own: no command on keys touches theirs. */
+const PLAIN = `NOT EXISTS (SELECT 1 FROM accounts a WHERE a.id = k.id)
+  AND NOT EXISTS (SELECT 1 FROM administrators a WHERE a.id = k.id)`;
 
 export interface KeyHash {
   readonly id: string;
@@ -162,13 +163,13 @@ export class Keys {
   }
 
   all(): Promise<ApiKey[]> {
-    return this.#with(`${KEYS} WHERE ${NO_ACCOUNT} ORDER BY k.created_ms, k.id`);
+    return this.#with(`${KEYS} WHERE ${PLAIN} ORDER BY k.created_ms, k.id`);
   }
 
   /** The keys with a grant on one of these resources, and the keys of an organization. */
   of(resourceIds: readonly string[], organizationId = ""): Promise<ApiKey[]> {
     return this.#with(
-      `${KEYS} WHERE ${NO_ACCOUNT} AND (k.organization_id = ?
+      `${KEYS} WHERE ${PLAIN} AND (k.organization_id = ?
          OR k.id IN (SELECT key_id FROM grants WHERE resource_id IN (${places(resourceIds)})))
        ORDER BY k.created_ms, k.id`,
       organizationId,
@@ -202,7 +203,9 @@ export class Keys {
     );
     for (const { id } of rows) {
       await this.sql.query(
-        "DELETE FROM api_keys WHERE id = ? AND NOT EXISTS (SELECT 1 FROM grants WHERE key_id = ?)",
+        `DELETE FROM api_keys WHERE id = ? AND NOT EXISTS (SELECT 1 FROM grants WHERE key_id = ?)
+         AND NOT EXISTS (SELECT 1 FROM administrators WHERE id = ?)`,
+        id,
         id,
         id,
       );

@@ -5,6 +5,7 @@
 import { AgentDeviceService } from "../../../proto/gen/agent_pb.ts";
 import { AppService } from "../../../proto/gen/app_pb.ts";
 import { ChangeService } from "../../../proto/gen/changes_pb.ts";
+import { CommandService } from "../../../proto/gen/commands_pb.ts";
 import { RobotService } from "../../../proto/gen/robot_config_pb.ts";
 import { CloudSLAMService } from "../../../proto/gen/cloud_slam_pb.ts";
 import { AuthService, ExternalAuthService } from "../../../proto/gen/auth_pb.ts";
@@ -42,6 +43,8 @@ export const RULES: readonly Rule[] = [
   rule(Health.method.list, "unauthenticated"),
   rule(ServerReflection.method.serverReflectionInfo, "authenticated"),
   rule(ServerReflectionAlpha.method.serverReflectionInfo, "authenticated"),
+
+  rule(CommandService.method.run, "administrator"),
 
   // Training scripts look up the id of their organization here.
   { ...rule(app.listOrganizations, "authenticated"), forJobs: true },

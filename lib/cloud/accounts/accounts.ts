@@ -111,6 +111,13 @@ export class Accounts {
     await new Keys(this.sql).rotate(id, secret);
   }
 
+  /** Ends the password and everything that it has opened; a link sets a new one. */
+  async endPassword(id: string, secret: KeySecret): Promise<void> {
+    await this.sql.query("UPDATE accounts SET password = NULL WHERE id = ?", id);
+    await this.sql.query("DELETE FROM account_sessions WHERE account_id = ?", id);
+    await new Keys(this.sql).rotate(id, secret);
+  }
+
   /** The stored password of an address. */
   async kept(email: string): Promise<StoredKey | undefined> {
     const [row] = await this.sql.query<StoredKey>(

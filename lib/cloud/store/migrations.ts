@@ -5,6 +5,7 @@
  */
 
 import { ACCOUNT_TABLES } from "./steps/account_tables.ts";
+import { ADMINISTRATOR_TABLES } from "./steps/administrator_tables.ts";
 import { recordFragmentUses } from "./steps/fragment_uses.ts";
 import { chooseHostWords } from "./steps/host_words.ts";
 import { EXPORT_TABLES } from "./steps/export_tables.ts";
@@ -641,6 +642,7 @@ export const MIGRATIONS: readonly (readonly MigrationStep[])[] = [
   OPERATOR_TABLES,
   ACCOUNT_TABLES,
   ROLLOUT_TABLES,
+  ADMINISTRATOR_TABLES,
 ];
 
 /** What runs before the statements of a step, a piece in each transaction, until it returns true. */

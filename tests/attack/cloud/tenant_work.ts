@@ -8,6 +8,7 @@ import { AppService } from "../../../proto/gen/app_pb.ts";
 import { DatasetService } from "../../../proto/gen/dataset_pb.ts";
 import { DataSyncService, DataType } from "../../../proto/gen/datasync_pb.ts";
 import { Keys, type KeySecret } from "../../../lib/cloud/access/keys.ts";
+import { Administrators } from "../../../lib/cloud/access/administrators.ts";
 import { Accounts } from "../../../lib/cloud/accounts/accounts.ts";
 import { Invitations } from "../../../lib/cloud/accounts/invitations.ts";
 import { PersonSessions } from "../../../lib/cloud/accounts/sessions.ts";
@@ -144,6 +145,7 @@ export async function addPeople(
   const person = { email: `ann@${secret}.example`, name: `Ann of ${secret}`, secret: key };
   const account = await new Accounts(sql).create(person, nowMs);
   await new Keys(sql).grant(account, grant);
+  await new Administrators(sql).add(account, secret, nowMs);
   const browser = { address: "127.0.0.1", agent: `browser of ${secret}` };
   await new PersonSessions(sql).begin(account, browser, nowMs, nowMs + DAY_MS);
   await new Invitations(sql).invite(organization, `bob@${secret}.example`, [grant], nowMs);

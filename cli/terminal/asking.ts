@@ -1,0 +1,51 @@
+/**
+ * What people answer at a terminal, or hand over on standard input.
+ *
+ * The room owns questions to people.
+ */
+
+import type { Clock } from "../../lib/base/clock.ts";
+import type { Output } from "../../lib/base/host.ts";
+
+/** Time limit for a line of standard input. */
+const INPUT_MS = 10_000;
+const LINE_CHARS_MAX = 4096;
+
+/** The first line of standard input, within the time limit. */
+export async function firstLine(clock: Clock): Promise<string | undefined> {
+  const reader = Deno.stdin.readable.pipeThrough(new TextDecoderStream()).getReader();
+  const callOff = clock.after(INPUT_MS, () => void reader.cancel().catch(() => {}));
+  try {
+    let text = "";
+    while (!text.includes("\n") && text.length < LINE_CHARS_MAX) {
+      const { value, done } = await reader.read();
+      if (done) break;
+      text += value;
+    }
+    return text === "" ? undefined : text.split(/\r?\n/, 1)[0];
+  } finally {
+    callOff();
+    await reader.cancel().catch(() => {});
+  }
+}
+
+/** Reads a line without showing it. */
+export function askHidden(host: Pick<Output, "writeError">, question: string): string | undefined {
+  host.writeError(question);
+  Deno.stdin.setRaw(true);
+  try {
+    let line = "";
+    const byte = new Uint8Array(1);
+    while (Deno.stdin.readSync(byte) === 1) {
+      const letter = String.fromCharCode(byte[0]);
+      if (letter === "\r" || letter === "\n") return line;
+      // Ctrl-C, Ctrl-D.
+      if (byte[0] === 3 || byte[0] === 4) return undefined;
+      line = letter === "\x7f" ? line.slice(0, -1) : line + letter;
+    }
+    return line;
+  } finally {
+    Deno.stdin.setRaw(false);
+    host.writeError("\n");
+  }
+}
