@@ -2,9 +2,9 @@
  * Authentication: a caller exchanges credentials for a token once (`proto.rpc.v1.AuthService`), and every other call
  * carries the token.
  *
- * Owns the decision about who may call. A token names the generation of its credentials and ends with them, as do the
- * calls that it has begun. The settings may change while the port is open. Codes and wording of refusals are the
- * published ones.
+ * Owns the decision about who may call. A token names the generation of its credentials; it and the calls that it has
+ * begun end when the credentials do. The settings may change while the port is open. Codes and wording of refusals are
+ * the published ones.
  *
  * The room owns authentication: credentials, tokens and the keys that sign them, and the rate limit for wrong keys.
  */
@@ -88,14 +88,17 @@ export interface AuthOptions extends AuthSettings {
 
 type Awaitable<T> = T | Promise<T>;
 
-/** When a token is checked: as its call enters, after that (its age counts no more), or without a call. */
+/** When a token is checked: as its call enters, later (its age no longer counts), or without a call. */
 type Moment = "entering" | "begun" | "presented";
 
 export interface Auth {
   readonly service: Service;
   /** Refuses calls without a valid token, and stores the token's entity in the context. */
   readonly gate: Gate;
-  /** Checks a call that the gate let in: throws if it would be refused now for another reason than its token's age. */
+  /**
+   * Checks a call that the gate has let in: throws if the gate would refuse it now for a reason other than the age of
+   * its token.
+   */
   recheck(ctx: CallContext): Awaitable<void>;
   /** The entity of a token. Throws `unauthenticated`. */
   entityOf(token: string): Awaitable<string>;
@@ -142,7 +145,7 @@ class Guard implements Auth {
       stored: {
         find: (attempt) => {
           const form = this.#credentials.storedForm(attempt);
-          // A machine has one owner: whoever shows wrong keys for an id delays those at the same address.
+          // A machine has one owner, so wrong keys for an id delay only callers at the same address.
           return Promise.resolve(
             form === undefined ? undefined : { form, owner: `address ${attempt.address}` },
           );
@@ -238,7 +241,9 @@ class Guard implements Auth {
     ctx.entity = entity;
   }
 
-  /** Whose peer over WebRTC it is: it has shown its token to signaling, or another signaling vouches for it. */
+  /**
+   * The entity of a WebRTC peer, which has shown its token to signaling, or for which another signaling server vouches.
+   */
   #entityOfPeer(peer: Peer, moment: Moment): Awaitable<string> {
     const known = this.#knownByCertificate(peer);
     if (known !== undefined) return known;
@@ -268,7 +273,7 @@ class Guard implements Auth {
   }
 }
 
-/** Tells `refuse` why `check` fails, if it does. */
+/** Passes the error of `check` to `refuse`, if it fails. */
 function refusing(check: () => Awaitable<unknown>, refuse: (error: SvcError) => void): void {
   const refused = (error: unknown) => refuse(SvcError.from(error));
   try {
@@ -344,7 +349,7 @@ class Credentials {
     return await isListed(this.#listed, id, key) ? this.#generations.get(id) : undefined;
   }
 
-  /** Whether the credentials behind a token are still valid, or for a call that enters: were a moment ago. */
+  /** Whether the credentials behind a token are still valid; for a call that enters, whether they were a moment ago. */
   isCurrent(
     { sub = "", rpc_creds_type: type, svc_gen: generation }: Claims,
     isEntering: boolean,
@@ -367,7 +372,7 @@ class Credentials {
     return generation === undefined ? this.#listed.has(id) : this.#isOfListed(id, generation);
   }
 
-  /** Whether an issuer that stores the same hashes means the key that is listed. */
+  /** Whether the generation, from an issuer that stores the same hashes, is that of the listed key. */
   #isOfListed(id: string, generation: string): boolean {
     const hash = this.#listed.get(id);
     return hash !== undefined && isKeyHash(hash) && fingerprintOf(hash) === generation;

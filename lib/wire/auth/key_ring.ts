@@ -1,11 +1,11 @@
 /**
- * The key ring that signs the tokens of a server, and the salt that hides its listed keys: in memory, or in a file, so that
- * clients need not log in again after a restart.
+ * The key ring that signs the tokens of a server, and the salt that hides its listed keys: in memory, or in a file, so
+ * that clients need not log in again after a restart.
  *
  * Owns the file: only its user can read it, and each write replaces it as a whole. A key signs for the lifetime of a
- * token, and stays valid for the same time again. A file that others can read, or with other content, is replaced with
- * new keys and a warning, so that a stranger who has read a key gains nothing. Changes of the file take effect at once,
- * also while the server runs; its removal ends every token.
+ * token, and stays valid for the same time again. If others can read the file, or its content is wrong, the server
+ * writes a warning and a file with new keys, so that a stranger who has read a key gains nothing. Changes of the file
+ * take effect while the server runs; its removal ends every token.
  */
 
 import { LogOnChange } from "../../base/log/on_change.ts";
@@ -56,7 +56,7 @@ export class TokenKeyRing {
   /** The text that this process has last read or written. */
   #text: string | undefined;
   readonly #problems = new LogOnChange();
-  /** Writing the file has failed, and the failure is logged. */
+  /** Whether writing the file has failed, which has been logged. */
   #unwritten = false;
   readonly #work = new SerialQueue();
   #unwatch = () => {};

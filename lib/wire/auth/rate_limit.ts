@@ -1,6 +1,5 @@
 /**
- * The authentication rate limiter: how many wrong keys a caller may try, and how many checks of keys run at the same
- * time.
+ * The authentication rate limiter: limits the wrong keys that a caller may try, and the concurrent checks of keys.
  *
  * Checking a key costs a slow hash, so an attacker with wrong keys could take the processor from others. Each wrong key
  * takes a token from a bucket that refills by one a second: the bucket of the caller's address if the id is unknown,
@@ -19,18 +18,18 @@ import { CallerTurns } from "../../base/async/turns.ts";
 import { SvcError } from "../../base/error.ts";
 import { type Clock, deadline } from "../../base/clock.ts";
 
-/** Who shows a key. */
+/** An attempt to authenticate with a key. */
 export interface Attempt {
-  /** The type of the credentials; an id of one type says nothing of the same id of another. */
+  /** The type of the credentials; equal ids of different types are unrelated. */
   readonly type: string;
   readonly address: string;
   readonly id: string;
   readonly key: string;
 }
 
-/** How many wrong keys are too many. */
+/** The limits of the rate limiter. */
 export interface KeyRateLimits {
-  /** Of unknown ids, in a row, from one address. */
+  /** Limit of wrong keys for unknown ids from one address, in a row. */
   readonly wrongKeysPerAddress: number;
   /** Limit of wrong keys for one id from one address, in a row. */
   readonly wrongKeysPerKey: number;
@@ -63,17 +62,17 @@ export interface KeyRateLimiterParts {
   readonly limitExceeded: (attempt: Attempt) => Promise<void>;
 }
 
-/** Tokens that come back. */
+/** Tokens that each bucket regains per second. */
 const PER_SECOND = 1;
 /** A caller without attempts for this long has a full bucket again. */
 const FORGET_MS = 10 * 60_000;
 /** Limit of remembered callers; the oldest are forgotten first. */
 const REMEMBERED_MAX = 10_000;
-/** Limits of remembered right keys: of all, and of one owner. */
+/** Limits of remembered right keys: in total, and per owner. */
 const GOOD_SHARES = [10_000, 5_000];
-/** Limits of callers that wait for the check of their key: of all, of one owner, and for one id. */
+/** Limits of callers that wait for the check of their key: in total, per owner, and per id. */
 const WAITING_SHARES = [256, 128, 32] as const;
-/** No wait for a check is longer. */
+/** The longest wait for a check. */
 const CHECK_WAIT_MS = 30_000;
 
 interface GoodKey {
@@ -84,7 +83,7 @@ interface GoodKey {
 
 interface KeyBucket {
   readonly tokens: TokenBucket;
-  /** Of the last attempt. */
+  /** Time of the last attempt. */
   atMs: number;
   reported: boolean;
 }
@@ -192,7 +191,7 @@ export class KeyRateLimiter {
     throw tooMany();
   }
 
-  /** Checks a key when it is its turn. */
+  /** Waits for a turn, then checks a key. */
   async #checkInTurn(found: StoredKey | undefined, attempt: Attempt): Promise<string | undefined> {
     const { stored, clock } = this.parts;
     const over = deadline(clock, CHECK_WAIT_MS, tooMany);
@@ -212,7 +211,7 @@ export class KeyRateLimiter {
   }
 }
 
-/** The address as which wrong keys are counted: of IPv6 the network, as everybody has a whole one. */
+/** The address under which wrong keys count; for IPv6 the network, because every subscriber has a whole one. */
 export function addressOf(remoteAddress: string | undefined): string {
   const address = remoteAddress?.replace(/^::ffff:(?=\d+\.)/, "") ?? "none";
   if (!address.includes(":")) return address;
@@ -238,5 +237,5 @@ function tooMany(): SvcError {
   );
 }
 
-/** For callers who can be told when to try again. */
+/** When a refused caller may try again. */
 const RETRY_S = 2;

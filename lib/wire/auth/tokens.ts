@@ -1,5 +1,5 @@
 /**
- * Tokens: JWTs that state who has shown which credentials at what time, and until when the token is valid.
+ * Tokens: JWTs that state who showed which credentials, when, and how long the token is valid.
  *
  * Owns the claims and the signature of a token. `auth.ts` checks at every call whether the credentials behind a token
  * are still valid. Wording of refusals is the published one.
@@ -23,7 +23,9 @@ export const API_KEY = "api-key";
 export const ROBOT_SECRET = "robot-secret";
 export const LOCATION_SECRET = "robot-location-secret";
 export const EXTERNAL = "external";
-/** A person who has signed in; such tokens are issued by the program itself, never for shown credentials. */
+/**
+ * The type of a person who has signed in. The program itself issues such tokens, never in exchange for credentials.
+ */
 export const SESSION = "session";
 
 /**
@@ -256,7 +258,7 @@ function decoded(part: string): unknown {
     const value = JSON.parse(fromBase64url(part)?.toString() ?? "");
     if (typeof value === "object" && value !== null) return value;
   } catch {
-    // Falls through to the one complaint.
+    // Falls through to the common error.
   }
   throw new Error("token is malformed");
 }

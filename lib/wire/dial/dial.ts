@@ -1,10 +1,10 @@
 /**
  * Dials a machine: by its address, by its multicast DNS name, or over WebRTC through a signaling server. The caller
- * gets a channel, and need not know which way it goes.
+ * gets a channel, and need not know which of them worked.
  *
- * `host:port` and `unix:/path` are dialed directly. A name without a port is first searched on the networks of this
- * computer, then at the signaling server, and finally dialed directly; the options enable each way. The code of a way
- * is loaded on its first use.
+ * `host:port` and `unix:/path` are dialed directly. A name without a port is looked up on the networks of this
+ * computer, then at the signaling server, and is finally dialed directly; the options enable each of these methods.
+ * The code for each of them is loaded on its first use.
  *
  * The room owns the one client for machines: how it dials them, and how it keeps a connection.
  */
@@ -22,7 +22,7 @@ import { Metadata } from "../rpc/metadata.ts";
 
 /** Time limits for the machine, and for a signaling server. */
 export const ANSWER_TIMEOUT_MS = 10_000;
-/** Error codes of a signaling server that refuses these credentials: no other way is tried with them. */
+/** Error codes of a signaling server that refuses these credentials; no other method is tried with them. */
 const REFUSED: readonly Code[] = ["unauthenticated", "permission_denied"];
 
 export interface Credentials {
@@ -49,7 +49,7 @@ export interface DialOptions {
   /** Asked at each attempt. */
   readonly signaling?: () => SignalingServer | undefined;
   readonly signal: AbortSignal;
-  /** Called at the end of the connection, on whichever side it ended. */
+  /** Called when the connection has ended, on either side. */
   readonly lost?: () => void;
   readonly connect?: (address: string, options: GrpcOptions) => Channel;
 }
@@ -60,11 +60,14 @@ export interface Dialed {
   /** Sent with every call; changes apply to later calls. */
   readonly header: Metadata;
   readonly by: "address" | "multicast DNS" | "WebRTC";
-  /** Why a way that was tried first failed. */
+  /** Why the method that was tried first failed. */
   readonly instead?: string;
 }
 
-/** Rejects with the last way's error: `unavailable` without an answer, `unauthenticated` for wrong credentials. */
+/**
+ * Rejects with the error of the last method: `unavailable` without an answer, `unauthenticated` for wrong
+ * credentials.
+ */
 export async function dial(address: string, options: DialOptions): Promise<Dialed> {
   if (!isName(address)) return await direct(address, "address", options);
   const near = await nearby(address, options);
@@ -82,7 +85,7 @@ export async function dial(address: string, options: DialOptions): Promise<Diale
   }
 }
 
-/** The error of the last way, with the reason why the way before it failed. */
+/** The error of the last method, with the reason why the one before it failed. */
 export function withBothWays(error: unknown, instead: string | undefined): unknown {
   return instead === undefined
     ? error

@@ -1,9 +1,9 @@
 /**
- * A kept connection to a machine: redialed after each loss, with a session that stops what this program has left
- * moving there.
+ * A persistent connection to a machine: redials after each loss, and keeps a session, so that the machine stops
+ * what this program has set in motion if the program disappears.
  *
- * One connection is over before the next one starts, and the pauses differ between programs, so that a restarted
- * machine is not overrun.
+ * One connection ends before the next one starts, and the pauses are random, so that programs do not all redial
+ * a restarted machine at once.
  */
 
 import { RobotService } from "../../../proto/gen/robot_pb.ts";
@@ -23,14 +23,14 @@ import {
 /** Metadata key of a session's id. */
 export const SESSION_ID = "viam-sid";
 const HEARTBEATS_A_WINDOW = 5;
-/** Time limit of all ways to a machine together. */
+/** Time limit of one dial, with all of its methods. */
 const DIAL_MS = 60_000;
 
 /** A connection while it lasts. */
 export interface Connected {
   readonly channel: Channel;
   readonly by: Dialed["by"];
-  /** For calls: each ends with the connection, and has a time limit. */
+  /** Options for calls: each ends with the connection, and has a time limit. */
   readonly limits: CallOptions & { readonly signal: AbortSignal };
 }
 
@@ -131,14 +131,14 @@ class KeptSession {
     }
   }
 
-  /** Rejects when it can be kept no longer. */
+  /** Sends heartbeats; rejects when the session cannot be kept any longer. */
   async keep(firstMs: number, sleep: (ms: number) => Promise<void>): Promise<void> {
     for (let everyMs: number | undefined = firstMs; everyMs !== undefined;) {
       await sleep(everyMs);
       try {
         await this.robot.sendSessionHeartbeat({ id: this.#id }, this.limits);
       } catch (error) {
-        // Only this heartbeat came too late.
+        // Only this heartbeat was late.
         if (messageOf(error) !== "SESSION_EXPIRED") throw error;
         everyMs = await this.open();
       }

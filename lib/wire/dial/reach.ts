@@ -7,7 +7,7 @@
 import { connect } from "node:net";
 import type { Clock } from "../../base/clock.ts";
 
-/** Errors that the other host has caused by its answer. */
+/** Errors that prove an answer of the other host. */
 const ANSWERS = ["ECONNREFUSED", "ECONNRESET"];
 
 export interface ReachTarget {

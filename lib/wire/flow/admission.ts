@@ -1,11 +1,11 @@
 /**
  * Connection admission: a full port evicts a connection for each new one.
  *
- * Every new connection is admitted. Its eviction rank rises with what it shows: silent, then unauthenticated (a whole
- * request or frame), then authenticated, then with a call under way. The lowest rank is evicted first; within a rank,
- * the address with the most connections loses the one without progress for longest. Every rank keeps a share of the
- * port, so that a crowd of silent connections displaces neither a new one that is about to speak nor all that have
- * spoken. New and progressing connections have a grace period while others of their rank are idle for longer.
+ * Every new connection is admitted. Its eviction rank rises as it proves itself: silent, unauthenticated (a whole
+ * request or frame), authenticated, with a call under way. The lowest rank is evicted first; within a rank, the address
+ * with the most connections loses the one without progress for longest. Every rank keeps a share of the port, so that a
+ * crowd of silent connections displaces neither a new one that is about to speak nor those that have spoken. New and
+ * progressing connections have a grace period while others of their rank are idle for longer.
  *
  * The limit of connections is the number of files that the program may open, less a reserve for its own files. One
  * address gets only a part of it. Addresses of this computer get a larger part, because a proxy there may serve all
@@ -15,7 +15,7 @@
 import type { Clock } from "../../base/clock.ts";
 import type { ReadFiles } from "../../base/files/files.ts";
 
-/** Connections of one port, whatever the system allows. */
+/** Limit of connections of one port, even if the system allows more. */
 const MAX_CONNECTIONS = 4096;
 /** Assumed limit of open files if the system does not reveal it. */
 const DEFAULT_FILES = 1024;
@@ -23,15 +23,19 @@ const DEFAULT_FILES = 1024;
 const RESERVED_SHARE = 1 / 4;
 const RESERVED_FILES = 32;
 /**
- * The runtime accepts all waiting connections before it delivers the first one, before any has been evicted for them. So files are reserved for twice as many as the system lets wait, because more arrive meanwhile (measured: 83 in
- * a row where 38 may wait). This share of the limit may wait.
+ * The runtime accepts all waiting connections before it delivers the first one, before any has been evicted for them.
+ * So the port reserves files for twice as many connections as may wait in the system, because more arrive meanwhile
+ * (measured: 83 in a row where 38 may wait). This share of the limit may wait.
  */
 const WAITING_SHARE = 1 / 4;
 const MAX_WAITING = 511;
 /** The share of one address. */
 const SHARE = 1 / 2;
 const LOCAL_SHARE = 7 / 8;
-/** The share that calls under way leave to others, and of that the shares of silent and unauthenticated connections. */
+/**
+ * The share of the port that connections with calls leave to others, and the shares of silent and unauthenticated
+ * connections in that.
+ */
 const OTHERS_SHARE = 1 / 4;
 const SILENT_SHARE = 1 / 3;
 const UNAUTHENTICATED_SHARE = 1 / 3;
@@ -110,7 +114,7 @@ export class AdmittedConnection {
     this.#movedBytes += bytes;
     if (this.#movedBytes < PROGRESS_BYTES) return;
     this.#movedBytes = 0;
-    // More meaningless bytes do not raise the rank.
+    // Further meaningless bytes are no progress.
     if (this.rank !== "silent") this.progressed();
   }
 
@@ -228,7 +232,7 @@ export class ConnectionAdmission {
     };
   }
 
-  /** Evicts a connection, of one address if that has too many. */
+  /** Evicts a connection; the address is given if it has too many. */
   #evictOne(...only: [] | [Address]): void {
     const longest = (rank: Rank) => {
       const addresses = this.#ranks[rank];

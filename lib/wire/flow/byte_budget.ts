@@ -1,5 +1,5 @@
 /**
- * Limits of the memory that callers can occupy: one budget for a whole port, a share for each connection, and smaller
+ * Limits the memory that callers can occupy: one budget for a whole port, a share for each connection, and smaller
  * ones for unauthenticated callers.
  *
  * Everything that a peer sends, or leaves unread, is charged before it is kept. A used-up budget fails the call that
@@ -16,13 +16,13 @@ const KIB = 1024;
 const MIB = 1024 * KIB;
 
 export interface ByteLimits {
-  /** Incoming messages, until their calls end: of all callers, and of one connection. */
+  /** Incoming messages, until their calls end: the limit of a port, and that of a connection. */
   readonly received: number;
   readonly receivedByConnection: number;
   /** The same before authentication, and for calls without authentication. */
   readonly unauthenticated: number;
   readonly unauthenticatedByConnection: number;
-  /** Unread answers: of all callers, and of one connection. */
+  /** Unread answers: the limit of a port, and that of a connection. */
   readonly unread: number;
   readonly unreadByConnection: number;
 }
@@ -133,12 +133,15 @@ export class PortAllowance {
     this.#unread = new ByteBudget("answers of this server that nobody has read", unread);
   }
 
-  /** Of messages, and of answers. */
+  /** The used bytes: of incoming messages, and of unread answers. */
   get usedBytes(): { received: number; unread: number } {
     return { received: this.#received.usedBytes, unread: this.#unread.usedBytes };
   }
 
-  /** For a new connection, which `evict` ends at once when others need the memory of its unread bytes. */
+  /**
+   * The budgets of a new connection. `evict` ends the connection at once, when others need the memory of its unread
+   * bytes.
+   */
   connection(evict: () => void = () => {}): Allowance {
     const { receivedByConnection, unauthenticatedByConnection: strangersByConnection, unreadByConnection } =
       this.#limits;

@@ -1,7 +1,7 @@
 /**
  * Memory that is returned to the system at once.
  *
- * Each read from a peer allocates a new buffer, and the runtime collects such buffers only when they take some two
+ * Each read from a peer allocates a new buffer, and the runtime collects these buffers only when they occupy some two
  * hundred megabytes. A returned buffer is reused for the next read: reading a socket at full speed took 17 MB instead
  * of 235, and a third of the time.
  */
@@ -15,7 +15,7 @@ export function isLent(bytes: Uint8Array): boolean {
 }
 
 /**
- * Returns the memory of `bytes`, if they are all of it and it is worth it. Every view of this memory is empty
+ * Returns the memory of `bytes` if they fill it and it is large enough to matter. Every view of this memory is empty
  * afterwards.
  */
 export function giveBack(bytes: Uint8Array): void {

@@ -1,8 +1,8 @@
 /**
- * Inflates compressed messages in small pieces, a few at once, and no further than there is room.
+ * Inflates compressed messages in small pieces, only a few messages at a time, and only as far as there is room.
  *
- * The runtime inflates on the main thread, whatever its interface says: so each piece, in and out, is followed by a
- * turn for other work.
+ * The runtime inflates on the main thread, although its interface is asynchronous, so each piece of input or output
+ * is followed by a turn for other work.
  */
 
 import { Buffer } from "node:buffer";

@@ -1,4 +1,4 @@
-/** The two ends of a connection on the loopback interface, to find out who is at the other one. */
+/** The two ends of a connection on the loopback interface, from which its peer can be identified. */
 
 import type { Socket } from "node:net";
 import type { LoopbackEnds } from "../../base/host.ts";

@@ -2,8 +2,8 @@
  * Deficit round robin among the connections of a port: each reads its quantum, then yields a turn of the event loop.
  *
  * The runtime reads a socket as long as it has data, and serves no other socket meanwhile. Without turns, one busy
- * connection would be the only one served. A flow is one connection; its quantum shrinks with the number of flows that
- * wait, and its deficit is what is left of the quantum in this turn.
+ * connection would be the only one served. A flow is one connection. Its quantum shrinks with the number of waiting
+ * flows; its deficit is the rest of the quantum in this turn.
  */
 
 import { afterPoll, type Clock, nextTurn } from "../../base/clock.ts";
@@ -11,24 +11,26 @@ import type { Duplex } from "node:stream";
 import { giveBack, giveBackAll, isLent } from "./given_back.ts";
 
 /**
- * Quantum of a connection that has not had a turn for `IDLE_MS`, in the cost of handling this many bytes: a call. Either
- * all connections together take long for a turn each, or it comes after a rest, perhaps with a crowd.
+ * Quantum of a connection that has had no turn for `IDLE_MS`, as the cost of handling this many bytes: one call. Such a
+ * connection either shares the port with many others, or wakes up, perhaps together with many others.
  */
 const FIRST_QUANTUM = 1024;
 const IDLE_MS = 10;
-/** Smallest quantum of any other one. */
+/** Smallest quantum of any other connection. */
 const QUANTUM_MIN = 4 * 1024;
-/** Quantum of a connection if no other one waits: a few dozen calls, whose answers leave in one write. */
+/** Quantum of a connection if no other one waits: a few dozen calls, whose answers fit into one write. */
 const QUANTUM_MAX = 64 * 1024;
 /**
- * Bytes read in a turn with new requests, a dozen or two of the shortest; doubles with every turn without one. All
- * connections share them, down to a request or two for each.
+ * Bytes read in a turn with new requests: one or two dozen of the shortest. The number doubles with every turn without
+ * a new request. Waiting connections divide it among them, but each gets enough for one or two requests.
  */
 const SLICE_BYTES = 512;
 const LEAST_SLICE_BYTES = 64;
-/** Bytes read in a turn of a request's body, which costs little. */
+/** Most bytes read in a turn of a request's body, because the bytes of a body cost little. */
 const LARGEST_SLICE_BYTES = 64 * 1024;
-/** Pieces of a body in a turn, shared too. More pieces are tiny, and then they cost as much as requests. */
+/**
+ * Pieces of a body in a turn, divided in the same way. More pieces than these are tiny, and cost as much as requests.
+ */
 const PIECES_MAX = 64;
 const LEAST_PIECES = 8;
 
@@ -37,7 +39,7 @@ const ANSWER_BYTES = 16;
 /** The limit of the debt, so that a long answer does not stop the reading of its own window updates. */
 const ANSWER_COST_MAX = 8 * QUANTUM_MIN;
 
-/** How long turns may follow each other without polling the sockets. */
+/** The longest series of turns without a poll of the sockets. */
 const POLL_EVERY_MS = 5;
 
 /** Schedules the turns of connections. The fewer wait for a turn, the larger each quantum. */
@@ -54,7 +56,7 @@ export class RoundRobin {
     return this.divided(QUANTUM_MAX, QUANTUM_MIN);
   }
 
-  /** `whole`, divided among the connections that wait. */
+  /** The part of `whole` for each waiting connection, at least `least`. */
   divided(whole: number, least: number): number {
     return Math.max(least, Math.floor(whole / (1 + this.#waiting)));
   }
@@ -67,9 +69,9 @@ export class RoundRobin {
   /**
    * Runs `go` in a connection's next turn; the returned function cancels that.
    *
-   * While an immediate or a timer is due the runtime polls the sockets only once in some sixty turns (measured: the
-   * request of a new client took 112, and 90 ms). So after a while all connections wait together for a timer that none
-   * of them delays; it costs a millisecond and lets everybody else in.
+   * While an immediate or a timer is due, the runtime polls the sockets only about every sixty turns (measured: the
+   * request of a new client took 112 turns and 90 ms). So after `POLL_EVERY_MS` all connections wait for one timer;
+   * this costs a millisecond, and lets everybody else in.
    */
   schedule(clock: Clock, go: () => void): () => void {
     return clock.monotonicMs() - this.#polledMs < POLL_EVERY_MS
@@ -130,7 +132,7 @@ class TurnWait {
     return this.#cancel !== undefined;
   }
 
-  /** Data has arrived: from the system, unless the last turn left more than its quantum to do. */
+  /** Data has arrived from the system, or is left from the last turn. */
   received(): void {
     if (!this.#waited) this.scheduler.polled(this.clock.monotonicMs());
     this.#waited = false;
@@ -229,7 +231,7 @@ export class Flow {
 export interface SlicedReader {
   /** A request has started: the next slice may contain more. */
   requested(): void;
-  /** From now on returns the memory of read data whenever `keeps` says that no part of it is in use. */
+  /** From now on returns the memory of read data, unless `keeps` says that a part of it is in use. */
   giveBackUnless(keeps: () => boolean): void;
   /** A piece of a request's body has arrived. */
   piece(): void;
@@ -260,7 +262,7 @@ interface Handle {
   reading?: boolean;
   /** Takes everything read at once. */
   onread?: (read: ArrayBuffer | Uint8Array | undefined) => unknown;
-  /** Of TLS: the handle of the underlying socket. */
+  /** The handle of the underlying socket, if this is the handle of a TLS socket. */
   readonly _parent?: Handle;
   readStart(): unknown;
   readStop(): unknown;
@@ -296,8 +298,8 @@ export function holdBelowTls(socket: object): void {
 }
 
 /**
- * Keeps a handle from reading before there is room. The HTTP/1.1 parser restarts it after each request, whatever waits
- * (measured: a chunk for every delivered slice, 40 MB in two seconds on 8 connections).
+ * Keeps a handle from reading while there is no room. The HTTP/1.1 parser restarts it after each request, however much
+ * waits (measured: a chunk for every delivered slice, 40 MB in two seconds on 8 connections).
  */
 function startOnlyWhen(handle: Handle, readsOn: () => boolean): void {
   const start = handle.readStart.bind(handle);

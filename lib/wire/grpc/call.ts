@@ -1,5 +1,5 @@
 /**
- * One call of a gRPC client: what it sends and receives on its stream, and when it gets another one.
+ * One call of a gRPC client: sends and receives on a stream, and moves to another stream for a retry.
  *
  * A server that refuses a stream, or closes the connection before it looks at the stream, states that it has not
  * processed the call. Such a call is retried with the same messages, at once and then after pauses (source: gRPC's
@@ -19,10 +19,11 @@ import { MessageReader } from "../rpc/message_reader.ts";
 
 /** Tries of a call. */
 const MAX_TRIES = 5;
-/** Pause before the third try, doubled before each further one. The second follows at once. */
-/** Between the second and the later tries. */
+/**
+ * The second try follows at once; the first of these pauses comes before the third, and each further one is twice as
+ * long. The jitter keeps calls that were refused together from returning together.
+ */
 const RETRY: BackoffLimits = { firstMs: 120, mostMs: 1_000, jitter: 0.3 };
-/** A pause varies by up to this share, so that calls refused together do not return together. */
 /** Messages of a stream that are kept for a retry; a stream that has sent more gets none. */
 const REPLAY_BYTES = 256 * 1024;
 
@@ -32,7 +33,7 @@ export interface StreamQueue {
   leave(call: ClientCall): void;
 }
 
-/** Records that the server has answered a call. */
+/** Whether the server has answered a call. */
 export interface AnswerFlag {
   answered: boolean;
 }
@@ -86,7 +87,7 @@ export class ClientCall implements StreamListener {
     return this.#deadlineMs === undefined ? undefined : this.#deadlineMs - this.clock.monotonicMs();
   }
 
-  /** Opens a stream for the call and sends what is ready; tells `answering` about an answer. */
+  /** Opens a stream for the call and sends what is ready; marks the first answer in `answering`. */
   begin(connection: Connection, fields: HeaderFields, answering: AnswerFlag): void {
     this.#answering = answering;
     let stream;

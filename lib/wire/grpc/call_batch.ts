@@ -1,6 +1,6 @@
 /**
- * CallBatchService: many calls in one. Each passes the port's table as if its caller had made it alone: the
- * guard, limits, records of operations and sessions see it.
+ * CallBatchService: many calls in one. Each passes through the table of the port like a separate call, so
+ * that authorization, limits, operations and sessions apply to it.
  */
 
 import { CallBatchService } from "../../../proto/gen/machine_page_pb.ts";
@@ -21,7 +21,7 @@ import {
 const CALLS_MAX = 64;
 const REQUEST_BYTES_MAX = 4096;
 const ANSWER_BYTES_MAX = 16 * 1024;
-/** Under way for one caller. */
+/** Limit of calls under way for one caller. */
 const CALLER_CALLS_MAX = 512;
 
 interface BatchedCall {
@@ -68,7 +68,7 @@ export function callBatchService(table: ServiceTable, batchOnly: string): Servic
       try {
         for (let left = calls.length; left > 0;) {
           await race(wake.promise, ctx.signal);
-          // Those that end together are answered together.
+          // Calls that end in the same turn are answered in one message.
           await new Promise<void>((resolve) => void nextTurn(resolve));
           wake = Promise.withResolvers();
           const answers = ended.splice(0);

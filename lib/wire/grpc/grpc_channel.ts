@@ -37,25 +37,28 @@ export interface GrpcOptions {
   /** Uses TLS: checks the server's name against the system's roots or `ca` (PEM). */
   readonly tls?: {
     readonly ca?: string;
-    /** Authorities (PEM) that are trusted beside the system's roots; asked for when those do not do. */
+    /** Authorities (PEM) to trust besides the system's roots; asked for when the roots do not suffice. */
     readonly alsoTrusted?: () => string | undefined;
     readonly insecureSkipVerify?: boolean;
     readonly serverName?: string;
     /**
-     * Goes on without TLS on a server that answers the TLS hello in the clear, and calls this. Leave it out if something
-     * secret travels.
+     * If given, a server that answers the TLS hello in clear text is called without TLS, and this function is called.
+     * Leave it out if secrets travel.
      */
     readonly downgraded?: () => void;
   };
-  /** Goes through the proxy that the environment names for this address, if it names one (`proxy.ts`). */
+  /** Uses the proxy that the environment names for this address, if any (`proxy.ts`). */
   readonly proxied?: boolean;
   /** Sent with every call. */
   readonly header?: Metadata;
-  /** A server that is silent this long is pinged; a connection without an answer is dropped. */
+  /** Pings a server that is silent for this long, and drops the connection if no answer comes. */
   readonly keepaliveMs?: number;
-  /** Looks who answers on the loopback interface, before anything is sent: throws to refuse. Not with TLS. */
+  /**
+   * Decides, before anything is sent, whether the server on the loopback interface is the right one: throws to refuse.
+   * Not for TLS.
+   */
   readonly admit?: (ends: LoopbackEnds) => Promise<void>;
-  /** Called at the end of each connection, whoever ended it. */
+  /** Called when a connection has ended, on either side. */
   readonly lost?: () => void;
 }
 
@@ -101,7 +104,7 @@ class GrpcChannel implements Channel, StreamQueue {
     const outgoing = requests[Symbol.asyncIterator]();
     try {
       const single = method.methodKind === "unary" || method.methodKind === "server_streaming";
-      // Fetches a single request first, so that the whole call leaves in one write.
+      // With a single request, waits for it first, so that the whole call goes out in one write.
       if (single) call.sendOnly(await race(outgoing.next(), call.signal));
       call.signal.throwIfAborted();
       this.enter(call);
@@ -148,14 +151,14 @@ class GrpcChannel implements Channel, StreamQueue {
     }
   }
 
-  /** Later, after all streams have processed the server's frame. */
+  /** Advances after all streams have processed the server's frame. */
   #advanceSoon(): void {
     if (this.#again.size + this.#waiting.size > 0) queueMicrotask(() => this.#advance());
   }
 
   /**
-   * Drops a connection that takes no more calls. If the server has answered none on it, every waiting call counts a
-   * failed try, so that no call dials forever a server that hangs up at once.
+   * Drops a connection that takes no more calls. If the server has answered no call on it, each waiting call counts a
+   * failed try, so that no call redials forever a server that hangs up at once.
    */
   #leaveEnded(): void {
     const link = this.#link;
@@ -268,7 +271,7 @@ const NOT_TLS = /before secure TLS|corrupt message|wrong version|packet length|E
 /** The hint in the error for this case. */
 export const WITHOUT_TLS = "does it serve without TLS?";
 
-/** The error of a handshake whose first answer is no TLS record. Silence or a reset are no such answer. */
+/** The error of a handshake whose first answer is not a TLS record. Silence and a reset are not answers. */
 const IN_THE_CLEAR = /InvalidContentType|wrong version number/i;
 
 /** The error of a handshake with a certificate of an unknown authority. */
@@ -342,7 +345,7 @@ async function connectTo(
 
   try {
     await promise;
-    // The caller that closed the channel just now will not use this socket.
+    // The caller has closed the channel meanwhile, and will not use this socket.
     signal.throwIfAborted();
     if (tls) holdBelowTls(socket);
     else socket.setNoDelay(true);
@@ -350,7 +353,7 @@ async function connectTo(
     signal.throwIfAborted();
     return socket;
   } catch (error) {
-    // Its end may still report an error, for which nobody waits.
+    // The closing socket may still report an error, which nobody needs.
     socket.on("error", () => {});
     socket.destroy();
     throw error;
@@ -381,7 +384,7 @@ async function tunnelTo(
     return await connectThrough(proxy, target, limit.signal);
   } catch (cause) {
     if (signal.aborted) throw signal.reason;
-    // No answer of a proxy is one of the server: nothing that it says changes credentials or settings.
+    // A proxy does not speak for the server: its answer must not change credentials or settings.
     throw new SvcError("unavailable", `cannot connect to ${address} through a proxy`, { cause });
   } finally {
     limit.done();

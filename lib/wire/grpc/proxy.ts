@@ -1,9 +1,10 @@
 /**
- * The way out through a proxy: which proxy the environment names for an address, and a connection through it.
+ * Outgoing connections through a proxy: which proxy the environment names for an address, and how to connect through
+ * it.
  *
  * `HTTPS_PROXY` and `HTTP_PROXY` (by the scheme of the address), then `ALL_PROXY`, then `SOCKS_PROXY`, in capitals or
  * small letters; `NO_PROXY` lists the hosts that are reached directly, and this computer always is. The proxy resolves
- * names. What a proxy sends is read up to a named limit, and its password is in no error.
+ * names. Input from a proxy has a named limit, and no error contains its password.
  */
 
 import { Buffer } from "node:buffer";
@@ -62,7 +63,7 @@ function valueOf(name: string, env: Variables): readonly [name: string, value: s
 function parseProxy(name: string, text: string, scheme: string): Proxy {
   const wanted =
     "wanted http://host:port or socks5://host:port, with user:password@ before the host if needed";
-  // The value itself may have a password.
+  // The error does not show the value, which may contain a password.
   const problem = (why: string) =>
     new SvcError("invalid_argument", `the variable ${name} is unusable: ${why}, ${wanted}`);
   let url: URL;
@@ -105,7 +106,7 @@ function isDirect({ host, port }: HostPort, list: string): boolean {
     return true;
   }
   return list.split(/[\s,]+/).some((entry) => {
-    // The end of an address without brackets is no port.
+    // The last part of an IPv6 address without brackets is not a port.
     const [, pattern = entry, only] = (isIP(entry) === 0 && /^(.*?[^:]|\[.*\]):(\d+)$/.exec(entry)) || [];
     if (only !== undefined && Number(only) !== port) return false;
     const wanted = pattern.toLowerCase().replace(/[[\]]/g, "").replace(/^\*?\./, "");
@@ -188,7 +189,10 @@ class HeadReader {
     if (this.#error) throw this.#error;
   }
 
-  /** As many bytes as `lengthOf` wants of those that are there; it answers `undefined` for more. */
+  /**
+   * Reads until `lengthOf` can say how many of the bytes belong together, and takes those; it returns `undefined` as
+   * long as there are too few.
+   */
   async take(lengthOf: (bytes: Buffer) => number | undefined): Promise<Buffer> {
     for (;;) {
       const length = lengthOf(this.#bytes);

@@ -49,7 +49,7 @@ export function reflection(table: ServiceTable): Service[] {
   ];
 }
 
-/** The files that one client may request, and those that it has. */
+/** The files that one client may request, and those that it has received. */
 class Files {
   readonly #services: string[] = [];
   readonly #byName = new Map<string, DescFile>();

@@ -68,7 +68,7 @@ export function acceptGrpc(
     if (request.scheme !== scheme || request.authority !== authority) {
       ({ scheme, authority } = request);
       const host = authority ?? fields.find(([name]) => name === "host")?.[1];
-      // Empty: the caller names no host, and a link for it can name none.
+      // Empty if the caller names no host: a link for this caller cannot name one either.
       peer = { ...connected, origin: host === undefined ? "" : `${scheme}://${host}` };
     }
 
@@ -76,7 +76,7 @@ export function acceptGrpc(
     if (forwarded.addressed !== peer.addressed || forwarded.forwardedFor !== peer.forwardedFor) {
       peer = { ...peer, addressed: forwarded.addressed, forwardedFor: forwarded.forwardedFor };
     }
-    // A proxy's connection carries the calls of many.
+    // The connection of a proxy carries calls of many callers.
     const caller = isProxy ? proxies!.callerOf(peer, fields) : peer;
     if (!isGrpc(request.contentType)) {
       return others?.(stream, fields, caller) ?? refuseHttp(stream, "415");
@@ -92,12 +92,12 @@ export function acceptGrpc(
   };
 }
 
-/** What surrounds the calls of a connection. */
+/** The surroundings of the calls of a connection. */
 export interface AroundCalls {
-  /** Takes the streams that are no calls. */
+  /** Handles streams that are not calls. */
   readonly others?: OtherStreams;
   readonly admitted?: Pick<AdmittedConnection, "callStarted" | "callEnded">;
-  /** Say who calls through them. */
+  /** The proxies that are trusted to name their callers. */
   readonly proxies?: TrustedProxies;
 }
 
@@ -111,7 +111,7 @@ interface Request {
   encoding?: string;
   timeout?: string;
   addressed?: string;
-  /** Never set: a call that no proxy has handed on. */
+  /** Absent, because no proxy has forwarded the call. */
   forwardedFor?: undefined;
   isForwarded?: boolean;
 }

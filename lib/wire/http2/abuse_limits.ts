@@ -27,7 +27,7 @@ const ABUSE_LIMITS = {
     perSecond: 200,
     together: { burst: 4000, perSecond: 1000 },
   },
-  /** Entries of SETTINGS; a frame counts as one more. */
+  /** Entries of SETTINGS; the frame itself counts as one more. */
   settings: { what: "settings", burst: 1000, perSecond: 100 },
   /** Each one forces an answer. */
   pings: { what: "pings", burst: 2000, perSecond: 500 },
@@ -46,7 +46,7 @@ const ABUSE_LIMITS = {
 
 export type AbuseKind = keyof typeof ABUSE_LIMITS;
 
-/** When the shared bucket is empty, each connection keeps this share of its own. */
+/** When the shared bucket is empty, each connection may still use this share of its own bucket. */
 const MODEST_SHARE = 1 / 10;
 
 /** The buckets that all connections of a port share. */

@@ -3,9 +3,8 @@
  *
  * Owns the socket and the parts that share it: the frames received (`FrameDispatch`), the frames sent
  * (`SendScheduler`), the streams (`StreamTable`), what the peer may cost (`AbuseLimits`, `StallWatch`) and the end
- * (`Shutdown`). The memory that a peer can occupy is bounded, and a peer that breaks the rules loses its connection,
- * never the program.
- * The room owns HTTP/2, and nothing above it.
+ * (`Shutdown`). The memory that a peer can occupy is bounded. A peer that breaks the rules loses its connection, and
+ * does no other harm. The room owns HTTP/2, and nothing above it.
  */
 
 import { Buffer } from "node:buffer";
@@ -94,7 +93,7 @@ export class Connection {
     return this.table.size < (this.peer.streams ?? (this.framesReceived > 0 ? MAX_STREAMS : EARLY_STREAMS));
   }
 
-  /** Client: opens a stream with its header. */
+  /** Opens a stream with its header (client only). */
   request(fields: HeaderFields, ended: boolean, listener: StreamListener): Stream {
     if (this.shutdown.error) throw this.shutdown.error;
     const bytes = listBytes(fields);
@@ -145,7 +144,7 @@ export class Connection {
     this.options.closed?.(error);
   }
 
-  /** Closes the connection if it is draining and nothing is left to do. */
+  /** If the connection is draining and nothing is left to do, closes it. */
   finishDraining(): void {
     const { isDraining, error } = this.shutdown;
     if (!isDraining || this.table.size > 0 || !this.out.isIdle || error) return;

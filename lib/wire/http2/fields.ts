@@ -18,7 +18,7 @@ const CONNECTION_FIELDS = new Set([
   "upgrade",
 ]);
 
-/** A bit for each pseudo-header. */
+/** One bit for each pseudo-header. */
 const METHOD = 1, SCHEME = 2, AUTHORITY = 4, PATH = 8, STATUS = 16;
 const PSEUDO: { readonly [name: string]: number | undefined } = {
   __proto__: null as never,
@@ -65,7 +65,7 @@ export function problemOf(fields: HeaderFields, section: Section): string | unde
   return missing(fields, section, seen) ?? (section === "request" ? hostProblem(fields) : undefined);
 }
 
-/** A request names one host: a proxy in front may have read the other one. */
+/** A request must name one host only, because a proxy in front may have used the other one. */
 function hostProblem(fields: HeaderFields): string | undefined {
   let authority: string | undefined, host: string | undefined;
   for (const [name, value] of fields) {

@@ -16,8 +16,8 @@ export const FRAME_HEADER_BYTES = 9;
 /** Allocation unit of the outbox. */
 const BLOCK_BYTES = 64 * 1024;
 /**
- * The first block, enough for the beginning of a connection and a first answer. A connection that asks for little
- * must cost little: those that come and go pile up until the runtime collects them (measured: 67 MB).
+ * Size of the first block: enough for the start of a connection and a first answer. Short connections must cost
+ * little, because their blocks pile up until the runtime collects them (measured: 67 MB).
  */
 const FIRST_BLOCK_BYTES = 1024;
 

@@ -1,8 +1,8 @@
 /**
- * What a connection receives: each frame goes to the stream or the setting that it is about.
+ * The receiving side of a connection: passes each frame to the stream or the setting that it concerns.
  *
- * Owns header decompression, the connection's receive window and the pings under way. It throws what a peer may not
- * do to its connection, and charges what a peer may do only rarely.
+ * Owns header decompression, the connection's receive window and the pings under way. It throws for what a peer
+ * must never do, and charges for what a peer may do only rarely.
  */
 
 import { Buffer } from "node:buffer";
@@ -34,7 +34,7 @@ import type { StreamTable } from "./stream_table.ts";
 
 /** Usual size of a call's header fields; only the excess counts against the limit of header bytes. */
 const USUAL_HEADER_BYTES = 4 * 1024;
-/** Additional cost of a field that enters the table: well-behaved peers add a few, once. */
+/** Additional cost of a field that enters the table: well-behaved peers add a few fields, once. */
 const ADDED_FIELD_BYTES = 1024;
 export const CONNECTION_WINDOW_BYTES = 16 * 1024 * 1024;
 /** Cost in its connection's quantum of a frame that begins or ends a call, or of a setting. */
@@ -111,7 +111,7 @@ export class FrameDispatch {
     this.#bufferedStreams.push(stream);
   }
 
-  /** The streams whose buffered data is to be delivered now. */
+  /** Removes and returns the streams whose buffered data is due. */
   takeBuffered(): Stream[] {
     return this.#bufferedStreams.splice(0);
   }

@@ -14,13 +14,16 @@ export class HpackError extends Error {}
 export class HpackBomb extends HpackError {}
 
 const TABLE_BYTES = 4096;
-/** A block may unpack to this many times the accepted bytes, so that both sides' tables stay in step. */
+/**
+ * The decoder unpacks blocks of up to this many times the accepted bytes, so that the tables of both sides stay
+ * equal.
+ */
 const MAX_EXCESS = 64;
 
 /** Cost of an entry besides its text (RFC 7541 §4.1). */
 const ENTRY_BYTES = 32;
 
-/** Names of fields that repeat from call to call on a connection; others would only push these out. */
+/** Names of fields that repeat from call to call on a connection. Other fields would only displace them. */
 const REPEATED = new Set([
   ":authority",
   ":path",

@@ -26,7 +26,7 @@ const END_OF_STRING = 256;
 /** Bits of padding that may follow the last symbol. */
 const PADDING_BITS = 7;
 
-/** Shorter strings need no memory except their own. */
+/** Strings up to this size are decoded in a shared buffer. */
 const SCRATCH_BYTES = 4096;
 
 /** A table entry: the next state, above it a symbol of 8 bits, above that whether there is one. */
@@ -104,7 +104,7 @@ function makeTable(): Table {
   for (let state = 0; state < tree.length; state++) {
     for (let half = 0; half < 16; half++) steps[(state << 4) | half] = step(tree, state, half);
   }
-  // The end of string is all ones, and so is each beginning of it.
+  // The end-of-string code is all ones, and so is each prefix of it.
   for (let node = 0, bits = 0; bits <= PADDING_BITS; bits++, node = tree[node][1]) ends[node] = 1;
   return { steps, ends, text: new Uint8Array(SCRATCH_BYTES) };
 }

@@ -1,5 +1,5 @@
 /**
- * From the bytes of a socket to HTTP/2 frames, and from frames to header blocks.
+ * Cuts the bytes of a socket into HTTP/2 frames, and joins frames to header blocks.
  *
  * Owns the received part of an incomplete frame or block. Its bytes are copied once, however small the pieces are in
  * which they arrive, and nothing keeps those pieces alive.
@@ -52,7 +52,7 @@ class GrowingBuffer {
     this.length = length;
   }
 
-  /** Takes all the memory away. */
+  /** Removes and returns all bytes. */
   clear(): Uint8Array {
     const bytes = this.#bytes;
     this.#bytes = NOTHING;
@@ -88,7 +88,7 @@ export class FrameReader {
 
   /** Takes received bytes. */
   push(bytes: Uint8Array): void {
-    // Parts of a Buffer are Buffers, which the runtime creates several times as slowly.
+    // A part of a Buffer is a Buffer, which takes the runtime several times as long to create.
     bytes = new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length);
     const unread = this.#chunk.subarray(this.#at);
     if (unread.length > 0) {
@@ -192,7 +192,7 @@ export class HeaderBlock {
   }
 
   append(part: Uint8Array): void {
-    // The frames count too, or a peer could send empty ones forever.
+    // The frame headers count, too; otherwise a peer could send empty frames forever.
     this.#frameBytes += part.length + FRAME_HEADER_BYTES;
     if (this.#frameBytes > MAX_BLOCK_BYTES) throw new ProtocolError(H2.calm, "header block too large");
     this.#parts.append(part, MAX_BLOCK_BYTES);

@@ -25,10 +25,10 @@ export interface ConnectionOptions {
   readonly unread?: Unread;
   /** Server: the abuse limits that its connections share. */
   readonly abuse?: PortAbuseLimits;
-  /** This many bytes have arrived, or have been taken by the peer's system. */
+  /** Called with the number of bytes that have arrived, or that the peer's system has taken. */
   readonly transferred?: (bytes: number) => void;
-  /** The peer has proven that it speaks HTTP/2. */
+  /** Called when the peer has proven that it speaks HTTP/2. */
   readonly ready?: () => void;
-  /** The connection is over; once. */
+  /** Called once, when the connection is over. */
   readonly closed?: (error: SvcError) => void;
 }

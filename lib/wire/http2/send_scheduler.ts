@@ -1,5 +1,5 @@
 /**
- * What a connection sends: frames and header blocks are collected, and leave in as few writes as possible.
+ * The sending side of a connection: collects frames and header blocks, and sends them in as few writes as possible.
  *
  * Owns the outbox, the connection's send window and the turns of the streams that have data: one frame from each. The
  * next write takes what accumulates during the current one.
@@ -19,7 +19,7 @@ import type { Stream } from "./stream.ts";
 const WRITE_BYTES = 256 * 1024;
 /** Limit of unread answers to control frames; the connection ends beyond it. */
 const MAX_UNSENT_BYTES = 4 * 1024 * 1024;
-/** Size of a sent DATA frame for which the peer may send an acknowledgement; pieces cut smaller by its window do not count. */
+/** A sent DATA frame of at least this size entitles the peer to an answer. Its window may cut frames smaller. */
 const ANSWERED_BYTES = 1024;
 
 interface SendHooks {
@@ -72,7 +72,7 @@ export class SendScheduler {
     this.#limitUnsent();
   }
 
-  /** Leaves out the largest fields if the peer does not accept all of them; false if it does not accept any. */
+  /** Leaves out the largest fields if the peer does not accept all of them; returns false if it accepts none. */
   sendHeaders(stream: number, fields: HeaderFields, ended: boolean): boolean {
     const sent = fitting(fields, this.peer.headerBytes);
     if (!sent) return false;
@@ -108,7 +108,7 @@ export class SendScheduler {
     this.control(TYPE.goaway, 0, 0, Buffer.concat([uint32(lastStream), uint32(code), text]));
   }
 
-  /** Says that a stream has something to send. */
+  /** Adds a stream that has something to send. */
   enqueue(stream: Stream): void {
     this.#ready.push(stream);
     this.schedule();
@@ -124,7 +124,7 @@ export class SendScheduler {
     this.#encoder.resize(bytes);
   }
 
-  /** The collected bytes; nothing waits for them any more. */
+  /** Removes and returns the collected bytes. */
   take(): Uint8Array | undefined {
     return this.#out.take();
   }
@@ -138,7 +138,7 @@ export class SendScheduler {
   schedule(): void {
     if (this.#isScheduled || this.writing || this.#isStopped) return;
     this.#isScheduled = true;
-    // After microtasks: by then all simultaneous calls have queued what they send.
+    // Waits for the microtasks: by then all concurrent calls have queued their frames.
     nextTick(() => {
       this.#isScheduled = false;
       this.#flush();

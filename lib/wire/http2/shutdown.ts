@@ -27,8 +27,8 @@ export class Shutdown {
   ) {}
 
   /**
-   * Closes the socket after `goaway`, the last bytes for the peer. If a socket closes before everything received has
-   * been read, the system discards what was just sent. So it keeps reading for a while, until the peer has seen the
+   * Closes the socket after `goaway`, the last bytes for the peer. If a socket closes while received bytes are unread,
+   * the system discards what was just sent. So the connection keeps reading for a while, until the peer has seen the
    * reason.
    */
   closeSocket(goaway: Uint8Array | undefined): void {
@@ -38,7 +38,7 @@ export class Shutdown {
     this.socket.resume();
   }
 
-  /** Drains the remaining input, only so that the peer receives GOAWAY, and not at the expense of other connections. */
+  /** Reads and drops the remaining input, so that the peer receives GOAWAY, but yields to other connections. */
   drain(bytes: Uint8Array): void {
     this.#drainedBytes += bytes.length;
     if (this.#drainedBytes > DRAIN_BYTES) this.socket.pause();

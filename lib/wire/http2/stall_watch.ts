@@ -19,9 +19,11 @@ const BLOCK_MS = 10_000;
 const WRITE_MS = 120_000;
 /** Until a peer makes room for data waiting on a stream, or sends more of an incomplete message. */
 export const STALL_MS = 120_000;
-/** A peer that is silent this long gets a ping. Every one costs a metered peer traffic. */
+/**
+ * A peer that is silent this long gets a ping. Pings are rare because they cost traffic on a metered connection.
+ */
 const QUIET_MS = 120_000;
-/** Time limit of its answer. */
+/** Time limit of the answer to a ping. */
 const ANSWER_MS = 20_000;
 
 /** The observable state of a connection. A value that changes restarts its timer. */
@@ -45,7 +47,7 @@ interface WatchedConnection {
   end(reason: string): void;
 }
 
-/** How long something has stayed the same. */
+/** Measures how long a value has been unchanged. */
 export class StallTimer {
   #what: unknown;
   #sinceMs = 0;

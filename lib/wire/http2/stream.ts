@@ -27,7 +27,7 @@ export interface StreamListener {
   closed(error: SvcError | undefined, untouched?: boolean): void;
 }
 
-/** What sends the frames of streams. */
+/** Sends the frames of streams. */
 interface StreamSender {
   /** False if the peer accepts no fields of that size. */
   sendHeaders(stream: number, fields: HeaderFields, ended: boolean): boolean;
@@ -103,7 +103,7 @@ export class Stream {
     return this.#add(undefined, bytes, false);
   }
 
-  /** The same with `head` before it, and with bytes that the stream owns from now on: it returns their memory. */
+  /** Sends `head`, then bytes that the stream owns from now on: it returns their memory. */
   give(head: Uint8Array, bytes: Uint8Array): Promise<void> | undefined {
     return this.#add(head, bytes, true);
   }
@@ -242,7 +242,8 @@ export class Stream {
 
   receiveReset(code: number): void {
     this.#incoming.isReset = true;
-    // After its answer a server may tell a client to stop sending, which is no failure. A client that resets gives up.
+    // After its answer a server may tell the client to stop sending; this is not a failure. A client that resets its
+    // stream has given up.
     const answered = this.#incoming.isEnded && !this.connection.isServer;
     if (code === H2.noError && answered) return this.finish(undefined);
     const error = new SvcError(resetCode(code), `the peer reset the stream (HTTP/2 error ${code})`);

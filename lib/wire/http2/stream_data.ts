@@ -1,5 +1,5 @@
 /**
- * The two directions of a stream: what is still to be sent, and what has been received.
+ * The data of a stream: what it has still to send, and what it has received.
  *
  * Owns the unsent data and its budget, the receive window, and the announced length of a body.
  */
@@ -22,7 +22,7 @@ const SMALL_BYTES = 1024;
 /** A budget for unread answers. */
 export type Unread = Pick<ByteBudget, "take" | "give" | "check" | "roomBytes">;
 
-/** What pays for the unsent data of a stream. */
+/** The budgets that a stream charges for its data. */
 interface DataCosts {
   /** Charged with unsent data. */
   readonly unread?: Unread;
@@ -33,14 +33,14 @@ interface DataCosts {
 /** The direction to the peer. */
 export class OutgoingData {
   trailers: HeaderFields | undefined;
-  /** Whether nothing is added any more. */
+  /** Whether the stream adds no more data. */
   isEnding = false;
   /** Whether the end has been sent. */
   isEnded = false;
   sentBytes = 0;
   unsentBytes = 0;
   readonly #unsent: Uint8Array[] = [];
-  /** The memory among it that is returned after sending. */
+  /** The memory that is returned after its data has been sent. */
   #given: Set<ArrayBufferLike> | undefined;
   #drained: { promise: Promise<void>; resolve: () => void } | undefined;
 

@@ -11,7 +11,7 @@ import type { Stream } from "./stream.ts";
 const CLOSED_STREAMS_MAX = 1024;
 
 class ClosedStreams {
-  /** Numbers of streams; negative if the peer had not sent its last frame. */
+  /** Numbers of streams; negative if the peer may still send frames of the stream. */
   #ids = new Int32Array();
   #next = 0;
 

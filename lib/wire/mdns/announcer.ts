@@ -1,9 +1,10 @@
 /**
- * Announces a machine by multicast DNS (RFC 6762 and 6763): when it comes, changes and goes, and in answer to
+ * Announces a machine by multicast DNS (RFC 6762 and 6763): when it starts, changes or stops, and in answer to
  * questions.
  *
- * Each instance has a message of its own, with everything needed to reach it, because published clients read one
- * message at a time. No number of questions makes it send more than a few messages a second to a network.
+ * Each instance has a message of its own with everything that a client needs to reach it, because published
+ * clients read one message at a time. However many questions arrive, a network gets only a few messages a
+ * second.
  */
 
 import type { Endpoint } from "../../base/udp.ts";
@@ -16,7 +17,7 @@ const HOST_TTL_S = 120;
 const SERVICE_TTL_S = 4_500;
 /** Lifetime of records in plain DNS answers. */
 const DIRECT_TTL_MAX_S = 10;
-/** Random delay of shared answers, because many may answer the same question. */
+/** Random delay of answers to the whole network, because several machines may answer the same question. */
 const DELAY_MIN_MS = 20;
 const DELAY_MAX_MS = 120;
 /** Minimum pause between two messages of the same instance to a network. */

@@ -1,8 +1,7 @@
 /**
  * Finds machines by multicast DNS: all that answer within a time, or the one with a name.
  *
- * Answers are bounded and checked, and trusted only for where to connect: TLS and the machine's keys prove who answers
- * there.
+ * Answers are bounded and checked, and say only where to connect: TLS and the machine's keys prove who answers there.
  */
 
 import { Waker } from "../../base/clock.ts";
@@ -11,7 +10,7 @@ import type { DnsMessage, DnsRecord } from "./dns_message.ts";
 import { Links, type LinksParts } from "./links.ts";
 import { DNS_SD_SERVICE, DOMAIN, instanceIn, instancesOf } from "./names.ts";
 
-/** Limits of kept instances and hosts; a network with more is no network of machines. */
+/** Limit of instances and hosts; no real network has more. */
 const ENTRIES_MAX = 2_000;
 const ADDRESSES_MAX = 16;
 /** Questions are repeated after these times: the first may be lost. */
@@ -121,7 +120,7 @@ class Found {
   /** The hosts of instances; records of other hosts are dropped. */
   readonly #targets = new Set<string>();
   readonly #hosts = new Map<string, Set<string>>();
-  /** Follow-up questions asked so far, so that no answer makes it ask forever. */
+  /** Follow-up questions asked so far: each is asked once, so that no answer causes endless questions. */
   readonly #asked = new Set<string>();
 
   /** While it looks for one machine, answers about others must not use up the limits. */
@@ -130,7 +129,7 @@ class Found {
   /** Adds a message, and returns the questions that it needs to be complete. */
   take({ type, answers = [], additionals = [] }: DnsMessage): Question[] {
     if (type !== "response") return [];
-    // Addresses make sense once their host is known.
+    // Addresses come last, because their host must be known.
     const isAddress = ({ type }: DnsRecord) => Number(type === "A" || type === "AAAA");
     const records = [...answers, ...additionals].sort((a, b) => isAddress(a) - isAddress(b));
     for (const record of records) this.#record(record);
@@ -148,7 +147,7 @@ class Found {
     const places = new Map<string, Gathered>();
     for (const [name, { target, port, serves }] of this.#instances) {
       const addresses = [...this.#hosts.get(target ?? "") ?? []];
-      // Services of this type may belong to things that are no machines.
+      // Services of this type may belong to devices other than machines.
       if (port === undefined || !serves?.some((one) => SERVES.includes(one))) continue;
       const known = addresses.map((address) => places.get(`${address} ${port}`)).find((one) => one);
       const machine = known ?? { names: new Set(), addresses: new Set(), port, serves };

@@ -1,8 +1,8 @@
 /**
  * This computer's networks for multicast DNS: one socket for each, opened and closed as interfaces come and go.
  *
- * A network that refuses multicast is reported once, retried, and otherwise ignored. Datagrams from outside a socket's
- * network are dropped.
+ * If a network refuses multicast, this is reported once and retried. Datagrams from outside a socket's network are
+ * dropped.
  *
  * The room owns multicast DNS: how machines announce themselves on a network, and how they are found there.
  */
@@ -19,7 +19,7 @@ export const GROUP: Endpoint = { host: "224.0.0.251", port: 5353 };
 
 /** Interval of the search for interfaces. */
 const LOOK_MS = 15_000;
-/** Limit of interfaces; a computer with more has most of them for containers. */
+/** Limit of interfaces. On a computer with more, most belong to containers. */
 const LINKS_MAX = 32;
 /** Limit of distinct reported problems. */
 const PROBLEMS_MAX = 100;
@@ -61,7 +61,7 @@ export interface LinksParts {
   readonly logger: Logger;
   readonly wanted: (one: Interface) => boolean;
   readonly heard: (message: DnsMessage, from: Endpoint, link: Link) => void;
-  /** Called for each opened network. */
+  /** Called when a network has been opened. */
   readonly came: (link: Link) => void;
 }
 

@@ -1,8 +1,8 @@
 /**
- * Which addresses a request may reach that somebody else has named: public ones, and those that the operator allows.
+ * Limits the addresses that requests on behalf of others may reach: public ones, and those that the operator allows.
  *
- * Without this rule whoever may write a URL into a configuration reaches the network of the server: its own ports, the
- * neighbours behind the firewall, and the metadata service that gives cloud computers their credentials.
+ * Without this rule, anybody who may write a URL into a configuration could reach the network of the server: its own
+ * ports, its neighbours behind the firewall, and the metadata service that gives cloud computers their credentials.
  */
 
 import { isIP } from "node:net";
@@ -50,7 +50,7 @@ export class PublicAddresses {
     this.#allowed = new AddressBlocks(allowed.filter((one) => !isName(one)));
   }
 
-  /** The address to connect to. Throws `permission_denied` if one of a host's addresses is not for others. */
+  /** Chooses the address to connect to. Throws `permission_denied` if any address of the host is not allowed. */
   choose(host: string, addresses: readonly string[]): string {
     if (addresses.length === 0) throw new SvcError("unavailable", `the name "${host}" has no address`);
     if (this.#names.has(host.toLowerCase())) return addresses[0];

@@ -2,8 +2,8 @@
  * One HTTP/1.1 request to a URL that somebody else has chosen.
  *
  * The name is resolved once, its addresses are checked, and the connection goes to the address that was checked: a name
- * that changes its address meanwhile changes nothing. Redirections are not followed, and the body of the answer is not
- * read, so that whatever answers there costs a bounded amount of memory and time.
+ * that changes its address meanwhile changes nothing. It follows no redirection and does not read the body of the
+ * answer, so that any server costs a bounded amount of memory and time.
  *
  * The room owns requests to addresses that others name: where they may go, and how they go there.
  */
@@ -42,8 +42,8 @@ const HEADERS_MAX = 200;
 const PORTS = { "http:": 80, "https:": 443 } as const;
 
 /**
- * Throws `permission_denied` for an address that is not for others, `unavailable` without an answer, and
- * `deadline_exceeded` if it does not come in time.
+ * Throws `permission_denied` for an address that is not allowed, `unavailable` without an answer, and
+ * `deadline_exceeded` if the answer is late.
  */
 export async function sendOnce(request: SingleRequest, options: OutwardOptions): Promise<SingleAnswer> {
   const { timeoutMs, clock } = options;
@@ -104,13 +104,13 @@ function headOf({ method, url, headers, body }: SingleRequest): Uint8Array {
   return Buffer.from(`${lines.join("\r\n")}\r\n\r\n`);
 }
 
-/** A name may hold anything; a field of a header holds no control characters. */
+/** Makes a text safe for a header field, which must not contain control characters. */
 function fieldText(value: string): string {
   // deno-lint-ignore no-control-regex
   return value.replace(/[\x00-\x1f\x7f]+/g, " ").trim();
 }
 
-/** The head of the answer, behind answers that say only that more is to come. */
+/** The head of the answer; skips interim answers (1xx). */
 function answerOf(socket: Socket): Promise<SingleAnswer> {
   const { promise, resolve, reject } = Promise.withResolvers<SingleAnswer>();
   let head = "";

@@ -1,9 +1,9 @@
 /**
  * The page of a program: `GET /`, its further documents, and its assets below `/assets/`.
  *
- * Everybody who reaches the port may read them: they hold nothing that the program keeps. What the page shows comes by
- * calls, which the port guards as it guards all others. The page runs no code but its own, talks to nobody but this
- * port, and no other site can frame it or read it.
+ * Everybody who reaches the port may read them, because they contain no data of the program. The page gets its data by
+ * calls, which need the same authorization as all others. It runs only its own code, talks only to this port, and no
+ * other site can frame it or read it.
  *
  * The room owns how built pages are packed and served.
  */
@@ -15,9 +15,11 @@ import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "../
 import { forAnySite } from "../port/sites.ts";
 import { PAGE_ENCODINGS, type PageAsset, type PageEncoding, unpackAssets } from "./archive.ts";
 
-/** Where the built page comes from. */
+/** The source of the built page. */
 export interface PageSource {
-  /** The built page, a file of `packAssets`; the same object while it has not changed, `undefined` while there is none. */
+  /**
+   * The built page, a file of `packAssets`: the same object as long as it is unchanged; `undefined` if there is none.
+   */
   load(): Promise<Uint8Array<ArrayBuffer> | undefined>;
   /** How a person gets the page, if there is none. */
   readonly remedy: string;
@@ -25,7 +27,7 @@ export interface PageSource {
 
 /** What differs between the programs. */
 export interface PageOptions {
-  /** What the program is, for those who open its address where there is no page. */
+  /** A description of the program, for people who open its address when there is no page. */
   readonly greeting: string;
   /** Documents beside the first one: `machine` is `machine.html` at `/machine`. */
   readonly documents?: readonly string[];
@@ -42,7 +44,7 @@ const POLICY = [
   "media-src 'self' blob:",
   "font-src 'self'",
   "connect-src 'self'",
-  // The client library keeps its sessions alive by a timer in a worker, which it makes of a text.
+  // The client library keeps its sessions alive with a timer in a worker, which it creates from a blob.
   "worker-src 'self' blob:",
   "base-uri 'none'",
   "form-action 'none'",
@@ -80,7 +82,7 @@ export function pageRoutes(
   return new Map([...files.keys(), `/${ASSETS}*`].map((path) => [path, route]));
 }
 
-/** Reads the assets anew only when the source has other ones. */
+/** Reads the assets again only when the source returns another file. */
 function assetsFrom(source: PageSource): () => Promise<ReadonlyMap<string, PageAsset> | undefined> {
   let last: { readonly bytes: Uint8Array; readonly assets: ReadonlyMap<string, PageAsset> } | undefined;
   return async () => {
@@ -96,7 +98,7 @@ interface EncodedBody {
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
 
-/** The content in the first encoding that the client takes; unpacked for a client that takes none. */
+/** The content in the first encoding that the client accepts; unpacked if it accepts none. */
 async function bodyFor({ fields }: RouteRequest, { contents }: PageAsset): Promise<EncodedBody> {
   const accepted = acceptedEncodings(fieldValue(fields, "accept-encoding") ?? "");
   const encoding = PAGE_ENCODINGS.find((one) => accepted.has(one));

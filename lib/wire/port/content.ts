@@ -1,6 +1,4 @@
-/**
- * Content of known size as the answer to a request: the whole, a part of it, or nothing if the client already has it.
- */
+/** Answers a request with content of known size: all of it, a part, or nothing if the client already has it. */
 
 import { SvcError } from "../../base/error.ts";
 import type { HeaderFields } from "../rpc/metadata.ts";

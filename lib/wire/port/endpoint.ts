@@ -14,7 +14,7 @@ const UNHEARD_BYTES = 64 * 1024;
 
 /**
  * Sends a last answer. Input that comes after it is read and dropped, because a socket that closes with unread input
- * resets the connection, and the client loses the answer. The limit of silent connections applies on.
+ * resets the connection, and the client loses the answer. The limit of silent connections still applies.
  */
 export function answerAndEnd(socket: Socket, answer: string): void {
   let left = UNHEARD_BYTES;

@@ -20,7 +20,7 @@ export interface WebRequest {
   taken(bytes: number): void;
   /** The budgets of its connection. */
   readonly allowance: Allowance;
-  /** Receives the start and end of calls. */
+  /** Notified of the start and end of calls. */
   readonly admitted?: Pick<AdmittedConnection, "callStarted" | "callEnded">;
 }
 

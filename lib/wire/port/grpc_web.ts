@@ -105,7 +105,7 @@ class WebCall implements RawCall, WebBody {
     this.#guard(() => this.requests.push(this.#base64 ? this.#decoded(bytes, this.#base64) : bytes));
   }
 
-  /** The bytes that the encoding adds need no room any more; the reader reports the rest. */
+  /** Releases the bytes that the encoding added; the reader releases the rest. */
   #decoded(bytes: Uint8Array, base64: Base64Reader): Uint8Array {
     this.#overheadBytes += bytes.length;
     const decoded = base64.read(bytes);
@@ -203,7 +203,7 @@ class WebReply implements RawSink {
       void this.#send(framed(Buffer.from(lines), TRAILER_FRAME));
       this.response.end();
     } catch {
-      // Too much is unread by this client already: the missing trailers show that the answer is incomplete.
+      // This client has left too much unread; the missing trailers show it that the answer is incomplete.
       this.response.abort();
     }
   }

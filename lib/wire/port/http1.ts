@@ -33,9 +33,12 @@ const IDLE_MS = 75_000;
 const PROGRESS_MS = 30_000;
 /** A client that reads nothing of its answer for this long is disconnected. */
 const UNREAD_MS = 120_000;
-/** Requests read before the first is answered; hardly any client sends a second one. The next ones wait unread. */
+/**
+ * Requests that are read before the first one is answered; hardly any client sends a second one. Further ones wait
+ * unread.
+ */
 const REQUESTS_AHEAD = 2;
-/** Unanswered requests of one connection: those that were sent too close together to be left unread. */
+/** Limit of unanswered requests of one connection: requests that arrive in one piece cannot be left unread. */
 const MAX_WAITING_REQUESTS = 100;
 
 /** A connection with HTTP/1.1. */
@@ -46,7 +49,7 @@ export interface Http1Client {
   readonly admitted: AdmittedConnection;
   readonly turns: SlicedReader;
   readonly allowance: Allowance;
-  /** It has sent its first complete request. */
+  /** Called when the client has sent its first complete request. */
   readonly spoke: () => void;
 }
 
@@ -54,7 +57,7 @@ export interface Http1Parts {
   readonly clock: Clock;
   readonly web: WebServer;
   readonly scheme: string;
-  /** Say who calls through them. */
+  /** The proxies that are trusted to name their callers. */
   readonly proxies?: TrustedProxies;
   readonly debug: (message: string) => void;
   /** Whether the port is closing. */
@@ -79,7 +82,7 @@ export class Http1 {
     Object.defineProperty(this.#server, "listening", { get: () => !parts.closing() });
     this.#server.on("clientError", (error, socket) => {
       if (socket.writable) socket.end(notHttp(error));
-      // Remaining input is read for the answer's sake, and ignored.
+      // Reads and drops the remaining input, so that the client gets the answer.
       socket.removeAllListeners("data").resume();
     });
   }
@@ -133,7 +136,7 @@ class Http1Connection {
       return this.#cut(`made ${MAX_WAITING_REQUESTS} requests without waiting for their answers`);
     }
     if (hostsIn(message.rawHeaders) > 1) {
-      // A proxy in front may have read the other one.
+      // A request with two hosts is refused, because a proxy in front may have used the other one.
       response.writeHead(400, { "content-type": "text/plain; charset=utf-8", connection: "close" });
       response.end("found several Host fields, wanted one\n", () => this.socket.destroy());
       return;
@@ -233,7 +236,7 @@ class Http1Connection {
     response.on("close", over);
   }
 
-  /** The last request is answered: the next one has limited time to arrive. */
+  /** All requests are answered: from now on the next one has limited time to arrive. */
   #rest(): void {
     this.#rested();
     this.#rested = this.#cutAfter(IDLE_MS, "made no whole request");
@@ -299,7 +302,7 @@ class HttpResponse implements WebResponse {
     if (!this.response.destroyed) this.response.end();
   }
 
-  /** Also after the end of the connection, when nothing waits any more. */
+  /** Called after the end of the connection, too, when nothing waits any more. */
   #written(bytes: number): void {
     const written = Math.min(bytes, this.#waitingBytes);
     this.#waitingBytes -= written;

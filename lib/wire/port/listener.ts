@@ -1,9 +1,9 @@
 /**
  * A listening socket that keeps accepting.
  *
- * When a program has no file descriptors left, the runtime stops accepting for good and reports nothing. So after
- * connections have come, the listener connects to itself; if that does not arrive it logs so once and reopens itself
- * until it does.
+ * When a program has no file descriptors left, the runtime stops accepting for good and reports nothing. So after it
+ * has accepted connections, the listener connects to itself. If that connection does not arrive, the listener logs
+ * this once and reopens itself until one does.
  */
 
 import { connect, createServer, type Server, type Socket } from "node:net";
@@ -11,9 +11,9 @@ import type { Clock } from "../../base/clock.ts";
 import { messageOf } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 
-/** With fewer connections than this the program is not short of files. */
+/** With fewer connections than this, the program cannot have run out of files. */
 const SUSPICIOUS_CONNECTIONS = 8;
-/** The times of the check. */
+/** The timing of the check. */
 interface Pace {
   /** From a connection to the check. */
   readonly delayMs: number;
@@ -23,7 +23,7 @@ interface Pace {
   readonly retryMs: number;
 }
 const CALM: Pace = { delayMs: 5_000, arrivalMs: 2_000, retryMs: 1_000 };
-/** While the port is crowded, the files may run out at any moment, and newcomers wait. */
+/** Faster checks while the port is crowded: files may run out at any moment, and new connections wait. */
 const CROWDED: Pace = { delayMs: 500, arrivalMs: 1_000, retryMs: 100 };
 /** Consecutive misses that count: one may be late because the program was busy. */
 const MISSES = 2;
@@ -111,7 +111,7 @@ export class Listener {
     });
   }
 
-  /** Unless a check is under way, or as soon as that. */
+  /** Schedules a check, unless one is under way or due earlier. */
   #checkIn(ms: number): void {
     if (this.#closed || this.#check === "under way") return;
     if (this.#check !== "none") {

@@ -1,10 +1,10 @@
 /**
  * The one port: gRPC over HTTP/2 with and without TLS, gRPC-web and plain HTTP, recognized by their first bytes.
  *
- * Owns the listening socket and every connection on it. No client, however broken or hostile, ends the program or
- * keeps a silent connection, and `close` ends within its deadline.
+ * Owns the listening socket and every connection on it. No client, however broken or hostile, can end the program or
+ * keep a silent connection, and `close` returns within its deadline.
  *
- * The room owns what comes in from outside: sockets, HTTP/1.1, gRPC-web, and the pages.
+ * The room owns everything that arrives from outside: sockets, HTTP/1.1, gRPC-web, and the pages.
  */
 
 import type { Socket } from "node:net";
@@ -72,7 +72,7 @@ class OpenPort implements Port {
   readonly #listener: Listener;
   readonly #admission: ConnectionAdmission;
   readonly #protocols: Protocols;
-  /** By name; a client keeps its name through the TLS handshake. */
+  /** By the client's name, which stays the same through the TLS handshake. */
   readonly #byClient = new Map<string, PortConnection>();
   readonly #sockets = new Set<Socket>();
   readonly #scheme: string;
@@ -154,7 +154,7 @@ class OpenPort implements Port {
     await stopped;
   }
 
-  /** Whether a client has yet to take its last answers. */
+  /** Whether a client has not yet taken its last answers. */
   get #isParting(): boolean {
     return [...this.#sockets].some((socket) => socket.writableEnded);
   }
@@ -192,7 +192,7 @@ class OpenPort implements Port {
       this.#debug(`${client} said nothing for ${SILENCE_MS / 1000} s and is cut off`);
       socket.destroy();
     });
-    // The connections of a proxy are those of many callers, as those of programs on this computer are.
+    // The connections of a proxy belong to many callers, like those of programs on this computer.
     const { proxies } = this.serving;
     const address = proxies?.has(socket.remoteAddress) ? undefined : socket.remoteAddress;
     const admitted = this.#admission.admit(address, () => {

@@ -32,8 +32,8 @@ const TOO_MUCH_UNREAD = "it reads too little of its answers, and others need the
 /** The start of HTTP/2, and the methods of HTTP/1.1. */
 const KNOWN_BEGINNINGS = /^(PRI|GET|HEA|POS|PUT|PAT|DEL|OPT|CON|TRA)/;
 /**
- * The published Go client begins with TLS. It goes on without only if it reads something that is no TLS, as Go's own
- * servers answer; it takes a connection that just ends for a failure.
+ * The published Go client starts with TLS, and continues without it only if the answer is not TLS, as that of Go's
+ * own servers. A connection that merely ends is a failure for it.
  */
 const NO_TLS_HERE =
   "HTTP/1.0 400 Bad Request\r\n\r\nthis port is without TLS: use http:// in place of https://\n";
@@ -43,13 +43,13 @@ export interface PortServing {
   readonly clock: Clock;
   readonly logger?: Logger;
   readonly http?: RouteOptions;
-  /** The sites whose pages may call; any, if left out, because they have no keys. */
+  /** The sites whose pages may call; absent means all, because their pages have no keys. */
   readonly sites?: Sites;
   /** Limits of the memory that callers can occupy, if not the defaults. */
   readonly byteLimits?: Partial<ByteLimits>;
   /** Limit of connections, if not `connectionLimit`. */
   readonly connections?: number;
-  /** Reverse proxies that say who calls through them. */
+  /** The reverse proxies that are trusted to name their callers. */
   readonly proxies?: TrustedProxies;
   /** Decides about each connection before anything is read from it: throws to refuse. */
   readonly admit?: (ends: LoopbackEnds) => Promise<void>;

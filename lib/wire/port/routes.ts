@@ -48,7 +48,7 @@ export interface RouteOptions {
 export class Routes {
   constructor(private readonly options: RouteOptions) {}
 
-  /** Gives this answer, or else that of the page. */
+  /** Sends the given answer, or else that of the page. */
   open(request: WebRequest, response: WebResponse, given?: RouteAnswer): WebBody {
     const { method, fields, peer } = request;
     const [path, query] = split(request.target);
@@ -79,7 +79,7 @@ export class Routes {
     return await forAnySite(() => this.#line(method, path, isStatus, request))(request);
   }
 
-  /** The answers that say nothing of this program's state. */
+  /** The answers that reveal nothing of this program's state. */
   #line(method: string, path: string, isStatus: boolean, request: RouteRequest): RouteAnswer {
     const isPage = path === "/" || isStatus;
     if (isPage && method !== "GET" && method !== "HEAD") {
@@ -167,7 +167,7 @@ function headOf({ status, contentType, bytes, fields = [] }: RouteAnswer, length
   ];
 }
 
-/** The answer, if it can be sent: a page may repeat what somebody else has written. */
+/** The answer if its fields can be sent, because a page may repeat a text from outside. */
 function sendable(answer: RouteAnswer): RouteAnswer {
   const wrong = headOf(answer).find(([, value]) => NOT_IN_VALUES.test(value));
   if (!wrong) return answer;
@@ -226,7 +226,7 @@ class RouteBody implements WebBody, AsyncIterable<Uint8Array> {
     this.#news.resolve();
   }
 
-  /** Nobody reads any more. */
+  /** The reader has stopped. */
   over(): void {
     this.#over = true;
     const { length } = this.#waiting;

@@ -30,9 +30,9 @@ export function isFromOtherSite({ fields, peer }: Pick<RouteRequest, "fields" | 
 }
 
 /**
- * Whether a page of this server itself sends this request, or a program. A browser tells the site by a field that no
- * script sets, also behind a proxy that serves TLS, of which the origin alone knows; one that does not, as to an address
- * without TLS, tells the origin.
+ * Whether a page of this server, or a program that is not a browser, sends this request. A browser states the relation
+ * of the sites in a field that scripts cannot set, which holds behind a TLS proxy, too. Without that field, as at an
+ * address without TLS, its `origin` decides.
  */
 export function isFromOwnPage({ fields, peer }: Pick<RouteRequest, "fields" | "peer">): boolean {
   const [site, origin] = [fieldValue(fields, "sec-fetch-site"), fieldValue(fields, "origin")];
@@ -51,20 +51,20 @@ export function namesThisComputer({ peer: { origin } }: Pick<RouteRequest, "peer
 /** Which callers over gRPC-web, preflights of browsers included, are answered. */
 export type Sites = (request: Pick<RouteRequest, "fields" | "peer">) => boolean;
 
-/** For ports that ask for a key: no site has one, unless a person gives it one. */
+/** For ports that ask for a key: no site has a key, unless a person enters one. */
 export const anySite: Sites = () => true;
 
 /** For ports without keys whose callers are programs with gRPC. */
 export const noSite: Sites = () => false;
 
-/** Hosts that only a network of one's own gives out: private addresses, names without dots, names of local networks. */
+/** Hosts of private networks: private addresses, names without dots, names of local networks. */
 const NEAR =
   /^(?:[\w-]+|.+\.(?:localhost|local|localdomain|lan|home|internal|home\.arpa)|(?:127|10)(?:\.\d+){3}|192\.168(?:\.\d+){2}|169\.254(?:\.\d+){2}|172\.(?:1[6-9]|2\d|3[01])(?:\.\d+){2}|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7])(?:\.\d+){2}|\[(?:::1|f[cd][0-9a-f]{2}:.*|fe[89ab][0-9a-f]:.*)\])$/;
 const ADDRESS = /^(?:\[.*\]|\d+(?:\.\d+){3})$/;
 
 /**
- * For ports that everybody near may call without a key: a site on the internet is not near, although the browser of a
- * person who visits it is. Pages of files and of sandboxes (`null`) may be anybody's.
+ * For ports that everybody on the local network may call without a key. A site on the internet is not local, although
+ * the browser that shows it is. Pages of files and of sandboxes (`null`) may come from anywhere.
  */
 export function nearSites(names: () => readonly string[]): Sites {
   return ({ fields, peer }) => {
@@ -72,7 +72,7 @@ export function nearSites(names: () => readonly string[]): Sites {
     if (origin === undefined) return true;
     if (!URL.canParse(origin)) return false;
     const { protocol, hostname } = new URL(origin);
-    // Programs that are made of pages have schemes of their own.
+    // Apps made of web pages have schemes of their own.
     if (protocol !== "http:" && protocol !== "https:") return true;
     const isOwn = origin === peer.origin && ADDRESS.test(hostname);
     return isOwn || NEAR.test(hostname) || names().some((name) => name.toLowerCase() === hostname);

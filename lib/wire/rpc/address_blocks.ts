@@ -34,7 +34,7 @@ export class AddressBlocks {
   }
 }
 
-/** An IPv4 address in its own form, where it was written as an IPv6 address. */
+/** An IPv4 address in its own form, if it is written as an IPv6 address. */
 export function unmapped(address: string): string {
   return address.trim().replace(/^::ffff:(?=\d+\.)/i, "");
 }

@@ -1,8 +1,8 @@
 /**
  * Cuts the bytes of a peer into messages.
  *
- * Keeps copies instead of the received pieces, so that a byte costs a byte however small the pieces are; memory grows
- * with the received bytes, never with the length in a prefix. Everything is charged to a budget.
+ * Keeps copies instead of the received pieces, so that tiny pieces do not cost extra memory. The memory grows with the
+ * received bytes, never with the length in a prefix. Everything is charged to a budget.
  */
 
 import { SvcError } from "../../base/error.ts";

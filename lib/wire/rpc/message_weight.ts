@@ -16,7 +16,7 @@ import { type DescField, type DescMessage, ScalarType } from "./proto.ts";
 export const DECODED_BYTES_MAX = 24 * 1024 * 1024;
 /** Limit of nested messages, the same as the decoder's. */
 export const NESTING_MAX = 100;
-/** A shorter message cannot cost more than a call costs anyway. */
+/** Shorter messages are not weighed: they cannot cost more than the call itself. */
 const WEIGHED_FROM_BYTES = 128;
 
 /** Allocations of the decoder, as measured on the heap; the work is proportional, some 100 bytes per microsecond. */

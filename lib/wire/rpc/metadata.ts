@@ -9,7 +9,7 @@ export type HeaderFields = readonly (readonly [name: string, value: string])[];
 /** Keys are in lower case. */
 type Pair = readonly [key: string, value: string];
 
-/** Not published: a caller says by which address it reaches the server, because a proxy may hand on another one. */
+/** Not published: the address by which the caller reaches the server, because a proxy may pass on another one. */
 export const ADDRESSED = "svc-addressed";
 
 /** The header or trailer of a call; keys are in lower case. */

@@ -1,23 +1,26 @@
 /**
- * Reverse proxies that are trusted to say who calls through them.
+ * Reverse proxies that are trusted to name their callers.
  *
  * A proxy in front makes every caller come from the proxy's address. For connections from a trusted one, the field
- * `X-Forwarded-For` names the caller: its last address that is not itself a trusted proxy's, because anybody may write the
- * addresses before it. `X-Forwarded-Proto` says whether the caller used TLS. Fields of other callers count for nothing.
+ * `X-Forwarded-For` names the caller: its last address that is not itself a trusted proxy's, because anybody may write
+ * the addresses before it. `X-Forwarded-Proto` says whether the caller used TLS. Fields of other callers count for
+ * nothing.
  */
 
 import { isIP } from "node:net";
 import { AddressBlocks, unmapped } from "./address_blocks.ts";
 import type { Peer } from "./service.ts";
 
-/** Longer chains are nobody's. */
+/** Longer chains are ignored. */
 const HOPS_MAX = 32;
 
 /** Header fields, as both HTTP versions deliver them. */
 type Fields = readonly (readonly [name: string, value: string])[];
 
 export class TrustedProxies extends AddressBlocks {
-  /** The caller behind `peer`, as a trusted proxy names it; `peer` itself if that is no proxy or names nobody. */
+  /**
+   * The caller behind `peer`, as a trusted proxy names it; `peer` itself if it is not such a proxy, or names nobody.
+   */
   callerOf(peer: Peer, fields: Fields): Peer {
     if (!this.has(peer.remoteAddress)) return peer;
     const remoteAddress = this.#lastStranger(valuesOf(fields, "x-forwarded-for")) ?? peer.remoteAddress;
@@ -50,7 +53,10 @@ export function isForwarding(name: string): boolean {
   return FORWARDED.test(name);
 }
 
-/** What a call's fields tell of a proxy on its way, trusted or not. `addressed`: what the caller itself names. */
+/**
+ * What a call's fields reveal of a proxy on its way, trusted or not. `addressed` is the address that the caller itself
+ * names.
+ */
 export function forwardedBy(fields: Fields, addressed?: string): Pick<Peer, "addressed" | "forwardedFor"> {
   if (!fields.some(([name]) => isForwarding(name.toLowerCase()))) return { addressed };
   const [host] = valuesOf(fields, "x-forwarded-host");

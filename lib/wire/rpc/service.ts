@@ -44,9 +44,9 @@ export interface Peer {
   readonly signaledFrom?: string;
   /** The server's address as the caller sees it: `https://host:port`. */
   readonly origin?: string;
-  /** The server's address as the caller itself names it, whatever a proxy on the way has made of it. */
+  /** The server's address as the caller itself names it, even if a proxy on the way changes it. */
   readonly addressed?: string;
-  /** For whom a proxy says to have handed the call on; empty if it does not say for whom. Anybody may claim it. */
+  /** The caller for whom a proxy claims to forward the call; empty if it names none. Anybody can claim this. */
   readonly forwardedFor?: string;
   /** The DNS names of the client's verified certificate. */
   readonly certificateNames?: readonly string[];
@@ -605,7 +605,7 @@ async function respond(
       ctx.unread = false;
     }
   } catch (error) {
-    // A generator blocked in a wait of its own cannot be returned; the aborted signal ends it instead.
+    // `return` does not end a generator that is blocked in an `await`; the aborted signal does.
     void messages.return?.()?.catch(() => {});
     throw error;
   }

@@ -36,11 +36,11 @@ export interface AnswerStreamOptions {
   /** The names of this server, one to five. */
   readonly hosts: readonly string[];
   readonly clock: Clock;
-  /** The interval of heartbeats to ask the server for; others than our own keep to the published one. */
+  /** The heartbeat interval to ask the server for; servers of others keep the published one. */
   readonly heartbeatMs?: number;
   /** `header` and `signal` of the stream. */
   readonly call: CallOptions;
-  /** The server is alive: it has sent something. */
+  /** Called whenever the server has sent something, so that it is alive. */
   readonly alive?: () => void;
 }
 
@@ -52,7 +52,7 @@ export interface BroughtCall {
   readonly over: Promise<void>;
 }
 
-/** Three published intervals of heartbeats; with another interval, that one longer. */
+/** Three of the published heartbeat intervals; with another interval, longer by that interval. */
 const SILENCE_MS = 45_000;
 /** Minimum time for a call, whatever the clocks of both sides say (published). */
 const CONNECT_MIN_MS = 5_000;

@@ -54,7 +54,7 @@ export class Answerer {
 
   constructor(parts: AnswererParts) {
     this.#parts = parts;
-    // One caller may use everything that is free; the one with the most gives way to others.
+    // One caller may use everything that is free; when others need room, the caller with the most gives way.
     const pool = (what: string, limit: "peers" | "offers") => {
       const limits = () => this.#limits;
       const levels = ["this server", "one caller"];
@@ -176,7 +176,7 @@ export class Answerer {
    */
   async #takeCandidates(peer: RtcPeer, call: IncomingCall, offered: IceCandidate[]): Promise<void> {
     const add = (candidate: IceCandidate) => peer.addCandidate(candidate);
-    // If the call is over and the peer is not connected, it will not be.
+    // If the call is over while the peer is not connected, the peer will never connect.
     const fail = (error: unknown) => void (peer.isConnected || peer.close(SvcError.from(error)));
     const shown = Promise.withResolvers<void>();
     const stop = this.#parts.clock.after(call.disableTrickle ? 0 : OFFERED_WAIT_MS, shown.resolve);

@@ -1,9 +1,9 @@
 /**
  * Calls from another signaling server: how callers reach a machine behind NAT, through its control plane.
  *
- * Owns the streams that wait there for calls: two at any time while there is room for more calls, so that one caller
- * does not wait for another. A broken stream is reopened after a growing pause, which differs between machines. The
- * signaling server vouches for the callers.
+ * Owns the streams that wait there for calls: two at any time, as long as more calls are possible, so that one
+ * caller does not wait for another. A broken stream is reopened after a growing pause, which differs between
+ * machines. The signaling server vouches for the callers.
  */
 
 import { LogOnChange } from "../../base/log/on_change.ts";

@@ -21,11 +21,11 @@ import { CONNECT_MS, WEBRTC_LIMITS } from "../webrtc/limits.ts";
 export interface CallQueueLimits {
   /** Unconnected calls, of all hosts. */
   readonly calls: number;
-  /** The same to all hosts of one owner. */
+  /** Unconnected calls to all hosts of one owner. */
   readonly callsOfOwner: number;
-  /** The same of one host. */
+  /** Unconnected calls to one host. */
   readonly callsOfHost: number;
-  /** The same of one caller to a host. */
+  /** Unconnected calls of one caller to a host. */
   readonly callsOfCaller: number;
   /** Candidates of one side that the other has not taken. */
   readonly candidates: number;
@@ -52,7 +52,7 @@ export interface CallOffer {
   /** Whether the descriptions must contain all candidates. */
   readonly disableTrickle: boolean;
   readonly caller: Caller;
-  /** Who owns the host, such as an organization; absent where everything has one owner. */
+  /** The owner of the host, such as an organization; absent if all hosts have the same owner. */
   readonly owner?: string;
 }
 
@@ -197,7 +197,7 @@ export class CallQueue {
     return this.#takers.values().some(({ hosts }) => hosts.includes(host));
   }
 
-  /** Takes this very call, if no answerer has taken it yet. */
+  /** Takes the call with this id, if no answerer has taken it yet. */
   takeNow(id: string): IncomingCall | undefined {
     const call = this.#calls.get(id);
     return call && this.#offered.delete(call) ? call : undefined;

@@ -151,7 +151,7 @@ class Dial implements SignalListener {
       const { config } = await this.#signaling.optionalWebRTCConfig({}, { header, signal });
       return config?.additionalIceServers ?? [];
     } catch (error) {
-      // The call is optional, as its name says.
+      // Servers need not serve this call.
       if (SvcError.from(error).code === "unimplemented") return [];
       throw error;
     }
@@ -193,7 +193,7 @@ class Dial implements SignalListener {
       const uuid = await this.#answered.promise;
       await this.#signaling.callUpdate({ uuid, update }, { header: this.#header, timeoutMs: CONNECT_MS });
     }).catch(() => {
-      // The call is over, or connects by other candidates.
+      // The call is over, or connects with other candidates.
     });
   }
 }

@@ -1,8 +1,8 @@
 /**
  * The client side of gRPC over a data channel: a `Channel` over a connected peer.
  *
- * Owns the streams of the peer: calls beyond the servers' limit wait for their turn. A cancelled call is reset; when
- * the peer is gone every call fails with `unavailable`.
+ * Owns the streams of the peer: calls beyond the servers' limit wait for their turn. A canceled call is reset; when
+ * the peer is gone, every call fails with `unavailable`.
  */
 
 import type { Response } from "../../../proto/gen/webrtc_grpc_pb.ts";

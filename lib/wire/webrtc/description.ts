@@ -1,6 +1,4 @@
-/**
- * Session descriptions and ICE candidates in transit: base64 of a JSON object (published), and lines of SDP.
- */
+/** Session descriptions and ICE candidates as they travel: base64 of a JSON object (published), and lines of SDP. */
 
 import { Buffer } from "node:buffer";
 import { SvcError } from "../../base/error.ts";

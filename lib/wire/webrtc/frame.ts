@@ -121,7 +121,7 @@ export function isViaProxy({ metadata }: RequestHeaders): boolean {
 
 /**
  * The caller's time limit. The proxy of the published Python library leaves it in the header of its own caller, and
- * does not tell either that the caller has gone.
+ * does not report when that caller goes away.
  */
 export function timeoutMsOf({ timeout, metadata }: RequestHeaders): number | undefined {
   if (timeout) return Number(timeout.seconds) * 1000 + timeout.nanos / 1e6;

@@ -24,7 +24,7 @@ export const PACKET_BYTES = 16_373;
 export const BROKEN_FRAMES_MAX = 64;
 /** Channels opened by the other side, besides the two agreed ones, after which the peer is closed. */
 export const INTRUSIONS_MAX = 8;
-/** A channel with this much unsent data gets no more; a budget is charged with the rest. */
+/** A channel with this much unsent data gets no more; the rest waits, charged to a budget. */
 export const CHANNEL_FULL_BYTES = 256 * 1024;
 export const CHANNEL_RESUME_BYTES = 64 * 1024;
 /** Unsent bytes of an answer at which its handler waits. */

@@ -12,7 +12,7 @@ import type { DataChannel } from "./addon.ts";
 /** Encodes the frame of a part of a message. */
 type Packet = (data: Uint8Array, eom: boolean) => Uint8Array;
 
-/** Calls that wait at the same time, of a peer that reads what it gets. */
+/** Limit of waiting calls of a peer that reads what it gets. */
 const CROWD = 64;
 
 export class Outbox {
@@ -32,7 +32,7 @@ export class Outbox {
     return new Outflow(this.budget, (flow) => this.#enter(flow));
   }
 
-  /** Whether many calls wait to send something: a peer that reads nothing gets no more than it has asked for. */
+  /** Whether many calls wait to send. A peer that reads nothing then gets only what it has asked for. */
   get isCrowded(): boolean {
     return this.#turns.length >= CROWD;
   }

@@ -56,15 +56,15 @@ export interface RtcPeerOptions {
   readonly bindAddress?: string;
   readonly relayOnly?: boolean;
   /**
-   * Whether the other side, once it has closed its data channel, closes the rest as well before this side does. A
-   * published client ends its process if the connection closes between its two channels.
+   * Whether this side waits, after the other side has closed its data channel, until the other side has closed
+   * everything. A published client ends its process if the connection closes between its two channels.
    */
   readonly letsLeave?: boolean;
   /** Makes the native peer; by default the addon does. */
   readonly rtc?: Rtc;
 }
 
-/** The frames of a peer; those before there is a listener wait for it. */
+/** The frames of a peer, which wait until there is a listener. */
 class FrameDelivery {
   #listener: FrameListener | undefined;
   /** A channel reports its opening and messages independently. */
@@ -72,7 +72,7 @@ class FrameDelivery {
 
   /** Delivers a message; false if too many wait. */
   receive(message: Uint8Array | string): boolean {
-    // A text is no frame: the frame reader reports it.
+    // A text is not a frame; the frame reader reports it.
     const frame = typeof message === "string" ? new TextEncoder().encode(message) : message;
     if (this.#listener) this.#listener.frame(frame);
     else this.#early.push(frame);

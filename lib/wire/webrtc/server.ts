@@ -142,9 +142,12 @@ export class FrameServer implements FrameListener {
 const RESET: Status = { code: CODES.canceled, message: "request cancelled" };
 
 interface CallOutcome {
-  /** Nobody waits for the answer any more. */
+  /** Drops the answer, because nobody waits for it any more. */
   drop(): void;
-  /** The same, and tells the client that the call has ended, which keeps the stream until then (published). */
+  /**
+   * Drops the answer, and tells the client that the call has ended, because it keeps the stream until then
+   * (published).
+   */
   reset(): void;
 }
 

@@ -1,6 +1,4 @@
-/**
- * STUN binding requests and their answers (RFC 8489), as far as learning one's own public address needs.
- */
+/** STUN binding requests and their answers (RFC 8489): the part by which a program learns its public address. */
 
 /** The magic cookie of every current STUN message. */
 const COOKIE = 0x2112a442;
