@@ -106,7 +106,7 @@ export function rosMap(
   return { pgm, yaml };
 }
 
-/** Keeps the shade of unknown pixels for them alone. */
+/** Avoids the shade of unknown pixels. */
 function knownShade(intensity: number): number {
   return intensity === PGM_UNKNOWN ? PGM_UNKNOWN + 1 : intensity;
 }

@@ -2,8 +2,8 @@
  * The map as a picture: all submaps painted over each other in the order of their indices, as the published viewer
  * paints them, and the point cloud that clients get of it.
  *
- * Each pixel has an intensity from 0 (occupied) to 255 (free) that begins at 128, and is known once a submap knows it.
- * A submap paints what it knows: free cells lighten a pixel, occupied ones darken it.
+ * Each pixel has an intensity from 0 (occupied) to 255 (free) that begins at 128, and is known once a submap covers
+ * it. Known cells of a submap change it: free cells lighten a pixel, occupied ones darken it.
  */
 
 import { SvcError } from "../base/error.ts";
@@ -119,7 +119,7 @@ function frameOf(submaps: readonly SubmapState[]): PictureFrame {
   return { width, height, originX: PADDING_PX - left, originY: PADDING_PX + top };
 }
 
-/** What a cell's value adds to a pixel, and how much it covers of what was there. */
+/** By a cell's value: what it adds to a pixel, and how much of the former shade it covers. */
 interface Shades {
   readonly value: Uint8Array;
   readonly alpha: Uint8Array;
@@ -162,7 +162,7 @@ function paintSubmap(submap: SubmapState, picture: MapPicture, shades: Shades): 
   }
 }
 
-/** Reads a grid between its cells: each of the four around a place counts by how near it is. */
+/** Interpolates a grid between its cells: each of the four around a place counts by its distance. */
 function sampler({ cells, cellsX, cellsY }: GridState, { value, alpha }: Shades) {
   const found = { value: 0, alpha: 0, known: 0 };
   const add = (i: number, j: number, weight: number) => {

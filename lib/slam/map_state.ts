@@ -16,7 +16,7 @@ export interface MapState {
   readonly submaps: readonly SubmapState[];
   readonly nodes: readonly NodeState[];
   readonly constraints: readonly ConstraintState[];
-  /** Where landmarks are in the map: a mapper of scans has no use for them, and hands them on. */
+  /** Poses of landmarks in the map, which a mapper of scans does not use, and passes on. */
   readonly landmarks?: readonly { readonly id: string; readonly pose: RigidState }[];
 }
 
@@ -24,13 +24,13 @@ export interface TrajectoryState {
   readonly trajectory: number;
   readonly odometry: readonly OdometryState[];
   readonly imu: readonly ImuState[];
-  /** The submaps that a trajectory keeps that only localizes; undefined for one that maps. */
+  /** The number of submaps that a localizing trajectory keeps; undefined for a mapping one. */
   readonly submapsKept: number | undefined;
   /** Data that a mapper of scans does not use, and passes on; undefined if there are none. */
   readonly carried?: CarriedState;
 }
 
-/** What other programs have measured or found out. */
+/** Data of other programs. */
 export interface CarriedState {
   readonly gravityMPerS2: number;
   readonly imuCalibration: RigidState["rotation"];
@@ -95,7 +95,7 @@ export interface GridState {
   readonly cellsX: number;
   readonly cellsY: number;
   readonly cells: Uint16Array;
-  /** The cells that are known, edges included; undefined if none is. */
+  /** The range of known cells, edges included; undefined if none is known. */
   readonly known: CellRange | undefined;
 }
 

@@ -68,11 +68,14 @@ const DISTORTED_SCORE = 0.3;
 const INCONSISTENT_MAX = 3;
 /** The uncertainty of its place is then that of a path of this length. */
 const LOST_PATH_M = 1000;
-/** So many older scans in a row, each later than the one before, are right: the time of the last was wrong. */
+/**
+ * After this many consecutive scans that are older than the newest one but in order, assume that the newest time stamp
+ * was wrong.
+ */
 const OLDER_MAX = 10;
-/** The robot has driven for about this long then. */
+/** The robot is assumed to have driven for about this long meanwhile. */
 const UNSEEN_S = 1.5;
-/** At the end all nodes are searched again, until that adds little. */
+/** At the end all nodes are searched again, at most this often, until that adds little. */
 const ROUNDS_FINAL = 2;
 const ROUND_ADDS = 0.02;
 
@@ -95,9 +98,9 @@ export class Mapper implements Mapping {
   #submapCount = 0;
   /** The last node since the robot's last placement. */
   #previous: MapNode | undefined;
-  /** The first node without a certain place in the given map; undefined if the robot is placed. */
+  /** The first node without a certain place in the given map; undefined if the robot is localized. */
   #unplaced: number | undefined;
-  /** Whether an unplaced robot still has an assumed place. */
+  /** Whether a robot that is not localized still has an assumed place. */
   #isDoubted = false;
   #inconsistentNodes = 0;
   #usualFit = 0.5;
@@ -106,7 +109,7 @@ export class Mapper implements Mapping {
   #driftFrom: { readonly submap: MapSubmap; readonly pathsM: ReadonlyMap<MapSubmap, number> } | undefined;
   #waiting: MapNode[] = [];
   #last: LocalResult | undefined;
-  /** The latest of the scans in a row that are older than the last, and their number. */
+  /** Consecutive scans that are older than the newest one: the time of the latest, and their number. */
   #older = { timeS: -Infinity, count: 0 };
   #odometryS = -Infinity;
   #imuS = -Infinity;
@@ -172,7 +175,7 @@ export class Mapper implements Mapping {
     return true;
   }
 
-  /** Whether a scan is not later than the last. After some that go on among themselves, their time counts. */
+  /** Whether a scan is not later than the last one. After `OLDER_MAX` such scans in order, their time counts. */
   #isOlder(timeS: number): boolean {
     if (!this.#last || timeS > this.#last.timeS) {
       this.#older = { timeS: -Infinity, count: 0 };
@@ -208,7 +211,7 @@ export class Mapper implements Mapping {
     return this.#local.odometryDoubt;
   }
 
-  /** The last scan as seen from the last node: it moves with that node when the map is optimised. */
+  /** The last scan relative to the last node, with which it moves when the map is optimised. */
   lastScan(): { readonly node: number; readonly offset: Pose2d } | undefined {
     const node = this.#nodes.at(-1);
     return node && this.#last &&
@@ -306,7 +309,7 @@ export class Mapper implements Mapping {
     return added;
   }
 
-  /** The submap whose way comes nearest to a pose. */
+  /** The submap whose path comes nearest to a pose. */
   #nearest({ x, y }: Pose2d, submaps: readonly MapSubmap[]): MapSubmap | undefined {
     let nearest: MapSubmap | undefined, least = Infinity;
     for (const submap of submaps) {
@@ -347,7 +350,7 @@ export class Mapper implements Mapping {
     const due = optimizeEveryNodes > 0 && this.#unplaced === undefined &&
       this.#nodesSince >= Math.max(optimizeEveryNodes, NEW_SHARE * this.#nodes.length);
     if (!due) return false;
-    // Where nothing is off, submaps can go without an optimisation before.
+    // If nothing is off, submaps can be removed without an optimisation before.
     if (!this.#isOff && this.#closuresSince < CLOSURES_MANY) return this.#trimOutdated();
     this.#optimizing = this.#optimizeNow();
     return true;
@@ -366,7 +369,7 @@ export class Mapper implements Mapping {
   }
 
   #accept(closures: readonly Closure[]): void {
-    // No closure bends a map that is only localized in, so the robot may hold to all of it.
+    // A map that is only used for localization never bends, so the robot may be tied to all of it.
     const isFixed = this.start.mode === "localize";
     for (const closure of closures.map((one) => isFixed ? { ...one, degenerate: undefined } : one)) {
       const off = this.#graph.errorOf(this.#constrain(closure));
@@ -385,7 +388,7 @@ export class Mapper implements Mapping {
     this.#closures.push(closure);
     this.#search.close(closure);
     this.#graph.addEdge(edge);
-    // A closure that leaves a direction open ends no drift.
+    // A closure that leaves a direction unconstrained does not end the drift.
     if (node.submaps.length > 0 && (degenerate?.share ?? 1) > 0) this.#drift.connect(submap, node.submaps[0]);
     return edge;
   }
@@ -423,7 +426,7 @@ export class Mapper implements Mapping {
     this.#isFinishing = true;
   }
 
-  /** Looks for all nodes again, and optimises to the end. */
+  /** Searches loop closures for all nodes again, and optimises until convergence. */
   *#finishing(): Generator<void, void> {
     if (this.start.options.optimizeEveryNodes === 0 || this.start.mode === "localize") return;
     yield* this.#optimize(STEPS_FINAL, "firm");
@@ -453,7 +456,7 @@ export class Mapper implements Mapping {
     this.#watch(node);
   }
 
-  /** Notices that scans do not fit the scans before them, even if the robot stands still and they make no nodes. */
+  /** Detects that scans do not fit the scans before them, even if the robot stands still and they make no nodes. */
   #watchScan({ score }: LocalResult): void {
     if (score < DISTORTED_SCORE) this.#doubt("kidnapped");
   }
@@ -490,7 +493,7 @@ export class Mapper implements Mapping {
     this.#pathM += LOST_PATH_M;
   }
 
-  /** Looks for the robot in the whole of the given map; false if there is nothing to do before the next scan. */
+  /** Searches for the robot in the whole given map; false if there is nothing to do before the next scan. */
   #findPlace(): boolean {
     for (const node of this.#waiting.splice(0)) this.#relocalization.add(node);
     const isWorking = this.#relocalization.work(this.#given());
@@ -503,7 +506,10 @@ export class Mapper implements Mapping {
     return this.#submaps.filter(({ trajectory }) => trajectory !== this.#trajectory);
   }
 
-  /** Moves everything that was mapped while the robot was unplaced to the found place, and adds a constraint to the map there. */
+  /**
+   * Moves everything that was mapped while the robot was not localized to the found place, and adds a constraint to the
+   * map there.
+   */
   #place({ node, pose, fit }: Relocalized): void {
     const shift = compose2d(pose, inverse2d(this.#graph.pose(node.variable)));
     const moved = this.#nodes.filter(({ trajectory, index }) => {
@@ -594,7 +600,7 @@ function shareOf(score: number): number {
   return (score - 0.1) / 0.8;
 }
 
-/** With so few points that say anything of a direction, a pose is uncertain in it. */
+/** The direction in which a pose is uncertain, because only a few points constrain it. */
 function degenerateOf({ x, y, points }: LeastConstrained, pose: Pose2d): DegenerateDirection {
   return {
     yaw: Math.atan2(y, x) - pose.yaw,

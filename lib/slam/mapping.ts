@@ -1,8 +1,8 @@
 /**
- * The interface of a mapper for its feeders: readings in, poses and the map out.
+ * The interface of a mapper for its callers: readings in, poses and the map out.
  *
- * The room owns 2D SLAM: submaps from scans (local SLAM), loop closures and the pose graph (global SLAM), and the
- * state of a map. It knows no sensors, no files and no clocks: every reading brings its time.
+ * The room owns 2D SLAM: submaps from scans (local SLAM), loop closures and the pose graph (global SLAM), and the state
+ * of a map. It knows no sensors, no files and no clocks: every reading brings its time.
  */
 
 import type { MapState } from "./map_state.ts";
@@ -16,10 +16,10 @@ export interface MapperOptions {
   /** Scans until the next submap begins; each submap gets twice as many. */
   readonly scansPerSubmap: number;
   readonly minRangeM: number;
-  /** A longer range is no return: the ray is free for `missingDataRayLengthM`. */
+  /** A longer range counts as no return: the ray is free for `missingDataRayLengthM`. */
   readonly maxRangeM: number;
   readonly missingDataRayLengthM: number;
-  /** Of a localizing trajectory. */
+  /** Submaps that a localizing trajectory keeps. */
   readonly maxSubmapsToKeep: number;
   /** When updating: newest submaps to keep of each place. */
   readonly freshSubmapsCount: number;
@@ -72,7 +72,7 @@ export interface ImuReading {
   readonly angularVelocity: readonly [number, number, number];
 }
 
-/** What is known of the robot's place on the map. */
+/** The state of localization. */
 export interface Localization {
   /** `lost`: the map contradicts the scans, and the pose is the last known one. */
   readonly place: "localized" | "not localized" | "lost";
@@ -91,7 +91,7 @@ export interface Mapping {
   /** The robot in the map at the last reading; undefined before the first scan, and until it is found in a given map. */
   pose(): Pose2d | undefined;
   localization(): Localization;
-  /** Why odometry does not count at present, because many scans contradict it; undefined if it counts. */
+  /** Why odometry is ignored at present, because many scans contradict it; undefined if it counts. */
   odometryDoubt(): string | undefined;
   /**
    * Does one piece of the work that may wait (loop closures, optimisation), some milliseconds long; false if there
@@ -101,7 +101,7 @@ export interface Mapping {
   work(): boolean;
   /** Does all the work that waits, and optimises to the end. */
   finish(): void;
-  /** The same by and by: `work` does it, piece by piece. */
+  /** Schedules the same work; each call of `work` does one slice of it. */
   finishLater(): void;
   /** A copy of the present map. */
   state(): MapState;

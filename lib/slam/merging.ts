@@ -1,6 +1,6 @@
 /**
- * Merges two maps of one building: finds the second on the first, puts all of it there, and closes the loops between the
- * two. The frame of the first map stays.
+ * Merges two maps of one building: finds the second on the first, moves all of it there, and closes the loops between
+ * the two. The frame of the first map is kept.
  */
 
 import { SvcError } from "../base/error.ts";
@@ -20,19 +20,19 @@ export interface MergedMap {
   readonly map: MapState;
   /** The second map's origin on the first map. */
   readonly place: Pose2d;
-  /** Scans of the second map that agree about it, and that were compared. */
+  /** The number of scans of the second map that agree on it, and the number compared. */
   readonly agreed: number;
   readonly compared: number;
   /** The share of what one map shows in known space of the other that is there too. */
   readonly fit: number;
 }
 
-/** Scans that must agree about the place of the second map. */
+/** The number of scans that must agree on the place of the second map. */
 const AGREED_MIN = 10;
 /** There, this share of what one map shows in known space of the other must be there too, of at least so many pixels. */
 const FIT_MIN = 0.78;
 const PIXELS_MIN = 150;
-/** Pixels that show something, and nothing. */
+/** Shades of pixels that show something, and of pixels that show nothing. */
 const DARK = 100;
 const LIGHT = 160;
 const AGREED_M = 0.3;
@@ -50,7 +50,7 @@ interface Seen {
   readonly place: Pose2d;
 }
 
-/** Throws `failed_precondition` if nothing of the second map is found on the first. */
+/** Merges the maps. Throws `failed_precondition` if no part of the second map is found on the first. */
 export function mergeMaps(first: MapState, second: MapState, options: MapperOptions): MergedMap {
   let best: Agreement & { compared: number } | undefined;
   const pictures = [paintMap(first.submaps), paintMap(second.submaps)] as const;
@@ -82,7 +82,7 @@ function trajectoriesIn({ nodes }: MapState): NodeState[][] {
     .sort((a, b) => b.length - a.length);
 }
 
-/** Lets a robot that sees what the second map's saw find itself on the first map. */
+/** Localizes, on the first map, a robot that sees the scans of the second map. */
 function seenOn(first: MapState, nodes: readonly NodeState[], options: MapperOptions): Seen[] {
   const mapper = new Mapper({ mode: "localize", options, map: first });
   const seen: Seen[] = [];
@@ -104,7 +104,7 @@ interface Agreement {
   readonly fit: number;
 }
 
-/** The place about which scans agree, and where the second map fits the first best. */
+/** The place on which scans agree, and where the second map fits the first best. */
 function agreementOf(seen: readonly Seen[], first: MapPicture, second: MapPicture): Agreement | undefined {
   let best: Agreement | undefined, left = seen.toReversed();
   while (left.length >= AGREED_MIN) {
@@ -159,7 +159,7 @@ function shadeAt(map: MapPicture, { x, y }: Pose2d): "occupied" | "free" | undef
   return isFree ? "free" : undefined;
 }
 
-/** Both maps as one, whose second half has further numbers of trajectories and is tied to the first. */
+/** Both maps in one: the trajectories of the second get new numbers, and constraints to the first. */
 function joined(first: MapState, second: MapState, place: Pose2d, agreed: readonly Seen[]): MapState {
   const used = [...first.trajectories, ...first.submaps, ...first.nodes].map(({ trajectory }) => trajectory);
   const offset = used.reduce((most, one) => Math.max(most, one), -1) + 1;

@@ -1,7 +1,7 @@
 /**
- * Notices a lidar whose scans are mirrored: it hangs upside down, or its beams go the other way than somebody thinks. Its
- * map looks right and is the mirror image of the building. Scans alone do not show it, but the robot's turns do: the
- * world turns the wrong way.
+ * Detects a lidar whose scans are mirrored: it hangs upside down, or its beams do not go in the configured direction.
+ * Its map looks right but is the mirror image of the building. Scans alone do not show it, but the robot's turns do:
+ * the world turns the wrong way.
  */
 
 import type { RangeScan } from "./mapping.ts";
@@ -9,17 +9,17 @@ import { wrapAngle } from "./pose2d.ts";
 
 const BINS = 360;
 const BIN_RAD = 2 * Math.PI / BINS;
-/** Beams may be so many directions apart. */
+/** Directions without a beam use one up to this many directions away. */
 const BESIDE_MAX = 3;
-/** Two scans are compared if the robot turned so much between them, in so little time. */
+/** Two scans are compared if the robot turned by this much between them, in this time. */
 const TURN_RAD = { least: 0.08, most: 1 } as const;
 const APART_MAX_S = 2;
 /** Directions that both scans must show. */
 const COMPARED_MIN = 60;
 const DIFFERENCE_MAX_M = 1;
-/** One way of turning explains the scan if its differences are this share of those of the other. */
+/** One sense of rotation explains a scan if its differences are at most this share of those of the other. */
 const CLEAR_SHARE = 0.6;
-/** The verdict needs so many clear turns, and this share of them. */
+/** The verdict needs this many clear turns, and this share of them in one sense. */
 const VOTES_MIN = 12;
 const VOTES_SHARE = 0.85;
 
@@ -33,7 +33,7 @@ export class MirrorCheck {
   #last: SeenAround | undefined;
   #votes = { right: 0, wrong: 0 };
 
-  /** Adds a scan and the robot's heading at its time, as wheels or a gyroscope say it. */
+  /** Adds a scan and the robot's heading at its time, from wheels or a gyroscope. */
   add({ timeS, points, origin }: RangeScan, yaw: number): void {
     const last = this.#last, turn = last ? wrapAngle(yaw - last.yaw) : 0;
     const isApart = !last || !(timeS - last.timeS <= APART_MAX_S && timeS > last.timeS);
@@ -47,7 +47,7 @@ export class MirrorCheck {
     else if (wrong < CLEAR_SHARE * right) this.#votes.wrong++;
   }
 
-  /** Whether the scans turn the other way than the robot says; undefined while too few turns are clear. */
+  /** Whether the scans turn in the opposite sense to the robot; undefined while too few turns are clear. */
   get isMirrored(): boolean | undefined {
     const { right, wrong } = this.#votes, all = right + wrong;
     if (all < VOTES_MIN) return undefined;

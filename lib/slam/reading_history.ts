@@ -5,7 +5,7 @@
 
 import type { ImuState, OdometryState } from "./map_state.ts";
 
-/** Three hours of twenty readings a second. */
+/** Three hours of twenty readings per second. */
 export const READINGS_MAX = 200_000;
 
 export class ReadingHistory<R extends OdometryState | ImuState> {

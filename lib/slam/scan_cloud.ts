@@ -5,17 +5,17 @@ import { transformCloud } from "../geometry/cloud/point_cloud.ts";
 import type { RigidTransform } from "../geometry/pose.ts";
 import { type RangeScan, SCAN_POINTS_MAX } from "./mapping.ts";
 
-/** Times farther from that of the reading are those of another clock. */
+/** Times that differ more from that of the reading come from another clock. */
 const OFFSET_S_MAX = 10;
 const M_PER_MM = 1e-3;
 
 /**
- * The points of a scan in the robot's frame, on which the lidar has the pose `lidar` (millimetres), and the times of the
- * file's field `time`. Throws for a file that is no point cloud.
+ * The points of a scan in the robot's frame, on which the lidar has the pose `lidar` (millimetres), and the times of
+ * the file's field `time`. Throws for a file that is not a point cloud.
  */
 export function readScanCloud(file: Uint8Array, lidar?: RigidTransform): Omit<RangeScan, "timeS"> {
   const cloud = readPcd(file, { maxPoints: SCAN_POINTS_MAX });
-  // The height of the lidar says nothing in the plane.
+  // The height of the lidar does not matter in the plane.
   const level = lidar && { ...lidar, translation: { ...lidar.translation, z: 0 } };
   const { x, y, z, time } = level ? transformCloud(cloud, level) : cloud;
   const points = new Float32Array(3 * x.length), offsetsS = new Float32Array(x.length);

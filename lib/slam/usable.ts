@@ -7,7 +7,7 @@ import type { ImuReading, OdometryReading } from "./mapping.ts";
 /** Seconds since 1970: some thousand years. */
 const TIME_MAX_S = 1e11;
 const PLACE_MAX_M = 1e6;
-/** Radians, of a robot that turned in one direction all its life. */
+/** Radians: enough for a robot that turns in one direction all its life. */
 const YAW_MAX = 1e6;
 const ACCELERATION_MAX = 1e4;
 const ANGULAR_VELOCITY_MAX = 1e4;

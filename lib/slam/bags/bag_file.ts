@@ -1,6 +1,6 @@
 /**
- * Recordings of ROS as files or folders: rosbag2 in MCAP or SQLite, and bags of ROS 1. Everything in them is hostile:
- * sizes, counts and times have limits, and what is beyond them is refused with its place.
+ * Recordings of ROS as files or folders: rosbag2 in MCAP or SQLite, and bags of ROS 1. Nothing in them is trusted:
+ * sizes, counts and times have limits, and an error for a value beyond its limit names the place in the file.
  */
 
 import { messageOf, SvcError } from "../../base/error.ts";
@@ -16,14 +16,14 @@ import { Unpacker } from "./unpacking.ts";
 export interface BagRecording {
   readonly log: CarmenLog;
   readonly hasOdometry: boolean;
-  /** What was chosen, assumed or left out, for people. */
+  /** What the reader chose, assumed or left out, as sentences for people. */
   readonly notes: readonly string[];
 }
 
 type BagFiles = Pick<ReadFiles, "readPieces" | "stat" | "readFolder">;
 
 const KINDS = [".mcap", ".db3", ".bag"] as const;
-/** Files of a recording that is split. */
+/** Limit of the files of a split recording. */
 const PARTS_MAX = 10_000;
 
 /** Reads a file, or the folder of a rosbag2. Throws `invalid_argument` with the path and the reason. */
@@ -59,7 +59,7 @@ function messagesIn(
   return read(files.readPieces(path), new Unpacker(), cut);
 }
 
-/** The file, or those of a folder in the order of their numbers. */
+/** The file itself, or the files of a folder in the order of their numbers. */
 async function partsOf(files: BagFiles, path: string): Promise<string[]> {
   if ((await files.stat(path))?.kind !== "folder") return [path];
   const names = (await files.readFolder(path)).filter((name) => KINDS.some((kind) => name.endsWith(kind)));

@@ -1,6 +1,6 @@
 /**
- * A recording for the mapper from the messages of a bag: the scans of one lidar, odometry at their times, and the
- * lidar's place on the robot.
+ * Builds a recording for the mapper from the messages of a bag: the scans of one lidar, odometry at their times,
+ * and the lidar's pose on the robot.
  */
 
 import type { CarmenOdometry, CarmenScan } from "../evaluation/carmen.ts";
@@ -16,7 +16,7 @@ import {
 } from "./messages.ts";
 import { frameName, odometryPoseOf, secondsIn, type TimedPose2d, Transforms } from "./transforms.ts";
 
-/** The topics to use; undefined: those with the most messages. */
+/** The topics to use; if undefined, the topics with the most messages. */
 export interface BagTopics {
   readonly scan?: string;
   readonly odometry?: string;
@@ -31,13 +31,13 @@ interface BagScan {
   readonly frame: string;
 }
 
-/** Limits of what is kept of a recording: a gigabyte of ranges, and poses. */
+/** Limits of a recording in memory: a gigabyte of ranges, and poses. */
 const RANGES_MAX = 250_000_000;
 const POSES_MAX = 5_000_000;
 const SCANS_MAX = 5_000_000;
 const TOPICS_MAX = 10_000;
 const SWEEP_MAX_S = 2;
-/** Damaged messages are left out, unless they are more than this share. */
+/** Damaged messages are left out; with more than this share of them the recording is refused. */
 const DAMAGED_SHARE_MAX = 0.1;
 /** The usual names of the robot's frame, if odometry names none. */
 const BASES = ["base_footprint", "base_link"];
@@ -112,7 +112,7 @@ export class BagLog {
     found.poses.push({ timeS: stampS > 0 ? stampS : loggedS, pose });
   }
 
-  /** The recording. Throws a `RangeError` that goes on from the recording's name. */
+  /** The recording. Throws a `RangeError` whose message continues the recording's name. */
   finish(): BagRecording {
     const { messages, damaged } = this.#count;
     if (damaged > 0) {
@@ -196,7 +196,10 @@ export class BagLog {
   }
 }
 
-/** Ranges below the least are no beam (0); those above the greatest, infinite and no numbers are no return. */
+/**
+ * A range below the minimum means that the beam measured nothing (0). A range above the maximum, infinity and NaN
+ * mean no return.
+ */
 function usableRanges({ ranges, range_min, range_max }: LaserScanMessage): Float32Array {
   return ranges.map((range) => {
     if (range < range_min || range === -Infinity) return 0;
@@ -204,7 +207,7 @@ function usableRanges({ ranges, range_min, range_max }: LaserScanMessage): Float
   });
 }
 
-/** In the order of their times, each time once. */
+/** Sorted by time, without duplicate times. */
 function inOrder<T extends { readonly timeS: number }>(values: readonly T[]): T[] {
   const sorted = values.toSorted((a, b) => a.timeS - b.timeS);
   return sorted.filter(({ timeS }, n) => n === 0 || timeS > sorted[n - 1].timeS);

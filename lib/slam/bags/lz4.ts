@@ -7,7 +7,7 @@ const STORED = 0x80000000;
 /** The shortest match. */
 const MATCH_MIN = 4;
 
-/** All frames of `packed`, of at most `bytes` bytes in all. Throws a `RangeError` for other data. */
+/** Unpacks all frames of `packed` to at most `bytes` bytes in total. Throws a `RangeError` for other data. */
 export function unpackLz4(packed: Uint8Array, bytes: number): Uint8Array {
   const view = new DataView(packed.buffer, packed.byteOffset, packed.byteLength);
   const out = new Uint8Array(bytes);
@@ -46,7 +46,7 @@ export function unpackLz4(packed: Uint8Array, bytes: number): Uint8Array {
 /** Unpacks a block behind `to`, and returns the new end. Matches may reach into the blocks before. */
 function unpackBlock(block: Uint8Array, out: Uint8Array, to: number): number {
   let at = 0;
-  /** A length of 15 goes on in further bytes. */
+  /** A length of 15 continues in further bytes. */
   const lengthFrom = (nibble: number) => {
     let length = nibble;
     if (nibble < 15) return length;

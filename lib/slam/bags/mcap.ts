@@ -1,10 +1,12 @@
-/** Reads MCAP files, message by message, also those whose recorder was stopped before it wrote the end. */
+/**
+ * Reads MCAP files message by message, including files whose recorder was stopped before it wrote the end.
+ */
 
 import { McapStreamReader } from "@mcap/core";
 import { CHUNK_BYTES_MAX, Unpacker } from "./unpacking.ts";
 import { type BagMessage, encodingOf, wantedType } from "./messages.ts";
 
-/** Channels, and so topics, of a file. */
+/** Limit of the channels, and so of the topics, of a file. */
 const CHANNELS_MAX = 10_000;
 const NS_PER_S = 1e9;
 

@@ -1,6 +1,6 @@
 /**
- * The ROS messages that a map needs: scans, odometry and transforms, as ROS 1 and ROS 2 write them. A bag's own
- * definitions of its messages are not used: these messages are the same everywhere.
+ * The ROS messages that a map needs: scans, odometry and transforms, as ROS 1 and ROS 2 write them. It ignores
+ * the definitions that a bag contains, because these messages are the same everywhere.
  *
  * The room owns recordings of ROS (bags): their containers, their messages, and the scans and poses made of them.
  */
@@ -9,7 +9,7 @@ import type { MessageDefinition } from "@foxglove/message-definition";
 import { MessageReader as Ros1Reader } from "@foxglove/rosmsg-serialization";
 import { MessageReader as Ros2Reader } from "@foxglove/rosmsg2-serialization";
 
-/** What a container holds: the bytes of a message of a topic. */
+/** A message in a container: its topic and its bytes. */
 export interface BagMessage {
   readonly topic: string;
   readonly type: WantedType;
@@ -63,7 +63,7 @@ export interface TransformMessage {
   }[];
 }
 
-/** Limit of one of these messages: a scan of 100,000 beams has less. */
+/** Limit of one message: a scan of 100,000 beams is smaller. */
 export const BAG_MESSAGE_BYTES_MAX = 4 * 1024 ** 2;
 
 /** The type without the folder that ROS 2 puts into it; undefined if a map does not need it. */
@@ -82,7 +82,7 @@ export function encodingOf(name: string): MessageEncoding | undefined {
 export class MessageDecoder {
   readonly #readers = new Map<string, { readMessage<T>(data: Uint8Array): T }>();
 
-  /** Throws for data that are no message of the type. */
+  /** Throws for data that is not a message of the type. */
   decode<T>({ type, encoding, data }: Pick<BagMessage, "type" | "encoding" | "data">): T {
     if (data.length > BAG_MESSAGE_BYTES_MAX) {
       throw new RangeError(`a ${type} of ${data.length} bytes, wanted at most ${BAG_MESSAGE_BYTES_MAX}`);

@@ -1,6 +1,6 @@
 /**
- * Reads bags of ROS 1 (format 2.0) from their beginning, record by record. It needs no index, so a bag whose recorder was
- * killed is read as far as it goes, and no offset of the file is believed.
+ * Reads bags of ROS 1 (format 2.0) from their beginning, record by record. It needs no index, so it reads a bag whose
+ * recorder was killed as far as it goes, and relies on no offset in the file.
  */
 
 import { ByteReader } from "../../base/files/byte_reader.ts";

@@ -49,7 +49,7 @@ export function* readSqliteBag(path: string): Generator<BagMessage> {
   }
 }
 
-/** A view in their place could compute for ever. */
+/** A view instead of a table could compute forever. */
 function requireTables(database: DatabaseSync): void {
   const tables = database.prepare("SELECT name, type, sql FROM sqlite_master").all() as {
     readonly name: string;

@@ -1,4 +1,7 @@
-/** Where frames are on a robot, as its transforms (`tf`) say it. Metres; the latest transform of a frame counts. */
+/**
+ * Poses of frames on a robot, from its transforms (`tf`). Lengths are in metres; the latest transform of a frame
+ * counts.
+ */
 
 import type { OdometryMessage, TransformMessage } from "./messages.ts";
 import { type Pose2d, wrapAngle } from "../pose2d.ts";
@@ -31,9 +34,9 @@ export interface LidarPlace {
 }
 
 const FRAMES_MAX = 10_000;
-/** A longer chain of frames is a circle. */
+/** A longer chain of frames is a cycle. */
 const DEPTH_MAX = 64;
-/** The frame in which wheels count. */
+/** The usual name of the odometry frame. */
 const ODOMETRY_FRAME = /(?:^|\/)odom(?:_\w+)?$/;
 
 export class Transforms {
@@ -58,7 +61,7 @@ export class Transforms {
     if (poses.length > this.posesMax) throw new RangeError(`more than ${this.posesMax} odometry transforms`);
   }
 
-  /** The odometry that transforms have, and the frame that it moves: the one with the most poses. */
+  /** The odometry in the transforms, and the frame that it moves: the frame with the most poses. */
   odometry(): { readonly frame: string; readonly poses: readonly TimedPose2d[] } | undefined {
     const [found] = [...this.#odometry].sort(([, a], [, b]) => b.length - a.length);
     return found && found[1].length > 1 ? { frame: found[0], poses: found[1] } : undefined;

@@ -1,6 +1,6 @@
 /**
- * Unpacks the chunks of bags, within limits: a chunk tells its size, and is unpacked to exactly that many bytes, and all
- * chunks together to a multiple of the file.
+ * Unpacks the chunks of bags within limits: each chunk must unpack to exactly the size that it states, and all chunks
+ * together to a limited multiple of the file.
  */
 
 import { zstdDecompressSync } from "node:zlib";
@@ -9,7 +9,7 @@ import { unpackLz4 } from "./lz4.ts";
 
 /** Limit of a chunk, packed and unpacked: recorders write chunks of about a megabyte. */
 export const CHUNK_BYTES_MAX = 256 * 1024 ** 2;
-/** All chunks unpack to at most so many times what was read, and to this much in any case. */
+/** All chunks together may unpack to this many times the bytes read, and always to this much. */
 const RATIO_MAX = 200;
 const FREE_BYTES = 1024 ** 3;
 
@@ -26,7 +26,7 @@ export class Unpacker {
     this.#readBytes += bytes;
   }
 
-  /** Throws a `RangeError` for a chunk beyond the limits or of another size than it says. */
+  /** Throws a `RangeError` for a chunk that exceeds the limits or does not have the size that it states. */
   unpack(form: string, packed: Uint8Array, bytes: number): Uint8Array {
     if (!(bytes >= 0 && bytes <= CHUNK_BYTES_MAX)) {
       throw new RangeError(`a chunk of ${bytes} bytes, wanted at most ${CHUNK_BYTES_MAX}`);

@@ -1,8 +1,8 @@
 /**
  * Logs of robots in the text format of CARMEN: laser scans (`FLASER`, `RLASER`, `ROBOTLASER1`), wheel odometry (`ODOM`)
- * and what they say of the laser (`PARAM`).
+ * and facts about the laser (`PARAM`).
  *
- * The room owns what scores a mapper against recordings: their readers, the relations between poses, the measure.
+ * The room owns the evaluation of a mapper by recordings: their readers, the relations between poses, the measure.
  */
 
 import { between2d, IDENTITY_2D, type Pose2d, wrapAngle } from "../pose2d.ts";
@@ -16,7 +16,7 @@ export interface CarmenScan {
   readonly laser: Pose2d;
   /** Odometry at the time of the scan. */
   readonly odometry: Pose2d;
-  /** The laser on the robot, and the angles of its beams, where the log says them. */
+  /** The laser's pose on the robot and the angles of its beams, if the log contains them. */
   readonly sensor?: SensorFacts;
 }
 
@@ -35,12 +35,12 @@ const LINE_CHARS_MAX = 200_000;
 /** Fields of `FLASER` after the ranges; the last two, a host and a time, may be missing. */
 const FLASER_FIELDS_AFTER = 7;
 const DEGREE = Math.PI / 180;
-/** The poses of a laser and its robot that all scans agree on are those of one place on the robot. */
+/** If the laser's pose relative to the robot varies by no more than this, it is the laser's place on the robot. */
 const SAME_M = 0.003;
 const SAME_RAD = 0.003;
-/** So far from the robot's origin a laser may be. */
+/** Largest distance of a laser from the robot's origin. */
 const PLACE_MAX_M = 3;
-/** The robot must have turned this much: else a pose by another program would look the same. */
+/** The robot must have turned by this much, because otherwise a pose from another program would look the same. */
 const TURNED_RAD = 0.5;
 
 /** Reads a log; lines of other kinds are left out. */
@@ -94,7 +94,7 @@ function plainScan(fields: readonly string[], where: string, sensor: SensorFacts
   return { timeS: after[6], ranges, laser: poseOf(after, 0), odometry: poseOf(after, 3), sensor };
 }
 
-/** What the parameters before a scan say of the front or the rear laser; undefined if nothing. */
+/** The facts about the front or rear laser in the parameters before a scan; undefined if there are none. */
 function sensorBy(params: ReadonlyMap<string, string>, isRear: boolean): SensorFacts | undefined {
   const side = isRear ? "rear" : "front";
   const given = (key: string) => {
@@ -142,7 +142,7 @@ function countOf(field: string | undefined, where: string, kind: string): number
   throw new RangeError(`${where}: ${kind} of "${field}" ranges; want 1 to ${BEAMS_MAX}`);
 }
 
-/** `inf` and `nan` are no return. */
+/** `inf` and `nan` mean no return. */
 function rangesIn(fields: readonly string[], from: number, count: number, where: string): Float32Array {
   const ranges = new Float32Array(count);
   for (let beam = 0; beam < count; beam++) {
@@ -153,8 +153,8 @@ function rangesIn(fields: readonly string[], from: number, count: number, where:
 }
 
 /**
- * The laser's place on the robot where the log says no other: the poses of laser and robot have the same difference all
- * along a way with turns.
+ * Adds the laser's place on the robot if the log does not state it: on a path with turns, the poses of laser and robot
+ * always have the same difference.
  */
 function withPlace(scans: CarmenScan[]): CarmenScan[] {
   const open = scans.filter(({ sensor }) => !sensor?.lidar);
@@ -223,7 +223,7 @@ function beamStep(beams: number): number {
   return Math.PI / Math.max(1, beams - 1);
 }
 
-/** Scans of more than 180 degrees have ahead in their middle. */
+/** The middle of a scan of more than 180 degrees points ahead. */
 function firstBeam(beams: number, step: number): number {
   const view = Math.abs(step) * (beams - 1);
   return view <= Math.PI + Math.abs(step) / 2 ? -Math.sign(step) * Math.PI / 2 : -step * (beams - 1) / 2;

@@ -8,7 +8,7 @@ import type { ReadFiles } from "../../base/files/files.ts";
 import { type CarmenLog, readCarmenLog } from "./carmen.ts";
 import { readSensorFacts, type SensorFacts } from "./sensor.ts";
 
-/** Limit of a text, compressed or not: a log of a day has a tenth of that. */
+/** Limit of a text, compressed or not: ten times the log of a day. */
 const TEXT_BYTES_MAX = 1024 ** 3;
 
 /** Reads a CARMEN log. Throws `invalid_argument` for any other file. */
@@ -26,12 +26,15 @@ export async function readLogFile(
   }
 }
 
-/** The file that says what a recording does not say of its lidar. */
+/** The file with the facts about the lidar that a recording lacks. */
 export function sensorFileOf(recording: string): string {
   return `${recording.replace(/\.gz$/, "").replace(/\.(?:log|clf|bag|mcap|db3)$/, "")}.sensor.json`;
 }
 
-/** What the file beside a recording says of the lidar, or the file `given`; undefined without one. */
+/**
+ * The facts about the lidar in the file `given`, or else in the file beside a recording; undefined if there
+ * is none.
+ */
 export async function readSensorFile(
   files: Pick<ReadFiles, "readFile" | "fileSize" | "stat">,
   recording: string,
@@ -47,7 +50,7 @@ export async function readSensorFile(
   }
 }
 
-/** The text of a file, unpacked if it begins as gzip does. */
+/** The text of a file, unpacked if it starts like a gzip file. */
 export async function readText(
   files: Pick<ReadFiles, "readFile" | "fileSize">,
   path: string,

@@ -1,6 +1,6 @@
 /**
- * Scores a trajectory by relations: poses of the robot at one time as seen from the robot at another, which people
- * have found by matching scans (Kuemmerle et al., Autonomous Robots 27(4), 2009).
+ * Scores a trajectory by relations: poses of the robot at one time relative to its pose at another, which people
+ * have determined by matching scans (Kuemmerle et al., Autonomous Robots 27(4), 2009).
  */
 
 import { between2d, interpolate2d, type Pose2d } from "../pose2d.ts";
@@ -35,7 +35,7 @@ export interface RelationScore {
 }
 
 const FIELDS = 8;
-/** A relation counts if the trajectory reaches both of its times, within this. */
+/** A relation counts if the trajectory has poses within this time of both of its times. */
 const REACH_S = 1;
 
 /** Reads the lines `t1 t2 x y z roll pitch yaw`; `#` begins a comment. */

@@ -11,7 +11,7 @@ import type { TimedPose } from "./relations.ts";
 
 export interface ReplayOptions {
   readonly withOdometry: boolean;
-  /** What counts of the lidar in place of what the log says. */
+  /** Facts about the lidar that replace those of the log. */
   readonly sensor?: SensorFacts;
   /** Plays only every Nth scan; between them, the trajectory follows odometry. */
   readonly every?: number;
@@ -67,12 +67,12 @@ function addScan(mapper: Mapper, scan: CarmenScan, options: ReplayOptions): bool
   return isTaken;
 }
 
-/** When each beam was measured, relative to the last. */
+/** When each beam was measured, relative to the last beam. */
 export function sweepOf(beams: number, sweepS: number): Float32Array {
   return Float32Array.from({ length: beams }, (_, beam) => beams > 1 ? sweepS * (beam / (beams - 1) - 1) : 0);
 }
 
-/** What the log says of the lidar, and `given` before it. */
+/** The facts about the lidar: those in `given`, then those of the log. */
 export function sensorOf({ sensor }: Pick<CarmenScan, "sensor">, given: SensorFacts = {}): SensorFacts {
   return {
     lidar: given.lidar ?? sensor?.lidar,
@@ -83,9 +83,7 @@ export function sensorOf({ sensor }: Pick<CarmenScan, "sensor">, given: SensorFa
   };
 }
 
-/**
- * The log played forwards and backwards in turn, this many times in all, so that the robot drives on without a jump.
- */
+/** The log, alternately forwards and backwards, this many times in total, so that the robot never jumps. */
 export function repeated(log: CarmenLog, times: number): CarmenLog {
   const firstS = log.scans[0]?.timeS ?? 0, lastS = log.scans.at(-1)?.timeS ?? 0;
   const spanS = lastS - firstS + 1;

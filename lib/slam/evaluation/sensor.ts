@@ -1,4 +1,4 @@
-/** What a recording does not say of its lidar: its place on the robot, and the angles of its beams. */
+/** Facts about a lidar that a recording may lack: its pose on the robot, and the angles of its beams. */
 
 import type { Pose2d } from "../pose2d.ts";
 
@@ -11,7 +11,10 @@ export interface SensorFacts {
   readonly stepRad?: number;
   /** How long the lidar takes from its first to its last beam; the time of a scan is that of its last beam. */
   readonly sweepS?: number;
-  /** Its beams go clockwise where the log counts them counter-clockwise: the lidar hangs upside down. */
+  /**
+   * Whether the lidar hangs upside down, so that its beams go clockwise although the log counts them
+   * counter-clockwise.
+   */
   readonly isUpsideDown?: boolean;
 }
 
@@ -47,7 +50,7 @@ export function readSensorFacts(text: string): SensorFacts {
   };
 }
 
-/** Reads `X,Y,YAW_DEG`, in metres and degrees; undefined if it is none. */
+/** Reads `X,Y,YAW_DEG`, in metres and degrees; undefined for any other text. */
 export function lidarPoseOf(text: string): Pose2d | undefined {
   const parts = text.split(",").map((part) => part.trim() === "" ? NaN : Number(part));
   const [x, y, yawDeg] = parts;

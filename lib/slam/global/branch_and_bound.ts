@@ -1,8 +1,8 @@
 /**
- * Finds a scan's place in a finished submap, however wrong its predicted place: branch and bound over grids of maxima
+ * Finds a scan's place in a finished submap even if the prediction is far off: branch and bound over grids of maxima
  * (Hess et al., ICRA 2016).
  *
- * The search works on cells of two grid cells; refinement does the rest.
+ * The search works on cells of 2 x 2 grid cells; refinement does the rest.
  */
 
 import type { ProbabilityGrid } from "../local/probability_grid.ts";
@@ -22,7 +22,7 @@ export interface SearchWindow {
 
 export interface SearchMatch {
   readonly pose: Pose2d;
-  /** Mean probability under the points, 0.1 to 0.9; of cells that are searched as one, the likelier counts. */
+  /** Mean probability under the points, 0.1 to 0.9; of grid cells that are searched as one, the likeliest counts. */
   readonly score: number;
 }
 

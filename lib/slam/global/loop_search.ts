@@ -31,8 +31,8 @@ const FAR_TURN_RAD = 30 * DEGREE;
 const REFINED_M = 0.2;
 
 /**
- * The minimum of the mean probability under the points. It is less in a submap of scans that came so far apart that
- * they fitted each other less than `USUAL_SCORE`.
+ * The minimum of the mean probability under the points. It is lower in a submap whose scans were so far apart that
+ * they fitted each other worse than `USUAL_SCORE`.
  */
 const SCORE_NEAR = 0.55;
 const SCORE_FAR = 0.58;
@@ -44,12 +44,12 @@ const NEAR_SUBMAPS = 2;
 /** Distant searches are costly: only every third node, in this many of the submaps in turn. */
 const FAR_EVERY = 3;
 const FAR_SUBMAPS = 2;
-/** Submaps this close to a node's own show the same places, and close no loop. */
+/** Submaps this close to a node's own submaps show the same places, so a match there closes no loop. */
 const NEIGHBOURS = 1;
 
 /**
- * With so few points on walls across a direction, a closure says nothing in it, and everything with so many: in a bare
- * corridor, a scan fits everywhere.
+ * Points on walls across a direction: with `none` or fewer, a closure does not constrain the direction, with `all` or
+ * more it does so fully. In a bare corridor, a scan fits everywhere along it.
  */
 const DEGENERATE_POINTS = { none: 2, all: 12 };
 
@@ -60,13 +60,13 @@ const SEARCH_GRIDS_MAX = 100;
 /** Number of agreeing closures that makes all of them accepted. */
 const AGREEING = 4;
 /**
- * Their required distance along the path. It is also as long as they move the node: doors and pillars that repeat look
- * the same from the next one, but not all along the way.
+ * Their required distance along the path, which must also be as long as the distance by which they move the node:
+ * repeating doors and pillars look the same from the next one, but not all along the path.
  */
 const AGREEING_PATH_M = 1;
 /** Their required majority over closures that agree on another place. */
 const RIVAL_FACTOR = 2;
-/** Path length for which closures wait for others. */
+/** Path length during which closures wait for others. */
 const PENDING_PATH_M = 30;
 const PENDING_MAX = 200;
 const AGREE_M = 0.3;
@@ -81,9 +81,9 @@ interface Pending extends Closure {
 export class LoopSearch {
   readonly #refiner = new ScanRefiner();
   readonly #shape = new ScanMotion();
-  /** The submaps in which a node was found. */
+  /** The submaps in which each node was found. */
   readonly #closed = new Map<MapNode, Set<MapSubmap>>();
-  /** In the order of their last use. */
+  /** Search grids, in the order of their last use. */
   readonly #grids = new Map<MapSubmap, SearchGrid>();
   #pending: Pending[] = [];
   #farTurn = 0;
@@ -201,7 +201,7 @@ export class LoopSearch {
     return this.weighed({ submap, node, pose: between2d(submap.submap.localPose, pose), score });
   }
 
-  /** The closure with its degenerate direction: only points on walls of the submap say something about the place. */
+  /** The closure with its degenerate direction: only points on walls of the submap constrain the place. */
   weighed(closure: Closure): Closure {
     const { submap, node, pose } = closure;
     const { grid } = submap.submap, at = this.#inMap(submap, pose);

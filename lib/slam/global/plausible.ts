@@ -1,6 +1,7 @@
 /**
- * Whether a robot can have drifted as far as a loop closure says. Where aisles look alike, a scan fits in the next aisle,
- * too. But a robot that drifts aside also turns: a closure that wants the one without the other is a similar place.
+ * Decides whether a robot can have drifted as far as a loop closure implies. If aisles look alike, a scan fits in the
+ * next aisle, too. But a robot that drifts sideways also turns, so a closure with one of these and not the other is a
+ * similar place.
  */
 
 import { type Pose2d, wrapAngle } from "../pose2d.ts";
@@ -8,7 +9,7 @@ import type { Closure, MapSubmap } from "./map/parts.ts";
 import type { PoseGraph } from "./pose_graph.ts";
 
 const DEGREE = Math.PI / 180;
-/** Standard deviations of a metre of path: its turn and its step. They are independent of those of other metres. */
+/** Standard deviations of a metre of path: its turn and its step. Different metres are independent. */
 const TURN_RAD = 0.4 * DEGREE;
 const STEP_M = 0.03;
 /** The deviation of the length of the path between two submaps, as a share of it. */
@@ -39,7 +40,7 @@ export function isPlausible(
   return squareOf(off, driftOn(way, end, graph)) <= DEVIATIONS_MAX ** 2;
 }
 
-/** The covariance of a pose at the end of a way along submaps. */
+/** The covariance of a pose at the end of a path along submaps. */
 function driftOn(way: readonly MapSubmap[], end: Pose2d, graph: PoseGraph): Covariance {
   let xx = MATCH_M ** 2, xy = 0, xt = 0, yy = MATCH_M ** 2, yt = 0, tt = MATCH_RAD ** 2;
   for (let k = 0; k + 1 < way.length; k++) {

@@ -33,8 +33,8 @@ const COST_DONE = 1e-4;
 const STEP_DONE = 1e-4;
 
 /**
- * The loss of robust edges. Firm edges keep pulling, so that loops close from afar. Yielding edges give up, and serve
- * once the poses are about right.
+ * The loss of robust edges. Firm edges keep their pull, so that loops close from far away. Yielding edges lose it, for
+ * use when the poses are about right.
  */
 export type Robustness = "firm" | "yielding";
 
@@ -91,9 +91,9 @@ export class PoseGraph {
   }
 
   /**
-   * Optimises the poses in at most `stepsMax` steps and yields between pieces of the work. Poses and edges added
-   * meanwhile take no part. All poses move together at the end. If some were removed meanwhile, none moves and the
-   * result is `false`.
+   * Optimises the poses in at most `stepsMax` steps and yields between pieces of the work. Poses and edges that are
+   * added meanwhile take no part. All poses move together at the end; if some were removed meanwhile, none moves and
+   * the result is `false`.
    */
   *optimizing(stepsMax: number, robustness: Robustness): Generator<void, boolean> {
     const removals = this.#removals;

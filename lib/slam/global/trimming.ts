@@ -1,5 +1,6 @@
 /**
- * Finds the outdated submaps of a map under update: those that show hardly any place that newer submaps do not show.
+ * Finds the outdated submaps of a map that is being updated: those that show hardly any place that newer submaps do
+ * not show, too.
  */
 
 import type { MapperOptions } from "../mapping.ts";
@@ -9,7 +10,7 @@ import type { PoseGraph } from "./pose_graph.ts";
 
 /** Coverage is counted in squares of this many grid cells. */
 const STRIDE = 4;
-/** Readings so long before and after the nodes of a trajectory belong to it: a second. */
+/** Readings up to a second before and after the nodes of a trajectory belong to it. */
 const BESIDE_TICKS = 10_000_000n;
 /** Larger maps are not trimmed. */
 const CELLS_MAX = 100_000_000;
@@ -21,7 +22,10 @@ export interface MapArea {
   readonly maxY: number;
 }
 
-/** The finished submaps that may go: the newest `freshSubmapsCount` of each place count, and must cover enough. */
+/**
+ * The finished submaps that can be removed: of each place, only the newest `freshSubmapsCount` submaps count, and a
+ * submap must count in enough places to stay.
+ */
 export function outdated(
   submaps: readonly MapSubmap[],
   graph: PoseGraph,
@@ -55,8 +59,8 @@ export function outdated(
 }
 
 /**
- * The trajectories with the readings from their first to their last node: the map of a building that is updated for
- * years keeps no readings of parts that are gone.
+ * The trajectories without readings before their first and after their last node, so that a map that is updated for
+ * years keeps no readings of removed parts.
  */
 export function withoutOldReadings(
   trajectories: readonly TrajectoryState[],

@@ -21,7 +21,7 @@ interface TimedPose {
   readonly pose: Pose2d;
 }
 
-/** How the last pose came about: by odometry as it was known then, and by a scan. */
+/** The origin of the last pose: odometry as it was known then, and a scan. */
 interface Settling {
   /** Odometry at the time of the pose, which may have been beyond the last reading. */
   readonly odometry: Pose2d;
@@ -57,14 +57,16 @@ export class Extrapolator {
     if (this.#odometry.add(reading)) this.#settling = undefined;
   }
 
-  /** Since when odometry stood still at the last pose if it makes up for that at a time. Once. */
+  /**
+   * The time since which odometry had been frozen at the last pose, if it catches up at `timeS`. Returned only once.
+   */
   takeCaughtUp(timeS: number): number | undefined {
     const sinceS = this.#odometry.takeCaughtUp(timeS);
     if (sinceS !== undefined) this.#settling = undefined;
     return sinceS;
   }
 
-  /** The catching up was no motion: odometry counts from its last reading on. */
+  /** Odometry caught up without a real motion: it counts from its last reading on. */
   forgetOdometry(): void {
     this.#odometry.forget();
     this.#standstill = undefined;
@@ -75,17 +77,17 @@ export class Extrapolator {
     if (this.#odometry.learnDelay(scan)) this.#standstill = undefined;
   }
 
-  /** Whether odometry of a time has come, late as it is: until then its motion is guessed. */
+  /** Whether odometry for a time has arrived, its delay included; until then its motion is guessed. */
   hasOdometryOf(timeS: number): boolean {
     return this.#odometry.has(timeS);
   }
 
-  /** Odometry stands still while the robot moves. What it says once it changes again is no motion. */
+  /** Marks odometry as frozen while the robot moves: its next change is not a motion. */
   markHanging(): void {
     this.#odometry.markHanging();
   }
 
-  /** Where the robot was when odometry stopped changing, and for how long it has not; undefined if it changes. */
+  /** The robot's pose when odometry stopped changing, and the time since then; undefined if odometry changes. */
   standstill(timeS: number): { readonly pose: Pose2d; readonly lastedS: number } | undefined {
     const odometry = this.#odometry.at(timeS), began = this.#standstill;
     if (!odometry || !began || !isSamePose(odometry, began.odometry)) return undefined;
@@ -134,7 +136,7 @@ export class Extrapolator {
     return compose2d(this.#settled(last), { x: moved.x, y: moved.y, yaw: turned });
   }
 
-  /** The last pose with odometry as it is known by now: readings may have come that were not there then. */
+  /** The last pose, corrected by readings of odometry that have arrived since. */
   #settled({ timeS, pose }: TimedPose): Pose2d {
     const odometry = this.#settling && this.#odometry.at(timeS);
     if (!this.#settling || !odometry) return pose;
@@ -150,8 +152,8 @@ export class Extrapolator {
   }
 
   /**
-   * Further guesses for odometry that may arrive late: the robot moves on as before, or the first odometry after a
-   * standstill contains all of the motion since.
+   * Further guesses in case odometry is late: the robot continues its motion, or the first odometry after a standstill
+   * contains all motion since.
    */
   alternatives(timeS: number): Alternatives {
     const last = this.#poses.at(-1), odometry = this.#odometry.at(timeS);

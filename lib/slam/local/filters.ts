@@ -20,8 +20,8 @@ export class VoxelFilter {
   }
 
   /**
-   * The sparsest cloud with at least `wanted` points, with squares of at most `longest`, within a tenth of the edge;
-   * all points where there are no more than `wanted`.
+   * The sparsest cloud with at least `wanted` points: squares with an edge of at most `longest`, found to a tenth of
+   * the edge; all points if there are no more than `wanted`.
    */
   adaptive(points: Float64Array, longest: number, wanted: number): Float64Array {
     if (points.length <= 2 * wanted) return points;

@@ -1,7 +1,7 @@
 /**
  * Weighs odometry against the match of a scan, direction by direction: a Kalman filter of the robot's pose among the
- * latest scans. In a direction in which the scan says nothing, as along a bare corridor, odometry counts alone. How much
- * odometry is off is learned from how far the matches are from its predictions.
+ * latest scans. In a direction that the scan does not constrain, as along a bare corridor, only odometry counts. The
+ * errors of odometry are learned from the differences between its predictions and the matches.
  */
 
 import { between2d, type Pose2d, wrapAngle } from "../pose2d.ts";
@@ -10,7 +10,7 @@ import type { OdometryVerdict, OdometryVerdicts } from "./odometry/proof.ts";
 /** The upper triangle of a symmetric matrix over x, y and yaw: xx, xy, xt, yy, yt, tt. */
 export type Information = Float64Array;
 
-/** Variances of odometry: of translation for each metre, of rotation for each radian and each metre. */
+/** Variances of odometry: of translation per metre, of rotation per radian and per metre. */
 const TRANSLATION_VARIANCE_A_METRE = 0.05 ** 2;
 const ROTATION_VARIANCE_A_RADIAN = 0.08 ** 2;
 const ROTATION_VARIANCE_A_METRE = 0.008 ** 2;
@@ -18,45 +18,52 @@ const ROTATION_VARIANCE_A_METRE = 0.008 ** 2;
 const FACTOR_MIN = 0.05;
 const FACTOR_MAX = 200;
 const LEARNING = 0.05;
-/** The points of a scan do not err independently: together they say as much as this share of them. */
+/** The errors of the points of a scan are correlated: together the points are worth this share of independent ones. */
 const INDEPENDENT_SHARE = 0.7;
-/** A scan says something new after a motion like this; before, at least this share of it. */
+/** A scan carries its full information after a motion of this size, and at least this share of it before. */
 const NEW_M = 0.05;
 const NEW_RAD = Math.PI / 180;
 const NEW_SHARE_MIN = 0.1;
-/** Information of this many points or fewer about a direction is none. */
+/** Information about a direction from this many points or fewer counts as none. */
 const POINTS_NONE = 0.5;
 const POINT_VARIANCE = 0.03 ** 2;
 /**
- * A match farther off than this many standard deviations is no matter of noise: odometry has failed, or the match has. A
- * scan with so many points across each direction tells that odometry has; one of a narrow view only together with the
- * next if that is as far off, within so many metres or radians and a share of the way.
+ * If a match is off by more than this many standard deviations, noise is not the cause: either odometry or the match
+ * has failed. It was odometry if the scan has this many points across each direction. A scan with a narrow view decides
+ * only together with the next one, if that is off by the same amount, within these metres or radians and this share of
+ * the path.
  */
 const DEVIATIONS_MAX = 3.5;
 const SURE_POINTS = 6;
 const ALIKE_OFF = 0.05;
 const ALIKE_SHARE = 0.3;
-/** What a match must know of a direction to say how far odometry is off in it. */
+/** The required certainty of a match in a direction, for it to show the error of odometry there. */
 const KNOWN_M = 0.05;
 const KNOWN_RAD = 0.03;
 const OPEN = 1;
 const ALONG_SHARE = 0.6;
-/** The share of its information that a match keeps, and of their variances that odometry does, by what is known of it. */
+/**
+ * By the verdict on odometry: the share of its information that a match keeps, and the share of its variances that
+ * odometry keeps.
+ */
 const SHARES: Record<OdometryVerdict, { readonly match: number; readonly noise: number }> = {
   refuted: { match: 1, noise: 1 },
   open: { match: 0.02, noise: 0.02 },
   proven: { match: 0.004, noise: 0.003 },
 };
-/** A match with so many scans says a quarter of what it says later: their noise is in all matches with them. */
+/**
+ * A match with a submap of this many scans is worth a quarter of a later one, because the noise of the scans affects
+ * every match with them.
+ */
 const YOUNG_SCANS = 30;
 const VARIANCE_MAX = [0.3 ** 2, 0.1 ** 2] as const;
 
-/** A pose by odometry from the last one, and what is known of odometry. */
+/** A pose predicted by odometry from the last pose, and the verdicts on odometry. */
 export interface PredictedPose {
   readonly last: Pose2d;
   readonly predicted: Pose2d;
   readonly verdicts: OdometryVerdicts;
-  /** The number of scans in the submap that the match is with. */
+  /** The number of scans in the matched submap. */
   readonly scanCount: number;
 }
 
@@ -66,7 +73,7 @@ export class OdometryFusion {
   #translationFactor = 1;
   #rotationFactor = 1;
   #left: Float64Array = new Float64Array(9);
-  /** How far the last match was off if that was no matter of noise. */
+  /** The error of the last match, if it was too large for noise. */
   #lastOff: readonly number[] | undefined;
 
   /** The share of an error of the last prediction that is left after the match: a matrix over x, y and yaw, row by row. */
@@ -75,8 +82,8 @@ export class OdometryFusion {
   }
 
   /**
-   * The pose is as certain as the last match, whatever was before. Where odometry counts more than matches, the next
-   * match counts alone.
+   * Resets the certainty of the pose to that of the last match. If odometry counts more than matches, the next match
+   * counts alone.
    */
   reset({ translation, rotation }: OdometryVerdicts): void {
     const squareM = translation === "refuted" ? 0 : VARIANCE_MAX[0] / 2;
@@ -121,7 +128,7 @@ export class OdometryFusion {
     return { x: predicted.x + step[0], y: predicted.y + step[1], yaw: wrapAngle(predicted.yaw + step[2]) };
   }
 
-  /** Whether a match that is too far off for noise is right. */
+  /** Whether odometry, and not a match that is off too far for noise, has failed. */
   #hasFailed(off: readonly number[], information: Information, verdicts: OdometryVerdicts): boolean {
     if (verdicts.translation === "refuted" || verdicts.rotation === "refuted") return true;
     if (translationPoints(information) >= SURE_POINTS) return true;
@@ -131,7 +138,7 @@ export class OdometryFusion {
       Math.abs(wrapAngle(off[2] - last[2])) <= ALIKE_OFF + ALIKE_SHARE * Math.abs(off[2]);
   }
 
-  /** The covariance after a motion by odometry that has these variances. */
+  /** The covariance after a motion, by the variances of odometry. */
   #grown(dx: number, dy: number, step: number, turn: number): Float64Array {
     const [xx, xy, xt, yy, yt, tt] = this.#covariance;
     const grown = Float64Array.of(
@@ -157,7 +164,7 @@ export class OdometryFusion {
     }
   }
 
-  /** The same in the directions of a translation that the match knows. */
+  /** Does the same for the directions of translation that the match knows. */
   #learnTranslation(
     before: Float64Array,
     [xx, xy, xt, yy, yt, tt]: Float64Array,
@@ -170,7 +177,7 @@ export class OdometryFusion {
     const most = 0.5 * Math.atan2(2 * b, a - c), movedM = Math.hypot(movedX, movedY);
     for (const angle of [most, most + Math.PI / 2]) {
       const x = Math.cos(angle), y = Math.sin(angle);
-      // Across its way the robot hardly moves, so that odometry can be right there only.
+      // The robot hardly moves sideways, so odometry is always right in that direction.
       const isAlong = Math.abs(x * movedX + y * movedY) > ALONG_SHARE * movedM;
       const sure = x * x * a + 2 * x * y * b + y * y * c;
       if (!isAlong || !(sure > 1 / KNOWN_M ** 2)) continue;
@@ -193,12 +200,12 @@ function leastKnown([xx, xy, xt, yy, yt, tt]: Information): { x: number; y: numb
   return { x, y, information: x * x * a + 2 * x * y * b + y * y * c };
 }
 
-/** How many points, at least, constrain a translation in any direction. */
+/** The minimum, over all directions, of the number of points that constrain a translation. */
 export function translationPoints(information: Information): number {
   return information[5] > 0 ? leastKnown(information).information * POINT_VARIANCE : 0;
 }
 
-/** The information without that in translations about which hardly any point says something. */
+/** The information, without translations that hardly any point constrains. */
 function cut(information: Information): Float64Array {
   const out = Float64Array.from(information);
   if (!(information[5] > 0)) return out.fill(0);
@@ -211,7 +218,7 @@ function cut(information: Information): Float64Array {
   return out;
 }
 
-/** The information of a match with so many scans that counts beside odometry of which so much is known. */
+/** The information of a match as it counts beside odometry, by the number of its scans and the verdict on odometry. */
 function weighed(
   [xx, xy, xt, yy, yt, tt]: Float64Array,
   { translation, rotation }: OdometryVerdicts,
@@ -227,7 +234,7 @@ function scaled(matrix: Float64Array, factor: number): Float64Array {
   return matrix.map((one) => one * factor);
 }
 
-/** The covariance, wider in the direction of an innovation that is not plausible; undefined if it is. */
+/** The covariance, widened in the direction of an implausible innovation; undefined if the innovation is plausible. */
 function widened(
   before: Float64Array,
   known: Float64Array,

@@ -48,7 +48,7 @@ export class GravityTracker {
   #turn([wx, wy, wz]: readonly [number, number, number], dt: number): void {
     const [x, y, z] = this.#up;
     this.#yaw += (wx * x + wy * y + wz * z) * dt;
-    // The world turns the other way in the robot's frame.
+    // In the robot's frame the world turns the opposite way.
     this.#up = unit([x - (wy * z - wz * y) * dt, y - (wz * x - wx * z) * dt, z - (wx * y - wy * x) * dt]) ??
       this.#up;
   }

@@ -3,7 +3,7 @@
  * guesses.
  *
  * The time of a scan may be the time of its arrival. One guess therefore repeats the last velocity, and one repeats the
- * motion between the last two scans. The guess that was better lately comes first.
+ * motion between the last two scans. The guess that has recently been better comes first.
  */
 
 import { between2d, compose2d, IDENTITY_2D, type Pose2d, wrapAngle } from "../pose2d.ts";
@@ -12,19 +12,19 @@ import { type LeastConstrained, ScanMotion, type ScanMotionResult } from "./scan
 /** Share of points on lines above which a guess is accepted, and below which the scans may not overlap. */
 const SHARE_GOOD = 0.8;
 const SHARE_POOR = 0.5;
-/** Share below which scans say nothing of each other, where odometry says something as well. */
+/** Share below which two scans cannot be compared, if there is odometry as well. */
 const SHARE_LEAST = 0.35;
-/** Fewest points across each direction that say a motion clearly. */
+/** Fewest points across each direction that determine a motion clearly. */
 const CLEAR_POINTS = 15;
 /** Share of points by which another guess must be better. */
 const SHARE_GAIN = 0.02;
-/** Largest turn between a pose and the pose by the last scan. */
+/** Largest angle between a pose and the pose from the last scan. */
 const CONFIRMED_RAD = 3 * Math.PI / 180;
 /** Turns to try if no guess fits. */
 const TURNS_RAD = [12, -12, 24, -24, 36, -36, 48, -48, 60, -60, 72, -72, 84, -84].map((one) =>
   one * Math.PI / 180
 );
-/** How fast the motion between two scans, and the usual errors of both guesses, follow the latest. */
+/** Weight of the latest value in the averages of the motion between two scans and of the errors of both guesses. */
 const MOTION_SHARE = 0.3;
 const ERROR_SHARE = 0.05;
 /** Largest error that counts: metres and radians. */
@@ -54,13 +54,13 @@ export class LaserOdometry {
     this.#key = pose;
   }
 
-  /** The robot's pose by the last scan, near a guess or turned from it; undefined if the scans may not overlap. */
+  /** The robot's pose from the last scan, near a guess or turned from it; undefined if the scans may not overlap. */
   poseFrom(points: Float64Array, guess: Pose2d): Pose2d | undefined {
     const found = this.#compared(points, [guess], guess);
     return found && found.share >= SHARE_LEAST ? compose2d(this.#key, found.pose) : undefined;
   }
 
-  /** The motion since the last scan in the submaps, if this scan says it clearly in all directions. */
+  /** The motion since the last scan in the submaps, if this scan determines it clearly in all directions. */
   clearMotion(points: Float64Array, guesses: readonly Pose2d[]): Pose2d | undefined {
     const found = this.#compared(points, guesses, guesses[0]);
     return found && found.share >= SHARE_GOOD && found.leastConstrained.points >= CLEAR_POINTS

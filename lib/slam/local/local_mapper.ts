@@ -30,15 +30,17 @@ const WEIGHTS = { occupiedSpace: 1, translation: 3, rotation: 1 };
 /** Weight of the prediction in the direction that fewest points constrain: all of it at none, half at `DEGENERATE_POINTS`. */
 const DEGENERATE_POINTS = 8;
 const DEGENERATE_WEIGHT = 30;
-/** So many scans wait for odometry. */
+/** Limit of scans that wait for odometry. */
 const UNPROVEN_MAX = 20;
-/** So many points across each direction tell how far the robot drove. */
+/** With this many points across each direction, scans show how far the robot drove. */
 const KNOWN_POINTS = 6;
 
 /** Rate at which the usual score follows the latest score, and the drop below it that starts a search. */
 const SCORE_SHARE = 0.1;
 const SEARCH_DROP = 0.05;
-/** Rate for worse scores without odometry: low, because a lost robot would soon take bad scores for usual. */
+/**
+ * Rate for worse scores without odometry: low, because otherwise bad scores would soon count as usual for a lost robot.
+ */
 const SCORE_SHARE_DOWN = 0.02;
 /** Gain in score that a search must reach. */
 const SEARCH_GAIN = 0.01;
@@ -48,7 +50,7 @@ const SEARCH_GAIN = 0.01;
  */
 const GAIN_A_METRE = 0.3;
 const GAIN_LATE_A_METRE = 0.05;
-/** The same for each radian after that time: what a narrow view shows of a hedge fits in many places. */
+/** The same for each radian after that time, because a narrow view of a hedge fits in many places. */
 const GAIN_A_RADIAN = 0.6;
 /** Time after which the gain shrinks, because the robot may have gone far. */
 const GAIN_TIME_S = 1;
@@ -58,7 +60,7 @@ const SURE_TURN_RAD = 3 * DEGREE;
 const SPARSE_S = 0.4;
 /** Gain in score that the pose by the last scan needs for each metre between it and the prediction. */
 const GAIN_BY_SCAN_A_METRE = 0.1;
-/** Points of a scan that tell what it says about the pose. */
+/** Points of a scan that are used to find which directions it constrains. */
 const SHAPE_POINTS = 360;
 const SEARCH_POINTS = 100;
 const SEARCH_STEP_RAD = 0.5 * DEGREE;
@@ -66,7 +68,10 @@ const SEARCH_STEP_RAD = 0.5 * DEGREE;
 const FREE_POINTS = 80;
 const FREE_STEP_RAD = DEGREE;
 const SEARCH_WEIGHTS = { translationWeight: 0.1, rotationWeight: 0.1 };
-/** Some lidars give their greatest range for no return: what is this near to the greatest of a scan says nothing. */
+/**
+ * Some lidars report their greatest range if there is no return, so ranges this close to the greatest of a scan are
+ * ignored.
+ */
 const NO_RETURN_M = 0.2;
 /** Below this score, the search for a scan that does not overlap with the last one covers a larger area. */
 const DISTORTED_SCORE = 0.33;
@@ -98,7 +103,7 @@ export interface Insertion {
 interface ScanPoints {
   readonly seen: Float64Array;
   readonly returns: Float64Array;
-  /** Few of them, for matching. */
+  /** Few points, for matching. */
   readonly points: Float64Array;
 }
 
@@ -117,7 +122,7 @@ interface UprightScan {
   readonly misses: Float64Array;
   /** The returns before filtering. */
   readonly all: Float64Array;
-  /** The returns and those out of range: too far for the map, but they tell how the robot moves. */
+  /** The returns, and those that are too far for the map but still show how the robot moves. */
   readonly seen: Float64Array;
 }
 
@@ -131,7 +136,7 @@ export class LocalMapper {
   readonly #trust = new OdometryTrust();
   readonly #fusion = new OdometryFusion();
   readonly #proof = new OdometryProof();
-  /** Scans whose odometry has not come. */
+  /** Scans whose odometry has not arrived. */
   #unproven: MatchedScan[] = [];
   readonly #shape = new ScanMotion();
   readonly #standstill = new Standstill();
@@ -152,7 +157,7 @@ export class LocalMapper {
     this.#extrapolator.addImu(reading);
   }
 
-  /** Why odometry does not count at present; undefined if it does. */
+  /** Why odometry is ignored at present; undefined if it counts. */
   get odometryDoubt(): string | undefined {
     return this.#trust.reason;
   }
@@ -163,7 +168,7 @@ export class LocalMapper {
     this.#lastInserted = undefined;
   }
 
-  /** Goes on at another time, where the last scan was. */
+  /** Continues at another time, at the pose of the last scan. */
   moveTime(timeS: number): void {
     if (!this.#last) return;
     this.#last = { ...this.#last, timeS };
@@ -246,7 +251,7 @@ export class LocalMapper {
     return { ...best, leastConstrained: predictions?.leastConstrained };
   }
 
-  /** What a scan on the walls of a submap says about its pose there. */
+  /** The information of a scan about its pose in a submap, from its points on walls. */
   #informationOf({ grid }: Submap, returns: Float64Array, { x, y, yaw }: Pose2d): Information {
     const cos = Math.cos(yaw), sin = Math.sin(yaw);
     this.#shape.begin(thinned(returns, SHAPE_POINTS));
@@ -256,20 +261,20 @@ export class LocalMapper {
     );
   }
 
-  /** Odometry that has not changed for a while may hang, so that matches count beside it. */
+  /** If odometry has not changed for a while, it may be frozen, so that matches count, too. */
   #verdicts(timeS: number): OdometryVerdicts {
     const lastedS = this.#extrapolator.standstill(timeS)?.lastedS ?? 0;
     return this.#trust.mayHang(lastedS) ? REFUTED : this.#proof.verdicts;
   }
 
-  /** Keeps the last scan before odometry stands still. */
+  /** Keeps the last scan before odometry freezes. */
   #noteStandstill(scan: StandingScan): void {
     if (this.#extrapolator.standstill(scan.timeS)?.lastedS === 0) this.#standstill.begin(scan);
   }
 
   /**
-   * The prediction if odometry makes up for a standstill: its motion since the scan before, unless the scans refute it.
-   * What was mapped meanwhile may be in the wrong place.
+   * The prediction if odometry catches up after a standstill: its motion since the scan before, unless the scans refute
+   * it. Scans mapped meanwhile may be in the wrong place.
    */
   #caughtUp(seen: Float64Array, sinceS: number, timeS: number): Pose2d {
     this.#standstill.goBack(sinceS);
@@ -286,7 +291,7 @@ export class LocalMapper {
     return byOdometry;
   }
 
-  /** Whether odometry stands still although the scans move. */
+  /** Whether odometry is frozen although the scans move. */
   #isHanging(seen: Float64Array, best: Found, timeS: number): boolean {
     const standstill = this.#extrapolator.standstill(timeS);
     const isHanging = this.#trust.isHanging(standstill?.lastedS ?? 0, () => {
@@ -300,7 +305,7 @@ export class LocalMapper {
     return isHanging;
   }
 
-  /** Whether odometry puts the robot where the scan says that it is not. */
+  /** Whether the scan contradicts the pose by odometry. */
   #isContradicted({ seen }: ScanPoints, prediction: Pose2d, best: Found, timeS: number): boolean {
     if (this.#isHanging(seen, best, timeS)) return true;
     const key = this.#lastInserted, last = this.#last;
@@ -314,8 +319,8 @@ export class LocalMapper {
   }
 
   /**
-   * Refines the prediction, which is usually enough. After a longer time, tries the pose by the last scan as well. If
-   * the points fit worse than usual, tries other predictions, and searches around last.
+   * Refines the prediction, which is usually enough. After a longer time, tries the pose from the last scan as well. If
+   * the points fit worse than usual, tries other predictions, and finally searches around them.
    */
   #matchByOdometry(submap: Submap, scan: ScanPoints, prediction: Pose2d, timeS: number, dt: number): Found {
     const { points, seen } = scan;
@@ -347,7 +352,7 @@ export class LocalMapper {
     return isSure ? found : best;
   }
 
-  /** The same from the less certain predictions without odometry, with a wide search last. */
+  /** The same for the less certain predictions without odometry; the last resort is a wide search. */
   #matchByScans(
     submap: Submap,
     points: Float64Array,

@@ -83,7 +83,7 @@ export class ProbabilityGrid {
     return { minI: this.#minI, minJ: this.#minJ, maxI: this.#maxI, maxJ: this.#maxJ };
   }
 
-  /** Whether a cell at a place, or one beside it, is rather a wall than free. */
+  /** Whether the cell at a place, or a neighbour, is a wall rather than free. */
   isWall(x: number, y: number): boolean {
     const i = Math.floor((this.#maxY - y) / this.resolution),
       j = Math.floor((this.#maxX - x) / this.resolution);
@@ -209,7 +209,7 @@ export interface RayEnds {
   /** Their ends. */
   readonly returns: Float64Array;
   readonly misses: Float64Array;
-  /** Between returns: as occupied as they are, without rays. */
+  /** Points between returns: occupied like these, but without rays. */
   readonly surface: Float64Array;
 }
 

@@ -23,13 +23,15 @@ const NOISE_M = 0.03;
 const GUESS_M = 0.1;
 const GUESS_RAD = 0.3;
 /**
- * A line is fitted to the points within this distance on each side of a point, at most this many. But it is so many
- * times as long as the ranges are noisy: through fewer points, it would point anywhere.
+ * A line is fitted to the points within this distance on each side of a point, at most this many. With noisy ranges
+ * the line is longer, this many times the noise, because a line through fewer points could have any direction.
  */
 const SIDE_M = 0.1;
 const SIDE_POINTS = 6;
 const SIDE_NOISES = 3;
-/** Of a lidar 1.3 m from a wall, 0.25 degrees apart: more would cost the square of the number of points. */
+/**
+ * Enough for a lidar with beams 0.25 degrees apart, 1.3 m from a wall; the cost grows with the square of this number.
+ */
 const SIDE_POINTS_MAX = 40;
 const RANGE_NOISE_MAX_M = 0.06;
 /** The median of the second differences of ranges, of ranges that have a standard deviation of 1. */
@@ -137,7 +139,7 @@ export class ScanMotion {
 
   /** Whether so many points on each side of one have the same direction from it. */
   #isStraight(k: number, m: number): boolean {
-    // Many points have noise, and count by their means.
+    // With many points, their means count, because single points are noisy.
     const some = m > SIDE_POINTS ? Math.floor(m / SIDE_POINTS) : 0;
     const [x, y] = this.#mean(k, some), [fromX, fromY] = this.#mean(k - m + some, some);
     const [toX, toY] = this.#mean(k + m - some, some);
@@ -158,7 +160,7 @@ export class ScanMotion {
     return [x, y];
   }
 
-  /** The direction in which those points of the set scan that count say least about its place. */
+  /** The direction that the counted points of the set scan constrain least. */
   leastConstrainedOf(counts: (x: number, y: number) => boolean): LeastConstrained {
     const p = this.#points, weight = 1 / NOISE_M ** 2;
     let byNoise = 0;
@@ -170,15 +172,15 @@ export class ScanMotion {
       this.#addLine(p[k], p[k + 1], nx, ny, weight);
       byNoise += weight * this.#bends[k / 2];
     }
-    // The lines of a straight wall point a little everywhere.
+    // The normals on a straight wall scatter a little.
     this.#normal[0] -= byNoise;
     this.#normal[3] -= byNoise;
     return this.#leastConstrained();
   }
 
   /**
-   * What those points of the set scan that count say about a pose with this heading: the upper triangle of the
-   * information about x, y and yaw.
+   * The information of the counted points of the set scan about a pose with this heading: the upper triangle over x, y
+   * and yaw.
    */
   informationOf(yaw: number, counts: (x: number, y: number) => boolean): Float64Array {
     const p = this.#points, weight = 1 / NOISE_M ** 2, cos = Math.cos(yaw), sin = Math.sin(yaw);
@@ -263,7 +265,7 @@ export class ScanMotion {
     }
   }
 
-  /** Adds what a point on a line with this normal says of the pose; returns the lever of a turn. */
+  /** Adds the information of a point on a line with this normal; returns the lever of a rotation. */
   #addLine(x: number, y: number, nx: number, ny: number, weight: number): number {
     const n = this.#normal, turn = ny * x - nx * y;
     n[0] += weight * nx * nx;

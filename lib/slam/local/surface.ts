@@ -1,13 +1,13 @@
 /**
- * The surface between neighbouring beams. A grid that holds the ends of beams alone shows the pattern of the beams: a
- * scan from a place nearby fits best where its beams fall on the ends of earlier ones, as if the robot stood still.
+ * The surface between neighbouring beams. A grid with the ends of beams alone shows the pattern of the beams: a scan
+ * from a place nearby fits best where its beams meet the ends of earlier ones, as if the robot stood still.
  */
 
 /** Neighbours lie on one surface if the angle between them is at most this many usual ones, */
 const GAPS_MAX = 1.6;
 /** and their distance at most this many times that of neighbours on a surface across the beams, and at most this. */
 const ARCS_MAX = 2;
-/** Beyond so many, a neighbour must go on in the same direction: else the two are the edges of two surfaces. */
+/** Beyond this, a surface must continue in the same direction; otherwise the two are the edges of two surfaces. */
 const ARCS_SURE = 1.5;
 const STRAIGHT_COS = 0.8;
 const APART_MAX_M = 0.6;

@@ -15,7 +15,7 @@ const BLOCK_HEAD = 4;
 
 /** The points (x, y, z, x, …) in metres, or a text that says what is wrong with the message. */
 export function unpackCloud({ numPoints, pointData }: CloudMessage): Float32Array | string {
-  // Each point takes a number, so a count beyond that is a lie.
+  // Each point takes at least one number, so a larger count is wrong.
   if (numPoints < 0 || numPoints > pointData.length) {
     return `a cloud of ${numPoints} points in ${pointData.length} numbers`;
   }

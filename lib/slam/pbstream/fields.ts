@@ -4,8 +4,8 @@
  * The rules are those of proto3: an absent scalar is zero, zero is not written, and a nested message may be absent.
  * Each list of messages or numbers has a limit, so that a short file cannot ask for much memory.
  *
- * The project's generated messages (`proto/gen`) cannot take this place: they know no limits, and hold a list of
- * numbers as an array of objects.
+ * The generated messages (`proto/gen`) are no substitute: they have no limits, and hold a list of numbers as an
+ * array of objects.
  */
 
 import { IntList, WIRE, type WireReader, type WireWriter } from "./wire.ts";

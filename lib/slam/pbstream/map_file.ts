@@ -87,7 +87,7 @@ interface Trajectory {
   readonly carried: Carried;
 }
 
-/** What of a trajectory a mapper hands on. */
+/** The data of a trajectory that a mapper passes on unchanged. */
 class Carried {
   readonly #fixedFramePoses: CarriedState["fixedFramePoses"][number][] = [];
   readonly #sightings: CarriedState["sightings"][number][] = [];

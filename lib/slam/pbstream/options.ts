@@ -1,6 +1,6 @@
 /**
- * The options in a map file: the settings that made each of its trajectories. They inform only. A reader uses its own
- * settings.
+ * The options in a map file: the settings that made each of its trajectories. They are for information only: a reader
+ * uses its own settings.
  */
 
 import type { MapperOptions } from "../mapping.ts";

@@ -2,10 +2,11 @@
  * `.pbstream` files: eight magic bytes, then messages, each with its length before it and packed with gzip.
  *
  * Reads and writes one message at a time, so that a map of any size needs the memory of its largest message only. A
- * length is a claim: nothing is allocated for it before its bytes arrive. Every error is an `invalid_argument` that
- * names the message and the byte.
+ * stated length is not trusted: nothing is allocated for it before its bytes arrive. Every error is an
+ * `invalid_argument` that names the message and the byte.
  *
- * The room owns map files: their container, their messages, what must hold in them, and what a map is made of them.
+ * The room owns map files: their container, their messages, the rules for these, and the conversion from and to a
+ * map.
  */
 
 import { constants, gunzipSync, gzipSync } from "node:zlib";

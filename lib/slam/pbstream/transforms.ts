@@ -42,7 +42,7 @@ export function quaternionProblem(rotation: QuaternionMessage | undefined): stri
   if (rotation === undefined) return "no rotation";
   const { x, y, z, w } = rotation;
   const length = Math.hypot(x, y, z, w);
-  // Written this way round because every comparison with NaN is false.
+  // In this form because every comparison with NaN is false.
   if (Math.abs(length - 1) <= UNIT_TOLERANCE) return undefined;
   return `a rotation of the length ${length}, wanted 1`;
 }

@@ -56,7 +56,7 @@ const WALKS: readonly Segment[] = [
 const BUILDINGS = ["office", "hall"] as const;
 export type BuildingName = typeof BUILDINGS[number];
 
-/** A free place in each of them. */
+/** A free place in each building. */
 export const STARTS: { readonly [B in BuildingName]: { readonly x: number; readonly y: number } } = {
   office: { x: -6.5, y: 0 },
   hall: { x: -3, y: -2 },

@@ -1,6 +1,4 @@
-/**
- * The parts of a map from its state, with which a mapper continues the map.
- */
+/** Makes the parts of a map from its state, so that a mapper can continue it. */
 
 import { ProbabilityGrid } from "../../local/probability_grid.ts";
 import { Submap } from "../../local/submaps.ts";

@@ -1,7 +1,7 @@
 /**
  * The parts of a map as global SLAM holds them: submaps and nodes with their places in the pose graph.
  *
- * The room owns these parts, and the way between them and the state of a map that is saved and loaded.
+ * The room owns these parts, and their conversion from and to the state of a map, which is saved and loaded.
  */
 
 import type { QuaternionTuple } from "../../local/gravity.ts";
@@ -33,7 +33,10 @@ export interface MapNode {
   readonly pathM: number;
   /** The average score of scans on the latest scans at this time; undefined if unknown. */
   readonly usualScore?: number;
-  /** The direction, as seen from the robot, in which little constrained its movement; undefined for none or unknown. */
+  /**
+   * The direction, relative to the robot, in which the scan constrained its movement little; undefined if there is none
+   * or it is unknown.
+   */
   readonly degenerate?: DegenerateDirection;
   /** The submaps that hold its scan, the older first. */
   readonly submaps: readonly MapSubmap[];
@@ -45,6 +48,6 @@ export interface Closure {
   readonly node: MapNode;
   readonly pose: Pose2d;
   readonly score: number;
-  /** The direction in which it says least, in the frame of the node; undefined for none or unknown. */
+  /** The direction that it constrains least, in the frame of the node; undefined if there is none or it is unknown. */
   readonly degenerate?: DegenerateDirection;
 }

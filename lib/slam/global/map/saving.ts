@@ -1,6 +1,4 @@
-/**
- * The state of a map from its parts.
- */
+/** Makes the state of a map from its parts. */
 
 import type { ConstraintState, MapState, NodeState, SubmapState, TrajectoryState } from "../../map_state.ts";
 import { between2d } from "../../pose2d.ts";

@@ -5,7 +5,7 @@
 import { COST_VALUES, type ProbabilityGrid } from "../../local/probability_grid.ts";
 import type { Pose2d } from "../../pose2d.ts";
 
-/** A cell with this value or less is a wall; with the other value or more, it is free. */
+/** Values of cells: up to this one a cell is a wall, from the other one on it is free. */
 const WALL = valueOf(0.58);
 const FREE = valueOf(0.495);
 /** The score of a point: on a wall, beside one, in unknown space, and in free space. */

@@ -31,7 +31,7 @@ const BESIDE_M = 4;
 /** Rows processed between two yields. */
 const ROWS_A_PIECE = 256;
 const WAYS_A_PIECE = 500;
-/** From this probability on a wall counts fully; at the other one it counts nothing. */
+/** Probabilities of a wall: up to one it does not count, from the other on it counts fully. */
 const WALL_MIN = 0.5;
 const WALL_SURE = 0.65;
 
@@ -199,7 +199,7 @@ function emptyOver(boxes: readonly MapArea[], finest: number): GridState {
   return { resolution, maxX, maxY, cellsX, cellsY, cells: new Uint16Array(cellsX * cellsY), known };
 }
 
-/** Merges a submap into the map; of each cell the likelier value counts. */
+/** Merges a submap into the map; where both know a cell, the likelier value wins. */
 function merge(map: GridState, submap: MapSubmap, graph: PoseGraph): void {
   const box = boxOf(submap, graph);
   if (!box) return;

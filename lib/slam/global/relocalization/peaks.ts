@@ -123,7 +123,7 @@ export function* peaksOf(
   return peaks;
 }
 
-/** How far in the grid each point is from the robot, for each turn of the robot. */
+/** The offset of each point from the robot in the grid, for each heading of the robot. */
 function offsetsOf(points: Float64Array, map: RelocalizationMap): Int32Array {
   const offsets = new Int32Array(TURNS * points.length / 2);
   for (let turn = 0, to = 0; turn < TURNS; turn++) {

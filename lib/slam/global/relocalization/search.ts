@@ -16,7 +16,7 @@ import { RelocalizationMap, SEARCH_REACH_M } from "./map.ts";
 import { peaksOf } from "./peaks.ts";
 import type { PoseGraph } from "../pose_graph.ts";
 
-/** The latest nodes are looked for together. */
+/** Number of latest nodes that are searched together. */
 const NODES_TOGETHER = 10;
 const SEARCH_POINTS = 80;
 const REFINED_POINTS = 400;
@@ -27,8 +27,8 @@ const CANDIDATES_MAX = 30;
 const SAME_M = 0.5;
 const SAME_RAD = 0.2;
 /**
- * A place is accepted after so many scans with this fit and this lead over all other places; one of the rows is enough.
- * In another building the best place fits as 0.63 at most, and hardly better than the next.
+ * A place is accepted if one of these rows holds: after this many scans, this fit and this lead over all other places.
+ * In a wrong building the best place has a fit of at most 0.63, hardly better than the next one.
  */
 const ACCEPTED = [
   { scans: 9, fit: 0.7, betterBy: 0.015 },
@@ -36,17 +36,20 @@ const ACCEPTED = [
   { scans: 3, fit: 0.6, betterBy: 0.06 },
   { scans: 3, fit: 0.5, betterBy: 0.15 },
 ];
-/** The same by nodes for a place that is never corrected later: scans of a standing robot add no information. */
+/**
+ * The same, counted in nodes, for a place that is never corrected later, because the scans of a standing robot add no
+ * information.
+ */
 const ACCEPTED_FOR_GOOD = [
   { nodes: 6, fit: 0.65, betterBy: 0.03 },
   { nodes: 3, fit: 0.6, betterBy: 0.05 },
   { nodes: 3, fit: 0.5, betterBy: 0.15 },
   { nodes: 1, fit: 0.7, betterBy: 0.1 },
 ];
-/** The minimum fit and the lead of a place that replaces an assumed place. */
+/** What a place needs to replace an assumed place: a minimum fit and a lead. */
 const INSTEAD = { scans: 3, fit: 0.5, betterBy: 0.05, betterThanPredicted: 0.1, known: 0.5, contradicted: 0 };
 /**
- * A placed robot is searched for elsewhere after this many nodes, and then after twice as many each time, unless these
+ * A localized robot is searched for elsewhere after this many nodes, then after twice as many each time, unless these
  * nodes fit well at the assumed place.
  */
 const RECONSIDERED = { nodes: 5, nodesMax: 40, fit: 0.7 };
@@ -74,12 +77,12 @@ export class RelocalizationSearch {
   #seen: MapNode[] = [];
   #scans = 0;
   #candidates: readonly Candidate[] = [];
-  /** The node that `#candidates` are of. */
+  /** The node to which `#candidates` belong. */
   #candidatesOf: MapNode | undefined;
   #looks = 0;
   #sinceLook = 0;
   #look: Generator<void, void> | undefined;
-  /** The number of nodes until a placed robot is searched for elsewhere. */
+  /** The number of nodes until a localized robot is searched for elsewhere. */
   #reconsiderAfter = RECONSIDERED.nodes;
   /** The assumed place of the node of that search. */
   #predicted: Pose2d | undefined;
@@ -107,7 +110,7 @@ export class RelocalizationSearch {
     this.#isReady = false;
   }
 
-  /** A scan has come, whether it made a node or not. */
+  /** Counts a scan, even if it made no node. */
   countScan(): void {
     this.#scans++;
   }
@@ -118,7 +121,10 @@ export class RelocalizationSearch {
     if (this.#seen.length > NODES_TOGETHER) this.#seen.shift();
   }
 
-  /** Makes the map ready, piece by piece; false once it is. `submaps` are the map, and always the same ones. */
+  /**
+   * Prepares the map, piece by piece; returns false when it is ready. `submaps` are the submaps of the map, the same at
+   * every call.
+   */
   prepare(submaps: readonly MapSubmap[]): boolean {
     if (this.#isReady) return false;
     this.#making ??= RelocalizationMap.of(submaps, this.graph);
@@ -144,7 +150,7 @@ export class RelocalizationSearch {
     return true;
   }
 
-  /** The place to believe by now. While a search goes on, the places are those of an earlier node. */
+  /** The accepted place, if there is one. During a search, its node is an earlier one. */
   found(): Relocalized | undefined {
     if (this.#look) return undefined;
     const [best, second] = this.#candidates;
@@ -160,7 +166,7 @@ export class RelocalizationSearch {
     return { node, pose: best.pose, fit: best.fit };
   }
 
-  /** The accepted place by now, if the newest node's assumed pose is the graph's. */
+  /** The accepted place, if the graph holds the assumed pose of the newest node. */
   foundInstead(): Relocalized | undefined {
     const found = this.found();
     if (!found || !this.#map || this.#scans < INSTEAD.scans) return undefined;
@@ -173,8 +179,8 @@ export class RelocalizationSearch {
   }
 
   /**
-   * Searches elsewhere for a placed robot, piece by piece, because a similar spot in a corridor may have been accepted
-   * too soon. False if there is nothing to do before the next node.
+   * Searches elsewhere for a localized robot, piece by piece, because a similar spot in a corridor may have been
+   * accepted too early. False if there is nothing to do before the next node.
    */
   reconsider(): boolean {
     if (!this.#map) return false;
@@ -192,7 +198,10 @@ export class RelocalizationSearch {
     return true;
   }
 
-  /** Whether the last look of `reconsider` found a place that explains the nodes clearly better. Asks once. */
+  /**
+   * Whether the last search by `reconsider` found a place that explains the nodes clearly better. True only once per
+   * search.
+   */
   isElsewhere(): boolean {
     const [best, second] = this.#candidates, node = this.#candidatesOf, predicted = this.#predicted;
     if (!this.#map || this.#look || !node || !predicted) return false;

@@ -1,30 +1,33 @@
 /**
- * By how much odometry is late: the delay at which its motion agrees with that of the scans while the robot speeds up,
- * brakes or turns. A movement sensor that filters, or a slow bus, gives the pose of a fraction of a second ago under the
- * time of now.
+ * Learns the delay of odometry: the delay at which its motion agrees with that of the scans while the robot
+ * accelerates, brakes or turns. A filter in a movement sensor, or a slow bus, delivers a pose that is a fraction of a
+ * second old with the present time.
  */
 
 import { between2d, type Pose2d, wrapAngle } from "../../pose2d.ts";
 
 const STEP_S = 0.025;
 const STEPS = 21;
-/** The latest delay that is looked for. */
+/** The longest delay that is considered. */
 const DELAY_MAX_S = STEP_S * (STEPS - 1);
-/** Scans are compared that are about this long apart, and again after so long. */
+/** Time between two compared scans, and between two comparisons. */
 const SPAN_S = 0.8;
 const AGAIN_S = 0.15;
-/** Noise of a motion between two scans. A motion tells something if the delays differ by more about it. */
+/** Noise of a motion between two scans. A motion counts if the delays predict it with larger differences than this. */
 const NOISE_RAD = 0.012;
 const NOISE_M = 0.02;
-/** More variances of one motion count as so many: a scan may be matched wrongly. */
+/** Limit of the error of one motion in variances, because a scan may be matched wrongly. */
 const VARIANCES_MAX = 16;
-/** A scan that moved farther, or after a pause, was matched wrongly. */
+/** A larger motion between two scans, or one after a pause, is ignored as a wrong match. */
 const MOTION_MAX_RAD = 2;
 const MOTION_MAX_M = 2;
 const PAUSE_S = 1.2;
-/** Share of what was learned that each motion leaves, so that a delay may change. */
+/** Each motion reduces the earlier errors to this share, so that a delay may change. */
 const KEPT = 0.99;
-/** Another delay counts after so many motions, if it explains them by this factor and by so many variances better. */
+/**
+ * Another delay is adopted after this many motions, if it explains them better by this factor and by this many
+ * variances.
+ */
 const MOTIONS_MIN = 6;
 const BETTER_SHARE = 0.4;
 const BETTER_VARIANCES = 10;
@@ -33,7 +36,7 @@ const PENDING_MAX = 200;
 /** The pose by odometry at a time of its readings; undefined if there is none near it. */
 export type ReadingAt = (timeS: number) => Pose2d | undefined;
 
-/** The pose of a scan by itself, and whether it knows how far the robot drove. */
+/** The pose from a scan alone, and whether the scan shows how far the robot drove. */
 export interface ScanPose {
   readonly timeS: number;
   readonly pose: Pose2d;
@@ -54,7 +57,7 @@ export class OdometryDelay {
     return this.#at * STEP_S;
   }
 
-  /** Forgets the last scan, because times went on elsewhere. */
+  /** Forgets the last scan, because the time has jumped. */
   restart(): void {
     this.#scans = [];
     this.#comparedS = -Infinity;

@@ -1,8 +1,8 @@
 /**
- * The readings of odometry with their faults mended, as far as readings alone tell them: after a jump they begin anew, a
- * standstill that is made up for at once was motion, and late readings count for their time.
+ * The readings of odometry, corrected as far as the readings alone allow: they restart after a jump, a standstill with
+ * a sudden catch-up was a steady motion, and delayed readings count at their true time.
  *
- * The room owns what is known of odometry: its readings, how late it is, and whether it counts.
+ * The room owns the knowledge about odometry: its readings, its delay, and whether it counts.
  */
 
 import type { OdometryReading } from "../../mapping.ts";
@@ -10,12 +10,12 @@ import { interpolate2d, type Pose2d } from "../../pose2d.ts";
 import { OdometryDelay, type ScanPose } from "./delay.ts";
 import { OdometryJumps } from "./jumps.ts";
 
-/** Odometry is used for a time at most this far from it. */
+/** A reading is used for times at most this far from it. */
 export const ODOMETRY_REACH_S = 1;
 const KEPT = 1000;
 /**
- * Shortest span for a velocity of odometry. A sensor without times of its own has those of its answers: on a busy
- * machine two of them may come a millisecond apart, and would give a speed of many metres a second.
+ * Shortest span for a velocity of odometry. A sensor without time stamps gets those of its answers. On a busy machine
+ * two answers may arrive within a millisecond, which would give a speed of many metres per second.
  */
 export const ODOMETRY_BASE_S = 0.1;
 
@@ -24,11 +24,11 @@ export class OdometryHistory {
   readonly #delay = new OdometryDelay();
   #readings: OdometryReading[] = [];
   #isHanging = false;
-  /** When odometry last made up for a standstill, and whether no scan has come since. */
+  /** When odometry last caught up after a standstill, and whether no scan has arrived since. */
   #caughtUpS = -Infinity;
   #hasCaughtUp = false;
   #stoodSinceS = -Infinity;
-  /** Whether the motion before the first reading is not known. */
+  /** Whether the motion before the first reading is unknown, because of a jump. */
   #hasBegunAnew = false;
 
   get isHanging(): boolean {
@@ -60,15 +60,15 @@ export class OdometryHistory {
     return this.#jumps.isCatchingUp(this.#readings[this.#standingFrom()].timeS, last, reading);
   }
 
-  /** The first of the latest readings that are alike. */
+  /** The index of the first of the latest equal readings. */
   #standingFrom(): number {
     const readings = this.#readings, { timeS, pose } = readings[readings.length - 1];
-    // A filter makes up for a standstill with several readings.
+    // A filter catches up with several readings.
     if (timeS === this.#caughtUpS && readings.length > 1) return readings.length - 2;
     return readings.findLastIndex((one) => !isSamePose(one.pose, pose)) + 1;
   }
 
-  /** What odometry said while it hung was wrong: it moved steadily, for all that is known. */
+  /** Replaces the readings of a frozen period, which were wrong, by a steady motion. */
   #catchUp(toS: number): void {
     this.#readings = this.#readings.slice(0, this.#standingFrom() + 1);
     this.#stoodSinceS = this.#readings[this.#readings.length - 1].timeS;
@@ -77,7 +77,7 @@ export class OdometryHistory {
     this.#isHanging = false;
   }
 
-  /** Since when odometry stood still if it makes up for that at a time. Once. */
+  /** The time since which odometry was frozen, if it catches up at `timeS`. Returned only once. */
   takeCaughtUp(timeS: number): number | undefined {
     const { delayS } = this.#delay;
     if (!this.#hasCaughtUp || timeS + delayS < this.#caughtUpS) return undefined;
@@ -86,7 +86,7 @@ export class OdometryHistory {
     return this.#stoodSinceS - delayS;
   }
 
-  /** The catching up was no motion: odometry counts from its last reading on. */
+  /** Odometry caught up without a real motion: it counts from its last reading on. */
   forget(): void {
     this.#readings = this.#readings.slice(-1);
     this.#hasBegunAnew = true;
@@ -99,12 +99,12 @@ export class OdometryHistory {
     this.#delay.restart();
   }
 
-  /** Odometry stands still while the robot moves. What it says once it changes again is no motion. */
+  /** Marks odometry as frozen while the robot moves: its next change is not a motion. */
   markHanging(): void {
     this.#isHanging = true;
   }
 
-  /** Learns from the pose of a scan alone how late odometry is. True if that changes. */
+  /** Learns the delay of odometry from the pose of a scan alone. True if the delay changes. */
   learnDelay(scan: ScanPose): boolean {
     const newest = this.#readings.at(-1);
     if (newest && !this.#isHanging) return this.#delay.add(scan, newest.timeS, (atS) => this.#readingAt(atS));
@@ -112,13 +112,13 @@ export class OdometryHistory {
     return false;
   }
 
-  /** Whether odometry of a time has come, late as it is: until then its motion is guessed. */
+  /** Whether odometry for a time has arrived, its delay included; until then its motion is guessed. */
   has(timeS: number): boolean {
     const newest = this.#readings.at(-1);
     return newest !== undefined && newest.timeS >= timeS + this.#delay.delayS;
   }
 
-  /** The pose at a time: late odometry of it comes under a later one. Undefined if there is no reading near it. */
+  /** The pose at a time, with the delay of odometry taken into account. Undefined if there is no reading near it. */
   at(timeS: number): Pose2d | undefined {
     return this.#readingAt(timeS + this.#delay.delayS);
   }
@@ -132,13 +132,13 @@ export class OdometryHistory {
       return interpolate2d(before.pose, after.pose, (timeS - before.timeS) / (after.timeS - before.timeS));
     }
     if (before) return beyond(readings, timeS);
-    // The first reading may come a moment after the first scan.
+    // The first reading may arrive shortly after the first scan.
     const isFirst = after && !this.#hasBegunAnew;
     return isFirst && after.timeS - timeS <= ODOMETRY_BASE_S ? after.pose : undefined;
   }
 }
 
-/** The pose a moment after the last reading, if the robot goes on; undefined if that is too long ago. */
+/** The pose shortly after the last reading, if the robot continues its motion; undefined if that reading is too old. */
 function beyond(readings: readonly OdometryReading[], timeS: number): Pose2d | undefined {
   const last = readings.at(-1);
   if (!last || timeS - last.timeS > ODOMETRY_REACH_S) return undefined;

@@ -1,11 +1,11 @@
-/** Tells the jumps of odometry, and that it makes up for a standstill, from motion. */
+/** Distinguishes jumps of odometry, and its catching up after a standstill, from motion. */
 
 import type { OdometryReading } from "../../mapping.ts";
 import { between2d } from "../../pose2d.ts";
 
 /**
- * No robot moves farther between two readings than this and, for each second between them, than so many times its
- * greatest speed so far, or than at the least speed.
+ * A motion between two readings is a jump if it is larger than this plus, for each second between them, a multiple of
+ * the greatest speed so far or a minimum speed.
  */
 const JUMP_M = 0.3;
 const JUMP_RAD = 0.3;
@@ -13,30 +13,30 @@ const JUMP_FACTOR = 2;
 const JUMP_MPS = 2;
 const JUMP_RPS = 3;
 /**
- * Odometry that stood still for this long may make up for it at once: its next motion is larger than this, and than so
- * many times the greatest motion that was seen in such a time.
+ * Odometry that was frozen for this long may catch up in one step: a motion that is larger than this, and than a
+ * multiple of the greatest motion seen in such a time.
  */
 const CATCHING_UP_S = 0.5;
 const CATCHING_UP_M = 0.1;
 const CATCHING_UP_RAD = 0.1;
 const CATCHING_UP_FACTOR = 3;
-/** A robot that was not seen to turn may have turned this fast. */
+/** The assumed turning speed of a robot that has not turned yet. */
 const CATCHING_UP_RPS = 0.5;
 /** Shortest span for a speed, and the longest. */
 const BASE_S = 0.1;
 const REACH_S = 1;
 
-/** Tells the jumps of odometry from fast motion: two of them in a row are a fast robot. */
+/** Distinguishes jumps from fast motion: two in a row mean a fast robot. */
 export class OdometryJumps {
   #fastestMps = JUMP_MPS;
   #fastestRps = JUMP_RPS;
-  /** The greatest speeds that were seen, and the reading that they are measured from. */
+  /** The greatest speeds so far, and the reading from which the next are measured. */
   #seenMps = 0;
   #seenRps = 0;
   #base: OdometryReading | undefined;
   #isAfterJump = false;
 
-  /** Whether odometry, which has stood still since a time, now makes up for it. Few readings are no standstill. */
+  /** Whether odometry, frozen since a time, now catches up. A few equal readings are not a standstill. */
   isCatchingUp(sinceS: number, from: OdometryReading, to: OdometryReading): boolean {
     if (from.timeS - sinceS < CATCHING_UP_S) return false;
     const stoodS = to.timeS - sinceS;

@@ -1,13 +1,13 @@
 /**
- * Whether odometry or the match with the submaps is nearer to the truth. Where the view is narrow or the surfaces are
- * far, matches err the same way again and again, and their errors add up; odometry that slips does so as well. Two scans
- * some decimetres apart, compared without a map, tell which of the two it is.
+ * Decides whether odometry or the match with the submaps is closer to the truth. If the view is narrow or the surfaces
+ * are far away, matches err in the same direction again and again, and the errors add up; the same happens with
+ * slipping wheels. A comparison of two scans some decimetres apart, without a map, shows which of the two errs.
  */
 
 import { between2d, type Pose2d, wrapAngle } from "../../pose2d.ts";
 import { ScanMotion, type ScanMotionResult } from "../scan_motion.ts";
 
-/** Scans are compared after a motion like this. */
+/** Motion after which scans are compared. */
 const SPAN_M = 0.5;
 const SPAN_RAD = 0.5;
 /** Share of points on lines above which a comparison counts. */
@@ -15,27 +15,33 @@ const SHARE_MIN = 0.45;
 /** Comparisons from both guesses must end this near to each other. */
 const SAME_M = 0.02;
 const SAME_RAD = 0.003;
-/** Fewest points across a direction in which a translation counts, and the share of the motion that must be in it. */
+/**
+ * A translation counts in a direction with at least this many points across it, if this share of the motion is in that
+ * direction.
+ */
 const KNOWN_POINTS = 4;
 const ALONG_SHARE = 0.6;
 /** Largest errors that count. */
 const ERROR_MAX_M = 0.3;
 const ERROR_MAX_RAD = 0.1;
-/** Share of what was learned that each comparison leaves. */
+/** Each comparison reduces the weight of the earlier ones to this share. */
 const KEPT = 0.97;
 /**
- * Odometry is proven after so many comparisons if its errors are at most this share of those of the matches. Once it is,
- * the matches follow it, so that both err alike.
+ * Odometry is proven after this many comparisons, if its errors are at most this share of those of the matches. From
+ * then on the matches follow it, so that both have the same errors.
  */
 const PROVEN = { count: 6, share: 0.6 };
 /** It is refuted if its errors are this many times those of the matches, and larger than the noise of comparisons. */
 const REFUTED_AFTER = { count: 3, share: 1.5 };
 const NOISE_M = 0.012;
 const NOISE_RAD = 0.004;
-/** Or if they go the same way again and again, beyond so many standard deviations of that noise. */
+/**
+ * It is also refuted if its errors point in the same direction again and again, beyond this many standard deviations of
+ * that noise.
+ */
 const DEVIATIONS_MAX = 2.5;
 
-/** What the comparisons say of odometry: nothing yet, that it is better than the matches, or that it is worse. */
+/** The result of the comparisons: undecided, odometry is better than the matches, or odometry is worse. */
 export type OdometryVerdict = "open" | "proven" | "refuted";
 
 /** Of the translation and of the rotation. */
@@ -51,7 +57,7 @@ export interface MatchedScan {
   readonly seen: Float64Array;
   readonly timeS: number;
   readonly pose: Pose2d;
-  /** Where the match alone puts it. */
+  /** Its pose by the match alone. */
   readonly matched: Pose2d;
 }
 
@@ -65,7 +71,7 @@ export class OdometryProof {
     return { translation: this.#translation.verdict, rotation: this.#rotation.verdict };
   }
 
-  /** Compares nothing with earlier scans: odometry says nothing of the motion since. */
+  /** Drops the earlier scans: odometry does not know the motion since. */
   restart(): void {
     this.#from = undefined;
   }
@@ -109,7 +115,7 @@ export class OdometryProof {
   }
 }
 
-/** The errors of odometry and of the matches, the latest ones most. */
+/** The errors of odometry and of the matches; later errors weigh more. */
 class Comparison {
   #odometry = 0;
   #matches = 0;
@@ -125,7 +131,7 @@ class Comparison {
     return this.#verdict;
   }
 
-  /** `sign` tells errors of odometry in opposite directions apart; 0 if they do not add up. */
+  /** `sign` is the direction of the error of odometry; 0 if the errors do not add up. */
   add(odometry: number, matches: number, sign = 0): void {
     this.#odometry = KEPT * this.#odometry + odometry;
     this.#drift = KEPT * this.#drift + sign * odometry;

@@ -1,28 +1,35 @@
 /**
- * What scans say of the motion since odometry stopped changing. All of them are compared with the last scan before: the
- * errors of such comparisons do not add up, as those of matches with submaps do that grow from wrong poses.
+ * Finds the motion since odometry stopped changing from scans. It compares each scan with the last one before the
+ * standstill, so that errors do not add up, as they do in matches with submaps that grow from wrong poses.
  */
 
 import { between2d, compose2d, type Pose2d } from "../../pose2d.ts";
 import { ScanMotion, type ScanMotionResult } from "../scan_motion.ts";
 
-/** Share of points on lines, and points across each direction, that tell a robot that moves from one that stands. */
+/**
+ * Share of points on lines, and points across each direction, that suffice to distinguish a moving robot from a
+ * standing one.
+ */
 const MOVING_SHARE = 0.45;
 const MOVING_POINTS = 8;
-/** By so much the share must be larger than if the robot stands. */
+/** The share must exceed that of a standing robot by this much. */
 const MOVING_GAIN = 0.05;
-/** Below this share, two scans say nothing of each other. */
+/** Below this share, two scans cannot be compared. */
 const SHARE_LEAST = 0.3;
-/** A comparison agrees with the motion that it began with if it ends this near to it: metres, a share, radians. */
+/**
+ * A comparison confirms the motion with which it started if its result is this close to it: metres, a share, radians.
+ */
 const AGREEING_M = 0.15;
 const AGREEING_SHARE = 0.1;
 const AGREEING_RAD = 0.1;
-/** Odometry between two readings is guessed, and may seem to change when it does not. */
+/**
+ * Several scans are kept, because odometry between two readings is guessed, and may seem to change when it does not.
+ */
 const SCANS_KEPT = 5;
-/** A motion may fit by this share of the points less than another and still be as likely. */
+/** Two motions are equally likely if their shares of fitting points differ by no more than this. */
 const ALIKE_SHARE = 0.05;
 
-/** A scan, and the pose that it has among the latest. */
+/** A scan, and its pose among the latest scans. */
 export interface StandingScan {
   readonly seen: Float64Array;
   readonly timeS: number;
@@ -35,31 +42,31 @@ export class Standstill {
   #scans: StandingScan[] = [];
   #isBegun = false;
 
-  /** The scan before the last at which odometry changed: it may hang since between the two. */
+  /** The last scan but one at which odometry changed: odometry may have frozen between the two. */
   get before(): StandingScan | undefined {
     return this.#scans.at(-2);
   }
 
-  /** Takes a scan at which odometry has changed. */
+  /** Adds a scan at which odometry has changed. */
   begin(scan: StandingScan): void {
     this.#scans.push(scan);
     if (this.#scans.length > SCANS_KEPT) this.#scans.shift();
     this.#isBegun = false;
   }
 
-  /** Odometry has stood still since a time, as is known by now: the scan before it is the one to compare with. */
+  /** Odometry turns out to be frozen since a time: later scans are compared with the scan before it. */
   goBack(timeS: number): void {
     const isLater = () => this.before !== undefined && this.before.timeS > timeS;
     while (this.#scans.length > 2 && isLater()) this.#scans.pop();
     this.#isBegun = false;
   }
 
-  /** Nothing is known of the motion since earlier scans. */
+  /** Drops all scans, because the motion since is unknown. */
   restart(): void {
     this.#scans = [];
   }
 
-  /** Where the scans see the robot, which odometry puts at `standing`; undefined if they do not tell. */
+  /** The robot's pose from the scans, while odometry reports `standing`; undefined if the scans do not show it. */
   seenAt(seen: Float64Array, standing: Pose2d, others: readonly Pose2d[]): Pose2d | undefined {
     const still = this.#compared(seen, standing), { before } = this;
     if (!before || !still) return undefined;
@@ -75,7 +82,7 @@ export class Standstill {
     return best.share > shareStanding + MOVING_GAIN ? compose2d(before.pose, best.pose) : standing;
   }
 
-  /** Whether the scans say that the robot is where it has followed them to, and not where odometry puts it. */
+  /** Whether the scans confirm the pose from scans rather than that from odometry. */
   refutes(seen: Float64Array, byOdometry: Pose2d, byScans: Pose2d): boolean {
     const odometry = this.#compared(seen, byOdometry), scans = this.#compared(seen, byScans);
     const { before } = this;

@@ -1,6 +1,6 @@
 /**
- * Whether odometry says how the robot moves. A wheel encoder that hangs, a sensor that begins anew elsewhere, or a lidar
- * that looks another way than the robot drives give motions that the scans contradict.
+ * Decides whether odometry can be trusted. A frozen wheel encoder, a sensor that restarts elsewhere, or a lidar that
+ * does not point in the direction of travel yields motions that the scans contradict.
  */
 
 import { between2d, IDENTITY_2D, type Pose2d } from "../../pose2d.ts";
@@ -9,17 +9,17 @@ import { between2d, IDENTITY_2D, type Pose2d } from "../../pose2d.ts";
 const ERROR_M = 0.08;
 const ERROR_RAD = 0.06;
 const ERROR_SHARE = 0.25;
-/** Odometry agrees with a motion if it is off by less than this share. A smaller motion says nothing. */
+/** Odometry agrees with a motion if it is off by less than this share. Smaller motions do not count. */
 const AGREEING_SHARE = 0.4;
 const MOTION_M = 0.05;
 const MOTION_RAD = 0.03;
-/** A turn of at least this tells whether the scans turn the other way. */
+/** A turn of at least this shows whether the scans turn the other way. */
 const MIRRORED_RAD = 0.1;
-/** One in so many scans is compared. While there is doubt, all are. */
+/** One in this many scans is compared; all of them while odometry is in doubt. */
 const COMPARED_EVERY = 4;
 /**
- * Odometry hangs if it has not changed for this long and so many comparisons in a row say that the scans moved farther
- * than this. One may be wrong: people walk by.
+ * Odometry is frozen if it has not changed for this long and this many comparisons in a row show a larger motion of the
+ * scans. One comparison may be wrong because people walk by.
  */
 const HANGING_S = 0.5;
 const HANGING_TIMES = 4;
@@ -32,13 +32,13 @@ const DOUBT_MAX = 40;
 
 export class OdometryTrust {
   #doubt = 0;
-  /** How often each kind of contradiction was seen since odometry was last right. */
+  /** The number of contradictions of each kind since odometry was last right. */
   #seen = { mirrored: 0, turn: 0, way: 0 };
   #isContradicting = false;
   #scans = 0;
-  /** How often in a row the scans moved while odometry stood still. */
+  /** The number of comparisons in a row in which the scans moved and odometry did not. */
   #moving = 0;
-  /** The first pose by the scans since odometry stood still. */
+  /** The first pose from the scans since odometry froze. */
   #standing: Pose2d | undefined;
   #standingScans = 0;
 
@@ -47,7 +47,7 @@ export class OdometryTrust {
     return this.#scans++ % COMPARED_EVERY === 0 || isPoor || this.#doubt > 0;
   }
 
-  /** Takes a motion by odometry and the same by scans. */
+  /** Compares a motion from odometry with the same motion from scans. */
   compare(odometry: Pose2d, scans: Pose2d): void {
     const off = between2d(odometry, scans), offM = Math.hypot(off.x, off.y), offRad = Math.abs(off.yaw);
     const movedM = Math.hypot(scans.x, scans.y), turned = Math.abs(scans.yaw);
@@ -64,8 +64,8 @@ export class OdometryTrust {
   }
 
   /**
-   * Whether odometry, which has not changed for `lastedS`, hangs. `seen` is the pose by the scans, if they tell; it is
-   * asked for until it has moved.
+   * Whether odometry, unchanged for `lastedS`, is frozen. `seen` returns the pose from the scans, if they show it; it
+   * is called until that pose has moved.
    */
   isHanging(lastedS: number, seen: () => Pose2d | undefined): boolean {
     if (!this.mayHang(lastedS)) {
@@ -83,7 +83,7 @@ export class OdometryTrust {
     return this.#moving >= HANGING_TIMES;
   }
 
-  /** Whether odometry has not changed for so long that it may hang. */
+  /** Whether odometry has been unchanged for so long that it may be frozen. */
   mayHang(lastedS: number): boolean {
     return lastedS >= HANGING_S;
   }
