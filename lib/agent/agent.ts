@@ -1,9 +1,9 @@
 /**
- * The agent: learns from the cloud what the device should run, and brings it there.
+ * The agent: asks the cloud what the device should run, and makes the device run it.
  *
- * One loop observes the device and takes the next steps; nothing in it waits for the cloud, so a device without one
- * goes on with what it knows. The agent stops the runtime only when the runtime allows it or the cloud orders it. When
- * the agent ends, the runtime keeps running, unless the agent was told to stop it.
+ * One loop observes the device and takes the next steps. Nothing in it waits for the cloud, so a device that cannot
+ * reach the cloud continues with what it knows. The agent stops the runtime only when the runtime allows it or the
+ * cloud orders it. When the agent ends, the runtime keeps running, unless the agent was told to stop it.
  */
 
 import { LogOnChange } from "../base/log/on_change.ts";
@@ -58,7 +58,7 @@ export interface AgentParts {
   /** The cloud's announcements, and the interval of polls while there are some. */
   readonly changes?: Announcements;
   readonly rareMs: number;
-  /** Whether the device has other credentials by now than those of `cloud`. */
+  /** Whether the credentials file has changed since `cloud` was created. */
   readonly hasOthers: () => Promise<boolean>;
   readonly updaters: { readonly agent: Updates; readonly server: Updates };
   /** Creates the runtime, which starts what `boots` says; call `changed` at every change of its state. */
@@ -84,7 +84,7 @@ export interface AgentParts {
 export type AgentEnd = "stopped" | "replaced" | "renewed";
 
 const TICK_MS = 5_000;
-/** Between the questions of an agent that waits for its first answer. */
+/** Pause between requests until the first answer. */
 const FIRST_RETRY_MS = 5_000;
 /** How long it waits for the first answer if it does not wait for updates. */
 const FIRST_ANSWER_MS = 2_000;
@@ -109,7 +109,7 @@ export class Agent {
   #problems: readonly Problem[] = [];
   /** The cloud's problems with the versions that the configuration chooses. */
   #versionProblems: readonly string[] = [];
-  /** Why a subsystem is not as the settings want it, by its name. */
+  /** Why settings could not be applied to a subsystem, by its name. */
   readonly #unapplied = new Map<string, string>();
   readonly #facts = new LogOnChange(FACTS_MAX);
   readonly #polls: CloudPolls;
@@ -156,7 +156,7 @@ export class Agent {
       () => this.#waker.wake(),
     );
     for (const updater of [updaters.agent, updaters.server]) await updater.open();
-    // First: a running runtime must not be taken for a stopped one.
+    // Comes first, because a running runtime must not be taken for a stopped one.
     await this.#runtime.adopt();
     await this.#livingOn(this.#firstAnswer(signal));
     const over = new AbortController();
@@ -214,7 +214,9 @@ export class Agent {
     };
   }
 
-  /** Whether the device may be interrupted now, by a reboot for instance: the runtime allows it, or none runs. */
+  /**
+   * Whether the device may be interrupted now, for instance by a reboot: the runtime allows it, or no runtime runs.
+   */
   async mayInterrupt(): Promise<boolean> {
     if (isIdle(this.#runtime.state)) return true;
     return (await this.#parts.probe.restartStatus())?.restartAllowed ?? false;
@@ -229,7 +231,7 @@ export class Agent {
     this.#waker.wake();
   }
 
-  /** Gives signs of life while a work goes on that may last longer than the watchdog waits. */
+  /** Gives signs of life during work that may take longer than the watchdog waits. */
   async #livingOn<T>(work: Promise<T> | undefined): Promise<T | undefined> {
     const { clock, alive } = this.#parts;
     let cancel = () => {};
@@ -254,7 +256,7 @@ export class Agent {
       return void (this.#isRenewed = true);
     }
     if (clock.monotonicMs() >= this.#nextApplyMs && !this.#applying) {
-      // An upgrade of the system takes long, and nothing else waits for it.
+      // Not awaited, because an upgrade of the system takes long.
       this.#applying = this.#apply(signal).finally(() => this.#applying = undefined);
     }
     await this.#update(signal);
@@ -268,7 +270,7 @@ export class Agent {
     alive();
   }
 
-  // The cloud's wishes.
+  // What the cloud wants.
 
   async #firstAnswer(signal: AbortSignal): Promise<void> {
     const { options, clock, logger } = this.#parts;
@@ -292,7 +294,7 @@ export class Agent {
     logger.warn("the cloud does not answer; starting without it");
   }
 
-  /** Applies the wishes, as far as that is possible in time. */
+  /** Applies what the cloud wants, as far as time allows. */
   async #bringUpToDate(signal: AbortSignal): Promise<void> {
     const { updaters, clock, logger } = this.#parts;
     const all = [updaters.agent, updaters.server];
@@ -413,7 +415,7 @@ export class Agent {
     }
   }
 
-  // Carrying out the wishes.
+  // Applying what the cloud wants.
 
   async #apply(signal: AbortSignal): Promise<void> {
     const { subsystems, clock, logger } = this.#parts;
@@ -440,7 +442,10 @@ export class Agent {
     this.#replaced = restart;
   }
 
-  /** The agent is healthy when it has worked for a while and the cloud, its way to the next version, has answered. */
+  /**
+   * The agent is healthy when it has worked for a while and the cloud, from which the next version comes, has
+   * answered.
+   */
   #ownVerdict(): Pick<Now, "health" | "reason"> {
     const uptimeMs = this.#parts.clock.monotonicMs() - this.#startedMs;
     if (this.#polls.lastOnlineMs !== undefined) {

@@ -2,7 +2,7 @@
  * Setup by Bluetooth LE: a phone nearby reads the device's facts, and writes what the device needs, encrypted.
  *
  * The agent offers the service only while the device needs setup, and not while it tries a submission, so that no phone
- * reads outdated facts. A device without Bluetooth logs so once, and checks again at growing intervals.
+ * reads outdated facts. A device without Bluetooth logs this once, and checks again at growing intervals.
  *
  * The room owns setup by Bluetooth: the values that a phone reads and writes, and the service in BlueZ.
  */
@@ -39,7 +39,7 @@ export interface BluetoothOffer {
 }
 
 const LOOK_MS = 1_000;
-/** Interval of the check that BlueZ still offers it. */
+/** Interval of the check that BlueZ still offers the service. */
 const ALIVE_MS = 15_000;
 const RETRY: BackoffLimits = { firstMs: 5_000, mostMs: 20 * 60_000, jitter: 0 };
 const CLOSE_MS = 10_000;
@@ -139,7 +139,7 @@ export class Bluetooth {
     }
   }
 
-  /** Also when the agent is told to stop. */
+  /** Runs when the agent is told to stop, too. */
   async #close(): Promise<void> {
     if (this.#name === undefined) return;
     this.#name = undefined;

@@ -1,5 +1,5 @@
 /**
- * A Bluetooth LE service by BlueZ (5.50 or newer), over the system's bus: an adapter, its advertisement, and the
+ * A Bluetooth LE service of BlueZ (5.50 or newer), over the system's bus: an adapter, its advertisement, and the
  * characteristics that a phone reads and writes.
  *
  * Published names of BlueZ's doc/gatt-api.txt and doc/advertising-api.txt.
@@ -15,7 +15,7 @@ export interface Offered {
   /** The name in a phone's list. */
   readonly name: string;
   readonly read: (name: Read) => Buffer;
-  /** `phone` is BlueZ's name of it, empty if BlueZ gives none. */
+  /** `phone` is BlueZ's name for the phone, empty if there is none. */
   readonly write: (name: Written, sealed: Uint8Array, phone: string) => Promise<void>;
 }
 
@@ -73,7 +73,9 @@ export class BlueZ {
     return adapter;
   }
 
-  /** Whether phones still find it: BlueZ has not restarted, and its adapter is present and powered. */
+  /**
+   * Whether phones can still find the service: BlueZ has not restarted, and its adapter is present and powered.
+   */
   async isOpen(signal: AbortSignal): Promise<boolean> {
     if (this.#adapter === undefined || await this.#nameOwner(signal) !== this.#owner) return false;
     return await this.#call<unknown>(this.#adapter, PROPERTIES, "Get", signal, "ss", [ADAPTER, "Powered"]) ===
@@ -216,7 +218,7 @@ function wrongLength(): never {
   throw new BusRefusal(`${BLUEZ}.Error.InvalidValueLength`, `a value has ${SEALED_BYTES} bytes`);
 }
 
-/** In ATT's few error names. */
+/** Maps an error to one of the few error names of ATT. */
 function refuse(error: unknown): never {
   const { code } = SvcError.from(error);
   const name = code === "permission_denied" ? "NotAuthorized" : "Failed";

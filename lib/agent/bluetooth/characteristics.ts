@@ -1,11 +1,11 @@
 /**
- * The values that a phone hands in over Bluetooth, decrypted and checked.
+ * Decrypts and checks the values that a phone writes over Bluetooth.
  *
  * Each value is encrypted for the device's own key (RSA-OAEP, SHA-256, 2048 bits) and begins with the hotspot's
- * password and a colon. A value without the right password is refused and changes nothing. So is one that was written
- * before: whoever listens to the radio has heard it, and could write it again later, or in another place. Values are
- * processed in order. There is a limit per minute and one for values that wait, and each phone has a share of both. No
- * error contains a value.
+ * password and a colon. A value without the right password is refused and changes nothing. So is a repeated value,
+ * because an eavesdropper could have recorded it, and write it again later or elsewhere. Values are processed in
+ * order. There is a limit of values per minute and one of waiting values, and each phone has a share of both. No error
+ * contains a value.
  */
 
 import { Buffer } from "node:buffer";
@@ -22,22 +22,22 @@ export interface SealedCharacteristicsParts {
   readonly clock: Clock;
   /** The hotspot's present password. */
   readonly password: () => Secret;
-  /** Opens pairing with phones, or ends that. */
+  /** Opens pairing with phones, or closes it. */
   readonly unlock: (open: boolean) => void;
 }
 
 const KEY_BITS = 2048;
 export const SEALED_BYTES = KEY_BITS / 8;
 const KEY = { name: "RSA-OAEP", hash: "SHA-256" } as const;
-/** A phone writes eight values at a time. Limits of all phones, and of one. */
+/** Limits of waiting values: of all phones, and of one. A phone writes eight values at a time. */
 const WAITING_MAX = 32;
 const WAITING_OF_PHONE_MAX = 10;
 const VALUES_PER_MINUTE = 800;
 const VALUES_OF_PHONE_PER_MINUTE = 80;
 const MINUTE_MS = 60_000;
-/** Accepted values that one key can have; then it is used up, and the next offer has a new one. */
+/** Limit of accepted values per key; a key that reaches it is replaced at the next offer. */
 const ACCEPTED_MAX = 2_000;
-/** The values of a submission are read by people, who write few; past this a new key is due. */
+/** After this many accepted values a new key is due; people write few. */
 const ACCEPTED_MANY = 200;
 
 export class SealedCharacteristics {
@@ -47,7 +47,10 @@ export class SealedCharacteristics {
   #waiting: string[] = [];
   /** The values of the last minute. */
   #taken: { readonly phone: string; readonly ms: number }[] = [];
-  /** Hashes of the accepted values; a value with a wrong password has no effect when it comes again. */
+  /**
+   * Hashes of the accepted values. Values with a wrong password are not remembered: they have no effect when they are
+   * repeated.
+   */
   readonly #accepted = new Set<string>();
 
   private constructor(
@@ -117,7 +120,7 @@ export class SealedCharacteristics {
     return bytes.subarray(wanted.length).toString("utf8");
   }
 
-  /** The encryption is random: nobody but a listener has the same bytes twice. */
+  /** Encryption is randomized, so only an eavesdropper can send the same bytes twice. */
   #accept(hash: string): void {
     if (this.#accepted.has(hash)) {
       throw new SvcError("permission_denied", "the value was written before; encrypt it anew");
@@ -158,7 +161,7 @@ export class SealedCharacteristics {
   }
 }
 
-/** The spellings that Go's `strconv.ParseBool` takes, which the published device reads this value with. */
+/** Parses the spellings of Go's `strconv.ParseBool`, which the published agent uses for this value. */
 function booleanOf(text: string): boolean {
   if (/^(1|t|true)$/i.test(text)) return true;
   if (/^(0|f|false)$/i.test(text)) return false;

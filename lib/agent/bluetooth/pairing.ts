@@ -1,9 +1,10 @@
 /**
  * Pairing with phones that share their internet connection by Bluetooth.
  *
- * The adapter is visible, and accepts new phones, only while pairing is open: because the settings trust everybody, or
- * for a few minutes after somebody with the hotspot's password asked for it. Phones that BlueZ trusts may pair again at
- * any time. The device has no display and no keys, so it confirms numbers without a look at them, and refuses PINs.
+ * The adapter is visible, and accepts new phones, only while pairing is open: always, if the settings trust everybody,
+ * or else for a few minutes after a request by somebody with the hotspot's password. Phones that BlueZ trusts may pair
+ * again at any time. The device has no display and no keys, so it confirms numbers without comparing them, and refuses
+ * PINs.
  *
  * Published names of BlueZ's doc/agent-api.txt and doc/device-api.txt.
  */
@@ -28,12 +29,12 @@ const DEVICE = `${BLUEZ}.Device1`;
 const AGENT_MANAGER = `${BLUEZ}.AgentManager1`;
 const AGENT = "/svc/pairing";
 const NO_LIMIT_S = 0;
-/** How long pairing stays open after somebody asked for it. */
+/** How long pairing stays open after a request. */
 const OPEN_MS = 5 * 60_000;
-/** A phone shows its user the number for half a minute. */
+/** Time limit of a pairing: a phone shows its user the number for half a minute. */
 const PAIR_MS = 60_000;
 const LOOK_MS = 500;
-/** That pair at the same time. */
+/** Limit of phones that pair at the same time. */
 const PHONES_MAX = 4;
 const ADDRESS = /^([0-9A-F]{2}:){5}[0-9A-F]{2}$/;
 
@@ -64,7 +65,7 @@ export class Pairing {
     this.#adapter = adapter;
   }
 
-  /** Opens pairing to every phone for a few minutes, or ends that. */
+  /** Opens pairing to every phone for a few minutes, or closes it. */
   unlock(open: boolean): void {
     const { clock, logger } = this.parts;
     this.#untilMs = open ? clock.monotonicMs() + OPEN_MS : 0;
@@ -84,7 +85,7 @@ export class Pairing {
     this.#isVisible = isOpen;
   }
 
-  /** Ends it; a restarted BlueZ has forgotten it already. */
+  /** Ends pairing; a restarted BlueZ has forgotten it already. */
   async close(signal: AbortSignal): Promise<void> {
     const adapter = this.#adapter;
     [this.#adapter, this.#untilMs] = [undefined, 0];
@@ -96,7 +97,7 @@ export class Pairing {
       await this.#set(adapter, ADAPTER, "Discoverable", typed("b", false), signal).catch(forgotten);
     }
     this.#isVisible = false;
-    // The empty name is the system's own.
+    // The empty name restores the system's own.
     await this.#set(adapter, ADAPTER, "Alias", typed("s", ""), signal).catch(forgotten);
     await this.#call("/org/bluez", AGENT_MANAGER, "UnregisterAgent", signal, "o", [AGENT]).catch(forgotten);
     this.parts.bus.unserve(AGENT);

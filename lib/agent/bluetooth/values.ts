@@ -71,7 +71,7 @@ function cut(text: string): Buffer {
   return Buffer.from(text).subarray(0, VALUE_BYTES_MAX);
 }
 
-/** As many of the parts, from the first one on, as fit into a value. */
+/** The longest prefix of `parts` that fits into one characteristic value. */
 function fitting(parts: readonly Buffer[]): Buffer {
   let [bytes, count] = [0, 0];
   while (count < parts.length && bytes + parts[count].length <= VALUE_BYTES_MAX) {

@@ -5,7 +5,7 @@
  * steps that lead there; it is called periodically and at every change. It has no clock: times are milliseconds of a
  * clock that never goes back, so a wrong date changes nothing.
  *
- * The room owns the device's networks: the decisions about them, and carrying them out with the system's network
+ * The room owns the device's networks: it decides about them, and carries out the decisions with the system's network
  * service.
  */
 
@@ -17,9 +17,9 @@ export interface ProvisioningRules {
   readonly retryAfterMs: number;
   /** A user without activity for this long has left. */
   readonly userIdleMs: number;
-  /** Tries every network, and only internet access counts as online. */
+  /** If true, the device tries every network, and only internet access counts as online. */
   readonly needsInternet: boolean;
-  /** False: the device tries networks, and never opens a hotspot. */
+  /** If false, the device tries networks, and never opens a hotspot. */
   readonly mayOpenHotspot: boolean;
 }
 
@@ -30,7 +30,7 @@ export interface KnownNetwork {
   /** Whether a user chose it during setup. */
   readonly isChosen: boolean;
   readonly inRange: boolean;
-  /** A network that shows no name is tried although no scan finds it. */
+  /** Whether the network shows no name, so that it is tried although no scan finds it. */
   readonly isHidden?: boolean;
   /** Time of the last try; `undefined` once it has come back into range after that. */
   readonly triedMs?: number;
@@ -58,7 +58,7 @@ export interface ProvisioningState {
   readonly mode: "normal" | "hotspot";
   /** The start of the mode. */
   readonly sinceMs: number;
-  /** When the device was last connected as the rules want it. */
+  /** When the device was last connected as the rules require. */
   readonly connectedMs: number;
   /** Whether the hotspot was requested: being online does not close it. */
   readonly asked: boolean;
@@ -101,7 +101,10 @@ export function decide(state: ProvisioningState, seen: Observed, rules: Provisio
   return normally(next, seen, why, rules, connected);
 }
 
-/** Whether the device is connected as the rules want it: to its first network or the internet, or to the internet. */
+/**
+ * Whether the device is connected as the rules require: to the internet, or, unless the rules need that, to its first
+ * network.
+ */
 export function isConnected(
   { connectedTo, online, networks }: Pick<Observed, "connectedTo" | "online" | "networks">,
   rules: ProvisioningRules,
@@ -201,8 +204,8 @@ function whyClose(
 }
 
 /**
- * The networks to try, in order: those in range, or hidden, that were not tried since they came into range, or not for as long as
- * the hotspot stays open. Only the first network, unless the rules want the internet.
+ * The networks to try, in order: those in range, or hidden, that were not tried since they came into range, or not for
+ * as long as the hotspot stays open. Only the first network, unless the rules need the internet.
  */
 export function candidates({ networks, nowMs }: Observed, rules: ProvisioningRules): readonly KnownNetwork[] {
   const only = firstNetwork(networks);
@@ -213,7 +216,7 @@ export function candidates({ networks, nowMs }: Observed, rules: ProvisioningRul
 }
 
 /**
- * The network with the highest priority of those that users chose; without a chosen one, of all. Unless the rules want
+ * The network with the highest priority of those that users chose; without a chosen one, of all. Unless the rules need
  * the internet, it is the only network that is tried.
  */
 export function firstNetwork<N extends Pick<KnownNetwork, "ssid" | "priority" | "isChosen">>(

@@ -1,7 +1,7 @@
 /**
  * The device's hotspot: the access point, the DNS names that lead to the device, the portal and the app's service.
  *
- * Opens all of them or none.
+ * Opens all of these or none.
  */
 
 import { type Clock, deadline, race } from "../../base/clock.ts";
@@ -33,8 +33,8 @@ export interface HotspotParts {
 }
 
 /**
- * Read by NetworkManager's name server whenever a shared network begins, so also for those of the user: it is there
- * only while the hotspot opens and is open.
+ * NetworkManager's name server reads this file whenever a shared network starts, including networks of the user, so
+ * it exists only while the hotspot opens or is open.
  */
 export const NAMES_FILE = "/etc/NetworkManager/dnsmasq-shared.d/80-svc.conf";
 const SSID_BYTES_MAX = 32;
@@ -56,7 +56,8 @@ export class Hotspot {
     const ssid = hotspotName(settings, hostname);
     submissions.forget();
     const names = namesText(disableCaptivePortalRedirect ?? false);
-    // Without the names a person has to enter the address, which is better than no hotspot on a full disk.
+    // Without the names, which a full disk may prevent, a person has to enter the address; this is better than no
+    // hotspot.
     await writeIfOther(files, `${root}${NAMES_FILE}`, names).catch((error) =>
       logger.warn(`phones do not show the page by themselves: ${messageOf(error)}`)
     );
@@ -73,7 +74,7 @@ export class Hotspot {
   }
 
   /**
-   * Closes only an open hotspot; a working network is left alone. Ends within twice `CLOSE_MS`, also if the portal or
+   * Closes only an open hotspot; a working network is left alone. Ends within twice `CLOSE_MS` even if the portal or
    * the network service never answers, because the agent's end waits for it.
    */
   async close(): Promise<void> {
@@ -101,7 +102,7 @@ export class Hotspot {
       .catch((error) => logger.warn(`the names of the hotspot stay: ${messageOf(error)}`));
   }
 
-  /** Writes the profile; if the service cannot write it, a former one of the same content does. */
+  /** Writes the profile; if the service cannot write it, uses an earlier profile with the same content. */
   async #profileFor(
     ssid: string,
     password: Secret,
@@ -116,7 +117,7 @@ export class Hotspot {
     });
   }
 
-  /** Runs a part of the end, also when the agent has been told to stop. */
+  /** Runs a part of the shutdown with a time limit, even if the agent has been told to stop. */
   async #inTime(what: string, work: (signal: AbortSignal) => Promise<void>): Promise<void> {
     const late = deadline(
       this.parts.clock,

@@ -3,7 +3,7 @@
 import type { SeenNetwork } from "../portal/submissions.ts";
 import type { WifiInRange } from "./network_port.ts";
 
-/** Tries of networks that no scan finds are remembered for longer than any time until the next try. */
+/** Tries of networks that no scan finds are remembered for this long, which exceeds any time until the next try. */
 const TRIED_MS = 24 * 3600_000;
 /** A network unseen for this long is out of range; when it returns, it is tried again. */
 const UNSEEN_MS = 60_000;
@@ -26,7 +26,7 @@ export class InRange {
       const before = this.#networks.get(network.ssid);
       const triedMs = this.#hidden.get(network.ssid);
       this.#hidden.delete(network.ssid);
-      // Tried long ago, it has come into range since then.
+      // If the last try was long ago, the network has come into range since then.
       const tried = triedMs !== undefined && nowMs - triedMs < UNSEEN_MS ? { triedMs } : {};
       this.#networks.set(network.ssid, { error: "", ...tried, ...before, network, seenMs: nowMs });
     }

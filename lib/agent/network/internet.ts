@@ -1,8 +1,9 @@
 /**
- * Whether the internet is reachable. The system's network service decides if its own check is enabled; without the
- * check it calls any default route the internet, and this file tries the control plane's address instead.
+ * Whether the internet is reachable. If the check of the system's network service is enabled, its result counts.
+ * Without the check the service takes any default route for the internet, so this file tries the control plane's
+ * address instead.
  *
- * `answers` tries at most once in ten seconds, `proves` always; an answer takes at most five.
+ * `answers` tries at most once in ten seconds, `proves` always; both take at most five seconds.
  */
 
 import { type Clock, deadline } from "../../base/clock.ts";
@@ -27,7 +28,7 @@ export class Internet {
 
   constructor(private readonly parts: InternetParts) {}
 
-  /** Forgets the last result: something has changed. */
+  /** Forgets the last result, because something has changed. */
   forget(): void {
     this.#answer = undefined;
   }
@@ -41,7 +42,8 @@ export class Internet {
     if (isFresh && this.#answer !== undefined && !(checksInternet && internet && !this.#answer)) {
       return this.#answer && (internet || cloud);
     }
-    // The control plane answered recently and the service sees no internet: the network is lost, or not the service's.
+    // If the control plane answered recently but the service sees no internet, the network is lost, or is not managed
+    // by the service.
     const byService = checksInternet && !cloud;
     const answer = byService || internet || cloud ? await this.#ask(byService, signal) : false;
     this.#askedMs = clock.monotonicMs();

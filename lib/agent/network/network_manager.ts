@@ -53,7 +53,7 @@ interface DeviceSeen {
   readonly path: string;
   readonly name: string;
   readonly type: number;
-  /** A Wi-Fi device without it has lost its router, even if the service has not noticed yet. */
+  /** A Wi-Fi device without a link has lost its router, even if the service has not noticed yet. */
   readonly hasLink: boolean;
 }
 
@@ -121,7 +121,7 @@ export class NetworkManager implements NetworkPort {
   async setAutoconnect({ path }: NetworkProfile, on: boolean, signal: AbortSignal): Promise<void> {
     const settings = await this.#settingsOf(path, signal);
     const changed = { ...settings, connection: { ...sectionOf(settings.connection), autoconnect: on } };
-    // NetworkManager keeps the secrets of a profile that comes without any.
+    // NetworkManager keeps the secrets of a profile that is written without any.
     const args = [typedSettings(changed)];
     await this.#call(path, `${NM}.Settings.Connection`, "Update", "a{sa{sv}}", args, signal);
   }
@@ -302,7 +302,7 @@ export class NetworkManager implements NetworkPort {
   }
 }
 
-/** Treats objects that disappeared meanwhile as absent; other errors pass. */
+/** Treats objects that have disappeared as absent; throws other errors again. */
 function gone(error: unknown): undefined {
   const { code } = SvcError.from(error);
   if (code !== "not_found" && code !== "unimplemented" && code !== "failed_precondition") throw error;

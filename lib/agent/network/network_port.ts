@@ -12,7 +12,7 @@ export interface WifiInRange {
 }
 
 export interface NetworkProfile {
-  /** The service's id of it. */
+  /** The service's id of the profile. */
   readonly path: string;
   /** The agent's mark; empty for a foreign profile. */
   readonly name: string;
@@ -21,9 +21,9 @@ export interface NetworkProfile {
   readonly ssid?: string;
   readonly priority: number;
   readonly isHotspot: boolean;
-  /** Whether the network is asked for by its name, because it does not show it. */
+  /** Whether the device asks for the network by its name, because the network does not show it. */
   readonly isHidden?: boolean;
-  /** The name of the only device that it is for; empty: any. */
+  /** The name of the only device that may use it; empty means any. */
   readonly device: string;
   /** Whether the service connects to it by itself. */
   readonly autoconnect: boolean;
@@ -36,14 +36,14 @@ export interface NetworkView {
   readonly connectedTo?: string;
   /** The service considers the internet reachable. */
   readonly internet: boolean;
-  /** The service has tested that rather than inferred it from routes. */
+  /** Whether the service has tested this, rather than inferred it from routes. */
   readonly checksInternet: boolean;
   /** Strongest first, each name once. */
   readonly inRange: readonly WifiInRange[];
   readonly profiles: readonly NetworkProfile[];
 }
 
-/** Errors are `unavailable` without the service, and say in words why a network could not be joined. */
+/** Without the service, every call throws `unavailable`. An error says in words why a network could not be joined. */
 export interface NetworkPort {
   /** The present state. `interfaceName`: the Wi-Fi device to manage; empty: the first one. */
   look(interfaceName: string, signal: AbortSignal): Promise<NetworkView>;
@@ -62,7 +62,7 @@ export interface NetworkPort {
   deactivate(profile: NetworkProfile, signal: AbortSignal): Promise<void>;
   /**
    * Takes a checkpoint. Unless the caller keeps the later changes, the service rolls back by itself at the end of the
-   * time, also if the agent has died.
+   * time, even if the agent has died.
    */
   checkpoint(withinSeconds: number, signal: AbortSignal): Promise<Checkpoint>;
   /** Makes the service reload its own files. */

@@ -1,10 +1,10 @@
 /**
- * Keeps the device's networks as the settings want them: the entries of `additional_networks`, power saving, and the
- * hotspot for setup.
+ * Applies the settings to the device's networks: the entries of `additional_networks`, power saving, and the hotspot
+ * for setup.
  *
- * Observes with `NetworkPort`, decides with `decide`, and acts, one step after another. A pushed network that cuts the
- * device off is rolled back, also if the agent dies meanwhile, and not tried again before it changes. Foreign profiles
- * are never touched. The hotspot ends with the agent.
+ * Observes with `NetworkPort`, decides with `decide`, and acts, one step after another. A configured network that cuts
+ * the device off is rolled back, even if the agent dies meanwhile, and is not tried again before its entry changes.
+ * Foreign profiles are never touched. The hotspot ends with the agent.
  */
 
 import { LogOnChange } from "../../base/log/on_change.ts";
@@ -55,7 +55,7 @@ export interface NetworkingParts extends Omit<HotspotParts, "submissions">, Omit
   readonly hostname: string;
   readonly agentVersion: string;
   readonly isConfigured: () => boolean;
-  /** The memory of networks that cut the device off. */
+  /** The file that lists networks that cut the device off. */
   readonly refusedFile: string;
   /** Writes the machine's credentials. */
   readonly configure: (credentials: string) => Promise<void>;
@@ -66,7 +66,7 @@ export interface NetworkingParts extends Omit<HotspotParts, "submissions">, Omit
 const TICK_MS = 15_000;
 /** Time for the answer to reach the user's phone before the hotspot closes. */
 const GRACE_MS = 3_000;
-/** How long a pushed network has to bring the device online before it is rolled back. */
+/** Time for a configured network to bring the device online before it is rolled back. */
 const PROVE_MS = 120_000;
 const PROVE_EVERY_MS = 2_000;
 /** The service rolls back by itself this much later, in case the agent has died. */
@@ -96,11 +96,11 @@ export class Networking implements Subsystem {
   /** Whether a submission is being tried. */
   #isTrying = false;
   #scanFailures = 0;
-  /** Pushed profiles that cut the device off. */
+  /** Configured profiles that cut the device off. */
   readonly #refused: Refused;
-  /** Why the network service does not take a profile, by the digest. */
+  /** Why the network service rejects a profile, by its digest. */
   readonly #unwritten = new Map<string, string>();
-  /** Whether the settings are those of the configuration, rather than of the manufacturer. */
+  /** Whether the settings come from the configuration, rather than from the manufacturer. */
   #isApplied = false;
   /** Profiles whose change failed, with the problem. */
   readonly #unchanged = new Map<string, string>();
@@ -128,7 +128,7 @@ export class Networking implements Subsystem {
     const wake = () => this.#waker.wake();
     signal.addEventListener("abort", wake);
     try {
-      // An agent that was killed has left them behind.
+      // A killed agent has left its names behind.
       await this.#hotspot.forgetNames();
       while (!signal.aborted) {
         await this.#alone(() => this.#tick(signal)).then(() => this.#problems.clear(), (error) => {
@@ -147,8 +147,8 @@ export class Networking implements Subsystem {
   }
 
   /**
-   * Whether the device is connected as the settings want it: to its first Wi-Fi network, or to the internet. False while
-   * the networks are not managed.
+   * Whether the device is connected as the settings require: to its first Wi-Fi network, or to the internet. False
+   * while the networks are not managed.
    */
   get isConnected(): boolean {
     const isManaged = !this.#settings.advanced.disableNetworkConfiguration && this.#problems.last() === "";
@@ -316,7 +316,7 @@ export class Networking implements Subsystem {
     }
     if (!network) return;
     const roaming = this.#rules().needsInternet;
-    // Out of range or without a visible name: in both cases only a question for the name finds it.
+    // The network is out of range or hidden; in both cases only a request by name finds it.
     const isUnseen = !view.inRange.some(({ ssid }) => ssid === network.ssid);
     const profile = chosenProfile(network.ssid, network.psk, view.wifiDevice!, roaming, isUnseen);
     try {
@@ -326,7 +326,7 @@ export class Networking implements Subsystem {
       logger.error(`cannot store the network ${network.ssid}: ${chainOf(error)}`);
       return this.submissions.report(`The device cannot store the network: ${messageOf(error)}.`);
     }
-    // The earlier choice loses its first place, or there would be two.
+    // The earlier choice loses its first place, because only one network can have it.
     const before = view.profiles.filter(({ name }) => name.startsWith(CHOSEN) && name !== profile.name);
     if (!roaming) { for (const one of before) await port.remove(one, signal); }
   }
@@ -358,8 +358,8 @@ export class Networking implements Subsystem {
   }
 
   /**
-   * Lets the network service join, by itself, the networks that the agent tries: all of them, or only the first one.
-   * So a device whose router restarts is back at once, also if the agent is not running.
+   * Lets the network service join, by itself, the networks that the agent tries: all of them, or only the first one. So
+   * a device whose router restarts reconnects at once, even if the agent is not running.
    */
   async #keepTries(view: NetworkView, signal: AbortSignal): Promise<void> {
     if (this.#parts.isConfigured() && !this.#isApplied) return;
@@ -415,7 +415,7 @@ export class Networking implements Subsystem {
     };
   }
 
-  // The wishes of the configuration.
+  // What the configuration wants.
 
   async #applyPowerSave(signal: AbortSignal): Promise<void> {
     const { files, port, root = "" } = this.#parts;
@@ -459,7 +459,7 @@ export class Networking implements Subsystem {
     if (problems.length > 0) throw new Error(problems.join("; "));
   }
 
-  /** Changes the profiles; takes everything back if that cuts the device off. */
+  /** Changes the profiles; reverts everything if the changes cut the device off. */
   async #changeTo(
     change: readonly ProfileWanted[],
     remove: readonly NetworkProfile[],
@@ -496,7 +496,8 @@ export class Networking implements Subsystem {
     const { port, logger } = this.#parts;
     const key = additionalKey(wanted.name);
     const profile = await port.put(wanted, view.profiles, signal).catch((error) => {
-      // A lost service takes it later; a service that does not take it says why, and the other entries apply.
+      // If the service is away, it gets the profile later. If it rejects the profile, the reason is kept, and the other
+      // entries apply.
       if (signal.aborted || !REJECTIONS.includes(SvcError.from(error).code)) throw error;
       this.#unwritten.set(wanted.digest, `additional_networks.${key} cannot be used: ${messageOf(error)}`);
     });
@@ -525,7 +526,7 @@ export class Networking implements Subsystem {
 }
 
 const NOTHING_SEEN: NetworkView = { internet: false, checksInternet: false, inRange: [], profiles: [] };
-/** Codes of a network service that does not take a profile. */
+/** Error codes of a network service that rejects a profile. */
 const REJECTIONS = ["failed_precondition", "invalid_argument"];
 const CUT_OFF = `the device was not online again within ${PROVE_MS / 1000} s`;
 
@@ -548,7 +549,7 @@ function placeOf({ name, ssid, priority, isHidden = false }: WifiProfile) {
   return { ssid, priority, isHidden, isChosen: name.startsWith(CHOSEN) };
 }
 
-/** The profile of a network: of several the chosen one, then the one with the highest priority. */
+/** The profile of a network: among several the chosen one, or else the one with the highest priority. */
 function profileOf<P extends NetworkProfile>(profiles: readonly P[], ssid?: string): P | undefined {
   const isChosen = ({ name }: NetworkProfile) => name.startsWith(CHOSEN) ? 1 : 0;
   return profiles.filter((one) => one.ssid === ssid)

@@ -14,13 +14,15 @@ import type { AdditionalNetwork } from "../settings/settings_fields.ts";
 /** The keys of the mark. */
 export const PROFILE_MARK = { name: "svc.network", digest: "svc.digest" } as const;
 
-/** Prefixes of names in marks: of profiles outside of `additional_networks`, and of keys there that have a colon. */
+/**
+ * Prefixes of names in marks: for profiles outside of `additional_networks`, and for keys there that contain a colon.
+ */
 export const CHOSEN = "chosen:";
 export const HOTSPOT = "hotspot:";
 export const TETHER = "phone:";
 const ADDITIONAL = "additional:";
 
-/** The name in the mark of an entry of `additional_networks`, which is never that of another profile. */
+/** The name in the mark of an entry of `additional_networks`, which differs from that of every other profile. */
 function markOf(key: string): string {
   return key.includes(":") ? `${ADDITIONAL}${key}` : key;
 }
@@ -33,7 +35,7 @@ export function additionalKey(name: string): string {
 export interface ProfileWanted {
   /** The name in the mark. */
   readonly name: string;
-  /** Digest of the wanted content, secrets included; it reveals nothing of them. */
+  /** Digest of the wanted content, secrets included; it does not reveal them. */
   readonly digest: string;
   readonly settings: TypedSections;
 }
@@ -47,8 +49,8 @@ const CHOSEN_PRIORITY = { only: 999, roaming: 100 } as const;
 const DEFAULT_METRIC = -1;
 
 /**
- * The profile of an entry of `additional_networks`. Wi-Fi without an interface uses the hotspot's device, and waits
- * until the agent decides that it is to be tried.
+ * The profile of an entry of `additional_networks`. Wi-Fi without an interface uses the hotspot's device, and
+ * connects only when the agent decides to try it.
  */
 export function additionalProfile(
   key: string,
@@ -67,7 +69,7 @@ export function additionalProfile(
   });
 }
 
-/** The profile of a network that a user chose; one that shows no name (`hidden`) is asked for by it. */
+/** The profile of a network that a user chose; a `hidden` network is requested by its name. */
 export function chosenProfile(
   ssid: string,
   psk: Secret,
@@ -111,8 +113,8 @@ export function hotspotProfile(ssid: string, psk: Secret, device: string): Profi
 }
 
 /**
- * Settings with the types that NetworkManager wants. It knows the keys of the agent's own profiles and leaves out all
- * others, among them the older spellings that NetworkManager answers beside the newer ones.
+ * Settings with the types that NetworkManager requires. Keeps only the keys of the agent's own profiles, and so drops
+ * the older spellings that NetworkManager returns beside the newer ones.
  */
 export function typedSettings(settings: { readonly [section: string]: unknown }): TypedSections {
   const sections = Object.entries(TYPES).flatMap(([name, types]) => {
@@ -222,7 +224,7 @@ function wanted(name: string, sections: Sections): ProfileWanted {
   return { name, digest, settings: { ...settings, ...typedSettings({ user: { data } }) } };
 }
 
-/** The same UUID for the same name on every device, so that the profile is found again. */
+/** A UUID that depends on the name alone, so that the agent finds the profile again. */
 function uuidOf(name: string): string {
   const bytes = createHash("sha256").update(`svc-agent network ${name}`).digest().subarray(0, 16);
   bytes[6] = (bytes[6] & 0x0f) | 0x50;

@@ -1,6 +1,6 @@
 /**
- * The pushed networks that have cut the device off, by their digests, in a file that survives a restart: none is tried
- * again before its entry changes.
+ * The configured networks that have cut the device off, by their digests, in a file that survives a restart. None is
+ * tried again before its entry changes.
  */
 
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";

@@ -1,8 +1,8 @@
 /**
  * The setup page that a phone shows after it has joined the hotspot. Pure.
  *
- * It needs no script, no font and nothing else from anywhere, and works with a screen reader. Names of networks come
- * from strangers: every text is escaped.
+ * It needs no scripts, fonts or other files, and works with a screen reader. Names of networks come from strangers,
+ * so every text is escaped.
  */
 
 import type { DeviceView, SeenNetwork } from "./submissions.ts";
@@ -10,7 +10,7 @@ import type { DeviceView, SeenNetwork } from "./submissions.ts";
 export interface PageContent {
   readonly device: DeviceView;
   readonly errors: readonly string[];
-  /** Proves that the form is this page's. */
+  /** Proves that the form comes from this page. */
   readonly token: string;
   /** The network that the device is about to join, after a complete submission. */
   readonly joining?: string;
@@ -34,7 +34,10 @@ button{background:#0b5fff;border-color:#0b5fff;color:#fff;font-weight:600;margin
 a{display:inline-block;padding:.7rem 0}
 `;
 
-/** The path of the page's own links. Phones ask for other paths by themselves, so only this one shows a person. */
+/**
+ * The path of the page's own links. Phones request other paths by themselves, so only this one proves that a person
+ * is there.
+ */
 export const LOOK_PATH = "/look";
 
 export function page(content: PageContent): string {
@@ -129,7 +132,7 @@ const CREDENTIALS_FIELD = `<label for="viamconfig">Machine credentials</label>
 <small id="where">The JSON text that the control plane shows for this machine.</small>
 `;
 
-/** Text in HTML, in an attribute as well. A box replaces each control character of a name. */
+/** Text escaped for HTML, including attributes. A box replaces each control character of a name. */
 function escaped(text: string): string {
   // deno-lint-ignore no-control-regex
   return text.replaceAll(/[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g, "\ufffd")

@@ -1,10 +1,10 @@
 /**
- * The captive portal: the setup page under the device's own address. Every other name leads there, which makes phones
+ * The captive portal: the setup page under the device's own address. Every other name redirects there, so that phones
  * show the page by themselves. Only `POST /save` has an effect; it and the page's own links count as a person's
  * activity.
  *
- * In the hotspot every name is the device's. If the page were there under any name, a site that a phone has left open
- * would share the page's origin: its scripts could read the form and send it.
+ * In the hotspot every name resolves to the device. If it served the page under every name, a site that is still open
+ * on the phone would share the page's origin, and its scripts could read the form and send it.
  *
  * A body has at most 64 KiB; forms come from this page (a token in each proves it) and no more often than a person can
  * send them; no answer contains a password or credentials.
@@ -32,7 +32,7 @@ export interface PortalParts {
 }
 
 const BODY_BYTES_MAX = 64 * 1024;
-/** A person needs more than two seconds for a form; a few may submit at once. */
+/** A person needs more than two seconds for a form; a few people may submit at once. */
 const SAVES_PER_MINUTE = 30;
 const MINUTE_MS = 60_000;
 const FORM_MS = 500;
@@ -88,7 +88,7 @@ class Portal {
     return method === "POST" ? leadTo(303, "/") : plain(405, `this page answers GET and POST, not ${method}`);
   }
 
-  /** Whether the request names the device's own address, and no name that a site may have. */
+  /** Whether the request names the device's own address rather than a name, which a site could have. */
   #isHere({ peer: { origin = "" } }: RouteRequest): boolean {
     return URL.canParse(origin) && new URL(origin).href === this.url;
   }
@@ -144,7 +144,7 @@ class Portal {
 }
 
 /**
- * The name of the network in a form. A name may begin or end with a blank; a typed one loses its blanks only if a
+ * The name of the network in a form. A name may begin or end with a space. A typed name loses these spaces only if a
  * network in range has the name without them.
  */
 function nameIn(form: URLSearchParams, inRange: readonly string[]): string {

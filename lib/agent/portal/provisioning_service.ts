@@ -1,8 +1,9 @@
 /**
- * The published service with which an app sets up a device: `viam.provisioning.v1.ProvisioningService`, without TLS
- * and without keys, for clients in the hotspot.
+ * The published service with which an app sets up a device: `viam.provisioning.v1.ProvisioningService`, without TLS and
+ * without keys, for clients in the hotspot.
  *
- * The Set calls store values; ExitProvisioning submits them. Every call is a user's activity: no phone calls by itself.
+ * The Set calls store values; ExitProvisioning submits them. Every call counts as user activity, because no phone makes
+ * these calls by itself.
  */
 
 import { SvcError } from "../../base/error.ts";

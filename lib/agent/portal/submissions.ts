@@ -2,9 +2,9 @@
  * A user's submissions for setup: a network to join, the machine's credentials.
  *
  * Owns the submissions that are not in use yet, and the problems since a user last looked. The page, the app's service
- * and Bluetooth feed the same intake, so all of them accept and refuse the same.
+ * and Bluetooth all submit here, so all of them accept and refuse the same values.
  *
- * The room owns the ways in which a person sets up a device without a network.
+ * The room owns the setup of a device without a network by a person.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -110,7 +110,7 @@ export class ProvisioningSubmissions {
     this.take(submitted);
   }
 
-  /** Drops unused values: the next user starts anew. */
+  /** Drops unused values, so that the next user starts from scratch. */
   forget(): void {
     [this.#network, this.#credentials] = [undefined, undefined];
   }

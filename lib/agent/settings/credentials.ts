@@ -24,7 +24,7 @@ export interface MachineCredentials {
     readonly entity: string;
     readonly payload: Secret;
   };
-  /** Whether the connection costs money by its traffic. */
+  /** Whether traffic on the connection costs money. */
   readonly metered: boolean;
 }
 

@@ -2,7 +2,7 @@
  * The agent's settings, in rising precedence: built-in defaults, manufacturer defaults, the cloud.
  *
  * One bad value never affects another. A key (or an entry of `additional_networks`) with a bad value keeps its last
- * good value, or else its default, and the bad value is reported with its path. `decideSettings` is pure; its caller
+ * good value, or takes its default, and the bad value is reported with its path. `decideSettings` is pure; its caller
  * stores the good values in a file that survives a power loss.
  *
  * The room owns the agent's inputs: its credentials, and the settings of the device with their defaults.
@@ -88,7 +88,7 @@ export function settingsProblems(agent: unknown): Problem[] {
 
 type Section = keyof typeof SECTIONS;
 
-/** Keys of one section: beside the second, the first has no effect. */
+/** Pairs of keys in one section: if the second is set, the first has no effect. */
 const OVERRULED = [
   ["hotspot_prefix", "hotspot_ssid"],
   ["bluetooth_trust_all", "disable_bt_provisioning"],
@@ -106,7 +106,7 @@ function goodLayer(source: unknown, last: SettingsLayer, at: DecodeContext): Set
   }
   const given = source as Record<string, unknown>;
   for (const key of Object.keys(given).filter((one) => !SECTION_NAMES.includes(one))) {
-    // The cloud resolves this key; devices never need it.
+    // The cloud resolves this key; devices do not need it.
     if (key !== "version_control") warnUnknown(key, SECTION_NAMES, at);
   }
   const layer: Record<string, JsonObject> = {};
@@ -226,7 +226,7 @@ function withSections(json: Json | undefined): Json | undefined {
     : json;
 }
 
-/** Far above any real defaults file. */
+/** Limit of a defaults file, far above any real one. */
 const DEFAULTS_BYTES_MAX = 1024 * 1024;
 
 /**

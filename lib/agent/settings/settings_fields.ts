@@ -1,8 +1,8 @@
 /**
  * The agent's settings: a field for each published key, with its type, default and range.
  *
- * The published names contain the vendor's word. The fields also accept the neutral spelling of such a key, and the keys
- * of the old provisioning file. Rules that concern several keys are in `settings.ts`.
+ * The published names contain the vendor's name. The fields also accept the neutral spelling of such a key, and the
+ * keys of the old provisioning file. Rules that concern several keys are in `settings.ts`.
  */
 
 import {
@@ -21,13 +21,13 @@ import {
 } from "../../base/schema/schema.ts";
 import { Secret, secret } from "../../base/secret.ts";
 
-/** Variables by which the agent tells the runtime what it is, what to trust and where to serve. */
+/** Variables that the agent itself sets for the runtime: its identity, its trusted keys and its address. */
 const AGENTS_OWN = /^(SVC_(AGENT_|RELEASE_KEYS$|SERVING_FILE$)|VIAM_AGENT_)/i;
 const MINUTE_MS = 60_000;
 /** Limit of a Wi-Fi network's name (IEEE 802.11). */
 export const SSID_BYTES_MAX = 32;
 const INTERFACE_LENGTH_MAX = 15;
-/** Ten years: a longer time is a typing error, and timers cannot hold it. */
+/** Ten years. A longer time is a typing error, and too long for timers. */
 const MINUTES_MAX = 10 * 366 * 24 * 60;
 
 /** A time in minutes, fractions allowed, or in Go's syntax (`1h20m30s`); decoded to milliseconds. */

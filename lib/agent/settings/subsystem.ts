@@ -9,8 +9,8 @@ export interface Subsystem {
   readonly name: string;
   /**
    * Brings the system in line with the settings. The agent calls it at every change of the settings, and every few
-   * minutes, because others change systems too. If it throws, the agent shows the error in its log and status and
-   * continues with the next subsystem.
+   * minutes, because others change the system, too. If it throws, the agent shows the error in its log and status
+   * and continues with the next subsystem.
    */
   apply(settings: AgentSettings, signal: AbortSignal): Promise<void>;
   close(): Promise<void>;

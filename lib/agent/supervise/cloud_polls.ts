@@ -1,8 +1,8 @@
 /**
- * The agent's questions to the cloud: what the device should run, and whether to restart svc-server.
+ * Polls the cloud: what the device should run, and whether to restart svc-server.
  *
- * They go on beside the agent's loop, so a cloud that hangs holds up nothing. The loop takes the latest answer when it
- * is ready for it (`take`).
+ * The polls run beside the agent's loop, so a cloud that hangs delays nothing. The loop takes the latest answer when
+ * it is ready (`take`).
  */
 
 import { LogOnChange } from "../../base/log/on_change.ts";
@@ -23,15 +23,15 @@ import type { OfflineReboots } from "./offline.ts";
 
 export interface CloudPollsParts {
   readonly cloud: Pick<CloudClient, "deviceAgentConfig" | "needsRestart">;
-  /** The cloud's announcements, during which polls are rare; without them the published intervals hold. */
+  /** The cloud's announcements: while they arrive, polls are rare; without them the published intervals apply. */
   readonly changes?: Announcements;
   /** The interval of rare polls. */
   readonly rareMs: number;
   readonly report: () => MessageInitShape<typeof DeviceAgentConfigRequestSchema>;
-  /** Whether nobody else asks for restart orders now. */
+  /** Whether restart orders may be requested now, because nobody else requests them. */
   readonly mayOrder: (signal: AbortSignal) => Promise<boolean>;
   readonly restart: () => void;
-  /** Something is new: an answer, or that there is none. */
+  /** Called when an answer has arrived, or a request has failed. */
   readonly changed: () => void;
   readonly offline: Pick<OfflineReboots, "online" | "answered">;
   readonly clock: Clock;
@@ -42,15 +42,15 @@ export interface CloudPollsParts {
 
 const POLL_MS = 60_000;
 const POLL_MIN_MS = 5_000;
-/** Until the next poll after one that failed. */
+/** Pause after a failed poll. */
 export const RETRY_MS = 10_000;
 const RESTART_POLL_MIN_MS = 5_000;
-/** A cloud that says more by mistake would never be asked again. */
+/** Longest interval, in case the cloud names an absurd one by mistake. */
 const INTERVAL_MAX_MS = 3600_000;
 /** Random share of the interval. */
 const JITTER = 0.05;
 export const POLL_ANSWER_MS = 15_000;
-/** Codes by which a cloud that is reached refuses a machine: a revoked key, a deleted part, too many wrong keys. */
+/** Error codes of a cloud that answers but refuses the machine: a revoked key, a deleted part, too many wrong keys. */
 const REFUSALS = ["unauthenticated", "permission_denied", "not_found", "resource_exhausted"];
 
 export class CloudPolls {
@@ -90,14 +90,14 @@ export class CloudPolls {
     return this.#offlineWhy;
   }
 
-  /** The latest answer, once. */
+  /** Returns the latest answer, once. */
   take(): DeviceAgentConfigResponse | undefined {
     const answer = this.#answer;
     this.#answer = undefined;
     return answer;
   }
 
-  /** Asks until the signal aborts. The first question has been asked by `poll`. */
+  /** Polls until the signal aborts. The caller has made the first request with `poll`. */
   async run(signal: AbortSignal): Promise<void> {
     const close = () => [this.#polls, this.#orders].forEach((timer) => timer.close());
     signal.addEventListener("abort", close, { once: true });
@@ -114,7 +114,7 @@ export class CloudPolls {
       this.#intervalMs = toMs(answer.checkInterval) || POLL_MS;
       if (!this.#isOnline) {
         logger.info("the cloud is reached");
-        // The restart orders of the meantime are asked for at once.
+        // Requests the restart orders that were issued meanwhile at once.
         this.#orders.wake();
       }
       this.#lastOnlineMs = clock.monotonicMs();
@@ -147,7 +147,7 @@ export class CloudPolls {
     }
   }
 
-  /** Obeys a restart order at once, outside of maintenance too. */
+  /** Obeys a restart order at once, even outside of a maintenance window. */
   async #orderOn(signal: AbortSignal): Promise<void> {
     const { cloud, logger, mayOrder, restart } = this.#parts;
     for (let usualMs = RESTART_POLL_MIN_MS;;) {

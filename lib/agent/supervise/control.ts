@@ -4,9 +4,9 @@
  * A request is one line of JSON, and so is its answer. The socket also shows that an agent is at work: a second agent
  * in the same folder finds it and refuses to start.
  *
- * On Windows the socket is a named pipe, and any user's program may make a pipe of any name before the agent does. So
- * the agent invents a name at each start and writes it to a file of its folder, which other users cannot enter: nobody
- * can take the name beforehand, and whoever reads the file reaches the agent.
+ * On Windows the socket is a named pipe, and a program of any user may create a pipe of any name before the agent does.
+ * So at each start the agent invents a name and writes it to a file in its folder, which other users cannot enter:
+ * nobody can take the name beforehand.
  */
 
 import { randomUUID } from "node:crypto";
@@ -25,7 +25,7 @@ export interface Controlled {
   readonly status: AgentStatus;
   /** Returns to the previous version. Throws if there is none. */
   rollback(name: BinaryName): Promise<void>;
-  /** Ends the agent, as a signal does. */
+  /** Ends the agent, like a signal. */
   stop(): void;
 }
 
@@ -50,14 +50,16 @@ export function socketOf(base: string, os: string): string {
 
 /** The agent's own side of the socket. */
 export interface Control {
-  /** Why nobody can ask, for instance on a full disk or on a file system without sockets; the lock holds all the same. */
+  /**
+   * Why requests are impossible, for instance on a full disk or a file system without sockets; the lock still holds.
+   */
   readonly problem?: SvcError;
   close(): Promise<void>;
 }
 
 /**
- * Opens the socket, beside which a locked file keeps other agents away, by whatever links and names they reach the
- * folder. Throws `already_exists` if another agent works in this folder.
+ * Opens the socket. A locked file beside it keeps other agents away, whatever links or names they use for the folder.
+ * Throws `already_exists` if another agent works in this folder.
  */
 export async function openControl(
   files: ControlFiles,
@@ -89,8 +91,8 @@ export async function openControl(
 }
 
 /**
- * Gives `work` a path of the socket that the system takes: of a longer one, a path through a link in a folder that
- * nobody else can enter and that is gone afterwards.
+ * Runs `work` with a path of the socket that is short enough for the system: for a long path, one through a link in a
+ * temporary folder that nobody else can enter.
  */
 async function atShortPath<T>(files: AskFiles, path: string, work: (path: string) => Promise<T>): Promise<T> {
   if (Buffer.byteLength(path) <= SOCKET_PATH_MAX || path.startsWith("\\\\")) return await work(path);
@@ -104,7 +106,7 @@ async function atShortPath<T>(files: AskFiles, path: string, work: (path: string
 }
 
 async function lockOf(files: LockFiles, path: string): Promise<() => void> {
-  // A file system without locks is no reason not to work.
+  // A file system without locks does not prevent the start.
   const unlock = await files.lock(`${path}.lock`).catch(() => () => {});
   if (unlock) return unlock;
   throw otherAgent(path, "it holds the lock of");
@@ -129,7 +131,7 @@ async function serveSocket(
   return close;
 }
 
-/** Listens at a pipe with a new name, and writes the name to the path. The name of a killed agent is of no concern. */
+/** Listens at a pipe with a new name, and writes the name to the path. It replaces the name of a killed agent. */
 async function servePipe(
   files: ControlFiles,
   path: string,

@@ -1,8 +1,8 @@
 /**
- * Tells at the agent's start how its last run ended, in systemd's own words: out of memory, the watchdog, a signal.
+ * Logs at the agent's start how its last run ended, in systemd's own words: out of memory, the watchdog, a signal.
  *
- * The agent that ended so could say nothing, and the journal stays on the device; its lines reach the cloud with the
- * agent's log. Each line is logged once, however often the agent restarts.
+ * An agent that ends this way cannot log it, and the journal stays on the device. With these lines in the agent's
+ * log, the reason reaches the cloud. Each line is logged once, however often the agent restarts.
  */
 
 import type { Logger } from "../../base/log/log.ts";
@@ -12,11 +12,11 @@ const ASK_MS = 5_000;
 const LINES_READ = 200;
 const LINES_MAX = 20;
 const LINE_CHARS = 500;
-/** What systemd says of an end that nobody asked for. */
+/** What systemd logs about an end that nobody requested. */
 const UNUSUAL =
   /oom|out of memory|watchdog|timed? ?out|killed|failed|failure|core|dumped|status=(?!0\/)|signal/i;
 
-/** `cursorFile` remembers the last line. Never throws: a system without a journal tells nothing. */
+/** `cursorFile` remembers the last line. Never throws; logs nothing on a system without a journal. */
 export async function tellLastEnd(
   service: string,
   cursorFile: string,

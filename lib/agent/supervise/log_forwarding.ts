@@ -2,7 +2,7 @@
  * Forwards the system's journal to the cloud (`forward_system_logs`).
  *
  * Entries go straight to the queue of the agent's logs, not to the agent's own output, which is itself in that journal.
- * A stored cursor prevents loss and repetition after a restart. Bursts are cut.
+ * A stored cursor prevents loss and repetition after a restart. Entries above a rate limit are dropped.
  */
 
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
@@ -180,7 +180,7 @@ export function readEntry(line: string): JournalEntry | undefined {
     const value = (json as Record<string, unknown>)[name];
     if (typeof value === "string") return value;
     if (!Array.isArray(value)) return "";
-    // Of a repeated field the first value counts. Bytes arrive as numbers.
+    // If a field is repeated, its first value counts. Bytes arrive as numbers.
     if (typeof value[0] === "string") return value[0];
     return new TextDecoder().decode(Uint8Array.from(value as number[]));
   };

@@ -1,11 +1,11 @@
 /**
- * Whether the device's network works although the control plane does not answer: any answer of another host shows it.
+ * Checks whether the device's network works although the control plane does not answer: any answer from another host
+ * proves it.
  *
- * Asks, at the same time, for the first answer of the control plane's host or the proxy before it (a connection or its
- * refusal; what the host says then does not matter), of the name servers, of the gateways, and of neighbours on the
- * local network. A host that drops every packet still answers for its hardware address, which the system's table of
- * neighbours shows. It needs no network service, so it judges for devices without NetworkManager, in containers, and on
- * Windows.
+ * It tries all of these at the same time, and takes the first answer: the control plane's host or the proxy before it
+ * (a connection or its refusal suffices), the name servers, the gateways, and neighbours on the local network. A host
+ * that drops every packet still answers for its hardware address, which the system's table of neighbours shows. It
+ * needs no network service, so it works on devices without NetworkManager, in containers, and on Windows.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -30,9 +30,9 @@ export interface NetworkEvidenceParts {
 }
 
 const ANSWER_MS = 4_000;
-/** A name server's port, which a gateway often is; a refusal is an answer, too. */
+/** The port of name servers. Gateways often are name servers; a refusal is an answer, too. */
 const NAME_PORT = 53;
-/** Limits of the hosts of each kind that it asks. */
+/** Limits of the hosts to try, by kind. */
 const HOSTS_MAX = 4;
 /** resolv.conf of the system, and the servers behind the local one of systemd. */
 const NAME_SERVER_FILES = ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"];
@@ -61,7 +61,7 @@ export class NetworkEvidence {
     ];
     const found = await this.#first(targets, signal);
     if (found || signal.aborted) return found?.host;
-    // The connections have made the system ask for the hardware addresses anew.
+    // The connection attempts have made the system request the hardware addresses again.
     const after = await this.#neighbours(signal);
     return near.find((host) => after.includes(host));
   }
@@ -101,11 +101,11 @@ export class NetworkEvidence {
     return [...windowsGatewaysOf(four), ...windowsGateways6Of(six)];
   }
 
-  /** Those whose hardware address is known. */
+  /** The neighbours whose hardware address is known. */
   async #neighbours(signal: AbortSignal): Promise<readonly string[]> {
     const { os } = this.parts;
     if (os === "linux") {
-      // The kernel shows those of IPv6 to programs that ask it, not in a file.
+      // The kernel does not list IPv6 neighbours in a file.
       const six = await this.#ask("ip", ["-6", "neighbour", "show"], signal);
       return [...neighboursOf(await this.#read(NEIGHBOURS)), ...neighbours6Of(six)];
     }
@@ -133,7 +133,7 @@ export function nameServersOf(text: string): string[] {
   return [...new Set(found)].filter((one) => !/^(127\.|::1$|0\.0\.0\.0$)/.test(one)).slice(0, HOSTS_MAX);
 }
 
-/** The gateways of default routes in Linux's table, whose numbers have the bytes of memory. */
+/** The gateways of default routes in Linux's table, whose numbers have the byte order of the processor. */
 export function gatewaysOf(table: string): string[] {
   const rows = table.split("\n").slice(1).map((line) => line.trim().split(/\s+/));
   const found = rows
@@ -150,7 +150,7 @@ export function neighboursOf(table: string): string[] {
     .map(([address]) => address).slice(0, 2 * HOSTS_MAX);
 }
 
-/** The gateways of default routes in Linux's table for IPv6; those of one link are named with its interface. */
+/** The gateways of default routes in Linux's table for IPv6; link-local ones with their interface. */
 export function gateways6Of(table: string): string[] {
   const found = table.split("\n").map((line) => line.trim().split(/\s+/))
     .filter(([destination, length, , , , , , , flags]) =>
@@ -167,7 +167,7 @@ export function neighbours6Of(table: string): string[] {
     .flatMap(([, address, device]) => onLink(address, device)).slice(0, 2 * HOSTS_MAX);
 }
 
-/** An address in its short form, with the interface if it counts on one link alone; nothing for a broken one. */
+/** An address in its short form, with the interface if it is link-local; empty for a malformed one. */
 function onLink(address: string, device: string): string[] {
   const url = `http://[${address}]`;
   if (!URL.canParse(url)) return [];
@@ -190,7 +190,7 @@ export function windowsGateways6Of(table: string): string[] {
   );
 }
 
-/** Without the broadcast and multicast addresses, which stand for nobody. */
+/** Leaves out broadcast and multicast addresses, which belong to no host. */
 export function windowsNeighboursOf(table: string): string[] {
   const found = table.matchAll(
     /^\s*(\d+\.\d+\.\d+\.\d+|[\da-f]*:[\da-f:]+)\s+((?:[\da-f]{2}-){5}[\da-f]{2})\s/gim,

@@ -1,9 +1,9 @@
 /**
  * Decides whether a device that has been offline for long reboots (`device_reboot_after_offline_minutes`).
  *
- * Each reboot without success doubles the wait for the next one, so that a device that is never online does not reboot
- * for ever. Being online resets the wait. A control plane that does not answer reboots nothing as long as anything else
- * on the network answers: no reboot mends that. Times are monotonic.
+ * Each unsuccessful reboot doubles the wait for the next one, so that a device that is never online rarely reboots.
+ * Being online resets the wait. The device does not reboot if the control plane does not answer but anything else on
+ * the network does, because a reboot would not help. Times are monotonic.
  */
 
 import { LogOnChange } from "../../base/log/on_change.ts";
@@ -53,13 +53,13 @@ function waitMs(rebootAfterMs: number, reboots: number): number {
 }
 
 export interface OfflineRebootsParts {
-  /** Whether the device is connected as the network settings want it, if the agent manages its networks. */
+  /** Whether the device is connected as the network settings require, if the agent manages its networks. */
   readonly isConnected?: () => boolean;
   /** The host whose answer shows that the network works; `undefined` if nothing answers. */
   readonly evidence: (signal: AbortSignal) => Promise<string | undefined>;
-  /** `undefined`: the agent never reboots the device. */
+  /** Reboots the device; `undefined` if the agent never does. */
   readonly reboot?: (reason: string) => Promise<void>;
-  /** Reboots for being offline since the device was last online; survives them. */
+  /** The stored number of reboots since the device was last online. */
   readonly reboots: { get(): Promise<number>; set(count: number): Promise<void> };
   readonly clock: Clock;
   readonly logger: Logger;
@@ -83,20 +83,20 @@ export class OfflineReboots {
     this.#reachableMs = parts.clock.monotonicMs();
   }
 
-  /** The control plane has answered, be it with a refusal. */
+  /** Records an answer of the control plane, even a refusal. */
   answered(): void {
     this.#reachableMs = this.#parts.clock.monotonicMs();
   }
 
-  /** The control plane serves this machine: the next reboot has the shortest wait again. */
+  /** Records that the control plane serves this machine: the next reboot has the shortest wait again. */
   async online(): Promise<void> {
     this.answered();
     this.#problems.clear();
-    // A disk that refuses it must not keep the answer from being used.
+    // If the disk refuses the write, the answer must still be used.
     await this.#parts.reboots.set(0).catch((error) => this.#cannotCount(error));
   }
 
-  /** One look at an offline device; reboots it if that is due. */
+  /** Checks an offline device once, and reboots it if that is due. */
   async pass(rebootAfterMs: number, signal: AbortSignal): Promise<void> {
     const { clock, reboots, reboot, isConnected } = this.#parts;
     if (isConnected?.()) this.answered();
@@ -142,7 +142,8 @@ export class OfflineReboots {
 
   async #reboot(reboot: (reason: string) => Promise<void>, before: number): Promise<void> {
     const { clock, reboots, logger } = this.#parts;
-    // Counted before it happens: a count that cannot be stored allows no reboot, or there might be no end of them.
+    // Counts the reboot before it happens. If the count cannot be stored, the device does not reboot, because it might
+    // never stop rebooting.
     try {
       await reboots.set(before + 1);
     } catch (error) {

@@ -17,8 +17,8 @@ import { getPage } from "../../wire/port/http_get.ts";
 export interface RestartStatus {
   readonly restartAllowed: boolean;
   /**
-   * Whether its machine has a maintenance window, which `restartAllowed` says is open. `false` if the runtime does not
-   * say.
+   * Whether its machine has a maintenance window, so that `restartAllowed` means that the window is open. `false` if
+   * the runtime does not report it.
    */
   readonly inWindow: boolean;
   /** Whether it leaves the cloud's restart orders to the agent. */
@@ -34,7 +34,7 @@ export interface Probe {
 
 export const ANSWER_MS = 5_000;
 const DEFAULT_PORT = 8080;
-/** A refusal is an answer too: the runtime runs, but does not serve everybody. */
+/** A refusal is an answer, too: the runtime runs, but does not serve everybody. */
 const REFUSALS = ["unimplemented", "unauthenticated", "permission_denied"];
 
 export class RuntimeProbe implements Probe {

@@ -1,9 +1,9 @@
 /**
- * Supervises the runtime: one `svc-server` process, which runs as long as the settings want it.
+ * Supervises the runtime: one `svc-server` process, which runs as long as the settings require it.
  *
  * Owns the process and its end. A runtime that exits starts again after the pause that its version's record decides. A
- * runtime that is not ready in time, or stops answering, is killed and starts again. A runtime that an earlier agent
- * has left behind is taken over instead of started a second time.
+ * runtime that is not ready in time, or stops answering, is killed and starts again. If an earlier agent has left a
+ * runtime behind, the agent takes it over instead of starting another one.
  *
  * The room owns svc-server as a process of the agent: its start, health, logs and end, and the socket by which people
  * ask the agent.
@@ -73,10 +73,10 @@ export interface RuntimeState {
   readonly startedMs?: number;
   /** Start of its present unbroken health. */
   readonly healthySinceMs?: number;
-  /** How often it ended by itself or was killed for not answering, since the agent's start. */
+  /** How often it has ended by itself or been killed for not answering, since the agent's start. */
   readonly failures: number;
   readonly lastFailure?: string;
-  /** Whether its environment differs from the settings. */
+  /** Whether the process has another environment than the settings now define. */
   readonly stale: boolean;
 }
 
@@ -86,7 +86,7 @@ const STOP_MS = 120_000;
 const KILLED_MS = 10_000;
 const STARTING_LOOK_MS = 500;
 const LOOK_MS = 5_000;
-/** A runtime that is silent for this long hangs. Long, because a computer may be very busy. */
+/** A runtime that is silent for this long hangs. The time is long because a computer may be very busy. */
 const SILENCE_MS = 180_000;
 /** Time after its start at which a healthy runtime counts as working. */
 const SETTLED_MS = 60_000;
@@ -137,7 +137,7 @@ export class RuntimeProcess {
   /** Why the process has to end, and who waits for its end. */
   #ending: { readonly reason: string; readonly ended: PromiseWithResolvers<void> } | undefined;
   #leaving = false;
-  /** The agent stops: nothing starts any more. */
+  /** Whether the agent stops, so that nothing is started any more. */
   #isStopping = false;
   /** Ends the watch over a runtime of an earlier agent. */
   readonly #looking = new AbortController();
@@ -233,7 +233,7 @@ export class RuntimeProcess {
     for (const untilMs = clock.monotonicMs() + delayMs; clock.monotonicMs() < untilMs;) {
       await this.#waker.sleep(untilMs - clock.monotonicMs());
       if (!this.#isWanted) return;
-      // Another environment may be the cure.
+      // A change of the environment may fix the failure.
       if (hashOf(this.#settings.env) !== failing) break;
       // The pause is for this version's failures; another version starts at once.
       if (await boots.current().catch(() => current) !== current) return;
@@ -284,8 +284,8 @@ export class RuntimeProcess {
   }
 
   /**
-   * The configured variables. On a device with pinned keys none of them loads a program into the signed one, nor leads
-   * it to other packages.
+   * The configured variables. On a device with pinned keys, variables that load code into the signed program, or lead
+   * it to other packages, are left out.
    */
   async #allowedOf(env: RuntimeSettings["env"]): Promise<RuntimeSettings["env"]> {
     const { base, host, logger } = this.#parts;
@@ -299,7 +299,7 @@ export class RuntimeProcess {
     return Object.fromEntries(Object.entries(env).filter(([name]) => !LOADING.test(name)));
   }
 
-  /** Removes what the last process wrote. A disk that refuses that, full or read-only, does not prevent the start. */
+  /** Removes the files of the last process. A full or read-only disk does not prevent the start. */
   async #clearLast(): Promise<void> {
     const { base, run, host, logger } = this.#parts;
     try {
@@ -312,7 +312,9 @@ export class RuntimeProcess {
     }
   }
 
-  /** The file for its standard error; `undefined` if the disk refuses it, for a process could not start with it. */
+  /**
+   * The file for its standard error; `undefined` if the disk refuses it, because the process could not start with it.
+   */
   #errorFileNow(): string | undefined {
     const { base, host, logger } = this.#parts;
     try {

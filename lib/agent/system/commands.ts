@@ -8,7 +8,7 @@ import { endProcess, type ProcessHost } from "../../base/process.ts";
 
 export interface Outcome {
   readonly code: number;
-  /** The output of both streams; of a long output only the end. */
+  /** The output of both streams; only the end of a long output. */
   readonly output: string;
 }
 
@@ -17,8 +17,8 @@ export interface CommandOptions {
   readonly env?: { readonly [name: string]: string };
   readonly signal?: AbortSignal;
   /**
-   * A file for the output of a program that must never be killed, such as a package manager: at the end of the time
-   * or of the agent it goes on by itself.
+   * A file for the output of a program that must never be killed, such as a package manager: it continues after the
+   * time limit or the end of the agent.
    */
   readonly outlives?: string;
 }
@@ -30,7 +30,7 @@ export interface Commands {
   run(command: string, args: readonly string[], options?: CommandOptions): Promise<string>;
 }
 
-/** Arguments: the file, then the program. The end of the output goes to the agent, if there still is one. */
+/** Arguments: the file, then the program. The end of the output goes to the agent, if it still runs. */
 const OUTLIVING =
   'command -v "$1" >/dev/null || exit 127; "$@" >"$0" 2>&1 </dev/null; code=$?; tail -c 4000 "$0"; exit $code';
 const NO_PROGRAM = 127;
@@ -48,7 +48,8 @@ export class SystemCommands implements Commands {
     signal?.throwIfAborted();
     // English output on every system, and no questions.
     const environment = { LC_ALL: "C", DEBIAN_FRONTEND: "noninteractive", ...env };
-    // A program that writes to a closed pipe dies, so one that outlives the agent writes to a file, and shows its end.
+    // A program that writes to a closed pipe dies, so a program that may outlive the agent writes to a file, whose end
+    // is printed.
     const whole = outlives === undefined
       ? { command, args }
       : { command: "sh", args: ["-c", OUTLIVING, outlives, command, ...args] };

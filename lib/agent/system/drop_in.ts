@@ -1,6 +1,4 @@
-/**
- * Settings files of other programs that the agent owns: written if they differ, removed if they are not wanted.
- */
+/** Settings files for other programs: the agent writes a file if it differs, and removes it if it is not wanted. */
 
 import { dirname } from "node:path";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";

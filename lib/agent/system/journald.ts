@@ -23,7 +23,7 @@ export interface SystemParts {
 export class Journald implements Subsystem {
   readonly name = "limits of the journal";
   #missing = false;
-  /** The limits are written, and journald does not know them yet. */
+  /** Whether the limits are written, but not yet known to journald. */
   #isUnread = false;
 
   constructor(private readonly parts: SystemParts) {}

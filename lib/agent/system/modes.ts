@@ -1,6 +1,7 @@
 /**
- * The modes and the owner of the agent's files, restored at each start: an older version, a backup or a copied image may
- * have left secrets open to everybody, programs that do not start, or programs of root that another user may replace.
+ * Restores the modes and the owner of the agent's files at each start, because an older version, a backup or a copied
+ * image may have left secrets that everybody can read, programs that do not start, or programs of root that another
+ * user can replace.
  */
 
 import { join } from "node:path";
@@ -10,9 +11,9 @@ import type { Logger } from "../../base/log/log.ts";
 
 const SECRET = { file: 0o600, folder: 0o700 } as const;
 const PROGRAM_MODE = 0o755;
-/** Others may not write here; who reads is of no concern. */
+/** Modes for files that everybody may read, and only the owner may write. */
 const OPEN = { file: 0o644, folder: 0o755 } as const;
-/** Below a folder of the agent; more than that is not the agent's. */
+/** Depth of folders below the agent's; deeper ones do not belong to it. */
 const DEPTH_MAX = 4;
 const FILES_MAX = 10_000;
 
@@ -37,7 +38,7 @@ export async function repairModes(
   const set = async (path: string, mode: number) => {
     const found = await files.stat(path, { links: true });
     if (!found || found.kind === "link") return;
-    // The credentials outside may be another user's on purpose.
+    // The credentials file outside the folder may belong to another user on purpose.
     const isOther = isRoot && !secretFiles.includes(path) && (found.uid ?? ROOT) !== ROOT;
     // The owner first: until then the other user could change the mode back.
     if (isOther) await files.setOwner(path, ROOT, ROOT);

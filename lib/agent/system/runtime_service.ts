@@ -22,7 +22,7 @@ const SERVICE = "svc-server";
 /** Path of the installed executable. */
 export const PROGRAM = `/usr/local/bin/${SERVICE}`;
 
-/** Above the runtime's own time limit for its end. */
+/** Time limit of systemd for a stop, above the runtime's own. */
 const STOP_S = 90;
 const STOP_MORE_S = 30;
 

@@ -10,7 +10,7 @@ import { commandLine, type SystemService, type Unit } from "./systemd.ts";
 
 export const AGENT_SERVICE = "svc-agent";
 
-/** Above the agent's own time limit for its end, which is above the runtime's. */
+/** Time limit of systemd for a stop, above the agent's own, which is above the runtime's. */
 const STOP_S = 240;
 /** Above the time that a runtime may take to end: the agent waits for it before it is replaced. */
 const WATCHDOG_S = 180;

@@ -1,7 +1,7 @@
 /**
  * Services of systemd: installing and removing a unit.
  *
- * Installing again changes nothing that is right already, and leaves a disabled service disabled.
+ * A repeated installation changes only what differs, and leaves a disabled service disabled.
  */
 
 import type { LinkFiles, ReadFiles, WriteFiles } from "../../base/files/files.ts";

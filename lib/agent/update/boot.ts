@@ -1,15 +1,15 @@
 /**
- * The boot rule: decides which version of a program starts, from links and a count of failed starts alone.
+ * The boot rule: decides which version of a program starts, only from links and a count of failed starts.
  *
- * It needs no record, no clock and no cloud, so it works when all of those are lost. A version that has failed
- * `STARTS_MAX` times in a row, or cannot run at all, is given up for the previous good one; if that fails too, they
- * take turns. The agent applies the rule to the runtime. A shell script (`loader.ts`) applies it to the agent itself,
- * and a test compares the script with this function.
+ * It needs no record, no clock and no cloud, so it works even if all of these are lost. If a version fails
+ * `STARTS_MAX` times in a row, or cannot run at all, the rule returns to the previous good one; if that fails, too,
+ * the two take turns. The agent applies the rule to the runtime. A shell script (`loader.ts`) applies it to the agent
+ * itself, and a test compares the script with this function.
  */
 
 import { type BackoffLimits, backoffMs } from "../../base/async/backoff.ts";
 
-/** The pause after so many failed starts in a row. */
+/** The pause after failed starts in a row. */
 const RESTART: BackoffLimits = { firstMs: 1_000, mostMs: 300_000, jitter: 0 };
 
 /** The links of one program in the `bin` folder; their values are names of files in `cache`. */
@@ -32,7 +32,7 @@ export interface Count {
   readonly failures: number;
 }
 
-/** The count that a full disk does not prevent; a power loss erases it. */
+/** The count in memory, which a full disk does not prevent and a power loss erases. */
 export interface PassingCount extends Count {
   /** The value of `current` at that time; if that link could not be changed, `file` starts in its place. */
   readonly over: string | undefined;
@@ -71,7 +71,7 @@ export function bootPlan(seen: BootSeen): BootPlan {
   const counts = [passing?.over === current ? passing : undefined, count];
   const starts = counts.find((one) => one !== undefined && one.file === now)?.starts ?? 0;
   const failures = Math.max(count?.failures ?? 0, passing?.failures ?? 0);
-  // After a power loss the machine starts at once, however often power was lost.
+  // After a power loss the program starts at once, however often power was lost.
   const delayMs = backoffMs(RESTART, passing?.failures ?? 0);
   const counted = (file: string, starts: number): BootOp => {
     return { op: "count", count: { file, starts, failures: failures + 1 } };
@@ -87,7 +87,7 @@ export function bootPlan(seen: BootSeen): BootPlan {
   const turned: BootOp[] = [{ op: "link", link: "current", file: other }];
   if (other === current) turned.pop();
   else if (current !== undefined) {
-    // Written first, because a running replacement must be explicable by this link. No file loses its last link.
+    // Written first, because this link must explain a running replacement. No file loses its last link.
     const turn: BootOp = { op: "link", link: "broken", file: current };
     if (other === previous) turned.unshift(turn);
     else turned.push(turn);

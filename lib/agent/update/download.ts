@@ -2,9 +2,9 @@
  * Downloads of releases by http, https and from files; an interrupted download resumes.
  *
  * Owns `cache/part`, which has for each download a file and a note of its source. `fetch` returns a file in `cache`
- * whose name contains its sum; the file is complete, synced and equal to the release. A full disk costs the partial
- * file and nothing else. No decision depends on the time of day; if a certificate is not valid yet, the error suggests
- * that the clock is wrong.
+ * whose name contains its sum; the file is complete, synced and equal to the release. A full disk costs only the
+ * partial file. No decision depends on the time of day; if a certificate is not valid yet, the error suggests that the
+ * clock is wrong.
  */
 
 import { Buffer } from "node:buffer";
@@ -44,12 +44,12 @@ const JSON_MAX_BYTES = 1024 * 1024;
 const STALL_MS = 60_000;
 /** Interval of the checks of free space and of the progress lines. */
 const LOOK_BYTES = 16 * 1024 ** 2;
-/** A server that wants more is asked again all the same. */
+/** Longest pause that a server can request. */
 const RETRY_AFTER_MAX_MS = 24 * 3600_000;
 const NOTE_SUFFIX = ".json";
 const PART_SUFFIX = ".part";
 
-/** The sum and size that a file must have, as far as they are known before its download. */
+/** The required sum and size of a file, as far as they are known before its download. */
 interface Promised {
   readonly sha256?: string;
   readonly sizeBytes?: number;
@@ -116,7 +116,7 @@ export class Download implements Fetcher {
     for (const name of await files.readFolder(this.#folder).catch(() => [])) {
       const found = await files.findFile(join(this.#folder, name));
       const ageMs = clock.nowMs() - (found?.modifiedMs ?? 0);
-      // A negative age means that the clock was set; the next cleaning decides.
+      // A negative age means that the clock was set back; a later cleaning decides.
       if (ageMs < keepMs) continue;
       await files.remove(join(this.#folder, name)).then(() => removed.push(name), () => {});
     }
@@ -128,8 +128,8 @@ export class Download implements Fetcher {
   }
 
   /**
-   * What is known of a release before its download: on a device with pinned keys, what they have signed. Throws for a
-   * release that this device does not take.
+   * The known facts about a release before its download; on a device with pinned keys, the signed ones. Throws for a
+   * release that this device does not accept.
    */
   async #promised(release: Release, signal: AbortSignal): Promise<Promised> {
     const { keys, base, files, platform } = this.#parts;
@@ -190,7 +190,7 @@ export class Download implements Fetcher {
     }
     if (from > 0) logger.info(`${release.version}: resuming after ${from} bytes`);
     const length = Number(answer.headers.get("content-length") ?? NaN);
-    // The length is that of the compressed bytes, and a position in those means nothing here.
+    // The length counts compressed bytes, and a position among them is useless here.
     const totalBytes = encoding === "" && Number.isFinite(length) ? from + length : undefined;
     await this.#mark(part, {
       source: sumOf(release.url),
@@ -288,7 +288,7 @@ export class Download implements Fetcher {
     }
     const { retryMs } = error;
     const problem = `${url}: ${chainOf(error)}${clockHint(chainOf(error), clock.nowMs())}`;
-    // Without the cause, whose text may have the address with its password.
+    // Drops the cause, whose text may contain the address with its password.
     return new SvcError(error.code, shownUrlsIn(problem), { retryMs });
   }
 
@@ -341,7 +341,7 @@ export class Download implements Fetcher {
     const late = () =>
       new SvcError("deadline_exceeded", `${url} does not answer within ${STALL_MS / 1000} s`);
     const limit = deadline(clock, STALL_MS, late, signal);
-    // Asks for the plain bytes: a range of a compressed body would mean nothing.
+    // Requests the plain bytes, because a range of a compressed body would be useless.
     const headers = { "accept-encoding": "identity", ...init.headers };
     try {
       return await ask(url, { ...init, headers, signal: limit.signal });
@@ -400,14 +400,14 @@ function tooLong(foundBytes: number, mostBytes: number): SvcError {
 }
 
 /**
- * The file by which a device with pinned keys takes programs from addresses that the configuration names, without a
- * signature. Whoever may write it may replace the programs themselves.
+ * If this file exists, a device with pinned keys accepts unsigned programs from addresses in the configuration.
+ * Anybody who may write the file could replace the programs themselves.
  */
 function urlsAllowedFile(base: string): string {
   return join(base, "etc", "allow_unsigned_urls");
 }
 
-/** Only a file of the administrator counts, because the control plane must not make one by a detour. */
+/** Only a file of the administrator counts, so that the control plane cannot create one indirectly. */
 async function allowsUrls(base: string, files: ReadFiles): Promise<boolean> {
   const found = await files.stat(urlsAllowedFile(base), { links: true });
   return found?.kind === "file" && (found.uid === undefined || found.uid === 0) && (found.mode & 0o022) === 0;
@@ -429,7 +429,7 @@ export async function sha256Of(files: ReadFiles, path: string): Promise<string> 
 const EARLIEST_MS = 1_735_689_600_000;
 
 function clockHint(message: string, nowMs: number): string {
-  // Unknown authorities, wrong names and other faults of certificates have nothing to do with the time.
+  // Unknown authorities, wrong names and other faults of certificates do not depend on the time.
   if (!/\bcert(ificate)?\b.*(not.?valid.?yet|not.?yet.?valid|expired)/i.test(message)) return "";
   const date = new Date(nowMs).toISOString().slice(0, 10);
   return nowMs < EARLIEST_MS
@@ -454,7 +454,7 @@ function retryAfterMs(text: string | null, nowMs: number): number | undefined {
   return Number.isFinite(ms) && ms > 0 ? Math.min(ms, RETRY_AFTER_MAX_MS) : undefined;
 }
 
-/** Encodings that this program undoes, for a server that compresses although nobody asked for it. */
+/** Encodings that this program can decode, for a server that compresses although it was not asked to. */
 const DECODED = ["", "gzip", "deflate"] as const;
 
 function isDecoded(encoding: string): encoding is typeof DECODED[number] {
@@ -475,13 +475,13 @@ async function* decoded(
   }
 }
 
-/** Words in place of an encoding by which servers and object stores name a body that is sent as it is. */
+/** Words that servers and object stores use for a body without an encoding. */
 const NO_ENCODING = ["", "identity", "none", "binary", "utf-8", "utf8", "aws-chunked"];
 
 /** The encoding of a body; empty if it is sent as it is. */
 function encodingOf({ headers }: Response): string {
   const named = (headers.get("content-encoding") ?? "").toLowerCase().split(",").map((one) => one.trim());
-  // RFC 9110 has the older name as an equal.
+  // RFC 9110 allows the older name.
   return named.filter((one) => !NO_ENCODING.includes(one)).join(", ").replace(/^x-gzip$/, "gzip");
 }
 
@@ -490,17 +490,17 @@ function validatorsIn({ headers }: Response): Pick<Note, "etag" | "modified"> {
 }
 
 /**
- * The condition for the rest of a file; `undefined` if the rest may be of another one. If the sum is known, it decides
- * in the end: a weak tag, a date, or nothing suffices then.
+ * The header field for requesting the rest of a file; `undefined` if the rest might belong to another file. If the sum
+ * is known, a weak tag, a date or nothing suffices, because the sum decides in the end.
  */
 function validatorOf({ etag, modified }: Note, knowsSum: boolean): Record<string, string> | undefined {
   if (etag !== undefined && !etag.startsWith("W/")) return { "if-range": etag };
   if (!knowsSum) return undefined;
-  // A weak tag may not stand in this condition; the answer's own tag is compared instead.
+  // A weak tag is not allowed in this field; the tag of the answer is compared instead.
   return etag === undefined && modified !== undefined ? { "if-range": modified } : {};
 }
 
-/** Whether an answer with a part of a file is of the same content, as far as it says. */
+/** Whether an answer with a part of a file has the same content, by its header fields. */
 function isSameContent(note: Note, answer: Response): boolean {
   const now = validatorsIn(answer);
   return ([["etag", now.etag], ["modified", now.modified]] as const)

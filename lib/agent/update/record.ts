@@ -63,7 +63,7 @@ export function inUse(slot: Slot, links: VersionLinks, running?: string): Set<st
 }
 
 /**
- * The record if every copy of it is lost. The version that starts may have been on trial, so it starts a new trial if
+ * The record if every copy of it is lost. The version that starts may have been on trial, so it gets a new trial if
  * there is another version to return to.
  */
 export function rebuilt(
@@ -89,7 +89,7 @@ export interface UpdateRecordParts {
 
 export class UpdateRecord {
   readonly #parts: UpdateRecordParts;
-  /** The content of the record's file. */
+  /** The content of the record file. */
   #text?: string;
 
   constructor(parts: UpdateRecordParts) {
@@ -126,7 +126,7 @@ export class UpdateRecord {
   async links(): Promise<VersionLinks> {
     const links: { -readonly [L in LinkName]?: string } = {};
     for (const link of Object.keys(LINKS) as LinkName[]) {
-      // A file in place of a link, where somebody has put a program of their own, counts as none: it is replaced.
+      // A file in place of a link, such as a program that somebody has put there, counts as absent and is replaced.
       const text = await this.#parts.files.readLink(this.#linkPath(link)).catch(() => undefined);
       if (text !== undefined && text.trim() !== "") links[link] = basename(text.trim());
     }

@@ -34,8 +34,8 @@ const DEFAULT_CHANNEL = "stable";
 const SCHEMES = ["http:", "https:", "file:"];
 
 /**
- * The release in the cloud's answer; `undefined` if it names none. Throws `invalid_argument` for an impossible one: the
- * cloud has been seen to send an empty version.
+ * The release in the cloud's answer; `undefined` if it names none. Throws `invalid_argument` for an impossible one;
+ * clouds have sent empty versions.
  */
 export function releaseOf(
   name: BinaryName,
@@ -92,7 +92,7 @@ export const HEAD_BYTES = 4096;
 const ELF_MACHINES: { readonly [arch: string]: number } = { x64: 0x3e, arm64: 0xb7 };
 const PE_MACHINES: { readonly [arch: string]: number } = { x64: 0x8664, arm64: 0xaa64 };
 
-/** Why a file with this beginning is no program for this system; `undefined` if it is one. */
+/** Why a file with this beginning is not a program for this system; `undefined` if it is one. */
 export function notAProgram(
   head: Uint8Array,
   { os, arch }: { os: string; arch: string },
@@ -116,7 +116,7 @@ export function notAProgram(
   return fits ? undefined : `found a program for another processor, ${wanted}`;
 }
 
-/** Whether a version stands for whatever is at a URL. */
+/** Whether a version stands for the content of a URL. */
 export function isCustomVersion(version: string): boolean {
   return version.startsWith(CUSTOM);
 }
@@ -133,8 +133,8 @@ const PACKED: readonly (readonly [kind: string, ...bytes: number[]])[] = [
 ];
 
 /**
- * What a server gives in place of a download for a while, by its beginning: nothing, a web page (the sign-in of a
- * Wi-Fi, a proxy's error), JSON, another text, or something compressed. `undefined` for everything else.
+ * What a server temporarily sends instead of a download, judged by its first bytes: nothing, a web page (the sign-in of
+ * a Wi-Fi, a proxy's error), JSON, another text, or something compressed. `undefined` for everything else.
  */
 export function answerInPlace(head: Uint8Array): string | undefined {
   if (head.length === 0) return "an empty file";

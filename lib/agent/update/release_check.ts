@@ -1,7 +1,7 @@
 /**
  * The checks of a downloaded file before its first start: the disk holds the same bytes that arrived; the file is a
- * program for this system; it runs; and it is the wanted program. (Devices were lost when an agent took the runtime's
- * program for its own next version.)
+ * program for this system; it runs; and it is the wanted program. (Devices were lost when an agent installed the
+ * runtime's program as its own next version.)
  */
 
 import type { ReadFiles } from "../../base/files/files.ts";
@@ -49,8 +49,8 @@ export class ReleaseCheck implements Checker {
       throw new SvcError("data_loss", `${path}: read back ${found?.sizeBytes ?? 0} bytes, wanted ${wanted}`);
     }
     const head = await headOf(files, path, HEAD_BYTES);
-    // Whatever is at a URL may be right at the next attempt, past the sign-in of a Wi-Fi or a server's fault, so it is
-    // no reason to give the URL up. The bytes of a release are those that the cloud names.
+    // The content of a URL may be right at the next attempt, after the sign-in of a Wi-Fi or a server fault, so a
+    // wrong one does not disqualify the URL. The bytes of a release, in contrast, have the sum that the cloud names.
     const inPlace = answerInPlace(head);
     if (inPlace !== undefined && (isCustomVersion(version) || inPlace === WEB_PAGE)) {
       throw new SvcError("data_loss", `${path}: found ${inPlace}, wanted a program; it is asked for again`);

@@ -2,7 +2,7 @@
  * Decides which version of the runtime runs: coordinates the updates of svc-server with its starts.
  *
  * A decision about versions and a start of the runtime never overlap, so neither relies on what the other is changing.
- * A working runtime stops for another version only if somebody asked for that version, or in a maintenance window.
+ * A working runtime stops for another version only if somebody requested that version, or in a maintenance window.
  * Every start takes the newest ready version.
  */
 
@@ -60,7 +60,7 @@ export class RuntimeVersions implements Boots {
   async update(runtime: RuntimeProcess, signal: AbortSignal): Promise<void> {
     const { updater, probe, changed } = this.#parts;
     const asked = runtime.state;
-    // The runtime is asked only if a restart is wanted, and outside the lock, so that the answer delays no start.
+    // Asks the runtime only if a restart is wanted, and outside the lock, so that no start waits for the answer.
     const wanted = asked.stale || updater.status().trial !== undefined;
     const status = wanted && !isIdle(asked) ? await probe.restartStatus(signal) : undefined;
     await this.alone(async () => {

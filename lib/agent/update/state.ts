@@ -12,7 +12,7 @@ import { type LinkName, STARTS_MAX, type VersionLinks } from "./boot.ts";
 
 /** A wanted version. */
 export interface TargetVersion {
-  /** Wishes with the same key are for the same bytes. */
+  /** Targets with the same key have the same bytes. */
   readonly key: string;
   readonly version: string;
 }
@@ -61,9 +61,9 @@ export interface Seen {
   readonly links: VersionLinks;
   /** Names of the complete builds on the disk. */
   readonly files: ReadonlySet<string>;
-  /** There are counted starts to clear. */
+  /** Whether there are counted starts to clear. */
   readonly counted: boolean;
-  /** The boot rule starts another file than `current`, because it could not change that link. */
+  /** Whether the boot rule starts another file than `current`, because it could not change that link. */
   readonly gaveUp: boolean;
   /** The running file. */
   readonly running?: string;
@@ -73,9 +73,9 @@ export interface Seen {
   readonly reason?: string;
   /** The last failure of the running or last run file: "ended by itself, …". */
   readonly lastFailure?: string;
-  /** The running process may be stopped now. */
+  /** Whether the running process may be stopped now. */
   readonly maySwitch: boolean;
-  /** In a maintenance window, it may stop for a version that nobody asked for. */
+  /** Whether a maintenance window is open, so that it may stop for a version that nobody requested. */
   readonly mayUpdate: boolean;
   /** Whether a download may begin now, or has to wait after a failed one. */
   readonly mayFetch: boolean;
@@ -112,14 +112,14 @@ export function verified(slot: Slot): Slot {
   return atStage(slot, "verified");
 }
 
-/** The record after a wish turns out impossible for good: a bad file, a failed trial. */
+/** The record after a target has failed for good: a bad file, a failed trial. */
 export function refused({ trial: _, ...slot }: Slot, { key, version }: TargetVersion, reason: string): Slot {
   return { ...slot, refused: { key, version, reason } };
 }
 
 /**
  * The return to the previous version at a user's request; `undefined` if there is none. That version goes on trial like
- * any other, and the version left is not taken again as long as it is the target.
+ * any other, and the abandoned version is refused as long as it is the target.
  */
 export function goBack(slot: Slot, seen: Seen, reason: string): readonly Op[] | undefined {
   const { good, previous, trial } = slot;
@@ -127,7 +127,7 @@ export function goBack(slot: Slot, seen: Seen, reason: string): readonly Op[] | 
   const unnoted = trial?.stage === "prepared" && seen.links.current === trial.build.file;
   if (trial && (isSwitched(trial) || unnoted)) return good && rollBack(slot, trial, reason).ops;
   if (!good || !previous || !seen.files.has(previous.file)) return undefined;
-  // If the boot rule has returned already, its version stays and proves itself.
+  // If the boot rule has already returned to it, that version stays, and has to prove itself.
   const fallen = seen.running === previous.file && (seen.gaveUp || seen.links.current !== good.file);
   // A refused target must stay refused.
   const isRefused = slot.refused !== undefined && slot.refused.key === seen.target?.key;
@@ -138,7 +138,7 @@ export function goBack(slot: Slot, seen: Seen, reason: string): readonly Op[] | 
   }];
 }
 
-/** Makes record and disk agree after a power loss or the boot rule. */
+/** Makes record and disk agree after a power loss or an action of the boot rule. */
 function restore(slot: Slot, seen: Seen): UpdateStep | undefined {
   const { good, previous, trial } = slot;
   const { links, files } = seen;
@@ -178,7 +178,7 @@ function amend(slot: Slot, good: Build, seen: Seen): UpdateStep | undefined {
   const fallen = links.current === other?.file || !whole || seen.gaveUp;
   const well = health === "healthy" ? running : undefined;
   if (fallen && other && !(whole && well === good.file)) {
-    // Until the other version is known to be healthy, the boot rule keeps looking.
+    // Until the other version is known to be healthy, the boot rule keeps trying.
     if (whole && well !== other.file) return undefined;
     // Not refused: the fault may have been the machine's, and the version gets another trial.
     return write(
@@ -210,7 +210,7 @@ function advance(slot: Slot, trial: Trial, seen: Seen): UpdateStep {
         return write(`${build.version} is no longer wanted`, { op: "save", slot: without });
       }
       if (build.file === slot.good?.file) {
-        // The same bytes by another name, or of another date: with the former name they would be fetched for ever.
+        // Same bytes under a new version or date: record the new key, or they would be downloaded again at every poll.
         return write(`${build.version} has proved itself already`, {
           op: "save",
           slot: { ...without, good: build },
@@ -285,7 +285,7 @@ function rollBack(slot: Slot, { build }: Trial, reason: string) {
   const { good } = slot;
   return write(
     `back from ${build.version}: ${reason}`,
-    // If the previous version does not start any more, this one is better than nothing.
+    // If the previous version no longer starts, this one is better than none.
     { op: "link", link: "broken", file: build.file },
     good ? { op: "link", link: "current", file: good.file } : { op: "unlink", link: "current" },
     { op: "save", slot: refused(slot, build, reason) },

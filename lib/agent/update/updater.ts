@@ -3,9 +3,9 @@
  *
  * Downloads and checks run in the background; the rest of a pass is a few small durable writes. A failed step is logged
  * and repeated after a growing pause. The guarantees of `state.ts` and of the boot rule hold as long as the caller
- * reports truly which file runs and whether it is healthy.
+ * reports correctly which file runs and whether it is healthy.
  *
- * The room owns the versions of programs on a device: fetched, checked, put in place, tried, and taken back.
+ * The room owns the versions of programs on a device: it downloads, checks, installs, tries and rolls back.
  */
 
 import { type BackoffLimits, backoffMs } from "../../base/async/backoff.ts";
@@ -44,7 +44,7 @@ export interface Fetcher {
   ): Promise<Build>;
   /** Distinguishes the present content of a custom URL from an earlier one; `undefined` if it is unknown. */
   stamp(release: Release, signal: AbortSignal): Promise<string | undefined>;
-  /** Why newer versions than the installed one may be withheld; `undefined` if nothing speaks for it. */
+  /** Why newer versions than the installed one may be withheld; `undefined` if there is no sign of that. */
   withheld(release: Release, signal: AbortSignal): Promise<string | undefined>;
   /** Removes the leftovers of unwanted downloads; returns the names of the removed files. */
   clean(keepMs: number): Promise<string[]>;
@@ -57,7 +57,7 @@ export interface Checker {
 
 export interface DownloadProgress {
   readonly doneBytes: number;
-  /** If known. */
+  /** Absent if unknown. */
   readonly totalBytes?: number;
 }
 
@@ -86,7 +86,9 @@ export interface Now {
   readonly lastFailure?: string;
   readonly maySwitch: boolean;
   readonly mayUpdate: boolean;
-  /** A start is about to happen, which waits for no network; the pass begins no download and no check. */
+  /**
+   * Whether a start is about to happen, which must not wait for the network: the pass begins no download and no check.
+   */
   readonly atStart?: boolean;
 }
 
@@ -103,13 +105,13 @@ export interface UpdaterStatus {
   readonly progress?: DownloadProgress;
 }
 
-/** Above the longest plan; a pass with more steps goes in circles, and the next pass continues. */
+/** Limit of steps, above the longest plan: a pass with more steps runs in a circle, and the next pass continues. */
 const STEPS_MAX = 20;
-/** On average 5 s, doubling up to an hour. */
+/** Pauses of 5 s on average, doubling up to an hour. */
 const RETRY: BackoffLimits = { firstMs: 6_000, mostMs: 72 * 60_000, jitter: 1 / 3 };
-/** A download that brings less has made no progress. */
+/** A download of fewer bytes has made no progress. */
 const PROGRESS_BYTES = 16 * 1024;
-/** A partial file that nobody has written to for this long belongs to no download under way. */
+/** A partial file that has not been written for this long belongs to no download under way. */
 const LEFTOVER_MS = 10 * 60_000;
 /** Interval of the checks whether a custom URL has new content. */
 const STAMP_MS = 120_000;
@@ -152,13 +154,13 @@ export class Updater {
   /** Sets the target of the cloud; `undefined` for none. */
   setTarget(release: Release | undefined): void {
     const { key, wanted } = this.#release ?? {};
-    // Naming the very version may allow what the channel did not.
+    // A configuration that names this version itself may allow what the channel does not.
     if (release?.key !== key || release?.wanted !== wanted) this.#retryNow();
     if (release?.key !== key) this.#stopFetch?.abort(new SvcError("canceled", "another version is wanted"));
     this.#release = release;
   }
 
-  /** Takes a file that somebody has put into `cache` as the first good version. */
+  /** Adopts a file that somebody has put into `cache` as the first good version. */
   async install(file: string, version: string): Promise<void> {
     const { record, name } = this.#parts;
     const found = await record.buildOf(file);
@@ -211,7 +213,7 @@ export class Updater {
         }
       }
     } catch (error) {
-      // The next pass repeats it without a pause, because a rollback must not wait.
+      // The next pass repeats the step without a pause, because a rollback must not wait.
       const problem = `the update cannot go on: ${chainOf(error)}`;
       if (problem !== this.#problem) this.#parts.logger.error(`${this.#parts.name}: ${problem}`);
       this.#problem = problem;
@@ -220,8 +222,8 @@ export class Updater {
   }
 
   /**
-   * Asks for the present content of a custom URL, if that is due; passes wait for no server and use the last answer.
-   * Nobody needs to wait for it.
+   * Asks for the present content of a custom URL, if that is due; passes do not wait for a server, and use the last
+   * answer. The caller need not wait, either.
    */
   async refresh(signal: AbortSignal): Promise<void> {
     if (this.#work) return;
@@ -277,7 +279,7 @@ export class Updater {
 
   /** Returns to the previous version. Throws `failed_precondition` if there is none. */
   async goBack(reason: string): Promise<void> {
-    // Whoever asks for it waits for no network.
+    // A person who requests a rollback must not wait for the network.
     const now = { ...this.#now, atStart: true };
     const ops = goBack(this.#slot, await this.#look(now), reason);
     if (!ops) {
@@ -326,7 +328,7 @@ export class Updater {
     return removed;
   }
 
-  /** Outside its own folder, a program only fetches. */
+  /** A program outside its own folder only downloads. */
   #mayTake(step: UpdateStep): boolean {
     if (this.#parts.manages || step.do === "fetch" || step.do === "check" || step.do === "wait") return true;
     this.#waiting = "it does not run from its own folder, so it is not replaced";
@@ -430,12 +432,12 @@ export class Updater {
       await this.#removeUnused();
       build = await fetchNow().catch(async (error) => {
         if (SvcError.from(error).code !== "resource_exhausted") throw error;
-        // What is left of other downloads goes before anything is refused for space.
+        // Removes leftovers of other downloads before it refuses one for lack of space.
         if ((await fetcher.clean(LEFTOVER_MS)).length === 0) throw error;
         return await fetchNow();
       });
     } catch (error) {
-      // On a bad line every attempt ends early; as long as each brings more, none has to wait for long.
+      // On a bad connection every attempt ends early; as long as each makes progress, the pauses stay short.
       if ((this.#progress?.doneBytes ?? 0) - (beganBytes ?? 0) >= PROGRESS_BYTES) this.#failures = 0;
       return await this.#refuseOrRetry(`cannot get ${release.version}`, release, error, signal);
     }
@@ -480,7 +482,7 @@ export class Updater {
 
   #failed(what: string, error: unknown): void {
     const { clock, logger, name, random = Math.random } = this.#parts;
-    // What the server wants counts only if it is longer.
+    // The pause that the server requests counts only if it is longer.
     const delayMs = Math.max(backoffMs(RETRY, ++this.#failures, random), SvcError.from(error).retryMs ?? 0);
     this.#nextTryMs = clock.monotonicMs() + delayMs;
     this.#problem = `${what}: ${chainOf(error)}`;

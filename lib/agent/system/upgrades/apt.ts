@@ -44,7 +44,7 @@ export class AptUpgrades implements SystemUpgrades {
     const { commands } = this.parts;
     const options = { signal, timeoutMs: WHOLE_MS, outlives: UPGRADE_LOG };
     await commands.run("apt-get", ["update"], options);
-    // After an interrupted upgrade, by a power loss for instance, apt-get refuses every other one.
+    // After an interrupted upgrade, for instance by a power loss, apt-get refuses every further one.
     await commands.run("dpkg", ["--force-confdef", "--force-confold", "--configure", "-a"], options);
     if (kind === "security") {
       await requireUnattended(commands, signal);
@@ -81,7 +81,7 @@ async function requireUnattended(commands: Commands, signal: AbortSignal): Promi
   await commands.run("apt-get", ["install", "-y", "unattended-upgrades"], options);
 }
 
-/** Whether a kernel of the running one's kind, such as `amd64` or `rpi-v8`, is installed that is newer. */
+/** Whether a newer kernel of the same kind as the running one (`amd64`, `rpi-v8`) is installed. */
 export function hasNewerKernel(running: string, namesInBoot: readonly string[]): boolean {
   const kindOf = (release: string) => /-([a-z][\w-]*)$/i.exec(release)?.[1] ?? "";
   const numbersOf = (release: string) => (release.match(/\d+/g) ?? []).map(Number);
@@ -95,7 +95,7 @@ export function hasNewerKernel(running: string, namesInBoot: readonly string[]):
   });
 }
 
-/** Whether the first process works with a library that an upgrade has replaced: only a reboot ends that. */
+/** Whether the first process uses a library that an upgrade has replaced; only a reboot changes that. */
 export function usesReplaced(maps: string): boolean {
   return /\s\/(usr\/)?lib\S*\.so\S* \(deleted\)$/m.test(maps);
 }

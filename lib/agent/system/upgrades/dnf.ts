@@ -16,7 +16,7 @@ const SETTINGS = "/etc/dnf/automatic.conf";
 /** Names of the package and its timer with dnf 4, and with dnf 5. */
 const PACKAGES = ["dnf-automatic", "dnf5-plugin-automatic"];
 const TIMERS = ["dnf-automatic.timer", "dnf5-automatic.timer"];
-/** A timer of dnf 4 that installs upgrades whatever the settings say. */
+/** A timer of dnf 4 that installs upgrades regardless of the settings. */
 const FORCING_TIMER = "dnf-automatic-install.timer";
 
 export class DnfUpgrades implements SystemUpgrades {
@@ -51,7 +51,10 @@ export class DnfUpgrades implements SystemUpgrades {
     await this.parts.commands.run("dnf", ["upgrade", "-y", ...only], options);
   }
 
-  /** `needs-restarting -r` exits with 1 if a reboot is needed. Without that plugin the answer is no. */
+  /**
+   * `needs-restarting -r` exits with 1 if a reboot is needed. Without that plugin, assumes that none is
+   * needed.
+   */
   async needsReboot(signal: AbortSignal): Promise<boolean> {
     const { commands } = this.parts;
     const { code } = await commands.try("dnf", ["needs-restarting", "-r"], { signal }).catch(() => ({

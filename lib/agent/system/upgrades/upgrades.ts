@@ -3,7 +3,7 @@
  * dnf-automatic), or the agent upgrades it (`managed-…`) when the runtime allows a restart, and reboots if the upgrade
  * needs it.
  *
- * The room owns upgrades of the operating system: when they happen, and how each family of systems makes them.
+ * The room owns upgrades of the operating system: when they happen, and how each family of systems performs them.
  */
 
 import type { Clock } from "../../../base/clock.ts";

@@ -2,7 +2,7 @@
  * The program of the Windows service: keeps the agent running by the boot rule, as the loader does on Linux.
  *
  * It is a copy of the agent that no update replaces. An agent that ends starts again after the pause that the rule
- * gives. An agent that does not start is given up for its previous version. When Windows stops the service, the host
+ * gives. An agent that does not start is replaced by its previous version. When Windows stops the service, the host
  * asks the agent to end, and kills it if it does not. All children of the agent end with it, and everything ends with
  * this process.
  *
@@ -67,7 +67,7 @@ export async function hostAgent(parts: AgentHostParts, signal: AbortSignal): Pro
 /** Runs one agent from its start to its end. */
 async function runAgent(command: string, parts: AgentHostParts, signal: AbortSignal): Promise<void> {
   const { args, processes, logger, output } = parts;
-  // On Windows no agent takes over a runtime of an earlier one, and a remaining runtime would hinder the next.
+  // On Windows an agent cannot take over the runtime of an earlier one, and a remaining runtime would block the next.
   const agent = processes.spawn({ command, args, leash: true });
   for (const stream of [agent.stdout, agent.stderr]) {
     void follow(stream, output).catch((error) => logger.warn(chainOf(error)));

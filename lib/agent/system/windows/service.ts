@@ -1,9 +1,9 @@
 /**
  * The agent as a service of Windows: installing, stopping and removing it.
  *
- * The service runs a copy of the agent that no update replaces (see `host.ts`). Installing again leaves one
- * service, with the present settings. A service counts as stopped only when its process has ended, so that its program
- * can be replaced. Removing it leaves no trace in Windows.
+ * The service runs a copy of the agent that no update replaces (see `host.ts`). A repeated installation leaves one
+ * service, with the new settings. A service counts as stopped only when its process has ended, so that its program can
+ * be replaced. Removing it leaves no trace in Windows.
  */
 
 import { type Clock, deadline } from "../../../base/clock.ts";
@@ -86,7 +86,8 @@ export async function installWindowsService(
   const { base } = options;
   const before = await stopService(parts);
   await place();
-  // Other users may create files in new folders of ProgramData, and a file here decides what the system runs.
+  // By default other users can create files in new folders of ProgramData, but files in this one decide what the system
+  // runs.
   await commands.run("icacls.exe", [base, "/inheritance:r", "/grant:r", ...OWNERS]);
   const unknown = services.put({
     name: AGENT_SERVICE,

@@ -1,8 +1,8 @@
 /**
- * The life of a Windows service from its service control manager's view, independent of the calls to it.
+ * The life of a Windows service as its service control manager sees it, independent of the calls to that.
  *
- * It reports start, running, stopping and stopped, in this order and each in time. A stop command, or the system's
- * shutdown, aborts the service's work; other commands change nothing.
+ * It reports start, running, stopping and stopped, in this order and within Windows' time limits. A stop command,
+ * or the system's shutdown, aborts the service's work; other commands change nothing.
  */
 
 import { SvcError } from "../../../base/error.ts";
