@@ -4,7 +4,9 @@
  * Owns the socket and the parts that share it: the frames received (`FrameDispatch`), the frames sent
  * (`SendScheduler`), the streams (`StreamTable`), what the peer may cost (`AbuseLimits`, `StallWatch`) and the end
  * (`Shutdown`). The memory that a peer can occupy is bounded. A peer that breaks the rules loses its connection, and
- * does no other harm. The room owns HTTP/2, and nothing above it.
+ * does no other harm.
+ *
+ * The room owns HTTP/2, and nothing above it.
  */
 
 import { Buffer } from "node:buffer";
