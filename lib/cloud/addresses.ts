@@ -1,9 +1,9 @@
 /**
- * The addresses that this control plane gives for itself in scripts, links and credentials.
+ * The addresses of this control plane for scripts, links and credentials.
  *
  * It gives the operator's configured addresses if there are any. Otherwise a caller gets back only an address that is
  * known to be this computer: loopback, its own name, or the address of the connection, with the connection's port. Any
- * other Host header is the caller's invention, and an installer would run it as root.
+ * other Host header could be made up by the caller, and an installer that runs as root would use it.
  */
 
 import { SvcError } from "../base/error.ts";
@@ -17,16 +17,16 @@ const HOST = /^(?:[a-z0-9](?:[a-z0-9._-]{0,252}[a-z0-9])?|\[[0-9a-f:.]{2,45}\])$
 const URL_CHARS_MAX = 512;
 const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
 
-/** Connections whose other end is remembered. */
+/** Limit of connections whose other end is remembered. */
 const CONNECTIONS_MAX = 1_000;
 
-/** Where commands find the address for people and machines. */
+/** The key under which commands find the address for people and machines. */
 const NOTE = "address";
 
 export class Addresses {
   readonly #configured: readonly string[];
 
-  /** By a connection of this computer: whether a proxy made it. */
+  /** Whether a proxy made a connection from this computer, by connection. */
   readonly #proxies = new Map<string, Promise<boolean>>();
 
   /**
@@ -67,7 +67,7 @@ export class Addresses {
   }
 
   /**
-   * The address for an answer to an authenticated caller alone: the one that the caller used. Throws
+   * The address for an answer that only an authenticated caller gets: the address that the caller used. Throws
    * `invalid_argument` if that cannot be an address.
    */
   async linkFor(peer: Peer): Promise<string> {
@@ -76,7 +76,7 @@ export class Addresses {
     if (peer.origin === undefined) return "http://localhost";
     const addressed = wellFormed(peer.addressed);
     const isLoopback = asked !== undefined && LOOPBACK.test(asked.hostname);
-    // A proxy on this computer that hands on the address at which it reaches this server itself.
+    // A proxy on this computer that passes on the address at which it reaches this server itself.
     const isProxys = isLoopback && (addressed ? !LOOPBACK.test(addressed.hostname) : isElsewhere(peer));
     const isOthers = !asked || isProxys || isUpstream(asked, peer);
     const isLocal = addressed !== undefined && LOOPBACK.test(addressed.hostname);
@@ -84,7 +84,7 @@ export class Addresses {
     if (addressed?.pathname === "/" && !isUpstream(addressed, { ...peer, localPort: undefined })) {
       return addressed.origin;
     }
-    // A proxy that hands on the name of its own upstream, or none, is the usual cause.
+    // The usual cause is a proxy that passes on the name of its own upstream, or none.
     throw new SvcError(
       "failed_precondition",
       "the Host header is not an address at which a device reaches this control plane: start svc-cloud serve " +
@@ -93,8 +93,8 @@ export class Addresses {
   }
 
   /**
-   * Whether an address of this computer is the one at which a proxy reaches this server, while the caller is elsewhere: a
-   * proxy says so in the header, or stands at the other end of the connection.
+   * Whether a proxy reaches this server at this address of this computer, while the caller is elsewhere: the header
+   * shows a proxy, or a proxy is at the other end of the connection.
    */
   async #isOfProxy(asked: URL, peer: Peer): Promise<boolean> {
     const isWord = !/[.:]/.test(asked.hostname);
@@ -132,8 +132,8 @@ export class Addresses {
 }
 
 /**
- * Whether an address is the name that a proxy has for this server among its own settings: no name of a host, or a
- * single word with another port than that of the connection.
+ * Whether an address is the name of this server in the settings of a proxy: not a host name, or a single word with
+ * another port than that of the connection.
  */
 function isUpstream(asked: URL, peer: Peer): boolean {
   const { hostname } = asked;
@@ -186,7 +186,7 @@ export function powershellQuoted(text: string): string {
   return `'${text.replace(/['\u2018-\u201b]/g, "$&$&")}'`;
 }
 
-/** The address that the caller used, if it can be one. */
+/** The address that the caller used, if it is well-formed. */
 function askedBy({ origin }: Peer): URL | undefined {
   const url = wellFormed(origin);
   return url?.pathname === "/" ? url : undefined;
@@ -197,7 +197,7 @@ function wellFormed(text: string | undefined): URL | undefined {
   if (text === undefined || text.length > URL_CHARS_MAX || !URL.canParse(text)) return undefined;
   const url = new URL(text);
   const plain = url.username === "" && url.password === "" && url.search === "" && url.hash === "";
-  // An address that the parser changes (white space, a lone "?") is none.
+  // An address that the parser changes (white space, a lone "?") is not well-formed.
   const same = /^https?:\/\/[^\s?#@\\]+$/i.test(text);
   const web = url.protocol === "http:" || url.protocol === "https:";
   return web && plain && same && HOST.test(url.hostname) ? url : undefined;

@@ -1,11 +1,10 @@
 /**
  * The control plane: its services over one database, ready for a port.
  *
- * Owns what runs between calls. Any number of control planes may share one PostgreSQL database; a token of one is
- * valid at the others, and after a restart.
+ * Owns the work between calls. Any number of control planes may share one PostgreSQL database; a token of one is valid
+ * at the others, and after a restart.
  *
- * The room owns the control plane as a whole: its composition, the addresses it is known by, its metrics, and the
- * example.
+ * The room owns the control plane as a whole: its composition, its addresses, its metrics, and the example.
  */
 
 import { createPrivateKey, type KeyObject } from "node:crypto";
@@ -115,7 +114,10 @@ import { Usage } from "./access/usage.ts";
 const AUDIENCE = ["svc-cloud"];
 /** Length limit of an id in a request. */
 const KEY_ID_CHARS_MAX = 64;
-/** How long, and of how many keys, it is remembered that they were valid: so long a caller that shows one is known. */
+/**
+ * How long, and for how many keys, the control plane remembers that a key was valid, so that its caller is known at
+ * once.
+ */
 const SEEN_KEY_MS = 30_000;
 const SEEN_KEYS_MAX = 20_000;
 const SWEEP_MS = 3600 * 1000;
@@ -126,7 +128,10 @@ export interface CloudOptions {
   readonly secrets: Secrets;
   /** Scripts that install agents, by their path. */
   readonly installers?: ReadonlyMap<string, string>;
-  /** Whether the certificate of the port is of the own authority, so that installers pin that. */
+  /**
+   * Whether the control plane's own authority has issued the certificate of the port, so that installers pin that
+   * authority.
+   */
   readonly pinsAuthority?: boolean;
   /** The page for people; without one, the address answers with a line of text. */
   readonly page?: PageSource;
@@ -160,7 +165,7 @@ export interface CloudOptions {
   readonly training?: TrainingOptions;
   /** Absent if another process makes maps. */
   readonly mapping?: MappingOptions;
-  /** Absent if another process looks after triggers. */
+  /** Absent if another process handles triggers. */
   readonly triggers?: SenderOptions;
   /** Runs commands for administrators; absent if they run on the host only. */
   readonly commands?: CommandHost;
@@ -172,7 +177,7 @@ export interface Cloud {
   /** HTTP pages: downloads and metrics. */
   readonly routes: ReadonlyMap<string, Route>;
   readonly authority: Authority;
-  /** Stores what is only in memory. The store stays open. */
+  /** Stores everything that is only in memory. The store stays open. */
   close(): Promise<void>;
 }
 
@@ -249,7 +254,7 @@ export function openCloud(options: CloudOptions): Cloud {
   };
 }
 
-/** What supervises the program reads these. */
+/** Pages for the supervisor of the program. */
 function operatorPages(
   context: CloudContext,
   metrics: Metrics,
@@ -282,7 +287,7 @@ function linksOf(context: CloudContext): DataLinks {
   });
 }
 
-/** What works by itself, as far as this process does it. */
+/** The background work of this process. */
 function runnersOf(
   context: CloudContext,
   logs: LogStore,
@@ -350,7 +355,7 @@ function signingKeysOf(secrets: Secrets): () => KeyObject[] {
     secrets.good("token").map((pem) => known.getOrInsertComputed(pem, () => createPrivateKey(pem)));
 }
 
-/** The callers of a page share the database with others by their address: who they are is known only later. */
+/** Callers of a page get a share of the database by their address, because their identity is known only later. */
 function forItsAddress(store: Store, route: Route): Route {
   return (request) => {
     const group = `address ${request.peer.remoteAddress}`;
@@ -361,7 +366,7 @@ function forItsAddress(store: Store, route: Route): Route {
 const GREETING =
   "This is svc-cloud, a control plane; reach it with a client library, svc-ml or a machine at this address.";
 
-/** What the address shows in a browser. */
+/** The pages that a browser shows at the address. */
 function peoplePages(
   { page }: Pick<CloudOptions, "page">,
   configs: ConfigThreads,
@@ -405,7 +410,7 @@ function personSessions(
   return remembering(isCurrent, clock);
 }
 
-/** Remembers for a moment which generations were valid. */
+/** Remembers for a short time which generations were valid. */
 function remembering(
   isCurrent: KeySource["isCurrent"],
   clock: Clock,
@@ -513,7 +518,7 @@ async function forgetSessionsAndLinks(store: Store, nowMs: number): Promise<void
 
 type SweepStep = (signal: AbortSignal) => Promise<void>;
 
-/** Periodically removes what is kept for a limited time. A step that fails keeps no other from its work. */
+/** Periodically removes data that is kept for a limited time. A step that fails does not stop the others. */
 class Sweep {
   readonly #closing = new AbortController();
   readonly #sweeping: Promise<void>;

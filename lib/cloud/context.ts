@@ -64,7 +64,7 @@ export function isPerson(who: string): boolean {
 
 const PERSON = "cli:";
 
-/** A page continues after the number in its token. */
+/** The number in a page's token, after which the page continues. */
 export function pageStart(token: string): number {
   const number = Number(token);
   if (Number.isSafeInteger(number)) return number;

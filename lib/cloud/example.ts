@@ -21,11 +21,11 @@ import type { Example } from "../learn/example.ts";
 import { drawExamples, pngOf } from "../learn/example_scene.ts";
 import { cloudSection, createMachine } from "./fleet/new_machine.ts";
 
-/** The name of the example's model, in the machine's configuration too. */
+/** The name of the example's model, also in the machine's configuration. */
 const EXAMPLE_MODEL = "things";
 export const EXAMPLE_DATASET = "things";
 export const EXAMPLE_IMAGES = 240;
-/** Pictures without anything to find: a model learns these too. */
+/** Pictures without objects, from which a model learns, too. */
 const EMPTY_IMAGES = 30;
 const DATASET_SEED = 1;
 /** Pictures of the machine's camera; none of them is in the dataset. */
@@ -48,7 +48,7 @@ export interface ExampleIds {
   readonly config: JsonObject;
 }
 
-/** Hears how many training pictures have been made, and of how many. */
+/** Receives the number of training pictures made so far, and their total. */
 type PicturesHeard = (made: number, total: number) => void;
 
 interface ExampleParts {

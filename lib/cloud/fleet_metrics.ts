@@ -1,8 +1,8 @@
 /**
- * Figures of the fleet and of organizations for the metrics page: who is online and was seen when, which versions run,
- * what organizations store, and what waits.
+ * Figures of the fleet and of organizations for the metrics page: presence of parts, running versions, storage of
+ * organizations, and queues.
  *
- * The sums go through whole tables, so they are made at most once a minute, however often somebody asks.
+ * The sums read whole tables, so they are made at most once a minute, however often they are requested.
  */
 
 import type { Clock } from "../base/clock.ts";
@@ -10,7 +10,7 @@ import type { Store } from "./store/store.ts";
 import { EXPORT_STATUS } from "./exports/sequence_exports.ts";
 import type { Presence } from "./fleet/presence.ts";
 
-/** Labels as they stand in braces, and a value. */
+/** The labels between the braces, and a value. */
 export interface FleetSample {
   readonly labels: string;
   readonly value: number;
@@ -23,12 +23,12 @@ export interface FleetFigures {
   readonly bytes: readonly FleetSample[];
   readonly rows: readonly FleetSample[];
   readonly jobs: readonly FleetSample[];
-  /** What waits in the database to be done, by queue. */
+  /** Lengths of the queues in the database. */
   readonly queues: readonly FleetSample[];
 }
 
 const SUMS_EVERY_MS = 60_000;
-/** Parts with a time of their own; the rest is in the counts. */
+/** Limit of parts with a time of their own; all parts are in the counts. */
 const PARTS_MAX = 5_000;
 /** Different versions; a machine may report any text. */
 const VERSIONS_MAX = 100;
@@ -70,7 +70,7 @@ export class FleetMetrics {
     if (!this.#sums || nowMs >= this.#sums.untilMs) {
       const found = this.#sum();
       this.#sums = { untilMs: nowMs + SUMS_EVERY_MS, found };
-      // A failure is asked about again.
+      // A failed sum is not kept.
       void found.catch(() => this.#sums = undefined);
     }
     return { ...await this.#fleet(), ...await this.#sums.found };
@@ -143,7 +143,7 @@ function versionIn(info: string): string {
   }
 }
 
-/** What stands in a label comes from outside: it is short, and cannot end the label. */
+/** Values of labels come from outside, so they are shortened, and cannot end the label. */
 function labelsOf(labels: { readonly [name: string]: string }): string {
   return Object.entries(labels).map(([name, value]) => {
     const text = value.slice(0, LABEL_CHARS_MAX).replaceAll(/[\\"]/g, "\\$&").replaceAll("\n", "\\n");

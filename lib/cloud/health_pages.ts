@@ -1,9 +1,9 @@
 /**
- * Pages for what supervises a control plane: `/healthz`, whether the program answers, and `/readyz`, whether it can serve:
- * its database answers and its disk has room.
+ * Pages for the supervisor of a control plane: `/healthz`, whether the program answers, and `/readyz`, whether it can
+ * serve: its database answers and its disk has room.
  *
- * They say nothing about tenants and need no key. An answer of `/readyz` is kept for a second, so that callers
- * cannot keep the database busy.
+ * They say nothing about tenants and need no key. An answer of `/readyz` is kept for a second, so that callers cannot
+ * keep the database busy.
  */
 
 import { type Clock, deadline, race } from "../base/clock.ts";
@@ -36,7 +36,7 @@ export function healthPages(parts: Parts): ReadonlyMap<string, Route> {
 
 const notGet = textAnswer(405, "wanted GET");
 
-/** Why it cannot serve; the details are for the log. */
+/** The reasons why it cannot serve; details go to the log. */
 async function troublesOf({ store, files, clock, logger }: Parts): Promise<readonly string[]> {
   const troubles: string[] = [];
   const check = async (what: string, work: () => Promise<boolean>) => {

@@ -1,7 +1,7 @@
 /**
- * Measures how long the event loop of svc-cloud lets callers wait, because something computes in its only thread.
+ * Measures how long the event loop of svc-cloud delays callers because of work in its only thread.
  *
- * A timer that is late tells of a delay. Delays above 100 ms are logged, once in an interval. A busy computer delays
+ * A late timer shows a delay. Delays above 100 ms are logged, once in an interval. A busy computer delays
  * everything, too: the busy time is the part of a delay in which the program's own thread computed.
  */
 
@@ -58,7 +58,7 @@ export class LoopDelay {
   #later(cpuMs = this.cpuMs()): () => void {
     const dueMs = this.clock.monotonicMs() + TICK_MS;
     return this.clock.after(TICK_MS, () => {
-      // One look at the processor time a tick: it is a call to the system.
+      // Reads the processor time once per tick, because it takes a system call.
       const nowCpuMs = this.cpuMs();
       const lateMs = Math.max(0, this.clock.monotonicMs() - dueMs);
       this.#cancel = this.#later(nowCpuMs);

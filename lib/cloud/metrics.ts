@@ -2,7 +2,7 @@
  * Metrics of a running control plane, in the text form of OpenMetrics.
  *
  * They count from the start of the process. They cover all organizations together, so they are for the operator and
- * need a key of their own, which no API key replaces. The caller's address proves nothing: behind a proxy, every
+ * need a key of their own; no API key is accepted. The caller's address proves nothing: behind a proxy, every
  * caller comes from this computer.
  */
 
@@ -42,7 +42,7 @@ interface Sample {
 export class Metrics {
   /** By their labels. */
   readonly #requests = new Map<string, number>();
-  /** By method: how many calls ended within each bound. */
+  /** By method: the number of calls that ended within each bound. */
   readonly #durations = new Map<string, { readonly counts: number[]; sumMs: number }>();
   #fleet: FleetMetrics | undefined;
   #logLines = 0;
@@ -122,7 +122,7 @@ export class Metrics {
     return `${families.flat().join("\n")}\n# EOF\n`;
   }
 
-  /** Of calls that have ended; a stream lasts as long as its caller wants. */
+  /** Durations of calls that have ended; a stream lasts as long as its caller wants. */
   #durationFamily(): string[] {
     const name = "svc_cloud_request_duration_seconds";
     const lines = [...this.#durations].flatMap(([method, { counts, sumMs }]) => {
@@ -146,7 +146,9 @@ export class Metrics {
   }
 }
 
-/** The same figures as Prometheus' older text: a counter is described by the name of its samples. */
+/**
+ * The same figures in Prometheus' older text form, in which a counter is described under the name of its samples.
+ */
 function plainText(page: string): string {
   const counters = [...page.matchAll(/^# TYPE (\S+) counter$/gm)].map(([, name]) => name);
   const lines = page.split("\n").filter((line) => !/^# (?:UNIT|EOF)/.test(line)).map((line) => {
@@ -167,7 +169,7 @@ function fleetFamilies({ seen, states, versions, bytes, rows, jobs }: FleetFigur
   ];
 }
 
-/** What waits in this process, and what waits in the database for any control plane. */
+/** Lengths of the queues in this process, and of those in the database, which any control plane works on. */
 function queueFamily(own: { readonly [queue: string]: number }, shared: readonly FleetSample[]): string[] {
   const ofProcess = Object.entries(own).map(([queue, value]) => ({ labels: `queue="${queue}"`, value }));
   return family("svc_cloud_queue_length", "What waits now, by queue.", [...ofProcess, ...shared]);
@@ -197,7 +199,7 @@ function diskFamilies(disk: DiskState | undefined): string[][] {
   ];
 }
 
-/** A limit without a sample is nobody's problem. */
+/** A limit without a sample is nearly full for nobody. */
 function nearlyFullFamily(counts: ReadonlyMap<string, number>): string[] {
   const name = "svc_cloud_limits_nearly_reached";
   const lines = [...counts].map(([limit, count]) => `${name}{limit="${limit}"} ${count}`);

@@ -1,6 +1,4 @@
-/**
- * Tells the operator, in the log, of failed calls for which no caller can do anything: defects, and a full disk.
- */
+/** Logs, for the operator, failed calls that no caller can fix: defects, and a full disk. */
 
 import type { Clock } from "../base/clock.ts";
 import { chainOf, type SvcError } from "../base/error.ts";
@@ -13,7 +11,7 @@ const FULL_EVERY_MS = 60_000;
 export function tellOperator(logger: Logger, clock: Clock): Interceptor {
   let fullMs = -Infinity;
   const isFull = (error: SvcError) => {
-    // Limits of callers have no cause.
+    // Errors of callers' limits have no cause.
     if (error.code !== "resource_exhausted" || error.cause === undefined) return false;
     const nowMs = clock.monotonicMs();
     if (nowMs - fullMs < FULL_EVERY_MS) return false;

@@ -15,7 +15,10 @@ import type { TlsFiles } from "../wire/port/tls.ts";
 import { followTlsFiles, readTlsFiles, type TlsPaths } from "../wire/port/tls_files.ts";
 import type { Authority, Certificate } from "./store/authority.ts";
 
-/** Interval of the check for a new certificate of the authority: a new location waits as long for its names. */
+/**
+ * Interval of the check for a new certificate of the authority, which is how long a new location waits for its
+ * names.
+ */
 const LOOK_MS = 60_000;
 
 export interface PortCertificateParts {
@@ -56,7 +59,7 @@ export class PortCertificate {
     };
   }
 
-  /** Makes it current at once, for changes that this program has made itself. */
+  /** Updates the certificate at once, after changes by this program itself. */
   async refresh(port: Pick<Port, "renew">): Promise<void> {
     await this.#work.run(() => this.#look(port));
   }

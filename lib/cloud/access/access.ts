@@ -2,10 +2,11 @@
  * Authorization: checks every call against one table of rules before it is served.
  *
  * A rule names the role that a call needs and the resources of the request on which it is needed; a role on a resource
- * covers everything inside it. A call without a rule is refused. Each call looks up the key's roles, so a revoked role
- * is gone at once.
+ * covers everything inside it. A call without a rule is refused. Each call looks up the key's roles, so revoking a role
+ * takes effect at once.
  *
- * The room owns who calls and what they may do: API keys, roles, the rule of each call, limits, and the audit log.
+ * The room owns the identity and the rights of callers: API keys, roles, the rule of each call, limits, and the audit
+ * log.
  */
 
 import { AppService } from "../../../proto/gen/app_pb.ts";
@@ -51,7 +52,8 @@ export type AccessLevel = Role | "machine" | "machine_or_owner";
 
 /**
  * `unauthenticated`: the call needs no token. `authenticated`: any valid token; the handler limits the answer to the
- * caller's resources. `administrator`: whom the operator of the control plane has made one, whatever roles others have.
+ * caller's resources. `administrator`: only those whom the operator of the control plane has appointed, regardless of
+ * roles.
  */
 export type CallerNeed = "unauthenticated" | "authenticated" | "administrator" | AccessLevel;
 
@@ -70,7 +72,7 @@ export interface Rule {
   readonly need: CallerNeed;
   /** The first field is required; the others count if they are not empty. */
   readonly on: readonly RequestField[];
-  /** The fields that count if the first one is empty: every resource that they name. */
+  /** The fields that count if the first one is empty; the role is needed on every resource that they name. */
   readonly instead?: readonly RequestField[];
   /** Keys of training jobs may make the call, too. */
   readonly forJobs?: boolean;
@@ -93,19 +95,19 @@ export function rule<M extends DescMethod & { input: DescMessage }>(
   return { path: pathOf(method), method, need, on: on.map(([kind, field]) => ({ kind, field })) };
 }
 
-/** A grant that counts for the caller: of its key, or of the part whose secret it has presented. */
+/** A grant of the caller: of its key, or of the part whose secret it has presented. */
 export type EffectiveGrant = Omit<Grant, "kind"> & { readonly kind: GrantKind | "part" };
 
-/** What the admission of a call found. */
+/** The result of the admission of a call. */
 export interface Admission {
-  /** Of the first resource that the call names. */
+  /** The organization of the first resource that the call names. */
   readonly organizationId: string;
   /** Whether the caller's roles on every resource of the call satisfy `need`. */
   has(need: AccessLevel): boolean;
 }
 
 interface Caller {
-  /** Whose share of the database's time its calls take. */
+  /** The group whose share of the database's time its calls use. */
   readonly group: string;
   readonly grants: readonly EffectiveGrant[];
   /** Shared access: roles on locations that are shared with its organizations. */
@@ -134,7 +136,10 @@ interface Enclosing {
 /** Roles of a key that a lookup reads; few keys have more. */
 const ROLES_MAX = 32;
 
-/** A column of `table`, if the machine still belongs to the organization there: roles on it do not open what it left. */
+/**
+ * A column of `table`, if the machine still belongs to the organization there: roles on a machine do not open data that
+ * it has left behind in another organization.
+ */
 function stillIn(table: string, column: string): string {
   return `CASE WHEN ${table}.organization_id = (SELECT ml.organization_id FROM machines mm
       JOIN locations ml ON ml.id = mm.location_id WHERE mm.id = ${table}.machine_id)
@@ -217,14 +222,14 @@ const JOBS_READ = "the key of a training job reads captured data and datasets, a
 
 export class Access {
   readonly #rules: ReadonlyMap<string, Rule>;
-  /** Of callers that were admitted lately; another one is its own group until then. */
+  /** Groups of recently admitted callers; until its admission a caller is its own group. */
   readonly #groups = new Map<string, string>();
   readonly #admissions = new WeakMap<CallContext, Admission>();
-  /** Reads of methods that begin before their caller is admitted, and those of present calls. */
+  /** Reads that methods begin before their caller is admitted, and their results for present calls. */
   readonly #early = new Map<string, (request: unknown) => Promise<unknown>>();
   readonly #begun = new WeakMap<CallContext, Promise<unknown>>();
 
-  /** `uses` hears of each key whose call is admitted. */
+  /** `uses` is notified of each key whose call is admitted. */
   constructor(
     private readonly sql: Pick<Store, "query" | "forCaller">,
     rules: readonly Rule[],
@@ -254,7 +259,7 @@ export class Access {
         // Only after the request has arrived: the key may have lost its roles meanwhile.
         const check = () => this.#forCaller(ctx, admit);
         const admit = async () => {
-          // They travel to the database together.
+          // All lookups go to the database in one trip.
           const looked = refs.slice(0, REFS_TOGETHER).map((ref) => this.#scopes(ref));
           const asked = this.#callerOf(ctx.entity);
           for (const one of [asked, ...looked]) one.catch(() => {});
@@ -289,8 +294,8 @@ export class Access {
   }
 
   /**
-   * Lets each call of a method read already with the look at its caller, in the same trip to the database. Only the
-   * handler of an admitted call gets the result, by the returned function; `read` has no effects.
+   * Makes each call of a method read in the same trip to the database in which its caller is looked up. Only the
+   * handler of an admitted call gets the result, from the returned function; `read` must have no effects.
    */
   readEarly<M extends DescMethod, T>(
     method: M,
@@ -305,17 +310,17 @@ export class Access {
     };
   }
 
-  /** Once for a call, although its caller is looked at again later. */
+  /** Runs once per call, although its caller is checked again later. */
   #begin(ctx: CallContext, request: unknown): void {
     const read = this.#early.get(ctx.path);
     if (!read || this.#begun.has(ctx)) return;
     const begun = read(request);
-    // Nobody hears of it if the caller is refused.
+    // If the caller is refused, nobody handles the error.
     begun.catch(() => {});
     this.#begun.set(ctx, begun);
   }
 
-  /** What the admission of a call, whose rule names resources, has just found: saves another look. */
+  /** The result of the admission of a call whose rule names resources, which saves another lookup. */
   admissionOf(ctx: CallContext): Admission {
     const found = this.#admissions.get(ctx);
     if (found) return found;
@@ -375,7 +380,7 @@ export class Access {
     return { group: row.organization, grants, sharedGrants: [], ofJob: false };
   }
 
-  /** Whether a person may own the key: keys that only open machines belong to machines, others to training jobs. */
+  /** Whether a person may own the key: some keys belong to machines, and open only these, others to training jobs. */
   async isPersonal(keyId: string | undefined): Promise<boolean> {
     const { grants, ofJob } = await this.#callerOf(keyId);
     return !ofJob && grants.some(({ kind }) => kind !== "machine" && kind !== "part");
@@ -430,8 +435,8 @@ export class Access {
 
   /**
    * A key is in every place of its organization that it opens, and in the organization itself if it opens none. Roles
-   * that other organizations gave it do not count: they neither give those organizations rights over the key nor take
-   * any from the owner.
+   * that other organizations gave it do not count: they give those organizations no rights over the key, and take none
+   * from the owner.
    */
   async #scopesOfKey(id: string): Promise<Scope[]> {
     const rows = await this.sql.query<
@@ -529,7 +534,7 @@ function isEnough(grant: EffectiveGrant, need: AccessLevel, scope: Scope): boole
   return need !== "owner" && (grant.kind === "machine" || grant.kind === "part");
 }
 
-/** Things that one call may name. */
+/** Limit of the resources that one call may name. */
 const REFS_MAX = 10_000;
 
 function missing(kind: Kind, id: string): SvcError {
@@ -547,7 +552,7 @@ function someOf(kind: Kind): string {
 
 /** The subjects of a request. Throws `invalid_argument` if it names none. */
 function refsOf({ on, instead = [], path, method, open }: Rule, request: unknown): Ref[] {
-  // A name that is repeated a hundred thousand times is looked up once.
+  // A repeated name is looked up only once.
   const refs = new Map<string, Ref>();
   const take = (place: RequestField) => {
     for (const ref of refsAt(place, method.input, request)) refs.set(`${ref.kind} ${ref.id}`, ref);
@@ -579,7 +584,9 @@ function refsAt({ kind, field }: RequestField, desc: DescMessage, request: unkno
   return values.filter((id) => typeof id === "string" && id !== "").map((id) => ({ kind, id }) as Ref);
 }
 
-/** A rule's field in the published spelling: `metadata.part_id`; of an older and a newer field, the newer. */
+/**
+ * A rule's field in the published spelling, `metadata.part_id`; if there is an older and a newer field, the newer one.
+ */
 function publishedName(desc: DescMessage, path: string): string {
   const names: string[] = [];
   let at: DescMessage | undefined = desc;

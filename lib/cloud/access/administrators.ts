@@ -1,8 +1,8 @@
 /**
- * Administrators: who may run commands of svc-cloud from afar (`cloud/commands/`).
+ * Administrators: people and keys that may run commands of svc-cloud remotely (`cloud/commands/`).
  *
  * An administrator is a person's account, or a key that belongs to no organization, so that no owner of one can
- * replace it. Only a command on the host makes one. Whoever is none any more is refused at once.
+ * replace it. Only a command on the host appoints one. A removed administrator is refused at once.
  */
 
 import { randomUUID } from "node:crypto";
@@ -18,12 +18,12 @@ export interface Administrator {
   readonly name: string;
   readonly kind: "account" | "key";
   readonly createdMs: number;
-  /** Who has made it, as the audit log names people. */
+  /** Who appointed it, as the audit log names people. */
   readonly creator: string;
   readonly usedMs: number | null;
 }
 
-/** A key that an organization has come to own is none any more. */
+/** A key that an organization owns by now is no longer an administrator. */
 export const IS_ADMINISTRATOR: Lookup = lookup(
   `SELECT a.id FROM administrators a JOIN api_keys k ON k.id = a.id
    WHERE a.id = ? AND k.organization_id IS NULL`,
@@ -41,7 +41,7 @@ export async function requireAdministrator(sql: Pick<Sql, "query">, id: string):
 export class Administrators {
   constructor(private readonly sql: Sql) {}
 
-  /** Makes an account an administrator. Throws `already_exists` if it is one. */
+  /** Appoints an account. Throws `already_exists` if it is an administrator. */
   async add(id: string, creator: string, nowMs: number): Promise<void> {
     if ((await this.all()).some((one) => one.id === id)) {
       throw new SvcError("already_exists", `"${id}" is an administrator already`);
@@ -78,7 +78,7 @@ export class Administrators {
     );
   }
 
-  /** An account keeps its roles; a key ends. */
+  /** Removes an administrator. An account keeps its roles; a key is deleted. */
   async remove({ id, kind }: Pick<Administrator, "id" | "kind">): Promise<void> {
     await this.sql.query("DELETE FROM administrators WHERE id = ?", id);
     if (kind === "key") await this.sql.query("DELETE FROM api_keys WHERE id = ?", id);

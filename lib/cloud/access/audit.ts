@@ -1,8 +1,8 @@
 /**
  * The audit log: who changed what and when, and who was refused.
  *
- * A change and its entry share a transaction, so both exist or neither. Entries are kept for a year. Listeners hear of
- * each change that may concern a machine.
+ * A change and its entry share a transaction, so both exist or neither. Entries are kept for a year. Listeners are
+ * notified of each change that may concern a machine.
  */
 
 import { randomUUID } from "node:crypto";
@@ -32,7 +32,7 @@ export interface AuditEntry extends Actor {
   readonly outcome: "done" | "refused";
 }
 
-/** Parts of the actor's and the action's name, and the time since when. */
+/** Selects entries by parts of the actor's and the action's name, and by the earliest time. */
 export interface AuditSelection {
   readonly who?: string;
   readonly action?: string;
@@ -53,17 +53,17 @@ const CONCERNS_MACHINES: ReadonlySet<Subject["kind"]> = new Set<Subject["kind"]>
 ]);
 
 const DAY_MS = 24 * 3600 * 1000;
-/** Entries that one transaction deletes. */
+/** Limit of the entries that one transaction deletes. */
 const FORGET_AT_ONCE = 5_000;
-/** Refusals of one caller in a minute that are recorded; one more entry says that there were more. */
+/** Limit of recorded refusals of one caller per minute; a further entry says that there were more. */
 const REFUSALS_MAX = 60;
 const MINUTE_MS = 60_000;
-/** Callers whose refusals are counted; beyond them the one who was refused first is counted anew. */
+/** Limit of callers whose refusals are counted; beyond it, the caller who was refused first is forgotten. */
 const CALLERS_MAX = 10_000;
 const RESOURCE_CHARS_MAX = 1_000;
 
 export class Audit {
-  /** By caller, in the order of their first refusal. */
+  /** Refusals by caller, in the order of the first refusal. */
   readonly #refusals = new Map<string, { readonly untilMs: number; count: number }>();
 
   constructor(private readonly store: Store, private readonly clock: Clock) {}
@@ -76,12 +76,12 @@ export class Audit {
       await this.#note(sql, { ...actor, atMs: nowMs, resource: named([on]), outcome: "done" });
       return value;
     });
-    // The change is committed even if nobody hears of it: machines also poll.
+    // The change is committed even if the notification fails, because machines also poll.
     if (CONCERNS_MACHINES.has(on.kind)) await this.store.notices.tell("changes", named([on])).catch(() => {});
     return value;
   }
 
-  /** Records a refused attempt. Nobody fills the log with attempts. */
+  /** Records a refused attempt, within the limit for its caller. */
   async refused(actor: Actor, on: readonly Ref[]): Promise<void> {
     const count = this.#countRefusal(actor.who);
     if (count > REFUSALS_MAX + 1) return;
@@ -104,7 +104,7 @@ export class Audit {
     return 1;
   }
 
-  /** The newest entries that a selection has, newest first. */
+  /** The newest entries in a selection, newest first. */
   newest(limit: number, { who = "", action = "", sinceMs = 0 }: AuditSelection = {}): Promise<AuditEntry[]> {
     const like = (text: string) => `%${text.replaceAll(/[\\%_]/g, "\\$&")}%`;
     return this.store.query(
@@ -118,7 +118,7 @@ export class Audit {
     );
   }
 
-  /** Deletes entries that are older than so many days. */
+  /** Deletes entries that are older than `days`. */
   async forgetOld(days: number): Promise<void> {
     for (let gone = FORGET_AT_ONCE; gone >= FORGET_AT_ONCE;) {
       const removed = await this.store.transaction((sql) =>

@@ -81,7 +81,7 @@ const RULES: readonly Rule[] = [
   rule(data.getSavedQuery, "viewer", ["saved_query", "id"]),
   rule(data.deleteSavedQuery, "operator", ["saved_query", "id"]),
   rule(data.listSavedQueries, "viewer", ["organization", "organizationId"]),
-  // As published: owners make and change pipelines, operators read what they find.
+  // As published: owners create and change pipelines, operators read their results.
   rule(pipelines.getDataPipeline, "viewer", ["pipeline", "id"]),
   rule(pipelines.listDataPipelines, "viewer", ["organization", "organizationId"]),
   rule(pipelines.createDataPipeline, "owner", ["organization", "organizationId"]),
@@ -98,7 +98,7 @@ const RULES: readonly Rule[] = [
   rule(dataset.renameDataset, "operator", ["dataset", "id"]),
   rule(dataset.deleteDataset, "owner", ["dataset", "id"]),
   rule(dataset.listDatasetsByOrganizationID, "viewer", ["organization", "organizationId"]),
-  // The published command line sends nothing to ask for everything.
+  // The published command line sends an empty list to request everything.
   { ...rule(dataset.listDatasetsByIDs, "viewer", ["dataset", "ids"]), open: true },
   rule(dataset.startSequenceDatasetExport, "operator", ["dataset", "datasetId"]),
   rule(dataset.getSequenceDatasetExport, "viewer", ["sequence_export", "jobId"]),

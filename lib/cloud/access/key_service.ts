@@ -31,9 +31,9 @@ import type { Sql } from "../store/store.ts";
 const API_KEY = "api-key";
 /** A person with an account. */
 const USER = "user";
-/** Resources in one question about permissions; each is looked up. */
+/** Limit of the resources in one request about permissions, because each is looked up. */
 const PERMISSIONS_MAX = 1_000;
-/** Permissions to view things, and to operate them; owners have all others too. */
+/** Permissions to view things, and to operate them; owners have all others, too. */
 const READING = /^(?:read|view|list|get|download|tail)(?:_|$)/;
 const OPERATING = /^(?:control|operate|restart)(?:_|$)/;
 
@@ -210,8 +210,9 @@ async function requireRoles(
 }
 
 /**
- * A key's first role in a foreign organization needs the consent of both sides. With one side's alone, anybody could
- * show up under a name of their choice among the organizations of a stranger. Throws `permission_denied`.
+ * A key's first role in a foreign organization needs the consent of both sides. With the consent of one side alone,
+ * anybody could appear, under a name of their choice, among the organizations of a stranger. Throws
+ * `permission_denied`.
  */
 async function requireConsent(
   { store, access }: CloudContext,
@@ -231,7 +232,7 @@ async function requireConsent(
   );
 }
 
-/** The part of a key that a foreign organization sees: that it exists, and its roles there. */
+/** The facts about a key that a foreign organization sees: its existence, and its roles there. */
 function seenFromOutside(key: ApiKey, ids: readonly string[]): ApiKey {
   return {
     ...key,

@@ -37,11 +37,11 @@ export interface Grant {
 export interface ApiKey {
   readonly id: string;
   readonly name: string;
-  /** Not shown to every caller. */
+  /** Absent for callers who may not see it. */
   readonly createdMs: number | undefined;
-  /** Who has made it, as the audit log names people and keys; empty for a key of an older version. */
+  /** Who created it, as the audit log names people and keys; empty for a key of an older version. */
   readonly creator: string;
-  /** When a call came with it last, to the minute. */
+  /** When a call last used it, to the minute. */
   readonly usedMs: number | null;
   /** The owning organization; null for a key of an older version with roles in several organizations. */
   readonly organizationId: string | null;
@@ -58,7 +58,7 @@ export interface NewKey {
 export interface KeySecret {
   readonly key: string;
   readonly hash: string;
-  /** Who makes it: another key's id, or a person at the command line. */
+  /** Who creates it: another key's id, or a person at the command line. */
   readonly creator?: string;
 }
 
@@ -73,7 +73,7 @@ const KEPT_KEY = lookup(
 const HASH = lookup("SELECT hash FROM api_keys WHERE id = ?");
 /** Keys of a machine that a lookup reads; few machines have more. */
 const HASHES_MAX = 64;
-/** SQLite joins by CROSS JOIN in this order, and otherwise looks at the keys of all organizations. */
+/** With CROSS JOIN SQLite joins in this order; otherwise it would scan the keys of all organizations. */
 const HASHES_FOR = lookup(
   `WITH RECURSIVE place (machine, location, organization) AS (
      SELECT m.id, l.id, l.organization_id FROM parts p JOIN machines m ON m.id = p.machine_id
@@ -100,7 +100,9 @@ const USES_AT_ONCE = 200;
 /** Limit of keys whose last use waits to be written; the times of further keys are dropped. */
 const USES_MAX = 100_000;
 const NOTE_USE = "UPDATE api_keys SET used_ms = ? WHERE id = ? AND COALESCE(used_ms, 0) < ?";
-/** Accounts are listed as members, and administrators by commands of their own: no command on keys touches theirs. */
+/**
+ * Excludes the keys of accounts, which are listed as members, and of administrators, which have commands of their own.
+ */
 const PLAIN = `NOT EXISTS (SELECT 1 FROM accounts a WHERE a.id = k.id)
   AND NOT EXISTS (SELECT 1 FROM administrators a WHERE a.id = k.id)`;
 
@@ -298,7 +300,7 @@ export async function newKeySecret(creator = ""): Promise<KeySecret> {
   return { key, hash: await hashOfKey(key), creator };
 }
 
-/** When keys were used last: noted in memory, and written at most once a minute for each key. */
+/** The times at which keys were last used: noted in memory, and written at most once a minute per key. */
 export class KeyUses {
   readonly #unsaved = new Map<string, number>();
   readonly #saving = new SerialQueue();
@@ -327,7 +329,7 @@ export class KeyUses {
     await this.#save();
   }
 
-  /** A failure loses nothing but times that the next call brings again. */
+  /** A failure loses only times, which the next call renews. */
   #save(): Promise<void> {
     return this.#saving.run(async () => {
       const all = [...this.#unsaved];

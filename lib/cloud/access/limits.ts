@@ -2,8 +2,8 @@
  * Limits for callers of this control plane: each has a name, a default, and a place in the file that `svc-cloud serve
  * --limits` reads.
  *
- * A refusal names its limit, so that the operator knows what to change. Each process counts wrong keys for itself; the
- * database counts everything else, for all control planes on it together.
+ * A refusal names its limit, so that the operator knows what to change. Each process counts wrong keys by itself;
+ * everything else is counted in the database, for all of its control planes together.
  */
 
 import { SvcError } from "../../base/error.ts";

@@ -44,7 +44,7 @@ export class MachineTokens {
     return { entity: claims.sub!, generation: claims.svc_gen ?? "" };
   }
 
-  /** The key that signs first. */
+  /** The signing keys; the first one signs. */
   #signers(): Signer[] {
     const signer = (pem: string): Signer => {
       const key = createPrivateKey(pem);

@@ -1,8 +1,9 @@
 /**
- * Quotas on the number of an organization's things: a list comes whole in one answer, so it must end.
+ * Quotas on the number of an organization's resources, because an answer contains a whole list, which must be
+ * bounded.
  *
- * The transaction that adds a thing counts, so the count is exact with any number of control planes. The operator's
- * command line is not limited.
+ * The transaction that adds a resource also counts, so the count is exact with any number of control planes. The
+ * operator's command line is not limited.
  */
 
 import { type LimitName, type Limits, requireWithin } from "./limits.ts";
@@ -10,7 +11,7 @@ import type { Sql } from "../store/store.ts";
 
 const MACHINES = "machines m JOIN locations l ON l.id = m.location_id WHERE l.organization_id = ?";
 
-/** Each counts by the id of an organization, or of the thing in its name. */
+/** Each query counts by the id of an organization, or of the resource in its name. */
 const COUNTS = {
   locationsPerOrganization: "SELECT COUNT(*) AS amount FROM locations WHERE organization_id = ?",
   machinesPerOrganization: `SELECT COUNT(*) AS amount FROM ${MACHINES}`,

@@ -26,7 +26,10 @@ export async function credentialsStoredIn(store: Sql): Promise<StoredCredentials
   };
 }
 
-/** Removes what the former database does not have, and takes rotated keys from it; without one, removes everything. */
+/**
+ * Removes credentials that the former database does not have, and takes rotated keys from it; without such a database,
+ * removes all.
+ */
 export async function revokeUnlike(sql: Sql, now: StoredCredentials | undefined): Promise<string[]> {
   const then = await credentialsStoredIn(sql);
   const revoked: string[] = [];

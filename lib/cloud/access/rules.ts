@@ -58,7 +58,7 @@ export const RULES: readonly Rule[] = [
   rule(app.searchOrganizations, "authenticated"),
   rule(app.deleteOrganization, "owner", ["organization", "organizationId"]),
 
-  // They tell of accounts in the caller's own organizations alone.
+  // They reveal only accounts in the caller's own organizations.
   rule(app.getUserIDByEmail, "authenticated"),
   rule(app.listOrganizationsByUser, "authenticated"),
   rule(app.listOrganizationMembers, "viewer", ["organization", "organizationId"]),
@@ -97,7 +97,7 @@ export const RULES: readonly Rule[] = [
   rule(app.newRobot, "owner", ["location", "location"]),
   rule(app.updateRobot, "owner", ["machine", "id"], ["location", "location"]),
   rule(app.deleteRobot, "owner", ["machine", "id"]),
-  // Without an organization: of all those of the caller.
+  // Without an organization, it lists those of all organizations of the caller.
   {
     ...rule(app.listMachineSummaries, "viewer", ["organization", "organizationId"]),
     open: true,
@@ -159,7 +159,7 @@ export const RULES: readonly Rule[] = [
   rule(rollouts.resumeRollout, "owner", ["rollout", "id"]),
   rule(rollouts.abortRollout, "owner", ["rollout", "id"]),
 
-  // A session reads what the machine has captured, and makes a package of its organization.
+  // A session reads the machine's captured data, and creates a package of its organization.
   rule(mapping.startMappingSession, "owner", ["organization", "organizationId"], ["machine", "robotId"], [
     "location",
     "locationId",
@@ -204,7 +204,8 @@ export const RULES: readonly Rule[] = [
   rule(app.uploadModuleFile, "owner", ["package", "moduleFileInfo.moduleId"]),
 
   // Calls of a machine, whose key may be a mere operator's. Nobody else gets its private key, takes its restart orders
-  // or writes its log. Its configuration may hold secrets: an owner may fetch it, and is not taken for the machine.
+  // or writes its log. Its configuration may hold secrets; an owner may fetch it, too, but does not count as the
+  // machine.
   rule(robot.config, "machine_or_owner", ["part", "id"]),
   rule(robot.certificate, "machine", ["part", "id"]),
   rule(robot.needsRestart, "machine", ["part", "id"]),

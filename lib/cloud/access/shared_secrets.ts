@@ -71,7 +71,7 @@ export class SharedSecrets {
     return this.#sorted(SECRETS_OF[owner], ownerId);
   }
 
-  /** Those of the location in which a part is. */
+  /** The secrets of the location of a part. */
   ofLocationWith(partId: string): Promise<SharedSecret[]> {
     return this.#sorted(OF_LOCATION_WITH, partId);
   }

@@ -1,10 +1,9 @@
 /**
- * How much of each limited quantity an organization, or one machine of it, uses.
+ * Counts how much of each limited quantity an organization, or one of its machines, uses.
  *
- * A sum over everything of an organization would cost too much for every upload. So each sum is kept for ten minutes,
- * and uploads here are added to it meanwhile, those under way included; uploads to other control planes on the same
- * database count from the next sum on. Before a refusal the sum is at most some seconds old, because things may have
- * been removed.
+ * To sum up everything for every upload would be too expensive. So each sum is kept for ten minutes, and uploads here,
+ * including those under way, are added to it meanwhile; uploads to other control planes on the same database count from
+ * the next sum on. Before a refusal the sum is at most a few seconds old, because something may have been removed.
  */
 
 import { type PoolHolder, SharedPool } from "../../base/async/shared_pool.ts";
@@ -17,7 +16,7 @@ import type { Sql } from "../store/store.ts";
 const PACKAGES = "packages p JOIN registry_items i ON i.id = p.item_id WHERE i.organization_id = ?";
 const DATA = "JOIN data_origins o ON o.id = d.origin_id WHERE o.organization_id = ?";
 const STORED = "SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) AS amount FROM stored_bytes WHERE kind =";
-/** Each sums by the id of an organization, or of the thing in its name. */
+/** Each query sums up by the id of an organization, or of the resource in its name. */
 const SUMS = {
   packagesPerOrganization: `SELECT COUNT(*) AS amount FROM ${PACKAGES}`,
   packageBytesPerOrganization: `SELECT CAST(COALESCE(SUM(p.bytes), 0) AS BIGINT) AS amount FROM ${PACKAGES}`,
@@ -45,11 +44,11 @@ export type Quota = readonly [name: QuotaName, id: string];
 /** An upload under way, whose bytes count from their arrival on. */
 export interface OpenUpload {
   /**
-   * The pieces of the content, each of which counts. Throws `resource_exhausted` past a limit, or when the upload gives
-   * way to another.
+   * Passes on the content, and counts each piece. Throws `resource_exhausted` past a limit, or when the upload gives
+   * way to another one.
    */
   counted(content: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array>;
-  /** It is over: what has arrived counts if it is kept. */
+  /** Ends the upload: its bytes count from then on if they are kept. */
   end(isKept: boolean): void;
 }
 
@@ -63,11 +62,11 @@ export interface UsageParts {
 const KEPT_MS = 10 * 60_000;
 const FRESH_MS = 10_000;
 const KEPT_MAX = 10_000;
-/** Uploads at once: of all, of one organization, and of one key. */
+/** Limits of concurrent uploads: of all, of one organization, and of one key. */
 const UPLOAD_SHARES = [512, 128, 32];
-/** An upload without a byte for this long gives way to others. */
+/** An upload that has received nothing for this long gives way to others. */
 const IDLE_MS = 60_000;
-/** A usage is warned about above the first share of its limit, and again after it was below the second. */
+/** A usage above the first share of its limit causes a warning, and another one only after it was below the second. */
 const WARN_SHARE = 0.8;
 const CALM_SHARE = 0.75;
 
@@ -78,7 +77,7 @@ interface Sum {
 
 export class Usage {
   readonly #sums = new Map<string, Sum>();
-  /** Of uploads under way. */
+  /** Bytes of uploads under way. */
   readonly #open = new Map<string, number>();
   /** The quotas of which more than 80 % are used, by name and id. */
   readonly #nearlyFull = new Set<string>();
@@ -157,7 +156,7 @@ export class Usage {
         yield next.value;
       }
     } finally {
-      // Without waiting: a reader that hangs would keep its upload.
+      // Not awaited, because a reader that hangs would keep its upload.
       if (!isComplete) void Promise.resolve(pieces.return?.()).catch(() => {});
     }
   }
@@ -212,8 +211,8 @@ export class Usage {
 }
 
 /**
- * Before a text of this length is stored. Throws `resource_exhausted` if the revisions of an organization's configurations and fragments take too much, or the
- * disk is full.
+ * Call it before a text of this length is stored. Throws `resource_exhausted` if the revisions of an organization's
+ * configurations and fragments take too much space, or the disk is full.
  */
 export async function requireConfigQuota(
   { usage, files }: Pick<CloudContext, "usage" | "files">,

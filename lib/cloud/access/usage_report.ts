@@ -1,4 +1,4 @@
-/** What each organization has stored: rows and bytes, by kind. */
+/** Reports what each organization stores: rows and bytes, by kind. */
 
 import type { Sql } from "../store/store.ts";
 
@@ -46,7 +46,7 @@ const COUNTS: { readonly [K in UsageKind]: string } = {
     JOIN data_pipelines p ON p.id = d.pipeline_id WHERE p.organization_id = ?`,
 };
 
-/** What an organization has stored. Takes long for much of it. */
+/** What an organization stores. Takes long if that is much. */
 export async function storedBy(sql: Sql, organizationId: string): Promise<StoredAmount[]> {
   const amounts: StoredAmount[] = [];
   for (const kind of USAGE_KINDS) {

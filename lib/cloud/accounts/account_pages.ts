@@ -1,10 +1,10 @@
 /**
- * How a person signs in, in a browser: the pages below `/account/`, which take and answer JSON.
+ * Sign-in of people in a browser: the pages below `/account/`, which accept and return JSON.
  *
  * A session's secret is in a cookie that no script reads and no other site's request carries (`HttpOnly`,
- * `SameSite=Strict`). The cookie opens these pages alone. Calls need a token, which `/account/token` gives for the
- * cookie: a request of another site could therefore do nothing, even if a browser let it send the cookie. Besides,
- * requests of other sites are refused.
+ * `SameSite=Strict`). The cookie opens only these pages. Calls need a token, which `/account/token` issues for the
+ * cookie, so a request from another site would have no effect even if a browser sent the cookie with it. Requests from
+ * other sites are refused anyway.
  */
 
 import { type Code, messageOf, SvcError } from "../../base/error.ts";
@@ -29,7 +29,7 @@ import { PasswordCheck } from "./sign_in.ts";
 export const ACCOUNT_PAGES = "/account/";
 const COOKIE = "svc-session";
 const DAY_S = 24 * 3600;
-/** A session that ends with the browser ends after this time at the latest. */
+/** Longest duration of a session that ends with the browser. */
 const SHORT_S = DAY_S / 2;
 const BODY_MAX = 16 * 1024;
 const STATUS: { readonly [C in Code]?: number } = {
@@ -48,7 +48,7 @@ interface AccountPageParts {
   readonly identify: Identify;
 }
 
-/** The fields of a request, and where it came from. */
+/** The fields of a request, and its origin. */
 interface Asked {
   readonly request: RouteRequest;
   readonly body: Readonly<Record<string, unknown>>;
@@ -87,7 +87,7 @@ function sessionPages(
   return {
     "sign-in": async (asked) => {
       const account = await check.check(text(asked, "email"), text(asked, "password"), asked.request.peer);
-      // A session that the browser had before ends: what somebody else has planted there opens nothing of this person.
+      // The browser's former session ends, because somebody else may have planted it.
       const former = await sessionOf(cloud, asked).catch(() => undefined);
       return await signedIn(cloud, asked, account, async (sql) => {
         if (former) await new PersonSessions(sql).end(former.accountId, former.id).catch(() => {});
@@ -123,17 +123,17 @@ function sessionPages(
   };
 }
 
-/** What ends sessions of a person. */
+/** The pages that end sessions of a person. */
 function endingPages(cloud: CloudContext, check: PasswordCheck): { readonly [name: string]: Page } {
   const { store, audit } = cloud;
   return {
-    /** Ends one of the person's sessions; without an id all but this one. */
+    /** Ends one of the person's sessions; without an id, all except this one. */
     "end-session": async (asked) => {
       const { id, accountId } = await sessionOf(cloud, asked);
       const wanted = typeof asked.body.id === "string" ? asked.body.id : undefined;
       const secret = await newKeySecret();
       const actor = { who: accountId, action: "EndSession" };
-      // Whoever had the session may have tokens for machines, which end with the account's key.
+      // The user of the session may hold tokens for machines, which end with the account's key.
       await audit.change(actor, { kind: "key", id: accountId }, async (sql, nowMs) => {
         const sessions = new PersonSessions(sql);
         const all = await sessions.of(accountId, nowMs);
@@ -146,7 +146,7 @@ function endingPages(cloud: CloudContext, check: PasswordCheck): { readonly [nam
       const isThis = wanted === id;
       return { value: {}, ...isThis && { cookie: cookieOf(asked.request, "", 0) } };
     },
-    /** Sets another password: all sessions end, and a new one begins here. */
+    /** Sets another password: all sessions end, and a new one starts here. */
     password: async (asked) => {
       const { accountId } = await sessionOf(cloud, asked);
       const account = await new Accounts(store).get(accountId);
@@ -171,7 +171,7 @@ function invitationPages(
 ): { readonly [name: string]: Page } {
   const { store, clock, audit, access, limits } = cloud;
   return {
-    /** What a link is for. */
+    /** The purpose of a link. */
     invitation: async (asked) => {
       const { email, organizationId } = await new Invitations(store).opened(
         text(asked, "link"),
@@ -181,7 +181,7 @@ function invitationPages(
       const hasAccount = await new Accounts(store).byEmail(email) !== undefined;
       return { value: { email, organization, hasAccount } };
     },
-    /** Uses a link: makes the account with the password, or takes the password of the account that there is. */
+    /** Uses a link: creates the account, signs in to the existing one, or replaces its password. */
     accept: async (asked) => {
       const opener = text(asked, "link");
       const { email, organizationId } = await new Invitations(store).opened(opener, clock.nowMs());
@@ -194,7 +194,7 @@ function invitationPages(
       const secret = await newKeySecret();
       const name = typeof asked.body.name === "string" ? asked.body.name : "";
       const use = async (sql: Sql, nowMs: number) => {
-        // Once only, whoever comes first.
+        // A link can be used only once.
         const invitation = await new Invitations(sql).opened(opener, nowMs);
         await new Invitations(sql).delete(invitation.id);
         const accounts = new Accounts(sql);
@@ -233,7 +233,7 @@ function invitationPages(
   };
 }
 
-/** The roles of an invitation, as far as their things are still the organization's. */
+/** Grants the roles of an invitation, except those on resources that no longer belong to the organization. */
 async function giveRoles(sql: Sql, accountId: string, { organizationId, grants }: Invitation): Promise<void> {
   for (const grant of grants) {
     const present = await organizationOf(sql, grant).catch(() => undefined);
@@ -241,7 +241,7 @@ async function giveRoles(sql: Sql, accountId: string, { organizationId, grants }
   }
 }
 
-/** Begins a session here, after `before` in the same transaction. */
+/** Starts a session here, after `before` in the same transaction. */
 async function signedIn(
   cloud: CloudContext,
   { request, body }: Asked,
@@ -280,7 +280,7 @@ async function sessionOf({ store, clock }: CloudContext, { request }: Asked): Pr
   throw new SvcError("unauthenticated", "you are not signed in, or the session has ended");
 }
 
-/** Cookies of one name that are looked at. */
+/** Limit of the cookies of one name that are tried. */
 const COOKIES_MAX = 4;
 
 function cookiesOf({ fields }: RouteRequest): string[] {
@@ -316,7 +316,7 @@ async function answer(request: RouteRequest, page: Page): Promise<RouteAnswer> {
   }
 }
 
-/** Throws `permission_denied` for the pages of other sites. */
+/** Throws `permission_denied` for requests from the pages of other sites. */
 function requireOwnPage(request: RouteRequest): void {
   if (isFromOwnPage(request)) return;
   throw new SvcError("permission_denied", "people sign in on the page of this control plane alone");
@@ -342,7 +342,7 @@ async function bodyOf({ fields, body }: RouteRequest): Promise<Asked["body"]> {
   throw new SvcError("invalid_argument", "the request's body is no JSON object");
 }
 
-/** Fields that people fill in are short. */
+/** Limit of a field that people fill in. */
 const FIELD_CHARS_MAX = 1000;
 
 function text({ body }: Asked, field: string): string {

@@ -1,11 +1,10 @@
 /**
  * Accounts of people.
  *
- * An account is an API key that nobody has: whatever an API key may do, by its roles, an account may do, and every rule
- * about keys holds for it. A person proves to be the owner by a password, or at an identity provider, and then acts by
- * a session (`sessions.ts`).
+ * An account is an API key that nobody holds: it has roles like any key, and every rule about keys applies to it. A
+ * person proves to be the owner by a password, or at an identity provider, and then acts by a session (`sessions.ts`).
  *
- * The room owns people: accounts, how they sign in, sessions, and invitations to organizations.
+ * The room owns people: accounts, sign-in, sessions, and invitations to organizations.
  */
 
 import { randomUUID } from "node:crypto";
@@ -25,9 +24,9 @@ export interface StoredAccount {
 
 /** An account in an organization. */
 export interface Member extends StoredAccount {
-  /** On the organization and what is in it. */
+  /** Its roles on the organization and everything in it. */
   readonly grants: readonly Grant[];
-  /** When its last session began, and was last used. */
+  /** When its last session started, and when it was last used. */
   readonly signedInMs: number | null;
   readonly seenMs: number | null;
 }
@@ -37,7 +36,7 @@ export interface NewAccount {
   readonly name: string;
   /** The hash; absent for a person who signs in elsewhere. */
   readonly password?: string;
-  /** Of the key that nobody gets to know. */
+  /** The secret of the key, which nobody gets to know. */
   readonly secret: KeySecret;
 }
 
@@ -98,20 +97,20 @@ export class Accounts {
     return this.sql.query(`${ACCOUNTS} ORDER BY a.email`);
   }
 
-  /** With everything that it has: its roles and sessions end at once. */
+  /** Deletes an account with its roles and sessions, which end at once. */
   async delete(id: string): Promise<void> {
     await this.get(id);
     await new Keys(this.sql).delete(id);
   }
 
-  /** Sets a password, and ends everything that the old one has opened, at machines too. */
+  /** Sets a password, and ends everything that was opened with the old one, including access to machines. */
   async setPassword(id: string, password: string, secret: KeySecret): Promise<void> {
     await this.sql.query("UPDATE accounts SET password = ? WHERE id = ?", password, id);
     await this.sql.query("DELETE FROM account_sessions WHERE account_id = ?", id);
     await new Keys(this.sql).rotate(id, secret);
   }
 
-  /** Ends the password and everything that it has opened; a link sets a new one. */
+  /** Ends the password and everything that was opened with it; a new one is set by a link. */
   async endPassword(id: string, secret: KeySecret): Promise<void> {
     await this.sql.query("UPDATE accounts SET password = NULL WHERE id = ?", id);
     await this.sql.query("DELETE FROM account_sessions WHERE account_id = ?", id);

@@ -1,8 +1,9 @@
 /**
- * Invitations: a link with which a person gets roles in an organization, and an account if there is none for the address.
+ * Invitations: a link with which a person gets roles in an organization, and an account if there is none for the
+ * address.
  *
- * Whoever has the link may use it once, so it is shown only to the one who invites, and mailed to the address. The link
- * holds its secret behind `#`, which browsers send to nobody. Without an organization, the link sets a new password.
+ * Anybody who has the link may use it once, so it is only shown to the inviter, and mailed to the address. Its secret
+ * stands after `#`, which browsers do not send. Without an organization, the link sets a new password.
  */
 
 import { SvcError } from "../../base/error.ts";
@@ -29,7 +30,7 @@ export interface NewInvitation {
 }
 
 const DAY_MS = 24 * 3600 * 1000;
-/** How long a link is valid: of an invitation, and of a new password. */
+/** How long a link is valid: one of an invitation, and one for a new password. */
 const INVITED_MS = 7 * DAY_MS;
 const RESET_MS = DAY_MS;
 const COLUMNS = `i.id, i.organization_id AS "organizationId", i.email, i.created_ms AS "createdMs",
@@ -38,7 +39,7 @@ const COLUMNS = `i.id, i.organization_id AS "organizationId", i.email, i.created
 export class Invitations {
   constructor(private readonly sql: Sql) {}
 
-  /** Invites an address into an organization; a former invitation of it there ends. */
+  /** Invites an address to an organization; an earlier invitation of the address there ends. */
   async invite(
     organizationId: string,
     email: string,
@@ -55,13 +56,13 @@ export class Invitations {
     return { ...made, invitation: { ...made.invitation, grants } };
   }
 
-  /** A link with which the owner of an account sets a new password; a former one ends. */
+  /** Creates a link for a new password of an account; an earlier link ends. */
   async reset(email: string, nowMs: number): Promise<NewInvitation> {
     await this.sql.query("DELETE FROM invitations WHERE organization_id IS NULL AND email = ?", email);
     return await this.#make(null, email, nowMs, RESET_MS);
   }
 
-  /** A new link for an invitation, whose former link ends. */
+  /** Creates a new link for an invitation; its earlier link ends. */
   async renew(organizationId: string, email: string, nowMs: number): Promise<NewInvitation> {
     const { grants } = await this.pending(organizationId, email);
     return await this.invite(organizationId, email, grants, nowMs);
@@ -81,7 +82,7 @@ export class Invitations {
     }
   }
 
-  /** Of an organization, by address; those that have expired included, which can be sent again. */
+  /** The invitations of an organization, by address, including expired ones, which can be sent again. */
   async of(organizationId: string): Promise<Invitation[]> {
     const rows = await this.sql.query<InvitationRow>(
       `SELECT ${COLUMNS} FROM invitations i WHERE i.organization_id = ? ORDER BY i.email`,
@@ -122,7 +123,7 @@ export class Invitations {
     await this.sql.query("DELETE FROM invitations WHERE id = ?", id);
   }
 
-  /** Links for new passwords; invitations stay in the list until somebody removes them. */
+  /** Deletes expired links for new passwords; invitations stay in the list until somebody removes them. */
   async forgetOld(nowMs: number): Promise<void> {
     await this.sql.query("DELETE FROM invitations WHERE organization_id IS NULL AND until_ms <= ?", nowMs);
   }

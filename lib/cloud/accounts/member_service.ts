@@ -28,7 +28,7 @@ export function memberHandlers(cloud: CloudContext, sendMail: SendMail | undefin
 function readingHandlers({ store, access }: CloudContext) {
   const accounts = new Accounts(store);
   const fleet = new Fleet(store);
-  /** The organizations of an account that the caller is in, too: what others see of it. */
+  /** The organizations that the account and the caller share, which is what others see of the account. */
   const common = async (accountId: string, ctx: CallContext) => {
     const [theirs, mine] = await Promise.all([
       accounts.find(accountId).then((found) => found ? access.organizationsOf(accountId) : []),
@@ -68,7 +68,7 @@ function readingHandlers({ store, access }: CloudContext) {
 
 function memberChanges({ audit }: CloudContext) {
   return {
-    /** Ends the roles of an account in the organization and in everything of it. */
+    /** Removes the roles of an account on the organization and on everything in it. */
     async deleteOrganizationMember({ organizationId, userId }, ctx) {
       await audit.change(actorOf(ctx), { kind: "organization", id: organizationId }, async (sql) => {
         const member = (await new Accounts(sql).members(organizationId)).find(({ id }) => id === userId);
@@ -81,7 +81,7 @@ function memberChanges({ audit }: CloudContext) {
   } satisfies ServiceImpl<typeof AppService>;
 }
 
-/** Throws `failed_precondition` if nobody could own the organization any more. */
+/** Throws `failed_precondition` if the organization would have no owner left. */
 async function requireOtherOwner(sql: Sql, organizationId: string, accountId: string): Promise<void> {
   const rows = await sql.query<{ id: string }>(
     "SELECT key_id AS id FROM grants WHERE kind = 'organization' AND resource_id = ? AND role = 'owner'",
@@ -172,7 +172,7 @@ async function grantsWithin(
   return await Promise.all(authorizations.map((one) => grantWithin(sql, organizationId, one)));
 }
 
-/** Throws `invalid_argument` for a role in another organization: who owns this one may not invite there. */
+/** Throws `invalid_argument` for a role in another organization, because an owner of this one may not invite there. */
 async function grantWithin(sql: Sql, organizationId: string, one: Authorization): Promise<Grant> {
   const grant = grantOf(one);
   if (await organizationOf(sql, grant) === organizationId) return grant;
@@ -195,7 +195,7 @@ function isSameGrant(a: Grant, b: Grant): boolean {
   return a.kind === b.kind && a.resourceId === b.resourceId && a.role === b.role;
 }
 
-/** Sends the link; without a mail server, the one who invites passes it on. Its failure is no failure of the call. */
+/** Sends the link; without a mail server, the inviter passes it on. If sending fails, the call still succeeds. */
 async function mailInvitation(
   cloud: CloudContext,
   sendMail: SendMail | undefined,

@@ -1,5 +1,5 @@
 /**
- * Passwords of people: what is accepted as one, and its hash.
+ * Passwords of people: which are acceptable, and their hash.
  *
  * A password has little entropy, so its hash is slow: scrypt with 32 MiB. The form is that of `base/key_hash.ts`.
  */
@@ -9,7 +9,7 @@ import { hashOfPassword } from "../../base/key_hash.ts";
 
 const CHARS = { min: 10, max: 256 };
 
-/** The hash of an acceptable password. Throws `invalid_argument` for another one. Takes a moment. */
+/** The hash of an acceptable password. Throws `invalid_argument` for an unacceptable one. Takes a moment. */
 export async function newPasswordHash(
   password: string,
   { email }: { readonly email: string },

@@ -1,8 +1,8 @@
 /**
- * Sessions: a person who has signed in acts by one, from one browser, until it ends.
+ * Sessions: a person who has signed in acts through a session, from one browser, until it ends.
  *
  * The browser keeps the session's secret where no script reads it, and exchanges it for tokens that name the session's
- * generation: with the session, its tokens end at once. The store has only a hash of the secret.
+ * generation, and so end with it at once. The store has only a hash of the secret.
  */
 
 import { createHash, randomBytes, randomUUID } from "node:crypto";
@@ -18,21 +18,21 @@ export interface AccountSession {
   readonly seenMs: number;
   readonly untilMs: number;
   readonly address: string;
-  /** What the browser calls itself. */
+  /** The browser's own description of itself. */
   readonly agent: string;
 }
 
-/** Where a session begins. */
+/** The place at which a session starts. */
 export interface SessionPlace {
   readonly address: string;
   readonly agent: string;
 }
 
 const SECRET_BYTES = 32;
-/** A person's further session ends the oldest. */
+/** Limit of sessions per person; a further one ends the oldest. */
 const SESSIONS_MAX = 50;
 const AGENT_CHARS_MAX = 300;
-/** The time of the last use is this exact. */
+/** Resolution of the time of the last use. */
 export const SESSION_SEEN_MS = 60_000;
 const COLUMNS =
   `s.id, s.account_id AS "accountId", s.generation, s.created_ms AS "createdMs", s.seen_ms AS "seenMs",
@@ -89,7 +89,7 @@ export class PersonSessions {
     await this.sql.query("UPDATE account_sessions SET seen_ms = ? WHERE id = ?", nowMs, id);
   }
 
-  /** Those of an account that have not ended, the newest first. */
+  /** The sessions of an account that have not ended, the newest first. */
   of(accountId: string, nowMs: number): Promise<AccountSession[]> {
     return this.sql.query(
       `SELECT ${COLUMNS} FROM account_sessions s WHERE s.account_id = ? AND s.until_ms > ?
@@ -110,7 +110,7 @@ export class PersonSessions {
     return rows.length > 0;
   }
 
-  /** Throws `not_found` for a session of somebody else, too. */
+  /** Ends a session. Throws `not_found` for a session of somebody else, too. */
   async end(accountId: string, id: string): Promise<void> {
     const text = "DELETE FROM account_sessions WHERE account_id = ? AND id = ? RETURNING id";
     if ((await this.sql.query(text, accountId, id)).length > 0) return;
@@ -130,7 +130,7 @@ export class PersonSessions {
   }
 }
 
-/** An id and a secret that nobody guesses: the secret's hash need not be slow. */
+/** An id and a random secret. Nobody can guess the secret, so its hash need not be slow. */
 export function newOpener(): string {
   return `${randomUUID()}.${randomBytes(SECRET_BYTES).toString("base64url")}`;
 }

@@ -15,14 +15,14 @@ import { Accounts, checkedEmail, type StoredAccount } from "./accounts.ts";
 import { PersonSessions } from "./sessions.ts";
 
 const PASSWORD = "password";
-/** A password that is tried beyond the limit of an account comes back after so long. */
+/** Time after which an account may try one more wrong password. */
 const REFILL_MS = 60_000;
-/** Accounts whose wrong passwords are counted; the one that was counted first is forgotten first. */
+/** Limit of accounts whose wrong passwords are counted; the oldest count is forgotten first. */
 const COUNTED_MAX = 10_000;
 
 export class PasswordCheck {
   readonly #attempts: KeyRateLimiter;
-  /** By account: wrong passwords that are left. */
+  /** Remaining wrong passwords, by account. */
   readonly #left = new Map<string, TokenBucket>();
 
   constructor(private readonly cloud: Pick<CloudContext, "store" | "clock" | "limits" | "audit" | "logger">) {
@@ -76,13 +76,13 @@ export class PasswordCheck {
     const perSecond = 1000 / REFILL_MS;
     const left = this.#left.get(id) ??
       new TokenBucket(clock, { burst: limits.wrongPasswordsPerAccount, perSecond });
-    // Never below none: a wrong password that was spared is no debt.
+    // Never below zero: a wrong password that was not limited creates no debt.
     left.take(Math.min(1, left.left));
     keepNewest(this.#left, id, left, COUNTED_MAX);
   }
 }
 
-/** An address that cannot be one has no account. */
+/** A malformed address has no account. */
 function emailOf(text: string): string {
   try {
     return checkedEmail(text);

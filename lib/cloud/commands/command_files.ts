@@ -1,5 +1,5 @@
 /**
- * The files of a command from afar: a private folder, what the caller sends into it, and what the command leaves in it
+ * The files of a remote command, in a private folder: those that the caller sends, and those that the command leaves
  * for the caller.
  */
 
@@ -12,7 +12,7 @@ import type { RequestReader } from "./request_reader.ts";
 
 /** The folders of files, as both sides name them. */
 export const CARRIED = "carried-";
-/** A name without folders; what else it may have, no system takes for one. */
+/** A file name without folders, of characters that no system interprets. */
 export const FILE_NAME = /^[\p{L}\p{N}_][\p{L}\p{N}_ .+=@-]{0,150}$/u;
 
 const FILES_MAX = 16;
@@ -81,7 +81,7 @@ export class CommandFiles {
     throw new SvcError("invalid_argument", "the contents of the files are incomplete or not in their order");
   }
 
-  /** What the command has left for the caller. */
+  /** Sends the files that the command has left for the caller. */
   async *results(): AsyncGenerator<MessageInitShape<typeof RunResponseSchema>> {
     for (const [file, { path, isResult }] of this.paths.entries()) {
       const whole = join(this.folder, path);

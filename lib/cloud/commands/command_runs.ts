@@ -1,4 +1,4 @@
-/** How many commands run from afar: of one administrator, and altogether. */
+/** Limits the remote commands that run at the same time: of one administrator, and in total. */
 
 import { type Limits, overLimit } from "../access/limits.ts";
 
@@ -9,7 +9,7 @@ export class CommandRuns {
 
   constructor(private readonly limits: RunLimits) {}
 
-  /** Throws `resource_exhausted` if there is no place for another one. */
+  /** Counts another command. Throws `resource_exhausted` at the limit. */
   enter(who: string): Disposable {
     const own = this.#runs.get(who) ?? 0;
     const all = this.#runs.values().reduce((sum, one) => sum + one, 0);

@@ -1,11 +1,11 @@
 /**
  * CommandService: runs commands of svc-cloud for administrators who are not on the host.
  *
- * Each command is a process of the control plane's own program, which works on the database as a command on the host
- * does; this process only passes bytes on. Whether a command runs from afar, and which of its words name files, the
- * command's own process decides.
+ * Each command is a process of the control plane's own program, which works on the database like a command on the
+ * host; this process only passes bytes on. The process of the command decides whether the command may run remotely,
+ * and which of its words name files.
  *
- * The room owns the run of a command: who may have how many, the files that it takes along, its output, and its end.
+ * The room owns the run of a command: the limits per administrator, its files, its output, and its end.
  */
 
 import type {
@@ -25,7 +25,7 @@ import { CommandRuns } from "./command_runs.ts";
 import { Joined } from "./joined.ts";
 import { RequestReader } from "./request_reader.ts";
 
-/** The order as the command's process gets it. */
+/** The order, as passed to the command's process. */
 export interface CommandRun {
   readonly command: string;
   readonly words: readonly RunValue[];
@@ -46,7 +46,7 @@ export interface RunValue {
   readonly file?: number;
 }
 
-/** What runs commands. */
+/** Runs commands. */
 export interface CommandHost {
   readonly host: ReadFiles & WriteFiles;
   /** Starts the process of a command in its folder; it reads the order from its standard input. */
@@ -56,11 +56,11 @@ export interface CommandHost {
 type Answer = MessageInitShape<typeof RunResponseSchema>;
 
 const COMMAND = /^[a-z]{1,40}( [a-z-]{1,40}){0,2}$/;
-/** Words and flags of one command; a line of a shell holds fewer. */
+/** Limit of the words and flags of one command; the line of a shell has fewer. */
 const VALUES_MAX = 10_000;
 const VALUE_CHARS_MAX = 100_000;
 const COLUMNS_MAX = 10_000;
-/** How long a command may take to end when its caller has left. */
+/** Time for a command to end after its caller has left. */
 const END_MS = 5_000;
 
 export function commandHandlers(
@@ -128,7 +128,7 @@ function valueOf({ name, value }: CommandValue): RunValue {
   return value.case === "file" ? { name, file: value.value } : { name, text: value.value ?? "" };
 }
 
-/** What the caller says while the command runs. The end of the requests says nothing. */
+/** Obeys the caller's messages while the command runs. The end of the requests has no meaning. */
 async function obey(requests: RequestReader, process: PipedProcess): Promise<void> {
   try {
     for (let next = await requests.wait(); next; next = await requests.wait()) {

@@ -1,6 +1,6 @@
 /**
- * Several streams as one, as their values come. Each source waits until its last value has been taken, so that a slow
- * reader slows the sources down.
+ * Merges several streams into one, in the order in which values arrive. Each source waits until its last value has
+ * been taken, so that a slow reader slows the sources down.
  */
 
 interface Offer<T> {
@@ -12,7 +12,7 @@ export class Joined<T> {
   readonly #offers: Offer<T>[] = [];
   #wake: () => void = () => {};
   #open = 0;
-  /** Nobody reads any more: what still comes is dropped. */
+  /** Whether the reader has stopped, so that further values are dropped. */
   #left = false;
 
   add<S>(source: AsyncIterable<S>, valueOf: (value: S) => T): void {

@@ -1,4 +1,4 @@
-/** The messages of a caller one after the other, with a look at the next one. */
+/** Reads the messages of a caller one after the other, and can peek at the next one. */
 
 import type { RunRequest } from "../../../proto/gen/commands_pb.ts";
 import { type Clock, deadline, race } from "../../base/clock.ts";
@@ -21,7 +21,9 @@ export class RequestReader {
     this.#messages = messages[Symbol.asyncIterator]();
   }
 
-  /** The next message, which stays; `undefined` at the end. Throws `deadline_exceeded` if it does not come soon. */
+  /**
+   * Returns the next message without taking it; `undefined` at the end. Throws `deadline_exceeded` if it is late.
+   */
   async peek(): Promise<Part | undefined> {
     const late = () =>
       new SvcError("deadline_exceeded", `no part of the command came for ${PAUSE_MS / 1000} s`);
@@ -33,14 +35,14 @@ export class RequestReader {
     }
   }
 
-  /** The next message, taken. */
+  /** Takes the next message, within the same time limit. */
   async take(): Promise<Part | undefined> {
     const part = await this.peek();
     this.#next = undefined;
     return part;
   }
 
-  /** The same without a limit of time. */
+  /** Takes the next message, without a time limit. */
   async wait(): Promise<Part | undefined> {
     const part = partOf(await race(this.#pending(), this.signal));
     this.#next = undefined;
@@ -50,7 +52,7 @@ export class RequestReader {
   #pending(): Promise<IteratorResult<RunRequest>> {
     if (!this.#next) {
       this.#next = this.#messages.next();
-      // Whoever waits hears of it.
+      // The waiting caller handles the error.
       this.#next.catch(() => {});
     }
     return this.#next;

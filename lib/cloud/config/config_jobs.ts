@@ -38,7 +38,7 @@ export interface ConfigJob {
 export interface ConfigResult extends Pick<Resolution, "problems" | "used" | "imports" | "secret"> {
   /** The configuration itself in its stored form. */
   readonly text: string;
-  /** With its fragments filled in; for `fill`. */
+  /** The configuration with its fragments filled in; for `fill`. */
   readonly config?: JsonObject;
   /** The settings of the agent with fragments filled in. */
   readonly agent?: Json;
@@ -72,7 +72,7 @@ export interface ConfigScope {
 const PROBLEMS_MAX = 1_000;
 const MESSAGE_SHOWN = 1_000;
 
-/** Answers jobs until the thread ends; every problem is an answer. `schema` makes the schema of a configuration. */
+/** Answers jobs until the thread ends; errors are answers, too. `schema` makes the schema of a configuration. */
 export function serveConfigJobs(scope: ConfigScope, validate: Validate, schema = noSchema): void {
   let texts: ((found: readonly FragmentText[]) => void) | undefined;
   const find = (wanted: readonly FragmentVersion[], lettersMax: number) => {
@@ -108,7 +108,7 @@ function schemaAnswer(schema: () => JsonObject): ConfigAnswer {
 /** Does one job. */
 export async function workOn(job: ConfigJob, find: FindFragments, validate: Validate): Promise<ConfigResult> {
   const json = parsedConfig(job.text);
-  // The recursion of everything that follows is as deep as the document.
+  // Checks the depth first, because everything that follows recurses as deep as the document.
   new ResolutionBudget(job.limits).count(json);
   const { config, problems, ...found } = await resolve(json, find, {
     ...job,
@@ -164,6 +164,6 @@ function readable(problems: readonly Problem[]): Problem[] {
 
 function failureOf(thrown: unknown): ConfigAnswer {
   if (thrown instanceof SvcError) return { code: thrown.code, message: thrown.message };
-  // A document can be more than the engine holds on its stack or in its memory.
+  // A document can exceed the engine's stack or memory.
   return { code: "resource_exhausted", message: `the configuration cannot be read: ${messageOf(thrown)}` };
 }

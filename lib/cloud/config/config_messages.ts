@@ -1,11 +1,11 @@
 /**
- * The configurations of parts as their machines get them.
+ * The configurations of parts, in the form that their machines get.
  *
  * Also decides who may call a machine: by default the API keys with a role on it, unless its configuration names
  * others. The machine gets the hashes of the keys.
  *
- * A poll without news costs one trip to the database: a message is kept as long as none of its sources has changed, and so
- * is the failure of a configuration that cannot be resolved.
+ * A poll without news costs one trip to the database: a message is kept as long as none of its sources has changed, and
+ * so is the failure of a configuration that cannot be resolved.
  */
 
 import {
@@ -36,15 +36,15 @@ import { PartConfigs, revisionText } from "./part_config.ts";
 
 /** Limit of kept messages, one per part. */
 const KEPT_MAX = 5_000;
-/** A failure may have been the load at the time. */
+/** How long a failure is kept, because high load may have caused it. */
 const FAILURE_MS = 300_000;
-/** Admits callers with one of these keys. */
+/** Authentication that admits callers with one of these keys. */
 function handlerOf(keys: readonly KeyHash[]): MessageInitShape<typeof AuthHandlerConfigSchema> {
   const hashes = Object.fromEntries(keys.map(({ id, hash }) => [id, hash]));
   return { type: CredentialsType.API_KEY, config: { ...hashes, keys: keys.map(({ id }) => id) } };
 }
 
-/** Admits callers of the control plane, by their keys and by tokens that it has signed. */
+/** Adds callers of the control plane, by their keys and by tokens that it has signed. */
 function withOwn(
   auth: ReturnType<typeof robotConfigMessage>["auth"],
   [handler, jwks]: readonly [MessageInitShape<typeof AuthHandlerConfigSchema>, MachineTokens["jwks"]],
@@ -62,7 +62,7 @@ interface Kept {
   readonly fragments: FragmentStamps;
   /** Packages whose version is not exact, and the version chosen. */
   readonly packages: readonly Floating[];
-  /** Why there is none: the configuration cannot be resolved. */
+  /** The message, or the reason why the configuration cannot be resolved. */
   readonly outcome: Outcome | { readonly error: SvcError; readonly untilMs: number };
 }
 
@@ -81,13 +81,13 @@ interface Floating {
   readonly version: string | undefined;
 }
 
-/** Who gets a message, and whether it is the machine itself. */
+/** The recipient of a message, and whether it is the machine itself. */
 export interface ConfigCaller {
   readonly entity: string | undefined;
   readonly isMachine: boolean;
 }
 
-/** Everything that a message is made of besides the configuration. */
+/** The sources of a message besides the configuration. */
 interface Sources {
   readonly part: PartPlace;
   readonly stamp: string;
@@ -95,7 +95,7 @@ interface Sources {
   readonly secrets: readonly SharedSecret[];
 }
 
-/** What the database says of a part's message, and the message from before. */
+/** The state of a part's message in the database, and the kept message. */
 export interface ConfigLook {
   readonly kept: Kept | undefined;
   readonly isAsItWas: boolean;
@@ -105,18 +105,18 @@ export interface ConfigLook {
 /** The same message object as long as none of its sources has changed. */
 export class ConfigMessages {
   readonly #kept = new Map<string, Kept>();
-  /** By part and stamp: machines that ask at once wait for one message. */
+  /** Messages in the making, by part and stamp: concurrent requests wait for the same message. */
   readonly #making = new Map<string, Promise<Kept>>();
 
   constructor(private readonly cloud: CloudContext, private readonly machineTokens: MachineTokens) {}
 
-  /** Equal as long as the configuration is; an unusable one counts too. */
+  /** A value that changes whenever the configuration does; an unusable configuration has one, too. */
   async identity(partId: string): Promise<unknown> {
     const { outcome } = await this.#current(await this.look(partId));
     return "error" in outcome ? outcome.error : outcome.response;
   }
 
-  /** Asks the database, in one trip, whether a part's message is still as it was. */
+  /** Asks the database, in one trip, whether a part's message is still current. */
   async look(partId: string): Promise<ConfigLook> {
     const kept = this.#kept.get(partId);
     const [sources, isAsItWas] = await Promise.all([
@@ -187,7 +187,7 @@ export class ConfigMessages {
     return { part, stamp, access: [handlerOf(keys), jwks], secrets };
   }
 
-  /** Whether the sources are as they were that its stamp does not cover. */
+  /** Whether the sources that its stamp does not cover are unchanged. */
   async #isCurrent({ fragments, packages, outcome, organizationId }: Kept): Promise<boolean> {
     if ("error" in outcome && this.cloud.clock.nowMs() >= outcome.untilMs) return false;
     for (const { id, wanted, version } of packages) {

@@ -1,6 +1,5 @@
 /**
- * Threads that work on configurations, beside the control plane's own thread: whatever a caller has written, nobody
- * else waits for it.
+ * Threads that work on configurations, beside the main thread, so that an expensive configuration delays nobody else.
  *
  * A job has a deadline; a thread that exceeds it is ended and replaced. Organizations take turns (`CallerTurns`), so an
  * organization with expensive configurations delays itself alone.
@@ -38,17 +37,17 @@ export type CreateConfigThread = () => ConfigThread;
 /** The stamp of each fragment that a job has read, by id. */
 export type FragmentStamps = ReadonlyMap<string, number>;
 
-/** Shorter configurations without fragments are worked on at once. */
+/** Shorter configurations without fragments are processed at once. */
 const SHORT_LETTERS = 32 * 1024;
-/** Time to work on one job; waits for the database are not counted. */
+/** Time limit of one job; waiting for the database does not count. */
 const JOB_MS = 10_000;
-/** Time of a thread to load its program. */
+/** Time limit for a thread to load its program. */
 const START_MS = 60_000;
 /** One thread is free for others while an organization checks something large. */
 const TURNS = {
   turnsMax: 2,
   turnsOfGroupMax: 1,
-  // A control plane that starts gets the polls of all machines at once.
+  // After its start a control plane gets the polls of all machines at once.
   waiting: [20_000, 12_000, 12_000],
   what: "checks of configurations",
 } as const;
@@ -68,7 +67,7 @@ export class ConfigThreads {
     this.#turns = new CallerTurns(TURNS, clock);
   }
 
-  /** How many jobs wait for a thread. */
+  /** The number of jobs that wait for a thread. */
   get waiting(): number {
     return this.#turns.waiting;
   }
@@ -109,7 +108,7 @@ export class ConfigThreads {
     });
   }
 
-  /** The first reading that fulfils each of the conditions, as `judge` finds it. Throws as `run` does. */
+  /** The first reading that fulfils each of the conditions, as `judge` finds it. Throws the errors of `run`. */
   async judge(organizationId: string, job: ConditionJob): Promise<readonly number[]> {
     if (job.conditions.every((evals) => evals.length === 0)) return job.conditions.map(() => 0);
     return await this.#withThread([organizationId, "triggers"], async (ask) => {
@@ -119,7 +118,7 @@ export class ConfigThreads {
     });
   }
 
-  /** Works with a thread in a turn. A thread that does not answer, or wants something still, is ended. */
+  /** Waits for a turn and works with a thread. A thread that does not answer, or does not finish, is ended. */
   async #withThread<T>(
     caller: TurnCaller,
     work: (ask: (request: ConfigRequest, withinMs: number) => Promise<ConfigAnswer>) => Promise<T>,
@@ -156,7 +155,7 @@ export class ConfigThreads {
     return await this.#withThread(["the schema", "people"], async (ask) => {
       const answer = await ask({ wantsSchema: true }, this.jobMs);
       if ("schema" in answer) return answer.schema;
-      // A thread that has none says so with its own code.
+      // A thread without a schema answers with an error code of its own.
       if ("code" in answer) throw new SvcError(answer.code, answer.message);
       throw unexpected(answer);
     });
@@ -204,7 +203,7 @@ export class ConfigThreads {
   }
 }
 
-/** A person's change does not wait for the polls of all machines. */
+/** People and machines have separate turns, so that a person's change does not wait for the polls of all machines. */
 function memberOf({ kind }: ConfigJob): string {
   return kind === "fill" ? "machines" : "people";
 }
@@ -224,17 +223,17 @@ function unusable(thrown: unknown): UnusableConfig {
 
 /** Whether a job is a machine's poll for a short configuration without fragments. */
 function isQuick({ kind, text }: ConfigJob): boolean {
-  // An escape might spell the word in another way.
+  // Looks for backslashes, too, because an escape could spell the word differently.
   return kind === "fill" && text.length <= SHORT_LETTERS && !text.includes('"fragments"') &&
     !text.includes("\\");
 }
 
-/** Does the work on the caller's own thread: for commands, which keep nobody else waiting. */
+/** Does the work on the caller's own thread, for commands, which delay nobody else. */
 export function ownThread(validate: Validate): CreateConfigThread {
   return loadedThread(() => Promise.resolve(validate));
 }
 
-/** The same with checks that are loaded once something is to be checked. */
+/** The same, with checks that are loaded on their first use. */
 export function loadedThread(load: () => Promise<Validate>): CreateConfigThread {
   return () => {
     const thread: ConfigThread = {

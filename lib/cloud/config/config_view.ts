@@ -1,5 +1,6 @@
 /**
- * Configurations in messages: reading them, hiding their secrets from callers, and the author of each change.
+ * Configurations in messages: reads them, hides their secrets from callers, and names the author of each
+ * change.
  */
 
 import { AuthenticationType } from "../../../proto/gen/app_pb.ts";
@@ -13,7 +14,7 @@ import { places } from "../store/store.ts";
 
 const PROBLEMS_SHOWN = 50;
 
-/** The text of a configuration: as given, with its numbers and order, or made of the message. */
+/** The text of a configuration: as given, with its numbers and order preserved, or made from the message. */
 export function textOf(text: string | undefined, message: JsonObject | undefined): string | undefined {
   return text || (message && JSON.stringify(message));
 }

@@ -2,7 +2,7 @@
  * Changes to the content of fragments: `[{"fragment_id", "mods": [{"$set": {path: value}}, {"$unset": {path: ""}}]}]`.
  *
  * A path such as `components.motor1.attributes.max_rpm` names entries of lists by their `name`. Lists are changed in
- * place, and each list is searched once, so that many changes cost no more than their number.
+ * place, and each list is indexed once, so that the cost grows only with the number of changes.
  */
 
 import { type DecodeContext, isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
@@ -110,7 +110,7 @@ export class FragmentChanges {
   }
 }
 
-/** A list whose entries are found by name: of several with one name, the first. */
+/** A list whose entries are found by name; if several have the same name, the first. */
 class NamedEntries {
   /** The entries of each name, from the first on. */
   readonly #places = new Map<string, number[]>();

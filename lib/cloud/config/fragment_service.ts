@@ -117,7 +117,7 @@ function useHandlers(cloud: CloudContext) {
       const ofOwner = viewer(cloud, ctx);
       return await answer(list, isMachine && asked.length === 0 ? () => Promise.resolve(asItIs) : ofOwner);
     },
-    /** Those nested in the requested one, or in others added to it. */
+    /** The fragments nested in the requested one, or in others added to it. */
     async listNestedFragments({ fragmentId = "", additionalFragments }, ctx) {
       requireWithin(limits, "fragmentsPerOrganization", additionalFragments.length);
       const first = fragmentId || additionalFragments[0].fragmentId;
@@ -179,7 +179,7 @@ function writeHandlers(cloud: CloudContext) {
         const old = await fragments.get(id);
         if (text !== undefined) await requireConfigQuota(cloud, old.organizationId, text.length);
         const visibility = asked ?? old.visibility;
-        // What was there before may be renamed and hidden as it is.
+        // A fragment with unchanged content may be renamed and hidden without a check.
         const checked = text === undefined && (visibility === old.visibility || visibility === "private")
           ? { ...configText(old.config), stamps: new Map<string, number>() }
           : await checkFragment(cloud, { ...old, visibility }, text ?? JSON.stringify(old.config), id);
@@ -210,7 +210,7 @@ const VISIBILITY: { readonly [V in FragmentAudience]: FragmentVisibility } = {
   public_unlisted: FragmentVisibility.PUBLIC_UNLISTED,
 };
 
-/** The older way to say it. */
+/** Visibility in the older field. */
 const PUBLIC: { readonly [isPublic: string]: FragmentAudience } = { true: "public", false: "private" };
 
 function visibilityOf(asked: FragmentVisibility | undefined): FragmentAudience | undefined {
@@ -275,7 +275,7 @@ async function requireSeen(
   throw new SvcError("permission_denied", `this needs an API key that is operator of fragment "${id}"`);
 }
 
-/** Those of the fragments that the caller may see. */
+/** The fragments among these that the caller may see. */
 async function seenAmong(
   { store, access }: CloudContext,
   asked: readonly FragmentVersion[],

@@ -5,7 +5,7 @@
  * `fragment_mods`; `resolution.ts` produces one configuration. `version` in an entry pins a revision or a tag; without
  * it the newest one counts.
  *
- * Owns the fragments, their revisions and tags, and the record of who uses which fragment.
+ * Owns the fragments, their revisions and tags, and the record of their uses.
  */
 
 import { randomUUID } from "node:crypto";
@@ -25,7 +25,7 @@ export interface Fragment {
   readonly revision: number;
   readonly createdMs: number;
   readonly updatedMs: number;
-  /** Differs after each change of the fragment or its tags. */
+  /** Changes with each change of the fragment or its tags. */
   readonly stamp: number;
   readonly visibility: FragmentAudience;
 }
@@ -64,7 +64,7 @@ export interface FragmentCounts {
 export const FRAGMENT_VISIBILITIES = ["private", "public", "public_unlisted"] as const;
 export type FragmentAudience = typeof FRAGMENT_VISIBILITIES[number];
 
-/** Fragments in one query. */
+/** Limit of fragments in one query. */
 const TEXTS_A_QUERY = 100;
 const COLUMNS = `SELECT id, organization_id AS "organizationId", name, config, revision,
   created_ms AS "createdMs", updated_ms AS "updatedMs", stamp, visibility FROM fragments`;
@@ -78,7 +78,7 @@ const ID = /^[\w-]{1,64}$/;
 
 type Row = Omit<Fragment, "config"> & { config: string };
 
-/** What was checked is no longer what is there: checking again helps. */
+/** The checked fragments have changed since; a new check may succeed. */
 export class ChangedMeanwhile extends SvcError {
   constructor(message: string) {
     super("aborted", message);
@@ -101,7 +101,7 @@ export async function tryAgain<T>(work: () => Promise<T>): Promise<T> {
 /** Fragments whose stamps a lookup reads. */
 const STAMPS_MAX = 16;
 
-/** The stamps of so many fragments. */
+/** The query for the stamps of `count` fragments. */
 export function stampsLookup(count: number): Lookup | string {
   const text = `SELECT id, stamp FROM fragments WHERE id IN (${places(Array(count).fill(""))})`;
   return count <= STAMPS_MAX ? lookup(text, count) : text;
@@ -329,7 +329,7 @@ export class Fragments {
     await this.sql.query("UPDATE fragments SET stamp = stamp + 1 WHERE id = ?", id);
   }
 
-  /** How many of the newest changes fit into the given number of letters; at least one. */
+  /** The number of newest changes that fit into the given number of letters; at least one. */
   async fitting(id: string, limit: number, lettersMax: number, before = Number.MAX_SAFE_INTEGER) {
     const sizes = await this.sql.query<{ letters: number }>(
       `SELECT LENGTH(r.config) + LENGTH(b.config) AS letters
@@ -357,7 +357,10 @@ export class Fragments {
     return rows.map((row) => ({ ...row, config: JSON.parse(row.config), old: JSON.parse(row.old) }));
   }
 
-  /** Deletes a fragment that no part and no other fragment of its organization names: others cannot keep it. */
+  /**
+   * Deletes a fragment that no part and no other fragment of its organization names. Uses by other organizations do not
+   * prevent this.
+   */
   async delete(id: string): Promise<void> {
     const { organizationId, name } = await this.get(id);
     const own = (one: { readonly organizationId: string }) => one.organizationId === organizationId;
@@ -423,7 +426,10 @@ export class Fragments {
     );
   }
 
-  /** By fragment, how many parts name it, of how many organizations, and of how many that do not own it. */
+  /**
+   * By fragment: the number of parts that name it, of their organizations, and of those organizations that do not own
+   * it.
+   */
   async counts(ids: readonly string[]): Promise<ReadonlyMap<string, FragmentCounts>> {
     if (ids.length === 0) return new Map();
     const rows = await this.sql.query<FragmentCounts & { id: string }>(
@@ -582,7 +588,7 @@ function parsed({ config, ...row }: Row): Fragment {
   return { ...row, config: JSON.parse(config) };
 }
 
-/** Whether a version may be one: empty, a revision, or a tag. */
+/** Whether a text can be a version: empty, a revision, or a tag. */
 function isVersion(version: string): boolean {
   return version === "" || NUMBER.test(version) || TAG.test(version);
 }

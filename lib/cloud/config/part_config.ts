@@ -1,5 +1,5 @@
 /**
- * The configuration of parts, as people wrote it, with its history.
+ * The configurations of parts, as people wrote them, with their history.
  *
  * Revision 0 is the empty configuration; each change makes the next revision. The history never changes: restoring an
  * earlier revision makes a new one with the same text.
@@ -59,7 +59,10 @@ export class PartConfigs {
     return row;
   }
 
-  /** Makes a configuration the next revision; an equal one makes none. Throws `aborted` if it was changed after `knownMs`. */
+  /**
+   * Stores a configuration as the next revision, unless it is equal to the present one. Throws `aborted` if that was
+   * changed after `knownMs`.
+   */
   async set(
     partId: string,
     { text, imports }: ConfigText,
@@ -97,7 +100,7 @@ export class PartConfigs {
       partId,
     );
     await new Fragments(this.sql).setUsesOfPart(partId, imports);
-    // The old text counts already. An unmeasured history is measured here.
+    // The old text is already counted. An unmeasured history is measured here.
     await this.sql.query(
       `UPDATE parts SET config_bytes = LENGTH(config) + COALESCE(config_bytes,
          (SELECT COALESCE(SUM(LENGTH(h.old_config)), 0) FROM part_history h WHERE h.part_id = parts.id))
@@ -133,7 +136,7 @@ export class PartConfigs {
     await this.sql.query("UPDATE parts SET config_bytes = ? WHERE id = ?", left, partId);
   }
 
-  /** How many of the requested changes fit into the given number of letters; at least one. */
+  /** The number of requested changes that fit into the given number of letters; at least one. */
   async fitting(partId: string, query: HistoryQuery, lettersMax: number): Promise<number> {
     const sizes = await this.#changes<{ letters: number }>("LENGTH(old_config) AS letters", partId, query);
     let left = lettersMax;

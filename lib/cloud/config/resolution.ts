@@ -1,10 +1,10 @@
 /**
  * Resolving: a configuration and the fragments that it names become one configuration.
  *
- * Lists are joined; of anything else the outer value wins. Entries that cannot be resolved are reported and left out,
- * so that one bad fragment does not take a machine's others along.
+ * Lists are joined; for anything else the outer value wins. Entries that cannot be resolved are reported and left out,
+ * so that one bad fragment does not affect the others of a machine.
  *
- * The work is bounded before it is done. Each fragment is read once; each inclusion copies its content once per level,
+ * The work is limited before it is done. Each fragment is read once; each inclusion copies its content once per level,
  * and every copied value counts towards one budget. A configuration over the budget is refused as a whole.
  */
 
@@ -32,7 +32,7 @@ export interface FragmentText extends FragmentVersion {
   /** Whether it belongs to the organization itself. */
   readonly own: boolean;
   readonly letters: number;
-  /** Absent if it has more letters than were asked for. */
+  /** Absent if it would exceed the requested number of letters. */
   readonly text?: string;
 }
 
@@ -56,7 +56,7 @@ export interface FragmentImport extends FragmentVersion {
 }
 
 export interface Resolution {
-  /** With its fragments filled in. */
+  /** The configuration with its fragments filled in. */
   readonly config: JsonObject;
   readonly problems: readonly Problem[];
   /** Every fragment in it, nested ones included, each revision once. */
@@ -93,7 +93,7 @@ export async function resolve(
   const used = [...new Map([...found.values()].map((one) => [`${one.id} ${one.revision}`, one])).values()];
   const at = new BoundedPlace();
   const resolved = findOnly ? {} : new Filling(found, budget, within ? [within] : []).fill(config, at);
-  // A change may have put any value anywhere.
+  // Counts the result, because a change may have put any value anywhere.
   new ResolutionBudget(limits).count(resolved);
   return {
     config: resolved,
@@ -257,7 +257,7 @@ class Filling {
   fill(config: JsonObject, at: DecodeContext, within = this.root): JsonObject {
     const { fragments = null, fragment_mods: mods = null, ...own } = config;
     if (within !== this.root) {
-      // They are read again at each inclusion.
+      // The list of fragments is read again at each inclusion.
       this.budget.count(fragments);
       this.budget.count(mods);
     }
@@ -317,7 +317,7 @@ class Filling {
   }
 }
 
-/** Joins configurations from the outermost one on: lists grow, of anything else the first value stays. */
+/** Joins configurations, the outermost first: lists grow; for anything else the first value stays. */
 class Merged {
   readonly config: JsonObject;
   /** Lists that belong to `config` alone. */

@@ -1,5 +1,6 @@
 /**
- * The budget of one resolution: how much work a configuration and its fragments may cause, counted while it is done.
+ * The budget of one resolution: limits the work that a configuration and its fragments may cause, and counts it
+ * while it is done.
  */
 
 import { SvcError } from "../../base/error.ts";

@@ -1,7 +1,7 @@
 /**
  * `/machine-schema.json`: the JSON Schema of a machine's configuration, for editors.
  *
- * It is the same for everybody and says nothing about tenants. A thread for configurations makes it once.
+ * It is the same for everybody, and reveals nothing about tenants. A configuration thread makes it once.
  */
 
 import { messageOf, SvcError } from "../../base/error.ts";

@@ -32,7 +32,7 @@ export interface BinaryUpload {
   readonly datasetIds: readonly string[];
   readonly boxes: readonly Omit<LabelBox, "id">[];
   readonly classifications: readonly Label[];
-  /** As triggers tell them apart; by default `unspecified`. */
+  /** The kind by which triggers select data; by default `unspecified`. */
   readonly dataKind?: "binary" | "file" | "unspecified";
 }
 
@@ -54,7 +54,7 @@ export interface BinaryItem extends DataOrigin {
 export interface BinaryPage {
   readonly limit: number;
   readonly order: "newest first" | "oldest first";
-  /** Items that follow, in this order, the item that this position names. */
+  /** The position of an item; the page starts after it. */
   readonly last: string;
 }
 
@@ -320,7 +320,7 @@ export function checkedLabels(what: string, labels: readonly string[], countMin 
   }
   for (const label of labels) {
     plainText(what, label, TAG_LENGTH_MAX);
-    // In files with one label per line, a label with two lines would be two labels.
+    // A label with a line break would be two labels in a file with one label per line.
     if (hasHidden(label)) {
       throw new SvcError(
         "invalid_argument",

@@ -1,6 +1,4 @@
-/**
- * Images and files in answers, with as many of their contents as fit into one answer.
- */
+/** Images and files in answers, with as many contents as fit into one answer. */
 
 import type { BinaryDataSchema } from "../../../proto/gen/data_pb.ts";
 import { boxFields } from "../../api/shared/captured_file.ts";
@@ -16,14 +14,14 @@ const CONTENT_BYTES_MAX = 30 * 1024 * 1024;
 /** Advice for contents that exceed one answer. */
 export const WANTED = `wanted at most ${CONTENT_BYTES_MAX}: ask without the contents, or for the URL of each`;
 
-/** How many of the items, from the first on, fit into one answer with their contents. */
+/** The number of leading items that fit into one answer with their contents. */
 export function fittingItems(items: readonly BinaryItem[]): number {
   let bytes = 0;
   const over = items.findIndex((item) => (bytes += item.bytes) > CONTENT_BYTES_MAX);
   return over < 0 ? items.length : over;
 }
 
-/** An image or file as an answer describes it, with its content if requested. */
+/** The description of an image or file in an answer, with its content if requested. */
 export async function binaryMessage(
   files: FileStore,
   item: BinaryItem,

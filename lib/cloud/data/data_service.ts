@@ -203,7 +203,7 @@ function these(ids: readonly string[]): Conditions {
   return new Conditions().only(`d.id IN (${places(ids)})`, ...ids);
 }
 
-/** Ids in both spellings: the older one has several members, of which one suffices here. */
+/** Ids in both forms; of the older form, which has several members, one member suffices. */
 function idsOf(ids: readonly string[], older: readonly BinaryID[]): readonly string[] {
   const all = [...new Set([...ids, ...older.map(({ fileId }) => fileId)])];
   if (all.length <= IDS_MAX) return all;

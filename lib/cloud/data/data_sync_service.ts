@@ -92,7 +92,7 @@ export function dataSyncHandlers(cloud: CloudContext) {
   } satisfies ServiceImpl<typeof DataSyncService>;
 }
 
-/** The part of an upload; without one, only its organization, or that of its datasets. */
+/** The source of an upload: its part; without one, its organization or that of its datasets. */
 async function sourceOf({ store }: CloudContext, metadata: UploadMetadata): Promise<Source> {
   const { partId, datasetIds } = metadata;
   if (partId !== "") return await new Fleet(store).part(partId);
@@ -150,7 +150,7 @@ async function addBinary(
 ): Promise<string> {
   const { organizationId, machineId } = upload.origin;
   for (const id of upload.datasetIds) {
-    // Those of other organizations stay hidden.
+    // Datasets of other organizations stay hidden.
     if ((await new Datasets(store).get(id)).organizationId === organizationId) continue;
     throw new SvcError("not_found", `there is no dataset "${id}"`);
   }

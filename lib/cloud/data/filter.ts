@@ -1,8 +1,8 @@
 /**
  * Filters of captured data, as conditions of a query.
  *
- * A query joins captured data `d` and their origins `o`. Whatever a filter names, it finds only data on which the
- * caller has a role.
+ * A query joins captured data `d` and their origins `o`. A filter finds only data on which the caller has a role,
+ * whatever it names.
  */
 
 import { type Filter, type TagsFilter, TagsFilterType } from "../../../proto/gen/data_pb.ts";
@@ -67,7 +67,7 @@ export function binaryConditions(filter: Filter | undefined, reach: readonly Eff
   return found;
 }
 
-/** What of a filter only images and files can have. */
+/** The members of a filter that apply only to images and files. */
 type FileFilter = Partial<Pick<Filter, "mimeType" | "bboxLabels" | "datasetId">>;
 
 /** Readings within the caller's reach that match a filter. */
@@ -154,7 +154,7 @@ function isOfFiles({ mimeType = [], bboxLabels = [], datasetId = "" }: FileFilte
   return mimeType.length > 0 || bboxLabels.length > 0 || datasetId !== "";
 }
 
-/** The text contains its parameter, in this letter case: to LIKE of SQLite letter case is nothing. */
+/** The text contains its parameter, in the same letter case, which LIKE of SQLite would ignore. */
 function contains(text: string): string {
   return `REPLACE(${text}, ?, '') <> ${text}`;
 }

@@ -17,14 +17,14 @@ import { ANY_BYTES, isMimeType } from "../../cloud_client/mime_types.ts";
 const PATH = "/data/v1/files";
 const MINUTES = { usual: 15, max: 7 * 24 * 60 };
 
-/** A content that a link leads to. */
+/** The content behind a link. */
 export type LinkedContent = Pick<
   BinaryItem,
   "id" | "fileName" | "fileExt" | "mimeType" | "sha256" | "bytes"
 >;
 
 export class DataLinks {
-  /** `other` finds contents that are no captured data. */
+  /** `other` finds contents that are not captured data. */
   constructor(
     private readonly cloud: CloudContext,
     private readonly other: (id: string) => Promise<LinkedContent | undefined>,

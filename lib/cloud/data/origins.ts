@@ -108,7 +108,7 @@ export async function noteOrigin(sql: Sql, origin: DataOrigin): Promise<string> 
     origin.methodName,
     origin.parameters,
   ];
-  // Digits, which every collation orders alike.
+  // Hexadecimal digits, which all collations order in the same way.
   const id = createHash("sha256").update(JSON.stringify(values)).digest("hex").slice(0, 32);
   await sql.query(
     `INSERT INTO data_origins (id, organization_id, location_id, machine_id, machine_name, part_id, part_name,

@@ -1,5 +1,5 @@
 /**
- * The content of a reading as it is stored: a message, because numbers may have no JSON form, such as NaN.
+ * The stored form of a reading's content: a message, because some numbers, such as NaN, have no JSON form.
  */
 
 import { SensorDataSchema } from "../../../proto/gen/datasync_pb.ts";
@@ -9,7 +9,7 @@ export function payloadBytes(payload: JsonObject): Uint8Array {
   return toBinary(SensorDataSchema, create(SensorDataSchema, { data: { case: "struct", value: payload } }));
 }
 
-/** The content in what `payloadBytes` made. */
+/** The content of a payload from `payloadBytes`. */
 export function payloadIn(bytes: Uint8Array): JsonObject {
   const { data } = fromBinary(SensorDataSchema, bytes);
   return data.case === "struct" ? data.value : {};

@@ -1,5 +1,5 @@
 /**
- * Runs queries over the readings of an organization, each in a content process of its own.
+ * Runs queries on the readings of an organization, each in a content process of its own.
  *
  * A query has a limited time, and few run at once, in turns that are fair among organizations.
  */
@@ -25,12 +25,12 @@ import { Conditions, toMicros } from "./filter.ts";
 import { SOURCE_COLUMNS } from "./origins.ts";
 import { type MicrosRange, type ReadingBatch, TabularData } from "./tabular_data.ts";
 
-/** In MQL a stage of the pipeline each, in BSON. */
+/** In MQL each entry is a stage of the pipeline, in BSON. */
 export type Query = { readonly mql: readonly Uint8Array[] } | { readonly sql: string };
 
-/** Where a query takes its documents from, if not from all readings of its organization. */
+/** The source of a query's documents, if not all readings of its organization. */
 export interface QuerySource {
-  /** The run of a data pipeline: of the readings in its window. */
+  /** The run of a data pipeline, which reads the readings in its window. */
   readonly stamp?: RunStamp;
   /** Documents in BSON instead of readings. */
   readonly documents?: AsyncIterable<readonly Uint8Array[]>;
@@ -98,14 +98,14 @@ export class ReadingQueries {
       const bytes = facts.length + sumOf(contents.map(({ length }) => length));
       const request = { ask: "readings", facts: facts.length, bytes } as const;
       taken = process.ask(request, [facts, ...contents], signal);
-      // It is awaited in the next round, which an error of the database may prevent.
+      // The next round awaits it, but an error of the database may prevent that round.
       taken.catch(() => {});
     }
     await taken;
   }
 }
 
-/** Begins a query in a process; returns what it needs of the readings. */
+/** Starts a query in a process; returns which readings it needs. */
 async function begun(
   query: Query,
   { stamp }: QuerySource,

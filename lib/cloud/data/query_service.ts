@@ -20,11 +20,11 @@ export function queryHandlers({ store }: CloudContext, queries: ReadingQueries |
     if (!queries) throw new SvcError("unimplemented", "this control plane runs no queries");
     return { rawData: await queries.run([organizationId, entity ?? ""], query, signal, source) };
   };
-  /** What a pipeline of the organization has found. */
+  /** The results of a pipeline of the organization. */
   const sinkOf = async (organizationId: string, id: string): Promise<QuerySource> => {
     const pipelines = new DataPipelines(store);
     const pipeline = await pipelines.get(id);
-    // Those of other organizations stay hidden.
+    // Pipelines of other organizations stay hidden.
     if (pipeline.organizationId === organizationId) return { documents: pipelines.documents(id) };
     throw new SvcError("not_found", `there is no pipeline "${id}"`);
   };
@@ -33,7 +33,7 @@ export function queryHandlers({ store }: CloudContext, queries: ReadingQueries |
       return run(organizationId, { sql: sqlQuery }, ctx);
     },
     async tabularDataByMQL({ organizationId, mqlBinary, dataSource, queryPrefixName }, ctx) {
-      // There is one store of readings; a request for the hot one finds the same.
+      // There is only one store of readings, so a request for the hot store finds the same readings.
       const isSink = dataSource?.type === TabularDataSourceType.PIPELINE_SINK;
       const source = isSink ? await sinkOf(organizationId, dataSource.pipelineId ?? "") : undefined;
       const before = queryPrefixName

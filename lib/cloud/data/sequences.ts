@@ -3,7 +3,6 @@
  *
  * Owns the tables `sequences` and `dataset_sequences`. A sequence is a saved filter: it holds no data, finds what
  * exists when it is read, and deleting it deletes nothing else. Datasets of sequences list them.
- * there when it is read, and removing it removes nothing else. Datasets of sequences list them.
  */
 
 import { randomUUID } from "node:crypto";
@@ -18,7 +17,7 @@ import { Datasets } from "./datasets.ts";
 /** The data of one resource in a sequence. */
 export interface SequenceResource {
   readonly resourceName: string;
-  /** Of one method; of all methods if it is empty. */
+  /** The captured method; empty means all methods. */
   readonly methodName: string;
 }
 

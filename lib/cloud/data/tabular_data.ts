@@ -27,7 +27,7 @@ export interface TabularReading {
 }
 
 export interface StoredReading extends TabularReading, DataOrigin {
-  /** Its rank among those with the same time. */
+  /** Its rank among readings with the same time. */
   readonly id: string;
   readonly storedMs: number;
   readonly bytes: number;
@@ -98,7 +98,7 @@ const PAGE_BYTES_MAX = 8 * 1024 ** 2;
 const READING_BYTES_MAX = 16 * 1024 ** 2;
 const BYTES = "LENGTH(d.payload)";
 
-/** What the payloads of readings take. */
+/** The size of the payloads of readings in bytes. */
 export function readingBytes(readings: readonly TabularReading[]): number {
   return readings.reduce((sum, { payload }) => sum + payloadBytes(payload).length, 0);
 }
@@ -162,7 +162,7 @@ export class TabularData {
     await new DataPipelines(this.sql).noteLate(organizationId, fromMs, untilMs);
   }
 
-  /** The readings of a page: as many as it may have and as fit into one answer; at least one. */
+  /** The readings of a page: as many as the page may have and one answer can hold, but at least one. */
   async page(found: Conditions, page: BinaryPage): Promise<ReadingPage> {
     return await this.#read(await this.#keys(found, page));
   }
@@ -214,7 +214,7 @@ export class TabularData {
     }
   }
 
-  /** How many readings `scan` would find. */
+  /** The number of readings that `scan` would find. */
   async countOf(sources: Conditions, times: ReadingTimes): Promise<number> {
     let all = 0;
     for (const { id } of await this.#origins(sources)) {
@@ -253,7 +253,7 @@ export class TabularData {
     const { partId, resourceName, resourceSubtype, methodName, parameters, fromMs, untilMs } = query;
     const origins = onlyType(new Conditions(), resourceSubtype)
       .only("o.part_id = ?", partId)
-      // What it captured before it was moved stays with its former organization.
+      // Data that it captured before its move stays with its former organization.
       .only(
         `o.organization_id = (SELECT l.organization_id FROM machines m
            JOIN locations l ON l.id = m.location_id WHERE m.id = o.machine_id)`,
@@ -310,7 +310,7 @@ export class TabularData {
     return { readings, last };
   }
 
-  /** The readings that fit into one answer, in the order of the keys, from the first on. */
+  /** The leading readings, in the order of the keys, that fit into one answer. */
   async #rows(keys: readonly Key[]): Promise<{ readonly rows: readonly Row[]; readonly last: string }> {
     let bytes = 0;
     const over = keys.findIndex((key, index) => (bytes += key.bytes) > PAGE_BYTES_MAX && index > 0);

@@ -24,12 +24,12 @@ export const UNKNOWN = "UNKNOWN";
 const SEED = 1;
 /** Interval of progress reports in images. */
 const TOLD_EVERY = 100;
-/** Time limit for decoding a picture, and how many pictures may end their decoding process. */
+/** Time limit for decoding a picture, and limit of pictures that end their decoding process. */
 const PICTURE_MS_MAX = 30_000;
 const ENDED_MAX = 10;
 
 interface Options {
-  /** Rounds through the images; absent, their number decides. */
+  /** Rounds through the images; if absent, the number of images decides. */
   readonly epochsMax?: number;
 }
 

@@ -1,11 +1,11 @@
 /**
  * Executor: does the work of a training job.
  *
- * It knows nothing of queues, other control planes or packages: it gets images and a folder, writes log lines, and
+ * It does not know queues, other control planes or packages: it gets images and a folder, writes log lines, and
  * leaves files. It stops as soon as its signal aborts; errors after that do not count.
  *
- * The room owns what does the work of training jobs: the trainer in this program, scripts on this computer, pods on a
- * cluster.
+ * The room owns the execution of training jobs: by the trainer in this program, by scripts on this computer, or by
+ * pods on a cluster.
  */
 
 import type { JsonObject } from "../../base/schema/schema.ts";
@@ -13,7 +13,7 @@ import type { DatasetImage } from "../../cloud_client/dataset.ts";
 import type { ModelKind } from "../../cloud_client/training_request.ts";
 import type { Learning } from "../../learn/learning.ts";
 
-/** The script of a custom job, as of the job's submission. */
+/** The script of a custom job, at the time of the job's submission. */
 export interface JobScript {
   readonly id: string;
   readonly version: string;
@@ -21,7 +21,7 @@ export interface JobScript {
   readonly arguments: { readonly [name: string]: string };
   /** Its environment, or the id of a container that its organization registered. */
   readonly container: string;
-  /** The image of that container, as of the job's submission. */
+  /** The image of that container, at the time of the job's submission. */
   readonly image?: string;
 }
 
@@ -65,7 +65,7 @@ export interface ScriptEnvironment {
 }
 
 export interface Executor {
-  /** How many jobs it runs at once. */
+  /** The number of jobs that it runs at the same time. */
   readonly capacity: number;
   /** Environments for custom scripts; the first one is the default. */
   readonly environments: readonly ScriptEnvironment[];
@@ -78,7 +78,7 @@ export interface Executor {
    * has failed; people see the error.
    */
   run(work: Work): Promise<JsonObject>;
-  /** Removes the rest of a job whose control plane has died, if that does not happen by itself. */
+  /** Removes the remains of a job whose control plane has died, unless they disappear by themselves. */
   abandon?(jobId: string): Promise<void>;
 }
 
@@ -86,7 +86,7 @@ export interface Executor {
 export interface Executors {
   readonly managed?: Executor;
   readonly custom?: Executor;
-  /** Why scripts have none, and how to get one. */
+  /** Why scripts have no executor, and how to get one. */
   readonly noScripts?: string;
 }
 

@@ -3,9 +3,9 @@
  *
  * The published contract: the script is a Python package with the module `model.training`, which is called with
  * `--dataset_file`, `--model_output_directory` and the arguments of its job, and leaves the model in that directory.
- * In a confining sandbox nothing of a script, its installation included, sees or touches more than its job's folder,
- * and nothing of it outlives its job. Without one it can do whatever this program's user can, and only its process
- * group ends with it.
+ * In a confining sandbox a script, including its installation, can access only its job's folder, and no process of
+ * it outlives the job. Without one it can do whatever this program's user can, and only its process group ends with
+ * it.
  */
 
 import { dirname, isAbsolute, join, relative } from "node:path";
@@ -40,7 +40,7 @@ const STOP_MS = 10_000;
 const DRAIN_MS = 2_000;
 /** Length of the script's own output in an error. */
 const LAST_LINES = 15;
-/** The only variables of our environment that scripts, and pip, get. */
+/** The only variables of our environment that scripts and pip get. */
 const PASSED = /^(LANG|LC_\w+|TZ|PIP_FIND_LINKS|PIP_NO_INDEX)$/i;
 /** Further variables for scripts that may use the network; they may hold passwords of proxies and indexes. */
 const PASSED_WITH_NETWORK = /^((https?|no)_proxy|SSL_CERT_\w+|REQUESTS_CA_BUNDLE|PIP_\w+)$/i;
@@ -67,7 +67,7 @@ type ScriptHost = SpawnHost & WholeEnvironment & Platform & ReadFiles & WriteFil
 
 interface Options {
   readonly sandbox: Sandbox;
-  /** Applies in the sandbox; without one scripts can always use it. */
+  /** Whether scripts may use the network. Without a sandbox they always can. */
   readonly network: boolean;
   readonly limits: UsageLimits;
 }
@@ -97,7 +97,7 @@ export class ScriptExecutor implements Executor {
     private readonly options: Options,
   ) {}
 
-  /** With every Python that is installed and works in the sandbox; `undefined` if there is none. */
+  /** Opens the executor with every installed Python that works in the sandbox; `undefined` if there is none. */
   static async open(host: ScriptHost, clock: Clock, options: Options): Promise<ScriptExecutor | undefined> {
     const all = await Promise.all(PYTHONS.map((program) => pythonOf(program, host, clock)));
     const found = new Map<string, Python>();
@@ -187,7 +187,7 @@ export class ScriptExecutor implements Executor {
       );
     }
     const python = { command: join(programs, windows ? "python.exe" : "python3"), env };
-    // An attempt's errors matter only if no later one works.
+    // The errors of an attempt matter only if no later attempt works.
     const complaints: string[] = [];
     const patient: Work["log"] = (level, line) =>
       void (level === "info" ? log(level, line) : complaints.push(line));
@@ -223,7 +223,7 @@ export class ScriptExecutor implements Executor {
     return Object.fromEntries(all.filter(([name]) => passes(name)));
   }
 
-  /** Runs a program to its end, and writes its output to the job's log. Throws when the job is to stop. */
+  /** Runs a program to its end, and writes its output to the job's log. Throws if the job has to stop. */
   async #execute(
     { signal, log }: Pick<Work, "signal" | "log">,
     cell: Cell,

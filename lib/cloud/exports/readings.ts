@@ -21,7 +21,7 @@ export interface ReadingSelection {
   readonly captured: MicrosRange;
 }
 
-/** What is known of a reading beside its values. */
+/** The facts about a reading besides its values. */
 const FACTS = [
   "time_requested",
   "time_received",
@@ -36,7 +36,7 @@ const FACTS = [
   "method_name",
   "tags",
 ] as const;
-/** More columns make no table for people. */
+/** Limit of columns: a wider table is useless for people. */
 const COLUMNS_MAX = 1_000;
 
 interface FlatReading {
@@ -47,12 +47,12 @@ interface FlatReading {
   readonly payload: JsonObject;
 }
 
-/** How far an export is. */
+/** The progress of an export. */
 export interface ExportProgress {
   /** Readings in the file so far. */
   readonly written: number;
   readonly total: number;
-  /** Before the first one is written, if they are looked through for columns. */
+  /** Readings scanned for columns so far, before the first one is written. */
   readonly lookedThrough?: number;
 }
 
@@ -80,7 +80,7 @@ export async function* readingsAs(
     }
     return;
   }
-  // Which columns there are is known only after all readings: they are read twice.
+  // The columns are known only after all readings, so the readings are read twice.
   const paths = new Set<string>();
   let lookedThrough = 0;
   for await (const batch of scan(sql, selection)) {
@@ -184,7 +184,7 @@ function csvLine(cells: readonly Json[]): string {
   return `${cells.map(csvCell).join(",")}\r\n`;
 }
 
-/** As RFC 4180 says. A text that a spreadsheet would take for a formula begins with an apostrophe. */
+/** A value by RFC 4180. A text that a spreadsheet would take for a formula gets an apostrophe in front. */
 function csvCell(value: Json): string {
   if (value === null) return "";
   if (typeof value !== "string") return String(value);

@@ -1,7 +1,8 @@
 /**
  * Exports of datasets of sequences: the jobs, each taken by one control plane, and their archives.
  *
- * Owns the table `sequence_exports`. An archive is kept for a week. A job whose control plane stops begins anew.
+ * Owns the table `sequence_exports`. An archive is kept for a week. If its control plane stops, a job starts
+ * from the beginning.
  */
 
 import { randomUUID } from "node:crypto";
@@ -78,7 +79,7 @@ export class SequenceExports {
     return { id, sha256, bytes, fileName: `${datasetId}.zip`, fileExt: ".zip", mimeType: "application/zip" };
   }
 
-  /** Takes the oldest job that nobody works on. */
+  /** Claims the oldest job that nobody works on. */
   async claim(nowMs: number): Promise<(SequenceExport & { readonly attempts: number }) | undefined> {
     const [job] = await this.sql.query<SequenceExport & { attempts: number }>(
       `UPDATE sequence_exports SET lease_ms = ?, attempts = attempts + 1 WHERE id = (
@@ -184,7 +185,7 @@ export class SequenceExportRunner {
     } catch (error) {
       if (signal.aborted) return;
       const isPassing = SvcError.from(error).code === "unavailable" && attempts < ATTEMPTS_MAX;
-      // Its lease ends, and somebody takes it up again.
+      // When its lease ends, another control plane claims the job.
       if (isPassing) return;
       await store.transaction((sql) => new SequenceExports(sql).end(id, messageOf(error), clock.nowMs()));
     }

@@ -1,4 +1,4 @@
-/** A ZIP archive of stored files, written in one pass: sizes and sums stand behind each content. */
+/** Writes a ZIP archive of stored files in one pass: sizes and sums follow each content. */
 
 import { Buffer } from "node:buffer";
 import { crc32 } from "node:zlib";
@@ -16,7 +16,7 @@ const END = 0x06054b50;
 const VERSION = 20;
 /** Sizes follow the content. */
 const FLAGS = 0x08;
-/** 1980-01-01: the time of writing is nobody's concern. */
+/** 1980-01-01, because the time of writing does not matter. */
 const DATE = 0x21;
 export const ZIP_BYTES_MAX = 2 ** 32 - 2 ** 20;
 

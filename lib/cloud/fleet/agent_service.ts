@@ -38,17 +38,17 @@ export interface AgentReport {
   readonly serverInstalled: string;
   readonly agentUptimeMs: number | null;
   readonly serverUptimeMs: number | null;
-  /** `svc-server 1.2.3`; of other agents unknown. */
+  /** Such as `svc-server 1.2.3`; unknown for other agents. */
   readonly refused: readonly string[];
 }
 
 /** Interval of agents' polls. */
 const CHECK_MS = 10_000;
-/** A report with nothing new but uptimes is written this often. */
+/** How often a report is stored in which only the uptimes have changed. */
 const SAVE_MS = 60_000;
 /** Limit of parts whose last report is kept in memory. */
 const KEPT_MAX = 10_000;
-/** What an agent may say of refused versions. */
+/** Limit of refused versions in a report. */
 const REFUSED_MAX = 8;
 const REFUSED_CHARS_MAX = 200;
 const PROCESSORS: { readonly [name: string]: string } = { x86_64: "amd64", aarch64: "arm64" };
@@ -126,7 +126,7 @@ export async function agentReports(
   );
 }
 
-/** The programs that a device has to run and does not have. */
+/** The programs that a device should run but lacks. */
 function lackedPrograms(report: AgentReport, agent: JsonObject): readonly ReleasedProgram[] {
   const isDisabled = section(agent.advanced_settings)?.disable_viam_server === true;
   return report.serverInstalled === "" && report.serverRunning === "" && !isDisabled ? ["svc-server"] : [];
@@ -193,7 +193,7 @@ function reportOf(
   };
 }
 
-/** Writes reports with news. */
+/** Stores reports that have changed. */
 class Reports {
   readonly #written = new Map<string, { readonly logged: string; readonly atMs: number }>();
 

@@ -21,7 +21,7 @@ const CHOSEN_BY: { readonly [P in ReleasedProgram]: readonly string[] } = {
   "svc-server": ["svc-server", "viam-server"],
 };
 const UNKNOWN_SHOWN = 10;
-/** They select a channel's current content, which may be nothing yet. */
+/** Words that select the current release of a channel, which may have none yet. */
 const WORDS = ["stable", "dev"];
 const URLS = ["http:", "https:", "file:"];
 const WANTED = '"stable", "dev", a version such as 1.2.3, or an http, https or file URL';
@@ -34,7 +34,7 @@ export function versionOf(agent: JsonObject, name: ReleasedProgram): string | un
   throw new SvcError("invalid_argument", `agent.version_control.${key}: found ${found}, wanted ${WANTED}`);
 }
 
-/** The key at which a configuration selects a program's version, or would. */
+/** The key at which a configuration selects a program's version, whether or not it does. */
 export function versionKeyOf(agent: JsonObject, name: ReleasedProgram): string {
   return chosenIn(agent, name)?.key ?? CHOSEN_BY[name][0];
 }

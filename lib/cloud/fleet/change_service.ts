@@ -1,6 +1,4 @@
-/**
- * ChangeService: announces changes to machines at once, and keeps what they report of themselves.
- */
+/** ChangeService: announces changes to machines at once, and stores their reports about themselves. */
 
 import type { ChangeService } from "../../../proto/gen/changes_pb.ts";
 import type { ServiceImpl } from "../../wire/rpc/service.ts";

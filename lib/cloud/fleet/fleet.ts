@@ -3,7 +3,7 @@
  *
  * Owns these four tables. A machine always has one main part. Names are unique among siblings; ids never change.
  *
- * The room owns the calls of people, machines and agents about the tree of organizations: its members, their presence,
+ * The room owns the calls of people, machines and agents on the tree of organizations: its members, their presence,
  * orders to them.
  */
 
@@ -20,7 +20,7 @@ interface Named {
 }
 
 export interface Organization extends Named {
-  /** Its public name, by which others find its shared items. */
+  /** Its public name, under which others find its shared items. */
   readonly namespace: string | null;
 }
 
@@ -56,10 +56,10 @@ export type PartPlace = Omit<Part, "info">;
 
 const LOCATION_ID = { letters: "abcdefghijklmnopqrstuvwxyz0123456789", length: 10 };
 
-/** Locations inside each other. */
+/** Limit of nested locations. */
 const LOCATION_LEVELS_MAX = 10;
 
-/** Things that keep an organization from being deleted, and their tables. */
+/** Resources that prevent the deletion of an organization, and their tables. */
 const KEEPS_ORGANIZATION = {
   locations: "locations",
   fragments: "fragments",
@@ -111,7 +111,7 @@ export class Fleet {
     return this.sql.query(`${ORGANIZATIONS} ORDER BY name`);
   }
 
-  /** Those of the ids that exist, by name: what a caller sees costs nothing of what others have. */
+  /** The existing organizations among the ids, by name. The cost does not depend on other organizations. */
   async organizationsAmong(ids: readonly string[]): Promise<Organization[]> {
     if (ids.length === 0) return [];
     return await this.sql.query(`${ORGANIZATIONS} WHERE id IN (${places(ids)}) ORDER BY name`, ...ids);
@@ -138,7 +138,7 @@ export class Fleet {
     );
   }
 
-  /** Deletes an organization that has nothing but keys left, and its keys. */
+  /** Deletes an organization that has nothing left but keys, and these keys. */
   async deleteOrganization(id: string): Promise<void> {
     const { name } = await this.organization(id);
     for (const [what, table] of Object.entries(KEEPS_ORGANIZATION)) {
@@ -192,7 +192,7 @@ export class Fleet {
     await this.#named("location", name, "UPDATE locations SET name = ? WHERE id = ?", checkedName(name), id);
   }
 
-  /** Moves a location into another one of the same organization; with an empty `parentId` into none. */
+  /** Moves a location into another one of the same organization, or to the top with an empty `parentId`. */
   async moveLocation(id: string, parentId: string): Promise<void> {
     const { organizationId } = await this.location(id);
     if (parentId === "") {
@@ -299,7 +299,7 @@ export class Fleet {
     return (await this.sql.query<{ tag: string }>(text, machineId)).map(({ tag }) => tag);
   }
 
-  /** Throws `invalid_argument` for a text that is no tag, and `resource_exhausted` for too many. */
+  /** Sets the tags. Throws `invalid_argument` for an unusable tag, and `resource_exhausted` for too many tags. */
   async tag(machineId: string, tags: readonly string[]): Promise<void> {
     await this.machine(machineId);
     for (const tag of tags) {
@@ -398,7 +398,7 @@ export class Fleet {
     return row?.restart === 1;
   }
 
-  /** Whether a restart was ordered; the first caller to hear of it carries it out. */
+  /** Takes a restart order, if there is one; the first caller that gets it carries it out. */
   async takeRestart(id: string): Promise<boolean> {
     const ordered = await this.restartOrdered(id);
     await this.sql.query("UPDATE parts SET restart = 0 WHERE id = ?", id);
@@ -427,7 +427,7 @@ export class Fleet {
   async saw(parts: ReadonlyMap<string, { atMs: number; info?: string }>): Promise<void> {
     const text = `UPDATE parts SET seen_ms = ?, info = COALESCE(?, info)
       WHERE id = ? AND (seen_ms IS NULL OR seen_ms < ?)`;
-    // They travel to the database together.
+    // All updates go to the database in one trip.
     await Promise.all(
       [...parts].map(([id, { atMs, info }]) => this.sql.query(text, atMs, info ?? null, id, atMs)),
     );
@@ -457,7 +457,7 @@ export class Fleet {
   }
 }
 
-/** A location and those around it. One query, however deep an older database nests them. */
+/** A location and those around it, in one query, however deeply an older database nests them. */
 export async function locationsAbove(sql: Sql, id: string): Promise<string[]> {
   const rows = await sql.query<{ id: string }>(LOCATIONS_ABOVE, id);
   return rows.map(({ id }) => id);
@@ -488,7 +488,7 @@ export async function locationsOfMachines(
   );
 }
 
-/** How many locations are inside each other in a location, itself included. */
+/** The depth of nested locations in a location, itself included. */
 async function levelsBelow(sql: Sql, id: string): Promise<number> {
   const [{ levels }] = await sql.query<{ levels: number }>(
     `WITH RECURSIVE below (id, level) AS (

@@ -39,7 +39,7 @@ const STATES: { readonly [K in Online]: OnlineState } = {
   never: OnlineState.AWAITING_SETUP,
 };
 
-/** Machines in an answer: by default as published, and at most. */
+/** Machines in an answer: the published default, and the limit. */
 const SUMMARIES = 100;
 const SUMMARIES_MAX = 10_000;
 
@@ -129,7 +129,10 @@ function organizationHandlers(cloud: CloudContext) {
   } satisfies ServiceImpl<typeof AppService>;
 }
 
-/** Throws `unimplemented` for settings that this control plane does not keep: it would seem to have saved them. */
+/**
+ * Throws `unimplemented` for settings that this control plane does not store, so that it does not seem to have
+ * saved them.
+ */
 function requireKept(request: UpdateOrganizationRequest): void {
   const { region, cid, defaultFragments, allowedLoginMethods } = request;
   const given = {
@@ -280,7 +283,7 @@ function machinePartHandlers(cloud: CloudContext) {
   } satisfies ServiceImpl<typeof AppService>;
 }
 
-/** Of an organization, or of all of the caller's, what the caller may see. */
+/** The places that the caller may see, in one organization or in all organizations of the caller. */
 async function placesOf(cloud: CloudContext, ctx: CallContext, organizationId: string): Promise<SeenPlaces> {
   const { store, access } = cloud;
   if (organizationId === "") return await placesIn(store, await reachOf(cloud, ctx));
@@ -292,7 +295,7 @@ async function placesOf(cloud: CloudContext, ctx: CallContext, organizationId: s
   return { seen: seen.filter(({ id }) => own.has(id)), single };
 }
 
-/** What a caller's roles are on. */
+/** The resources on which a caller has roles. */
 interface Reached {
   readonly organizations?: readonly string[];
   readonly locations?: readonly string[];
@@ -306,7 +309,7 @@ async function reachOf({ access }: CloudContext, ctx: CallContext): Promise<Reac
   return { organizations: on("organization"), locations: on("location"), machines: on("machine") };
 }
 
-/** What a caller's roles cover, whatever a call asks for; roles on shared locations included. */
+/** Everything that a caller's roles cover, including roles on shared locations, regardless of the call. */
 export async function seenBy(cloud: CloudContext, ctx: CallContext) {
   const { seen, single } = await placesIn(cloud.store, await reachOf(cloud, ctx));
   const whole = new Set(seen.map(({ id }) => id).filter((id) => !single.has(id)));
@@ -318,7 +321,10 @@ export async function seenBy(cloud: CloudContext, ctx: CallContext) {
 }
 
 interface SeenPlaces {
-  /** A place in which the caller sees single machines only has no name: its own calls would not tell it either. */
+  /**
+   * A place in which the caller sees only single machines has no name here, because the caller could not read it
+   * otherwise.
+   */
   readonly seen: readonly { readonly id: string; readonly name: string }[];
   /** These machines alone, by their location. */
   readonly single: ReadonlyMap<string, ReadonlySet<string>>;

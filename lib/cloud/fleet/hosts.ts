@@ -13,7 +13,7 @@ import type { Sql, Store } from "../store/store.ts";
 /** The domain of all machine names by default; it does not exist in public DNS. */
 export const MACHINE_DOMAIN = "svc.internal";
 const DOMAIN_CHARS_MAX = 120;
-/** Where commands find the domain. */
+/** The key under which commands find the domain. */
 const NOTE = "machine domain";
 const HOST_CHARS_MAX = 253;
 /** Locations in one certificate: each TLS handshake carries all its names. */
@@ -66,9 +66,9 @@ export async function notedDomain(sql: Sql): Promise<string> {
 }
 
 /**
- * Names for a certificate that cover the machines of all locations, or of the oldest 200. None where several
- * organizations share the control plane: everybody who connects sees a certificate, and ids of one organization are
- * none of another's business.
+ * Names for a certificate that cover the machines of all locations, or of the oldest 200. Empty if several
+ * organizations share the control plane, because everybody who connects sees the certificate, which must not reveal
+ * ids of an organization to others.
  */
 export async function machineNames(sql: Sql, domain = MACHINE_DOMAIN): Promise<string[]> {
   if ((await sql.query("SELECT id FROM organizations LIMIT 2")).length > 1) return [];

@@ -78,7 +78,7 @@ function treeHandlers(cloud: CloudContext) {
   } satisfies ServiceImpl<typeof AppService>;
 }
 
-/** To take a location from those with a role on its parent needs the same role as to make one at the top. */
+/** Moving a location away from people with a role on its parent needs the same role as creating one at the top. */
 async function requireOrganizationOf(
   { access }: CloudContext,
   sql: Sql,
@@ -188,7 +188,7 @@ async function locationMessages(
   return messages;
 }
 
-/** The organization of each location, then its guests; guests see only those that they belong to. */
+/** The organization of each location, then its guests. A guest sees only organizations to which it belongs. */
 async function organizationsShown(
   { store, access }: CloudContext,
   locations: readonly Location[],

@@ -1,6 +1,6 @@
 /**
- * What begins and ends with the owner of a machine: a new machine for a person with its own key and the content of its
- * file, and the move of a machine to another organization.
+ * Changes of a machine's owner: creates a machine with a key of its own and the content of its file, and moves a
+ * machine to another organization.
  */
 
 import type { JsonObject } from "../../base/schema/schema.ts";
@@ -8,7 +8,7 @@ import { type Grant, Keys, type NewKey, type newKeySecret } from "../access/keys
 import type { Sql } from "../store/store.ts";
 import { Fleet } from "./fleet.ts";
 
-/** Creates a machine with a key that allows it what a machine does and nothing else. */
+/** Creates a machine with a key that allows only the calls of a machine. */
 export async function createMachine(
   sql: Sql,
   secret: Awaited<ReturnType<typeof newKeySecret>>,
@@ -22,9 +22,9 @@ export async function createMachine(
 }
 
 /**
- * Renames and moves a machine. In another organization it begins anew: its keys, secrets, certificates, roles and tags end,
- * and what it has logged and captured stays with the former organization, which gets the map of a session that runs.
- * Its names, configuration and metadata move.
+ * Renames and moves a machine. In another organization it starts afresh: its keys, secrets, certificates, roles and
+ * tags end, and its logs and captured data stay with the former organization, which also gets the map of a running
+ * session. Its names, configuration and metadata move with it.
  */
 export async function moveMachine(
   sql: Sql,
@@ -43,7 +43,7 @@ export async function moveMachine(
   await sql.query(`DELETE FROM shared_secrets WHERE part_id IN ${parts}`, id);
   await sql.query(`DELETE FROM certificates WHERE part_id IN ${parts}`, id);
   await sql.query(`DELETE FROM agents WHERE part_id IN ${parts}`, id);
-  // No more data come for it.
+  // The session gets no more data.
   await sql.query(
     `UPDATE mapping_sessions SET stopped_ms = COALESCE(stopped_ms, ?), until_us = COALESCE(until_us, ?)
      WHERE machine_id = ? AND ended_ms IS NULL`,

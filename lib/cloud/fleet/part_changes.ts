@@ -1,6 +1,6 @@
 /**
- * Announces changes of a part to its followers: a new configuration, a restart order, other releases, whichever control
- * plane on the database, or command beside it, has made the change.
+ * Announces changes of a part to its followers: a new configuration, a restart order, other releases. The change may
+ * come from any control plane on the database, or from a command.
  *
  * An announcement only says that there is news; machines fetch it by the published calls. A change costs work only for
  * the parts that it may concern, and nobody waits for followers.
@@ -25,7 +25,7 @@ const NO_NEWS: PartNews = { config: false, restart: false, release: false };
 
 /** Interval at which a follower counts as seen. */
 const SEEN_MS = 15_000;
-/** Parts that are examined before other work gets a turn. */
+/** Parts to examine before other work gets a turn. */
 const PARTS_A_TURN = 20;
 /** A follower. */
 interface Follower {
@@ -60,8 +60,8 @@ export class PartChanges {
   }
 
   /**
-   * First an empty change, which says that all later ones will be announced; then each change until `signal` aborts.
-   * Calls `alive` every few seconds of that time.
+   * Yields an empty change first, which promises that all later ones will be announced, then each change until `signal`
+   * aborts. Calls `alive` every few seconds of that time.
    */
   async *follow(
     partId: string,
@@ -103,7 +103,7 @@ export class PartChanges {
     return [...this.#followers.values()].flatMap((followers) => [...followers]);
   }
 
-  /** Listens to changes from the first follower on. */
+  /** Listens for changes, from the first follower on. */
   #hear(): Promise<unknown> {
     const { notices } = this.cloud.store;
     return this.#listening ??= (async () => {
@@ -139,7 +139,7 @@ export class PartChanges {
         await this.#lookAt(partId);
       }
     }
-    // In the same step in which nothing was left, so that the next change starts a new round.
+    // Set in the same step that finds nothing left, so that the next change starts a new round.
     this.#looking = undefined;
   }
 

@@ -1,12 +1,12 @@
 /**
- * Saving a part's configuration: it is checked with all its fragments, and one with an error is refused, with every
- * problem in it.
+ * Saves a part's configuration: checks it with all its fragments, and refuses it with every problem if there is an
+ * error.
  *
- * The check runs in a thread of its own and outside of transactions. The transaction that saves makes sure that what
- * was checked is still there.
+ * The check runs in a thread of its own and outside of transactions. The saving transaction makes sure that the
+ * checked fragments have not changed.
  *
- * Only a caller with a role on a fragment adds it to a configuration, and only an owner adds one with secrets: the
- * machine gets them, and so does whoever has its key.
+ * Only a caller with a role on a fragment can add it to a configuration, and only an owner can add one with secrets,
+ * because the machine, and everybody with its key, gets these.
  */
 
 import { SvcError } from "../../base/error.ts";

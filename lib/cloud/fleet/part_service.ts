@@ -49,7 +49,7 @@ function readHandlers(cloud: CloudContext) {
     },
     async getRobotPartByNameAndLocation({ name, locationId }, ctx) {
       const named = (await fleet.partsIn([locationId])).filter((part) => part.name === name);
-      // Of several machines with parts of this name, the one that had it first.
+      // If several machines have parts of this name, the one that had it first.
       const found = named.find(({ id, hostWord }) => hostWord === hostWordOf(name, id)) ?? named[0];
       if (!found) throw new SvcError("not_found", `there is no part "${name}" in location ${locationId}`);
       const show = await viewOf(cloud, ctx, { kind: "part", id: found.id });

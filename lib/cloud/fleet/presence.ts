@@ -2,8 +2,8 @@
  * Presence: a part is online as long as it polls for its configuration.
  *
  * Sightings are kept in memory and written to the database periodically, many parts at a time: a crash loses only the
- * last seconds, and the next poll replaces them. They stay in memory afterwards, so that a caller that read the
- * database just before still finds here what has come since.
+ * last seconds, and the next poll replaces them. They stay in memory afterwards, so that a caller that has just read
+ * the database finds newer sightings here.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -62,7 +62,7 @@ export class Presence {
     return this.clock.nowMs() - seenMs <= ONLINE_MS ? "online" : "offline";
   }
 
-  /** Writes to the database what it lacks. */
+  /** Writes the missing sightings to the database. */
   save(): Promise<void> {
     return this.#saving ??= this.#save().finally(() => this.#saving = undefined);
   }
@@ -79,7 +79,7 @@ export class Presence {
     const batch = new Map([...this.#unsaved].map((id) => [id, this.#heard.get(id)!]));
     this.#unsaved.clear();
     try {
-      // Not on behalf of the caller that came first.
+      // Runs as svc-cloud's own work, not on behalf of the first caller.
       const save = () => this.store.transaction((sql) => new Fleet(sql).saw(batch));
       await this.store.forCaller({ group: OWN_GROUP }, save);
     } catch (error) {

@@ -39,8 +39,8 @@ export function robotHandlers(
       const { certificate, privateKey } = await authority.ofPart(id, [
         fqdn,
         localFqdn,
-        // The holder of the private key could pose as any server on the computer of a client that trusts the
-        // authority.
+        // With localhost in the certificate, the holder of the private key could impersonate any server on
+        // the computer of a client that trusts the authority.
         ...(cloud.localhostCertificates ? LOCALHOST : []),
       ]);
       return { id, tlsCertificate: certificate, tlsPrivateKey: privateKey };
@@ -59,7 +59,7 @@ export function robotHandlers(
     },
   } satisfies ServiceImpl<typeof RobotService>;
 }
-/** What a machine says of itself, as it is kept. */
+/** A machine's report about itself, in its stored form. */
 function reportOf({ host, os, ips, version, gitRevision, platform }: AgentInfo) {
   return { host, os, ips, version, git_revision: gitRevision, platform: platform ?? "" };
 }

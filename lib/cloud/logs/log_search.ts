@@ -1,8 +1,8 @@
 /**
  * Searches through the stored logs of one machine, a page at a time.
  *
- * Owns the order of answers and their size. A search that leaves out entries looks at a stretch of them at a time, so
- * that no statement takes long, and lets others have their turn in between. Of a long entry it searches the beginning.
+ * Owns the order of answers and their size. A search with conditions examines a limited range of entries at a time, so
+ * that no statement takes long, and yields to others in between. In a long entry it searches only the beginning.
  */
 
 import { type LogEntry, LogEntrySchema } from "../../../proto/gen/common_pb.ts";
@@ -25,7 +25,10 @@ export interface LogFilter {
   readonly untilMs?: number;
 }
 
-/** `arrival`: the numbers of the entries; the others: the time at which the machine wrote them, then the numbers. */
+/**
+ * `arrival` orders by the numbers of the entries; the others by the time at which the machine wrote them, then by
+ * number.
+ */
 export type LogOrdering = "newest first" | "oldest first" | "arrival";
 
 /** The place of an entry in every order. */
@@ -55,15 +58,17 @@ export interface LogPaging {
 
 /** Limit of the entries in one answer, in bytes; a longer entry is alone in its answer. */
 const PAGE_BYTES_MAX = 16 * 1024 ** 2;
-/** Entries that a search looks at in one turn: fewer if a turn takes longer than `TURN_MS`, more if it is much shorter. */
+/**
+ * Entries that a search examines in one turn: fewer if a turn takes longer than `TURN_MS`, more if it is much shorter.
+ */
 const TURN_ROWS = { first: 20, max: 20_000 };
 const TURN_MS = 20;
-/** Limits of what is searched for, and of what is searched in an entry: their product bounds the work. */
+/** Limits of the searched text, and of the searched part of an entry: their product bounds the work. */
 const TEXT_LENGTH_MAX = 256;
 export const SEARCHED_LENGTH = 16 * 1024;
 export const LOGGER_LENGTH = 1024;
 const LEVELS_MAX = 100;
-/** Searches at once; those in the logs of one machine wait for each other. */
+/** Limits of concurrent searches; searches in the logs of one machine wait for each other. */
 const TURNS = {
   turnsMax: 4,
   turnsOfGroupMax: 1,
@@ -159,7 +164,7 @@ export class LogSearch {
     return place;
   }
 
-  /** Only the sizes, so that no entry is read that does not fit. */
+  /** Reads only the sizes, so that entries that do not fit are never read. */
   async #sizes({ text, values }: Conditions, sorting: Sorting, limit: number): Promise<Sized[]> {
     return await this.store.query<Sized>(
       `SELECT number, written_ms AS "writtenMs", LENGTH(entry) AS bytes FROM logs
@@ -224,7 +229,7 @@ function boundsOf({ fromMs, untilMs }: LogFilter): Conditions {
   return bounds;
 }
 
-/** The conditions on the content, which takes a look at each entry. */
+/** The conditions on the content, which require examining each entry. */
 function contentOf({ filter = "", levels = [], logger = "" }: LogFilter): Conditions {
   const content = new Conditions();
   if (filter !== "") addSearch(content, `SUBSTR(words, 1, ${SEARCHED_LENGTH})`, ["filter", filter]);
@@ -239,7 +244,7 @@ function contentOf({ filter = "", levels = [], logger = "" }: LogFilter): Condit
   return content;
 }
 
-/** The text in `column` contains what is searched for; both are in lower case. LIKE compares letter by letter. */
+/** Requires that `column` contains the searched text; both are in lower case. LIKE compares letter by letter. */
 function addSearch(content: Conditions, column: string, [what, part]: readonly [string, string]): void {
   if (part.length > TEXT_LENGTH_MAX) {
     const found = `${what} has ${part.length} letters`;
@@ -248,7 +253,9 @@ function addSearch(content: Conditions, column: string, [what, part]: readonly [
   content.add(`REPLACE(${column}, ?, '') <> ${column}`, searchable(part));
 }
 
-/** In lower case, without characters that PostgreSQL cannot store, and not longer than it is searched. */
+/**
+ * The searchable form of a text: in lower case, without characters that PostgreSQL cannot store, and cut at the limit.
+ */
 export function searchable(text: string, lengthMax = Infinity): string {
   return text.slice(0, lengthMax).toLowerCase().replaceAll("\0", " ").toWellFormed();
 }

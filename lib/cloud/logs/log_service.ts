@@ -63,7 +63,7 @@ function withCaller(entry: LogEntry): LogEntry {
   return entry.caller ? entry : { ...entry, caller: NO_CALLER };
 }
 
-/** The bounds of a request: `range` is the time from its start on, or the time until its end, or until now. */
+/** The bounds of a request: `range` counts from its start, or back from its end, or back from now. */
 function boundsOf({ start, end, range }: GetRobotPartLogsRequest, nowMs: number) {
   const [fromMs, untilMs] = [boundMs(start), boundMs(end)];
   if (!range) return { fromMs, untilMs };
@@ -73,7 +73,7 @@ function boundsOf({ start, end, range }: GetRobotPartLogsRequest, nowMs: number)
   throw new SvcError("invalid_argument", `found start, end and range "${range}", wanted at most two of them`);
 }
 
-/** A duration in Go's syntax, in which days may stand, too. */
+/** A duration in Go's syntax, which may contain days, too. */
 function lengthOf(range: string): number {
   const inHours = range.replace(/(\d+(?:\.\d*)?)d/g, (_, days) => `${Number(days) * 24}h`);
   const ms = parseDurationMs(inHours);

@@ -1,10 +1,10 @@
 /**
  * The logs of machines: stored once each, kept for 30 days, searched and followed.
  *
- * The whole content of an entry, its time included, identifies it: an entry that is sent again, because its
- * acknowledgement was lost, is not stored again. The entries of a part are numbered in the order of their arrival, and
- * no reader sees an entry before those with smaller numbers. Followers get them in this order, answers have them in the
- * order of the times at which the machine wrote them.
+ * The whole content of an entry, its time included, identifies it: an entry that is sent again because its
+ * acknowledgement was lost is stored only once. The entries of a part are numbered in the order of their arrival, and
+ * no reader sees an entry before those with smaller numbers. Followers get them in this order, answers in the order of
+ * the times at which the machine wrote them.
  *
  * The room owns the table of logs, and the calls on them.
  */
@@ -46,7 +46,7 @@ const FOLLOW_AT_ONCE = 500;
 const FIRST_MS = Date.parse("0001-01-01T00:00:00Z");
 const LAST_MS = Date.parse("9999-12-31T23:59:59.999Z");
 
-/** What limits the kept entries of all parts; a command on the host has none. */
+/** Limits of the stored entries of all parts; commands on the host have none. */
 export type LogQuotas = Pick<CloudContext, "usage" | "files">;
 
 /** A part and its organization, to which its entries count. */
@@ -141,7 +141,7 @@ export class LogStore {
     return this.clock.nowMs() - this.limits.logDays * DAY_MS;
   }
 
-  /** Entries have not expired since then, and belong to the part's present organization. */
+  /** The start of the entries that have not expired and belong to the part's present organization. */
   async #sinceMs(partId: string): Promise<number> {
     const [part] = await this.store.query<{ movedMs: number }>(
       `SELECT moved_ms AS "movedMs" FROM parts WHERE id = ?`,
@@ -162,7 +162,7 @@ export class LogStore {
     for (;;) {
       const heard = this.#listen(partId);
       try {
-        // Every entry up to the head is stored by now; those that the query leaves out need no second look.
+        // Every entry up to the head is stored by now, so entries that the query leaves out need not be read again.
         const head = await this.#head(partId);
         const page = {
           order: "arrival",
@@ -259,13 +259,13 @@ function rowsOf(entries: readonly LogEntry[], nowMs: number): SqlValue[][] {
       LogEntrySchema,
       isTime ? entry : { ...entry, time: { ...entry.time!, ...toTimestamp(nowMs) } },
     );
-    // Programs in Go send the members of a field in a new order each time.
+    // Go programs send the members of a field in a different order each time.
     const known = toBinary(LogEntrySchema, {
       ...entry,
       fields: entry.fields.map((field) => sortedJson(field)),
     });
     const hash = createHash("sha256").update(known).digest("base64url");
-    // An entry that is twice in one batch was logged twice.
+    // An entry that occurs twice in one batch was logged twice.
     const times = (seen.get(hash) ?? 0) + 1;
     seen.set(hash, times);
     const id = times === 1 ? hash : `${hash}#${times}`;

@@ -2,8 +2,8 @@
  * A machine's captured data for its map, in the order of capture: scans of its lidar, and measurements of its movement
  * sensor.
  *
- * Data arrive in files, sensor by sensor, so a scan may arrive before the movements that led to it. Therefore a value
- * is returned only when every sensor has a later value, or after a while, in case a sensor has ended.
+ * Data arrives in files, sensor by sensor, so a scan may arrive before the movements that led to it. Therefore a value
+ * is returned only when every sensor has a later value, or after a time limit, in case a sensor has stopped.
  */
 
 import type { GeoPoint } from "../../api/shared/readings.ts";
@@ -17,12 +17,12 @@ import { TabularData } from "../data/tabular_data.ts";
 import type { Sql } from "../store/store.ts";
 import type { MappingSession } from "./sessions.ts";
 
-/** How long a scan waits for movements of its time, and movements for scans. */
+/** How long a scan waits for movements at its time, and movements for scans. */
 const LATE_US = 60_000_000;
 /** Largest difference between the times of the two quantities of a reading. */
 const PAIR_US = 50_000;
 const PAGE = 200;
-/** Values of one sensor and one time that are put in order by their content. */
+/** Limit of values of one sensor at one time, which are sorted by content. */
 const SAME_TIME_MAX = 10_000;
 
 /** Published names of the captured methods. */
@@ -34,7 +34,7 @@ export type MapInput =
   | { readonly kind: "scan"; readonly capturedUs: number; readonly sha256: string; readonly bytes: number }
   | { readonly kind: "imu"; readonly capturedUs: number; readonly imu: ImuReading }
   | { readonly kind: "odometry"; readonly capturedUs: number; readonly odometry: OdometryReading }
-  /** Something that cannot be used, and why. */
+  /** An unusable value, and the reason. */
   | { readonly kind: "unusable"; readonly capturedUs: number; readonly why: string };
 
 interface Item {
@@ -73,7 +73,7 @@ class Stream {
     return next && next.capturedUs <= untilUs ? next : undefined;
   }
 
-  /** Whether all values that wait are of one time, so that the next page may have more of it. */
+  /** Whether all waiting values have the same time, so that the next page may have more of that time. */
   get #isOneTime(): boolean {
     return this.#waiting[0]?.capturedUs === this.#waiting.at(-1)?.capturedUs;
   }
@@ -98,7 +98,7 @@ class Stream {
     return latest?.capturedUs;
   }
 
-  /** How many there are until that time. */
+  /** The number of values until that time. */
   async count(untilUs: number): Promise<number> {
     const data = this.method === "scan" ? new BinaryData(this.sql) : new TabularData(this.sql);
     return (await data.count(this.#conditions(untilUs))).count;
@@ -129,7 +129,7 @@ export class CapturedData {
   readonly #pairs = new Map<Quantity, Item>();
   readonly #plane = new OdometryPlane();
   #latest: Ranked | undefined;
-  /** Whether a value arrived after one that belongs behind it had been taken. */
+  /** Whether a value arrived after a later one had been taken. */
   #isDisordered = false;
 
   constructor(sql: Sql, source: Source) {
@@ -137,7 +137,7 @@ export class CapturedData {
     this.#streams = [new Stream(sql, source, "scan"), ...methods.map((one) => new Stream(sql, source, one))];
   }
 
-  /** The time until which everything has come, as far as can be known. */
+  /** The time until which all values have presumably arrived. */
   async completeUs(nowMs: number): Promise<number> {
     const latest = await Promise.all(this.#streams.map((stream) => stream.latestUs()));
     const [scans, ...movements] = latest;
@@ -170,7 +170,7 @@ export class CapturedData {
     }
   }
 
-  /** Whether values until that time arrived too late for their place in the order. */
+  /** Whether values until that time arrived too late to be in order. */
   async cameOutOfOrder(untilUs: number): Promise<boolean> {
     if (this.#isDisordered) return true;
     const missed = await Promise.all(this.#streams.map(async (one) => await one.count(untilUs) > one.taken));
@@ -215,7 +215,7 @@ interface Ranked {
   readonly item: Item;
 }
 
-/** Whether `a` belongs behind `b`, or is like it. */
+/** Whether `a` belongs after `b`, or is equal to it. */
 function isBehind(a: Ranked, b: Ranked): boolean {
   if (a.item.capturedUs !== b.item.capturedUs) return a.item.capturedUs > b.item.capturedUs;
   if (a.rank !== b.rank) return a.rank > b.rank;

@@ -15,7 +15,7 @@ export interface ExistingMap {
   readonly content: AsyncIterable<Uint8Array>;
 }
 
-/** Time limits of a scan or a picture, and of a whole map: it is loaded, or optimised to its end. */
+/** Time limits: of a scan or a picture, and of loading or finally optimising a whole map. */
 const PIECE_MS = 60_000;
 const MAP_MS = 30 * 60_000;
 /** Limit of a map's file, and of its picture. */
@@ -45,7 +45,7 @@ export class MapProcess {
     }
   }
 
-  /** Whether it goes on after an error. */
+  /** Whether the process can continue after an error. */
   get goesOn(): boolean {
     return this.process.answers && !this.signal.aborted;
   }

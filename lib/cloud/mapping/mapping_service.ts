@@ -34,7 +34,7 @@ const END_STATUS = {
   fail: EndStatus.FAIL,
 } as const;
 
-/** `runner` is absent in a process that makes no maps, which still shows sessions of others. */
+/** `runner` is absent in a process that makes no maps but still shows sessions. */
 export function mappingHandlers(context: CloudContext, links: DataLinks, runner?: MappingRunner) {
   const { store, audit, clock, limits } = context;
   const sessions = new MappingSessions(store);

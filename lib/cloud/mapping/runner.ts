@@ -2,7 +2,8 @@
  * Works on mapping sessions: follows the captured data, builds the map from it, and publishes the map as a package.
  *
  * Any number of runners may share a database: one of them works on a session and repeatedly reports that it is alive.
- * When it stops doing so, another one rebuilds the map from the beginning of the data: the same data give the same map.
+ * When it stops doing so, another one rebuilds the map from the beginning of the data; the same data gives the same
+ * map.
  *
  * Few sessions run at once. If others wait, one of the organization with the most running sessions gives way, or one
  * that has been up to date for a while; it waits for its next turn.
@@ -42,9 +43,9 @@ interface RunnerOptions extends MappingOptions {
   readonly usage: Usage;
 }
 
-/** Sessions that one control plane works on at once: of all, and of one organization. */
+/** Limits of sessions that one control plane works on at the same time: of all, and of one organization. */
 const RUNNING_SHARES = [4, 4];
-/** A session that was up to date this long ago gives way to one that waits. */
+/** A session that has been up to date for this long gives way to a waiting one. */
 const TURN_MS = 10 * 60_000;
 /** The time that a session may take to come up to date: more than any recording needs. */
 const CATCH_UP_MS_MAX = 2 * 3600 * 1000;
@@ -62,9 +63,9 @@ const SCAN_BYTES_MAX = 32 * 1024 ** 2;
 const PICTURE_BYTES_MAX = 1024 ** 3;
 /** Movements that go to the mapper at once. */
 const MOVEMENTS_MAX = 1_000;
-/** How many unusable things the log of a session names. */
+/** Limit of unusable values that the log of a session names. */
 const LOGGED_MAX = 20;
-/** How often a session makes its map anew because data arrived out of order; the last map is published anyway. */
+/** How often a session rebuilds its map because data arrived out of order; the last map is published anyway. */
 const PASSES_MAX = 4;
 const PICTURE_FILE = "map.pcd";
 
@@ -92,7 +93,7 @@ export class MappingRunner {
     this.#looking = this.#look();
   }
 
-  /** Looks for work at once. */
+  /** Searches for work at once. */
   wake(): void {
     this.#woken.resolve();
   }
@@ -125,7 +126,7 @@ export class MappingRunner {
     }
   }
 
-  /** Until the next look. */
+  /** Waits until the next search for work. */
   async #pause(signal: AbortSignal): Promise<void> {
     const over = new AbortController();
     const pause = this.options.clock.sleep(LOOK_MS, AbortSignal.any([over.signal, signal])).catch(() => {});
@@ -149,7 +150,7 @@ export class MappingRunner {
     while (await this.#begin());
   }
 
-  /** Begins with the session that is next; false if there is none, or nobody gives way to it. */
+  /** Starts the next session; false if there is none, or no other session gives way to it. */
   async #begin(): Promise<boolean> {
     const { store, clock } = this.options;
     const session = await new MappingSessions(store).waiting([...this.#running.keys()], clock.nowMs());
@@ -206,7 +207,7 @@ export class MappingRunner {
   async #work(session: MappingSession, running: Running, signal: AbortSignal): Promise<void> {
     const { logger } = this.options;
     try {
-      // Data that arrived too late take their place in the order in the next pass.
+      // Data that arrived too late is in order in the next pass.
       for (let pass = 1; await this.#map(session, running, signal, pass === PASSES_MAX); pass++);
     } catch (thrown) {
       if (signal.aborted) return;
@@ -219,8 +220,8 @@ export class MappingRunner {
   }
 
   /**
-   * Makes the map, from the beginning of the data to the end of the session. Publishes it, unless data came too late:
-   * then it returns true, and only `isFinal` leaves them out.
+   * Makes the map, from the beginning of the data to the end of the session. Publishes it, unless data arrived too
+   * late: then it returns true, except with `isFinal`, which ignores such data.
    */
   async #map(
     session: MappingSession,
@@ -276,13 +277,13 @@ export class MappingRunner {
     const outcome: SessionEnd = isLate ? "timeout" : "success";
     const completeUs = await data.completeUs(nowMs);
     if (untilUs === undefined) return { untilUs: completeUs, isOver: false, outcome };
-    // The last data before a stop come a while after it, unless the machine was silent.
+    // The last data before a stop arrives some time after it, unless the machine was silent.
     const isSilent = stoppedMs !== undefined && await data.isSilent(untilUs);
     const isOver = isLate || isSilent || completeUs >= untilUs;
     return { untilUs: isOver ? untilUs : Math.min(untilUs, completeUs), isOver, outcome };
   }
 
-  /** Keeps a picture of the map if somebody has asked for one since the last. */
+  /** Stores a picture of the map if one was requested since the last. */
   async #show(id: string, making: Making): Promise<void> {
     const { store, files, clock } = this.options;
     const { askedMs, pictureMs } = await new MappingSessions(store).get(id);
@@ -352,7 +353,7 @@ export class MappingRunner {
   }
 }
 
-/** A map that is being made. */
+/** A map in the making. */
 class Making {
   scans = 0;
   /** The unusable data. */
@@ -376,7 +377,7 @@ class Making {
     if (this.#imu.length + this.#odometry.length >= MOVEMENTS_MAX) await this.moveOn();
   }
 
-  /** Gives the mapper the movements that wait. */
+  /** Passes the waiting movements to the mapper. */
   async moveOn(): Promise<void> {
     if (this.#imu.length + this.#odometry.length === 0) return;
     const movements = { imu: this.#imu, odometry: this.#odometry };

@@ -48,7 +48,7 @@ export interface MappingSession extends NewSession {
   readonly end?: SessionEnd;
   /** The reason of a failure, or the defects of the map. */
   readonly error: string;
-  /** When somebody last asked for a picture of the map. */
+  /** When a picture of the map was last requested. */
   readonly askedMs: number;
   /** The last picture, its time, and the robot's pose. */
   readonly sha256?: string;
@@ -71,7 +71,7 @@ const SESSIONS = `SELECT id, organization_id AS "organizationId", location_id AS
     asked_ms AS "askedMs", sha256, bytes, picture_ms AS "pictureMs", pose
   FROM mapping_sessions`;
 const ACTIVE = "ended_ms IS NULL";
-/** Sessions in one list. */
+/** Limit of sessions in one list. */
 const LISTED_MAX = 1_000;
 
 export class MappingSessions {
@@ -126,7 +126,7 @@ export class MappingSessions {
     return { ...row, id, fileName: `${row.name}.pcd`, fileExt: ".pcd", mimeType: MIME.pcd };
   }
 
-  /** The session of a machine that has not ended; one of its former organization is none of the present one's. */
+  /** The unfinished session of a machine. Sessions of its former organization do not belong to the present one. */
   async active(
     { machineId, organizationId }: Pick<MappingSession, "machineId" | "organizationId">,
   ): Promise<MappingSession | undefined> {
@@ -138,7 +138,7 @@ export class MappingSessions {
     return row && sessionOf(row);
   }
 
-  /** The newest ones of an organization, or of one of its locations. */
+  /** The newest sessions of an organization, or of one of its locations. */
   async list(organizationId: string, locationId = ""): Promise<MappingSession[]> {
     const [only, values] = locationId === "" ? ["", []] : [" AND location_id = ?", [locationId]];
     const rows = await this.sql.query<Row>(
@@ -168,7 +168,7 @@ export class MappingSessions {
     return session;
   }
 
-  /** Asks for a picture of a map that is being made. */
+  /** Requests a picture of a map in the making. */
   async ask(id: string, nowMs: number): Promise<void> {
     await this.sql.query(`UPDATE mapping_sessions SET asked_ms = ? WHERE id = ? AND ${ACTIVE}`, nowMs, id);
   }
@@ -204,7 +204,7 @@ export class MappingSessions {
     return rows.length > 0;
   }
 
-  /** The sessions that are `runner`'s, whose time it prolongs. */
+  /** Renews the lease of the sessions of `runner`, and returns them. */
   async renew(runner: string, leaseMs: number): Promise<MappingSession[]> {
     await this.sql.query(
       `UPDATE mapping_sessions SET lease_ms = ? WHERE runner = ? AND ${ACTIVE}`,
@@ -225,7 +225,7 @@ export class MappingSessions {
     );
   }
 
-  /** Keeps a picture of the map; returns the content of the one before, for the caller to release. */
+  /** Stores a picture of the map; returns the content of the previous one, for the caller to release. */
   async picture(
     id: string,
     picture: {

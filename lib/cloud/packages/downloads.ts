@@ -73,8 +73,7 @@ export class Downloads {
 
   /**
    * A temporary download link of a package that needs no other credentials. The link with `.sig` gives its signature,
-   * and with `as=<id>` a signature for that id, so that a client finds the id that it asked for in the signed
-   * statement.
+   * and with `as=<id>` a signature for that id, so that a client finds the requested id in the signed statement.
    */
   async packageUrl(one: Package, peer: Peer): Promise<string> {
     const expires = (Math.floor(this.cloud.clock.nowMs() / LINK_MS) + 2) * LINK_MS;
@@ -128,7 +127,7 @@ export class Downloads {
     );
   }
 
-  /** The signed word that a version of the package is the current one of the channel that the query names. */
+  /** The signed statement that a version of the package is the current one of the channel in the query. */
   async #packageChannel(one: Package, query: URLSearchParams): Promise<RouteAnswer> {
     const name = await this.#idOf(one, query.get("as"));
     const [wanted, platform] = [wantedIn(query), query.get("platform") ?? ""];
@@ -241,7 +240,7 @@ export function storedAnswer(
   });
 }
 
-/** Throws `not_found` for an item that a key may not see, as if it did not exist. */
+/** Throws `not_found` for an item that a key may not see, like for a missing item. */
 export async function requireVisible(
   { access }: Pick<CloudContext, "access">,
   entity: string | undefined,

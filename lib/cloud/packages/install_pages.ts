@@ -28,7 +28,7 @@ const STATUS: { readonly [C in Code]?: number } = {
 export interface InstallOptions {
   /** The scripts by the path they are served at. */
   readonly installers?: ReadonlyMap<string, string>;
-  /** Whether the authority has signed the certificate of the port: whoever took the script from there pins it by this. */
+  /** Whether the authority has signed the certificate of the port, so that the script can pin it. */
   readonly pinsAuthority?: boolean;
   /** PEM. */
   readonly authority: { readonly certificate: string };
@@ -72,7 +72,7 @@ export function installPages(
   return pages;
 }
 
-/** A comment in every shell: a user may run an answer without looking at its status. */
+/** A comment in every shell, because a user may run the answer without checking its status. */
 function failure(error: unknown): RouteAnswer {
   const lines = messageOf(error).split(/[\r\n]+/).map((line) => `# ${line}\n`);
   return page(STATUS[SvcError.from(error).code] ?? 500, "text/plain; charset=utf-8", lines.join(""));

@@ -1,6 +1,6 @@
 /**
- * Lists of registry items, a page at a time: visibility, conditions and order are the database's, and no page reads
- * more than it shows.
+ * Lists of registry items, a page at a time. The database applies visibility, conditions and order, and a page
+ * reads only the items that it shows.
  */
 
 import { SvcError } from "../../base/error.ts";
@@ -8,7 +8,7 @@ import type { JsonObject } from "../../base/schema/schema.ts";
 import { places, type Sql, type SqlValue } from "../store/store.ts";
 import type { Item, Package, PackageKind, Visibility } from "./packages.ts";
 
-/** What a list shows; an empty list of values is no condition. */
+/** The conditions of a list; an empty list of values is no condition. */
 export interface ItemQuery {
   /** Organizations of the caller, whose private items it sees. */
   readonly mine: readonly string[];
@@ -40,7 +40,7 @@ const LETTERS_MAX = 4 * 1024 ** 2;
 /** Texts that one statement reads, except for a larger item. */
 const READ_LETTERS_MAX = 256 * 1024;
 const KEYS_AT_ONCE = 1_000;
-/** Limits of what a caller names. */
+/** Limits of the values in a request. */
 const VALUES_MAX = 100;
 const SEARCH_LENGTH_MAX = 256;
 
@@ -93,7 +93,7 @@ export async function packagesByItem(sql: Sql, items: readonly Item[]): Promise<
   );
 }
 
-/** Only the sizes, so that nothing is read that does not fit. */
+/** Reads only the sizes, so that items that do not fit are never read. */
 async function keysOf(sql: Sql, query: ItemQuery): Promise<ItemKey[]> {
   const [conditions, values] = conditionsOf(query);
   const own = query.ownFirst && query.mine.length > 0;

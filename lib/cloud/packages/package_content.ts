@@ -1,5 +1,5 @@
 /**
- * The only way into the file store for contents of packages: uploads, the command line and training jobs obey the same
+ * The only function that stores contents of packages, so that uploads, the command line and training jobs have the same
  * limits.
  */
 
@@ -16,7 +16,10 @@ export async function requirePackageQuota({ usage }: Pick<PackageKeeper, "usage"
   await usage.take(organizationId, "packageBytesPerOrganization", 0);
 }
 
-/** Stores the content of a further version, uploaded by `key`, which `use` refers to. Throws `resource_exhausted` past the limits. */
+/**
+ * Stores the content of a further version, uploaded by `key`; `use` refers to it. Throws `resource_exhausted` past the
+ * limits.
+ */
 export async function keepPackage<T>(
   cloud: PackageKeeper,
   organizationId: string,

@@ -1,7 +1,7 @@
 /**
  * PackageService: uploads, versions and addresses of packages. Thin over `Packages`, except for uploads.
  *
- * An upload becomes a package only once it is complete and matches its description; an interrupted or false one leaves
+ * An upload becomes a package only once it is complete and matches its description; an interrupted or wrong one leaves
  * nothing behind.
  */
 

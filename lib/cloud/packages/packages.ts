@@ -4,8 +4,8 @@
  * Owns the tables `registry_items` and `packages`. An item keeps its kind, and its name is unique in its organization;
  * each of its versions exists once per platform. Contents are in the file store.
  *
- * The room owns what the control plane hands out: packages, the registry, programs for agents, their signatures and
- * downloads.
+ * The room owns everything that the control plane distributes: packages, the registry, programs for agents, their
+ * signatures and downloads.
  */
 
 import { randomUUID } from "node:crypto";
@@ -19,7 +19,7 @@ import { packagesByItem } from "./item_pages.ts";
 export const PACKAGE_KINDS = ["archive", "ml_model", "module", "slam_map", "ml_training"] as const;
 export type PackageKind = typeof PACKAGE_KINDS[number];
 
-/** Who finds an item: its organization; everybody; everybody who knows its name. */
+/** Who can find an item: its organization; everybody; everybody who knows its name. */
 export const VISIBILITIES = ["private", "public", "public_unlisted"] as const;
 export type Visibility = typeof VISIBILITIES[number];
 
@@ -88,7 +88,7 @@ const LEAN_PACKAGES = packagesWith(
   ITEM_COLUMNS.replace("i.description", "'' AS description").replace("i.markdown", "'' AS markdown")
     .replace("i.details", "'{}' AS details"),
 );
-/** Packages in one answer. */
+/** Limit of packages in one answer. */
 const LISTED_MAX = 10_000;
 
 /** Selects packages of an organization; an absent member is no condition. */
@@ -315,7 +315,7 @@ export class Packages {
     return row && itemOf(row);
   }
 
-  /** Without the texts of their items. */
+  /** Leaves out the texts of the items. */
   async #selected(organizationId: string, wanted: PackageSelection, limit: number): Promise<Package[]> {
     const columns = { "i.name": wanted.name, "p.version": wanted.version, "i.kind": wanted.kind };
     const given = Object.entries({ ...columns, "p.platform": wanted.platform }).flatMap(([column, value]) =>

@@ -202,7 +202,7 @@ async function visible(cloud: CloudContext, id: string, { entity }: CallContext)
   return item;
 }
 
-/** The query of a request; `undefined` if it wants only what does not exist. */
+/** The query of a request; `undefined` if it can match nothing. */
 function queryOf(request: ListRegistryItemsRequest, mine: readonly string[]): ItemQuery | undefined {
   const { types, visibilities, statuses } = request;
   const isPublished = statuses.includes(RegistryItemStatus.PUBLISHED);
@@ -266,8 +266,8 @@ function visibilityOf(word: VisibilityWord): Visibility | undefined {
 }
 
 /**
- * The details after an update: everything that the update can express, and of a module what only `UpdateModule`
- * expresses.
+ * The details after an update: everything that the update can express, and for a module also what only `UpdateModule`
+ * can express.
  */
 function detailsOf(item: Item, { metadata: { case: kind, value } }: UpdateRegistryItemRequest): JsonObject {
   switch (kind) {
@@ -408,7 +408,7 @@ function versionsOf(packages: readonly Package[]): { version: string; files: Pac
   return [...byVersion].map(([version, files]) => ({ version, files }));
 }
 
-/** Details as a message; leaves out what it has no field for. */
+/** Details as a message; leaves out members without a field in it. */
 function read<D extends DescMessage>(desc: D, details: JsonObject) {
   const { $typeName: _, ...fields } = fromJson(desc, details, { ignoreUnknownFields: true });
   return fields as Omit<MessageShape<D>, "$typeName" | "$unknown">;

@@ -23,7 +23,7 @@ export class ReleaseKeys {
     return signRelease(statement, this.#secret.privateKeyPem);
   }
 
-  /** The signed word, valid from now on, that a version is the current one of a channel or range. */
+  /** The signed statement, valid from now on, that a version is the current one of a channel or range. */
   signChannel(current: Omit<ChannelStatement, "issued_ms" | "expires_ms">, nowMs: number): SignedChannel {
     return signChannel(current, nowMs, this.#secret.privateKeyPem);
   }

@@ -103,7 +103,6 @@ export class Releases {
   /**
    * Selects a release: by a version, a range of versions, or the highest version in a channel, where `dev` includes
    * everything in `stable`. Throws `not_found`.
-   * everything that `stable` has. Throws `not_found`.
    */
   async find(name: string, version: string, platform: string): Promise<PublishedRelease> {
     const all = await this.sql.query<PublishedRelease>(
@@ -143,7 +142,10 @@ export class Releases {
   }
 }
 
-/** Throws `invalid_argument` if the start of a program is not one for the platform: a device could not start it. */
+/**
+ * Throws `invalid_argument` if the beginning of a file is not that of a program for the platform, because a device
+ * could not start it.
+ */
 export function checkProgram(head: Uint8Array, platform: string, name: string): void {
   const text = Array.from(head.subarray(0, 4), (byte) => String.fromCharCode(byte)).join("");
   const isElf = text === "\x7fELF";

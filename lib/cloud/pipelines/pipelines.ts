@@ -1,9 +1,9 @@
 /**
- * Data pipelines: queries that run once for each window of their schedule, and keep what they find.
+ * Data pipelines: queries that run once for each window of their schedule, and store their results.
  *
  * Owns the tables `data_pipelines`, `pipeline_runs`, `pipeline_late` and `pipeline_documents`. The cursor of a pipeline
- * moves in the transaction that schedules a window, a run is claimed by one control plane, and the transaction that
- * stores the documents of a window replaces those of an earlier run and ends the run: so each window counts once.
+ * moves in the transaction that schedules a window, one control plane claims a run, and the transaction that stores the
+ * documents of a window replaces those of an earlier run and ends the run. So each window counts once.
  *
  * The room owns data pipelines: their windows, their runs, and their results.
  */
@@ -31,7 +31,7 @@ export interface DataPipelineRow extends NewPipeline {
   /** The end of the last window that was scheduled, and of the next one. */
   readonly cursorMs: number;
   readonly nextMs: number;
-  /** The windows before this time are still to be looked at for data that was there before the pipeline. */
+  /** Windows before this time have yet to be checked for data that is older than the pipeline. */
   readonly backfillMs: number | null;
 }
 
@@ -55,16 +55,16 @@ export interface ClaimedRun extends PipelineRun {
 
 /** The published delay between the end of a window and its run, in which late readings arrive. */
 const DELAY_MS = 2 * 60_000;
-/** A run that is interrupted is tried again this often. */
+/** How often an interrupted run is repeated. */
 const ATTEMPTS_MAX = 5;
-/** Runs of a pipeline that wait while earlier windows are filled in. */
+/** Limit of waiting runs of a pipeline while earlier windows are filled in. */
 const BACKFILL_AT_ONCE = 10;
 const RUNS_KEPT = 1_000;
 const NAME_LENGTH_MAX = 200;
 const MQL_BYTES_MAX = 64 * 1024;
-/** Limit of an organization's late uploads that are not looked at yet; of those beyond, nothing is computed again. */
+/** Limit of an organization's unprocessed late uploads; for further ones, no window is computed again. */
 const LATE_MAX = 5_000;
-/** Windows of one pipeline that one late upload touches. */
+/** Limit of windows of one pipeline that one late upload affects. */
 const LATE_WINDOWS_MAX = 500;
 
 const COLUMNS =
@@ -128,13 +128,13 @@ export class DataPipelines {
       ));
   }
 
-  /** With everything that it has found. */
+  /** Deletes a pipeline with its results. */
   async delete(id: string): Promise<void> {
     await this.sql.query("DELETE FROM stored_bytes WHERE kind = 'sinks' AND owner_id = ?", id);
     await this.sql.query("DELETE FROM data_pipelines WHERE id = ?", id);
   }
 
-  /** An enabled pipeline begins with the present window; what waits of a disabled one does not run. */
+  /** An enabled pipeline starts with the present window; waiting runs of a disabled one do not run. */
   async enable(id: string, isEnabled: boolean, nowMs: number): Promise<void> {
     const pipeline = await this.get(id);
     if (pipeline.isEnabled === isEnabled) return;
@@ -188,7 +188,7 @@ export class DataPipelines {
     if (moved.length > 0) await this.#schedule(id, { fromMs: cursorMs, untilMs: nextMs }, nextMs + DELAY_MS);
   }
 
-  /** Schedules one more of the windows before a pipeline that has data. */
+  /** Schedules one more window that has data and is older than the pipeline. */
   async scheduleEarlier(
     { id, organizationId, schedule, backfillMs }: DataPipelineRow,
     nowMs: number,
@@ -229,7 +229,7 @@ export class DataPipelines {
     return rows.map(pipelineOf);
   }
 
-  /** Notes readings, if a window in which they are has been scheduled already. */
+  /** Records late readings, if a window that contains them has already been scheduled. */
   async noteLate(organizationId: string, fromMs: number, untilMs: number): Promise<void> {
     await this.sql.query(
       `INSERT INTO pipeline_late (id, organization_id, from_ms, until_ms)
@@ -248,7 +248,7 @@ export class DataPipelines {
     );
   }
 
-  /** Schedules the windows of late readings anew, of one upload. Returns whether there was one. */
+  /** Schedules the windows of one late upload again. Returns whether there was one. */
   async scheduleLate(nowMs: number): Promise<boolean> {
     const [late] = await this.sql.query<Span & { organizationId: string }>(
       `DELETE FROM pipeline_late WHERE id = (SELECT id FROM pipeline_late LIMIT 1)
@@ -305,7 +305,7 @@ export class DataPipelines {
     return claimed;
   }
 
-  /** Says that the runs of a runner go on. */
+  /** Renews the lease of a runner's runs. */
   async renew(runner: string, leaseMs: number): Promise<void> {
     await this.sql.query(
       "UPDATE pipeline_runs SET lease_ms = ? WHERE runner = ? AND status = ?",
@@ -315,7 +315,7 @@ export class DataPipelines {
     );
   }
 
-  /** Ends the runs whose runner is gone, and schedules their windows anew. Returns how many. */
+  /** Ends the runs whose runner is gone, and schedules their windows again. Returns their number. */
   async recover(nowMs: number, limit: number): Promise<number> {
     const gone = await this.sql.query<PipelineRun>(
       `SELECT ${RUN_COLUMNS} FROM pipeline_runs WHERE status = ? AND lease_ms < ? LIMIT ?`,
@@ -327,7 +327,7 @@ export class DataPipelines {
     return gone.length;
   }
 
-  /** Ends a run as failed, and schedules its window anew unless it has failed too often. */
+  /** Ends a run as failed, and schedules its window again unless it has failed too often. */
   async again(run: PipelineRun, error: string, nowMs: number, dueMs: number): Promise<void> {
     if (!await this.#end(run.id, RUN_STATUS.failed, error, nowMs)) return;
     if (run.attempts + 1 < ATTEMPTS_MAX) await this.#schedule(run.pipelineId, run, dueMs, run.attempts + 1);
@@ -337,7 +337,7 @@ export class DataPipelines {
     await this.#end(run.id, RUN_STATUS.failed, error, nowMs);
   }
 
-  /** Stores what a run has found in place of what was found of its window, if the run is still its runner's. */
+  /** Stores the results of a run in place of earlier results for its window, if the run still belongs to its runner. */
   async complete(
     { id, pipelineId, fromMs, organizationId }: ClaimedRun,
     documents: readonly Uint8Array[],
@@ -426,7 +426,7 @@ export class DataPipelines {
   }
 }
 
-/** Throws `invalid_argument` for a pipeline that cannot be made; its stages are checked where they run. */
+/** Throws `invalid_argument` for an impossible pipeline; its stages are checked where they run. */
 export function requireUsable({ name, mql, schedule }: Pick<NewPipeline, "name" | "mql" | "schedule">): void {
   checkedQueryName(name);
   mqlText(mql);
@@ -445,7 +445,7 @@ export function mqlIn(text: string): Uint8Array[] {
   return (JSON.parse(text) as string[]).map((one) => Uint8Array.fromBase64(one));
 }
 
-/** A name that people give. Throws `invalid_argument`. */
+/** Checks a name that people choose. Throws `invalid_argument`. */
 export function checkedQueryName(name: string): string {
   // deno-lint-ignore no-control-regex
   if (name !== "" && name.length <= NAME_LENGTH_MAX && !/[\x00-\x1f\x7f]/.test(name)) return name;

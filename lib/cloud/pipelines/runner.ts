@@ -1,8 +1,8 @@
 /**
  * Runs data pipelines: schedules their windows, and works on the runs that are due.
  *
- * Any number of runners may share a database: one of them claims a run and says that it goes on. If it stops, another
- * one begins the window anew. A run shares the turns of its organization's queries.
+ * Any number of runners may share a database: one of them claims a run and repeatedly renews its lease. If it stops,
+ * another one starts the window again. A run shares the turns of its organization's queries.
  */
 
 import { randomUUID } from "node:crypto";
@@ -24,9 +24,9 @@ interface PipelineParts {
 }
 
 const LOOK_MS = 5_000;
-/** Runs at once; of one organization one, as for queries. */
+/** Limit of concurrent runs; one per organization, as for queries. */
 const RUNNING_MAX = 2;
-/** How long a runner counts as alive; it says so at every look. */
+/** How long a runner counts as alive; it renews this at every look. */
 const LEASE_MS = 60_000;
 /** The pause after a failure of the control plane itself. */
 const AGAIN_MS = 60_000;
@@ -79,7 +79,7 @@ export class PipelineRunner {
     await this.#change((all) => all.recover(nowMs, AT_ONCE));
   }
 
-  /** The windows that are over. One that was missed while no control plane ran is scheduled now. */
+  /** Schedules the windows that are over, including those that were missed while no control plane ran. */
   async #schedule(): Promise<void> {
     const { store, clock } = this.parts;
     for (let count = 0; count < AT_ONCE;) {
@@ -90,7 +90,7 @@ export class PipelineRunner {
     }
   }
 
-  /** The windows of late readings, and of those that were there before their pipeline. */
+  /** Schedules the windows of late readings, and of readings that are older than their pipeline. */
   async #catchUp(): Promise<void> {
     const { store, clock } = this.parts;
     for (let count = 0; count < AT_ONCE; count++) {

@@ -1,4 +1,4 @@
-/** Queries that people keep under a name. Owns the table `saved_queries`. */
+/** Queries that people save under a name. Owns the table `saved_queries`. */
 
 import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
@@ -43,7 +43,7 @@ export class SavedQueries {
     return id;
   }
 
-  /** An empty name, and an empty query, stay as they are. */
+  /** Changes a query. An empty name or an empty query leaves the old one. */
   async update(id: string, name: string, mql: readonly Uint8Array[], nowMs: number): Promise<void> {
     const before = await this.get(id);
     await unique(name, () =>

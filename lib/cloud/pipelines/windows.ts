@@ -18,7 +18,7 @@ const STEPS_MS_MAX = 10 * 366 * 24 * 3600 * 1000;
 export class PipelineWindows {
   readonly #nextMs: (afterMs: number) => number | undefined;
 
-  /** Throws `invalid_argument` for a schedule that is no cron line of five fields, or never ticks. */
+  /** Throws `invalid_argument` for a schedule that is not a cron line of five fields, or never ticks. */
   constructor(schedule: string) {
     const isShort = schedule.length <= SCHEDULE_LENGTH_MAX;
     const isCron = isShort && schedule.trim().split(/\s+/).length === FIELDS && !schedule.includes("=");

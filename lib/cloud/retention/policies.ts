@@ -1,5 +1,5 @@
 /**
- * How long captured data is kept: of an organization, and of a collector, which is a method of a component.
+ * How long captured data is kept, by organization and by collector, which is a method of a component.
  *
  * Owns the tables `data_retention` and `collector_retention`. Collectors have theirs in the machine's configuration, in
  * the published `retention_policy` of a capture method.
@@ -11,7 +11,7 @@ import { SvcError } from "../../base/error.ts";
 import { isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
 import type { Sql } from "../store/store.ts";
 
-/** What is absent has no limit. */
+/** An absent member means no limit. */
 export interface DataRetention {
   /** By the time of capture. */
   readonly days?: number;
@@ -51,7 +51,7 @@ interface Row {
 
 const COLUMNS = `days, binary_bytes AS "binaryBytes", tabular_bytes AS "tabularBytes"`;
 
-/** The retention of the collectors in a configuration; entries that make no sense have none. */
+/** The retention of the collectors in a configuration; meaningless entries are left out. */
 export function collectorsIn(config: JsonObject): CollectorRetention[] {
   const found = new Map<string, CollectorRetention>();
   const resources = [config.components, config.services].flatMap((all) => Array.isArray(all) ? all : []);
@@ -148,12 +148,12 @@ export async function hasCollectors(
   return before.join() === now.join();
 }
 
-/** A part of a day keeps the whole day. */
+/** Rounds up to whole days. */
 function wholeDays(days: number | undefined): number | undefined {
   return days === undefined ? undefined : Math.ceil(days);
 }
 
-/** Sets how long an organization's data is kept; nothing keeps it until somebody removes it. */
+/** Sets how long an organization's data is kept; without a value, it is kept until somebody removes it. */
 export async function setRetention(
   sql: Sql,
   organizationId: string,
@@ -193,7 +193,7 @@ export async function collectorsOf(sql: Sql, organizationId: string) {
   });
 }
 
-/** Takes a retention that is due, for the next look at `nextMs`: nobody else takes it until then. */
+/** Takes a retention that is due, and sets its next check to `nextMs`; nobody else takes it before. */
 export async function takeDue(sql: Sql, nowMs: number, nextMs: number): Promise<DueRetention | undefined> {
   const [organization] = await sql.query<Row & { organizationId: string }>(
     `UPDATE data_retention SET next_ms = ? WHERE organization_id = (
@@ -221,7 +221,7 @@ export async function takeDue(sql: Sql, nowMs: number, nextMs: number): Promise<
   return { organizationId, collector: { partId, componentName, methodName }, ...plain(row) };
 }
 
-/** Looks at a retention again at once, because there is more to remove. */
+/** Makes a retention due at once, because there is more to remove. */
 export async function hurry(sql: Sql, { organizationId, collector }: DueRetention): Promise<void> {
   if (!collector) {
     await sql.query("UPDATE data_retention SET next_ms = 0 WHERE organization_id = ?", organizationId);

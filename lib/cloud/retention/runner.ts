@@ -1,8 +1,8 @@
 /**
- * Removes captured data that is older than its retention, or beyond its size, oldest first.
+ * Removes captured data that is older than its retention allows, or exceeds its size, oldest first.
  *
- * Works in small transactions with pauses between them, so that nobody else waits for it, and writes into the audit log
- * in the same transaction what it has removed. One control plane on a database looks at a retention at a time. Images
+ * Works in small transactions with pauses between them, so that nobody else waits for it, and records each removal in
+ * the audit log in the same transaction. At most one control plane on a database handles a retention at a time. Images
  * in datasets stay.
  */
 
@@ -28,9 +28,9 @@ interface RetentionParts {
 }
 
 const LOOK_MS = 30_000;
-/** Interval of the looks at one retention. */
+/** Interval of the checks of one retention. */
 const EVERY_MS = 10 * 60_000;
-/** Rows of one transaction, the pause after it, and the transactions of one look at a retention. */
+/** Rows of one transaction, the pause after it, and the transactions of one check of a retention. */
 const READINGS_AT_ONCE = 2_000;
 const FILES_AT_ONCE = 200;
 const PAUSE_MS = 100;
@@ -170,7 +170,7 @@ export class RetentionRunner {
   }
 }
 
-/** What is older than the time, and the oldest beyond the size. */
+/** The entries that are older than the time, and the oldest ones that exceed the size. */
 function excess<T extends { readonly capturedUs: number; readonly bytes: number }>(
   oldest: readonly T[],
   overBytes: number,

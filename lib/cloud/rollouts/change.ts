@@ -1,8 +1,8 @@
 /**
- * The change of a rollout in the configuration of a part: to make it, and to take it back.
+ * Makes and reverts the change of a rollout in the configuration of a part.
  *
- * Pure. Nothing but the one setting changes, so that what people have edited meanwhile stays, and taking back gives
- * exactly the text from before if nobody has edited anything.
+ * Pure. Only the one setting changes, so that edits by people stay, and reverting restores the exact former text if
+ * nobody has edited anything.
  */
 
 import { SvcError } from "../../base/error.ts";
@@ -14,12 +14,12 @@ export const CHANGE_KINDS = ["fragment", "module", ...PROGRAMS] as const;
 
 export interface RolloutChange {
   readonly kind: typeof CHANGE_KINDS[number];
-  /** Of the fragment or module; empty for a program. */
+  /** The id of the fragment or module; empty for a program. */
   readonly id: string;
   readonly version: string;
 }
 
-/** What stood there before: entries of a list, or the version of a program. */
+/** The former setting: entries of a list, or the version of a program. */
 export type Undo =
   | { readonly entries: readonly Json[] }
   | { readonly version: Json | null; readonly had: "nothing" | "agent" | "version_control" | "version" };
@@ -34,7 +34,7 @@ export const HAS_IT = "its configuration has this version already";
 
 const TEXT_CHARS_MAX = 200;
 
-/** Throws `invalid_argument` for a change that makes no sense. */
+/** Throws `invalid_argument` for an impossible change. */
 export function checkedChange(change: { kind: string; id: string; version: string }): RolloutChange {
   const kind = CHANGE_KINDS.find((one) => one === change.kind);
   if (!kind) {
@@ -53,7 +53,7 @@ export function checkedChange(change: { kind: string; id: string; version: strin
   return { kind, id: isListed(kind) ? change.id : "", version: change.version.trim() };
 }
 
-/** The configuration with the change, or why there is nothing to change in it. */
+/** The configuration with the change, or the reason why it needs none. */
 export function changed(config: JsonObject, change: RolloutChange): ChangedConfig | string {
   if (!isListed(change.kind)) return withProgram(config, change.kind as ReleasedProgram, change.version);
 
@@ -136,7 +136,7 @@ function withoutProgram(
     return { ...config, agent: { ...agent, version_control: { ...versions, [key]: before } } };
   }
 
-  // Sections that the change has made go with it, unless somebody has put more into them.
+  // Removes sections that the change has created, unless somebody has added more to them.
   const { [key]: _, ...otherVersions } = versions;
   const { version_control: __, ...otherSettings } = agent;
   const keepsVersions = had === "version_control" || Object.keys(otherVersions).length > 0;

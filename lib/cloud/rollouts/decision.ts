@@ -1,4 +1,4 @@
-/** What a rollout does next, by the counts of its parts. Pure. */
+/** Decides the next step of a rollout by the counts of its parts. Pure. */
 
 import { stepName } from "./plan.ts";
 import type { Rollout, StepCounts } from "./rollouts.ts";
@@ -8,7 +8,7 @@ export type RolloutDecision =
   | { readonly kind: "halt"; readonly reason: string }
   | { readonly kind: "step"; readonly step: number }
   | { readonly kind: "complete"; readonly reason: string }
-  /** Machines have to be changed, to become healthy or to come online first. */
+  /** Waits until machines are changed, healthy or online. */
   | { readonly kind: "wait" };
 
 /** `onlineWaiting`: parts of the steps so far that wait for their change and are online. */

@@ -1,8 +1,8 @@
 /**
- * The health of machines in a rollout: what is known of a machine, and what that means for its change.
+ * The health of machines in a rollout: the facts about a machine, and the verdict on its change.
  *
- * A machine takes a change, and then has to be healthy for the time of the plan: online, no resource broken that was not
- * before, no more errors in its log than before, and readings as the plan wants them.
+ * A machine takes a change, and then has to be healthy for the time in the plan: online, no newly broken resource, no
+ * more errors in its log than before, and readings that satisfy the plan.
  */
 
 import type { ReleasedProgram } from "../packages/releases.ts";
@@ -27,15 +27,15 @@ export interface PartFacts {
 
 export type Verdict = "taken" | "healthy" | { readonly problem: string } | undefined;
 
-/** A machine that reports nothing has its configuration after this time online. */
+/** A machine that sends no reports is assumed to have its configuration after this time online. */
 const POLLED_MS = 20_000;
-/** Entries of a log that are looked at for errors. */
+/** Limit of log entries that are searched for errors. */
 const ENTRIES_MAX = 20_000;
 const ERRORS_MAX = 1_000;
 const ERROR_LEVELS = ["error", "dpanic", "panic", "fatal"];
 const SHOWN_MAX = 3;
 
-/** What is to become of a part. `isSettled`: machines have had time to report since a control plane was away. */
+/** The verdict on a part. `isSettled`: machines have had time to report since a control plane was away. */
 export function verdictOf(
   { plan, change }: Pick<Rollout, "plan" | "change">,
   part: Pick<RolloutPart, "state" | "baseline" | "revision" | "appliedMs" | "takenMs">,
@@ -56,7 +56,7 @@ export function verdictOf(
 
   if (part.state === "applied") {
     if (hasTaken(change, part, facts)) return "taken";
-    // A machine that takes changes in a maintenance window only says so.
+    // A machine that takes changes only in a maintenance window reports this.
     const isHeldBack = facts.isOnline && facts.health?.heldBack;
     const isLate = isSettled && !isHeldBack && nowMs - part.appliedMs! > plan.takeMs;
     return isLate ? { problem: notTaken(change, facts) } : undefined;
@@ -69,7 +69,9 @@ export function verdictOf(
   return "healthy";
 }
 
-/** The errors that a part would have had since its change if it went on as before; the baseline has those of `soakMs`. */
+/**
+ * The expected number of errors of a part since its change at the former rate; the baseline counts those in `soakMs`.
+ */
 function errorsExpected(
   { baseline, appliedMs }: Pick<RolloutPart, "baseline" | "appliedMs">,
   { soakMs }: RolloutPlan,
@@ -78,7 +80,7 @@ function errorsExpected(
   return Math.ceil(baseline.errors * Math.max(1, (nowMs - appliedMs!) / soakMs));
 }
 
-/** The resources that are broken and were not before. */
+/** The resources that are broken now but were not before. */
 function brokenSince(baseline: Baseline, health: PartHealth | undefined): string[] {
   const before = new Set(baseline.unhealthy.map(nameOf));
   return (health?.unhealthy ?? []).filter((one) => !before.has(nameOf(one)));
@@ -147,7 +149,7 @@ export async function partFactsOf(
   return facts;
 }
 
-/** How a part is just before its change. */
+/** The state of a part just before its change. */
 export async function baselineOf(sql: Sql, partId: string, soakMs: number, nowMs: number): Promise<Baseline> {
   const text = "SELECT COALESCE(MAX(number), 0) AS head FROM logs WHERE part_id = ?";
   const [{ head }] = await sql.query<{ head: number }>(text, partId);
@@ -159,7 +161,7 @@ export async function baselineOf(sql: Sql, partId: string, soakMs: number, nowMs
   };
 }
 
-/** What is wrong with the readings of a part since a time. */
+/** The problem in the readings of a part since a time, if there is one. */
 export async function readingProblem(
   { sql, configs }: { readonly sql: Sql; readonly configs: ConfigThreads },
   { organizationId, partId }: Pick<RolloutPart, "organizationId" | "partId">,
@@ -199,7 +201,7 @@ async function newestReading(
   return row?.payload;
 }
 
-/** The errors among the entries of a log behind one number, up to another one, received since a time. */
+/** The number of errors among the log entries after one number, up to another one, received since a time. */
 async function errorsBetween(
   sql: Sql,
   partId: string,

@@ -1,16 +1,16 @@
-/** What people do with a rollout that runs: pause it, go on with it, abort it. */
+/** Orders of people for a running rollout: pause, resume, abort. */
 
 import type { Actor, Audit } from "../access/audit.ts";
 import { Rollouts } from "./rollouts.ts";
 
-/** No further machine is changed; those that are changed are looked after. */
+/** Pauses a rollout: no further machine is changed, but changed machines are still watched. */
 export async function pauseRollout(audit: Audit, actor: Actor, id: string): Promise<void> {
   await audit.change(actor, { kind: "rollout", id }, async (sql, nowMs) => {
     await new Rollouts(sql).turn(id, ["running"], "paused", "", nowMs);
   });
 }
 
-/** Goes on; machines that have turned unhealthy so far do not halt it again. */
+/** Resumes a rollout; machines that have become unhealthy so far do not halt it again. */
 export async function resumeRollout(audit: Audit, actor: Actor, id: string): Promise<void> {
   await audit.change(actor, { kind: "rollout", id }, async (sql, nowMs) => {
     const rollouts = new Rollouts(sql);
@@ -19,7 +19,7 @@ export async function resumeRollout(audit: Audit, actor: Actor, id: string): Pro
   });
 }
 
-/** Ends it; with `reverts` the change is taken back on every machine that has it. */
+/** Aborts a rollout; with `reverts` the change is reverted on every machine that has it. */
 export async function abortRollout(audit: Audit, actor: Actor, id: string, reverts: boolean): Promise<void> {
   await audit.change(actor, { kind: "rollout", id }, async (sql, nowMs) => {
     const rollouts = new Rollouts(sql);

@@ -1,18 +1,18 @@
 /**
- * What machines report of themselves: the configuration that they run, and the resources that do not work.
+ * Reports of machines: the configuration that they run, and the resources that do not work.
  *
  * Owns the table `part_health`.
  */
 
 import { places, type Sql } from "../store/store.ts";
 
-/** What a machine has last reported of itself; unknown of machines that report nothing. */
+/** The last report of a machine; absent for machines that send none. */
 export interface PartHealth {
-  /** Of the configuration that it runs. */
+  /** The revision of the configuration that it runs. */
   readonly revision: string;
   /** `name: reason` */
   readonly unhealthy: readonly string[];
-  /** A newer configuration waits for the machine's maintenance window. */
+  /** Whether a newer configuration waits for the machine's maintenance window. */
   readonly heldBack: boolean;
   readonly atMs: number;
 }
@@ -45,7 +45,7 @@ export async function healthsOf(sql: Sql, partIds: readonly string[]): Promise<M
   return found;
 }
 
-/** Stores what a machine says of itself. */
+/** Stores the report of a machine. */
 export async function keepHealth(
   sql: Sql,
   partId: string,

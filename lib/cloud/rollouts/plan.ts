@@ -27,7 +27,7 @@ export interface RolloutPlan {
   readonly readings: readonly RolloutReading[];
 }
 
-/** A plan as it comes from outside; 0 chooses the default of a time. */
+/** A plan from outside; a time of 0 selects the default. */
 export interface GivenPlan {
   readonly steps: readonly string[];
   readonly soakSeconds: number;
@@ -47,13 +47,13 @@ export interface GivenPlan {
 /** A machine that a plan divides among its steps. */
 export interface PlannedPart {
   readonly id: string;
-  /** The location of its machine and those around it. */
+  /** The location of its machine, and the locations around it. */
   readonly locationIds: readonly string[];
   readonly tags: readonly string[];
 }
 
 export const PLAN_DEFAULTS = { soakSeconds: 300, takeSeconds: 3600, lateSeconds: 7 * 24 * 3600 } as const;
-/** The steps of a rollout for which nobody has chosen others. */
+/** The default steps of a rollout. */
 export const STEPS_DEFAULT = ["10%", "50%"] as const;
 const STEPS_MAX = 20;
 const WINDOWS_MAX = 20;
@@ -103,7 +103,10 @@ export function checkedPlan(given: GivenPlan): RolloutPlan {
   };
 }
 
-/** The step of each part, from 0, and their order. Shares are of all parts, in an order that `seed` decides. */
+/**
+ * The step of each part, counted from 0, and their order. Percentages refer to all parts, in an order that depends on
+ * `seed`.
+ */
 export function dividedParts(
   plan: Pick<RolloutPlan, "steps">,
   parts: readonly PlannedPart[],
@@ -126,7 +129,7 @@ export function dividedParts(
   return [...divided, ...[...left].map(({ id }) => ({ id, step: plan.steps.length }))];
 }
 
-/** The name of a step for people; the one behind all named ones has the rest. */
+/** The name of a step for people; the step after all named ones has the rest. */
 export function stepName({ steps }: Pick<RolloutPlan, "steps">, step: number): string {
   return steps[step] ?? "the rest";
 }
@@ -141,7 +144,7 @@ export function isWithin(windows: readonly string[], nowMs: number): boolean {
     if (!window) return false;
     const { days, from, until } = window;
     if (from < until) return days[day] && minute >= from && minute < until;
-    // Over midnight it belongs to the day on which it begins.
+    // A window over midnight belongs to the day on which it starts.
     return days[day] && minute >= from || days[(day + 6) % 7] && minute < until;
   });
 }
@@ -180,7 +183,7 @@ function checkedReading(
   try {
     parsed = value.length > TEXT_CHARS_MAX ? null : JSON.parse(value);
   } catch {
-    // The same answer as to another value.
+    // Falls through to the error for any other value.
   }
   if (!isObject(parsed) || Object.keys(parsed).length !== 1) {
     throw invalid(at, value, 'JSON such as {"cpu": 50}');

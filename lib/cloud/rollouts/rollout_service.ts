@@ -18,7 +18,7 @@ import { type Rollout, type RolloutPart, Rollouts, type StepCounts } from "./rol
 import { startRollout } from "./starting.ts";
 
 const PARTS_PAGE = 500;
-/** Everything by default. */
+/** A plan with every default. */
 export const NO_PLAN: GivenPlan = {
   steps: [],
   soakSeconds: 0,
@@ -52,7 +52,7 @@ export function rolloutHandlers(cloud: CloudContext) {
       const parts = await rollouts.parts(id, { unhealthy, after, limit: PARTS_PAGE + 1 });
       const page = parts.slice(0, PARTS_PAGE);
       const { organizationId } = await rollouts.get(id);
-      // What has left the organization is no longer its business.
+      // Parts that have left the organization are hidden from it.
       const own = page.filter((one) => one.organizationId === organizationId);
       const nextPageToken = parts.length > PARTS_PAGE ? String(page[page.length - 1].place) : "";
       return { parts: own.map(partMessage), nextPageToken };

@@ -1,10 +1,10 @@
 /**
- * Rollouts and their parts in the database: which part is how far, and which rollout is due.
+ * Rollouts and their parts in the database: the state of each part, and which rollout is due.
  *
  * Owns the tables `rollouts` and `rollout_parts`. A part is in one unfinished rollout at most. Any number of control
- * planes may work on one rollout: each step of a part is taken in a transaction that finds the part as it was.
+ * planes may work on one rollout: each step of a part is a transaction that requires the part's former state.
  *
- * The room owns rollouts: changes of many machines that go on or back by the machines' health.
+ * The room owns rollouts: changes of many machines that advance or are reverted by the machines' health.
  */
 
 import { randomUUID } from "node:crypto";
@@ -15,8 +15,8 @@ import type { RolloutPlan } from "./plan.ts";
 
 export type RolloutState = "running" | "paused" | "halted" | "aborted" | "completed";
 /**
- * `applied`: its configuration has the change. `taken`: the machine runs it. `reverting`: to be taken back. `kept`: not
- * taken back, because somebody has changed the same setting.
+ * `applied`: its configuration has the change. `taken`: the machine runs it. `reverting`: to be reverted. `kept`: not
+ * reverted, because somebody has changed the same setting.
  */
 export type RolloutPartState =
   | "waiting"
@@ -44,7 +44,7 @@ export interface Rollout {
   readonly endedMs: number | null;
 }
 
-/** How a machine was before its change. */
+/** The state of a machine before its change. */
 export interface Baseline {
   readonly errors: number;
   /** The last entry of its log. */
@@ -91,18 +91,18 @@ export type PartTurn = Partial<Pick<RolloutPart, "reason" | "undo" | "baseline" 
 export interface PartsQuery {
   readonly states?: readonly RolloutPartState[];
   readonly unhealthy?: boolean;
-  /** Only those up to this step. */
+  /** Only parts up to this step. */
   readonly untilStep?: number;
-  /** Only those that were seen since. */
+  /** Only parts that were seen since then. */
   readonly seenSinceMs?: number;
-  /** Only those behind this place. */
+  /** Only parts after this place. */
   readonly after?: number;
   readonly limit: number;
 }
 
 export const UNFINISHED: readonly RolloutState[] = ["running", "paused", "halted"];
 const EMPTY: StepCounts = { machines: 0, waiting: 0, changing: 0, healthy: 0, unhealthy: 0, skipped: 0 };
-/** Ended rollouts that are kept of an organization. */
+/** Limit of stored ended rollouts of an organization. */
 const ENDED_MAX = 200;
 const COLUMNS =
   `id, organization_id AS "organizationId", name, change, plan, state, step, reason, who, accepted,
@@ -199,7 +199,7 @@ export class Rollouts {
     if (isEnd) await this.#release(id);
   }
 
-  /** What has turned unhealthy so far counts no more. */
+  /** Accepts the parts that have become unhealthy so far: they no longer count. */
   async accept(id: string, nowMs: number): Promise<void> {
     await this.sql.query(
       `UPDATE rollouts SET step_ms = ?, accepted =
@@ -313,7 +313,7 @@ export class Rollouts {
     return found;
   }
 
-  /** Other rollouts may have its parts, except those that are still to be taken back. */
+  /** Frees its parts for other rollouts, except those that still have to be reverted. */
   async #release(id: string): Promise<void> {
     await this.sql.query(
       "UPDATE rollout_parts SET is_open = 0 WHERE rollout_id = ? AND is_open = 1 AND state <> 'reverting'",
@@ -321,7 +321,7 @@ export class Rollouts {
     );
   }
 
-  /** A part that was taken back behind the end of its rollout is free again. */
+  /** Frees a part that was reverted after the end of its rollout. */
   async releasePart(id: string, partId: string): Promise<void> {
     if (UNFINISHED.includes((await this.get(id)).state)) return;
     const text = "UPDATE rollout_parts SET is_open = 0 WHERE rollout_id = ? AND part_id = ? AND is_open = 1";

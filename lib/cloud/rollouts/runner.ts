@@ -1,9 +1,9 @@
 /**
- * Goes on with rollouts: looks at the health of machines, takes changes back, and changes the next machines.
+ * Advances rollouts: checks the health of machines, reverts changes, and changes the next machines.
  *
- * Everything that a rollout knows is in the database, so it survives the end of a control plane; one control plane at a
- * time looks at a rollout, and two that do it nevertheless make each change once. A look does a bounded piece of work, so
- * that a large rollout delays no other.
+ * The whole state of a rollout is in the database, so it survives the end of a control plane. One control plane at a
+ * time works on a rollout; if two do, each change is still made once. A pass does a bounded piece of work, so that a
+ * large rollout delays no other.
  */
 
 import { LogEntrySchema } from "../../../proto/gen/common_pb.ts";
@@ -30,14 +30,14 @@ interface RolloutParts extends CloudContext {
 }
 
 const LOOK_MS = 1_000;
-/** Interval of the looks at one rollout, and how long a look may take before another control plane takes over. */
+/** Interval of the passes of one rollout, and how long a pass may take before another control plane takes over. */
 const EVERY_MS = 5_000;
 const LEASE_MS = 60_000;
 const ROLLOUTS_A_LOOK = 8;
-/** Parts in one look at a rollout: whose health is looked at, and whose configuration is changed. */
+/** Parts in one pass: limit of those whose health is checked, and of those whose configuration is changed. */
 const WATCHED_MAX = 500;
 const CHANGED_MAX = 20;
-/** After a start, or when looks failed, machines get this time to report: it is the control plane that was away. */
+/** After a start, or after failed passes, machines get this time to report, because the control plane was away. */
 const GRACE_MS = 90_000;
 const BREAK_MS = 30_000;
 const IN_FLIGHT: readonly RolloutPartState[] = ["applied", "taken"];
@@ -78,7 +78,7 @@ export class RolloutRunner {
     const { store, clock, logger } = this.parts;
     for (let looked = 0; looked < ROLLOUTS_A_LOOK && !signal.aborted; looked++) {
       const nowMs = clock.nowMs();
-      // Most looks find nothing, and a transaction costs more than this.
+      // Most checks find nothing, and this costs less than a transaction.
       const [due] = await store.query("SELECT id FROM rollouts WHERE next_ms <= ? LIMIT 1", nowMs);
       if (!due) return;
       const taken = await store.transaction((sql) => new Rollouts(sql).takeDue(nowMs, nowMs + LEASE_MS));
@@ -100,7 +100,7 @@ export class RolloutRunner {
     await this.#scheduleNext(rollout.id);
   }
 
-  /** A rollout that has ended, and has nothing to take back, rests. */
+  /** A rollout that has ended and has nothing to revert is not scheduled. */
   async #scheduleNext(id: string): Promise<void> {
     const { store, clock } = this.parts;
     await store.transaction(async (sql) => {
@@ -137,7 +137,7 @@ export class RolloutRunner {
     return problem === undefined ? "healthy" as const : { problem };
   }
 
-  // Taking back.
+  // Reverting.
 
   async #revert(rollout: Rollout): Promise<void> {
     const rollouts = new Rollouts(this.parts.store);
@@ -174,7 +174,7 @@ export class RolloutRunner {
     if (isDone && row.reason !== "") await this.#tell(rollout, row, clock.nowMs());
   }
 
-  /** Tells the people of the machine, in its log. */
+  /** Informs the machine's people in its log. */
   async #tell(
     rollout: Rollout,
     { partId, organizationId, reason }: RolloutPart,
@@ -188,7 +188,7 @@ export class RolloutRunner {
     await this.parts.logs.add({ id: partId, organizationId }, [entry], nowMs);
   }
 
-  // Going on.
+  // Advancing.
 
   async #decide({ id }: Rollout): Promise<void> {
     const { store, clock } = this.parts;
@@ -256,7 +256,7 @@ export class RolloutRunner {
     });
   }
 
-  /** A part that fails by itself counts; a failure of the control plane does not, and the next look tries again. */
+  /** A part that fails by itself counts. A failure of the control plane does not, and the next pass tries again. */
   async #leave(rollout: Rollout, row: RolloutPart, state: "kept" | "skipped", error: unknown): Promise<void> {
     const { code } = SvcError.from(error);
     if (error instanceof Gone) return;
@@ -281,21 +281,21 @@ export class RolloutRunner {
   }
 }
 
-/** Somebody else has taken this step, or the rollout goes on no more: nothing is to be done. */
+/** Another control plane has taken this step, or the rollout no longer runs, so there is nothing to do. */
 class Gone extends SvcError {
   constructor() {
     super("canceled", "the part of the rollout is in another state by now");
   }
 }
 
-/** Throws unless the rollout still goes on, and has room for one more machine. */
+/** Throws unless the rollout still runs and may change one more machine. */
 async function requireRoom(rollouts: Rollouts, { id, plan }: Rollout): Promise<void> {
   if (!await rollouts.isIn(id, "running")) throw new Gone();
   if (plan.atOnce > 0 && await rollouts.countIn(id, IN_FLIGHT) >= plan.atOnce) throw new Gone();
 }
 
 interface Saving {
-  /** The one that was checked. */
+  /** The checked revision. */
   readonly revision: number;
   readonly who: string;
   readonly nowMs: number;

@@ -1,8 +1,8 @@
 /**
- * The start of a rollout: its change and plan are checked, its machines found and divided among the steps.
+ * Starts a rollout: checks its change and plan, finds its machines, and divides them among the steps.
  *
- * With a new revision of a fragment, the parts that follow its newest revision are pinned to the present one in the same
- * transaction, so that nobody gets the new one before its turn.
+ * With a new revision of a fragment, the parts that follow its newest revision are pinned to the present one in the
+ * same transaction, so that no part gets the new one before its turn.
  */
 
 import { SvcError } from "../../base/error.ts";
@@ -46,7 +46,7 @@ interface StartParts {
   readonly limits?: Limits;
 }
 
-/** Parts that one rollout pins. */
+/** Limit of parts that one rollout pins. */
 const FOLLOWERS_MAX = 2_000;
 const NAME_CHARS_MAX = 200;
 const SELECTED_MAX = 1_000;
@@ -115,7 +115,7 @@ async function checkedRevision(
   return { fragment, next: fragment.revision + 1, checked };
 }
 
-/** The change with the exact version that it leads to. Throws `not_found` if there is none. */
+/** The change with the exact version that it selects. Throws `not_found` if there is none. */
 async function existing(sql: Sql, organizationId: string, change: RolloutChange): Promise<RolloutChange> {
   const { kind, id, version } = change;
   if (kind === "fragment") {
@@ -129,7 +129,7 @@ async function existing(sql: Sql, organizationId: string, change: RolloutChange)
   if (kind === "module") {
     const packages = new Packages(sql);
     const item = await packages.item(id).catch(() => undefined);
-    // Its versions are nobody else's business.
+    // Versions of a private item are hidden from other organizations.
     if (!item || item.visibility === "private" && item.organizationId !== organizationId) {
       throw new SvcError("not_found", `the organization has no module "${id}"`);
     }
@@ -139,7 +139,7 @@ async function existing(sql: Sql, organizationId: string, change: RolloutChange)
   return change;
 }
 
-/** The parts that a change may concern, and where they are. */
+/** The parts that a change may concern, and their locations. */
 async function candidates(sql: Sql, order: RolloutOrder, change: RolloutChange): Promise<PlannedPart[]> {
   const { organizationId, locationIds, tags, partIds } = order;
   const selected: [string, ...string[]][] = [];

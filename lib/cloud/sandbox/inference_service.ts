@@ -112,7 +112,7 @@ async function imageOf({ store }: CloudContext, organizationId: string, id: stri
   return image;
 }
 
-/** The tensors of an answer. The process may have invented them, so every number is checked. */
+/** The tensors of an answer. The process is not trusted, so every number is checked. */
 function tensorsOf({ head, bytes }: ContentAnswer): Tensors {
   const { tensors } = head as unknown as InferenceFacts;
   let at = 0;

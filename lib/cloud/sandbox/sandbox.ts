@@ -4,12 +4,12 @@
  *
  * Made with bubblewrap. It contains the system's programs and libraries (read-only), a folder if one is given, and
  * nothing else: no data folder, no other processes, no network unless allowed, no capabilities and no way to gain any.
- * If root starts it, the program runs as a user of its own to whom nothing on this computer belongs; otherwise as the
- * current user, equally confined. A process namespace ends every process in it, daemons included, with its first
- * program. The kernel enforces the limits of each process; this program watches the limits of the whole.
+ * If root starts it, the program runs as a separate user who owns nothing on this computer; otherwise as the current
+ * user, equally confined. A process namespace ends every process in it, daemons included, with its first program. The
+ * kernel enforces the limits of each process; this program watches the limits of the whole.
  *
  * `openSandbox` tests whether all of this works here. `NO_SANDBOX` runs programs unconfined: for people's own
- * programs, and for operators who have asked for it.
+ * programs, and for operators who request it.
  *
  * The room owns everything that opens strangers' content: sandboxes, and the processes that run models and decode
  * pictures.
@@ -94,19 +94,19 @@ const CPUS = "/sys/devices/system/cpu";
 /** Size of `/tmp` and of `/dev/shm`, which are in memory. */
 const SCRATCH_BYTES = 256 * 1024 ** 2;
 /**
- * Unused users: part of the range from which systemd takes dynamic users. Each cell has another one, so that the
- * kernel counts its processes separately.
+ * Unused user ids: part of the range from which systemd takes dynamic users. Each cell has its own, so that the kernel
+ * counts its processes separately.
  */
 const UIDS = { first: 64_000, count: 1_000 };
 const TRY_MS = 10_000;
 
 /** In order of preference; the first one that works is used. */
 interface Variant {
-  /** A different user in earnest. */
+  /** Whether the program runs as another user. */
   readonly otherUser: boolean;
   /** Flags of the user namespace; absent if none is made. */
   readonly userNamespace?: readonly string[];
-  /** Whether to give up the capabilities that a service may have, of low ports for instance: bwrap refuses them. */
+  /** Whether to drop the capabilities of a service, such as that for low ports, which bwrap refuses. */
   readonly givesUp?: boolean;
 }
 
@@ -179,7 +179,7 @@ class Bubblewrap implements Sandbox {
 
   async cell(needs: CellNeeds): Promise<Cell> {
     const readable = await Promise.all((needs.readable ?? []).map((path) => this.files.realPath(path)));
-    // Something may tidy up temporary files.
+    // Another program may have removed the temporary file.
     const isThere = await this.files.fileSize(this.variant.filter) !== undefined;
     if (!isThere) this.variant.filter = await writeFilter(this.files);
     const uid = this.#takeUid();
@@ -240,7 +240,7 @@ class Bubblewrap implements Sandbox {
       // If memory runs out, the kernel ends this process first.
       ...["/usr/bin/choom", "-n", "1000", "--", "/usr/bin/nice", "-n", "10"],
       ...givesUp ? GIVE_UP : [],
-      // The innermost step takes the filter: the steps before make namespaces themselves.
+      // The innermost step applies the filter, because the earlier ones still have to create namespaces.
       ...["/bin/sh", "-c", `exec ${FILTER_FD}<"$0" && exec "$@"`, filter],
       ...[
         "/usr/bin/bwrap",
@@ -285,7 +285,7 @@ class Bubblewrap implements Sandbox {
       ...readable.flatMap((path) => ["--ro-bind", path, path]),
       ...this.hidden.filter((path) => isBelow(path, ["/usr", ...SYSTEM, ...readable])).flatMap(masked),
       ...folder === undefined ? [] : ["--bind", folder, FOLDER],
-      // Without sizes both would be memory without a limit.
+      // Without limits both would be unlimited memory.
       ...["--remount-ro", "/dev", "--remount-ro", "/"],
     ];
   }
@@ -360,7 +360,7 @@ function isBelow(path: string, folders: readonly string[]): boolean {
   return folders.some((folder) => path === folder || path.startsWith(`${folder}/`));
 }
 
-/** Changes the owner of a folder that no stranger has written to yet, and of everything in it. */
+/** Changes the owner of a folder, to which no stranger has written yet, and of everything in it. */
 async function give(files: ReadFiles & WriteFiles, folder: string, uid: number): Promise<void> {
   for (const { name, kind } of await files.entries(folder)) {
     const path = join(folder, name);

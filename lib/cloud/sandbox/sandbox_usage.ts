@@ -1,8 +1,9 @@
 /**
- * Measures, again and again, what the programs of a sandbox use together, because the kernel does not limit that.
+ * Measures repeatedly what the programs of a sandbox use together, because the kernel does not limit this.
  *
- * Between two measurements they may exceed a limit by as much as a process can take in that time; so the rest of the
- * computer keeps a reserve of memory and disk, and running into it ends them too, whatever their own limits say.
+ * Between two measurements they may exceed a limit by as much as a process can take in that time. So the rest of the
+ * computer keeps a reserve of memory and disk, and programs that use the reserve are ended, too, even within their own
+ * limits.
  */
 
 import { join } from "node:path";
@@ -65,7 +66,7 @@ export async function watchUsage(
     // A sandbox that cannot be watched must end.
     if (!over.signal.aborted) breach = SvcError.from(error);
   }
-  // A folder that is gone by now holds nothing.
+  // A folder that has disappeared is empty.
   if (over.signal.aborted) breach = await folder?.beyond({ atLast: true }).catch(() => undefined);
   else process.signal("SIGKILL", { group: true });
   await exited;
@@ -96,7 +97,7 @@ export class WatchedFolder {
     return new WatchedFolder(files, path, limits, await contentOf(files, path, Infinity), clock);
   }
 
-  /** `atLast`: looks whenever it looked before, because the programs may have gone beyond since. */
+  /** `atLast`: measures even if it has just done so, because the programs may have exceeded the limit since. */
   async beyond({ atLast = false } = {}): Promise<SvcError | undefined> {
     const { files: disk, path, limits, begun, clock } = this;
     const freeBytes = await disk.freeBytes(path);
@@ -207,7 +208,7 @@ function inProc(files: ReadFiles, pid: string, file: string): Promise<string> {
   return files.readTextFile(`/proc/${pid}/${file}`).catch(() => "");
 }
 
-/** Some memory belongs to no process: files in memory that nobody maps. */
+/** Checks the memory of the whole computer, because files in memory that nobody maps belong to no process. */
 async function memoryBeyond(files: ReadFiles): Promise<SvcError | undefined> {
   const [, kilobytes] = /^MemAvailable:\s+(\d+) kB$/m.exec(await files.readTextFile("/proc/meminfo")) ?? [];
   const left = Number(kilobytes ?? Infinity) * 1024;

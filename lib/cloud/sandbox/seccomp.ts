@@ -51,7 +51,7 @@ const ARCHITECTURES: readonly Architecture[] = [
 ];
 
 const CLONE_NEWUSER = 0x10000000;
-/** Types characters as if the user had; and the same for the console. */
+/** The requests that insert characters into the input of a terminal, and of the console. */
 const INPUT_REQUESTS = [0x5412, 0x541c];
 /** Calls of the x32 interface have this bit, and other numbers. */
 const X32_BIT = 0x40000000;
@@ -84,7 +84,7 @@ export function seccompFilter(): Uint8Array {
   return bytes;
 }
 
-/** What decides about the calls of one architecture; returns in any case. */
+/** The instructions for the calls of one architecture; they always return. */
 function sectionOf({ clone, ioctl, denied }: Architecture): Instruction[] {
   const missing = [CLONE3, ...NEWER.io_uring];
   // Each test returns at once; the number is loaded again after a test of an argument.

@@ -4,7 +4,7 @@
  *
  * The control plane answers STUN itself. A TURN server is another program, such as coturn, that shares a secret with
  * the control plane: each caller gets credentials of its own that are valid for a day (coturn's `use-auth-secret`
- * convention), so that it relays for no strangers.
+ * convention), so that it does not relay for strangers.
  */
 
 import { createHmac } from "node:crypto";

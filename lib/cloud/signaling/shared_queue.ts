@@ -23,16 +23,16 @@ import type {
 import { CONNECT_MS } from "../../wire/webrtc/limits.ts";
 import type { Notices } from "../store/notices.ts";
 
-/** What signaling does with calls. */
+/** The operations of signaling on calls. */
 export type Calls = Pick<CallQueue, "offer" | "update" | "take" | "close">;
 
-/** Interval of the question to the others while a call waits. */
+/** Interval of the requests to the other processes while a call waits. */
 const SEEK_MS = 500;
 const HEAR_AGAIN_MS = 5_000;
 
 interface Reported {
   readonly from: string;
-  /** Absent: to all. */
+  /** The receiver; absent for all. */
   readonly to?: string;
   /** The id of the call in the process where it was made. */
   readonly call: string;
@@ -51,7 +51,7 @@ type SentUpdate = Extract<CallerUpdate, { candidate: unknown } | { done: true }>
 type Notice =
   & Reported
   & (
-    /** Asks which process has a machine for this host. */
+    /** Asks which process has a machine that serves this host. */
     | { readonly kind: "seek"; readonly host: string }
     | { readonly kind: "claim" }
     | { readonly kind: "offer"; readonly host: string; readonly offer: CallOffer }

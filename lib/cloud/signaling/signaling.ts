@@ -2,11 +2,12 @@
  * Signaling for machines behind NAT: callers find machines by name, if they may operate them, and machines answer as
  * themselves.
  *
- * Owns who may call whom, and how many may answer for a machine. The queue identifies a machine by its part's id, so
- * that all names of the part lead to the same machine, and a name that moves to another part does not.
+ * Owns the rules of who may call whom, and the limit of answerers for a machine. The queue identifies a machine by
+ * its part's id, so that all names of the part lead to the same machine, and a name that moves to another part does
+ * not.
  *
- * The room owns what connects people and machines that cannot reach each other: the calls of one control plane or of
- * several on one database, tokens that are good here, and STUN and TURN.
+ * The room owns the connection of people and machines that cannot reach each other directly: the calls of one
+ * control plane or of several on one database, the tokens for these, and STUN and TURN.
  */
 
 import type { CallContext, Service } from "../../wire/rpc/service.ts";
@@ -77,7 +78,7 @@ async function iceServers(
   return servers;
 }
 
-/** Machines answer with a key of their own: that of an organization is for calling them. */
+/** Machines answer with a key of their own; keys of an organization are for calling them. */
 function answering(cloud: CloudContext): Answering {
   const { clock, limits } = cloud;
   /** How many streams answer for a part, by its id. */
@@ -99,7 +100,7 @@ function answering(cloud: CloudContext): Answering {
       return entity === undefined ? undefined : await new Keys(cloud.store).generation(entity);
     },
     online: (hosts, ctx) => {
-      // Checked and counted in one step: several streams may come at the same moment.
+      // Checks and counts in one step, because several streams may arrive at the same time.
       const full = hosts.find((host) => (streams.get(host) ?? 0) >= limits.answersPerMachine);
       if (full !== undefined) {
         throw overLimit(limits, "answersPerMachine", `${streams.get(full)} answer already`);

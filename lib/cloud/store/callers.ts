@@ -1,22 +1,22 @@
 /**
- * On whose behalf a statement runs, so that no organization takes the database from the others.
+ * The caller of a statement, so that no organization can monopolize the database.
  *
- * The edge of a call says it once (`Store.forCaller`), and everything that the call awaits belongs to it.
+ * The entry of a call sets it once (`Store.forCaller`), and everything that the call awaits belongs to it.
  */
 
 import { AsyncLocalStorage } from "node:async_hooks";
 
 export interface StoreCaller {
-  /** Shares the time of the database with everything else of this group: an organization, or a key without one. */
+  /** The group that shares the time of the database: an organization, or a key without one. */
   readonly group: string;
   /** Statements that wait for their turn are given up when it aborts. */
   readonly signal?: AbortSignal;
 }
 
-/** The group of svc-cloud's own work, which has neither a limit of its turns nor of its time. */
+/** The group of svc-cloud's own work, which has no limits of turns or time. */
 export const OWN_GROUP = "";
 
-/** Slow reads of one group that run at once. */
+/** Limit of concurrent slow reads of one group. */
 export const SLOW_READS_MAX = 2;
 /** Limits of the reads that wait. */
 export const FAIR_READS = {
@@ -26,9 +26,9 @@ export const FAIR_READS = {
   ownGroup: OWN_GROUP,
 };
 
-/** How long a statement of a call may take; it is interrupted after that. */
+/** Time limit of a statement of a call, after which it is interrupted. */
 export const STATEMENT_MS = 10_000;
-/** How long a transaction of a call may take, with the pauses between its statements. */
+/** Time limit of a transaction of a call, including the pauses between its statements. */
 export const TRANSACTION_MS = 30_000;
 
 const OWN: StoreCaller = { group: OWN_GROUP };
@@ -37,8 +37,8 @@ export class StoreCallers {
   readonly #storage = new AsyncLocalStorage<StoreCaller>();
 
   /**
-   * The caller of the code that runs now; svc-cloud itself if nobody was named. What still runs after the caller has
-   * gone, such as a clean-up, is not given up.
+   * The caller of the running code; svc-cloud itself if none was set. Work after the caller has gone, such as a
+   * clean-up, is not given up.
    */
   get current(): StoreCaller {
     const { group, signal } = this.#storage.getStore() ?? OWN;

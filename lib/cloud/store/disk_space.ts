@@ -23,9 +23,9 @@ export interface DiskSpaceParts {
 
 /** The space that one upload holds. */
 export interface DiskHold {
-  /** Before `bytes` more are written. Throws `resource_exhausted` without space for them. */
+  /** Call it before `bytes` more are written. Throws `resource_exhausted` if there is no space for them. */
   grow(bytes: number): Promise<void>;
-  /** The upload is over. */
+  /** Ends the upload. */
   release(): void;
 }
 
@@ -38,21 +38,24 @@ export interface DiskState {
 }
 
 /**
- * What is written, and the part of the reserve that stays free of it. A change of a configuration may use a part of the
- * reserve, so that people can repair what fills the disk.
+ * The part of the reserve that stays free, by what is written. A change of a configuration may use a part of the
+ * reserve, so that people can fix what fills the disk.
  */
 const PARTS_KEPT = { content: 1, entries: 1 / 2, configuration: 1 / 4 } as const;
 export type DiskUse = keyof typeof PARTS_KEPT;
 
-/** What is stored in the database is in the table, in its searched words, and in the write-ahead log of both. */
+/** Data in the database occupies space in the table, in its search index, and in the write-ahead log of both. */
 const DATABASE_COPIES = 4;
 /** An upload holds this much ahead. */
 const STEP_BYTES = 4 * 1024 ** 2;
-/** How long one look at the disk is good for. */
+/** How long a measurement of the free space is valid. */
 const LOOK_MS = 1_000;
-/** The same for the size of the disk. */
+/** How long a measurement of the disk's size is valid. */
 const SIZE_MS = 60_000;
-/** A disk is warned about above the first share of its space, and again after it was below the second. */
+/**
+ * A disk that is full to more than the first share causes a warning, and another one only after it was below the
+ * second.
+ */
 const WARN_SHARE = 0.8;
 const CALM_SHARE = 0.75;
 
@@ -64,9 +67,9 @@ interface Look {
 
 export class DiskSpace {
   #look: Look | undefined;
-  /** When the size of the disk was looked at. */
+  /** When the size of the disk was measured. */
   #sizeMs = -Infinity;
-  /** Written since the last look. */
+  /** Bytes written since the last measurement. */
   #writtenBytes = 0;
   #heldBytes = 0;
   #isWarned = false;
@@ -74,7 +77,7 @@ export class DiskSpace {
 
   constructor(private readonly parts: DiskSpaceParts) {}
 
-  /** Before `bytes` are stored in the database. Throws `resource_exhausted` if they would take its reserve. */
+  /** Call it before `bytes` are stored in the database. Throws `resource_exhausted` if they would use its reserve. */
   async require(use: DiskUse, bytes = 0): Promise<void> {
     const takenBytes = bytes * DATABASE_COPIES;
     await this.#requireFree(use, takenBytes);
@@ -84,7 +87,7 @@ export class DiskSpace {
   /** Holds space for an upload. Throws `resource_exhausted` if not even its first piece fits. */
   async hold(): Promise<DiskHold> {
     let aheadBytes = 0;
-    /** It may not be on the disk yet: it is held until the next one comes. */
+    /** The last piece may not be on the disk yet, so its space is held until the next one comes. */
     let lastBytes = 0;
     let isOver = false;
     const extend = async (bytes: number) => {
@@ -99,7 +102,7 @@ export class DiskSpace {
         this.#heldBytes -= lastBytes;
         this.#writtenBytes += lastBytes;
         lastBytes = 0;
-        // The last pieces fit exactly where a whole step does not.
+        // If a whole step does not fit, the last pieces may still fit exactly.
         if (aheadBytes < bytes) {
           const missing = bytes - aheadBytes;
           await extend(Math.max(STEP_BYTES, missing)).catch(() => extend(missing));
@@ -145,7 +148,7 @@ export class DiskSpace {
     return Math.min(this.parts.reserveBytes, totalBytes / 4);
   }
 
-  /** A look at the disk that is at most this old. */
+  /** A measurement of the disk that is at most this old. */
   async #at(oldMs: number): Promise<Look> {
     const { clock } = this.parts;
     if (this.#look && clock.monotonicMs() - this.#look.atMs < oldMs) return this.#look;
@@ -156,7 +159,7 @@ export class DiskSpace {
     const { disk, folder, clock } = this.parts;
     try {
       const freeBytes = await disk.freeBytes(folder);
-      // A disk grows seldom, and each look is a call to the system.
+      // A disk rarely grows, and each measurement takes a system call.
       const isOld = clock.monotonicMs() - this.#sizeMs >= SIZE_MS;
       const totalBytes = this.#look && !isOld ? this.#look.totalBytes : await disk.totalBytes(folder);
       if (isOld) this.#sizeMs = clock.monotonicMs();

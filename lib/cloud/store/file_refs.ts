@@ -1,8 +1,8 @@
 /**
  * Counts references to the contents of the file store.
  *
- * The same content may belong to several rows of several tables. A content exists as long as a row refers to it,
- * whoever uploads and removes the same content at the same time, in this process or another; an unreferenced content
+ * The same content may belong to several rows of several tables. A content exists as long as a row refers to it, even
+ * if others upload and remove the same content at the same time, in this process or another. An unreferenced content
  * is removed.
  */
 

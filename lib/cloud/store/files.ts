@@ -8,7 +8,7 @@
 import { SvcError } from "../../base/error.ts";
 import type { DiskSpace, DiskState, DiskUse } from "./disk_space.ts";
 
-/** A stored content that stays, whatever others do to a content with the same hash. */
+/** A stored content that cannot be removed meanwhile, whatever others do to a content with the same hash. */
 export interface Upload {
   readonly file: StoredFile;
   /** The uploader refers to it: from here on it exists as long as it has a reference. */
@@ -25,10 +25,10 @@ export interface StoredFile {
 
 /** Every call throws `unavailable` if the files cannot be reached. */
 export interface FileStore {
-  /** Before `bytes` are stored in the database. Throws `resource_exhausted` if they would take its reserve. */
+  /** Call it before `bytes` are stored in the database. Throws `resource_exhausted` if they would use its reserve. */
   requireSpace(use: DiskUse, bytes: number): Promise<void>;
 
-  /** How full the database's disk is; `undefined` if nothing keeps a reserve. */
+  /** The state of the database's disk; `undefined` if no reserve is kept. */
   diskState(): Promise<DiskState | undefined>;
 
   /** Stores a content. Throws `resource_exhausted` for more than `bytesMax` bytes. */
@@ -52,7 +52,7 @@ export interface FileStore {
   removeUnless(sha256: string, isNeeded: () => Promise<boolean>): Promise<void>;
 }
 
-/** What every place of contents shares. */
+/** The common part of all file stores. */
 export abstract class SpacedFiles {
   /** @param space where a reserve is kept; by default nowhere */
   constructor(protected readonly space: DiskSpace | undefined) {}

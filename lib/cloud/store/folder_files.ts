@@ -60,7 +60,7 @@ export class FolderFiles extends SpacedFiles implements FileStore {
     const temporary = join(this.folder, `${randomUUID()}${TEMPORARY}`);
     const drop = () => this.disk.remove(temporary);
     return await attempt(`write a file to ${this.folder}`, async () => {
-      // Before the first piece is read: the uploader learns at once that there is no space.
+      // Before the first piece is read, so that the uploader learns at once if there is no space.
       const hold = await this.space?.hold();
       try {
         const file = await write(this.disk, temporary, held(content, hold), bytesMax);
@@ -189,7 +189,7 @@ async function attempt<T>(what: string, run: () => Promise<T>): Promise<T> {
   } catch (cause) {
     if (cause instanceof SvcError && !(cause instanceof FileError)) throw cause;
     if (cause instanceof FileError && cause.code === "resource_exhausted") {
-      // Callers have no business with the paths here.
+      // The error for callers must not show paths.
       throw new SvcError("resource_exhausted", "the disk of the control plane is full", { cause });
     }
     throw new SvcError("unavailable", `cannot ${what}: ${messageOf(cause)}`, { cause });

@@ -2,14 +2,14 @@
  * Lookups: statements that find a few small rows by an index.
  *
  * Such a statement takes some microseconds, a trip to another process a hundred times as long. So SQLite may answer it
- * in the main thread (`sqlite/main_thread.ts`), if its plan keeps what is promised here: every step goes by an index with equal
- * values to the rows that it needs, and nothing is sorted or stored in between.
+ * in the main thread (`sqlite/main_thread.ts`), if its plan satisfies these rules: every step finds its rows by
+ * equality in an index, and nothing is sorted or stored in between.
  */
 
 export interface Lookup {
   /** One SELECT without ORDER BY, DISTINCT and LIMIT. Its columns are short: no configuration and no content. */
   readonly text: string;
-  /** With more rows it is read as any other statement is. */
+  /** With more rows it runs like any other statement. */
   readonly rowsMax: number;
 }
 

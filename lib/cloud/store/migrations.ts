@@ -1,7 +1,7 @@
 /**
- * The tables of the control plane, as the steps that made them.
+ * The tables of the control plane, as a list of migration steps.
  *
- * Step n leads from version n - 1 to n. Steps are only ever added: one that has been released is not changed.
+ * Step n leads from version n - 1 to n. Steps are only added; a released step never changes.
  */
 
 import { ACCOUNT_TABLES } from "./steps/account_tables.ts";
@@ -19,7 +19,7 @@ import { moveReadingTags } from "./tag_lists.ts";
 /** A statement, or work that SQL alone cannot do. */
 export type MigrationStep = string | ((sql: Sql) => Promise<void>);
 
-/** The present readings are given their lists of tags before it. */
+/** Before this step, the existing readings get their lists of tags. */
 const READING_TAGS = [`DROP INDEX tabular_data_unlisted`];
 
 export const MIGRATIONS: readonly (readonly MigrationStep[])[] = [
@@ -228,7 +228,7 @@ export const MIGRATIONS: readonly (readonly MigrationStep[])[] = [
       PRIMARY KEY (dataset_id, data_id)
     )`,
     `CREATE INDEX dataset_data_by_data ON dataset_data (data_id)`,
-    // The payload is an encoded SensorData with nothing but its struct, the tags are JSON.
+    // The payload is an encoded SensorData with only its struct; the tags are JSON.
     `CREATE TABLE tabular_data (
       origin_id TEXT NOT NULL REFERENCES data_origins (id),
       captured_us BIGINT NOT NULL,
@@ -354,7 +354,7 @@ export const MIGRATIONS: readonly (readonly MigrationStep[])[] = [
       bytes BIGINT NOT NULL
     )`,
   ],
-  // Whose turn it is in each queue: separate from jobs, which are deleted.
+  // The turns of organizations in each queue, separate from jobs, which are deleted.
   [
     `CREATE TABLE training_turns (
       organization_id TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
@@ -438,7 +438,7 @@ export const MIGRATIONS: readonly (readonly MigrationStep[])[] = [
   ],
   // Fragments at each of their revisions.
   [
-    // Differs after each change of what a configuration may get from a fragment.
+    // Changes whenever the content that a configuration can get from a fragment changes.
     `ALTER TABLE fragments ADD COLUMN stamp BIGINT NOT NULL DEFAULT 0`,
     `CREATE TABLE fragment_revisions (
       fragment_id TEXT NOT NULL REFERENCES fragments (id) ON DELETE CASCADE,
@@ -469,7 +469,7 @@ export const MIGRATIONS: readonly (readonly MigrationStep[])[] = [
         AND t.captured_us < tabular_data.captured_us)`,
     `UPDATE tabular_data SET captured_us = 9007199254740991 WHERE captured_us > 9007199254740991`,
   ],
-  // Maps made of what machines have captured.
+  // Maps made from captured data.
   [
     `CREATE TABLE mapping_sessions (
       id TEXT PRIMARY KEY,
@@ -506,7 +506,7 @@ export const MIGRATIONS: readonly (readonly MigrationStep[])[] = [
   ],
   // Logs are answered in the order of their times.
   [`CREATE INDEX logs_by_time ON logs (part_id, written_ms, number)`],
-  // A filter by tags looks at an index, not at the tags of each reading.
+  // A filter by tags uses an index instead of reading the tags of each reading.
   [
     `CREATE TABLE reading_tags (tag TEXT NOT NULL, list TEXT NOT NULL, PRIMARY KEY (tag, list))`,
     `CREATE INDEX reading_tags_by_list ON reading_tags (list)`,
@@ -548,10 +548,10 @@ export const MIGRATIONS: readonly (readonly MigrationStep[])[] = [
     `CREATE INDEX part_hosts_by_part ON part_hosts (part_id)`,
     chooseHostWords,
   ],
-  // When the part came from another organization: what was before stays there.
+  // When the part came from another organization; older data stays there.
   [`ALTER TABLE parts ADD COLUMN moved_ms BIGINT NOT NULL DEFAULT 0`],
-  // What logs, readings and all revisions of configurations take, counted as they come and go. What was there before
-  // does not count; a configuration does from its next change on.
+  // The size of logs, readings and all revisions of configurations, counted as they are added and removed. Older logs
+  // and readings do not count; a configuration counts from its next change on.
   [
     `CREATE TABLE stored_bytes (
       -- 'logs' of a part, 'readings' of a source.
@@ -565,13 +565,13 @@ export const MIGRATIONS: readonly (readonly MigrationStep[])[] = [
     `ALTER TABLE parts ADD COLUMN config_bytes BIGINT`,
     `ALTER TABLE fragments ADD COLUMN config_bytes BIGINT`,
   ],
-  // A session of the organization that a machine came from does not keep the present one from mapping.
+  // A session of the former organization of a machine does not prevent the present one from mapping.
   [
     `DROP INDEX mapping_sessions_active`,
     `CREATE UNIQUE INDEX mapping_sessions_active ON mapping_sessions (machine_id, organization_id)
       WHERE ended_ms IS NULL`,
   ],
-  // Triggers: what a part's configuration waits for, what happened, and the notifications of it.
+  // Triggers: the settings of parts, the events, and the notifications.
   [
     `CREATE TABLE part_triggers (
       part_id TEXT PRIMARY KEY REFERENCES parts (id) ON DELETE CASCADE,
@@ -645,7 +645,7 @@ export const MIGRATIONS: readonly (readonly MigrationStep[])[] = [
   ADMINISTRATOR_TABLES,
 ];
 
-/** What runs before the statements of a step, a piece in each transaction, until it returns true. */
+/** Work before the statements of a step: runs piece by piece, each in a transaction, until it returns true. */
 export const MOVES: ReadonlyMap<readonly MigrationStep[], (sql: Sql) => Promise<boolean>> = new Map([
   [READING_TAGS, moveReadingTags],
 ]);

@@ -9,7 +9,7 @@
 import { SvcError } from "../../base/error.ts";
 
 export interface Notices {
-  /** Other processes may be on the database. */
+  /** Whether other processes may use the database. */
   readonly shared: boolean;
   /** Throws `invalid_argument` for a notice that is too long. */
   tell(topic: NoticeTopic, text: string): Promise<void>;
@@ -22,7 +22,7 @@ export interface Notices {
 export interface NoticeKeys {
   /** Secrets that only the control planes on this database have; the first one seals, all of them open. */
   valid(): Promise<readonly string[]>;
-  /** Notices are ignored: `why` says whose they may be and what to do. */
+  /** Called when notices are ignored; `why` names the likely sender and the remedy. */
   warn(why: string): void;
 }
 
@@ -32,7 +32,7 @@ export type NoticeTopic = typeof NOTICE_TOPICS[number];
 
 export const NOTICE_BYTES_MAX = 256 * 1024;
 
-/** For a database with a single process: nobody else hears them. */
+/** Notices of a database with a single process, which nobody else hears. */
 export class OwnNotices implements Notices {
   readonly shared = false;
   readonly #listeners = new Map<NoticeTopic, Set<(text: string) => void>>();

@@ -38,7 +38,7 @@ const DOWNLOAD_LINK_MS = 2 * HOUR_MS;
 
 const RSA_BITS = 2048;
 
-/** Made in advance, because it takes a moment. */
+/** Generates an RSA key, which takes a moment. */
 async function newRsaKey(): Promise<string> {
   const { privateKey } = await promisify(generateKeyPair)("rsa", { modulusLength: RSA_BITS });
   return privateKey.export({ format: "pem", type: "pkcs8" }) as string;
@@ -71,7 +71,8 @@ const KINDS = {
     lifetimeMs: CERTIFICATE_MS,
     make: async (nowMs) => JSON.stringify(await newAuthority(nowMs)),
   },
-  // The old key signs the new one and nothing after it, so that programs that trust the old one find the new one.
+  // The last signature of the old key is that of the new one, so that programs that trust the old key find the new
+  // one.
   release: {
     word: "release",
     earlier: "release-keys",

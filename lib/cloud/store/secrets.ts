@@ -43,7 +43,7 @@ const NOTICES = "token";
 const FILE_MODE = 0o600;
 const FOLDER_MODE = 0o700;
 const OTHERS = 0o007;
-/** How often a running control plane looks for keys that a command has made. */
+/** Interval at which a running control plane checks for keys that a command has created. */
 const LOOK_MS = 5_000;
 const KEYS_MAX = 20;
 /** A table entry that marks bytes of a removed secret that the database's files may still contain. */
@@ -57,7 +57,7 @@ export class Secrets {
 
   /**
    * Reads the keys, creates those that have never existed, and moves those of an older version out of the database.
-   * Throws `failed_precondition` for keys that are not the database's.
+   * Throws `failed_precondition` for keys that do not match the database.
    */
   static async open(parts: SecretsParts): Promise<Secrets> {
     const { folder, store, logger } = parts;
@@ -80,7 +80,7 @@ export class Secrets {
     return secrets;
   }
 
-  /** Seals the notices of a command with the keys in the folder, which it may not have; it creates none. */
+  /** Seals the notices of a command with the keys in the folder, if it has access to them; creates none. */
   static sealNotices(parts: SecretsParts): void {
     const secrets = new Secrets(parts);
     const valid = async () => {
@@ -174,7 +174,7 @@ export class Secrets {
       throw this.#foreign(name, "the file is missing", noted);
     }
     if (!keys && !legacy) return await this.#add(sql, name, [], undefined, 0);
-    // A file that the database does not know comes from a program that was killed on the way.
+    // A file unknown to the database comes from a program that was killed halfway.
     keys ??= await this.#write(name, [keyOf(legacy.value, 0, 0)]);
     const wanted = noted ?? (legacy && idOf(legacy.value));
     if (wanted !== undefined && !keys.some(({ id }) => id === wanted)) {
@@ -246,7 +246,7 @@ export class Secrets {
       const { keys } = JSON.parse(text) as { keys: SecretKey[] };
       if (keys.length > 0 && keys.every(({ id, value }) => value === "" || id === idOf(value))) return keys;
     } catch {
-      // Falls through to the one error; the file's content is not for logs.
+      // Falls through to the common error, because the file's content must not be logged.
     }
     throw new SvcError("data_loss", `${path} is not as svc-cloud wrote it: restore it from a copy`);
   }
@@ -268,7 +268,7 @@ function buried(key: SecretKey): SecretKey {
   return { ...key, value: "", until_ms: key.until_ms ?? key.made_ms };
 }
 
-/** Secrets have so much entropy that a hash reveals none. */
+/** Secrets have so much entropy that a hash reveals nothing. */
 function idOf(value: string): string {
   return createHash("sha256").update(value).digest("hex").slice(0, 32);
 }

@@ -1,6 +1,4 @@
-/**
- * Words that one program of the control plane leaves in the database for its others.
- */
+/** Values that one program of the control plane stores in the database for the others. */
 
 import type { Sql } from "./store.ts";
 

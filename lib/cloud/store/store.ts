@@ -9,8 +9,8 @@
  * missing row, `unavailable` without the database, `resource_exhausted` without space, `deadline_exceeded` for a
  * statement that was interrupted because it took too long.
  *
- * The room owns what is kept on disk: the database and its migrations, the contents of uploads, and the control
- * plane's own keys.
+ * The room owns all data on disk: the database and its migrations, the contents of uploads, and the control plane's own
+ * keys.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -45,18 +45,18 @@ export interface Store extends Sql {
   /** Runs `work`; its statements and transactions, and those of everything that it awaits, count for this caller. */
   forCaller<T>(caller: StoreCaller, work: () => T): T;
   /**
-   * Commits all of `work` or nothing. It may run more than once, so it has no effects beside its statements and waits
-   * for nothing else; after a failed statement it must end.
+   * Commits all of `work` or nothing. It may run more than once, so it must have no effects besides its statements and
+   * wait for nothing else; after a failed statement it must end.
    */
   transaction<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
   /**
-   * Commits all of the statements or none, as a transaction that needs nothing in between: in one trip to the database,
-   * which it shares with others. Returns the rows that stopped it.
+   * Commits all of the statements or none, in one trip to the database, which it shares with others: for a transaction
+   * that needs no results in between. Returns the rows that stopped it.
    */
   batch(statements: readonly BatchStatement[]): Promise<readonly SqlRow[]>;
   /** The same for changes of the tables themselves: no two of them run at once, not even in two processes. */
   exclusive<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
-  /** Who waits for the database now. */
+  /** The lengths of the queues for the database. */
   readonly waiting: StoreWaiting;
   /** Its size on disk. */
   bytes(): Promise<number>;
@@ -65,9 +65,9 @@ export interface Store extends Sql {
    * `failed_precondition` for a database that has tools of its own for that.
    */
   readonly copyTo: (file: string) => Promise<void>;
-  /** Gives the space of deleted rows back to the disk, a little at a time, until `signal` aborts. */
+  /** Returns the space of deleted rows to the disk, a little at a time, until `signal` aborts. */
   shrink(signal: AbortSignal): Promise<void>;
-  /** Makes deleted rows of a table unreadable in the database's files too. Others wait meanwhile. */
+  /** Erases deleted rows of a table from the database's files, too. Others wait meanwhile. */
   scrub(table: string): Promise<void>;
   close(): Promise<void>;
 }

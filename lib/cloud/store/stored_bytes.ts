@@ -1,6 +1,6 @@
 /**
- * What logs and readings take, counted in the transactions that add and remove them: a sum over them would take too
- * long.
+ * The size of logs and readings, counted in the transactions that add and remove them, because a sum over all of
+ * them would take too long.
  */
 
 import type { BatchStatement, Sql } from "./store.ts";
@@ -8,7 +8,7 @@ import type { BatchStatement, Sql } from "./store.ts";
 /** `logs` of a part; `readings` of a source; `sinks` of a data pipeline. */
 export type StoredKind = "logs" | "readings" | "sinks";
 
-/** Adds to what a part or a source has stored. What a moved part has stored stays with its organization. */
+/** Adds to the stored bytes of a part or a source. The bytes of a moved part stay with its former organization. */
 export async function addStoredBytes(
   sql: Sql,
   kind: StoredKind,
@@ -26,7 +26,7 @@ export async function addStoredBytes(
   );
 }
 
-/** The same for the newest entries of a part's log: those with the last `count` numbers that are there. */
+/** The same for the newest entries of a part's log: the entries with the last `count` numbers. */
 export function addedLogBytes(partId: string, organizationId: string, count: number): BatchStatement {
   return {
     text: `INSERT INTO stored_bytes (kind, owner_id, organization_id, bytes)
@@ -37,7 +37,7 @@ export function addedLogBytes(partId: string, organizationId: string, count: num
   };
 }
 
-/** Subtracts what has been removed. */
+/** Subtracts removed bytes. */
 export async function dropStoredBytes(
   sql: Sql,
   kind: StoredKind,

@@ -8,7 +8,7 @@
 import { createHash } from "node:crypto";
 import type { Sql, Store } from "./store.ts";
 
-/** Readings of a database before this table that are given their list in one transaction. */
+/** Readings of an older database that get their list in one transaction. */
 const MOVE_AT_ONCE = 2_000;
 const FORGET_AT_ONCE = 500;
 
@@ -33,7 +33,7 @@ export async function noteTagList(sql: Sql, json: string): Promise<string | null
   return list;
 }
 
-/** Gives some of the readings without a list theirs. Returns whether all have one. */
+/** Gives lists to some of the readings that lack one. Returns whether all readings have one. */
 export async function moveReadingTags(sql: Sql): Promise<boolean> {
   const rows = await sql.query<{ origin: string; capturedUs: number; entry: string; tags: string }>(
     `SELECT origin_id AS origin, captured_us AS "capturedUs", entry_id AS entry, tags FROM tabular_data
@@ -44,7 +44,7 @@ export async function moveReadingTags(sql: Sql): Promise<boolean> {
     const list = await noteTagList(sql, tags);
     const text =
       "UPDATE tabular_data SET tag_list = ? WHERE origin_id = ? AND captured_us = ? AND entry_id = ?";
-    // They travel to the database together.
+    // All updates go to the database in one trip.
     await Promise.all(
       same.map(({ origin, capturedUs, entry }) => sql.query(text, list, origin, capturedUs, entry)),
     );
@@ -52,7 +52,7 @@ export async function moveReadingTags(sql: Sql): Promise<boolean> {
   return rows.length < MOVE_AT_ONCE;
 }
 
-/** Forgets lists that no reading has, some at a time. */
+/** Deletes lists without readings, some at a time. */
 export async function forgetTagLists(store: Store): Promise<void> {
   for (let after = "";;) {
     const lists = await store.query<{ list: string }>(

@@ -1,5 +1,5 @@
 /**
- * MLTrainingService, the containers of training scripts: those that the executor has for everybody, and those that
+ * MLTrainingService, the containers of training scripts: those of the executor, for everybody, and those that
  * organizations register. Thin, as `training_service.ts`.
  */
 
@@ -61,7 +61,7 @@ export function containerHandlers({ store, access, audit, limits }: CloudContext
   } satisfies ServiceImpl<typeof MLTrainingService>;
 }
 
-/** Throws if scripts cannot run in an image: in none at all, or not in this one. */
+/** Throws if scripts cannot run in images at all, or not in this one. */
 export function requireAllowed({ custom, noScripts }: Executors, imageUri: string): void {
   if (!custom) {
     throw new SvcError("unimplemented", noScripts ?? "this control plane runs no training scripts");

@@ -1,5 +1,5 @@
 /**
- * The log of a running job: lines are collected for a moment and written together.
+ * The log of a running job: collects lines for a short time and writes them together.
  *
  * Writing a line never waits and never fails; while the database is away, lines are kept, up to a limit. `close`
  * resolves when every line that can be written has been.

@@ -1,9 +1,9 @@
 /**
- * Decides whose turn it is: organizations take turns, whatever each has submitted. Pure.
+ * Decides whose turn it is: organizations take turns, regardless of how much each has submitted. Pure.
  *
  * The organization whose last start is longest ago comes next, with its oldest job; an organization with its full
  * number of running jobs waits until one of them ends. So between two starts of one organization every other waiting
- * one has a start, and only its own organization's older jobs delay a job.
+ * organization has a start, and a job is delayed only by older jobs of its own organization.
  */
 
 export interface Waiting {
@@ -45,7 +45,7 @@ export function fairOrder<T extends Waiting>(
   const jobs: T[] = [];
   let startable: number | undefined;
   while (open.size > 0) {
-    // On equal turns the first to come wins: the map is in that order.
+    // If turns are equal, the first in the map wins, which is in the order of arrival.
     let next: string | undefined;
     for (const [id, { running, turn }] of open) {
       if (running < runningMax && (next === undefined || turn < open.get(next)!.turn)) next = id;

@@ -43,7 +43,10 @@ export interface TrainingOptions {
   readonly folder: string;
   /** Limit of waiting jobs of one organization. */
   readonly waitingMax?: number;
-  /** Limit of its running jobs per executor; by default half of the executor's, so that others have room. */
+  /**
+   * Limit of running jobs of one organization per executor; by default half of the executor's capacity, so that others
+   * have room.
+   */
   readonly runningMax?: number;
 }
 
@@ -110,7 +113,7 @@ export class TrainingRunner {
     return this.options.runningMax ?? Math.ceil((this.executors[queue]?.capacity ?? 1) / 2);
   }
 
-  /** Looks for work at once: a job has arrived, or is to be cancelled. */
+  /** Searches for work at once, because a job has arrived or has to be canceled. */
   wake(): void {
     this.#waker.wake();
   }
@@ -158,7 +161,7 @@ export class TrainingRunner {
     for (const queue of QUEUES) while (await this.#startNext(queue));
   }
 
-  /** Ends jobs that are to be cancelled, and jobs of dead runners. */
+  /** Ends jobs that have to be canceled, and jobs of dead runners. */
   async #lookAfterOwn(): Promise<void> {
     const ours = new Map(
       (await new TrainingJobs(this.options.store).running({ runner: this.#id })).map((job) => [job.id, job]),
@@ -290,7 +293,7 @@ export class TrainingRunner {
         await jobs.log(id, leftOut.map((message) => ({ atMs: nowMs, level: "warn", message })));
         return await jobs.complete(id, () => add(sql, file, nowMs), nowMs);
       });
-      // The job has ended as it should, but nothing refers to the file.
+      // The job has ended regularly, but nothing refers to the file.
       if (state !== "completed") throw new Lost(id);
     });
   }
@@ -349,7 +352,7 @@ export class TrainingRunner {
   }
 }
 
-/** Removes contents that neither the job nor anything else refers to any more. */
+/** Removes contents to which neither the job nor anything else refers any more. */
 export async function letGo(
   { store, files, logger }: Pick<RunnerOptions, "store" | "files" | "logger">,
   contents: readonly string[],
@@ -361,7 +364,7 @@ export async function letGo(
   }
 }
 
-/** Logs the place of the first waiting jobs if it has changed, and of a new job in any case. */
+/** Logs the places of the first waiting jobs if they have changed, and always that of a new job. */
 export async function tellPlaces(
   jobs: TrainingJobs,
   before: FairOrder<Waiting>,

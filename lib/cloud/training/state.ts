@@ -1,8 +1,8 @@
 /**
  * The states of a training job, its events, and their results. Pure.
  *
- * The first commit decides a race: a job that is being cancelled does not complete, one that has completed cannot be
- * cancelled.
+ * The first commit decides a race: a job that is being canceled does not complete, and a completed job cannot be
+ * canceled.
  */
 
 import { SvcError } from "../../base/error.ts";
@@ -55,12 +55,12 @@ export function next(state: TrainingState, event: TrainingEvent): Outcome {
   );
 }
 
-/** A final state: only deletion follows. */
+/** Whether a state is final, so that only deletion can follow. */
 export function isFinalState(state: TrainingState): boolean {
   return NEXT[state].delete !== undefined;
 }
 
-/** A runner works on it, or should. */
+/** Whether a runner works on it, or should. */
 export function isRunning(state: TrainingState): boolean {
   return NEXT[state].interrupt !== undefined;
 }

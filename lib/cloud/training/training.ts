@@ -1,9 +1,9 @@
 /**
- * Training jobs in the database: accepted, handed out one by one, and finished.
+ * Training jobs in the database: accepted, assigned one by one, and finished.
  *
  * Owns the tables `training_jobs`, `training_images` and `training_logs`. A job has the images of its dataset at the
- * time of its submission, whatever happens to the dataset. As long as it exists, no other job makes the same version
- * of the same model. Data that only the work needs is deleted at its end.
+ * time of its submission, whatever happens to the dataset. As long as it exists, no other job can create the same
+ * version of the same model. Data that only the work needs is deleted at its end.
  *
  * Everything here runs in the callers' transactions; these are serializable, which decides all races.
  *
@@ -237,13 +237,13 @@ export class TrainingJobs {
     return this.#move(id, "cancel", nowMs);
   }
 
-  /** `publish` returns the id of the model's package; it is not called for a job that is to be cancelled. */
+  /** `publish` returns the id of the model's package; it is not called for a job that has to be canceled. */
   async complete(id: string, publish: () => Promise<string>, nowMs: number): Promise<Ended> {
     const completes = next((await this.get(id)).state, "complete") === "completed";
     return await this.#move(id, "complete", nowMs, completes ? { model_id: await publish() } : {});
   }
 
-  /** The error counts if the job failed, not if it was to be cancelled anyway. */
+  /** The error is stored if the job failed, but not if it had to be canceled anyway. */
   async fail(id: string, event: "fail" | "interrupt", error: SvcError, nowMs: number): Promise<Ended> {
     const failed = (await this.get(id)).state === "in_progress";
     const facts = { error_code: CODES[error.code], error_message: error.message.replaceAll("\0", " ") };

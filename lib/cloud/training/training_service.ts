@@ -1,6 +1,6 @@
 /**
- * MLTrainingService, and our own TrainingService: training jobs as their callers see them. Thin: what may be trained is
- * in `cloud_client/training_request.ts`, what becomes of a job in `state.ts`.
+ * MLTrainingService, and our own TrainingService: training jobs as their callers see them. Thin: the rules for requests
+ * are in `cloud_client/training_request.ts`, those for the states of a job in `state.ts`.
  */
 
 import {
@@ -43,7 +43,7 @@ import { isFinalState, TRAINING_STATES } from "./state.ts";
 
 const PAGE = 100;
 
-/** `runner` is absent in a process that trains nothing, which still shows jobs submitted elsewhere. */
+/** `runner` is absent in a process that trains nothing but still shows jobs. */
 export function trainingHandlers(context: CloudContext, runner?: TrainingRunner) {
   const { store, audit, access } = context;
   const executors = runner?.executors ?? {};

@@ -1,7 +1,7 @@
 /**
  * The conditions of triggers, checked against readings.
  *
- * Runs in a thread beside the server, whose time is limited: a regular expression may take for ever.
+ * Runs in a separate thread with a time limit, because a regular expression may take forever.
  */
 
 import { isObject, type Json, type JsonObject, sortedJson } from "../../base/schema/schema.ts";
@@ -10,7 +10,7 @@ import { operandsOf, type TriggerEvals } from "./settings.ts";
 
 /** Readings of one source, and the conditions to find in them. */
 export interface ConditionJob {
-  /** As `payloadBytes` makes them, oldest first. */
+  /** Results of `payloadBytes`, oldest first. */
   readonly payloads: readonly Uint8Array[];
   readonly conditions: readonly TriggerEvals[];
 }
@@ -25,7 +25,7 @@ export function judge({ payloads, conditions }: ConditionJob): number[] {
 export function fulfils(reading: JsonObject, evals: TriggerEvals): boolean {
   return evals.every(({ operator, value }) => {
     const { path, right } = operandsOf(value);
-    // The values of a sensor are one level down, and people write paths from there.
+    // The values of a sensor are one level down, and people write paths relative to them.
     const { readings } = reading;
     const within = isObject(readings) ? valuesAt(readings as JsonObject, path) : [];
     const found = within.length > 0 ? within : valuesAt(reading, path);
@@ -33,7 +33,7 @@ export function fulfils(reading: JsonObject, evals: TriggerEvals): boolean {
   });
 }
 
-/** The values at a path; of a list those of each entry, unless the path names its index. */
+/** The values at a path; for a list those of each entry, unless the path names an index. */
 function valuesAt(value: Json, path: readonly string[]): Json[] {
   if (path.length === 0) return [value];
   const [key, ...rest] = path;

@@ -1,10 +1,10 @@
 /**
- * Notifications on their way: each is stored before it is sent, tried again with growing pauses, and kept as undelivered
- * when nothing helps.
+ * Notifications in delivery: each is stored before it is sent, retried with growing pauses, and kept as undelivered if
+ * all attempts fail.
  *
  * Owns the tables `trigger_deliveries`, `trigger_times`, `trigger_days` and `trigger_secrets`. A control plane claims a
- * notification for the time of one attempt. One that stops in the midst leaves it to the others, so that a receiver may
- * get a notification twice, with the same id, and never misses one.
+ * notification for the time of one attempt. If it stops during the attempt, another one takes over. So a receiver may
+ * get a notification twice, with the same id, but never misses one.
  */
 
 import { createHash, randomBytes, randomUUID } from "node:crypto";
@@ -15,7 +15,7 @@ export type DeliveryKind = "webhook" | "email";
 export const DELIVERY_STATES = ["pending", "delivered", "dead"] as const;
 export type DeliveryState = typeof DELIVERY_STATES[number];
 
-/** What a notification says. */
+/** The content of a notification. */
 export interface TriggerMessage {
   readonly method: "GET" | "POST";
   readonly headers: readonly (readonly [name: string, value: string])[];
@@ -179,7 +179,7 @@ export class Deliveries {
     await this.#end(id, "delivered", nowMs, "");
   }
 
-  /** Nothing will deliver it any more, unless somebody tries it again. */
+  /** Marks a notification as undelivered, until somebody retries it. */
   async died(id: string, error: string, nowMs: number): Promise<void> {
     await this.#end(id, "dead", nowMs, error);
   }
@@ -228,7 +228,7 @@ export class Deliveries {
     );
   }
 
-  /** Forgets some that ended long ago. Returns whether there are more. */
+  /** Deletes some notifications that ended long ago. Returns whether there are more. */
   async forget(nowMs: number): Promise<boolean> {
     const gone = await this.sql.query(
       `DELETE FROM trigger_deliveries WHERE id IN (SELECT id FROM trigger_deliveries
@@ -255,7 +255,7 @@ export class Deliveries {
     return [row.secret, ...row.previous !== null && row.untilMs > nowMs ? [row.previous] : []];
   }
 
-  /** Replaces an organization's secret; for a week the old one signs, too, unless it is in a stranger's hands. */
+  /** Replaces an organization's secret; for a week the old one signs, too, unless it is compromised (`isLost`). */
   async rotateSecret(organizationId: string, isLost: boolean, nowMs: number): Promise<void> {
     await this.secrets(organizationId, nowMs);
     await this.sql.query(

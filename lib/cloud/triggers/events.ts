@@ -1,6 +1,6 @@
 /**
- * Turns events into notifications: finds the triggers that wait for an event, checks their conditions, and stores what
- * is to be sent in the transaction that removes the event.
+ * Turns events into notifications: finds the triggers that wait for an event, checks their conditions, and stores the
+ * notifications in the transaction that removes the event.
  */
 
 import { type LogEntry, LogEntrySchema } from "../../../proto/gen/common_pb.ts";
@@ -39,7 +39,7 @@ export interface EventParts {
   readonly logger?: Logger;
 }
 
-/** A trigger that fires, and what its notifications say. */
+/** A trigger that fires, and the content of its notifications. */
 interface Firing {
   readonly trigger: Trigger;
   readonly content: EventContent;
@@ -49,7 +49,7 @@ const SLOW_MS = 10 * 60_000;
 const SLOW_MAX = 10_000;
 /** Entries in one notification. */
 export const LOG_ENTRIES_MAX = 50;
-/** Loggers of failed notifications, which tell of no further ones. */
+/** Prefix of loggers for failed notifications, whose entries cause no further notifications. */
 export const TRIGGER_LOGGER = "app.trigger.";
 
 const STATUS: { readonly [T in "online" | "offline"]: EventType } = {
@@ -63,7 +63,7 @@ export class TriggerEvents {
 
   constructor(private readonly parts: EventParts) {}
 
-  /** Handles an event. One whose part is gone, or belongs to another organization by now, comes to nothing. */
+  /** Handles an event. Drops it if its part is gone or now belongs to another organization. */
   async handle(event: PartEvent): Promise<void> {
     const { store } = this.parts;
     const around = await this.#around(event);
@@ -167,7 +167,10 @@ export class TriggerEvents {
     return [...synced.map((trigger) => ({ trigger, content })), ...fired.values()];
   }
 
-  /** Conditions that take too long are fulfilled by nothing, and rest for a while: others wait for the same threads. */
+  /**
+   * Conditions that take too long count as not fulfilled, and are not checked again for a while, because others wait
+   * for the same threads.
+   */
   async #judge({ partId, organizationId }: PartEvent, job: ConditionJob): Promise<readonly number[]> {
     const { configs, clock, logger } = this.parts;
     const none = job.conditions.map(() => -1);
@@ -208,7 +211,7 @@ export class TriggerEvents {
     for (const { type: kind, value: target, secondsBetweenNotifications } of trigger.notifications) {
       const one = { organizationId, partId, trigger: trigger.name, kind, target, message };
       const nowMs = clock.nowMs();
-      // The published control plane tells of every change of a part's state, and of logs once an hour anyway.
+      // The published control plane reports every change of a part's state, and logs at most once an hour.
       const everyMs = facts.kind === "data" ? secondsBetweenNotifications * 1000 : 0;
       if (everyMs > 0 && !await deliveries.isDue(one, everyMs, nowMs)) continue;
       const { error, isFirst } = await deliveries.count(organizationId, kind, limits, nowMs);
@@ -217,7 +220,7 @@ export class TriggerEvents {
   }
 }
 
-/** The conditions on entries of a part behind a number, up to another one, of some levels. */
+/** The conditions on entries of a part after one number, up to another one, of some levels. */
 export function logConditions(levels: readonly string[]): string {
   return `part_id = ? AND number > ? AND number <= ? AND level IN (${levels.map(() => "?").join(", ")})
     AND logger NOT LIKE '${TRIGGER_LOGGER}%'`;
@@ -252,7 +255,7 @@ function plainLog(entry: LogEntry): JsonObject {
   return { time: timeOf(toMs(time) * 1000), level, host, logger_name: loggerName, message, fields, stack };
 }
 
-/** What a test sends: the form of the real notification. */
+/** The content of a test notification, in the form of a real one. */
 function exampleOf({ event }: Trigger): EventContent {
   const nowUs = 1_700_000_000_000_000;
   if (event.type === "part_online" || event.type === "part_offline") return { kind: "status" };
@@ -267,7 +270,7 @@ function exampleOf({ event }: Trigger): EventContent {
   return { kind: "data", facts: { ...source, data_type: "tabular", ...timesOf(nowUs, nowUs), data } };
 }
 
-/** A failure of the control plane itself, after which the same event is tried again. */
+/** Whether an error is a failure of the control plane itself, after which the same event is tried again. */
 export function isPassing(error: unknown): boolean {
   return ["unavailable", "aborted", "deadline_exceeded", "canceled"].includes(SvcError.from(error).code);
 }

@@ -36,7 +36,7 @@ export function mailer({ url, password, from }: MailServer): SendMail {
       host,
       port: Number(url.port || PORTS[url.protocol]),
       secure: url.protocol === "smtps:",
-      // A password goes to another computer only over TLS.
+      // A password is sent to another computer only over TLS.
       requireTLS: user !== "" && !isHere,
       auth: user === "" ? undefined : { user, pass: password?.reveal() ?? "" },
       connectionTimeout: timeoutMs,

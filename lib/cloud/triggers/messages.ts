@@ -1,12 +1,13 @@
 /**
- * What notifications say, in the published form: for programs the headers and the body of a request, for people a mail.
+ * The content of notifications in the published form: for programs the headers and the body of a request, for people a
+ * mail.
  */
 
 import type { JsonObject } from "../../base/schema/schema.ts";
 import type { TriggerMessage } from "./deliveries.ts";
 import type { EventType, Trigger } from "./settings.ts";
 
-/** Names and ids around an event. */
+/** The names and ids of the resources around an event. */
 export interface Around {
   readonly organizationId: string;
   readonly organizationName: string;
@@ -18,13 +19,13 @@ export interface Around {
   readonly partName: string;
 }
 
-/** What an event is about, for the body of a request. */
+/** The details of an event, for the body of a request. */
 export type EventContent =
   | { readonly kind: "status" }
   | { readonly kind: "data"; readonly facts: JsonObject }
   | { readonly kind: "logs"; readonly entries: readonly JsonObject[] };
 
-/** Larger contents stay in the control plane. */
+/** Limit of the content in a body; larger contents are left out. */
 const BODY_LENGTH_MAX = 256 * 1024;
 const TEXT_LENGTH_MAX = 20_000;
 

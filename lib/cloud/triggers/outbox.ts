@@ -1,9 +1,9 @@
 /**
- * The triggers of each part, and what has happened that they may be waiting for.
+ * The triggers of each part, and the events that they may wait for.
  *
  * Owns the tables `part_triggers` and `trigger_events`. The event of an upload is stored in the transaction that stores
- * its data, and a transaction that turns an event into notifications removes it: so each event counts once, whichever
- * control plane stops when.
+ * its data, and a transaction that turns an event into notifications removes it: so each event counts once, even if a
+ * control plane stops at any time.
  *
  * The room owns triggers: their settings, the events, and the notifications.
  */
@@ -60,9 +60,9 @@ export interface PartTriggers {
   readonly triggers: readonly Trigger[];
 }
 
-/** Limit of an organization's events that are not looked at yet; further ones are left out. */
+/** Limit of an organization's unprocessed events; further ones are dropped. */
 const WAITING_MAX = 5_000;
-/** Events of one organization in one look, so that a busy one keeps nobody waiting. */
+/** Limit of events of one organization in one pass, so that a busy organization delays nobody. */
 const OF_ORGANIZATION_MAX = 8;
 
 /** Stores a part's triggers, as its configuration and fragments have them. */
@@ -97,7 +97,7 @@ export async function keepTriggers(
     await sql.query("DELETE FROM trigger_log_marks WHERE part_id = ? AND trigger_name = ?", partId, trigger);
   }
   for (const { name } of watched) {
-    // It hears of what is logged from now on.
+    // The trigger waits for entries that are logged from now on.
     await sql.query(
       `INSERT INTO trigger_log_marks (part_id, trigger_name, number, next_ms)
        SELECT CAST(? AS TEXT), CAST(? AS TEXT), COALESCE(MAX(number), 0), 0 FROM log_heads WHERE part_id = ?

@@ -1,8 +1,9 @@
 /**
- * Looks for what triggers wait for, and sends their notifications.
+ * Finds the events that triggers wait for, and sends their notifications.
  *
- * Any number of runners may share a database. A look does a bounded piece of work, and few notifications are under way
- * at once, fewer still of one organization: a receiver that is slow delays its own organization alone.
+ * Any number of runners may share a database. A pass does a bounded piece of work, and only a few notifications are
+ * under way at the same time, even fewer of one organization, so that a slow receiver delays only its own
+ * organization.
  */
 
 import { type BackoffLimits, backoffMs } from "../../base/async/backoff.ts";
@@ -27,16 +28,15 @@ interface TriggerParts extends EventParts {
 const LOOK_MS = 1_000;
 const PARTS_MS = 5_000;
 const EVENTS_AT_ONCE = 32;
-/** Organizations whose events are handled at once, and how long a look waits for them. */
+/** Limit of organizations whose events are handled at the same time, and how long a pass waits for them. */
 const HANDLING_MAX = 16;
 const HANDLE_MS = 500;
 /** Notifications under way: of all organizations, and of one. */
 const SENDING_MAX = 16;
 const SENDING_OF_ORGANIZATION_MAX = 4;
-/** Longer than an attempt can take. */
+/** Lease of a notification, longer than an attempt can take. */
 const LEASE_MS = 60_000;
-/** Pauses after a failed attempt double from the first to the last; after this many attempts nothing more is tried. */
-/** From 10 s up to 6 hours; up to a fifth more is chance. */
+/** The pauses after failed attempts double from 10 s to 6 hours; a random part adds up to a fifth. */
 const RETRY: BackoffLimits = { firstMs: 12_000, mostMs: 7.2 * 3600 * 1000, jitter: 1 / 6 };
 const ATTEMPTS_MAX = 14;
 
@@ -103,7 +103,7 @@ export class TriggerRunner {
 
   async #handleEvents(): Promise<void> {
     const events = await oldestEvents(this.parts.store, EVENTS_AT_ONCE);
-    // An organization with slow conditions delays itself alone.
+    // An organization with slow conditions delays only itself.
     for (const [organizationId, some] of Map.groupBy(events, (one) => one.organizationId)) {
       if (this.#handling.has(organizationId) || this.#handling.size >= HANDLING_MAX) continue;
       const done = this.#handle(some).finally(() => this.#handling.delete(organizationId));
@@ -126,7 +126,7 @@ export class TriggerRunner {
       } catch (error) {
         if (this.#closing.signal.aborted) return;
         if (isPassing(error)) return logger.warn(`cannot look after triggers: ${chainOf(error)}`);
-        // It would fail again, and stand in front of all others.
+        // The event is dropped, because it would fail again, and block all others.
         const { partId, facts } = event;
         logger.warn(`an event (${facts.kind}) of part ${partId} comes to nothing: ${chainOf(error)}`);
         await store.transaction((sql) => takeEvent(sql, event.id)).catch(() => {});
@@ -162,7 +162,8 @@ export class TriggerRunner {
     const { id } = delivery;
     try {
       const failure = await this.#sender.send(delivery, signal).then(() => undefined, (error) => ({ error }));
-      // An attempt that the end of this program broke off counts for nothing: another one takes it over.
+      // An attempt that was interrupted by the end of this program does not count; another control plane takes it
+      // over.
       if (failure && signal.aborted) return;
       const nowMs = clock.nowMs();
       if (!failure) return await store.transaction((sql) => new Deliveries(sql).delivered(id, nowMs));
@@ -179,7 +180,7 @@ export class TriggerRunner {
     }
   }
 
-  /** Tells the people of the machine, in its log, what did not reach its receiver. */
+  /** Informs the machine's people, in its log, of a notification that did not reach its receiver. */
   async #tell(delivery: ClaimedDelivery, message: string, nowMs: number): Promise<void> {
     const { logs } = this.parts;
     const { partId, organizationId, trigger, kind, target } = delivery;

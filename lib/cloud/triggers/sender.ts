@@ -20,15 +20,15 @@ import { triggersOf } from "./outbox.ts";
 export interface SenderOptions {
   /** Where webhooks may go. */
   readonly addresses: PublicAddresses;
-  /** Absent if the operator has named no mail server. */
+  /** Absent if the operator has not configured a mail server. */
   readonly mail?: SendMail;
   readonly resolve?: OutwardOptions["resolve"];
 }
 
-/** Nothing changes if it is tried again. */
+/** An error that a retry cannot fix. */
 export class Undeliverable extends Error {}
 
-/** The receiver wants the next attempt after this time. */
+/** The receiver has requested the next attempt after this time. */
 export class Busy extends Error {
   constructor(message: string, readonly afterMs: number) {
     super(message);
@@ -51,7 +51,7 @@ export class NotificationSender {
   /** Resolves when the receiver has it. Throws `Undeliverable` if no further attempt helps. */
   async send(delivery: ClaimedDelivery, signal: AbortSignal): Promise<void> {
     const { kind, target, partId, trigger } = delivery;
-    // A trigger that was removed or led elsewhere meanwhile tells nobody any more.
+    // If the trigger has been removed, or points elsewhere by now, nothing is sent.
     const configured = (await triggersOf(this.store, partId)).find(({ name }) => name === trigger);
     const notification = configured?.notifications.find(({ type, value }) =>
       type === kind && value === target

@@ -42,7 +42,7 @@ const NAME_LENGTH_MAX = 200;
 const TARGET_LENGTH_MAX = 2_000;
 const REGEX_LENGTH_MAX = 1_000;
 const LEVELS = ["error", "warn", "info"] as const;
-/** Not of RFC 5322 whole: one plain address, which cannot add recipients or header fields. */
+/** Only a part of RFC 5322: one plain address, which cannot add recipients or header fields. */
 const MAIL_ADDRESS = /^[^\s@,;:<>"()[\]\\]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?$/;
 
 const evalField = object({

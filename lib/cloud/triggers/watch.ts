@@ -1,5 +1,5 @@
 /**
- * Notices what no call tells of: parts that come online or go offline, and log entries of certain levels.
+ * Detects events that no call reports: parts that come online or go offline, and log entries of certain levels.
  *
  * The state that triggers know is in the database, and changes in the transaction that stores the event: each change
  * counts once, with any number of control planes, and over restarts.
@@ -11,20 +11,20 @@ import { ONLINE_MS } from "../fleet/presence.ts";
 import { LOG_ENTRIES_MAX, logConditions } from "./events.ts";
 import { noteEvent, triggersOf } from "./outbox.ts";
 
-/** Changes of parts in one look. */
+/** Limit of changed parts in one pass. */
 const PARTS_AT_ONCE = 200;
-/** Triggers on logs in one look, and how many numbers of entries each looks at. */
+/** Limit of triggers on logs in one pass, and of the entry numbers that each examines. */
 const MARKS_AT_ONCE = 50;
 const ENTRIES_AT_ONCE = 20_000;
-/** Interval of the looks at the logs of a part, and the published interval between two notifications. */
+/** Interval of the checks of a part's logs, and the published interval between two notifications. */
 const LOGS_MS = 20_000;
 const LOGS_TOLD_MS = 3600 * 1000;
 /**
- * After a start, or when looks failed, machines get this time to report before any counts as offline: it is the control
- * plane that was away.
+ * After a start, or after failed passes, machines get this time to report before any counts as offline, because the
+ * control plane was away.
  */
 const GRACE_MS = 90_000;
-/** A longer break between two looks means that machines could not report. */
+/** A longer break between two passes means that machines could not report. */
 const BREAK_MS = 30_000;
 
 interface WatchedPart {
@@ -64,7 +64,7 @@ export class TriggerWatch {
     }
   }
 
-  /** Stores an event for each trigger that waits for entries which have come. */
+  /** Stores an event for each trigger whose awaited entries have arrived. */
   async lookAtLogs(): Promise<void> {
     const due = await this.store.query<WatchedPart & { trigger: string; number: number; head: number }>(
       `SELECT k.part_id AS id, k.trigger_name AS "trigger", k.number, COALESCE(h.number, 0) AS head,
@@ -112,7 +112,7 @@ export class TriggerWatch {
     );
     const nowMs = clock.nowMs();
     const pauseMs = until < head ? 0 : LOGS_MS;
-    // After a notification the next look finds everything since.
+    // After a notification the next pass finds everything since.
     const reached = found.length === LOG_ENTRIES_MAX ? found[found.length - 1].number : until;
     await store.transaction(async (sql) => {
       const moved = await sql.query(

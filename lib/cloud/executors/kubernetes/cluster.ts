@@ -11,7 +11,7 @@ export interface ClusterJob {
   readonly name: string;
   readonly image: string;
   readonly command: readonly string[];
-  /** Everybody who may look at jobs sees them. */
+  /** Everybody who may view jobs sees these variables. */
   readonly env: { readonly [name: string]: string };
   /** The contents of files in `SECRETS_FOLDER`, by name. */
   readonly secrets: { readonly [name: string]: string };
@@ -19,7 +19,7 @@ export interface ClusterJob {
   /** The cluster ends it after this time. */
   readonly deadlineSeconds: number;
   readonly memoryBytes: number;
-  /** Limit of what it writes. */
+  /** Limit of the data that it writes. */
   readonly diskBytes: number;
   /** Limit of its processors. */
   readonly cpus: number;
@@ -47,7 +47,7 @@ export interface ClusterLog {
 export interface Cluster {
   create(job: ClusterJob): Promise<void>;
   state(name: string): Promise<ClusterState>;
-  /** The output of its pod in the last few seconds; nothing without a pod. */
+  /** The output of its pod in the last `seconds`; empty without a pod. */
   logs(name: string, seconds: number): Promise<readonly ClusterLog[]>;
   /** Removes it with its pod; succeeds if it is gone already. */
   remove(name: string): Promise<void>;
@@ -55,7 +55,7 @@ export interface Cluster {
 
 /** How long the cluster keeps jobs that nobody has removed. */
 const KEPT_SECONDS = 3600;
-/** Of one look at a pod's log; a script that writes more loses lines instead of taking our memory. */
+/** Limit of one request for a pod's log; a script that writes more loses lines instead of occupying our memory. */
 const LOG_BYTES_MAX = 1024 * 1024;
 /** The user of containers, which owns nothing in any image. */
 const NOBODY = 65_534;
@@ -99,7 +99,7 @@ class KubernetesCluster implements Cluster {
       `make the job ${job.name}`,
       () => this.batch.createNamespacedJob({ namespace, body: manifestOf(job) }),
     );
-    // The pod waits for it. It belongs to the job, so the cluster removes it with the job.
+    // The pod waits for this secret. It belongs to the job, so the cluster removes it with the job.
     try {
       await this.#attempt(
         `make the secret ${job.name}`,

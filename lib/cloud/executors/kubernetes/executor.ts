@@ -38,7 +38,7 @@ const LAST_LINES = 15;
 interface Options {
   readonly host: WriteFiles;
   readonly cluster: Cluster;
-  /** The address at which pods reach this very control plane. */
+  /** The address at which pods reach this control plane. */
   readonly url: string;
   /** The first one is the default. */
   readonly environments: readonly ScriptEnvironment[];
@@ -143,7 +143,7 @@ export class KubernetesExecutor implements Executor {
       let state: ClusterState | undefined;
       try {
         state = await cluster.state(name);
-        // The cluster may have lost the pod's output.
+        // Not fatal: the cluster may have lost the pod's output.
         await listen().catch((error) => log("warn", messageOf(error)));
         failures = 0;
       } catch (error) {

@@ -1,8 +1,8 @@
 /**
  * The program of a training script's container on a cluster: plain Python without packages.
  *
- * It fetches the script and its images, installs and runs the script as the published contract says, and sends back
- * the script's output. The cluster keeps its own output as the pod's log.
+ * It fetches the script and its images, installs and runs the script by the published contract, and sends back the
+ * script's output. The cluster keeps its own output as the pod's log.
  */
 
 /** Its working folder; the paths in the dataset's lines start with it. */

@@ -1,6 +1,6 @@
 /**
- * Aggregations by mingo, with MongoDB's rule for NaN, which counts as a number there: a sum, a mean or a deviation of
- * numbers with a NaN is NaN. Values that are no numbers do not count.
+ * Aggregations by mingo, with MongoDB's rule for NaN: it counts as a number, so a sum, a mean or a deviation over a NaN
+ * is NaN. Other values than numbers do not count.
  */
 
 import { Aggregator } from "mingo/aggregator";
@@ -29,7 +29,8 @@ const OUTSIDE = "outside of the boundaries";
 
 /**
  * MongoDB's `$bucket`: a value at a boundary belongs to the bucket that begins there, and a bucket without documents is
- * left out. Mingo's own puts such a value into the bucket before and shows empty ones; it checks the arguments here.
+ * left out. Mingo's own stage puts such a value into the previous bucket and shows empty buckets; here it only checks
+ * the arguments.
  */
 const bucketed: typeof stages.$bucket = (documents, expression, options) => {
   stages.$bucket(documents, expression, options);
@@ -57,7 +58,7 @@ const bucketed: typeof stages.$bucket = (documents, expression, options) => {
   });
 };
 
-/** Runs stages over documents. `scriptEnabled` is for the library itself, which makes functions for windows. */
+/** Runs stages over documents. `scriptEnabled` is for the library itself, which creates functions for windows. */
 export function aggregate(pipeline: readonly PipelineStage[], documents: Document[]): Document[] {
   const context = Context.init(
     {
@@ -83,7 +84,7 @@ function totalOf(numbers: readonly number[]): number {
   return numbers.reduce((sum, one) => sum + one, 0);
 }
 
-/** Of a population, or of a sample with `less` 1; null if there are too few numbers. */
+/** The deviation of a population, or of a sample if `less` is 1; null if there are too few numbers. */
 function deviationOf(numbers: readonly number[], less: 0 | 1): number | null {
   if (numbers.length <= less) return null;
   const mean = totalOf(numbers) / numbers.length;

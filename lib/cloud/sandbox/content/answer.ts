@@ -33,8 +33,8 @@ export function tooLarge(found: string, most: number): SvcError {
 }
 
 /**
- * A document in BSON. Numbers in `data` are doubles, as machines send them; elsewhere whole numbers are integers, so
- * that a count is one.
+ * A document in BSON. Numbers in `data` are doubles, as machines send them; elsewhere whole numbers are integers,
+ * such as counts.
  */
 function written(document: Document): Uint8Array {
   const { data } = document;

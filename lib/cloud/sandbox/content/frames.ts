@@ -1,7 +1,8 @@
 /**
  * The protocol between a content process and its starter: small JSON messages, and the bytes that belong to them.
  *
- * A frame is the length of its head (4 bytes, little-endian), the head, and as many bytes as the head says.
+ * A frame consists of the length of its head (4 bytes, little-endian), the head, and the number of bytes that the
+ * head states.
  */
 
 import { ByteReader } from "../../../base/files/byte_reader.ts";
@@ -13,7 +14,7 @@ export interface Head extends JsonObject {
   readonly bytes: number;
 }
 
-/** The longest heads list the findings in a picture. */
+/** Limit of a head; the longest ones list the findings in a picture. */
 const HEAD_BYTES_MAX = 4 * 1024 * 1024;
 
 const [ENCODER, DECODER] = [new TextEncoder(), new TextDecoder()];

@@ -1,6 +1,6 @@
 /**
  * Makes a map inside a content process, from the files and readings that a machine has captured. They come in the order
- * of their times, and each is dealt with to its end, so that the same data always give the same map.
+ * of their times, and each is fully processed before the next, so that the same data always gives the same map.
  */
 
 import { unpacked } from "../../../base/files/archive.ts";
@@ -57,7 +57,7 @@ export class MapMaker {
     throw new SvcError("unavailable", "the map is empty so far: no scan has been taken in");
   }
 
-  /** The map, optimised to its end, as a `.pbstream` file. */
+  /** The fully optimised map as a `.pbstream` file. */
   async file(): Promise<Uint8Array> {
     this.mapper.finish();
     return joinedBytes(await Array.fromAsync(mapFile(this.mapper.state(), this.options)));

@@ -1,8 +1,8 @@
 /**
  * A query in MQL: a MongoDB aggregation pipeline over the readings of an organization.
  *
- * Each reading is one document, with the published names. A pipeline that strangers wrote has no way to run code, to
- * reach other documents or to write any.
+ * Each reading is one document, with the published names. A pipeline from a stranger cannot run code, read other
+ * documents or write any.
  */
 
 import { messageOf, SvcError } from "../../../base/error.ts";
@@ -13,10 +13,10 @@ import { aggregate } from "./aggregation.ts";
 import { AnswerWriter, BSONError, deserialize, type Document, isPlainObject, tooLarge } from "./answer.ts";
 import { DOCUMENTS_MAX, type RunStamp } from "./worker.ts";
 
-/** A stage of a pipeline: its operator, and what that wants. */
+/** A stage of a pipeline: its operator with its argument. */
 export type PipelineStage = { [operator: string]: unknown };
 
-/** Readings outside of it do not match the query. */
+/** Conditions that every matching reading fulfils. */
 export interface Narrowing {
   /** The values of `location_id`, `component_name` and so on, by these names. */
   readonly sources: { readonly [field: string]: readonly string[] };
@@ -30,7 +30,9 @@ export interface TimeRange {
   readonly untilMs?: number;
 }
 
-/** Stages that treat each document by itself, so that a pipeline that starts with them need not keep all. */
+/**
+ * Stages that process each document by itself, so that a pipeline that starts with them need not keep all documents.
+ */
 const SINGLE = [
   "$addFields",
   "$match",
@@ -42,7 +44,7 @@ const SINGLE = [
   "$unset",
   "$unwind",
 ];
-/** The published stages, as far as the library has them. */
+/** The published stages that the library supports. */
 const STAGES = [
   ...SINGLE,
   "$bucket",
@@ -62,11 +64,11 @@ const STAGES = [
 const PROGRAMS = ["$accumulator", "$function", "$where"];
 
 const STAGES_MAX = 100;
-/** More texts of a condition, or longer ones, do not narrow anything: the answer has a limited head. */
+/** A condition with more or longer texts does not narrow the readings, because the head of the answer is limited. */
 const TEXTS_MAX = 1_000;
 const TEXT_LENGTH_MAX = 100;
 const DAY_MS = 24 * 3600 * 1000;
-/** The published limit of the results of one run, and the field that says where a result comes from. */
+/** The published limit of the results of one run, and the field with the origin of a result. */
 const RUN_DOCUMENTS_MAX = 10_000;
 const RUN_FIELD = "_viam_pipeline_run";
 
@@ -98,12 +100,12 @@ export class Pipeline {
       return stage;
     });
     const pipeline = new Pipeline(read, stamp);
-    // Its errors come before those about the amount of data.
+    // Runs it without data, so that its errors come before those about the amount of data.
     pipeline.#run(read, []);
     return pipeline;
   }
 
-  /** What the first stage alone says about the readings. */
+  /** The conditions of the first stage on the readings. */
   narrowing(): Narrowing {
     const match = this.stages[0]?.$match;
     const wanted: PipelineStage = isPlainObject(match) ? match : {};
@@ -116,7 +118,7 @@ export class Pipeline {
     return { sources, requested, received: rangeIn(wanted.time_received) };
   }
 
-  /** Takes readings; returns whether the answer can depend on more of them. */
+  /** Adds readings; returns whether the answer can depend on further ones. */
   take({ origin, rows }: ReadingBatch): boolean {
     const { fromMs = -Infinity, untilMs = Infinity } = this.stamp ?? {};
     const isIn = ({ capturedUs }: { readonly capturedUs: number }) =>
@@ -142,7 +144,7 @@ export class Pipeline {
     return this.#keep(documents);
   }
 
-  /** Takes documents that a data pipeline has made, in BSON. */
+  /** Adds documents of a data pipeline, in BSON. */
   takeDocuments(documents: readonly Uint8Array[]): boolean {
     return this.#keep(documents.map((one) => deserialize(one)));
   }
@@ -152,7 +154,7 @@ export class Pipeline {
     return this.#kept.length < this.#wanted;
   }
 
-  /** The answer, a document each in BSON. Throws `resource_exhausted` if it is too large. */
+  /** The documents of the answer, each in BSON. Throws `resource_exhausted` if it is too large. */
   answer(): Uint8Array[] {
     const documents = this.#run(this.#rest, this.#kept);
     const most = this.stamp ? RUN_DOCUMENTS_MAX : DOCUMENTS_MAX;
@@ -173,7 +175,7 @@ export class Pipeline {
   }
 }
 
-/** A range within the window of a run. */
+/** The part of a range within the window of a run. */
 function within(range: TimeRange, window: RunStamp | undefined): TimeRange {
   if (!window) return range;
   return {
@@ -211,7 +213,7 @@ function checkStage(stage: PipelineStage, index: number): void {
   checkOperators(stage, index);
 }
 
-/** BSON is no deeper than its decoder allows. */
+/** The depth is limited by the decoder of BSON. */
 function checkOperators(value: unknown, index: number): void {
   if (Array.isArray(value)) return value.forEach((one) => checkOperators(one, index));
   if (!isPlainObject(value)) return;
@@ -244,7 +246,7 @@ function textsIn(condition: unknown): readonly string[] | undefined {
   return narrow && texts.every(isShort) ? texts as readonly string[] : undefined;
 }
 
-/** Bounds of all times that a condition of `$match` lets pass. */
+/** Bounds of the times that a condition of `$match` lets pass. */
 function rangeIn(condition: unknown): TimeRange {
   if (!isPlainObject(condition)) return {};
   const msOf = (...operators: string[]) => {

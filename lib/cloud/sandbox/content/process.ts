@@ -1,12 +1,12 @@
 /**
- * Content processes: people's uploads are opened in a process of their own, never in this one.
+ * Content processes: uploads of people are opened in a separate process, never in this one.
  *
- * Decoders and models run strangers' programs or data: they hang, exhaust the memory, crash. A content process is this
- * program again (`worker.ts`), in the sandbox if there is one, with an empty environment and an empty folder.
- * A request ends within its time limit. A process is killed if it exceeds its memory limit or if its request ends
- * early; none outlives this program.
+ * Decoders and models process data and programs of strangers, and may hang, exhaust the memory or crash. A content
+ * process is this program again (`worker.ts`), in the sandbox if there is one, with an empty environment and an empty
+ * folder. A request ends within its time limit. A process is killed if it exceeds its memory limit or if its request
+ * ends early; none outlives this program.
  *
- * The room owns content processes: their program, what travels between them and this one, and their end.
+ * The room owns content processes: their program, their protocol, and their end.
  */
 
 import type { Platform } from "../../../base/host.ts";
@@ -24,7 +24,7 @@ import type { UsageLimits } from "../sandbox_usage.ts";
 export interface ContentOptions {
   readonly host: PipeHost & Platform & WriteFiles;
   readonly clock: Clock;
-  /** Confines the processes; `NO_SANDBOX` does not. */
+  /** Confines the processes, unless it is `NO_SANDBOX`. */
   readonly sandbox: Sandbox;
   /** The command that runs `serveContent` in this program; `readable` lists the files that it needs. */
   readonly program: Pick<SandboxedProgram, "command" | "args" | "env"> & {
@@ -32,7 +32,7 @@ export interface ContentOptions {
   };
   /** Limits of one process. */
   readonly memoryBytes: number;
-  /** Why models, pictures and maps are not opened; queries, which only this program reads, are answered. */
+  /** Why models, pictures and maps are not opened; queries still work, because only this program reads them. */
   readonly refusal?: string;
 }
 
@@ -41,7 +41,7 @@ const OPENING: readonly ContentRequest["ask"][] = ["inference", "picture", "map"
 
 /** Memory that the process itself needs, included in its limit. */
 export const MEMORY_BYTES_MIN = 768 * 1024 ** 2;
-/** How long its standard error may stay open after its end. */
+/** Time for its standard error to close after its end. */
 const END_MS = 5_000;
 /** Lines of its standard error that an error shows. */
 const LAST_LINES = 3;
@@ -51,7 +51,7 @@ const LIMITS: Omit<UsageLimits, "memoryBytes"> = {
   cpuSeconds: 3600,
   processes: 256,
   openFiles: 256,
-  // The runtime unpacks its libraries into the scratch folder.
+  // Room for the libraries that the runtime unpacks into the scratch folder.
   fileBytes: 128 * 1024 ** 2,
   folderBytes: 0,
   folderFiles: 0,
@@ -106,8 +106,8 @@ export class ContentProcess {
 
   /**
    * Makes one request at a time. Throws the error that the process answers; `failed_precondition` if the content has
-   * ended the process, `resource_exhausted` if it ran out of memory. After an error that is not an answer the process
-   * is unusable.
+   * crashed the process, `resource_exhausted` if it ran out of memory. After an error that is not an answer the
+   * process is unusable.
    */
   async ask(
     request: ContentRequest,
@@ -162,7 +162,7 @@ export class ContentProcess {
     return answer;
   }
 
-  /** The reason for its end. */
+  /** Waits for the end of the process; returns the reason. */
   async #watch(clock: Clock, memoryBytes: number): Promise<SvcError> {
     const breach = await this.cell.guard(this.process);
     const { code, signal } = await this.process.exited;
@@ -189,7 +189,7 @@ export class ContentProcess {
   }
 }
 
-/** Runs `work` with a new process, which ends with it, within `ms` in all. */
+/** Runs `work` with a new process, which ends with it, within `ms` in total. */
 export async function withContent<T>(
   options: ContentOptions,
   ms: number,
@@ -208,8 +208,8 @@ export async function withContent<T>(
 }
 
 /**
- * Without a sandbox: the kernel's limit on resident memory. The common limit on addresses is useless here: the
- * JavaScript engine reserves more addresses than there is memory.
+ * Without a sandbox: the kernel's limit on resident memory. The usual limit on address space is useless here, because
+ * the JavaScript engine reserves more addresses than there is memory.
  */
 function limitedBy(memoryBytes: number, { command, args = [], ...rest }: ProcessCommand): ProcessCommand {
   const script = `ulimit -d ${Math.floor(memoryBytes / 1024)}; ulimit -c 0; exec "$@"`;

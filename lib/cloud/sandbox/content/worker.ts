@@ -1,8 +1,8 @@
 /**
  * The inside of a content process: opens people's uploads and reports their content, and answers their queries.
  *
- * `process.ts` starts it. It holds no secrets, needs no files, and ends with its starter. It answers a bad
- * content with an error; if the content ends the process instead (memory, a crash), the starter reports that.
+ * `process.ts` starts it. It holds no secrets, needs no files, and ends with its starter. It answers a bad content
+ * with an error. If the content ends the process instead (memory, a crash), the starter reports it.
  */
 
 import { boxFields } from "../../../api/shared/captured_file.ts";
@@ -39,7 +39,7 @@ export type ContentRequest =
   | { readonly ask: "inference"; readonly image: number; readonly bytes: number }
   /** A picture. The answer is its size and its pixels, three bytes each, scaled down as for training. */
   | { readonly ask: "picture"; readonly bytes: number }
-  /** Begins a map: a new one, or with bytes the one in that package. */
+  /** Starts a map: a new one, or, with bytes, the one in that package. */
   | { readonly ask: "map"; readonly options: MapperOptions; readonly bytes: number }
   /** A scan as a PCD file. The answer is the robot's pose, once it is known. */
   | { readonly ask: "scan"; readonly timeS: number; readonly bytes: number }
@@ -61,12 +61,12 @@ export type ContentRequest =
   /** The map so far as a PCD file, or at its end as a `.pbstream` file. */
   | { readonly ask: "map_cloud" | "map_file"; readonly bytes: 0 };
 
-/** A run of a data pipeline, whose readings are in a window, and whose results say so. */
+/** A run of a data pipeline: its window, which its results name. */
 export interface RunStamp {
   readonly id: string;
   readonly organizationId: string;
   readonly fromMs: number;
-  /** Not in it. */
+  /** The end, which is excluded. */
   readonly untilMs: number;
 }
 
@@ -124,7 +124,7 @@ export async function serveContent(
     }
     await write(headBytes({ ...facts, bytes: parts.reduce((sum, { length }) => sum + length, 0) }));
     for (const part of parts) await write(part);
-    // After a model has run here, no other model may meet its traces.
+    // A model may leave traces, so the process ends after the first one.
     if (request.ask === "inference") return;
   }
 }
@@ -143,7 +143,7 @@ function isOfQuery(request: ContentRequest): request is QueryRequest {
   return ["query", "readings", "stored", "documents"].includes(request.ask);
 }
 
-/** What is known of readings beside their contents. */
+/** The facts about readings besides their contents. */
 export interface ReadingFacts {
   readonly origin: DataOrigin;
   readonly rows: readonly (Omit<PackedReading, "payload"> & { readonly bytes: number })[];
@@ -261,7 +261,7 @@ async function modelIn(archive: AsyncIterable<Uint8Array>) {
     if (name === "labels.txt") labels = labelsIn(await bytesOf(content, bytes));
     if (!name.endsWith(".onnx")) continue;
     names.push(name);
-    // Of several models, the one with the usual name.
+    // If there are several models, the one with the usual name.
     if (model === undefined || name === "model.onnx") model = { name, bytes: await bytesOf(content, bytes) };
   }
   const chosen = names.filter((name) => name === "model.onnx").length;

@@ -1,9 +1,9 @@
 /**
  * Copies a whole database into another one: from a file of SQLite into an empty PostgreSQL database.
  *
- * Tables go in the order of their references, rows in small batches, each in a transaction. A copy that was broken off
- * goes on when it is started again, because rows that are there already stay. At the end both have the same number of
- * rows and the same sums in every table, or the copy fails. The old database is only read.
+ * Tables go in the order of their references, rows in small batches, each in a transaction. An interrupted copy
+ * continues when it is started again, because rows that are already there stay. At the end both have the same number
+ * of rows and the same sums in every table, or the copy fails. The old database is only read.
  */
 
 import { SvcError } from "../../../base/error.ts";
@@ -31,16 +31,16 @@ interface Table {
 /** Rows of one batch, and their bytes; a larger row goes alone. */
 const ROWS_MAX = 200;
 const BYTES_MAX = 8 * 1024 ** 2;
-/** Sums of large numbers would not fit. */
+/** Sums are modulo this number, because sums of large numbers would not fit. */
 const MODULUS = 1_000_003;
-/** Written by the copy itself. */
+/** The mark of a copy in the target. */
 const MARK = "database_move";
 const NOT_COPIED = ["schema_version", MARK];
 
 /**
- * Copies every table of `from` into `to`, which has its tables already. `reported` hears of the rows that have been
- * copied, and of each table whose copy is checked. Throws
- * `failed_precondition` if `to` holds something that is not of an earlier, unfinished copy.
+ * Copies every table of `from` into `to`, which has its tables already. `reported` gets the number of copied rows, and
+ * each table whose copy is checked. Throws `failed_precondition` if `to` contains data that is not from an earlier,
+ * unfinished copy.
  */
 export async function copyDatabase(
   from: Store,
@@ -114,7 +114,7 @@ async function tablesOf(from: Sql): Promise<Table[]> {
   return tables;
 }
 
-/** What a table refers to comes before it. */
+/** The tables in the order of their references: a table comes after those to which it refers. */
 function inOrderOfReferences(tables: readonly Table[]): Table[] {
   const ordered: Table[] = [];
   let left = [...tables];
@@ -142,7 +142,7 @@ type RowsHeard = (rows: number) => void;
 
 async function copyTable(from: Sql, to: Store, table: Table, heard: RowsHeard): Promise<void> {
   const own = table.references.filter((one) => one.table === table.name).map(({ column }) => column);
-  // Rows that refer to rows of their own table come after those, level by level.
+  // Rows that refer to rows of the same table are copied after these, level by level.
   for (let level = 0;; level++) {
     const isEnd = await copyLevel(from, to, table, { own, level, heard });
     if (isEnd) return;
@@ -207,7 +207,7 @@ async function insert(sql: Sql, { name, columns }: Table, rows: readonly SqlRow[
   );
 }
 
-/** The number of rows; then for each column the values that are there, and their sum or their length. */
+/** The number of rows; then for each column the number of values, and their sum or their length. */
 async function sumsOf(sql: Sql, table: Table): Promise<number[]> {
   const sums = table.columns.flatMap(({ name, type }, index) => {
     const column = quoted(name);

@@ -1,22 +1,22 @@
 /**
- * The URL of a PostgreSQL database: where it is, who we are, and how its server proves who it is.
+ * The URL of a PostgreSQL database: its address, our credentials, and how the server proves its identity.
  *
- * Accepts the documented parameters and nothing else: a parameter of a session, such as `options` or `search_path`,
- * would change what statements mean. Whoever poses as the server gets the password and everything that is stored, so a
- * server elsewhere is either verified, or somebody has written down that it is not.
+ * Accepts only the documented parameters, because a session parameter such as `options` or `search_path` would change
+ * the meaning of statements. An impostor of the server would get the password and all stored data, so a remote server
+ * is verified unless the URL explicitly says otherwise.
  */
 
 import { isIP } from "node:net";
 import { SvcError } from "../../../base/error.ts";
 
-/** As the published driver takes it. */
+/** An address in the form of the published driver. */
 export interface PostgresAddress {
   readonly host: string[];
   readonly port: number[];
   /** The socket of a server on this computer; takes precedence. */
   readonly path?: string;
   readonly database: string;
-  /** Absent: as `PGUSER` and `PGPASSWORD` say. */
+  /** Absent means `PGUSER` and `PGPASSWORD`. */
   readonly user?: string;
   readonly password?: string;
   readonly ssl: false | PostgresTls;
@@ -35,7 +35,7 @@ const PORT = 5432;
 const URL_PARTS = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^@/?#]*)(?:\/([^/?#]*))?(?:\?([^#]*))?$/;
 const HOST = /^(\[[0-9a-f:.]+\]|[^:[\]\s]+)(?::(\d{1,5}))?$/i;
 const PARAMETERS = ["sslmode", "sslrootcert", "host", "target_session_attrs"];
-/** The modes in which nobody can pose as the server come first. */
+/** The modes of TLS, those that prevent impersonation of the server first. */
 const TLS_MODES = ["verify-full", "verify-ca", "require", "disable"];
 const WANTED = "wanted postgres://user:password@host:port/database?sslmode=verify-full";
 
@@ -62,7 +62,7 @@ export function postgresAddress(url: string, rootCertificate?: string): Postgres
   };
 }
 
-/** The file with the certificates of the authorities that the server's certificate may come from. */
+/** The file with the certificates of the authorities that may have issued the server's certificate. */
 export function rootCertificateFile(url: string): string | undefined {
   const file = partsOf(url).parameters.get("sslrootcert");
   return file === "system" || file === null ? undefined : file;
@@ -91,7 +91,7 @@ function decoded(text: string): string {
     const found = decodeURIComponent(text);
     if (!found.includes("\0")) return found;
   } catch {
-    // Reported below, without the text: it may be the password.
+    // Reported below, without the text, which may be the password.
   }
   throw refusal("a part of it is not percent-encoded UTF-8");
 }

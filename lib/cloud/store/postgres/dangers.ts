@@ -1,4 +1,4 @@
-/** What of a PostgreSQL database lets others do more than they should, for the people who run it. */
+/** Finds settings of a PostgreSQL database that let others do more than they should, for its operators. */
 
 import type { Sql } from "../store.ts";
 
@@ -11,13 +11,16 @@ interface Found {
   readonly anybodyConnects: number;
 }
 
-/** A role that needs none of these, and what they would let somebody do who finds a hole in svc-cloud. */
+/**
+ * Powers that the role of svc-cloud does not need, and what an attacker who has found a hole in svc-cloud
+ * could do with them.
+ */
 const POWERS = `concat_ws(', ',
   CASE WHEN r.rolsuper THEN 'SUPERUSER' END, CASE WHEN r.rolcreaterole THEN 'CREATEROLE' END,
   CASE WHEN r.rolcreatedb THEN 'CREATEDB' END, CASE WHEN r.rolreplication THEN 'REPLICATION' END,
   CASE WHEN r.rolbypassrls THEN 'BYPASSRLS' END)`;
 
-/** A sentence for each danger, with the statement that ends it. */
+/** A sentence for each danger, with the statement that removes it. */
 export async function databaseDangers(sql: Sql): Promise<string[]> {
   const [found] = await sql.query<Found>(
     `SELECT r.rolname AS role, current_database() AS database, current_schema() AS schema, ${POWERS} AS powers,
@@ -49,7 +52,7 @@ export async function databaseDangers(sql: Sql): Promise<string[]> {
   return dangers;
 }
 
-/** A name as it stands in a statement. */
+/** A name, quoted for a statement. */
 function quoted(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }

@@ -3,7 +3,8 @@
  *
  * Owns the connection pool. Transactions are serializable; a transaction that conflicts with others runs again.
  *
- * The room owns what only PostgreSQL has: its address and its proof of who it is, its errors, and its roles.
+ * The room owns everything specific to PostgreSQL: its address, the proof of its identity, its errors, and its
+ * roles.
  */
 
 import postgres from "postgres";
@@ -20,7 +21,7 @@ import { postgresAddress } from "./address.ts";
 import { NoticeOpener, NoticeSealer } from "./sealed_notices.ts";
 
 const CONNECTIONS_MAX = 10;
-/** Connections that one group occupies at once. */
+/** Limit of connections that one group occupies. */
 const CONNECTIONS_OF_GROUP_MAX = 4;
 const CONNECT_SECONDS = 10;
 /** Tries of a transaction; the pauses between them grow up to the given one. */
@@ -28,7 +29,7 @@ const ATTEMPTS_MAX = 30;
 const RETRY: BackoffLimits = { firstMs: 2, mostMs: 200, jitter: 1 };
 /** A fixed number, the same in every version: a process holds it while it changes tables. */
 const SCHEMA_LOCK = 77_341;
-/** How long a change of tables waits for another one, which may move many rows. */
+/** How long a change of tables waits for another change, which may move many rows. */
 const EXCLUSIVE_WAIT_MS = 30 * 60_000;
 const INT8 = 20;
 /** Time between two warnings of ignored notices. */
@@ -64,7 +65,7 @@ export class PostgresStore implements Store {
     }, clock);
     const { targetSession, ...address } = postgresAddress(url, rootCertificate);
     this.#client = postgres({
-      // The driver takes several hosts, which its type does not say.
+      // The driver accepts several hosts, although its type does not.
       ...address as Omit<typeof address, "host" | "port" | "ssl">,
       target_session_attrs: targetSession as "read-write" | undefined,
       max: CONNECTIONS_MAX,
@@ -113,7 +114,7 @@ export class PostgresStore implements Store {
 
   exclusive<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
     return this.#attempt("isolation level read committed read write", async (sql) => {
-      // Its time grows with the tables.
+      // The time of this transaction grows with the tables.
       for (const limit of ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"]) {
         await sql.query(`SET LOCAL ${limit} = 0`);
       }
@@ -135,7 +136,7 @@ export class PostgresStore implements Store {
     return bytes;
   }
 
-  /** PostgreSQL's own autovacuum does it. */
+  /** Nothing to do: PostgreSQL has its own autovacuum. */
   shrink(): Promise<void> {
     return Promise.resolve();
   }
@@ -161,7 +162,7 @@ export class PostgresStore implements Store {
     return this.#closing ??= this.#client.end({ timeout: 5 });
   }
 
-  /** A connection is taken in turns that are fair among callers. */
+  /** Waits for a connection, in turns that are fair among callers. */
   async #inTurn<T>(work: () => Promise<T>): Promise<T> {
     const { group, signal } = this.#callers.current;
     const leave = await this.#turns.enter([group], signal);
@@ -241,7 +242,7 @@ class PostgresNotices implements Notices {
     }
   }
 
-  /** One warning in a while: whoever sends them decides how many there are. */
+  /** Warns rarely, because the sender controls the number of refused notices. */
   #refuse(why: "unsealed" | "repeated" | "clock"): void {
     const nowMs = this.clock.monotonicMs();
     if (!this.#keys || nowMs - this.#warnedMs < WARN_AGAIN_MS) return;
@@ -304,7 +305,8 @@ function failure(text: string, error: unknown): unknown {
       cause: error,
     });
   }
-  // Data that no column holds, and limits of the database: what the caller gave cannot be stored or compared.
+  // The caller's data does not fit into a column or exceeds a limit of the database, so it cannot be stored or
+  // compared.
   if (/^(22|54)[0-9A-Z]{3}$/.test(state) || state === "MAX_PARAMETERS_EXCEEDED") {
     const what = `a value cannot be used: ${messageOf(error)}`;
     return new SvcError("invalid_argument", `database: ${what} (${shown(text)})`, { cause: error });

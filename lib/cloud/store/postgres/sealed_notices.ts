@@ -2,9 +2,9 @@
  * Notices as they travel through PostgreSQL, where every role that may connect to the database hears and sends them.
  *
  * They are sealed with a key that is derived from the control plane's own, so other roles can neither read nor forge
- * them. A sender numbers its pieces, and a listener takes each number once and only while it is recent: what somebody
- * repeats is ignored. PostgreSQL limits the length of a notice, so it travels in pieces
- * (`<sender> <number> <time> <piece>/<pieces> <base64>`), each sealed by itself: nothing of a stranger is kept.
+ * them. A sender numbers its pieces, and a listener accepts each number once and only while it is recent, so that
+ * replayed pieces are ignored. PostgreSQL limits the length of a notice, so it travels in pieces (`<sender> <number>
+ * <time> <piece>/<pieces> <base64>`), each sealed by itself, so that nothing from a stranger is kept.
  */
 
 import { Buffer } from "node:buffer";
@@ -15,14 +15,17 @@ import { NOTICE_BYTES_MAX, type NoticeTopic, requireNoticeLength } from "../noti
 /** Bytes of text in a piece; sealed and in base64 they fit into a notice of 8,000 bytes. */
 const PIECE_BYTES = 5_500;
 const PIECES_MAX = Math.ceil(NOTICE_BYTES_MAX * 3 / PIECE_BYTES);
-/** How far the clocks of two control planes may differ; so long a listener remembers the numbers of a sender. */
+/**
+ * Largest difference between the clocks of two control planes, and how long a listener remembers the numbers of a
+ * sender.
+ */
 const SKEW_MS = 5 * 60_000;
 /** Limit of remembered senders; only those that have the key are remembered. */
 const SENDERS_MAX = 4_096;
 const CIPHER = "aes-256-gcm";
 const [KEY_BYTES, NONCE_BYTES, TAG_BYTES] = [32, 12, 16];
 
-/** Seals what one process tells. */
+/** Seals the notices of one process. */
 export class NoticeSealer {
   /** Each process has keys of its own, so no number is sealed twice with one key. */
   readonly #sender = crypto.randomUUID();
@@ -67,7 +70,7 @@ export class NoticeOpener {
 
   constructor(private readonly topic: NoticeTopic, private readonly clock: Pick<Clock, "nowMs">) {}
 
-  /** `secrets`: those that are valid now; the sender has used one of them. */
+  /** `secrets` are the valid ones; the sender has used one of them. */
   open(piece: string, secrets: readonly string[]): HeardPiece {
     const [, sender, number, atMs, index, count, sealed] = PIECE.exec(piece) ?? [];
     if (sender === undefined) return { refused: "unsealed" };
@@ -78,7 +81,7 @@ export class NoticeOpener {
     const known = this.#known(sender);
     if (Number(number) <= known.number) return { refused: "repeated" };
     known.number = Number(number);
-    // A piece that was lost takes its notice with it.
+    // If a piece was lost, its notice is dropped.
     if (index === "1") known.pieces = [];
     known.pieces.push(content);
     if (known.pieces.length !== Number(index) || known.pieces.length > PIECES_MAX) known.pieces = [];
@@ -86,7 +89,7 @@ export class NoticeOpener {
     return { text: Buffer.concat(known.pieces.splice(0)).toString() };
   }
 
-  /** The sender, now the one that was heard last. */
+  /** The sender, moved to the end as the most recent one. */
   #known(id: string): Sender {
     const nowMs = this.clock.nowMs();
     const known = this.#senders.get(id) ?? { number: 0, heardMs: nowMs, pieces: [] };
@@ -94,7 +97,7 @@ export class NoticeOpener {
     this.#senders.delete(id);
     this.#senders.set(id, known);
     for (const [other, { heardMs }] of this.#senders) {
-      // What an older sender said is refused by its time.
+      // Pieces of forgotten senders are refused because of their time.
       if (this.#senders.size <= SENDERS_MAX && nowMs - heardMs <= 2 * SKEW_MS) break;
       this.#senders.delete(other);
     }

@@ -1,10 +1,10 @@
 /**
- * Where an S3-compatible store is, and the credentials for it, as other S3 programs take them.
+ * The address of an S3-compatible store and its credentials, in the form of other S3 programs.
  *
  * `s3://BUCKET/PREFIX?endpoint=URL&region=NAME`. What the address leaves out comes from the environment:
- * `AWS_ENDPOINT_URL_S3` or `AWS_ENDPOINT_URL`, `AWS_REGION` or `AWS_DEFAULT_REGION`. Credentials never stand in the address: they
- * come from `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`, or from the file `AWS_SHARED_CREDENTIALS_FILE`
- * (`~/.aws/credentials`), section `AWS_PROFILE` (`default`).
+ * `AWS_ENDPOINT_URL_S3` or `AWS_ENDPOINT_URL`, `AWS_REGION` or `AWS_DEFAULT_REGION`. Credentials never stand in the
+ * address: they come from `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`, or from the file
+ * `AWS_SHARED_CREDENTIALS_FILE` (`~/.aws/credentials`), section `AWS_PROFILE` (`default`).
  */
 
 import { SvcError } from "../../../base/error.ts";
@@ -14,7 +14,7 @@ export interface S3Address {
   readonly bucket: string;
   /** Empty, or ends with a slash. */
   readonly prefix: string;
-  /** Of the service; `undefined` is Amazon's. */
+  /** The URL of the service; `undefined` means Amazon's. */
   readonly endpoint: string | undefined;
   readonly region: string;
 }
@@ -75,7 +75,7 @@ function endpointOf(text: string): string | undefined {
   return isPlain ? `${url.origin}${url.pathname.replace(/\/+$/, "")}` : undefined;
 }
 
-/** Throws `failed_precondition` where there are none, `invalid_argument` for a file without the section. */
+/** Throws `failed_precondition` if there are none, `invalid_argument` for a file without the section. */
 export async function findS3Credentials(
   env: Environment,
   files: Pick<ReadFiles, "readTextFile">,

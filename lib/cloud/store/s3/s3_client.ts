@@ -1,8 +1,9 @@
 /**
- * The few requests to an S3-compatible store that the contents of a control plane need.
+ * The few requests to an S3-compatible store that a control plane needs.
  *
- * Each request is signed (AWS Signature Version 4) with the sum of its body, so that the store refuses a body that was changed
- * on its way. A request that fails for a reason that passes is repeated, with a growing pause. Every wait has a deadline.
+ * Each request is signed (AWS Signature Version 4) with the sum of its body, so that the store refuses a body that was
+ * changed on its way. A request that fails for a temporary reason is repeated, with a growing pause. Every wait has a
+ * deadline.
  *
  * Source: Amazon S3 API Reference, 2006-03-01.
  */
@@ -49,11 +50,11 @@ interface S3Request {
 
 const TRIES = 4;
 const FIRST_PAUSE_MS = 100;
-/** Until the headers of an answer, with the time to send the largest part over a slow line. */
+/** Time limit until the headers of an answer, which includes sending the largest part over a slow line. */
 const ANSWER_MS = 60_000;
-/** Without a byte of an answer's body. */
+/** Time limit for silence within an answer's body. */
 const SILENCE_MS = 30_000;
-/** An answer that is read whole: a list or an error. */
+/** Limit of an answer that is read as a whole: a list or an error. */
 const TEXT_BYTES_MAX = 8 * 1024 * 1024;
 const DETAIL_LENGTH_MAX = 200;
 /** Statuses of a store that is busy or restarts. */
@@ -62,9 +63,9 @@ const EMPTY_SUM = createHash("sha256").digest("hex");
 
 /** An object, or the rest of one. */
 export interface S3Content {
-  /** The size of the whole object, if the answer says it. */
+  /** The size of the whole object, if the answer states it. */
   readonly bytes?: number;
-  /** Throws `unavailable` in the midst of it if the connection breaks. */
+  /** Throws `unavailable` if the connection breaks. */
   readonly pieces: AsyncGenerator<Uint8Array>;
 }
 
@@ -114,7 +115,7 @@ export class S3Client {
       404,
     ]);
     if (text === undefined) return false;
-    // A copy that fails after its beginning is answered with 200.
+    // The status is 200 even if a copy fails after its start.
     if (/<Error[\s>]/.test(text)) throw refusal("PUT", text);
     return true;
   }
@@ -192,7 +193,7 @@ export class S3Client {
       `<CompleteMultipartUpload>${list.join("")}</CompleteMultipartUpload>`,
     );
     const text = await this.#text({ method: "POST", key, query: { uploadId }, body }, [404]);
-    // After a lost answer the upload is gone because it is finished.
+    // If the answer was lost, the upload may be gone because it is complete.
     if (text === undefined && await this.size(key) !== undefined) return;
     if (text === undefined || /<Error[\s>]/.test(text)) {
       throw refusal("POST", text ?? "there is no such upload");
@@ -308,7 +309,7 @@ function unreachable(cause: unknown): SvcError {
   return new SvcError("unavailable", `the object store cannot be reached: ${messageOf(cause)}`, { cause });
 }
 
-/** The store's own words are for the operator; they name keys, which are sums, and no secrets. */
+/** The store's own words help the operator; they contain keys, which are checksums, and no secrets. */
 function refusal(method: string, detail: string, status = 0): SvcError {
   const code = /<Code>([\w.]+)<\/Code>/.exec(detail)?.[1];
   const message = /<Message>([^<]*)<\/Message>/.exec(detail)?.[1];

@@ -1,9 +1,9 @@
 /**
  * The contents of a control plane in an S3-compatible store.
  *
- * Under the prefix, `contents/SHA256` are the contents, `uploads/UUID` what is being uploaded in parts, and `aside/SHA256/UUID`
- * what is being removed. A content gets its name when it is complete, because its sum is known only then. Large contents
- * are sent in parts as they arrive; small ones, which are most, in one request.
+ * Under the prefix, `contents/SHA256` are the contents, `uploads/UUID` uploads in progress, and `aside/SHA256/UUID`
+ * contents that are being removed. A content gets its name when it is complete, because its sum is known only then.
+ * Large contents are sent in parts as they arrive; small ones, which are most, in one request.
  *
  * The room owns the object store.
  */
@@ -24,17 +24,17 @@ import type { S3Client, S3Part } from "./s3_client.ts";
 export interface S3FilesOptions {
   /** Empty, or ends with a slash. */
   readonly prefix: string;
-  /** What was unfinished before this time is cleaned up. */
+  /** Cleans up what has been unfinished since before this time. */
   readonly olderThanMs: number;
-  /** Of the database's disk. */
+  /** The space of the database's disk. */
   readonly space?: DiskSpace;
 }
 
 /** Memory that an upload takes: it is sent in parts of this size. Stores want at least 5 MiB, and at most 10,000 parts. */
 const PART_BYTES = 8 * 1024 * 1024;
-/** What one request can copy within a store. */
+/** Largest object that one request can copy within a store. */
 const CONTENT_BYTES_MAX = 5 * 1024 ** 3;
-/** How often reading goes on after a broken connection, without a byte in between. */
+/** How often reading is resumed after a broken connection without progress. */
 const RESUMPTIONS_MAX = 3;
 
 export class S3Files extends SpacedFiles implements FileStore {
@@ -61,7 +61,7 @@ export class S3Files extends SpacedFiles implements FileStore {
       : await this.#receiveLarge(first, limited);
   }
 
-  /** A content that is in memory whole. */
+  /** Stores a content that is completely in memory. */
   async #receiveSmall(whole: Uint8Array<ArrayBuffer>, incoming: Incoming): Promise<Upload> {
     const file = incoming.file();
     const publish = async () => {
@@ -128,7 +128,7 @@ export class S3Files extends SpacedFiles implements FileStore {
           at += piece.length;
           if (at > wanted) throw damaged(sha256, `it has more than ${wanted} bytes`);
           if (offset === 0) hash.update(piece);
-          // A wrong sum is noticed before the reader has all of it.
+          // Detects a wrong sum before the reader has the whole content.
           if (at === wanted && offset === 0) requireSameSum(hash.digest("hex"), sha256);
           yield piece;
         }
@@ -179,7 +179,10 @@ export class S3Files extends SpacedFiles implements FileStore {
     if (await this.client.size(key) === undefined) await this.client.copy(aside, key);
   }
 
-  /** What processes left behind that were killed: uploads go, and what was being removed comes back until it is looked at again. */
+  /**
+   * Cleans up after killed processes: removes their uploads, and restores contents that they were removing, until these
+   * are checked again.
+   */
   async #cleanUp(olderThanMs: number): Promise<void> {
     const isOld = ({ modifiedMs }: { readonly modifiedMs: number }) => modifiedMs < olderThanMs;
     const uploads = `${this.prefix}uploads/`;
@@ -188,7 +191,7 @@ export class S3Files extends SpacedFiles implements FileStore {
         if (isOld(upload)) await this.client.abandonUpload(upload.key, upload.uploadId);
       }
     } catch (error) {
-      // A store without such a list has rules of its own for what is left behind.
+      // A store without such a list has its own rules for leftovers.
       if (SvcError.from(error).code !== "unimplemented") throw error;
     }
     for await (const object of this.client.list(uploads)) {
@@ -240,7 +243,7 @@ class Incoming {
       part.set(piece, at);
       at += piece.length;
     }
-    // The end is known one piece later.
+    // Reads ahead, because the end is known only one piece later.
     if (!this.isOver && this.#rest.length === 0) await this.#next();
     return part;
   }

@@ -6,7 +6,7 @@ import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { type Code, messageOf, SvcError } from "../../../base/error.ts";
 import type { BatchStatement, SqlRow, SqlValue } from "../store.ts";
 
-/** For SQLite's own waits: opening a file, repairing it after a crash. */
+/** Time limit of SQLite's own waits: opening a file, repairing it after a crash. */
 const OPENING_MS = 5_000;
 const STATEMENTS_MAX = 500;
 /** Memory of SQLite itself, for a statement's temporary values and the cache. */
@@ -27,13 +27,13 @@ export class SqliteConnection {
       // Deno's option for it is younger than some of the supported versions.
       this.run(`PRAGMA busy_timeout = ${isInMainThread ? 0 : OPENING_MS}`);
       if (isInMainThread) return;
-      // Of a new file, and of one that is rewritten.
+      // Takes effect for a new file, and for one that is rewritten.
       if (use === "writes") this.run("PRAGMA auto_vacuum = INCREMENTAL");
       this.run("PRAGMA journal_mode = WAL");
       this.run("PRAGMA synchronous = FULL");
       this.run("PRAGMA foreign_keys = ON");
       this.run(`PRAGMA hard_heap_limit = ${HEAP_BYTES_MAX}`);
-      // A writer waits in the process of svc-cloud, where it can be given up.
+      // Writers wait in the main process, where waiting can be canceled.
       this.run(use === "reads" ? "PRAGMA query_only = ON" : "PRAGMA busy_timeout = 0");
     } catch (error) {
       throw new SvcError("unavailable", `cannot open the database ${file}: ${messageOf(error)}`, {
@@ -45,7 +45,7 @@ export class SqliteConnection {
   /** Runs a statement. */
   run(text: string, values: readonly SqlValue[] = []): SqlRow[] {
     try {
-      // Neither by `exec`, whose errors have no code, nor by `iterate`, which loses errors in Deno 2.9.6.
+      // Not `exec`, whose errors have no code, and not `iterate`, which loses errors in Deno 2.9.6.
       return this.#prepare(text).all(...values) as SqlRow[];
     } catch (error) {
       throw failure(text, error);
@@ -61,7 +61,7 @@ export class SqliteConnection {
   /** Runs statements within the present transaction, all or none. Returns the rows that stopped it. */
   batch(statements: readonly BatchStatement[]): SqlRow[] {
     if (!this.#database.isTransaction) {
-      // Without one the savepoint would begin, and its end commit, a transaction of its own.
+      // Without a transaction the savepoint would start one of its own, and commit it at its end.
       throw new SvcError("unavailable", "database: the transaction of this batch was rolled back: try again");
     }
     this.run("SAVEPOINT batch");

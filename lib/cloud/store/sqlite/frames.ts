@@ -1,10 +1,11 @@
 /**
  * The protocol between svc-cloud and the processes that run SQLite for it.
  *
- * A frame is the length of its content (4 bytes, little-endian) and the content: the length of a JSON text (4 bytes), the
- * text, and the bytes of the blobs in it. V8's own format takes three times as long in this runtime, and its buffers stay
- * in memory until the garbage collector looks for other reasons. Requests are answered in their order, each with any number of pages of rows and one end. The
- * statements of a request are answered together, because each message costs more than most statements.
+ * A frame is the length of its content (4 bytes, little-endian) and the content: the length of a JSON text (4 bytes),
+ * the text, and the bytes of the blobs in it. V8's own format takes three times as long in this runtime, and its
+ * buffers stay in memory until an unrelated garbage collection. Requests are answered in their order, each with any
+ * number of pages of rows and one end. The statements of a request are answered together, because each message costs
+ * more than most statements.
  */
 
 import type { Code } from "../../../base/error.ts";
@@ -14,7 +15,7 @@ export type StatementRequest = readonly [text: string, ...values: SqlValue[]];
 
 export type SqliteRequest =
   | { readonly open: string; readonly reads: boolean }
-  /** They run independently: one that fails does not stop the others. */
+  /** Statements that run independently: a failed one does not stop the others. */
   | { readonly statements: readonly StatementRequest[] }
   | { readonly batch: readonly BatchStatement[] }
   | { readonly close: true };
@@ -40,10 +41,10 @@ export interface SqliteAnswer {
 
 const HEAD_BYTES = 4;
 
-/** A blob is its place in the bytes after the text, a number that JSON does not have its name. */
+/** A blob is represented by its place in the bytes after the text, a number without a JSON form by its name. */
 type PackedValue = string | number | null | readonly [start: number, bytes: number] | readonly [name: string];
 
-/** Throws a `TypeError` for what is no value of a database. */
+/** Throws a `TypeError` for a value that databases cannot store. */
 export function frameOf(content: SqliteRequest | SqliteAnswer): Uint8Array {
   const blobs: Uint8Array[] = [];
   let blobBytes = 0;
@@ -109,7 +110,7 @@ export function concatenated(pieces: readonly Uint8Array[]): Uint8Array {
   return all;
 }
 
-/** Takes bytes in any pieces, and gives the contents of the frames that are complete. */
+/** Takes bytes in pieces of any size, and returns the contents of complete frames. */
 export class SqliteFrames<T extends SqliteRequest | SqliteAnswer> {
   #pieces: Uint8Array[] = [];
   #bytes = 0;

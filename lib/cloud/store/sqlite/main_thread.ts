@@ -1,9 +1,9 @@
 /**
- * Lookups in the main thread of svc-cloud: a connection that only reads, beside those of the processes.
+ * Lookups in the main thread of svc-cloud: a read-only connection, besides those of the processes.
  *
- * A reader of the write-ahead log waits for nobody, and sees every commit that was acknowledged before it began. What
- * could take long goes to the processes: a lookup whose plan does not go by indexes, one with more rows than it
- * declares, and lookups beyond their share of a turn's time and of all time, as on a disk that is slow.
+ * A reader of the write-ahead log waits for nobody, and sees every commit that was acknowledged before it started.
+ * Everything that could take long goes to the processes: a lookup whose plan does not use indexes, one with more rows
+ * than it declares, and lookups beyond their share of a turn's time or of the total time, as on a slow disk.
  */
 
 import { type Clock, nextTurn } from "../../../base/clock.ts";
@@ -11,22 +11,23 @@ import type { Lookup } from "../lookups.ts";
 import type { SqlRow, SqlValue } from "../store.ts";
 import { type RunStatement, SqliteConnection } from "./connection.ts";
 
-/** The time of all lookups in one turn of the event loop, in which nobody else is served. */
+/** Time limit of all lookups in one turn of the event loop, during which nobody else is served. */
 const TURN_MS = 10;
 /**
- * The time of lookups grows by this share of all time, up to the given one. Beyond it they rest until half of it is
- * there again. On a busy computer one of them may wait for the processor: that alone is no reason to rest.
+ * The time budget of lookups grows by this share of the total time, up to the limit. When it is used up, lookups
+ * pause until half of it is available again. On a busy computer a single lookup may wait for the processor, which
+ * alone must not cause a pause.
  */
 const SHARE = 0.25;
 const ALLOWED_MS = 50;
-/** Before the file is opened again. */
+/** Pause before the file is opened again. */
 const REOPEN_MS = 1_000;
-/** Lookups whose plans are known. */
+/** Limit of lookups whose plans are remembered. */
 const PLANS_MAX = 500;
 
 export class MainThreadLookups {
   #connection: SqliteConnection | undefined;
-  /** By their text: lookups that may run here, and those whose plans do not keep what lookups promise. */
+  /** By their text: lookups that may run here, and those whose plans violate the rules of lookups. */
   readonly #statements = new Map<string, RunStatement>();
   readonly #unbounded = new Set<string>();
   #spentMs = 0;
@@ -51,7 +52,7 @@ export class MainThreadLookups {
       const rows = run?.(values);
       return rows && rows.length > rowsMax ? undefined : rows;
     } catch {
-      // A process tells why.
+      // A process reports the reason.
       return undefined;
     } finally {
       this.#spent(this.clock.monotonicMs() - beganMs);
@@ -84,7 +85,7 @@ export class MainThreadLookups {
     }
   }
 
-  /** What runs a lookup; nothing if its plan does not keep what lookups promise. */
+  /** The prepared lookup; `undefined` if its plan violates the rules of lookups. */
   #prepare(text: string, rowsMax: number, nowMs: number): RunStatement | undefined {
     const connection = this.#connection ??= this.#open(nowMs);
     if (!connection || this.#unbounded.has(text)) return undefined;
@@ -116,13 +117,13 @@ export class MainThreadLookups {
 /** By an index with equal values: `SEARCH p USING INDEX parts_by_machine (machine_id=? AND name=?)`. */
 const SEARCH =
   /^SEARCH \w+ USING (?:(?:COVERING )?INDEX \w+|INTEGER PRIMARY KEY) \(\S+=\?(?: AND \S+=\?)*\)(?: LEFT-JOIN)?$/;
-/** Steps that read no table themselves. */
+/** Steps that do not read a table themselves. */
 const FRAMES =
   /^(?:COMPOUND QUERY|LEFT-MOST SUBQUERY|UNION ALL|SCAN CONSTANT ROW|SETUP|RECURSIVE STEP|(?:CO-ROUTINE|MATERIALIZE) \w+|(?:CORRELATED )?(?:SCALAR|LIST) SUBQUERY \d+)$/;
 
-/** The steps of a plan, as SQLite tells them, that a lookup may not have. */
+/** The steps of a plan, as SQLite describes them, that violate the rules of lookups. */
 export function unboundedSteps(text: string, steps: readonly string[]): string[] {
-  // What a WITH clause has found has gone by indexes itself.
+  // The result of a WITH clause has itself been found by indexes.
   const found = new Set([...text.matchAll(/(\w+) \([\w, ]+\) AS \(/g)].map(([, name]) => `SCAN ${name}`));
   return steps.filter((step) => !SEARCH.test(step) && !FRAMES.test(step) && !found.has(step));
 }

@@ -18,7 +18,7 @@ import {
   type StatementRequest,
 } from "./frames.ts";
 
-/** Starts a process that works as `serveSqlite` does; only one that `rewrites` may rewrite the whole file. */
+/** Starts a process that runs `serveSqlite`; only a process that `rewrites` may rewrite the whole file. */
 export type StartSqlite = (rewrites?: boolean) => PipedProcess;
 
 /** The rows of a statement, or its failure. */
@@ -32,7 +32,7 @@ interface Asked {
   readonly reject: (error: unknown) => void;
 }
 
-/** For opening a file and for closing it, both of which may repair or shorten its write-ahead log. */
+/** Time limit for opening or closing a file, which may repair or shorten its write-ahead log. */
 const OPENING_MS = 60_000;
 /** Lines of its standard error that an error shows. */
 const LAST_LINES = 3;
@@ -46,7 +46,7 @@ export class Interrupted extends SvcError {
 
 export class SqliteProcess {
   readonly #process: PipedProcess;
-  /** In the order of their answers; the first one is running. */
+  /** The requests, in the order of their answers; the first one is running. */
   readonly #asked: Asked[] = [];
   #unsent: Uint8Array[] = [];
   #sending = false;
@@ -76,7 +76,7 @@ export class SqliteProcess {
     return this.#process.pid;
   }
 
-  /** Why it answers no more. */
+  /** Why the process no longer answers. */
   get ended(): SvcError | undefined {
     return this.#ended;
   }
@@ -86,7 +86,7 @@ export class SqliteProcess {
     return rowsOf(await this.statements(deadlineMs, [[text, ...values]])) as R[];
   }
 
-  /** Runs several in one trip; together they have the deadline. Rejects if none of them has an outcome. */
+  /** Runs several statements in one trip, with a common deadline. Rejects if none of them has an outcome. */
   statements(deadlineMs: number, statements: readonly StatementRequest[]): Promise<StatementOutcome[]> {
     const [[first]] = statements;
     const text = statements.length > 1 ? `${statements.length} statements, the first ${first}` : first;
@@ -103,7 +103,7 @@ export class SqliteProcess {
     return rowsOf(await this.#ask({ batch }, batch[0].text, deadlineMs)) as SqlRow[];
   }
 
-  /** Ends the process at once; what was asked before gets the reason. */
+  /** Ends the process at once; pending requests get the reason. */
   interrupt(why: SvcError): void {
     this.#end(why);
   }
@@ -138,7 +138,7 @@ export class SqliteProcess {
     try {
       while (this.#unsent.length > 0) await this.#process.write(concatenated(this.#unsent.splice(0)));
     } catch {
-      // The process has ended, which is noticed when its output ends.
+      // The process has ended, which the end of its output shows.
     }
     this.#sending = false;
   }
@@ -178,7 +178,7 @@ export class SqliteProcess {
         for (const answer of frames.add(piece)) if (this.#asked.length > 0) this.#take(answer);
       }
     } catch {
-      // Its end has the reason.
+      // The end of the process has the reason.
     }
     this.#process.signal("SIGKILL", { group: true });
     const { code, signal } = await this.#process.exited;
@@ -202,7 +202,7 @@ export class SqliteProcess {
     }
   }
 
-  /** The running statement gets the reason; those that wait behind it were only interrupted. */
+  /** The running statement gets the reason; the statements behind it were merely interrupted. */
   #end(why: SvcError): void {
     if (this.#ended) return;
     this.#ended = why;

@@ -1,10 +1,10 @@
 /**
- * The processes that read from an SQLite file: a few, to which statements travel in batches, in turns that are fair
- * among callers.
+ * The few processes that read from an SQLite file. Statements go to them in batches, in turns that are fair among
+ * callers.
  *
- * A process answers one statement after another, and most take microseconds: so one process serves everybody until a
- * statement is slow. Then the statements behind it go to another process, and a group with slow statements in some
- * processes gets no further one: the others stay free for everybody else.
+ * A process answers one statement after another, and most take microseconds, so one process serves everybody until a
+ * statement is slow. Then the statements behind it go to another process. A group with slow statements in
+ * `SLOW_READS_MAX` processes gets no further process, so that the others stay free for everybody else.
  */
 
 import { FairQueue, type FairTurn } from "../../../base/async/fair_queue.ts";
@@ -23,22 +23,22 @@ import type { SqlitePlace } from "./sqlite.ts";
 import type { StatementRequest } from "./frames.ts";
 import { Interrupted, type SqliteProcess, type StatementOutcome } from "./process.ts";
 
-/** More than two groups at once can occupy. */
+/** Limit of processes: more than two groups together can occupy. */
 const READERS_MAX = 6;
-/** Statements of a call that travel together. */
+/** Limit of statements of a call that are sent together. */
 const TOGETHER_MAX = 16;
-/** Readings that travel to a process before it has answered the first one. */
+/** Limit of readings that are sent to a process before it has answered the first one. */
 const BATCH_MAX = 64;
-/** How often a running statement is looked at, and how much a slow one computes between two looks. */
+/** Interval of the checks of a running statement, and the processor time between two checks that makes it slow. */
 const LOOK_MS = 50;
 const COMPUTED_MS = 25;
 /** A statement is slow after this time even if it only waits, for a disk or for the processor. */
 const SLOW_MS = 2_000;
 /** Processes that were not needed for this time end. */
 const SHRINK_MS = 60_000;
-/** A statement that has waited longer is given up. */
+/** Longest wait of a statement. */
 const WAITING_MAX_MS = 60_000;
-/** How often a statement begins again because another one ended its process. */
+/** How often a statement is restarted because another one ended its process. */
 const RUNS_MAX = 5;
 
 /** A statement and its caller. */
@@ -48,7 +48,7 @@ interface Query {
   readonly reject: (error: unknown) => void;
 }
 
-/** The statements that one call asked in the same turn: they travel together. */
+/** The statements of one call in the same turn, which are sent together. */
 interface Reading {
   readonly group: string;
   readonly signal?: AbortSignal;
@@ -65,7 +65,7 @@ interface Reading {
 class Reader {
   readonly given: FairTurn<Reading>[] = [];
   isSlow = false;
-  /** When its first statement began. */
+  /** When its first statement started. */
   begunMs = 0;
   stopWatch: (() => void) | undefined;
 
@@ -75,14 +75,14 @@ class Reader {
 export class SqliteReaders {
   readonly #queue: FairQueue<Reading>;
   #readers: Reader[] = [];
-  /** What calls have asked in this turn. */
+  /** The statements of calls in this turn. */
   readonly #gathered = new Map<StoreCaller, Reading>();
   #isNextDue = false;
   /** Slow statements under way, by group. */
   readonly #slow = new Map<string, number>();
-  /** Processes that nobody needed since the last look. */
+  /** Processes that nobody needed since the last check. */
   #spare = Infinity;
-  /** Processes that end. */
+  /** Processes that are ending. */
   readonly #leaving = new Set<Promise<void>>();
   #stopShrinking: (() => void) | undefined;
   #closed = false;
@@ -98,7 +98,7 @@ export class SqliteReaders {
     this.#queue = new FairQueue({ ...FAIR_READS, turnsOfGroupMax: BATCH_MAX, isBlocked }, clock);
   }
 
-  /** How many statements wait, those of one call counted once. */
+  /** The number of waiting statements; those of one call count once. */
   get waiting(): number {
     return this.#queue.size;
   }
@@ -122,7 +122,7 @@ export class SqliteReaders {
     return promise as Promise<R[]>;
   }
 
-  /** Lets a statement wait with others of the same call, or by itself. */
+  /** Queues a statement with others of the same call, or by itself. */
   #gather(query: Query): void {
     const { call } = this.callers;
     const others = call && this.#gathered.get(call);
@@ -140,7 +140,7 @@ export class SqliteReaders {
     return reading;
   }
 
-  /** One of the statements took too long or ended its process: each of them runs by itself. */
+  /** One of the statements took too long or ended its process, so from now on each of them runs by itself. */
   #separate(item: Reading): void {
     if (item.settled || this.#closed) return;
     item.settled = true;
@@ -157,7 +157,7 @@ export class SqliteReaders {
     this.#closed = true;
     this.#stopShrinking?.();
     for (const reading of this.#queue.drain()) this.#refuse(reading, closed());
-    // Nobody needs the answers of statements that still run.
+    // Nobody needs the answers of statements that are still running.
     for (const { process, given, stopWatch } of this.#readers) {
       stopWatch?.();
       if (given.length > 0) process.interrupt(closed());
@@ -172,7 +172,7 @@ export class SqliteReaders {
       try {
         reader = this.#free();
       } catch (error) {
-        // No process can be started: nobody waits for ever.
+        // No process can be started, so all waiting statements are refused.
         for (const reading of this.#queue.drain()) this.#refuse(reading, error);
         return;
       }
@@ -268,7 +268,7 @@ export class SqliteReaders {
     this.#lookLater(reader);
   }
 
-  /** A busy computer makes every statement late, so what counts is how much the process has computed. */
+  /** On a busy computer every statement is late, so the processor time of the process counts. */
   #lookLater(reader: Reader, knownMs?: number): void {
     const { process } = reader;
     reader.stopWatch = this.clock.after(LOOK_MS, () => {
@@ -280,7 +280,7 @@ export class SqliteReaders {
     });
   }
 
-  /** The statements behind a slow one go to another process; whichever answers first counts. */
+  /** Sends the statements behind a slow one to another process; the first answer counts. */
   #isSlow(reader: Reader): void {
     reader.isSlow = true;
     const [{ item: { group } }, ...behind] = reader.given;

@@ -1,11 +1,11 @@
 /**
  * The store in one SQLite file.
  *
- * The statements run in processes of their own (`worker.ts`): one writes, a few read, and nobody sees uncommitted data.
- * So a slow statement stops neither this process nor, beyond its share, other callers, and its deadline ends it.
- * Lookups alone, which cannot be slow, run here (`main_thread.ts`). An acknowledged commit is on disk.
+ * The statements run in separate processes (`worker.ts`): one writes, a few read, and nobody sees uncommitted data. So
+ * a slow statement does not block this process, or other callers beyond its share, and its deadline ends it. Only
+ * lookups, which cannot be slow, run here (`main_thread.ts`). An acknowledged commit is on disk.
  *
- * The room owns the file of SQLite: the processes that open it, what travels between them and this one, and turns.
+ * The room owns the file of SQLite: the processes that open it, their protocol, and turns.
  */
 
 import type { Clock } from "../../../base/clock.ts";
@@ -19,18 +19,18 @@ import { SqliteProcess, type StartSqlite } from "./process.ts";
 import { SqliteReaders } from "./readers.ts";
 import { CALL_LIMITS, SqliteWriter } from "./writer.ts";
 
-/** For changes of the tables themselves, and for rewriting the file: their time grows with the file. */
+/** Time limit of changes of the tables themselves, and of rewriting the file, which take longer with a larger file. */
 const TABLES_MS = 3600_000;
 
-/** SQLite's number for files that shrink when they are asked to. */
+/** SQLite's number for files that shrink on request. */
 const INCREMENTAL = 2;
-/** Pages of 4 KB that are given back at once; as many may stay free. */
+/** Pages of 4 KB that are released at once; the same number may stay free. */
 const SHRINK_PAGES = 512;
 
 export interface SqlitePlace {
   readonly file: string;
   readonly start: StartSqlite;
-  /** The processor time of a process so far; `undefined` if the system does not tell. */
+  /** The processor time of a process so far; `undefined` if the system does not report it. */
   readonly cpuMs?: (pid: number) => number | undefined;
 }
 
@@ -105,7 +105,7 @@ export class SqliteStore implements Store {
     }
   }
 
-  /** In a process of its own, which reads one snapshot; the writer goes on. */
+  /** Runs in a separate process, which reads one snapshot, so that the writer continues. */
   readonly copyTo = (file: string) => this.#rewrite(`VACUUM INTO '${file.replaceAll("'", "''")}'`);
 
   /** Rewrites the whole file, and empties the write-ahead log. */
@@ -141,7 +141,7 @@ export class SqliteStore implements Store {
 /** Interval of the check whether another process has changed the file. */
 const OTHERS_MS = 250;
 
-/** Notices of this process, and the news that another process, such as a command beside it, has changed something. */
+/** Notices of this process, and a notice whenever another process, such as a command, has changed the file. */
 class FileNotices extends OwnNotices {
   constructor(
     private readonly clock: Clock,

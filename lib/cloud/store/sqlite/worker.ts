@@ -1,8 +1,8 @@
 /**
  * The program of a process that runs SQLite for svc-cloud: one connection to one file, one statement after another.
  *
- * SQLite has no way to stop a statement from outside of its thread that Deno offers, so the statements run in a process
- * that svc-cloud can kill. Its end rolls back whatever was not committed. Statements that only read cannot write.
+ * Deno offers no way to stop a statement of SQLite from another thread, so the statements run in a process that
+ * svc-cloud can kill. Its end rolls back whatever was not committed. Statements that only read cannot write.
  */
 
 import { SvcError } from "../../../base/error.ts";
@@ -24,10 +24,10 @@ export interface WorkerPipe {
   write(bytes: Uint8Array): void;
 }
 
-/** Rows travel in pages of about this size, so that their reader has turns for others in between. */
+/** Rows are sent in pages of about this size, so that their reader can serve others in between. */
 const PAGE_BYTES = 128 * 1024;
 const READ_BYTES = 64 * 1024;
-/** What a value takes beside the characters of a text or the bytes of a blob. */
+/** The size of a value besides the characters of a text or the bytes of a blob. */
 const VALUE_BYTES = 8;
 
 /** Answers requests until the input ends or a request closes the connection. */

@@ -14,16 +14,20 @@ import { type Lookup, sqlOf } from "../lookups.ts";
 import type { BatchStatement, Sql, SqlRow, SqlValue } from "../store.ts";
 import { Interrupted, type SqliteProcess } from "./process.ts";
 
-/** How long another process may lock the file, which is as long as its transactions last, and how often to try again. */
+/**
+ * How long another process may lock the file, which is the longest time of a transaction, and the interval of retries.
+ */
 const BUSY_MS = TRANSACTION_MS;
 const LOOK_MS = 5;
-/** How long transactions are collected for a shared commit, how many at most, and how long their statements may run. */
+/**
+ * Limits of a shared commit: how long transactions are collected, their number, and how long their statements may run.
+ */
 const COLLECT_MS = 2;
 const GROUP_MAX = 256;
 const GROUP_MS = 50;
-/** For a commit, which waits for the disk. */
+/** Time limit of a commit, which waits for the disk. */
 const COMMIT_MS = 60_000;
-/** How often a transaction runs again because another one of its commit ended the process. */
+/** How often a transaction runs again because another one in its commit ended the process. */
 const RUNS_MAX = 5;
 
 const FAIR_WRITES = {
@@ -42,7 +46,7 @@ export interface TransactionLimits {
 export const CALL_LIMITS: TransactionLimits = { statementMs: STATEMENT_MS, transactionMs: TRANSACTION_MS };
 
 interface Waiting {
-  /** Talks with the database, or says all at once. */
+  /** An interactive transaction, or a batch of statements. */
   readonly work: ((sql: Sql) => Promise<unknown>) | readonly BatchStatement[];
   readonly limits: TransactionLimits;
   readonly group: string;
@@ -51,22 +55,25 @@ interface Waiting {
   runs: number;
 }
 
-/** A transaction that has run, and what its caller learns once the commit is on disk. */
+/** A transaction that has run, and its result for the caller once the commit is on disk. */
 interface Attempted {
   readonly waiting: Waiting;
   tell: () => void;
-  /** Its part of the commit is complete. */
+  /** Resolves when its part of the commit is complete. */
   released?: Promise<unknown>;
-  /** It ended the process. */
+  /** Whether it ended the process. */
   isCulprit?: boolean;
 }
 
 export class SqliteWriter {
   readonly #queue: FairQueue<Waiting>;
-  /** Started when it is first needed. */
+  /** The process, which is started on first use. */
   #process: SqliteProcess | undefined;
   #pumping: Promise<void> | undefined;
-  /** Whether the next transaction may not begin: another process has the file, or the last one did not end well. */
+  /**
+   * Whether starting the next transaction may fail, because another process has the file, or the last one did not end
+   * well.
+   */
   #isDoubtful = false;
   /** When the last batch was answered. */
   #answeredMs = 0;
@@ -80,7 +87,7 @@ export class SqliteWriter {
     this.#queue = new FairQueue(FAIR_WRITES, clock);
   }
 
-  /** How many transactions wait. */
+  /** The number of waiting transactions. */
   get waiting(): number {
     return this.#queue.size;
   }
@@ -106,7 +113,7 @@ export class SqliteWriter {
     return promise;
   }
 
-  /** Runs statements outside of transactions; transactions that come meanwhile wait. */
+  /** Runs statements outside of transactions; transactions that arrive meanwhile wait. */
   async alone(limitMs: number, run: (sql: Sql) => Promise<void>): Promise<void> {
     while (this.#pumping) await this.#pumping;
     const running = this.#patiently(() => {
@@ -119,7 +126,7 @@ export class SqliteWriter {
     await running;
   }
 
-  /** Changes whenever another connection commits; `undefined` if it cannot be read now. */
+  /** A value that changes whenever another connection commits; `undefined` if it cannot be read now. */
   async othersVersion(): Promise<string | undefined> {
     if (this.#closed) return undefined;
     try {
@@ -135,7 +142,7 @@ export class SqliteWriter {
     }
   }
 
-  /** Ends after the transactions that wait; refuses others. */
+  /** Ends after the waiting transactions; refuses further ones. */
   async finish(): Promise<void> {
     this.#closed = true;
     while (this.#pumping) await this.#pumping;
@@ -160,7 +167,7 @@ export class SqliteWriter {
         for (const { tell } of attempted) tell();
       } catch (error) {
         for (const { waiting } of attempted) waiting.reject(error);
-        // Nothing could begin, as without a process to begin it in: nobody waits for ever.
+        // Nothing could start, for instance without a process, so all waiting transactions are refused.
         if (attempted.length === 0) this.#refuse(error);
       }
     }
@@ -168,8 +175,8 @@ export class SqliteWriter {
   }
 
   /**
-   * A disk write takes long: transactions that come meanwhile share the next commit, and those that come turn by turn
-   * share one. A single one does not wait for others.
+   * Collects transactions for a commit: those that arrive during a disk write, or in consecutive turns. A single
+   * transaction does not wait for others.
    */
   async #collect(): Promise<void> {
     const untilMs = this.clock.monotonicMs() + COLLECT_MS;
@@ -200,7 +207,7 @@ export class SqliteWriter {
         else attempted.push(await this.#attempt(writer, turn, work));
         if (writer.ended) return await this.#again(attempted.splice(0));
       }
-      // A batch that fails undoes itself, so the commit need not wait for the answers of batches: it travels with them.
+      // A failed batch undoes itself, so the commit need not wait for the answers of batches, and is sent with them.
       const isAwaited = attempted.some(({ waiting: { work } }) => typeof work === "function");
       if (isAwaited) { for (const { released } of attempted) await released; }
       if (writer.ended) return await this.#again(attempted.splice(0));
@@ -224,8 +231,8 @@ export class SqliteWriter {
   }
 
   /**
-   * Begins a transaction of the file without waiting for it, so that batches and their commit travel with its beginning.
-   * If it cannot begin, none of them does anything.
+   * Starts a transaction of the file without waiting for it, so that batches and their commit are sent together with
+   * its start. If it cannot start, none of them has an effect.
    */
   #beginEarly(): { readonly writer: SqliteProcess; readonly hasFailed: Promise<boolean> } {
     const writer = this.#running();
@@ -233,7 +240,7 @@ export class SqliteWriter {
     return { writer, hasFailed };
   }
 
-  /** Begins a transaction of the file; refuses those that wait if that is impossible. */
+  /** Starts a transaction of the file; refuses the waiting ones if that is impossible. */
   async #begun(): Promise<SqliteProcess | undefined> {
     try {
       return await this.#patiently(async () => {
@@ -247,7 +254,7 @@ export class SqliteWriter {
     }
   }
 
-  /** One of the transactions has ended the process, or none could begin: the others begin again. */
+  /** One of the transactions has ended the process, or none could start: the others start again. */
   async #again(attempted: readonly Attempted[]): Promise<void> {
     this.#isDoubtful = true;
     for (const { released } of attempted) await released?.catch(() => {});
@@ -328,7 +335,7 @@ export class SqliteWriter {
       return new SvcError("deadline_exceeded", `database: ${what}: try again with less`);
     });
     try {
-      // Nobody waits for its answer, which comes before those of the statements that follow.
+      // Not awaited: its answer comes before those of the statements that follow.
       writer.query(statementMs, "SAVEPOINT one").catch((error) => failed ??= error);
       const value = await race(work(sql), late.signal);
       if (failed !== undefined) throw failed;
@@ -359,7 +366,7 @@ export class SqliteWriter {
   }
 }
 
-/** A transaction that did not begin: it waits again. */
+/** A transaction that has not started, which waits again. */
 function unattempted({ item, leave }: FairTurn<Waiting>): Attempted {
   leave(0);
   return { waiting: item, tell: () => {} };

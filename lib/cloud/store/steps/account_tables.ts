@@ -1,7 +1,7 @@
 /** The tables of accounts, their sessions, and the invitations to them. */
 
 export const ACCOUNT_TABLES: readonly string[] = [
-  // An account is a key that nobody has: its roles, its limits and the machines that it opens are those of a key.
+  // An account is a key that nobody holds: its roles, its limits and its access to machines are those of a key.
   `CREATE TABLE accounts (
     id TEXT PRIMARY KEY REFERENCES api_keys (id) ON DELETE CASCADE,
     email TEXT NOT NULL UNIQUE,

@@ -1,4 +1,4 @@
-/** Who may run commands of svc-cloud from afar. */
+/** The table of administrators, who may run commands of svc-cloud remotely. */
 
 export const ADMINISTRATOR_TABLES: readonly string[] = [
   // A person's account, or a key of its own that belongs to no organization.

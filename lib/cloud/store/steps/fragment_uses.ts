@@ -1,5 +1,6 @@
 /**
- * A migration step: records which part and which fragment names which fragment, which only the configurations said.
+ * A migration step: records the parts and fragments that name a fragment, which only the configurations contained
+ * before.
  *
  * The step reads configurations as the program did when the step was written, and is not changed later.
  *
@@ -8,7 +9,7 @@
 
 import type { Sql } from "../store.ts";
 
-/** Configurations in memory at once. */
+/** Limit of configurations in memory. */
 const ROWS_A_QUERY = 20;
 const VERSION = /^[\w.-]{0,60}$/;
 

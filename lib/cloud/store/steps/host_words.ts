@@ -1,6 +1,6 @@
 /**
- * A migration step: each part gets its host word, which only its name said: the oldest part keeps the word that its name
- * had, later parts with the same word get another one.
+ * A migration step: stores the host word of each part, which was derived from its name before. The oldest part keeps
+ * that word; later parts with the same word get another one.
  *
  * The step spells words as the program did when the step was written, and is not changed later.
  */

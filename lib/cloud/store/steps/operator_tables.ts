@@ -1,4 +1,4 @@
-/** What operators ask about keys and machines: creators, last uses, tags. */
+/** Facts about keys and machines for operators: creators, last uses, tags. */
 
 export const OPERATOR_TABLES: readonly string[] = [
   `ALTER TABLE api_keys ADD COLUMN creator TEXT NOT NULL DEFAULT ''`,

@@ -1,4 +1,4 @@
-/** The tables of how long captured data is kept. */
+/** The tables of the retention of captured data. */
 
 export const RETENTION_TABLES: readonly string[] = [
   `CREATE TABLE data_retention (

@@ -1,4 +1,4 @@
-/** The tables of rollouts, and what machines report of themselves. */
+/** The tables of rollouts, and of the reports of machines. */
 
 export const ROLLOUT_TABLES: readonly string[] = [
   `CREATE TABLE part_health (

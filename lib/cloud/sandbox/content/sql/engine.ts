@@ -1,8 +1,8 @@
 /**
  * DuckDB, which runs queries in SQL; the only file that imports it.
  *
- * A database is in memory and has no way out of it: no files, no network, no extensions, and no query changes that. Its
- * memory is limited; the time is limited by the end of the process.
+ * A database is in memory and isolated: no files, no network, no extensions, and no query can change that. Its memory
+ * is limited; the time is limited by the end of the process.
  */
 
 import { createRequire } from "node:module";
@@ -18,13 +18,13 @@ export const SQL_PACKAGE = "@duckdb/node-api";
 /** The addon in its package for a system. */
 export const SQL_ADDON = "duckdb.node";
 
-/** Of one database, in a process that has `MEMORY_BYTES_MIN` or more. */
+/** Memory limit of a database, in a process with at least `MEMORY_BYTES_MIN`. */
 const MEMORY_MIB = 384;
-/** Rows that are handed over at once. */
+/** Rows that are passed on together. */
 const ROWS_AT_ONCE = 2_048;
 
 const SETTINGS = {
-  // First: without access, this cannot be set either.
+  // Comes first, because it cannot be set without access to files.
   temp_directory: "",
   enable_external_access: "false",
   autoload_known_extensions: "false",
@@ -37,7 +37,7 @@ const SETTINGS = {
 
 export type { DuckDBDataChunk, DuckDBType, DuckDBValue, DuckDBValueConverter } from "@duckdb/node-api";
 export type DuckDb = typeof import("@duckdb/node-api");
-/** What a column of a table holds. */
+/** The type of a column. */
 export type ColumnType = "INTEGER" | "BIGINT" | "VARCHAR";
 type Value = number | bigint | string;
 
@@ -63,7 +63,7 @@ export class SqlEngine {
     await this.#tried(() => this.connection.run(sql));
   }
 
-  /** Binds a statement without running it. Throws as `rows`. */
+  /** Binds a statement without running it. Throws the errors of `rows`. */
   async check(sql: string): Promise<void> {
     await this.#tried(async () => (await this.connection.prepare(sql)).destroySync());
   }
@@ -80,7 +80,7 @@ export class SqlEngine {
     return reader.getRowsJS()[0] ?? [];
   }
 
-  /** The names of an answer's columns, and its rows by and by. Throws `invalid_argument` with the reason. */
+  /** The names of an answer's columns, and its rows as a stream. Throws `invalid_argument` with the reason. */
   async rows(sql: string): Promise<{ readonly names: readonly string[]; rows: AsyncIterable<unknown[][]> }> {
     const result = await this.#tried(() => this.connection.stream(sql));
     return { names: result.columnNames(), rows: this.#chunks(result) };
@@ -119,7 +119,7 @@ export class SqlEngine {
   }
 }
 
-/** Fills a table; keeps a few rows, and hands them over together. */
+/** Fills a table; collects a few rows, and passes them on together. */
 export class SqlAppender {
   #columns: Value[][];
   #rows = 0;
@@ -156,7 +156,7 @@ export class SqlAppender {
   }
 }
 
-/** The first paragraph of what DuckDB says; it shows its own form of the query below. */
+/** The first paragraph of DuckDB's message, which shows its own form of the query below. */
 function refusal(message: string): SvcError {
   const words = message.split(/\n\n|\nLINE |\nStack Trace|\nCandidate bindings/)[0].replaceAll(
     /\s*\n\s*/g,
@@ -178,7 +178,7 @@ async function loadDuckDb(): Promise<DuckDb> {
       Object.assign(globalThis, { [ADDONS]: { [SQL_ADDON]: addon } });
     });
     const module = await import("@duckdb/node-api");
-    // A bundle has all of a CommonJS module in its default.
+    // A bundle exports a whole CommonJS module as its default.
     return "DuckDBInstance" in module ? module : (module as { default: DuckDb }).default;
   } catch (cause) {
     throw new SvcError("unavailable", `cannot load DuckDB, which runs SQL: ${messageOf(cause)}`, { cause });

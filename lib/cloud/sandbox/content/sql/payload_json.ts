@@ -7,14 +7,14 @@
 import { Buffer } from "node:buffer";
 import { payloadIn } from "../../../data/payload.ts";
 
-/** Tags of fields: the number, and in the low three bits the form. */
+/** Tags of fields: the number, and the wire type in the low three bits. */
 const STRUCT_OF_READING = 0x12;
 const ENTRY = 0x0a, KEY = 0x0a, VALUE_OF_ENTRY = 0x12, ITEM = 0x0a;
 const VALUE = { nothing: 0x08, number: 0x11, text: 0x1a, truth: 0x20, struct: 0x2a, list: 0x32 };
 
 const DECODER = new TextDecoder();
 
-/** As JSON says it: numbers that JSON does not have are null. */
+/** The JSON text; numbers without a JSON form are null. */
 export function payloadJson(bytes: Uint8Array): string {
   const reader = new PayloadReader(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
   const text = reader.reading();
@@ -105,7 +105,7 @@ class PayloadReader {
     if (!this.#takes(tag)) throw new RangeError("another field");
   }
 
-  /** Where the part ends whose length comes next. */
+  /** Reads a length, and returns the end of its content. */
   #end(): number {
     const length = this.#varint();
     return this.#at + length;

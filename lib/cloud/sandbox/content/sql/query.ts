@@ -1,10 +1,10 @@
 /**
  * A query in SQL over the readings of an organization, which DuckDB runs.
  *
- * The readings are handed over once, as they come; the database in the process holds nothing else. `data` and
- * `additional_parameters` are documents; the values under a path have the type that they have in these readings.
+ * The readings are inserted once, as they arrive; the database in the process contains nothing else. `data` and
+ * `additional_parameters` are documents; the values under a path get the type that they have in these readings.
  *
- * The room owns queries in SQL: which ones run, on what, and DuckDB.
+ * The room owns queries in SQL: which of them run, on which data, and DuckDB.
  */
 
 import { assert, SvcError } from "../../../../base/error.ts";
@@ -18,7 +18,7 @@ import { badSql, type PathType, SqlStatement, TABLE, type TimeBound } from "./st
 
 const TEXT_MAX = 20_000;
 
-/** The readings, and beside them what is the same for all of one source. */
+/** The readings, and a table of the facts that are common to all readings of a source. */
 const TABLES = `
   CREATE TABLE origins (origin INTEGER, organization_id VARCHAR, location_id VARCHAR, robot_id VARCHAR,
     part_id VARCHAR, component_type VARCHAR, component_name VARCHAR, method_name VARCHAR,
@@ -62,12 +62,12 @@ export class SqlQuery {
     return new SqlQuery(engine, statement, bounds, origins, stored);
   }
 
-  /** What its conditions say about the readings, as far as they are simple. */
+  /** The simple conditions of the query on the readings. */
   narrowing(): Narrowing {
     return { sources: this.statement.conditions(Object.keys(SOURCE_COLUMNS)).sources, ...this.bounds };
   }
 
-  /** Takes readings; returns whether the answer can depend on more of them. */
+  /** Adds readings; returns whether the answer can depend on further ones. */
   async take({ origin, rows }: ReadingBatch): Promise<boolean> {
     const { organizationId, locationId, machineId, partId, componentType, componentName, methodName } =
       origin;
@@ -87,7 +87,7 @@ export class SqlQuery {
     throw new SvcError("unimplemented", "results of data pipelines are queried in MQL");
   }
 
-  /** The answer, a document each in BSON. Throws `resource_exhausted` if it is too large. */
+  /** The documents of the answer, each in BSON. Throws `resource_exhausted` if it is too large. */
   async answer(): Promise<Uint8Array[]> {
     await this.origins.close();
     await this.stored.close();
@@ -124,7 +124,7 @@ async function readStatement(engine: SqlEngine, text: string): Promise<SqlStatem
   }
 }
 
-/** Names in the quotes of other SQLs, in those of the standard. */
+/** Replaces the quotes that other SQL dialects put around names by those of the standard. */
 function standardNames(text: string): string {
   const tokens = /'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\/\*[^]*?\*\/|`([^`]*)`/g;
   return text.replace(tokens, (token, name?: string) => {
@@ -143,7 +143,7 @@ async function rangeOf(engine: SqlEngine, statement: SqlStatement, field: string
   return range;
 }
 
-/** The time that an expression stands for; `undefined` if it is none. */
+/** The time that an expression denotes; `undefined` if it is not a time. */
 async function timeOf(engine: SqlEngine, node: TimeBound["node"]): Promise<number | undefined> {
   try {
     const template = String(await engine.value("SELECT json_serialize_sql('SELECT 1'::VARCHAR)"));
@@ -154,7 +154,7 @@ async function timeOf(engine: SqlEngine, node: TimeBound["node"]): Promise<numbe
     const ms = await engine.value(`SELECT CAST(epoch_ms(CAST((${expression}) AS TIMESTAMP)) AS DOUBLE)`);
     return typeof ms === "number" && Number.isSafeInteger(ms) ? ms : undefined;
   } catch {
-    // It is an error of the query, which DuckDB will report.
+    // This is an error in the query, which DuckDB will report.
     return undefined;
   }
 }

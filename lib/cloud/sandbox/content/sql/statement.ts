@@ -1,9 +1,9 @@
 /**
  * A query in SQL as DuckDB's own parser sees it: one SELECT over the table `readings`.
  *
- * DuckDB decides about the grammar, and its settings keep a query from everything else (`engine.ts`). This file reads the
- * tree that DuckDB's parser makes: it names the tables that a query may use, finds the paths into documents
- * (`data.readings.celsius`), and gives them types, because columns of JSON have none.
+ * DuckDB checks the grammar, and its settings isolate the query (`engine.ts`). This file reads the tree of DuckDB's
+ * parser: it checks which tables the query uses, finds the paths into documents (`data.readings.celsius`), and gives
+ * them types, because JSON columns have none.
  */
 
 import { SvcError } from "../../../../base/error.ts";
@@ -12,19 +12,19 @@ export const TABLE = "readings";
 
 /** The columns with documents. */
 const DOCUMENTS = ["data", "additional_parameters"];
-/** Tables that are computed. Others read files, settings or other databases, which the engine refuses too. */
+/** The allowed table functions. Others read files, settings or other databases, which the engine refuses, too. */
 const TABLE_FUNCTIONS = ["generate_series", "json_each", "json_tree", "range", "unnest"];
 const SOURCES = ["BASE_TABLE", "EMPTY", "EXPRESSION_LIST", "JOIN", "PIVOT", "SUBQUERY", "TABLE_FUNCTION"];
-/** More texts of a condition, or longer ones, do not narrow anything: the answer has a limited head. */
+/** A condition with more or longer texts does not narrow the readings, because the head of the answer is limited. */
 const TEXTS_MAX = 1_000;
 const TEXT_LENGTH_MAX = 100;
-/** What a bound of time may call; each gives a later time if it is called later. */
+/** Functions that a bound of time may call; a later call returns a later time. */
 const CLOCKS = [
   ...["-", "now", "get_current_timestamp", "trunc"],
   ...["to_seconds", "to_minutes", "to_hours", "to_days", "to_weeks", "to_months"],
 ];
 
-/** Keeps numbers as they are written; the engine has it, the types of the language do not yet. */
+/** Keeps numbers as they are written. The engine supports this, TypeScript's types do not yet. */
 const SOURCE = JSON as unknown as {
   rawJSON(text: string): unknown;
   isRawJSON(value: unknown): boolean;
@@ -48,7 +48,7 @@ interface PathUse {
   readonly node: TreeNode;
   /** The column, as the query names it. */
   readonly names: readonly string[];
-  /** Whether its value goes into the answer as it is. */
+  /** Whether its value goes into the answer unchanged. */
   readonly isAnswer: boolean;
 }
 
@@ -87,13 +87,13 @@ function lower(value: unknown): string {
 export class SqlStatement {
   readonly #tree: TreeNode;
   readonly #select: TreeNode;
-  /** All names of tables in the query, in small letters. */
+  /** All table names in the query, in lower case. */
   readonly #tables: ReadonlySet<string>;
   readonly paths: readonly DataPath[];
-  /** Whether it can depend on `data` at all. */
+  /** Whether the query can depend on `data`. */
   readonly usesData: boolean;
 
-  /** `serialized` is what `json_serialize_sql` says. Throws `invalid_argument`. */
+  /** `serialized` is the result of `json_serialize_sql`. Throws `invalid_argument`. */
   constructor(serialized: string) {
     const tree: TreeNode = JSON.parse(serialized, exactNumbers);
     if (tree.error === true) throw badSql(wordsOf(tree));
@@ -119,7 +119,7 @@ export class SqlStatement {
     this.#nameColumns();
   }
 
-  /** Gives the paths types. Returns the tree, which can be done only once. */
+  /** Applies types to the paths, and returns the tree. Call it only once. */
   typed(types: readonly PathType[]): string {
     for (const [at, { pointer, uses }] of this.paths.entries()) {
       for (const { node, names, isAnswer } of uses) {
@@ -131,7 +131,7 @@ export class SqlStatement {
     return JSON.stringify(this.#tree);
   }
 
-  /** How many readings its answer needs, if any will do. */
+  /** The number of readings that its answer needs, if any readings will do. */
   get wanted(): number {
     const { where_clause: where, group_expressions: groups, having, qualify, sample } = this.#select;
     const [cut, ...others] = listOf(this.#select.modifiers);
@@ -143,7 +143,7 @@ export class SqlStatement {
     return limit === undefined || offset === undefined ? Infinity : limit + offset;
   }
 
-  /** The conditions that every reading of the answer fulfils, as far as they are simple. */
+  /** The simple conditions that every reading in the answer fulfils. */
   conditions(fields: readonly string[]) {
     const sources: { [field: string]: readonly string[] } = {};
     const bounds: TimeBound[] = [];
@@ -160,7 +160,7 @@ export class SqlStatement {
     return { sources, bounds };
   }
 
-  /** Whether it reads the table once, and at its top. */
+  /** Whether the query reads the table only once, at its top level. */
   get #isSimple(): boolean {
     const { type, from_table: from, cte_map: common } = this.#select;
     const uses = [...nodesIn(this.#tree)].filter(({ type }) => type === "BASE_TABLE").length;
@@ -188,14 +188,14 @@ export class SqlStatement {
       const pointer = names.slice(at + 1).map(pointerPart).join("");
       const path = found.get(column + pointer) ?? { column, pointer, uses: [] };
       found.set(column + pointer, path);
-      // An answer calls it by the last name.
+      // In the answer the column has the last name of the path.
       if (answers.has(node) && node.alias === "") node.alias = names.at(-1);
       path.uses.push({ node, names: names.slice(0, at + 1), isAnswer: answers.has(node) });
     }
     return [...found.values()];
   }
 
-  /** Where a name has the column with the documents. */
+  /** The index of the document column in a qualified name. */
   #documentAt(names: readonly string[]): number | undefined {
     const isDocument = (at: number) => DOCUMENTS.includes(lower(names[at]));
     const isQualified = names.length > 1 && this.#tables.has(lower(names[0]));
@@ -207,7 +207,7 @@ export class SqlStatement {
     if (/data/i.test(serialized)) return true;
     return [...nodesIn(this.#tree)].some((node) => {
       if (node.class === "STAR") return true;
-      // A table as a value.
+      // A table name used as a value.
       const names = node.class === "COLUMN_REF" ? node.column_names as string[] : [];
       return names.length > 0 && this.#tables.has(lower(names.at(-1)));
     });
@@ -226,7 +226,7 @@ export class SqlStatement {
   }
 }
 
-/** Throws `invalid_argument` for a source of rows that is not the table, and not made of it. */
+/** Throws `invalid_argument` for a source of rows that is neither the table nor derived from it. */
 function checkSource(node: TreeNode, own: ReadonlySet<string>): void {
   const { type } = node;
   if (type === "BASE_TABLE") {
@@ -240,7 +240,7 @@ function checkSource(node: TreeNode, own: ReadonlySet<string>): void {
     if (TABLE_FUNCTIONS.includes(name)) return;
     throw badSql(`the table function ${name} is not allowed; there are ${TABLE_FUNCTIONS.join(", ")}`);
   }
-  // Every source of rows has these two.
+  // Every source of rows has these two members.
   const isSource = typeof node.alias === "string" && "sample" in node;
   if (isSource && !SOURCES.includes(String(type))) {
     throw badSql(`found ${lower(type).replaceAll("_", " ")}, wanted one SELECT FROM ${TABLE}`);

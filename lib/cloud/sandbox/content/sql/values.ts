@@ -19,20 +19,20 @@ export function bsonRows(
     if (texts.includes(type.typeId)) return String(value);
     const found = common(value, type, inner as never) as unknown;
     if (typeof found === "bigint") return wholeNumber(found);
-    // An endless time is none.
+    // An infinite time becomes null.
     return found instanceof Date && Number.isNaN(found.getTime()) ? null : found;
   };
   return chunk.getRows().map((row) => row.map((value, at) => convert(value, types[at], convert)));
 }
 
-/** BSON has whole numbers of 64 bits; larger ones become floating. */
+/** Whole numbers in BSON have 64 bits; larger ones become floating-point numbers. */
 function wholeNumber(value: bigint): number | Long {
   const number = Number(value);
   if (Number.isInteger(number) && Math.abs(number) < 2 ** 31) return number;
   return BigInt.asIntN(64, value) === value ? Long.fromBigInt(value) : number;
 }
 
-/** A function of DuckDB may make JSON that JavaScript does not read: then it stays a text. */
+/** DuckDB may return JSON that JavaScript cannot parse; it stays a text. */
 function jsonIn(text: string): unknown {
   try {
     return JSON.parse(text);
