@@ -4,6 +4,7 @@
  */
 
 import { SystemClock } from "../../lib/base/clock.ts";
+import { shownUrl } from "../../lib/base/log/shown_url.ts";
 import { Keys, ROLES } from "../../lib/cloud/access/keys.ts";
 import { ORGANIZATION_MAKERS } from "../../lib/cloud/context.ts";
 import { Fragments } from "../../lib/cloud/config/fragments.ts";
@@ -15,13 +16,14 @@ import { Rollouts } from "../../lib/cloud/rollouts/rollouts.ts";
 import { connect, type Store } from "../../lib/cloud/store/store.ts";
 import type { Blank, Candidate } from "../command.ts";
 import {
+  type CloudFlags,
   type CloudProgramContext,
   databaseOf,
   located,
   requireFolder,
-  type StoreFlags,
 } from "./command_context.ts";
 import { LOG_LEVELS } from "./logs.ts";
+import { cloudProfiles } from "./remote/profiles.ts";
 
 const PLAIN: { readonly [placeholder: string]: readonly string[] } = {
   ROLE: ROLES,
@@ -35,12 +37,18 @@ const PLAIN: { readonly [placeholder: string]: readonly string[] } = {
 /** The candidates for a blank. Throws if there is no control plane. */
 export async function cloudCandidates(
   { host }: CloudProgramContext,
-  values: StoreFlags,
+  values: CloudFlags,
   blank: Blank,
 ): Promise<readonly Candidate[]> {
   const { placeholder, command, flag } = blank;
   const plain = plainWords(blank);
   if (plain) return plain.map((word) => ({ word }));
+  if (placeholder === "PROFILE") {
+    const { profiles } = await cloudProfiles(host).read();
+    return Object.entries(profiles).map(([word, { baseUrl }]) => ({ word, about: shownUrl(baseUrl) }));
+  }
+  // The names of a control plane elsewhere are not those of the one here.
+  if (values.profile !== "") return [];
   const find = LOOKUPS[flag ?? ""] ?? LOOKUPS[placeholder] ??
     LOOKUPS[`${command.split(" ")[0]} ${placeholder}`];
   if (!find) return [];

@@ -33,6 +33,9 @@ Deno.test("a serving control plane is backed up and restored; what was revoked s
   const visitor = await newKey("visitor");
   const rotated = await newKey("rotated");
   const cloud = await serveCloud(data);
+  const pager = JSON.parse(await svcCloud("administrator", "add", "pager", "--json", ...data));
+  const account = await newAccount(cloud.url, "ann@example.com", data);
+  await svcCloud("administrator", "add", "ann@example.com", ...data);
   let backupTime = "";
   try {
     await test.step("while it serves", async () => {
@@ -52,6 +55,7 @@ Deno.test("a serving control plane is backed up and restored; what was revoked s
     await svcCloud("key", "revoke", visitor.id, ...data);
     const { key: newer } = JSON.parse(await svcCloud("key", "rotate", rotated.id, "--json", ...data));
     assert(newer !== rotated.key);
+    for (const name of ["pager", "ann@example.com"]) await svcCloud("administrator", "remove", name, ...data);
 
     await test.step("the copy serves with the same contents and keys", async () => {
       const { output } = await svcCloudPrinted("restore", place, ...into("copy"));
@@ -81,7 +85,10 @@ Deno.test("a serving control plane is backed up and restored; what was revoked s
           ...into("exact"),
         ),
       );
-      assertEquals(restored.revoked.toSorted(), [visitor.id, rotated.id].toSorted());
+      const wanted = [visitor.id, rotated.id, pager.id, `${account}: administrator`];
+      assertEquals(restored.revoked.toSorted(), wanted.toSorted());
+      const administrators = await svcCloud("administrator", "list", "--json", ...into("exact"));
+      assertEquals(JSON.parse(administrators), { administrators: [] });
       const keys = await keysIn(into("exact"));
       assert(!keys.includes(visitor.id) && keys.includes(example.ownerKey.id));
     });
@@ -167,3 +174,12 @@ Deno.test("a backup in an object store is restored", () =>
       await Deno.remove(folder, { recursive: true });
     }
   }));
+
+/** Makes an account as a person does; returns its id. */
+async function newAccount(url: string, email: string, data: readonly string[]): Promise<string> {
+  const { link } = JSON.parse(await svcCloud("account", "invite", email, "--json", ...data));
+  const body = JSON.stringify({ link: link.split("/").at(-1), password: "correct horse battery staple" });
+  const headers = { "content-type": "application/json" };
+  const answer = await fetch(`${url}/account/accept`, { method: "POST", headers, body });
+  return (await answer.json()).account.id;
+}

@@ -8,12 +8,12 @@ import { DenoHost } from "../../lib/base/host_deno.ts";
 import { svcCloud } from "./program.ts";
 
 /** The words that are proposed for the last word of a command line. */
-async function proposed(line: string, data: string): Promise<string[]> {
+async function proposed(line: string, data: string, home = `${data}/home`): Promise<string[]> {
   const host = new DenoHost();
   let [output, errors] = ["", ""];
   host.write = (text) => void (output += text);
   host.writeError = (text) => void (errors += text);
-  host.env = (name) => name === "SVC_CLOUD_DATA" ? data : undefined;
+  host.env = (name) => ({ SVC_CLOUD_DATA: data, SVC_HOME: home })[name];
   assertEquals([await main(["__complete", "--", ...line.split(" ")], host), errors], [0, ""]);
   return output.split("\n").filter(Boolean).map((one) => one.split("\t")[0]);
 }
@@ -52,6 +52,16 @@ Deno.test("completes names in the control plane", async () => {
   assertEquals(await proposed("machine delete ", data), [machine.name]);
   assertEquals(await proposed("logs ", data), [machine.parts[0].name]);
   assertEquals((await proposed("key revoke ", data)).length, 2);
+
+  const field = { base_url: "https://cloud.example", key_id: "ann", key: "secret" };
+  await Deno.writeTextFile(`${data}/cloud_profiles.json`, JSON.stringify({ profiles: { field } }));
+  assertEquals(await proposed("profile use ", data, data), ["field"]);
+  assertEquals(await proposed("logs --profile ", data, data), ["field"]);
+  assertEquals(
+    await proposed("logs --profile field ", data, data),
+    [],
+    "these names are another control plane's",
+  );
   await Deno.remove(data, { recursive: true });
 });
 

@@ -4,6 +4,7 @@ import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes 
 import { main } from "../../cli/cloud/main.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "./program.ts";
+import { sharedStoreTest } from "./stores.ts";
 import { until } from "../support/until.ts";
 
 const PROGRAM = new URL("../../cli/cloud/main.ts", import.meta.url).pathname;
@@ -305,6 +306,28 @@ Deno.test("one administrator's commands do not take the places of another one's"
   following.kill("SIGKILL");
   await following.output();
   await Deno.remove(limits);
+});
+
+sharedStoreTest("a command from afar works on PostgreSQL", async ({ flags }) => {
+  const home = await Deno.makeTempDir({ prefix: "svc-home-" });
+  await svcCloud("init", ...flags);
+  const { id, key } = JSON.parse(await svcCloud("administrator", "add", "ann", "--json", ...flags));
+  const cloud = await serveCloud(flags);
+  try {
+    const host = new DenoHost();
+    const written: string[] = [];
+    host.write = (text) => void written.push(text);
+    host.writeError = (text) => void written.push(text);
+    host.cwd = () => home;
+    host.env = (name) => ({ SVC_HOME: home, SVC_API_KEY: key })[name];
+    assertEquals(await main(["login", cloud.url, "--api-key-id", id], host), 0, written.join(""));
+    written.length = 0;
+    assertEquals(await main(["machine", "list", "--json"], host), 0, written.join(""));
+    assertEquals(written.join(""), await svcCloud("machine", "list", "--json", ...flags));
+  } finally {
+    await cloud.stop();
+    await Deno.remove(home, { recursive: true });
+  }
 });
 
 /** The processes of commands that a control plane runs. */

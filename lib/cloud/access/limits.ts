@@ -145,7 +145,7 @@ export const limitsField = object({
   webhooksPerOrganizationDay: amount("webhooks of an organization's triggers in a day (UTC)", 50_000),
   mailsPerOrganizationDay: amount("mails of an organization's triggers in a day (UTC)", 500),
   commandsPerAdministrator: amount("commands of one administrator that run from afar at the same time", 4),
-  commandsAtOnce: amount("commands of all administrators that run from afar at the same time", 16),
+  commandsAtOnce: amount("commands of all administrators that run from afar at the same time", 8),
   fileBytesPerCommand: amount("bytes of files that a command from afar takes along", 4 * GB),
   labelsPerAnswer: amount("tags or labels of images in one answer", 10_000),
 });

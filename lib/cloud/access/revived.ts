@@ -1,5 +1,5 @@
 /**
- * Keys, secrets and roles that a restored database revives, compared with those of the database before it.
+ * Keys, secrets, roles and administrators that a restored database revives, compared with those of the database before it.
  */
 
 import type { Sql } from "../store/store.ts";
@@ -9,6 +9,7 @@ export interface StoredCredentials {
   readonly secrets: ReadonlyMap<string, string>;
   /** Role by `KEY KIND RESOURCE`. */
   readonly grants: ReadonlyMap<string, string>;
+  readonly administrators: ReadonlySet<string>;
 }
 
 export async function credentialsStoredIn(store: Sql): Promise<StoredCredentials> {
@@ -23,7 +24,15 @@ export async function credentialsStoredIn(store: Sql): Promise<StoredCredentials
     keys: byId(keys),
     secrets: byId(secrets),
     grants: new Map(grants.map(({ key, kind, on, role }) => [`${key} ${kind} ${on}`, role])),
+    administrators: await administratorsIn(store),
   };
+}
+
+/** A database of an older version has none. */
+async function administratorsIn(store: Sql): Promise<ReadonlySet<string>> {
+  const tables = await store.query("SELECT name FROM sqlite_master WHERE name = 'administrators'");
+  if (tables.length === 0) return new Set();
+  return new Set((await store.query<{ id: string }>("SELECT id FROM administrators")).map(({ id }) => id));
 }
 
 /**
@@ -46,6 +55,11 @@ export async function revokeUnlike(sql: Sql, now: StoredCredentials | undefined)
       if (current === undefined) await sql.query(`DELETE FROM ${table} WHERE id = ?`, id);
       else await sql.query(`UPDATE ${table} SET hash = ? WHERE id = ?`, current, id);
     }
+  }
+  for (const id of now ? then.administrators : []) {
+    if (now!.administrators.has(id) || !now!.keys.has(id)) continue;
+    revoked.push(`${id}: administrator`);
+    await sql.query("DELETE FROM administrators WHERE id = ?", id);
   }
   for (const [grant, role] of now ? then.grants : []) {
     const [key, kind, on] = grant.split(" ");

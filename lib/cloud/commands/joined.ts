@@ -26,8 +26,11 @@ export class Joined<T> {
       for (;;) {
         const offer = this.#offers.shift();
         if (offer) {
-          yield offer.value;
-          offer.taken();
+          try {
+            yield offer.value;
+          } finally {
+            offer.taken();
+          }
         } else if (this.#open === 0) return;
         else await new Promise<void>((resolve) => this.#wake = resolve);
       }
