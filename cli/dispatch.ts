@@ -24,6 +24,8 @@ import { begin, EXIT, failed, type Program, type Terminal } from "./program.ts";
 const NAMED_MAX = 8;
 /** The word with which shells ask for candidates. */
 const COMPLETE = "__complete";
+/** The word for those who expect a command of this name. */
+const HELP = "help";
 
 /** Runs the command that `args` call; returns the exit code. */
 export async function runCommand<W extends CommandContext>(
@@ -36,6 +38,8 @@ export async function runCommand<W extends CommandContext>(
     await complete(whole, args.slice(args[1] === "--" ? 2 : 1), context);
     return EXIT.ok;
   }
+  const asked = helpWords(whole, args);
+  if (asked) return runCommand({ ...whole, manual: undefined }, [...asked, "--help"], context);
   const { command, at, words } = calledIn(whole, args);
   if (!command) return noCommand(whole, words, args, at, context.host);
   const own = lengthOf(command);
@@ -56,6 +60,16 @@ export async function runCommand<W extends CommandContext>(
     const code = failed(shape.name, error, context.host);
     return program.exitCodeOf?.(error) ?? code;
   }
+}
+
+/** The words after `help`, as in `svc-ml help dataset add`; a command may have the name itself. */
+function helpWords<W extends CommandContext>(
+  { commands }: Pick<CommandProgram<W>, "commands">,
+  args: readonly string[],
+): readonly string[] | undefined {
+  if (args[0] !== HELP || commands.some(({ words }) => words.split(" ")[0] === HELP)) return undefined;
+  const end = args.findIndex((word) => word.startsWith("-"));
+  return args.slice(1, end < 0 ? args.length : end);
 }
 
 /** The program with the commands that a manual brings. */
@@ -107,13 +121,30 @@ function noCommand<W extends CommandContext>(
   const begun = begin(shape, words.length > 0 ? args.slice(0, at) : args, host);
   if (begun.exitCode !== undefined) return begun.exitCode;
   const names = program.commands.map((one) => one.words).filter((name) => name !== "");
-  const shown = words.slice(0, 2).join(" ");
-  const near = suggest(shown, names) ?? suggest(words[0] ?? "", names) ??
-    names.find((name) => name.split(" ")[0] === words[0]);
+  const [first = ""] = words;
+  const near = nearCommand(program, words);
+  const isOfGroup = groupOf(program, first) !== undefined || near?.includes(" ");
+  const shown = isOfGroup ? words.slice(0, 2).join(" ") : first;
   const found = words.length === 0 ? "no command" : `unknown command "${escaped(shown)}"`;
   const few = words.length > 0 && names.length <= NAMED_MAX ? `; there are ${names.join(", ")}` : "";
   host.writeError(`${program.name}: ${found}${near ? `; did you mean ${near}?` : few}; see --help\n`);
   return EXIT.usage;
+}
+
+/** What a person may have meant: a flag of this very name, a command, or a command of a group with a near name. */
+function nearCommand<W extends CommandContext>(
+  { commands, flags }: Pick<CommandProgram<W>, "commands" | "flags">,
+  words: readonly string[],
+): string | undefined {
+  const [first = ""] = words;
+  const names = commands.map((one) => one.words).filter((name) => name !== "");
+  const bare = commands.find((one) => one.words === "");
+  if (bare && [...bare.flags, ...flags].some(({ name }) => name === first)) return `--${first}`;
+  const near = suggest(words.slice(0, 2).join(" "), names) ?? suggest(first, names);
+  if (near !== undefined) return near;
+  const group = suggest(first, new Set(names.map((name) => name.split(" ")[0])));
+  const within = names.filter((name) => name.split(" ")[0] === group);
+  return within.find((name) => name.split(" ")[1] === (words[1] ?? "list")) ?? within[0];
 }
 
 /** The commands whose first word is `word`, as a program of their own, such as `svc-ml dataset`. */

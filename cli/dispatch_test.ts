@@ -142,6 +142,36 @@ Deno.test("the help of a program without a command lists the global flags", asyn
   assertStringIncludes((await run(PROGRAM, "box --help")).output, "-p, --place PLACE");
 });
 
+Deno.test("help is a word, too: of the program, of a group, of a command", async () => {
+  const twins = [
+    ["help", "--help"],
+    ["help box open", "box open --help"],
+    ["help box --loud", "box --help"],
+    ["help put", "put --help"],
+  ];
+  for (const [line, same] of twins) {
+    const { code, output, errors } = await run(PROGRAM, line);
+    assertEquals([code, errors], [0, ""], line);
+    assertEquals(output, (await run(PROGRAM, same)).output, line);
+  }
+  assertStringIncludes((await run(PROGRAM, "help bxo")).errors, "did you mean box?");
+  const own = { ...PROGRAM, commands: [...PROGRAM.commands, echo("help", ["[WORD...]"])] };
+  assertStringIncludes((await run(own, "help box")).output, '["help",["box"]');
+});
+
+Deno.test("an unknown command suggests a flag of that name, a group with a near name, and its list", async () => {
+  const commands = ["key create", "key list", "uninstall", "box open"].map((words) => echo(words, []));
+  const install = { name: "install", type: "bool", default: false, help: "Install." } as const;
+  const program = { ...BARE, flags: [...FLAGS, install], commands: [echo("", []), ...commands] };
+  const complaint = async (line: string) => (await run(program, line)).errors;
+  assertStringIncludes(await complaint("install"), 'unknown command "install"; did you mean --install?');
+  assertStringIncludes(await complaint("instal"), "did you mean uninstall?");
+  assertStringIncludes(await complaint("keys"), "did you mean key list?");
+  assertStringIncludes(await complaint("keys create"), "did you mean key create?");
+  assertStringIncludes(await complaint("boxes"), "; there are ");
+  assertStringIncludes(await complaint("uninstal x"), 'unknown command "uninstal"; did you mean uninstall?');
+});
+
 Deno.test("words that may be left out may also be many", async () => {
   const words = async (line: string) => JSON.parse((await run(PROGRAM, line)).output)[1];
   assertEquals([await words("take b"), await words("take b c d")], [["b"], ["b", "c", "d"]]);

@@ -8,7 +8,7 @@
  */
 
 import { SvcError } from "../lib/base/error.ts";
-import { parseDurationMs } from "../lib/base/schema/schema.ts";
+import { formatDuration, parseDurationMs } from "../lib/base/schema/schema.ts";
 import { suggest } from "../lib/base/schema/suggest.ts";
 
 export type Style = "go" | "gnu";
@@ -387,7 +387,7 @@ function rightOf(flag: Flag): string {
   const notes: string[] = [];
   if (flag.type === "list") notes.push("may be repeated");
   else if (flag.type === "bool" ? flag.default : flag.default !== "" && flag.default !== 0) {
-    notes.push(`default ${flag.type === "duration" ? `${flag.default}ms` : flag.default}`);
+    notes.push(`default ${flag.type === "duration" ? formatDuration(flag.default) : flag.default}`);
   }
   if (flag.env !== undefined) notes.push(`env ${flag.env}`);
   return notes.length === 0 ? flag.help : `${flag.help} (${notes.join("; ")})`;

@@ -142,7 +142,7 @@ Deno.test("describeFlags() aligns columns within 80 characters", () => {
   -w, --webrtc            Prefer it. (default true)
       --no-tls            Plain.
   -n, --count N           How many. (default 3; env X_COUNT)
-  -t, --timeout DURATION  How long. (default 2000ms)
+  -t, --timeout DURATION  How long. (default 2s)
   -h, --help              Print this help and exit.
 `,
   );

@@ -227,6 +227,42 @@ export function isoTimes(value: unknown): unknown {
   );
 }
 
+/** The user's own: nothing in it is looked at. */
+const OWN_WORDS = new Set(["config", "metadata", "details", "attributes"]);
+
+/** Names by their ids. */
+export type Names = ReadonlyMap<string, string>;
+
+/** `partName` for `partId`; `undefined` for anything else, and where the name is there already. */
+function missingName(key: string, value: unknown, beside: object): string | undefined {
+  const [, stem] = /^([a-z]\w*)Id$/.exec(key) ?? [];
+  if (stem === undefined || typeof value !== "string") return undefined;
+  return Object.hasOwn(beside, stem) || Object.hasOwn(beside, `${stem}Name`) ? undefined : `${stem}Name`;
+}
+
+/** Whether an id in it has no name beside it. */
+export function lacksNames(value: unknown): boolean {
+  if (Array.isArray(value)) return value.some(lacksNames);
+  if (typeof value !== "object" || value === null) return false;
+  return Object.entries(value).some(([key, one]) =>
+    !OWN_WORDS.has(key) && (missingName(key, one, value) !== undefined || lacksNames(one))
+  );
+}
+
+/** The same value with a name beside each id whose bearer is known. */
+export function withNames(value: unknown, names: Names): unknown {
+  if (Array.isArray(value)) return value.map((one) => withNames(one, names));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).flatMap(([key, one]) => {
+      const entry = [key, OWN_WORDS.has(key) ? one : withNames(one, names)] as const;
+      const missing = missingName(key, one, value);
+      const name = missing && names.get(one);
+      return name === undefined ? [entry] : [entry, [missing, name]];
+    }),
+  );
+}
+
 function isoTime(ms: number): string | null {
   const time = new Date(ms);
   return Number.isNaN(time.getTime()) ? null : time.toISOString();

@@ -2,6 +2,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { AgentStatus } from "../../lib/agent/supervise/status.ts";
+import { styleProblems } from "../../tests/support/json_style.ts";
 import { statusJson, statusLines } from "./status.ts";
 
 const build = (version: string) => ({
@@ -62,4 +63,5 @@ Deno.test("svc-agent status --json has ISO times beside the lengths of time", ()
   const found = statusJson(STATUS, Date.UTC(2024, 0, 2, 3, 4, 5)) as Record<string, unknown>;
   assertEquals([found.started, found.seen], ["2024-01-02T02:04:05.000Z", "2024-01-02T03:02:35.000Z"]);
   assertEquals(found.versions, STATUS.versions);
+  assertEquals(styleProblems(found), []);
 });

@@ -16,6 +16,8 @@ import { whileLocked } from "./module_package.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 const SOURCES = "lib/web/";
+/** What the pages share with the programs. */
+const SHARED = ["lib/base/escape.ts"];
 const PACKAGES = `${SOURCES}node_modules/`;
 /** The checksum of the lock file from which the packages were installed. */
 const INSTALLED = `${PACKAGES}.svc-installed`;
@@ -186,7 +188,7 @@ async function isBuilt(page: PagePlace, sum: string): Promise<boolean> {
 async function sourcesSum(page?: PagePlace): Promise<string> {
   const own = ["cli/build/page.ts", "lib/wire/page/archive.ts"];
   const without = ["node_modules", ...page === MACHINE_PAGE ? [FLEET_PAGE.folder] : []];
-  const paths = [...await filesBelow(SOURCES, without), ...own];
+  const paths = [...await filesBelow(SOURCES, without), ...SHARED, ...own];
   const lines = await Promise.all(
     paths.map(async (path) => `${await sumOf(await Deno.readFile(at(path)))} ${path}`),
   );

@@ -10,12 +10,17 @@ import { type Clock, SystemClock } from "../../lib/base/clock.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import type { ReadFiles } from "../../lib/base/files/files.ts";
 import type { Host } from "../../lib/base/host.ts";
+import { userName } from "../../lib/base/native/environment.ts";
 import type { PipeHost, ProcessTable } from "../../lib/base/process.ts";
 import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
 import { didYouMean } from "../../lib/base/schema/suggest.ts";
+import { Accounts } from "../../lib/cloud/accounts/accounts.ts";
+import { Administrators } from "../../lib/cloud/access/administrators.ts";
 import { Audit, type Subject } from "../../lib/cloud/access/audit.ts";
+import { Keys } from "../../lib/cloud/access/keys.ts";
 import { defaultLimits, type Limits, parseLimits } from "../../lib/cloud/access/limits.ts";
 import { ConfigThreads, loadedThread } from "../../lib/cloud/config/config_threads.ts";
+import { Fragments } from "../../lib/cloud/config/fragments.ts";
 import { personActing } from "../../lib/cloud/context.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { releaseFile } from "../../lib/cloud/store/file_refs.ts";
@@ -25,7 +30,8 @@ import { rootCertificateFile } from "../../lib/cloud/store/postgres/address.ts";
 import { openStore, type Sql, type Store, type StorePlace } from "../../lib/cloud/store/store.ts";
 import type { Command as AnyCommand } from "../command.ts";
 import { type Flag, UsageError, type Values } from "../flags.ts";
-import { isoTimes, type Listing, printListing, printResult } from "../table.ts";
+import type { Listing } from "../table.ts";
+import { ResultPrinter } from "./result_printer.ts";
 import { namedOne } from "../lookup.ts";
 import { openContents } from "./contents/place.ts";
 import { PROFILE_FLAG, remoteProfile } from "./remote/profiles.ts";
@@ -60,6 +66,8 @@ export interface CloudCommandContext {
   readonly configs: ConfigThreads;
   /** Prints a result: the value with --json, else the lines. */
   print(value: unknown, lines: readonly string[]): void;
+  /** Prints a configuration as it is: what looks like a time or an id in it is the user's own. */
+  printConfig(config: unknown, text: string): void;
   /** Prints a list under its name, with --json as `{"machines": […]}`. */
   list(name: string, values: readonly unknown[], listing: Listing): void;
   /** The person at the command line, or the administrator from afar, as the audit log names them. */
@@ -132,6 +140,8 @@ export const ORG = {
   value: "NAME|ID",
   help: "Organization; the only one by default.",
 } as const;
+/** For a command that takes the name of a machine or part, which several organizations may have. */
+export const OF_ORG = { ...ORG, help: "Look for it in this organization only." } as const;
 export const LOCATION = {
   name: "location",
   type: "string",
@@ -177,11 +187,14 @@ export function cloudCommand<const F extends readonly Flag[]>(
     }
     const place = located(values, host);
     await requireFolder(place, host);
-    await withStore(
-      place,
-      host,
-      (store) => run(contextOf(store, place, values.json, context), given, values),
-    );
+    await withStore(place, host, async (store) => {
+      const printer = new ResultPrinter(host, values.json, () => recordNames(store));
+      try {
+        await run(contextOf(store, place, printer, context), given, values);
+      } finally {
+        await printer.done();
+      }
+    });
   };
   return { ...command, run: atContext };
 }
@@ -189,11 +202,11 @@ export function cloudCommand<const F extends readonly Flag[]>(
 function contextOf(
   store: Store,
   place: StoreFlags,
-  json: boolean,
+  printer: ResultPrinter,
   { host, remote }: CloudProgramContext,
 ): CloudCommandContext {
   const clock = new SystemClock();
-  const user = host.env("USER") || host.env("USERNAME") || "unknown";
+  const user = userName(host);
   const actorFor = (action: string) => remote ? { who: remote.who, action } : personActing(user, action);
   const secrets = secretsOf(place, store, host);
   Secrets.sealNotices(secrets);
@@ -205,8 +218,9 @@ function contextOf(
     clock,
     host,
     configs: ownConfigs(clock),
-    print: (value, lines) => printResult(host, json, isoTimes(value), lines),
-    list: (name, values, listing) => printListing(host, json, { [name]: isoTimes(values) }, listing),
+    print: (value, lines) => printer.print(value, lines),
+    printConfig: (config, text) => printer.printConfig(config, text),
+    list: (name, values, listing) => printer.list(name, values, listing),
     who: actorFor("").who,
     isRemote: remote !== undefined,
     change: (action, on, work) => new Audit(store, clock).change(actorFor(action), on, work),
@@ -310,14 +324,50 @@ export async function fleetNames(store: Store): Promise<ReadonlyMap<string, stri
   return new Map(all.map(({ id, name }) => [id, name]));
 }
 
-/** A machine by its id, a beginning of it, or its name. */
-export async function machineNamed(store: Store, wanted: string) {
-  return namedOne("machine", wanted, await new Fleet(store).allMachines());
+/** The names of whatever a record may mention, by id. */
+export async function recordNames(store: Store): Promise<ReadonlyMap<string, string>> {
+  const keys = await new Keys(store).all();
+  const fragments = await new Fragments(store).names();
+  const accounts = await new Accounts(store).all();
+  const administrators = await new Administrators(store).all();
+  return new Map([
+    ...await fleetNames(store),
+    ...keys.map(({ id, name }) => [id, name] as const),
+    ...administrators.map(({ id, name }) => [id, name] as const),
+    ...accounts.map(({ id, email }) => [id, email] as const),
+    ...fragments.map(({ id, name }) => [id, name] as const),
+  ]);
+}
+
+/** The ids of an organization, and of the locations, machines, parts, keys and fragments in it. */
+export async function idsIn(store: Store, organizationId: string): Promise<ReadonlySet<string>> {
+  const fleet = new Fleet(store);
+  const keys = (await new Keys(store).all()).filter((key) => key.organizationId === organizationId);
+  const all = [
+    ...await fleet.locations(organizationId),
+    ...await fleet.machinesOfOrganization(organizationId),
+    ...await fleet.partsOfOrganization(organizationId),
+    ...await new Fragments(store).list(organizationId),
+    ...keys,
+  ];
+  return new Set([organizationId, ...all.map(({ id }) => id)]);
+}
+
+/** A machine by its id, a beginning of it, or its name; of all organizations, or of the named one. */
+export async function machineNamed(store: Store, wanted: string, org = "") {
+  const fleet = new Fleet(store);
+  const all = org === ""
+    ? await fleet.allMachines()
+    : await fleet.machinesOfOrganization((await chosenOrganization(store, org)).id);
+  return namedOne("machine", wanted, all);
 }
 
 /** A part likewise; the name of a machine means its main part. */
-export async function partNamed(store: Store, wanted: string) {
-  const all = await new Fleet(store).allParts();
+export async function partNamed(store: Store, wanted: string, org = "") {
+  const fleet = new Fleet(store);
+  const all = org === ""
+    ? await fleet.allParts()
+    : await fleet.partsOfOrganization((await chosenOrganization(store, org)).id);
   const entries = all.map((one) => ({
     ...one,
     also: one.main === 1 ? [one.machineName, one.machineId] : [],

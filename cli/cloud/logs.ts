@@ -5,11 +5,7 @@
 import type { LogEntry } from "../../proto/gen/common_pb.ts";
 import { toMs } from "../../lib/api/shared/time.ts";
 import { escapedLine } from "../../lib/base/escape.ts";
-import { Accounts } from "../../lib/cloud/accounts/accounts.ts";
-import { Administrators } from "../../lib/cloud/access/administrators.ts";
 import { Audit } from "../../lib/cloud/access/audit.ts";
-import { Keys } from "../../lib/cloud/access/keys.ts";
-import { Fragments } from "../../lib/cloud/config/fragments.ts";
 import { Fleet, type Part } from "../../lib/cloud/fleet/fleet.ts";
 import type { LogFilter, PlacedLog } from "../../lib/cloud/logs/log_search.ts";
 import { LogStore } from "../../lib/cloud/logs/logs.ts";
@@ -23,16 +19,17 @@ import {
   type CloudCommand,
   cloudCommand,
   type CloudCommandContext,
-  fleetNames,
+  idsIn,
   ORG,
   partNamed,
+  recordNames,
   timeOf,
 } from "./command_context.ts";
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error", "fatal", "panic", "dpanic"];
 
 const LOG_FLAGS = [
-  { ...ORG, help: "Without PART, only the parts of this organization." },
+  { ...ORG, help: "Only parts of this organization." },
   {
     name: "filter",
     type: "string",
@@ -77,6 +74,10 @@ export const LOG_COMMANDS: readonly CloudCommand[] = [
     [],
     "Lists who changed or tried what, newest first.",
     [
+      {
+        ...ORG,
+        help: "Only what concerns this organization, its locations, machines, parts, keys and fragments.",
+      },
       { name: "limit", type: "int", default: 50, help: "How many entries." },
       {
         name: "who",
@@ -100,9 +101,10 @@ export const LOG_COMMANDS: readonly CloudCommand[] = [
         help: "Only since then: a length of time such as 24h, or a time such as 2024-01-02T03:04:05Z.",
       },
     ],
-    async ({ store, clock, list }, _, { limit, who, action, since }) => {
+    async ({ store, clock, list }, _, { org, limit, who, action, since }) => {
+      const on = org === "" ? undefined : await idsIn(store, (await chosenOrganization(store, org)).id);
       const from = since === "" ? undefined : sinceMs("since", since, clock.nowMs());
-      const selection = { who, action, sinceMs: from };
+      const selection = { who, action, sinceMs: from, on };
       const entries = await new Audit(store, clock).newest(atLeastOne(limit, "--limit"), selection);
       const names = await recordNames(store);
       const readable = entries.map((one) => ({
@@ -131,21 +133,6 @@ export const LOG_COMMANDS: readonly CloudCommand[] = [
   ),
 ];
 
-/** The names of whatever a record may mention, by id. */
-export async function recordNames(store: Store): Promise<ReadonlyMap<string, string>> {
-  const keys = await new Keys(store).all();
-  const fragments = await new Fragments(store).names();
-  const accounts = await new Accounts(store).all();
-  const administrators = await new Administrators(store).all();
-  return new Map([
-    ...await fleetNames(store),
-    ...keys.map(({ id, name }) => [id, name] as const),
-    ...administrators.map(({ id, name }) => [id, name] as const),
-    ...accounts.map(({ id, email }) => [id, email] as const),
-    ...fragments.map(({ id, name }) => [id, name] as const),
-  ]);
-}
-
 /** The same text with names in place of ids. */
 export function named(text: string, names: ReadonlyMap<string, string>): string {
   return text.replaceAll(/[\w-]{10,}/g, (word) => names.get(word) ?? word);
@@ -159,7 +146,7 @@ async function printLogs(
   atLeastOne(limit, "--limit");
   const levels = level === "" ? [] : levelsFrom(level);
   const fromMs = since === "" ? undefined : sinceMs("since", since, clock.nowMs());
-  const parts = await Promise.all(words.map((word) => partNamed(store, word)));
+  const parts = await Promise.all(words.map((word) => partNamed(store, word, org)));
   const chosen = words.length === 0 ? await partsOf(store, org) : parts;
   const logs = new LogStore(store, clock);
   const sources = await Promise.all(chosen.map(async (part) => {

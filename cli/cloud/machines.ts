@@ -27,6 +27,7 @@ import {
   LOCATION,
   locationOf,
   machineNamed,
+  OF_ORG,
   ORG,
 } from "./command_context.ts";
 import { selectedParts, SELECTION_FLAGS, taggedParts } from "./selection.ts";
@@ -103,9 +104,9 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
     "machine rename",
     ["MACHINE", "NEW"],
     "Renames a machine.",
-    [],
-    async ({ store, change, print }, [given, name]) => {
-      const { id } = await machineNamed(store, given);
+    [OF_ORG],
+    async ({ store, change, print }, [given, name], { org }) => {
+      const { id } = await machineNamed(store, given, org);
       await change("machine rename", { kind: "machine", id }, async (sql, nowMs) => {
         const { locationId } = await new Fleet(sql).machine(id);
         await moveMachine(sql, id, { name, locationId }, nowMs);
@@ -142,13 +143,13 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
     "machine delete",
     ["MACHINE"],
     "Removes a machine, its parts and their history.",
-    [],
-    async ({ store, change, print }, [given]) => {
-      const { id } = await machineNamed(store, given);
+    [OF_ORG],
+    async ({ store, change, print }, [given], { org }) => {
+      const { id, name } = await machineNamed(store, given, org);
       await change("machine delete", { kind: "machine", id }, async (sql, nowMs) => {
         await new Fleet(sql).deleteMachine(id, nowMs);
       });
-      print({ id }, []);
+      print({ id, name }, []);
     },
   ),
   cloudCommand(
@@ -223,12 +224,25 @@ function tagCommand(
   summary: string,
   change: (fleet: Fleet, machineId: string, tags: readonly string[]) => Promise<void>,
 ): CloudCommand {
-  return cloudCommand(name, ["MACHINE", "TAG..."], summary, [], async (context, [given, ...tags]) => {
-    const { id } = await machineNamed(context.store, given);
-    await context.change(name, { kind: "machine", id }, (sql) => change(new Fleet(sql), id, tags));
-    const all = await new Fleet(context.store).tagsOf(id);
-    context.print({ id, tags: all }, [all.join(" ")]);
-  });
+  return cloudCommand(
+    name,
+    ["MACHINE", "TAG..."],
+    summary,
+    [OF_ORG],
+    async (context, [given, ...tags], { org }) => {
+      const { id, name: machine } = await machineNamed(context.store, given, org);
+      await context.change(name, { kind: "machine", id }, (sql) => change(new Fleet(sql), id, tags));
+      const all = await new Fleet(context.store).tagsOf(id);
+      context.print({ id, name: machine, tags: all }, [all.join(" ")]);
+    },
+  );
+}
+
+/** A part's report about itself, as it is stored. */
+interface PartInfo {
+  readonly version?: string;
+  readonly platform?: string;
+  readonly git_revision?: string;
 }
 
 type FleetReport = Awaited<ReturnType<typeof fleetReports>>[number];
@@ -245,9 +259,10 @@ async function fleetReports(store: Store, clock: Clock, configs: ConfigThreads, 
   const presence = new Presence(store, clock, silentLogs(clock).logger("presence"));
   try {
     return parts.map((part) => {
-      const info: { readonly version?: string; readonly platform?: string } = JSON.parse(part.info);
+      const { git_revision: gitRevision, ...info }: PartInfo = JSON.parse(part.info);
       return {
         ...info,
+        gitRevision,
         partId: part.id,
         part: part.name,
         machineId: part.machineId,

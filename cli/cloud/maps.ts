@@ -20,6 +20,7 @@ import {
   type CloudCommandContext,
   fleetNames,
   machineNamed,
+  OF_ORG,
   ORG,
 } from "./command_context.ts";
 
@@ -29,6 +30,7 @@ export const MAP_COMMANDS: readonly CloudCommand[] = [
     ["MACHINE", "NAME"],
     "Builds a map from a machine's captured data until map stop, as the package NAME.",
     [
+      OF_ORG,
       {
         name: "lidar",
         type: "string",
@@ -72,9 +74,9 @@ export const MAP_COMMANDS: readonly CloudCommand[] = [
         help: "The parameters of config_params (JSON): see docs/slam.md.",
       },
     ],
-    async (context, [given, mapName], { lidar, movementSensor, extend, since, until, parameters }) => {
+    async (context, [given, mapName], { org, lidar, movementSensor, extend, since, until, parameters }) => {
       if (lidar === "") throw new UsageError("--lidar: name the camera that is the lidar");
-      const { id: machine, locationId } = await machineNamed(context.store, given);
+      const { id: machine, locationId } = await machineNamed(context.store, given, org);
       const { organizationId } = await new Fleet(context.store).location(locationId);
       const nowMs = context.clock.nowMs();
       const at = (flag: string, text: string) =>

@@ -20,8 +20,8 @@ import {
   type CloudProgramContext,
 } from "./command_context.ts";
 import { INIT } from "./init.ts";
-import { PERSON_COMMANDS } from "./accounts.ts";
-import { KEY_COMMANDS } from "./keys.ts";
+import { PERSON_COMMANDS } from "./access/accounts.ts";
+import { KEY_COMMANDS } from "./access/keys.ts";
 import { DATABASE_COMMANDS } from "./contents/database.ts";
 import { BACKUP } from "./backup/backup.ts";
 import { RESTORE } from "./backup/restore.ts";

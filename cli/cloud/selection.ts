@@ -10,7 +10,7 @@ import { namedOne } from "../lookup.ts";
 import { chosenOrganization, locationOf, ORG, partNamed, unknown } from "./command_context.ts";
 
 export const SELECTION_FLAGS = [
-  ORG,
+  { ...ORG, help: "Organization; the only one by default. Parts are looked for in it only." },
   { name: "all", type: "bool", default: false, help: "All parts of the organization, in place of PART." },
   { name: "location", type: "string", default: "", value: "NAME|ID", help: "All parts in this location." },
   {
@@ -35,7 +35,7 @@ export async function selectedParts(
   if (ways > 1) throw new UsageError(`wanted either PART, ${flags}`);
   const fleet = new Fleet(store);
   if (words.length > 0) {
-    const named = await Promise.all(words.map((word) => partNamed(store, word)));
+    const named = await Promise.all(words.map((word) => partNamed(store, word, org)));
     return [...new Map(named.map((one) => [one.id, one])).values()];
   }
   if (all) return await fleet.partsOfOrganization((await chosenOrganization(store, org)).id);

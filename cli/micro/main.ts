@@ -65,7 +65,7 @@ export type MicroOptions = Values<typeof FLAGS>;
 const SERVE = new URL("./serve.ts", import.meta.url).href;
 
 export async function main(args: readonly string[], host: Host): Promise<number> {
-  const begun = begin(PROGRAM, args, host);
+  const begun = begin(PROGRAM, args[0] === "help" ? ["-help"] : args, host);
   if (begun.exitCode !== undefined) return begun.exitCode;
   const { values: options, rest } = begun;
   let wrong: string | undefined;

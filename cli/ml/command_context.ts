@@ -24,7 +24,7 @@ import { type DescMessage, type MessageShape, toJson } from "../../lib/wire/rpc/
 import type { Flag, Values } from "../flags.ts";
 import { namedOne } from "../lookup.ts";
 import { ProgressBar, type Progressing } from "../progress/progress_bar.ts";
-import { type Listing, printListing, printResult, writeHint } from "../table.ts";
+import { type Listing, type Names, printListing, printResult, withNames, writeHint } from "../table.ts";
 
 /** Flags of every command. */
 export const ML_FLAGS = [
@@ -160,12 +160,18 @@ export class MlCommandContext {
   }
 
   /** Prints a message with a list likewise. */
-  listMessage<D extends DescMessage>(desc: D, message: MessageShape<D>, listing: Listing): void {
+  listMessage<D extends DescMessage>(
+    desc: D,
+    message: MessageShape<D>,
+    listing: Listing,
+    names: Names = new Map(),
+  ): void {
     // An empty list is there, too: scripts go through it.
     const empty = desc.fields.filter(({ fieldKind }) => fieldKind === "list").map((
       one,
     ) => [one.jsonName, []]);
-    this.list(() => ({ ...Object.fromEntries(empty), ...toJson(desc, message) as object }), listing);
+    const json = () => ({ ...Object.fromEntries(empty), ...toJson(desc, message) as object });
+    this.list(() => withNames(json(), names), listing);
   }
 
   /** Writes a remark for the person, outside the result. */

@@ -19,11 +19,11 @@ import {
   TrainingStatus,
 } from "../../lib/cloud_client/training_client.ts";
 import { create, type JsonObject, toJson } from "../../lib/wire/rpc/proto.ts";
-import { type Column, facts, lengthText, timeText } from "../table.ts";
+import { type Column, facts, lengthText, timeText, withNames } from "../table.ts";
 import { sinceMs } from "../flags.ts";
 import { countOf, type MlCommand, mlCommand, unknownWord } from "./command.ts";
 import { detachable, followJob, followLogs, printLogs, tellEnd } from "./follow.ts";
-import { findJob, modelOf, namesOf, withName } from "./lookup.ts";
+import { findJob, jsonNames, modelOf, namesOf, withName } from "./lookup.ts";
 import { confusionLines, metricsText } from "./measured.ts";
 import type { MlCommandContext } from "./command_context.ts";
 
@@ -95,7 +95,7 @@ export const JOB_COMMANDS: readonly MlCommand[] = [
         empty: status === ""
           ? "there is no training job yet: svc-ml submit --model-type TYPE begins one"
           : `no training job is ${spelled(TrainingStatus[wanted])}: svc-ml list shows all`,
-      });
+      }, await jsonNames(context));
       if (shown.length < all.length) context.note(`${all.length - shown.length} more; see --limit`);
     },
   ),
@@ -268,8 +268,8 @@ export async function printJob(
     ? { ...toJson(TrainingJobMetadataSchema, job) as JsonObject, ...known }
     : undefined;
   const matrix = model ? confusionLines(model) : [];
-  const names = context.json ? new Map<string, string>() : await namesOf(context, job.organizationId);
-  context.print(json, [
+  const names = await namesOf(context, job.organizationId);
+  context.print(withNames(json, names), [
     ...describeJob(job, names, model ? metricsText(model) : ""),
     ...matrix.length > 0 ? ["", ...matrix] : [],
   ]);

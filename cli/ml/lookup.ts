@@ -73,6 +73,11 @@ export async function namesOf(
   }
 }
 
+/** The same for JSON alone: tables have no place for them. */
+export async function jsonNames(context: MlCommandContext): Promise<ReadonlyMap<string, string>> {
+  return context.json ? await namesOf(context, await context.organization()) : new Map();
+}
+
 /** `shapes (dataset-1)`, or the id alone without a name. */
 export function withName(id: string, names: ReadonlyMap<string, string>): string {
   const name = names.get(id);

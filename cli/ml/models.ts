@@ -16,7 +16,7 @@ import { Crc32c } from "../../lib/cloud_client/crc32c.ts";
 import { create } from "../../lib/wire/rpc/proto.ts";
 import { table } from "../table.ts";
 import { ML_EXIT, type MlCommand, mlCommand } from "./command.ts";
-import { findPart, PACKAGE_COLUMNS, packageCells, packagesOf } from "./lookup.ts";
+import { findPart, jsonNames, PACKAGE_COLUMNS, packageCells, packagesOf } from "./lookup.ts";
 import { metricsText, mistakesText } from "./measured.ts";
 import type { Account, MlCommandContext, Services } from "./command_context.ts";
 import { upload } from "./data/transfer.ts";
@@ -53,7 +53,7 @@ export const MODEL_COMMANDS: readonly MlCommand[] = [
         ],
         rows: found.map((one) => [...packageCells(one), metricsText(one) || "-", mistakesText(one) || "-"]),
         empty: "there is no model yet: svc-ml submit --model-type TYPE trains one",
-      });
+      }, await jsonNames(context));
     },
   ),
   mlCommand(

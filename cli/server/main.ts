@@ -122,20 +122,23 @@ const ABOUT_RUNNING = ["status", "call", "watch", "logs"];
 /** Words after `module` that are about a running machine. */
 const MODULE_RESTARTS = ["restart", "reload"];
 
-const COMMANDS = [...FIRST_STEPS, ...ABOUT_RUNNING, "module", "slam"];
+const COMMANDS = [...FIRST_STEPS, ...ABOUT_RUNNING, "module", "slam", "help"];
 
 export async function main(
   args: readonly string[],
   host: Host,
   models?: readonly AnyModel[],
 ): Promise<number> {
+  if (args[0] === "help") {
+    return await main([...args.slice(1, 3), args.length > 1 ? "--help" : "-help"], host);
+  }
   if (args[0] === "slam") {
     const { runSlam }: typeof import("./slam/program.ts") = await import(SLAM);
     return await runSlam(args.slice(1), host);
   }
-  if (ABOUT_RUNNING.includes(args[0]) || (args[0] === "module" && MODULE_RESTARTS.includes(args[1]))) {
+  if (ABOUT_RUNNING.includes(args[0]) || restartIn(args)) {
     const { runOnMachine }: typeof import("./running/program.ts") = await import(RUNNING);
-    return await runOnMachine(args, host);
+    return await runOnMachine(restartIn(args) ?? args, host);
   }
   if (args[0] === "module") {
     const { runModule }: typeof import("./module/program.ts") = await import(MODULE);
@@ -156,6 +159,13 @@ export async function main(
   }
   const { run }: typeof import("./serve.ts") = await import(SERVE);
   return await run(options, host, models);
+}
+
+/** `module restart` with its flags behind it; `undefined` for other command lines. */
+function restartIn([first, ...rest]: readonly string[]): readonly string[] | undefined {
+  const at = rest.findIndex((one) => !one.startsWith("-"));
+  if (first !== "module" || !MODULE_RESTARTS.includes(rest[at])) return undefined;
+  return [first, rest[at], ...rest.toSpliced(at, 1)];
 }
 
 function flag<const N extends string, T extends "bool" | "string", D extends boolean | string>(

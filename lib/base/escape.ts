@@ -3,7 +3,7 @@
  * the text around them are written as JSON writes them (`\u001b`).
  *
  * `DenoHost` escapes everything that a program prints, and the log escapes every line, so a new command gets this
- * without code of its own. Escaped JSON keeps its value.
+ * without code of its own. Escaped JSON keeps its value. A command line to copy has its words quoted for a shell.
  */
 
 /** C0 except tab and newline, DEL, C1, line and paragraph separators, direction marks and overrides, and BOM. */
@@ -11,6 +11,9 @@
 const HIDDEN = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
 // deno-lint-ignore no-control-regex
 const ANY = /[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/;
+
+/** What every shell takes as it is; `=` at the start names a program in zsh. */
+const PLAIN_WORD = /^[\w@%+:,./-][\w@%+=:,./-]*$/;
 
 /** Escapes text of several lines: tabs and newlines stay. */
 export function escaped(text: string): string {
@@ -25,6 +28,11 @@ export function escapedLine(text: string): string {
 /** Whether a name contains a character that `escaped` would replace. */
 export function hasHidden(text: string): boolean {
   return ANY.test(text);
+}
+
+/** The text as one word of a POSIX shell, quoted where the shell would read more in it. */
+export function shellWord(text: string): string {
+  return PLAIN_WORD.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
 function unicode(letter: string): string {

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { escaped, escapedLine, hasHidden } from "./escape.ts";
+import { escaped, escapedLine, hasHidden, shellWord } from "./escape.ts";
 import { formatLine } from "./log/line.ts";
 
 const HOSTILE = "\x1b]0;owned\x07\x1b[31mred\x9b2J\r\u202Egnp.exe\u2066\u2028\0\ufeff\x7f";
@@ -34,4 +34,31 @@ Deno.test("formatLine: escapes control characters in every part of a record", ()
     formatLine(record, true).startsWith("1970-01-01T00:00:00.000Z\t\x1b[34mINFO\x1b[0m\t\\u001b]0;"),
     true,
   );
+});
+
+Deno.test("shellWord: a shell reads any text as a single word, and plain ones stay readable", async () => {
+  const hostile = [
+    "a",
+    "",
+    "it's",
+    "$(id)`id`",
+    "'; id; '",
+    "a\nb",
+    '"',
+    "\\",
+    "''",
+    "~",
+    "=ls",
+    "a b",
+    "*",
+    "#x",
+  ];
+  for (const text of [...hostile, "é", "-n", "A=b", "x\n"]) {
+    const script = `set -- ${shellWord(text)} && printf %s "$#:$1"`;
+    const { stdout } = await new Deno.Command("sh", { args: ["-c", script] }).output();
+    assertEquals(new TextDecoder().decode(stdout), `1:${text}`);
+  }
+  for (const text of ["https://cloud.example:443/a", "rdk:module", "a-b_c/1.2+x,y", "KEY=abc=="]) {
+    assertEquals(shellWord(text), text);
+  }
 });

@@ -176,11 +176,6 @@ export async function notedAddress(sql: Sql): Promise<string | undefined> {
   return await notedSetting(sql, NOTE);
 }
 
-/** A text as one word of a shell. */
-export function shellQuoted(text: string): string {
-  return `'${text.replaceAll("'", `'\\''`)}'`;
-}
-
 /** A text as one PowerShell string; PowerShell treats typographic quotes as quotes. */
 export function powershellQuoted(text: string): string {
   return `'${text.replace(/['\u2018-\u201b]/g, "$&$&")}'`;

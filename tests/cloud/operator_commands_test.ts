@@ -57,6 +57,53 @@ storeTest("an operator renames, moves and deletes, and finds it in the audit", a
   await assertRejects(() => run("audit", "--since", "soon"), Error, '--since: found "soon"');
 });
 
+storeTest("--org tells machines, parts and entries of the audit apart by name", async ({ flags }) => {
+  const run = (...args: string[]) => svcCloud(...args, ...flags);
+  const json = async (...args: string[]) => JSON.parse(await run(...args, "--json"));
+  await json("init");
+  const { id: mine } = await json("org", "create", "mine");
+  const { id: other } = await json("org", "create", "other");
+  for (const org of ["mine", "other"]) {
+    await run("location", "create", "home", "--org", org);
+    await run("machine", "create", "rover", "--org", org);
+  }
+  for (
+    const command of [["machine", "tag", "rover", "x"], ["config", "show", "rover"], ["restart", "rover"]]
+  ) {
+    await assertRejects(() => run(...command), Error, "means 2");
+    await run(...command, "--org", "mine");
+    await run(...command, "--org", other.slice(0, 8));
+  }
+  await run("machine", "untag", "rover", "x", "--org", "other");
+  await run("logs", "rover", "--org", "mine");
+  const tagsOf = async (org: string) => (await json("machine", "list", "--org", org)).machines[0]?.tags;
+  assertEquals([await tagsOf("mine"), await tagsOf("other")], [["x"], []]);
+  await assertRejects(
+    () => run("machine", "tag", "rover", "x", "--org", "othr"),
+    Error,
+    "did you mean other?",
+  );
+
+  await run("key", "create", "--on", "organization:mine", "--name", "k");
+  const audited = async (org: string) =>
+    (await json("audit", "--org", org)).entries.map((one: { action: string }) => one.action);
+  assertEquals(await audited("mine"), [
+    "key create",
+    "restart",
+    "machine tag",
+    "machine create",
+    "location create",
+  ]);
+  assertEquals((await audited(other)).slice(0, 2), ["machine untag", "restart"]);
+  assertEquals((await json("audit", "--org", mine, "--limit", "2")).entries.length, 2);
+  assertEquals(await json("account", "list", "--org", "mine"), { accounts: [] });
+  await assertRejects(() => run("account", "list", "--org", "nobody"), Error, "there is no organization");
+
+  await run("machine", "delete", "rover", "--org", "mine");
+  assertEquals((await json("machine", "list", "--org", "mine")).machines, []);
+  assertEquals((await json("machine", "list", "--org", "other")).machines.length, 1);
+});
+
 storeTest("fragments, differences and restarts of many parts by command", async (database) => {
   const { flags, folder } = database;
   const run = (...args: string[]) => svcCloud(...args, ...flags);

@@ -62,7 +62,7 @@ Deno.test({
             "--data",
             `${folder}/data`,
           );
-          assertMatch(output, /\/thermo 1\.0\.0\n$/);
+          assertMatch(output, /^acme:thermo 1\.0\.0\n$/);
           assertStringIncludes(remarks, '"type":"registry","name":"thermo","module_id":"acme:thermo"');
           const { packages: [item] } = await json("package", "list");
           assertEquals([item.name, item.type, item.version, item.platform], [

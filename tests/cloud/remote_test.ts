@@ -150,7 +150,7 @@ Deno.test("a package, a release, a fragment and an export go to and from afar wi
     models: [],
   });
   await Deno.writeTextFile(`${places.home}/module/bin/run`, "#!/bin/sh\n", { mode: 0o755 });
-  assertMatch(await places.done("package", "upload", "1.0.0", `${places.home}/module`), /\/wheel 1\.0\.0\n$/);
+  assertMatch(await places.done("package", "upload", "1.0.0", `${places.home}/module`), /^wheel 1\.0\.0\n$/);
   assertStringIncludes(await places.done("package", "list"), "wheel");
 
   const fragment = await places.write("eye.json", { components: [] });

@@ -135,7 +135,7 @@ storeTest(
     await store.transaction((sql) => keepCollectors(sql, mine.part, collectors));
     assertEquals(await hasCollectors(store, mine.part, collectors), true);
     const described = await svcCloud("retention", "--org", id, ...database.flags);
-    assertStringIncludes(described, "organization: 30 days\nwind Readings of part");
+    assertStringIncludes(described, ": 30 days\nwind Readings of part");
 
     const logger = silentLogs(clock).logger("cloud");
     const runner = new RetentionRunner({ store, files, clock, logger, audit: new Audit(store, clock) });

@@ -27,6 +27,11 @@ for (const [name, main] of Object.entries({ svcServer, svcMicroServer, svcAgent,
     host.write = (text) => void (written += text);
     assertEquals(await main(["--help"], host), 0);
     await compare(`${program}.help.txt`, written);
+
+    // Those who expect a command get the same text.
+    const asked = written;
+    written = "";
+    assertEquals([await main(["help"], host), written], [0, asked]);
   });
 }
 

@@ -5,6 +5,7 @@ import { SvcError } from "../../lib/base/error.ts";
 import { encodePng } from "../../lib/geometry/image/png.ts";
 import { type FakeCloud, PNG, THEN_MS, withFakeCloud } from "./fake_cloud.ts";
 import { envOf, svcMl } from "./program.ts";
+import { styleProblems } from "../support/json_style.ts";
 
 /** A fake with a dataset, and a folder for files. */
 function datasetTest(name: string, run: (cloud: FakeCloud, folder: string) => Promise<void>): void {
@@ -37,6 +38,7 @@ datasetTest("dataset create prints the new id, and dataset list prints all datas
     "shapes  2024-01-02 03:04:05  dataset-1",
   ]);
   const json = JSON.parse((await svcMl(["dataset", "list", "--json"], { env: envOf(cloud) })).output);
+  assertEquals(styleProblems(json), []);
   assertEquals(json.datasets.map(({ name }: { name: string }) => name), ["faces", "shapes"]);
 });
 

@@ -8,6 +8,7 @@ import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { ModelType, TrainingStatus } from "../../lib/cloud_client/training_client.ts";
 import { type FakeCloud, THEN_MS, withFakeCloud } from "./fake_cloud.ts";
 import { envOf, svcMl } from "./program.ts";
+import { styleProblems } from "../support/json_style.ts";
 
 /** A dataset of 16 squares and circles, and a finished, a failed and a running job. */
 function fill(cloud: FakeCloud): void {
@@ -280,10 +281,13 @@ Deno.test("JSON output has the names of protobuf, and enums by name", () =>
   withFakeCloud(async (cloud) => {
     fill(cloud);
     const job = JSON.parse((await svcMl(["get", "job-2", "-o", "json"], { env: envOf(cloud) })).output);
+    assertEquals(styleProblems(job), []);
     assertEquals(job, {
       id: "job-2",
       datasetId: "dataset-1",
+      datasetName: "shapes",
       organizationId: "org-1",
+      organizationName: "example",
       modelName: "shapes",
       modelVersion: "two",
       isCustomJob: true,

@@ -9,6 +9,7 @@ import { join, resolve } from "node:path";
 import { SystemClock } from "../../../lib/base/clock.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import type { Host } from "../../../lib/base/host.ts";
+import { userName } from "../../../lib/base/native/environment.ts";
 import { Audit } from "../../../lib/cloud/access/audit.ts";
 import {
   credentialsStoredIn,
@@ -191,7 +192,7 @@ async function prepareDatabase(
   const clock = new SystemClock();
   const store = await openStore({ sqlite: sqliteIn(path, host) }, clock);
   try {
-    const user = host.env("USER") || host.env("USERNAME") || "unknown";
+    const user = userName(host);
     const audit = new Audit(store, clock);
     const on = { kind: "secret", id: "all" } as const;
     if (revokedMs === undefined) {

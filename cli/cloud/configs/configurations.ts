@@ -15,8 +15,15 @@ import { checkForOperator, savePartConfig } from "../../../lib/cloud/fleet/part_
 import type { Sql } from "../../../lib/cloud/store/store.ts";
 import { atLeastOne, UsageError } from "../../flags.ts";
 import { shownMs } from "../../table.ts";
-import { type CloudCommand, cloudCommand, type CloudCommandContext, partNamed } from "../command_context.ts";
-import { named, recordNames } from "../logs.ts";
+import {
+  type CloudCommand,
+  cloudCommand,
+  type CloudCommandContext,
+  OF_ORG,
+  partNamed,
+  recordNames,
+} from "../command_context.ts";
+import { named } from "../logs.ts";
 import { editableText, editText } from "./editing.ts";
 
 const FORCE = {
@@ -48,6 +55,7 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
     ["PART"],
     "Prints a part's configuration.",
     [
+      OF_ORG,
       { name: "revision", type: "int", default: -1, help: "An earlier one." },
       {
         name: "resolved",
@@ -56,22 +64,22 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
         help: "As the machine gets it, with its fragments filled in.",
       },
     ],
-    async ({ store, configs: threads, print }, [given], { revision, resolved }) => {
-      const { id: part, organizationId } = await partNamed(store, given);
+    async ({ store, configs: threads, printConfig }, [given], { org, revision, resolved }) => {
+      const { id: part, organizationId } = await partNamed(store, given, org);
       const configs = new PartConfigs(store);
       const own = revision < 0 ? (await configs.get(part)).config : await configs.at(part, revision);
       const job = { kind: "fill", text: JSON.stringify(own) } as const;
       const config = resolved ? (await threads.run(store, organizationId, job)).config ?? own : own;
-      print(config, [editableText(config).trimEnd()]);
+      printConfig(config, editableText(config).trimEnd());
     },
   ),
   cloudCommand(
     "config set",
     ["PART", "FILE"],
     "Checks a configuration and saves it as the part's next revision.",
-    [FORCE, DRY_RUN, EXPECTED],
-    async (context, [given, file], { force, dryRun, expected: expectedFile }) => {
-      const part = await partNamed(context.store, given);
+    [OF_ORG, FORCE, DRY_RUN, EXPECTED],
+    async (context, [given, file], { org, force, dryRun, expected: expectedFile }) => {
+      const part = await partNamed(context.store, given, org);
       const config = await configIn(context, file);
       const expected = expectedFile === "" ? undefined : await configIn(context, expectedFile);
       const saving = { part: part.id, force, expected };
@@ -83,11 +91,11 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
     "config diff",
     ["PART", "FILE"],
     "Shows what a file would change in a part's configuration, and checks it. Saves nothing.",
-    [FORCE],
-    async (context, [given, file], { force }) => {
+    [OF_ORG, FORCE],
+    async (context, [given, file], { org, force }) => {
       await printDifference(
         context,
-        await partNamed(context.store, given),
+        await partNamed(context.store, given, org),
         await configIn(context, file),
         force,
       );
@@ -97,16 +105,16 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
     "config edit",
     ["PART"],
     "Opens a part's configuration in $EDITOR, checks what comes back, and saves it.",
-    [FORCE],
+    [OF_ORG, FORCE],
     editConfig,
   ),
   cloudCommand(
     "config history",
     ["PART"],
     "Lists who changed what and when, newest first.",
-    [{ name: "limit", type: "int", default: 20, help: "How many changes." }],
-    async ({ store, list }, [given], { limit }) => {
-      const { id: part } = await partNamed(store, given);
+    [OF_ORG, { name: "limit", type: "int", default: 20, help: "How many changes." }],
+    async ({ store, list }, [given], { org, limit }) => {
+      const { id: part } = await partNamed(store, given, org);
       const configs = new PartConfigs(store);
       const changes = await Promise.all(
         (await configs.history(part, { limit: atLeastOne(limit, "--limit") })).map(async (
@@ -138,9 +146,9 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
     "config restore",
     ["PART", "REVISION"],
     "Makes an earlier revision the next one.",
-    [FORCE],
-    async (context, [given, revision], { force }) => {
-      const { id: part } = await partNamed(context.store, given);
+    [OF_ORG, FORCE],
+    async (context, [given, revision], { org, force }) => {
+      const { id: part } = await partNamed(context.store, given, org);
       if (!/^\d+$/.test(revision)) {
         throw new UsageError(`"${revision}" is not a revision, wanted a number`);
       }
@@ -177,10 +185,10 @@ async function printDifference(
 async function editConfig(
   context: CloudCommandContext,
   [given]: readonly string[],
-  { force }: { readonly force: boolean },
+  { org, force }: { readonly org: string; readonly force: boolean },
 ): Promise<void> {
   const { host, store } = context;
-  const part = await partNamed(store, given);
+  const part = await partNamed(store, given, org);
   const { config } = await new PartConfigs(store).get(part.id);
   const isChanged = await editText(host, `${part.name}.json`, editableText(config), async (file) => {
     const changed = await configIn(context, file);

@@ -60,9 +60,9 @@ export const FRAGMENT_COMMANDS: readonly CloudCommand[] = [
     ["FRAGMENT"],
     "Prints a fragment's configuration.",
     [ORG],
-    async ({ store, print }, [wanted], { org }) => {
+    async ({ store, printConfig }, [wanted], { org }) => {
       const { config } = await fragmentNamed(store, org, wanted);
-      print(config, [JSON.stringify(config, null, 2)]);
+      printConfig(config, JSON.stringify(config, null, 2));
     },
   ),
   cloudCommand(

@@ -215,7 +215,7 @@ async function start(
     plan: planOf(flags, await Promise.all(flags.step.map((step) => stepOf(step, inLocation)))),
     locationIds: await Promise.all(flags.location.map(inLocation)),
     tags: flags.tag,
-    partIds: await Promise.all(words.map(async (word) => (await partNamed(store, word)).id)),
+    partIds: await Promise.all(words.map(async (word) => (await partNamed(store, word, flags.org)).id)),
     fragmentConfig: flags.config === "" ? "" : JSON.stringify(
       parseJsonc(await host.readFile(flags.config), { file: flags.config }),
     ),

@@ -69,7 +69,7 @@ export const EXPORT_COMMANDS: readonly CloudCommand[] = [
       const { id } = await chosenOrganization(store, org);
       const sources = new Conditions().only("o.organization_id = ?", id).is("o.component_name", component)
         .is("o.method_name", method);
-      if (machine !== "") sources.is("o.machine_id", (await machineNamed(store, machine)).id);
+      if (machine !== "") sources.is("o.machine_id", (await machineNamed(store, machine, org)).id);
       const at = (flag: string, text: string) =>
         text === "" ? undefined : Math.floor(sinceMs(flag, text, clock.nowMs()) * 1000);
       const captured = { fromUs: at("since", since), untilUs: at("until", until) };

@@ -22,6 +22,7 @@ import {
   cloudCommand,
   type CloudCommandContext,
   fleetNames,
+  OF_ORG,
   ORG,
   partNamed,
   timeOf,
@@ -67,10 +68,10 @@ export const TRIGGER_COMMANDS: readonly CloudCommand[] = [
     "trigger test",
     ["PART", "TRIGGER"],
     "Sends a test to everybody whom a trigger notifies, and prints the outcome; a control plane has to serve.",
-    [],
-    async (context, [given, name]) => {
+    [OF_ORG],
+    async (context, [given, name], { org }) => {
       const { store, clock, print } = context;
-      const { id: partId } = await partNamed(store, given);
+      const { id: partId } = await partNamed(store, given, org);
       const part = await new Fleet(store).part(partId);
       const triggers = await triggersOf(store, partId);
       const trigger = triggers.find((one) => one.name === name);
@@ -80,7 +81,7 @@ export const TRIGGER_COMMANDS: readonly CloudCommand[] = [
         return noteEvent(sql, part, { kind: "test", trigger: name }, nowMs);
       });
       const outcomes = await outcomesOf(context, partId, name, sinceMs, trigger.notifications.length);
-      print(outcomes, table(outcomes.map((one) => [one.state, one.target, one.error])));
+      print({ deliveries: outcomes }, table(outcomes.map((one) => [one.state, one.target, one.error])));
       const failed = outcomes.filter(({ state }) => state !== "delivered").length;
       if (failed > 0) {
         throw new SvcError("failed_precondition", `${failed} of ${outcomes.length} did not arrive`);
@@ -107,7 +108,7 @@ export const TRIGGER_COMMANDS: readonly CloudCommand[] = [
       const { id: organizationId } = await chosenOrganization(store, org);
       const all = await new Deliveries(store).list({
         organizationId,
-        partId: part === "" ? undefined : (await partNamed(store, part)).id,
+        partId: part === "" ? undefined : (await partNamed(store, part, org)).id,
         state: state === "" ? undefined : stateOf(state),
         limit: atLeastOne(limit, "--limit"),
       });

@@ -10,7 +10,7 @@ import {
   setRetention,
 } from "../../../lib/cloud/retention/policies.ts";
 import { UsageError } from "../../flags.ts";
-import { chosenOrganization, type CloudCommand, cloudCommand, ORG } from "../command_context.ts";
+import { chosenOrganization, type CloudCommand, cloudCommand, fleetNames, ORG } from "../command_context.ts";
 import { counted } from "../../../lib/base/log/counted.ts";
 import { sizeText } from "../../table.ts";
 
@@ -68,7 +68,7 @@ export const USAGE_COMMANDS: readonly CloudCommand[] = [
       { name: "off", type: "bool", default: false, help: "Removes nothing by itself any more." },
     ],
     async (context, _, { org, days, filesGb, readingsGb, off }) => {
-      const { id } = await chosenOrganization(context.store, org);
+      const { id, name } = await chosenOrganization(context.store, org);
       const given: DataRetention = {
         days: amountIn("--days", days),
         binaryBytes: bytesIn("--files-gb", filesGb),
@@ -80,13 +80,15 @@ export const USAGE_COMMANDS: readonly CloudCommand[] = [
         const on = { kind: "organization", id } as const;
         await context.change("retention", on, (sql) => setRetention(sql, id, off ? {} : given));
       }
-      const whole = { organization: id, ...await retentionOf(context.store, id) };
+      const whole = { organizationId: id, organizationName: name, ...await retentionOf(context.store, id) };
       const collectors = await collectorsOf(context.store, id);
+      const names = await fleetNames(context.store);
       context.print({ ...whole, collectors }, [
-        `organization: ${described(whole)}`,
-        ...collectors.map((one) =>
-          `${one.componentName} ${one.methodName} of part ${one.partId}: ${described(one)}`
-        ),
+        `organization ${name}: ${described(whole)}`,
+        ...collectors.map((one) => {
+          const part = names.get(one.partId) ?? one.partId;
+          return `${one.componentName} ${one.methodName} of part ${part}: ${described(one)}`;
+        }),
       ]);
     },
   ),

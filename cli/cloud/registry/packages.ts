@@ -16,7 +16,7 @@ import {
   removeContents,
   unknown,
 } from "../command_context.ts";
-import { UPLOAD, VISIBILITY } from "./upload.ts";
+import { shownPackage, UPLOAD, VISIBILITY } from "./upload.ts";
 
 export const PACKAGE_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
@@ -30,6 +30,7 @@ export const PACKAGE_COMMANDS: readonly CloudCommand[] = [
       const packages = all.map(({ item, ...one }) => ({
         ...one,
         name: item.name,
+        namespace: item.namespace,
         type: item.kind,
         visibility: item.visibility,
       }));
@@ -44,7 +45,7 @@ export const PACKAGE_COMMANDS: readonly CloudCommand[] = [
           { heading: "ADDED (UTC)", rank: 1 },
         ],
         rows: all.map(({ item, version, platform, bytes, createdMs }) => [
-          `${item.namespace ?? id}:${item.name}`,
+          shownPackage(item.namespace, item.name),
           item.kind,
           version,
           platform || "any",
@@ -59,8 +60,9 @@ export const PACKAGE_COMMANDS: readonly CloudCommand[] = [
   UPLOAD,
   cloudCommand(
     "package delete",
-    ["ID", "[VERSION]"],
-    "Removes a version of a package, or with --all the whole item, whose name is free again: ID is <organization>:<name>.",
+    ["PACKAGE", "[VERSION]"],
+    "Removes a version of a package, or with --all the whole item, whose name is free again. PACKAGE is a name, or " +
+      "NAMESPACE:NAME.",
     [ORG, { name: "all", type: "bool", default: false, help: "Remove the item with all its versions." }],
     async (context, [given, version], { org, all }) => {
       if ((version === undefined) !== all) {
@@ -80,7 +82,7 @@ export const PACKAGE_COMMANDS: readonly CloudCommand[] = [
   ),
   cloudCommand(
     "package update",
-    ["ID"],
+    ["PACKAGE"],
     "Changes what everybody sees of a package: who finds it, its description, its address.",
     [
       ORG,
@@ -104,7 +106,7 @@ export const PACKAGE_COMMANDS: readonly CloudCommand[] = [
         const packages = new Packages(sql);
         await packages.updateItem(await packages.item(id), change, nowMs);
       });
-      context.print({ id, ...change }, [`${id} is updated`]);
+      context.print({ id, ...change }, [`${given} is updated`]);
     },
   ),
 ];

@@ -96,7 +96,10 @@ export const UPLOAD = cloudCommand(
       const pieces = content.bytes((share) => bar.show(Math.round(share * size), size));
       return await takePackage(cloud, change, info, pieces);
     });
-    context.print({ ...added, type: kind, platform }, [`${added.id} ${added.version}`]);
+    const { namespace } = await new Fleet(context.store).organization(organizationId);
+    context.print({ ...added, name, type: kind, platform }, [
+      `${shownPackage(namespace, name)} ${added.version}`,
+    ]);
     if (kind === "module") await tellEntry(context, organizationId, name);
   },
 );
@@ -111,6 +114,11 @@ function metadataOf(facts: MetaFacts | undefined, visibility: string): JsonObjec
     ...(url && { url }),
     ...(who && { visibility: who }),
   };
+}
+
+/** A package as `package delete` and `package update` take it. */
+export function shownPackage(namespace: string | null, name: string): string {
+  return namespace ? `${namespace}:${name}` : name;
 }
 
 async function keepDetails(

@@ -8,9 +8,14 @@ import { type Administrator, Administrators } from "../../../lib/cloud/access/ad
 import { newKeySecret } from "../../../lib/cloud/access/keys.ts";
 import { namedOne } from "../../lookup.ts";
 import { shownMs } from "../../table.ts";
-import { accountNamed, ADDRESS, linkOf, printLink } from "../accounts.ts";
-import { type CloudCommand, cloudCommand, type CloudCommandContext } from "../command_context.ts";
-import { named, recordNames } from "../logs.ts";
+import { accountNamed, ADDRESS, linkOf, printLink } from "../access/accounts.ts";
+import {
+  type CloudCommand,
+  cloudCommand,
+  type CloudCommandContext,
+  recordNames,
+} from "../command_context.ts";
+import { named } from "../logs.ts";
 
 export const ADMINISTRATOR_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(

@@ -23,7 +23,7 @@ import { isoTimes, sizeText, timeText } from "../../table.ts";
 import { commaWords, ML_EXIT, type MlCommand, mlCommand } from "../command.ts";
 import { localImages, OUTSIDE } from "./local_images.ts";
 import { IMPORT_COMMAND } from "./import.ts";
-import { findDataset, findPart, imagesOf } from "../lookup.ts";
+import { findDataset, findPart, imagesOf, jsonNames } from "../lookup.ts";
 import { describePreflight, preflight } from "./preflight.ts";
 import type { MlCommandContext } from "../command_context.ts";
 import { MODEL_TYPE, TAGS_FLAG } from "../submit.ts";
@@ -53,7 +53,7 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
       }],
       rows: all.map(({ id, name, timeCreated }) => [name, timeText(timeCreated), id]),
       empty: "there is no dataset yet: svc-ml dataset create NAME makes one",
-    });
+    }, await jsonNames(context));
   }),
   mlCommand(
     "dataset rename",
@@ -87,7 +87,7 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
     async (context, [wanted]) => {
       const dataset = await findDataset(context, wanted);
       const images = await imagesOf(context, dataset.id);
-      context.list(() => ({ datasetId: dataset.id, images: isoTimes(images) }), {
+      context.list(() => ({ datasetId: dataset.id, datasetName: dataset.name, images: isoTimes(images) }), {
         columns: [
           { heading: "NAME", cutTo: 16 },
           { heading: "LABELS", cutTo: 12 },

@@ -32,7 +32,7 @@ import {
   pairsOf,
   unknownWord,
 } from "../command.ts";
-import { PACKAGE_COLUMNS, packageCells, packagesOf } from "../lookup.ts";
+import { jsonNames, PACKAGE_COLUMNS, packageCells, packagesOf } from "../lookup.ts";
 import { scriptArchive } from "./folder.ts";
 import { NEW_SCRIPT } from "./new.ts";
 import { testLocal } from "./run.ts";
@@ -118,7 +118,7 @@ export const SCRIPT_COMMANDS: readonly MlCommand[] = [
         columns: PACKAGE_COLUMNS,
         rows: found.map((one) => packageCells(one)),
         empty: "there is no training script yet: svc-ml script new NAME begins one",
-      });
+      }, await jsonNames(context));
     },
   ),
   mlCommand(

@@ -5,6 +5,7 @@ import { DenoHost } from "../../../lib/base/host_deno.ts";
 import { SystemClock } from "../../../lib/base/clock.ts";
 import { runFirstStep } from "./program.ts";
 import { examineProxy } from "./proxy.ts";
+import { styleProblems } from "../../../tests/support/json_style.ts";
 
 async function first(folder: string, args: string[], answers: string[] = []) {
   const found = { code: -1, output: "", remarks: "", left: answers };
@@ -112,6 +113,7 @@ Deno.test("check: problems of several files, for people and as JSON; the exit co
     const both = await first(folder, ["check", "--json", good, bad, `${folder}/none.json`]);
     assertEquals(both.code, 1);
     const { files } = JSON.parse(both.output);
+    assertEquals(styleProblems(files), []);
     assertEquals(files.map((one: { errors: number }) => one.errors > 0), [false, true, true]);
     assertEquals([files[1].problems[0].line, files[1].problems[0].path], [2, "debug"]);
     assertEquals((await first(folder, ["check"])).code, 2);
@@ -129,6 +131,7 @@ Deno.test("doctor: looks at this device and at a configuration's port", async ()
     const { code, output } = await first(folder, ["doctor", "--no-network", "--json", "--config", file]);
     assertEquals(code, 1);
     const { examinations } = JSON.parse(output);
+    assertEquals(styleProblems(examinations), []);
     const of = (subject: string) => examinations.find((one: { subject: string }) => one.subject === subject);
     assertEquals([of("port").outcome, of("configuration").outcome], ["problem", "ok"]);
     assertStringIncludes(of("port").found, "in use");
@@ -153,9 +156,9 @@ Deno.test("doctor: a proxy that is forgotten, refuses or has an unusable address
   assertEquals(await ask({ HTTPS_PROXY: `http://${gone}` }, "http://127.0.0.1:8090"), undefined);
   for (
     const [env, found] of [
-      [{ HTTPS_PROXY: `http://u:hunter2@${gone}` }, `the proxy ${gone}: cannot be reached`],
-      [{ all_proxy: `socks5://u:hunter2@${gone}` }, `the proxy ${gone}: cannot be reached`],
-      [{ HTTPS_PROXY: `http://u:hunter2@${here}` }, `the proxy ${here}: it answers 403`],
+      [{ HTTPS_PROXY: `http://u:hunter2@${gone}` }, `the proxy ${gone} of HTTPS_PROXY: cannot be reached`],
+      [{ all_proxy: `socks5://u:hunter2@${gone}` }, `the proxy ${gone} of all_proxy: cannot be reached`],
+      [{ HTTPS_PROXY: `http://u:hunter2@${here}` }, `the proxy ${here} of HTTPS_PROXY: it answers 403`],
       [{ HTTPS_PROXY: `ftp://u:hunter2@${here}` }, 'found a proxy of the kind "ftp"'],
     ] as const
   ) {

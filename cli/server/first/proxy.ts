@@ -34,7 +34,7 @@ export async function examineProxy(
     const late = () => new SvcError("deadline_exceeded", `the proxy ${named} does not answer`);
     const limit = deadline(clock, ANSWER_MS, late);
     try {
-      (await connectThrough(proxy, target, limit.signal)).destroy();
+      (await connectThrough(proxy, target, limit.signal, clock)).destroy();
     } finally {
       limit.done();
     }

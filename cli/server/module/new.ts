@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import { SvcError } from "../../../lib/base/error.ts";
 import type { Host } from "../../../lib/base/host.ts";
 import { withPacked } from "../../../lib/base/native/packed.ts";
+import { shellWord } from "../../../lib/base/escape.ts";
 import type { Command } from "../../command.ts";
 import { printResult } from "../../table.ts";
 import { MODULE_PACKAGE } from "../../version.ts";
@@ -88,11 +89,6 @@ export const NEW: Command<ModuleContext> = {
     ]);
   },
 };
-
-/** A path for the command line of a shell. */
-function shellWord(path: string): string {
-  return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
-}
 
 interface Flags {
   readonly language: string;

@@ -9,6 +9,8 @@ import { Logs } from "../../../lib/base/log/log.ts";
 import { startRuntime } from "../../../lib/machine/runtime.ts";
 import { Registry } from "../../../lib/resource/registry.ts";
 import { runOnMachine } from "./program.ts";
+import { main } from "../main.ts";
+import { styleProblems } from "../../../tests/support/json_style.ts";
 
 const KEY = { SVC_API_KEY_ID: "11111111-2222-3333-4444-555555555555", SVC_API_KEY: "the-key" };
 
@@ -79,6 +81,24 @@ async function withMachine(
   }
 }
 
+Deno.test("svc-server module names the commands about modules, wherever they run", async () => {
+  let [output, errors] = ["", ""];
+  const host = new DenoHost();
+  host.write = (text) => void (output += text);
+  host.writeError = (text) => void (errors += text);
+  assertEquals(await main(["module", "--help"], host), 0);
+  for (const words of ["new [NAME]", "restart NAME", "reload NAME"]) {
+    assertStringIncludes(output, `  ${words} `);
+  }
+  output = "";
+  assertEquals(await main(["help", "module", "restart"], host), 0);
+  assertStringIncludes(output, "Usage: svc-server module restart NAME");
+  assertEquals(await main(["module", "restrat", "x"], host), 2);
+  assertStringIncludes(errors, "did you mean restart?");
+  assertEquals(await main(["module", "--json", "restart"], host), 2);
+  assertStringIncludes(errors, "svc-server module restart: found no NAME");
+});
+
 Deno.test("status, call, watch and logs of a machine", () =>
   withMachine(CONFIG, {}, async (type) => {
     const status = await type("status");
@@ -87,7 +107,9 @@ Deno.test("status, call, watch and logs of a machine", () =>
     assertMatch(status.output, /^bad +motor +unhealthy/m);
     assertStringIncludes(status.output, "Not healthy:\nbad: ");
     assertEquals(Math.max(...status.output.split("\n").map((line) => line.length)) <= 80, true);
-    const { resources } = JSON.parse((await type("status", "--json")).output);
+    const report = JSON.parse((await type("status", "--json")).output);
+    assertEquals(styleProblems(report), []);
+    const { resources } = report;
     assertEquals(
       resources.map(({ name, state }: { name: string; state: string }) => `${name} ${state}`).sort(),
       [

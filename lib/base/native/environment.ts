@@ -3,7 +3,9 @@
  * process, as in other programs. The library for modules reads them in Node, too.
  */
 
+import { userInfo } from "node:os";
 import process from "node:process";
+import type { Environment } from "../host.ts";
 
 /** The value of an environment variable; `undefined` if it is unset. */
 export function processEnv(name: string): string | undefined {
@@ -13,4 +15,17 @@ export function processEnv(name: string): string | undefined {
 /** Sets a variable for this process and the processes that it starts. */
 export function setProcessEnv(name: string, value: string): void {
   process.env[name] = value;
+}
+
+/** The user as whom the program runs: the variable's name, else the account's, else `uid 1000`. */
+export function userName(host: Environment): string {
+  const named = host.env("USER") || host.env("USERNAME");
+  if (named) return named;
+  try {
+    // Services and containers have no variable.
+    return userInfo().username;
+  } catch {
+    // Neither has every user of a container an account.
+    return `uid ${process.getuid?.() ?? "unknown"}`;
+  }
 }

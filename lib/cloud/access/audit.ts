@@ -32,8 +32,12 @@ export interface AuditEntry extends Actor {
   readonly outcome: "done" | "refused";
 }
 
-/** Selects entries by parts of the actor's and the action's name, and by the earliest time. */
+/**
+ * Selects entries by parts of the actor's and the action's name, by the earliest time, and by ids of which the object has
+ * one.
+ */
 export interface AuditSelection {
+  readonly on?: ReadonlySet<string>;
   readonly who?: string;
   readonly action?: string;
   readonly sinceMs?: number;
@@ -52,6 +56,8 @@ const CONCERNS_MACHINES: ReadonlySet<Subject["kind"]> = new Set<Subject["kind"]>
   "secret",
 ]);
 
+/** Entries that are read at once where the database does not choose them. */
+const PAGE = 1_000;
 const DAY_MS = 24 * 3600 * 1000;
 /** Limit of the entries that one transaction deletes. */
 const FORGET_AT_ONCE = 5_000;
@@ -105,16 +111,33 @@ export class Audit {
   }
 
   /** The newest entries in a selection, newest first. */
-  newest(limit: number, { who = "", action = "", sinceMs = 0 }: AuditSelection = {}): Promise<AuditEntry[]> {
+  async newest(limit: number, selection: AuditSelection = {}): Promise<AuditEntry[]> {
+    const { on } = selection;
+    if (!on) return await this.#page(selection, limit, 0);
+    const found: AuditEntry[] = [];
+    for (let at = 0; found.length < limit; at += PAGE) {
+      const page = await this.#page(selection, PAGE, at);
+      found.push(...page.filter(({ resource }) => resource.match(/[\w-]+/g)?.some((word) => on.has(word))));
+      if (page.length < PAGE) break;
+    }
+    return found.slice(0, limit);
+  }
+
+  #page(
+    { who = "", action = "", sinceMs = 0 }: AuditSelection,
+    limit: number,
+    offset: number,
+  ): Promise<AuditEntry[]> {
     const like = (text: string) => `%${text.replaceAll(/[\\%_]/g, "\\$&")}%`;
     return this.store.query(
       `SELECT at_ms AS "atMs", who, action, resource, outcome FROM audit
        WHERE at_ms >= ? AND who LIKE ? ESCAPE '\\' AND action LIKE ? ESCAPE '\\'
-       ORDER BY at_ms DESC, id LIMIT ?`,
+       ORDER BY at_ms DESC, id LIMIT ? OFFSET ?`,
       sinceMs,
       like(who),
       like(action),
       limit,
+      offset,
     );
   }
 

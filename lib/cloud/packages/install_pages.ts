@@ -6,9 +6,10 @@
  */
 
 import { type Code, messageOf, SvcError } from "../../base/error.ts";
+import { shellWord } from "../../base/escape.ts";
 import { fieldValue } from "../../wire/port/exchange.ts";
 import type { Route, RouteAnswer } from "../../wire/port/routes.ts";
-import { powershellQuoted, shellQuoted } from "../addresses.ts";
+import { powershellQuoted } from "../addresses.ts";
 import type { CloudContext } from "../context.ts";
 import type { Identify } from "./downloads.ts";
 
@@ -57,7 +58,7 @@ export function installPages(
     }
   }]]);
   for (const [path, text] of installers) {
-    const quoted = path.endsWith(".ps1") ? powershellQuoted : shellQuoted;
+    const quoted = path.endsWith(".ps1") ? powershellQuoted : shellWord;
     pages.set(path, async ({ peer }) => {
       try {
         const root = quoted(await cloud.addresses.ownFor(peer));

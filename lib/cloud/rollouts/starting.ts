@@ -73,7 +73,7 @@ export async function startRollout(parts: StartParts, order: RolloutOrder, who: 
     const change = fragment ? given : await existing(parts.store, organizationId, given);
     await parts.audit.change(actor, { kind: "organization", id: organizationId }, async (sql, nowMs) => {
       const found = await candidates(sql, order, change);
-      if (found.length === 0) throw new SvcError("failed_precondition", noMachines(change));
+      if (found.length === 0) throw new SvcError("failed_precondition", await noMachines(sql, change));
       if (fragment) await hold(sql, { ...fragment, who, nowMs, chosen: found, limits: parts.limits });
       const made = { id, organizationId, name: order.name || nameOf(change), change, plan, who };
       await new Rollouts(sql).add(made, dividedParts(plan, found, id), nowMs);
@@ -242,9 +242,10 @@ async function hold(sql: Sql, { fragment, checked, who, nowMs, chosen, limits }:
   if (limits) await requireQuota(sql, limits, "fragmentLettersPerOrganization", organizationId);
 }
 
-function noMachines({ kind, id, version }: RolloutChange): string {
+async function noMachines(sql: Sql, { kind, id, version }: RolloutChange): Promise<string> {
   if (kind === "fragment") {
-    return `no chosen machine names fragment "${id}" itself at another revision than ${version}`;
+    const { name } = await new Fragments(sql).get(id);
+    return `no chosen machine names fragment "${name}" itself at another revision than ${version}`;
   }
   if (kind === "module") return `no chosen machine names module "${id}" in its own configuration`;
   return "nothing chooses any machine";

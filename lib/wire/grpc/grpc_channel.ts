@@ -378,10 +378,15 @@ async function tunnelTo(
   if (!proxy) return undefined;
 
   const late = () =>
-    new SvcError("unavailable", `the proxy ${proxy.host} gives no answer for ${DIAL_TIMEOUT_MS / 1000} s`);
+    new SvcError(
+      "unavailable",
+      `the proxy ${proxy.host}:${proxy.port} of ${proxy.variable} gives no answer for ${
+        DIAL_TIMEOUT_MS / 1000
+      } s`,
+    );
   const limit = deadline(clock, DIAL_TIMEOUT_MS, late, signal);
   try {
-    return await connectThrough(proxy, target, limit.signal);
+    return await connectThrough(proxy, target, limit.signal, clock);
   } catch (cause) {
     if (signal.aborted) throw signal.reason;
     // A proxy does not speak for the server: its answer must not change credentials or settings.

@@ -9,8 +9,10 @@
 
 import { Buffer } from "node:buffer";
 import { connect, isIP, type Socket } from "node:net";
+import { type Clock, deadline, race, SystemClock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { Secret } from "../../base/secret.ts";
+import { allProxyOf } from "../../base/way_out.ts";
 
 export interface HostPort {
   /** Without brackets. */
@@ -20,6 +22,8 @@ export interface HostPort {
 
 export interface Proxy extends HostPort {
   readonly kind: "http" | "socks5";
+  /** The variable that names it. */
+  readonly variable: string;
   readonly user: string;
   readonly password: Secret;
 }
@@ -27,6 +31,11 @@ export interface Proxy extends HostPort {
 export type Variables = (name: string) => string | undefined;
 
 const HEAD_BYTES_MAX = 16 * 1024;
+/**
+ * A proxy that is there accepts, and answers a greeting of SOCKS5, without asking anybody. Shorter than the limits of
+ * most calls, so that their error names the proxy.
+ */
+const GREETING_MS = 8_000;
 const DEFAULT_PORTS: Readonly<Record<string, number>> = { http: 80, socks5: 1080 };
 
 /** The proxy for an address; `undefined` for a direct connection. Throws `invalid_argument` for an unusable setting. */
@@ -34,7 +43,11 @@ export function proxyOf(target: HostPort, secure: boolean, env: Variables): Prox
   if (isDirect(target, valueOf("NO_PROXY", env)?.[1] ?? "")) return undefined;
   for (const name of [secure ? "HTTPS_PROXY" : "HTTP_PROXY", "ALL_PROXY", "SOCKS_PROXY"]) {
     const found = valueOf(name, env);
-    if (found) return parseProxy(found[0], found[1], name === "SOCKS_PROXY" ? "socks5" : "http");
+    if (!found) continue;
+    // The program itself has set it, for its own fetch.
+    const isDerived = name === "ALL_PROXY" && found[1] === allProxyOf(env);
+    const socks = isDerived ? valueOf("SOCKS_PROXY", env) : undefined;
+    return parseProxy(...socks ?? found, name === "SOCKS_PROXY" || socks ? "socks5" : "http");
   }
   return undefined;
 }
@@ -80,6 +93,7 @@ function parseProxy(name: string, text: string, scheme: string): Proxy {
 
   return {
     kind,
+    variable: name,
     host: bare(url.hostname),
     port: Number(url.port || DEFAULT_PORTS[kind]),
     user: decoded(url.username),
@@ -142,15 +156,20 @@ function bitsOf(address: string): string | undefined {
 }
 
 /**
- * A connection to `target` through the proxy. Throws `unavailable` if the proxy cannot be reached or refuses;
- * `unauthenticated` if it wants other credentials. The caller limits the time with the signal.
+ * A connection to `target` through the proxy. Throws `unavailable` if the proxy cannot be reached, is none of its kind or
+ * refuses; `unauthenticated` if it wants other credentials. The caller limits the time of the whole with the signal.
  */
-export async function connectThrough(proxy: Proxy, target: HostPort, signal: AbortSignal): Promise<Socket> {
+export async function connectThrough(
+  proxy: Proxy,
+  target: HostPort,
+  signal: AbortSignal,
+  clock: Clock = new SystemClock(),
+): Promise<Socket> {
   const socket = connect({ host: proxy.host, port: proxy.port });
   const stop = () => socket.destroy();
   signal.addEventListener("abort", stop, { once: true });
 
-  const reader = new HeadReader(socket, `the proxy ${proxy.host}:${proxy.port}`);
+  const reader = new HeadReader(socket, proxy, clock);
   try {
     signal.throwIfAborted();
     if (proxy.kind === "http") await openTunnel(socket, reader, proxy, target);
@@ -169,13 +188,24 @@ export async function connectThrough(proxy: Proxy, target: HostPort, signal: Abo
   }
 }
 
+/** What to try with a proxy that does not speak as its setting says. */
+const OTHER_KIND: Readonly<Record<Proxy["kind"], string>> = {
+  http: "; if it is a SOCKS5 proxy, its address begins with socks5://",
+  socks5: "; if it is an HTTP proxy, its address begins with http://",
+};
+
 /** Reads the proxy's answers, and leaves what follows them in the socket. */
 class HeadReader {
+  readonly #name: string;
+  /** Until the proxy has shown that it is one of its kind. */
+  #hint: string;
   #bytes = Buffer.alloc(0);
   #error: SvcError | undefined;
   #wake = () => {};
 
-  constructor(private readonly socket: Socket, readonly name: string) {
+  constructor(private readonly socket: Socket, proxy: Proxy, private readonly clock: Clock) {
+    this.#name = `the proxy ${authorityOf(proxy)} of ${proxy.variable}`;
+    this.#hint = OTHER_KIND[proxy.kind];
     socket.on("data", this.#onData).on("error", this.#onError).on("close", this.#onClose);
   }
 
@@ -184,9 +214,25 @@ class HeadReader {
       const { promise, resolve } = Promise.withResolvers<void>();
       this.#wake = resolve;
       this.socket.once("connect", resolve);
-      await promise;
+      await this.within(promise, "accepts no connection");
     }
     if (this.#error) throw this.#error;
+  }
+
+  /** The proxy speaks as its setting says: what it answers from now on is its own verdict. */
+  recognized(): void {
+    this.#hint = "";
+  }
+
+  /** `answer`, unless the proxy takes too long for what it does by itself. */
+  async within<T>(answer: Promise<T>, problem: string): Promise<T> {
+    const late = () => this.foreign(`${problem} for ${GREETING_MS / 1000} s`);
+    const limit = deadline(this.clock, GREETING_MS, late);
+    try {
+      return await race(answer, limit.signal);
+    } finally {
+      limit.done();
+    }
   }
 
   /**
@@ -201,7 +247,7 @@ class HeadReader {
         this.#bytes = this.#bytes.subarray(length);
         return taken;
       }
-      if (this.#bytes.length > HEAD_BYTES_MAX) throw this.failed("its answer is too long");
+      if (this.#bytes.length > HEAD_BYTES_MAX) throw this.foreign("its answer is too long");
       if (this.#error) throw this.#error;
       const { promise, resolve } = Promise.withResolvers<void>();
       this.#wake = resolve;
@@ -210,7 +256,12 @@ class HeadReader {
   }
 
   failed(why: string, code: "unavailable" | "unauthenticated" = "unavailable", cause?: unknown): SvcError {
-    return new SvcError(code, `${this.name}: ${why}`, { cause });
+    return new SvcError(code, `${this.#name}: ${why}`, { cause });
+  }
+
+  /** The same for what a proxy of another kind would do. */
+  foreign(why: string): SvcError {
+    return this.failed(`${why}${this.#hint}`);
   }
 
   release(): void {
@@ -224,17 +275,21 @@ class HeadReader {
     this.#wake();
   };
   readonly #onError = (error: Error) => {
-    this.#error ??= this.failed("cannot be reached", "unavailable", error);
+    this.#error ??= this.failed("cannot be reached: correct or unset the variable", "unavailable", error);
     this.#wake();
   };
   readonly #onClose = () => {
-    this.#error ??= this.failed("ended the connection");
+    this.#error ??= this.foreign("it ended the connection");
     this.#wake();
   };
 }
 
+function authorityOf({ host, port }: HostPort): string {
+  return `${host.includes(":") ? `[${host}]` : host}:${port}`;
+}
+
 async function openTunnel(socket: Socket, reader: HeadReader, proxy: Proxy, target: HostPort): Promise<void> {
-  const authority = `${target.host.includes(":") ? `[${target.host}]` : target.host}:${target.port}`;
+  const authority = authorityOf(target);
   const { user, password } = proxy;
   const credentials = Buffer.from(`${user}:${password.reveal()}`).toString("base64");
   const lines = [
@@ -259,8 +314,8 @@ async function openTunnel(socket: Socket, reader: HeadReader, proxy: Proxy, targ
     throw reader.failed(`${hint} (${status})`, "unauthenticated");
   }
 
-  const answer = Number.isNaN(status) ? "it does not speak HTTP" : `it answers ${status}`;
-  throw reader.failed(`${answer}, asked for a connection to ${authority}`);
+  if (Number.isNaN(status)) throw reader.foreign("it does not speak HTTP");
+  throw reader.failed(`it answers ${status}, asked for a connection to ${authority}`);
 }
 
 /** Answers of RFC 1928. */
@@ -281,8 +336,9 @@ async function openSocks(socket: Socket, reader: HeadReader, proxy: Proxy, targe
   await reader.connected();
   socket.write(Buffer.from(user.length === 0 ? [5, 1, 0] : [5, 2, 0, 2]));
 
-  const [version, method] = await reader.take(() => 2);
-  if (version !== 5) throw reader.failed("it does not speak SOCKS5");
+  const [version, method] = await reader.within(reader.take(() => 2), "it answers no greeting of SOCKS5");
+  if (version !== 5) throw reader.foreign("it does not speak SOCKS5");
+  reader.recognized();
 
   if (method === 2 && user.length > 0) {
     if (user.length > 255 || password.length > 255) {
@@ -304,7 +360,7 @@ async function openSocks(socket: Socket, reader: HeadReader, proxy: Proxy, targe
   if (answer[1] === 0) return;
 
   const why = SOCKS_ANSWERS[answer[1]] ?? `it answers ${answer[1]}`;
-  throw reader.failed(`${why}, asked for a connection to ${target.host}:${target.port}`);
+  throw reader.failed(`${why}, asked for a connection to ${authorityOf(target)}`);
 }
 
 /** The name travels as it is: the proxy resolves it. */

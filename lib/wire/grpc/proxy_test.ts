@@ -1,5 +1,13 @@
-import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertRejects,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
 import { SvcError } from "../../base/error.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { connectThrough, firstHopOf, type HostPort, proxyOf } from "./proxy.ts";
 
 const CLOUD = { host: "cloud.example", port: 443 };
@@ -19,6 +27,14 @@ Deno.test("proxyOf: the variables in their order, in capitals and small letters"
   assertEquals(chosen({ SOCKS_PROXY: "10.0.0.1:1081" }), "socks5 10.0.0.1:1081 :");
   assertEquals(chosen({ all_proxy: "socks5h://[fd00::1]:9" }), "socks5 fd00::1:9 :");
   assertEquals(chosen({ HTTPS_PROXY: " " }), undefined);
+});
+
+Deno.test("proxyOf: a proxy has the name of the variable that the person has set", () => {
+  const variable = (env: Record<string, string>) => proxyOf(CLOUD, true, (name) => env[name])?.variable;
+  assertEquals(variable({ ALL_PROXY: "socks5h://s:1", SOCKS_PROXY: "s:1" }), "SOCKS_PROXY");
+  assertEquals(variable({ ALL_PROXY: "socks5h://s:1", socks_proxy: "socks5://s:1" }), "socks_proxy");
+  assertEquals(variable({ ALL_PROXY: "socks5h://t:1", SOCKS_PROXY: "s:1" }), "ALL_PROXY");
+  assertEquals(variable({ https_proxy: "http://p", SOCKS_PROXY: "s:1" }), "https_proxy");
 });
 
 Deno.test("proxyOf: NO_PROXY names hosts, domains, addresses and networks; this computer needs no proxy", () => {
@@ -109,9 +125,14 @@ Deno.test("connectThrough: what a proxy answers is said, and is no answer of the
     const [kind, answer, wanted, code] of [
       ["http", text("HTTP/1.1 407 Authenticate\r\n\r\n"), "refuses the user", "unauthenticated"],
       ["http", text("HTTP/1.1 403 Forbidden\r\n\r\n"), "answers 403", "unavailable"],
-      ["http", text("SSH-2.0-dropbear\r\n\r\n"), "does not speak HTTP", "unavailable"],
+      ["http", text("SSH-2.0-dropbear\r\n\r\n"), "begins with socks5://", "unavailable"],
       ["http", text("x".repeat(1024 * 40)), "too long", "unavailable"],
-      ["socks5", text("HTTP/1.1 400 Bad\r\n\r\n"), "does not speak SOCKS5", "unavailable"],
+      [
+        "socks5",
+        text("HTTP/1.1 400 Bad\r\n\r\n"),
+        "SOCKS5; if it is an HTTP proxy, its address begins with http://",
+        "unavailable",
+      ],
       ["socks5", () => new Uint8Array([5, 255]), "wants a user", "unauthenticated"],
       [
         "socks5",
@@ -129,7 +150,68 @@ Deno.test("connectThrough: what a proxy answers is said, and is no answer of the
   ) {
     const error = await refusedBy(kind, answer);
     assertStringIncludes(error.message, wanted);
+    assertStringIncludes(error.message, " of ALL_PROXY: ");
     assertEquals(error.code, code);
     assert(!error.message.includes("hunter2"));
   }
+});
+
+/** A server that accepts, reads and does as `serve` says; returns the error of a connection through it. */
+async function silentProxy(
+  kind: "http" | "socks5",
+  serve: (socket: Deno.Conn, bytes: Uint8Array) => void,
+  waits = false,
+) {
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const asked = Promise.withResolvers<void>();
+  const serving = (async () => {
+    const socket = await listener.accept();
+    const bytes = new Uint8Array(1024);
+    try {
+      for (let count; (count = await socket.read(bytes)) !== null;) {
+        serve(socket, bytes.subarray(0, count));
+        asked.resolve();
+      }
+      socket.close();
+    } catch {
+      // The server itself has ended the connection.
+    }
+  })();
+  const clock = new FakeClock();
+  const env = { all_proxy: `${kind}://127.0.0.1:${listener.addr.port}` };
+  const proxy = proxyOf(CLOUD, true, (name) => env[name as "all_proxy"])!;
+  const failing = assertRejects(
+    () => connectThrough(proxy, CLOUD, AbortSignal.timeout(60_000), clock),
+    SvcError,
+  );
+  await asked.promise;
+  if (waits) await clock.advance(8_000);
+  const { message } = await failing;
+  await serving;
+  listener.close();
+  return message;
+}
+
+Deno.test("connectThrough: an HTTP proxy that is set as SOCKS5 waits for its line, and is named after 8 s", async () => {
+  const message = await silentProxy("socks5", () => {}, true);
+  assertStringIncludes(message, "of all_proxy: it answers no greeting of SOCKS5 for 8 s");
+  assertStringIncludes(message, "if it is an HTTP proxy, its address begins with http://");
+});
+
+Deno.test("connectThrough: a SOCKS5 proxy that is set as HTTP ends the connection, and is named", async () => {
+  const message = await silentProxy("http", (socket) => socket.close());
+  assertStringIncludes(
+    message,
+    "it ended the connection; if it is a SOCKS5 proxy, its address begins with socks5://",
+  );
+});
+
+Deno.test("connectThrough: a SOCKS5 proxy that ends the connection later gets no hint about its kind", async () => {
+  let greeted = false;
+  const message = await silentProxy("socks5", (socket) => {
+    if (greeted) return socket.close();
+    greeted = true;
+    void socket.write(new Uint8Array([5, 0]));
+  });
+  assertMatch(message, /of all_proxy: it ended the connection$/);
 });

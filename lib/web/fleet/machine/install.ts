@@ -1,5 +1,7 @@
 /** How a device gets a machine's credentials. Pure. */
 
+import { shellWord } from "../../../base/escape.ts";
+
 export interface DeviceCredentials {
   /** The control plane. */
   readonly address: string;
@@ -21,9 +23,4 @@ export function installLine({ address, partId, id, key }: DeviceCredentials): st
 /** The file of a machine whose configuration comes from the control plane. */
 export function machineFile({ address, partId, id, key }: DeviceCredentials): string {
   return JSON.stringify({ cloud: { app_address: address, id: partId, api_key: { id, key } } }, null, 2);
-}
-
-/** Quoted where a shell reads more in it than a word. */
-function shellWord(text: string): string {
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

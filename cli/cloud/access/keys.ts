@@ -1,14 +1,17 @@
 /**
  * Commands on API keys: their owners, and their rights.
+ *
+ * The room owns the commands on who may do what: keys, and the accounts of people.
  */
 
-import { type Grant, GRANT_KINDS, Keys, newKeySecret, ROLES } from "../../lib/cloud/access/keys.ts";
-import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
-import type { Store } from "../../lib/cloud/store/store.ts";
-import { UsageError } from "../flags.ts";
-import { namedOne } from "../lookup.ts";
-import { shownMs } from "../table.ts";
-import { named } from "./logs.ts";
+import { type Grant, GRANT_KINDS, Keys, newKeySecret, ROLES } from "../../../lib/cloud/access/keys.ts";
+import { Fleet } from "../../../lib/cloud/fleet/fleet.ts";
+import { didYouMean } from "../../../lib/base/schema/suggest.ts";
+import type { Store } from "../../../lib/cloud/store/store.ts";
+import { UsageError } from "../../flags.ts";
+import { namedOne } from "../../lookup.ts";
+import { shownMs } from "../../table.ts";
+import { named } from "../logs.ts";
 import {
   chosenOrganization,
   type CloudCommand,
@@ -17,7 +20,7 @@ import {
   machineNamed,
   ORG,
   unknown,
-} from "./command_context.ts";
+} from "../command_context.ts";
 
 export const ROLE = {
   name: "role",
@@ -159,7 +162,10 @@ export async function wantedGrant(store: Store, role: string, on: string): Promi
   const wanted = rest.join(":");
   const fleet = new Fleet(store);
   const found = GRANT_KINDS.find((one) => one === kind);
-  if (!found) throw new UsageError(`--on: found "${on}", wanted for example machine:NAME`);
+  if (!found) {
+    const hint = didYouMean(kind, GRANT_KINDS);
+    throw new UsageError(`--on: found "${on}", wanted for example machine:NAME${hint}`);
+  }
   const { id: resourceId } = await {
     organization: async () => namedOne("organization", wanted, await fleet.organizations()),
     location: async () => namedOne("location", wanted, await fleet.allLocations()),

@@ -2,22 +2,25 @@
  * Commands on people: who has an account, what for, and how somebody gets one. A link for a person is printed once.
  */
 
-import { Accounts, checkedEmail } from "../../lib/cloud/accounts/accounts.ts";
-import { invitationPath, Invitations } from "../../lib/cloud/accounts/invitations.ts";
-import { PersonSessions } from "../../lib/cloud/accounts/sessions.ts";
-import { Keys, newKeySecret, organizationOf } from "../../lib/cloud/access/keys.ts";
-import type { Store } from "../../lib/cloud/store/store.ts";
-import { SvcError } from "../../lib/base/error.ts";
-import { Administrators } from "../../lib/cloud/access/administrators.ts";
-import { UsageError } from "../flags.ts";
-import { namedOne } from "../lookup.ts";
+import { Accounts, checkedEmail } from "../../../lib/cloud/accounts/accounts.ts";
+import { invitationPath, Invitations } from "../../../lib/cloud/accounts/invitations.ts";
+import { PersonSessions } from "../../../lib/cloud/accounts/sessions.ts";
+import { Keys, newKeySecret, organizationOf } from "../../../lib/cloud/access/keys.ts";
+import type { Store } from "../../../lib/cloud/store/store.ts";
+import { SvcError } from "../../../lib/base/error.ts";
+import { Administrators } from "../../../lib/cloud/access/administrators.ts";
+import { UsageError } from "../../flags.ts";
+import { namedOne } from "../../lookup.ts";
 import {
+  chosenOrganization,
   type CloudCommand,
   cloudCommand,
   type CloudCommandContext,
   fleetNames,
+  idsIn,
+  ORG,
   timeOf,
-} from "./command_context.ts";
+} from "../command_context.ts";
 import { ON, ROLE, wantedGrant } from "./keys.ts";
 
 export const ADDRESS = {
@@ -65,15 +68,19 @@ export const PERSON_COMMANDS: readonly CloudCommand[] = [
     "account list",
     [],
     "Lists the accounts of people with their rights and open sessions.",
-    [],
-    async ({ store, clock, list }) => {
+    [{ ...ORG, help: "Only accounts with a role in this organization, its locations or machines." }],
+    async ({ store, clock, list }, _, { org }) => {
       const nowMs = clock.nowMs();
       const names = await fleetNames(store);
-      const all = await Promise.all((await new Accounts(store).all()).map(async (account) => ({
+      const every = await Promise.all((await new Accounts(store).all()).map(async (account) => ({
         ...account,
         grants: (await new Keys(store).get(account.id)).grants,
         sessions: (await new PersonSessions(store).of(account.id, nowMs)).length,
       })));
+      const inside = org === "" ? undefined : await idsIn(store, (await chosenOrganization(store, org)).id);
+      const all = every.filter(({ grants }) => {
+        return !inside || grants.some(({ resourceId }) => inside.has(resourceId));
+      });
       list("accounts", all, {
         columns: [
           { heading: "EMAIL", cutTo: 16 },
