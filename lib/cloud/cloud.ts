@@ -50,6 +50,8 @@ import { queryHandlers } from "./data/query_service.ts";
 import { pipelineHandlers } from "./pipelines/pipeline_service.ts";
 import { sequenceExportHandlers } from "./exports/sequence_export_service.ts";
 import { SequenceExportRunner, SequenceExports } from "./exports/sequence_exports.ts";
+import { ReadingMover } from "./readings/mover.ts";
+import { ReadingPacker } from "./readings/packer.ts";
 import { RetentionRunner } from "./retention/runner.ts";
 import { RolloutRunner } from "./rollouts/runner.ts";
 import { rolloutHandlers } from "./rollouts/rollout_service.ts";
@@ -195,7 +197,7 @@ export function openCloud(options: CloudOptions): Cloud {
     ...options,
     access,
     addresses: options.addresses ?? new Addresses(),
-    ...{ audit, configs, presence, limits },
+    ...{ audit, configs, presence, limits, packer: packerOf(options) },
     usage: new Usage({ sql: store, limits, clock, logger }),
   };
   const shown = keySource(new Keys(store), context);
@@ -217,7 +219,7 @@ export function openCloud(options: CloudOptions): Cloud {
   const identify = identifier(shown, guard);
   const downloads = new Downloads(context, identify);
   const links = linksOf(context);
-  const queries = options.inference && new ReadingQueries(store, options.inference.content);
+  const queries = options.inference && new ReadingQueries(store, options.files, options.inference.content);
   const { trainings, mappings, ...others } = runnersOf(context, logs, queries, options);
   const messages = new ConfigMessages(context, machineTokens);
   const changes = new PartChanges(context, messages);
@@ -263,6 +265,10 @@ function operatorPages(
   return new Map([...healthPages(context), ["/metrics", metrics.route(context, options)]]);
 }
 
+function packerOf({ clock, inference }: CloudOptions): ReadingPacker {
+  return new ReadingPacker(clock, inference?.content);
+}
+
 interface Handled {
   readonly authority: Authority;
   readonly machineTokens: MachineTokens;
@@ -302,6 +308,7 @@ function runnersOf(
     triggers: triggers && new TriggerRunner({ ...context, logs }, triggers),
     exports: new SequenceExportRunner(context),
     retention: new RetentionRunner(context),
+    readings: new ReadingMover(context),
     rollouts: new RolloutRunner({ ...context, logs }),
     pipelines: queries && new PipelineRunner({ ...context, queries }),
   };

@@ -14,6 +14,7 @@ import type { Actor, Audit } from "./access/audit.ts";
 import type { ConfigThreads } from "./config/config_threads.ts";
 import type { FileStore } from "./store/files.ts";
 import type { Limits } from "./access/limits.ts";
+import type { ReadingPacker } from "./readings/packer.ts";
 import type { Presence } from "./fleet/presence.ts";
 import type { Secrets } from "./store/secrets.ts";
 import type { Store } from "./store/store.ts";
@@ -39,6 +40,8 @@ export interface CloudContext {
   readonly secrets: Secrets;
   /** Checks and resolves configurations. */
   readonly configs: ConfigThreads;
+  /** Makes files of readings. */
+  readonly packer: ReadingPacker;
   /** `operator`, the default, allows nobody. */
   readonly organizations?: OrganizationMakers;
   /** The public addresses of this control plane. */

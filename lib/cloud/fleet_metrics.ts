@@ -43,8 +43,12 @@ const BYTES =
     FROM packages p JOIN registry_items i ON i.id = p.item_id GROUP BY i.organization_id
   UNION ALL SELECT 'data', o.organization_id, SUM(d.bytes), COUNT(*)
     FROM binary_data d JOIN data_origins o ON o.id = d.origin_id GROUP BY o.organization_id
-  UNION ALL SELECT 'readings', o.organization_id, NULL, COUNT(*)
-    FROM tabular_data d JOIN data_origins o ON o.id = d.origin_id GROUP BY o.organization_id
+  UNION ALL SELECT 'readings', organization, NULL, CAST(SUM(count) AS BIGINT) FROM (
+    SELECT o.organization_id AS organization, COUNT(*) AS count
+      FROM tabular_data d JOIN data_origins o ON o.id = d.origin_id GROUP BY o.organization_id
+    UNION ALL SELECT o.organization_id, SUM(d.readings)
+      FROM reading_files d JOIN data_origins o ON o.id = d.origin_id GROUP BY o.organization_id
+    ) AS places GROUP BY organization
   UNION ALL SELECT kind, organization_id, SUM(bytes), NULL FROM stored_bytes GROUP BY kind, organization_id`;
 const JOBS = "SELECT state, COUNT(*) AS count FROM training_jobs GROUP BY state";
 

@@ -308,12 +308,12 @@ storeTest(
         fromUs: 0,
       };
       const untilUs = Date.now() * 1000;
-      const live = new CapturedData(store, source);
+      const live = new CapturedData(store, files, source);
       for (const [n, arrive] of order(arrivals).entries()) {
         await arrive();
         while ((n + 1) % lookEvery === 0 && await live.next(untilUs));
       }
-      const later = new CapturedData(store, source), inputs: unknown[] = [];
+      const later = new CapturedData(store, files, source), inputs: unknown[] = [];
       for (let input; (input = await later.next(untilUs));) {
         const { capturedUs, kind } = input;
         inputs.push([kind, capturedUs - rover.startUs, kind === "scan" ? input.sha256 : ""]);

@@ -220,7 +220,7 @@ storeTest(
     assertEquals(await change(store, (all) => all.scheduleLate(nowMs)), true);
     for (const _ of [1, 2]) {
       const [earlier] = await new DataPipelines(store).backfilling(10);
-      await change(store, (all) => all.scheduleEarlier(earlier, nowMs));
+      await change(store, (all) => all.scheduleEarlier(earlier, new Map(), nowMs));
     }
     assertEquals((await new DataPipelines(store).backfilling(10)).length, 0);
     const [before] = await claim(store, "one", nowMs);

@@ -17,6 +17,7 @@ import {
   keepCollectors,
   setRetention,
 } from "../../lib/cloud/retention/policies.ts";
+import { ReadingPacker } from "../../lib/cloud/readings/packer.ts";
 import { RetentionRunner } from "../../lib/cloud/retention/runner.ts";
 import { FolderFiles } from "../../lib/cloud/store/folder_files.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
@@ -138,7 +139,11 @@ storeTest(
     assertStringIncludes(described, ": 30 days\nwind Readings of part");
 
     const logger = silentLogs(clock).logger("cloud");
-    const runner = new RetentionRunner({ store, files, clock, logger, audit: new Audit(store, clock) });
+    const runner = new RetentionRunner({
+      ...{ store, files, clock, logger },
+      audit: new Audit(store, clock),
+      packer: new ReadingPacker(clock, undefined),
+    });
     const counts = async (world: World, component: string) => {
       const found = new Conditions().only("o.part_id = ?", world.part).only(
         "o.component_name = ?",

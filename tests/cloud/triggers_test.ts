@@ -32,6 +32,8 @@ import { svcCloud } from "./program.ts";
 import { sqliteTest, storeTest } from "./stores.ts";
 import { newWorld, withCloud } from "./world.ts";
 
+/** No readings are in files here. */
+const files = undefined as never;
 const START_MS = 1_700_000_000_000;
 const HOUR_MS = 3600 * 1000;
 
@@ -248,7 +250,7 @@ async function watched(store: Store, clock: FakeClock, triggers: Json) {
   const world = await newWorld(store);
   await store.transaction((sql) => keepTriggers(sql, world.part, triggers, false));
   const configs = new ConfigThreads(ownThread(() => []), defaultLimits(), clock);
-  const events = new TriggerEvents({ store, clock, configs, limits: defaultLimits() });
+  const events = new TriggerEvents({ store, files, clock, configs, limits: defaultLimits() });
   const sees = () =>
     store.transaction((sql) => new Fleet(sql).saw(new Map([[world.part, { atMs: clock.nowMs() }]])));
   const logged = async () => {
@@ -370,7 +372,7 @@ storeTest(
     await store.transaction((sql) => noteEvent(sql, { id, organizationId }, { kind: "online" }, START_MS));
     const [event] = await oldestEvents(store, 10);
     const limits = { ...defaultLimits(), webhooksPerOrganizationDay: 1 };
-    const second = new TriggerEvents({ store: other, clock, configs, limits });
+    const second = new TriggerEvents({ store: other, files, clock, configs, limits });
     await Promise.all([world.events.handle(event), second.handle(event)]);
     const all = () => new Deliveries(store).list({ organizationId, limit: 10 });
     assertEquals((await all()).length, 1);
@@ -470,7 +472,7 @@ sqliteTest("conditions that take for ever rest, and hold up nothing else", async
     return thread;
   };
   const configs = new ConfigThreads(create, defaultLimits(), new SystemClock(), 10);
-  const events = new TriggerEvents({ store, clock, configs, limits: defaultLimits() });
+  const events = new TriggerEvents({ store, files, clock, configs, limits: defaultLimits() });
   const origin = {
     organizationId: organization,
     locationId: "",

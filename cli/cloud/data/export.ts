@@ -62,7 +62,7 @@ export const EXPORT_COMMANDS: readonly CloudCommand[] = [
       },
     ],
     async (
-      { store, clock, host, print },
+      { store, files, clock, host, print },
       [file],
       { org, format, machine, component, method, since, until },
     ) => {
@@ -74,10 +74,11 @@ export const EXPORT_COMMANDS: readonly CloudCommand[] = [
         text === "" ? undefined : Math.floor(sinceMs(flag, text, clock.nowMs()) * 1000);
       const captured = { fromUs: at("since", since), untilUs: at("until", until) };
       const chosen = formatOf(format, file);
+      const contents = await files();
       let count = 0;
       await withBar({ host, clock }, { what: "readings written" }, async (bar) => {
         bar.phase("counting the readings");
-        const pieces = readingsAs(chosen, store, { sources, captured }, (now) => {
+        const pieces = readingsAs(chosen, store, { files: contents, sources, captured }, (now) => {
           const { written, total, lookedThrough } = now;
           count = written;
           if (lookedThrough === undefined) bar.show(written, total);

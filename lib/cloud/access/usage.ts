@@ -24,7 +24,10 @@ const SUMS = {
     `SELECT CAST(COALESCE(SUM(d.bytes), 0) AS BIGINT) AS amount FROM binary_data d ${DATA}`,
   dataBytesPerMachine: `SELECT CAST(COALESCE(SUM(d.bytes), 0) AS BIGINT) AS amount FROM binary_data d
     JOIN data_origins o ON o.id = d.origin_id WHERE o.machine_id = ?`,
-  readingsPerOrganization: `SELECT COUNT(*) AS amount FROM tabular_data d ${DATA}`,
+  readingsPerOrganization: `SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) AS amount FROM (
+      SELECT COUNT(*) AS amount FROM tabular_data d ${DATA}
+      UNION ALL
+      SELECT CAST(COALESCE(SUM(d.readings), 0) AS BIGINT) FROM reading_files d ${DATA}) AS places`,
   readingBytesPerOrganization: `${STORED} 'readings' AND organization_id = ?`,
   sinkBytesPerOrganization: `${STORED} 'sinks' AND organization_id = ?`,
   logBytesPerOrganization: `${STORED} 'logs' AND organization_id = ?`,

@@ -34,8 +34,10 @@ const COUNTS: { readonly [K in UsageKind]: string } = {
     sum("d.bytes")
   } FROM binary_data d JOIN data_origins o ON o.id = d.origin_id
     WHERE o.organization_id = ?`,
-  readings: `SELECT COUNT(*) AS rows, ${stored("readings")} FROM tabular_data d
-    JOIN data_origins o ON o.id = d.origin_id WHERE o.organization_id = ?`,
+  readings: `SELECT (SELECT COUNT(*) FROM tabular_data d JOIN data_origins o ON o.id = d.origin_id
+      WHERE o.organization_id = ?) +
+    (SELECT CAST(COALESCE(SUM(d.readings), 0) AS BIGINT) FROM reading_files d
+      JOIN data_origins o ON o.id = d.origin_id WHERE o.organization_id = ?) AS rows, ${stored("readings")}`,
   logs: `SELECT COUNT(*) AS rows, ${stored("logs")} FROM logs g JOIN parts p ON p.id = g.part_id
     JOIN machines m ON m.id = p.machine_id JOIN locations l ON l.id = m.location_id WHERE l.organization_id = ?`,
   configurations: `SELECT COUNT(*) AS rows, ${sum("bytes")} FROM (

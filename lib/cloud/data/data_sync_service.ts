@@ -20,7 +20,7 @@ import type { CloudContext } from "../context.ts";
 import { BinaryData, type BinaryUpload, checkedLabels } from "./binary_data.ts";
 import { keptMicros, toMicros } from "./filter.ts";
 import { dataOriginOf, plainText, type Source } from "./origins.ts";
-import { readingBytes, TabularData, type TabularReading } from "./tabular_data.ts";
+import { readingBytes, storeReadings, type TabularReading } from "./tabular_data.ts";
 import { Datasets } from "./datasets.ts";
 import type { Label } from "../../cloud_client/dataset.ts";
 import type { Quota } from "../access/usage.ts";
@@ -139,7 +139,7 @@ async function addReadings(
   const bytes = readingBytes(readings);
   await files.requireSpace("entries", bytes);
   await usage.take(part.organizationId, "readingBytesPerOrganization", bytes);
-  return await store.transaction((sql) => new TabularData(sql).add(origin, readings, tags, nowMs));
+  return await storeReadings({ store, files }, origin, readings, tags, nowMs);
 }
 
 async function addBinary(

@@ -21,22 +21,75 @@ export type OriginFilter =
   >
   & Partial<Pick<Filter, "locationIds" | "organizationIds" | "interval">>;
 
+/** Both bounds are included. */
+export interface MicrosRange {
+  readonly fromUs?: number;
+  readonly untilUs?: number;
+}
+
+/** Bounds of the times of readings. */
+export interface ReadingTimes {
+  readonly captured: MicrosRange;
+  readonly received: MicrosRange;
+}
+
+/** Where captured data itself has its times, and where the index of readings in files has their bounds. */
+const TIME_COLUMNS = {
+  captured: { own: "d.captured_us", first: "d.from_us", last: "d.until_us" },
+  received: { own: "d.received_us", first: "d.received_from_us", last: "d.received_until_us" },
+} as const;
+
 export class Conditions {
   readonly #texts = ["1 = 1"];
   readonly #values: SqlValue[] = [];
+  readonly #times = { captured: {} as MicrosRange, received: {} as MicrosRange };
 
   get text(): string {
-    return this.#texts.join(" AND ");
+    return [...this.#texts, ...this.#bounds().map(({ text }) => text)].join(" AND ");
   }
 
   get values(): readonly SqlValue[] {
-    return this.#values;
+    return [...this.#values, ...this.#bounds().map(({ value }) => value)];
+  }
+
+  get times(): ReadingTimes {
+    return this.#times;
+  }
+
+  /** The same for files of readings: those that may have readings of these times. */
+  get ofFiles(): Pick<Conditions, "text" | "values"> {
+    const bounds = this.#bounds("file");
+    return {
+      text: [...this.#texts, ...bounds.map(({ text }) => text)].join(" AND "),
+      values: [...this.#values, ...bounds.map(({ value }) => value)],
+    };
   }
 
   only(condition: string, ...values: SqlValue[]): this {
     this.#texts.push(condition);
     this.#values.push(...values);
     return this;
+  }
+
+  /** The time is in the range; only this way conditions on times reach readings in files, too. */
+  within(time: keyof ReadingTimes, { fromUs, untilUs }: MicrosRange): this {
+    const { fromUs: from = -Infinity, untilUs: until = Infinity } = this.#times[time];
+    const [first, last] = [Math.max(from, fromUs ?? -Infinity), Math.min(until, untilUs ?? Infinity)];
+    this.#times[time] = {
+      ...first === -Infinity ? {} : { fromUs: first },
+      ...last === Infinity ? {} : { untilUs: last },
+    };
+    return this;
+  }
+
+  #bounds(of: "reading" | "file" = "reading"): { readonly text: string; readonly value: number }[] {
+    return Object.entries(TIME_COLUMNS).flatMap(([time, { own, first, last }]) => {
+      const { fromUs, untilUs } = this.#times[time as keyof ReadingTimes];
+      return [
+        ...fromUs === undefined ? [] : [{ text: `${of === "file" ? last : own} >= ?`, value: fromUs }],
+        ...untilUs === undefined ? [] : [{ text: `${of === "file" ? first : own} <= ?`, value: untilUs }],
+      ];
+    });
   }
 
   /** The column has this value, or one of these; no condition without a value. */
@@ -145,9 +198,10 @@ function originConditions(filter: OriginFilter, reach: readonly EffectiveGrant[]
     .is("o.part_id", filter.partId)
     .is("o.location_id", filter.locationIds)
     .is("o.organization_id", filter.organizationIds);
-  if (start) found.only("d.captured_us >= ?", toMicros(toMs(start)));
-  if (end) found.only("d.captured_us <= ?", toMicros(toMs(end)));
-  return found;
+  return found.within("captured", {
+    fromUs: start && toMicros(toMs(start)),
+    untilUs: end && toMicros(toMs(end)),
+  });
 }
 
 function isOfFiles({ mimeType = [], bboxLabels = [], datasetId = "" }: FileFilter): boolean {

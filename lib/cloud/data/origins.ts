@@ -96,7 +96,32 @@ export function dataOriginOf(part: Source, metadata: UploadMetadata): DataOrigin
 
 /** Stores a source. Returns its id. */
 export async function noteOrigin(sql: Sql, origin: DataOrigin): Promise<string> {
-  const values = [
+  const [id, values] = [originIdOf(origin), valuesOf(origin)];
+  await sql.query(
+    `INSERT INTO data_origins (id, organization_id, location_id, machine_id, machine_name, part_id, part_name,
+       component_type, component_name, method_name, parameters)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+    id,
+    ...values,
+  );
+  return id;
+}
+
+/** The source in something that has more members. */
+export function originIn(one: DataOrigin): DataOrigin {
+  const { organizationId, locationId, machineId, machineName, partId, partName } = one;
+  const { componentType, componentName, methodName, parameters } = one;
+  const places = { organizationId, locationId, machineId, machineName, partId, partName };
+  return { ...places, componentType, componentName, methodName, parameters };
+}
+
+export function originIdOf(origin: DataOrigin): string {
+  // Hexadecimal digits, which all collations order in the same way.
+  return createHash("sha256").update(JSON.stringify(valuesOf(origin))).digest("hex").slice(0, 32);
+}
+
+function valuesOf(origin: DataOrigin): string[] {
+  return [
     origin.organizationId,
     origin.locationId,
     origin.machineId,
@@ -108,16 +133,6 @@ export async function noteOrigin(sql: Sql, origin: DataOrigin): Promise<string> 
     origin.methodName,
     origin.parameters,
   ];
-  // Hexadecimal digits, which all collations order in the same way.
-  const id = createHash("sha256").update(JSON.stringify(values)).digest("hex").slice(0, 32);
-  await sql.query(
-    `INSERT INTO data_origins (id, organization_id, location_id, machine_id, machine_name, part_id, part_name,
-       component_type, component_name, method_name, parameters)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-    id,
-    ...values,
-  );
-  return id;
 }
 
 /** A source in the form of captured data messages. */

@@ -13,6 +13,7 @@ import {
   withContent,
 } from "../sandbox/content/process.ts";
 import {
+  type ContentRequest,
   DOCUMENTS_BYTES_MAX,
   DOCUMENTS_MAX,
   type ReadingFacts,
@@ -21,9 +22,10 @@ import {
 import type { TurnCaller } from "../../base/async/fair_queue.ts";
 import { CallerTurns } from "../../base/async/turns.ts";
 import type { Sql } from "../store/store.ts";
-import { Conditions, toMicros } from "./filter.ts";
+import type { FileStore } from "../store/files.ts";
+import { Conditions, type MicrosRange, type ReadingTimes, toMicros } from "./filter.ts";
 import { SOURCE_COLUMNS } from "./origins.ts";
-import { type MicrosRange, type ReadingBatch, TabularData } from "./tabular_data.ts";
+import { type ReadingBatch, type ReadingsOfFile, TabularData } from "./tabular_data.ts";
 
 /** In MQL each entry is a stage of the pipeline, in BSON. */
 export type Query = { readonly mql: readonly Uint8Array[] } | { readonly sql: string };
@@ -43,8 +45,8 @@ export class ReadingQueries {
   readonly #data: TabularData;
   readonly #turns: CallerTurns;
 
-  constructor(sql: Sql, private readonly content: ContentOptions) {
-    this.#data = new TabularData(sql);
+  constructor(sql: Sql, files: FileStore, private readonly content: ContentOptions) {
+    this.#data = new TabularData(sql, files);
     this.#turns = new CallerTurns(TURNS, content.clock);
   }
 
@@ -92,16 +94,23 @@ export class ReadingQueries {
     const times = { captured: microsOf(requested), received: microsOf(received) };
     // The next readings are read while the process works on these.
     let taken: Promise<ContentAnswer> | undefined;
-    for await (const batch of this.#data.scan(conditionsOf(organizationId, sources), times)) {
+    for await (const some of this.#data.scanParts(conditionsOf(organizationId, sources), times)) {
+      const [request, body] = "rows" in some ? packedBatch(some) : await this.#fileRequest(some, times);
       if (taken && (await taken).head.more !== true) break;
-      const { facts, contents } = packedBatch(batch);
-      const bytes = facts.length + sumOf(contents.map(({ length }) => length));
-      const request = { ask: "readings", facts: facts.length, bytes } as const;
-      taken = process.ask(request, [facts, ...contents], signal);
+      taken = process.ask(request, body, signal);
       // The next round awaits it, but an error of the database may prevent that round.
       taken.catch(() => {});
     }
     await taken;
+  }
+
+  async #fileRequest(
+    some: ReadingsOfFile,
+    times: ReadingTimes,
+  ): Promise<[ContentRequest, readonly Uint8Array[]]> {
+    const content = await this.#data.contentOf(some) ?? new Uint8Array();
+    const { origin, file: { tags }, after } = some;
+    return [{ ask: "file", origin, tags, times, after, bytes: content.length }, [content]];
   }
 }
 
@@ -152,17 +161,16 @@ function microsOf({ fromMs, untilMs }: TimeRange): MicrosRange {
   };
 }
 
-function packedBatch({ origin, rows }: ReadingBatch) {
+function packedBatch({ origin, rows }: ReadingBatch): [ContentRequest, readonly Uint8Array[]] {
   const facts: ReadingFacts = {
     origin,
     rows: rows.map(({ capturedUs, receivedUs, tags, payload }) => {
       return { capturedUs, receivedUs, tags, bytes: payload.length };
     }),
   };
-  return {
-    facts: new TextEncoder().encode(JSON.stringify(facts)),
-    contents: rows.map(({ payload }) => payload),
-  };
+  const parts = [new TextEncoder().encode(JSON.stringify(facts)), ...rows.map(({ payload }) => payload)];
+  const bytes = sumOf(parts.map(({ length }) => length));
+  return [{ ask: "readings", facts: parts[0].length, bytes }, parts];
 }
 
 /** Splits an answer into its documents. A document in BSON begins with its length. */

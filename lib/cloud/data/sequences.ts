@@ -204,8 +204,7 @@ export function ofSequence(found: Conditions, sequence: Sequence): Conditions {
   );
   return found.only("o.part_id = ?", partId)
     .only("o.organization_id = ?", organizationId)
-    .only("d.captured_us >= ?", startUs)
-    .only("d.captured_us <= ?", endUs)
+    .within("captured", { fromUs: startUs, untilUs: endUs })
     .only(
       `(${each.join(" OR ")})`,
       ...resources.flatMap(({ resourceName, methodName }) =>

@@ -2,7 +2,7 @@
  * Readings that machines have captured.
  *
  * Owns the table `tabular_data`. Readings of one source with the same time and content are one, however often they
- * arrive.
+ * arrive. Older ones are in files (`../readings/`); whoever reads here gets both.
  */
 
 import { createHash } from "node:crypto";
@@ -10,11 +10,14 @@ import { SvcError } from "../../base/error.ts";
 import { sortedJson } from "../../base/schema/schema.ts";
 import type { JsonObject } from "../../wire/rpc/proto.ts";
 import { type BinaryPage, placeIn, placeOf } from "./binary_data.ts";
-import { Conditions, onlyType, toMicros } from "./filter.ts";
-import { type DataOrigin, inOrder, noteOrigin, ORIGIN_COLUMNS } from "./origins.ts";
+import { comparePlaces, type FilePlace, type FileReading } from "../readings/reading_file.ts";
+import { type IndexedFile, isAllWithin, ReadingFiles } from "../readings/reading_files.ts";
+import type { FileStore } from "../store/files.ts";
+import { Conditions, type MicrosRange, onlyType, type ReadingTimes, toMicros } from "./filter.ts";
+import { type DataOrigin, inOrder, noteOrigin, ORIGIN_COLUMNS, originIdOf, originIn } from "./origins.ts";
 import { addStoredBytes, dropStoredBytes } from "../store/stored_bytes.ts";
 import { payloadBytes, payloadIn } from "./payload.ts";
-import type { Sql } from "../store/store.ts";
+import type { Sql, Store } from "../store/store.ts";
 import { DataPipelines } from "../pipelines/pipelines.ts";
 import { noteTagList } from "../store/tag_lists.ts";
 import { noteEvent } from "../triggers/outbox.ts";
@@ -57,24 +60,29 @@ interface Key {
   readonly capturedUs: number;
   /** Its size in an answer. */
   readonly bytes: number;
+  /** The reading itself, if it comes from a file. */
+  readonly row?: Row;
 }
 
-/** Both bounds are included. */
-export interface MicrosRange {
-  readonly fromUs?: number;
-  readonly untilUs?: number;
-}
-
-/** Bounds of the times of readings. */
-export interface ReadingTimes {
-  readonly captured: MicrosRange;
-  readonly received: MicrosRange;
+/** The readings of files at the times of an upload. */
+export interface KnownReadings {
+  /** The files, as they are. */
+  readonly files: string;
+  readonly keys: ReadonlySet<string>;
 }
 
 /** Readings of one source, as they are stored. */
 export interface ReadingBatch {
   readonly origin: DataOrigin;
   readonly rows: readonly PackedReading[];
+}
+
+/** Readings of one source in a file. */
+export interface ReadingsOfFile {
+  readonly origin: DataOrigin;
+  readonly file: IndexedFile;
+  /** Only those after this place. */
+  readonly after?: FilePlace;
 }
 
 export interface PackedReading {
@@ -98,35 +106,73 @@ const PAGE_BYTES_MAX = 8 * 1024 ** 2;
 const READING_BYTES_MAX = 16 * 1024 ** 2;
 const BYTES = "LENGTH(d.payload)";
 
+/** Looks into files that are replaced meanwhile. */
+const TRIES = 5;
+const NONE_KNOWN: KnownReadings = { files: "", keys: new Set() };
+
 /** The size of the payloads of readings in bytes. */
 export function readingBytes(readings: readonly TabularReading[]): number {
   return readings.reduce((sum, { payload }) => sum + payloadBytes(payload).length, 0);
 }
 
-export class TabularData {
-  constructor(private readonly sql: Sql) {}
+/** Stores readings, as `add` does, whatever is in files already. */
+export async function storeReadings(
+  { store, files }: { readonly store: Store; readonly files: FileStore },
+  origin: DataOrigin,
+  readings: readonly TabularReading[],
+  tags: readonly string[],
+  nowMs: number,
+): Promise<string> {
+  let known = NONE_KNOWN;
+  for (let left = TRIES;; left--) {
+    try {
+      return await store.transaction((sql) => {
+        return new TabularData(sql).add(origin, readings, tags, nowMs, known);
+      });
+    } catch (error) {
+      if (SvcError.from(error).code !== "aborted" || left === 0) throw error;
+      known = await new TabularData(store, files).known(originIdOf(origin), readings);
+    }
+  }
+}
 
-  /** Stores readings. Returns the id of their source. Throws `invalid_argument` for one that is too large. */
+export class TabularData {
+  readonly #inFiles: ReadingFiles;
+
+  /** @param files for whoever reads */
+  constructor(private readonly sql: Sql, files?: FileStore) {
+    this.#inFiles = new ReadingFiles(sql, files);
+  }
+
+  /**
+   * Stores readings. Returns the id of their source. Throws `invalid_argument` for one that is too large, `aborted` if
+   * files have readings of these times other than the known ones.
+   */
   async add(
     origin: DataOrigin,
     readings: readonly TabularReading[],
     tags: readonly string[],
     nowMs: number,
+    known = NONE_KNOWN,
   ): Promise<string> {
     const originId = await noteOrigin(this.sql, origin);
+    if (textOf(await this.#filesAt(originId, readings)) !== known.files) {
+      throw new SvcError("aborted", "readings of these times are in files");
+    }
     const tagsJson = JSON.stringify([...new Set(tags)].sort());
     const tagList = await noteTagList(this.sql, tagsJson);
-    const rows = readings.map(({ capturedUs, receivedUs, payload }, index) => {
+    const all = readings.map(({ capturedUs, receivedUs, payload }, index) => {
       const bytes = payloadBytes(payload);
       if (bytes.length > READING_BYTES_MAX) {
         const found = `reading ${index} of the upload has ${bytes.length} bytes`;
         throw new SvcError("invalid_argument", `${found}, wanted at most ${READING_BYTES_MAX}`);
       }
       // Programs in Go and Python send the members of a reading in a new order each time.
-      const known = payloadBytes(sortedJson(payload));
-      const id = createHash("sha256").update(known).digest("hex").slice(0, 32);
-      return [originId, capturedUs, id, receivedUs, nowMs, tagsJson, tagList, bytes];
+      const sorted = payloadBytes(sortedJson(payload));
+      const id = createHash("sha256").update(sorted).digest("hex").slice(0, 32);
+      return [originId, capturedUs, id, receivedUs, nowMs, tagsJson, tagList, bytes] as const;
     });
+    const rows = all.filter(([, capturedUs, id]) => !known.keys.has(keyOf(capturedUs, id)));
     let [stored, isNew] = [0, false];
     for (let at = 0; at < rows.length; at += ROWS_MAX) {
       const some = rows.slice(at, at + ROWS_MAX);
@@ -162,18 +208,69 @@ export class TabularData {
     await new DataPipelines(this.sql).noteLate(organizationId, fromMs, untilMs);
   }
 
+  /** The readings of an upload, or of its times, that are in files. */
+  async known(originId: string, readings: readonly TabularReading[]): Promise<KnownReadings> {
+    const files = await this.#filesAt(originId, readings);
+    const times = new Set(readings.map(({ capturedUs }) => capturedUs));
+    const keys = new Set<string>();
+    for (const file of files) {
+      const mine = [...times].filter((us) => us >= file.fromUs && us <= file.untilUs);
+      const captured = rangeOf(mine);
+      for await (const group of this.#inFiles.readings(file, { captured, received: {} })) {
+        for (const { capturedUs, entryId } of group) {
+          if (times.has(capturedUs)) keys.add(keyOf(capturedUs, entryId));
+        }
+      }
+    }
+    return { files: textOf(files), keys };
+  }
+
+  /** The files of a source with the time of one of these readings. */
+  async #filesAt(originId: string, readings: readonly TabularReading[]): Promise<IndexedFile[]> {
+    const times = readings.map(({ capturedUs }) => capturedUs);
+    if (times.length === 0) return [];
+    const found = new Conditions().only("d.origin_id = ?", originId).within("captured", rangeOf(times));
+    const files = await this.#inFiles.list(found);
+    return files.filter(({ fromUs, untilUs }) => times.some((us) => us >= fromUs && us <= untilUs));
+  }
+
   /** The readings of a page: as many as the page may have and one answer can hold, but at least one. */
   async page(found: Conditions, page: BinaryPage): Promise<ReadingPage> {
     return await this.#read(await this.#keys(found, page));
   }
 
   async count(found: Conditions): Promise<{ count: number; bytes: number }> {
-    const [row] = await this.sql.query<{ count: number; bytes: number }>(
-      `SELECT COUNT(*) AS count, CAST(COALESCE(SUM(${BYTES}), 0) AS BIGINT) AS bytes
-       FROM ${FROM} WHERE ${found.text}`,
+    // In one statement: no reading moves in between.
+    const rows = await this.sql.query<FilePart & { readonly readings: number; readonly bytes: number }>(
+      `SELECT '' AS "originId", CAST(0 AS BIGINT) AS number, COUNT(*) AS readings,
+         CAST(COALESCE(SUM(${BYTES}), 0) AS BIGINT) AS bytes, CAST(0 AS BIGINT) AS "fromUs", CAST(0 AS BIGINT) AS "untilUs",
+         CAST(0 AS BIGINT) AS "receivedFromUs", CAST(0 AS BIGINT) AS "receivedUntilUs" FROM ${FROM} WHERE ${found.text}
+       UNION ALL SELECT d.origin_id, d.number, d.readings, d.bytes, d.from_us, d.until_us, d.received_from_us,
+         d.received_until_us
+       FROM reading_files d JOIN data_origins o ON o.id = d.origin_id WHERE ${found.ofFiles.text}`,
       ...found.values,
+      ...found.ofFiles.values,
     );
-    return row;
+    let [count, bytes] = [0, 0];
+    for (const row of rows) {
+      const isWhole = row.number === 0 || isAllWithin(row, found.times);
+      const some = isWhole
+        ? { count: row.readings, bytes: row.bytes }
+        : await this.#countIn(row, found.times);
+      [count, bytes] = [count + some.count, bytes + some.bytes];
+    }
+    return { count, bytes };
+  }
+
+  async #countIn(part: FilePart, times: ReadingTimes): Promise<{ count: number; bytes: number }> {
+    const file = await this.#inFiles.find(part);
+    if (!file) return { count: 0, bytes: 0 };
+    let [count, bytes] = [0, 0];
+    for await (const group of this.#inFiles.readings(file, times)) {
+      count += group.length;
+      bytes += group.reduce((sum, { payload }) => sum + payload.length, 0);
+    }
+    return { count, bytes };
   }
 
   async latest(query: ReadingQuery): Promise<StoredReading | undefined> {
@@ -193,39 +290,67 @@ export class TabularData {
   }
 
   /**
-   * All readings of the sources, a batch at a time: one source after the other, the oldest reading first. `storedMs`:
-   * only those that were stored at this time.
+   * All readings of the sources, a batch at a time: one source after the other, mostly the oldest reading first.
+   * `storedMs`: only those that were stored at this time.
    */
-  async *scan(
+  async *scan(sources: Conditions, times: ReadingTimes, storedMs?: number): AsyncGenerator<ReadingBatch> {
+    const stored = storedMs === undefined ? {} : { fromUs: storedMs, untilUs: storedMs };
+    for await (const some of this.scanParts(sources, times, storedMs)) {
+      if ("rows" in some) yield some;
+      else {
+        const { file, after, origin } = some;
+        for await (const group of this.#inFiles.readings(file, { ...times, stored })) {
+          const rows = group.filter((one) => !after || comparePlaces(one, after) > 0);
+          if (rows.length > 0) yield { origin, rows: rows.map((one) => ({ ...one, tags: file.tags })) };
+        }
+      }
+    }
+  }
+
+  /**
+   * The same, with files as they are. Readings move from the table into files while it is read: of a file that is new,
+   * only those count that were no longer in the table when their turn came.
+   */
+  async *scanParts(
     sources: Conditions,
     times: ReadingTimes,
     storedMs?: number,
-  ): AsyncGenerator<ReadingBatch> {
+  ): AsyncGenerator<ReadingBatch | ReadingsOfFile> {
     for (const { id, ...origin } of await this.#origins(sources)) {
-      let last = "";
-      do {
+      const before = await this.#inFiles.list(within(id, times));
+      for (const file of before) yield { origin, file };
+      /** Up to which place readings have come from the table, and the newest file at that time. */
+      const seen: { readonly last: FilePlace; readonly newest: number }[] = [];
+      for (let last = "";;) {
         const found = within(id, times);
         if (storedMs !== undefined) found.only("d.stored_ms = ?", storedMs);
         const page = { limit: EXPORT_AT_ONCE, order: "oldest first", last } as const;
-        const batch = await this.#rows(await this.#keys(found, page));
+        const keys = await this.#ownKeys(found, page);
+        const batch = await this.#rows(keys);
         if (batch.rows.length > 0) yield { origin, rows: batch.rows };
+        if (batch.last === "") break;
         last = batch.last;
-      } while (last !== "");
+        seen.push({ last: filePlaceIn(last), newest: Math.max(0, ...keys.map(({ newest }) => newest ?? 0)) });
+      }
+
+      const known = new Set(before.map(({ number }) => number));
+      const after = (await this.#inFiles.list(within(id, times))).filter(({ number }) => !known.has(number));
+      for (const file of after) {
+        yield { origin, file, after: seen.findLast(({ newest }) => newest < file.number)?.last };
+      }
     }
   }
 
   /** The number of readings that `scan` would find. */
   async countOf(sources: Conditions, times: ReadingTimes): Promise<number> {
     let all = 0;
-    for (const { id } of await this.#origins(sources)) {
-      const found = within(id, times);
-      const [{ count }] = await this.sql.query<{ count: number }>(
-        `SELECT COUNT(*) AS count FROM tabular_data d WHERE ${found.text}`,
-        ...found.values,
-      );
-      all += count;
-    }
+    for (const { id } of await this.#origins(sources)) all += (await this.count(within(id, times))).count;
     return all;
+  }
+
+  /** The content of a file; `undefined` if its readings are gone. */
+  async contentOf({ file }: ReadingsOfFile): Promise<Uint8Array | undefined> {
+    return (await this.#inFiles.content(file))?.bytes;
   }
 
   async #origins(sources: Conditions): Promise<(DataOrigin & { readonly id: string })[]> {
@@ -235,7 +360,7 @@ export class TabularData {
     );
   }
 
-  /** Removes up to `limit` readings. Returns how many. */
+  /** Removes up to `limit` readings that are not in files. Returns how many. */
   async remove(found: Conditions, limit: number): Promise<number> {
     const rows = await this.sql.query<{ ownerId: string; bytes: number }>(
       `DELETE FROM tabular_data WHERE (origin_id, captured_us, entry_id) IN (
@@ -268,8 +393,10 @@ export class TabularData {
     const keys: Key[] = [];
     for (const { id } of ids) {
       const ofOrigin = new Conditions().only("d.origin_id = ?", id);
-      if (fromMs !== undefined) ofOrigin.only("d.captured_us >= ?", toMicros(fromMs));
-      if (untilMs !== undefined) ofOrigin.only("d.captured_us <= ?", toMicros(untilMs));
+      ofOrigin.within("captured", {
+        fromUs: fromMs === undefined ? undefined : toMicros(fromMs),
+        untilUs: untilMs === undefined ? undefined : toMicros(untilMs),
+      });
       keys.push(...await this.#keys(ofOrigin, page));
     }
     const sign = page.order === "newest first" ? -1 : 1;
@@ -277,12 +404,50 @@ export class TabularData {
     return await this.#read(keys.slice(0, page.limit));
   }
 
-  async #keys(found: Conditions, { limit, order, last }: BinaryPage): Promise<Key[]> {
+  /** The first readings of a page's order, in the table and in files. */
+  async #keys(found: Conditions, page: BinaryPage): Promise<readonly Key[]> {
+    // In this order: a reading that moves meanwhile is found twice, not missed.
+    const own = await this.#ownKeys(found, page);
+    const { limit, order, last } = page;
+    const newestFirst = order === "newest first";
+    const inOrder = (a: PlacedKey, b: PlacedKey) => (newestFirst ? -1 : 1) * compareKeys(a, b);
+    const start = last === "" ? undefined : keyPlace(last);
+    const { captured } = new Conditions().within("captured", {
+      [newestFirst ? "untilUs" : "fromUs"]: start?.capturedUs,
+    }).within("captured", found.times.captured).times;
+    const times = { captured, received: found.times.received };
+    const files = await this.#inFiles.list(found, captured);
+    files.sort((a, b) => newestFirst ? b.untilUs - a.untilUs : a.fromUs - b.fromUs);
+    let merged: readonly Key[] = own;
+    let isFull = own.length >= limit;
+    for (const file of files) {
+      const end = isFull ? merged[merged.length - 1] : undefined;
+      if (end && (newestFirst ? file.untilUs < end.capturedUs : file.fromUs > end.capturedUs)) break;
+      const some: Key[] = [];
+      for await (const group of this.#inFiles.readings(file, times, newestFirst)) {
+        const keys = group.map((one) => fileKey(file, one));
+        some.push(...keys.filter((key) => !start || inOrder(key, start) > 0));
+        if (some.length >= limit || isTooMuch(some)) break;
+      }
+      const known = new Set(merged.map(placeOf));
+      const all = [...merged, ...some.filter((key) => !known.has(placeOf(key)))].sort(inOrder);
+      merged = fitting(all.slice(0, limit));
+      isFull = merged.length < all.length || all.length === limit;
+    }
+    return merged;
+  }
+
+  /** The same of the table alone. */
+  async #ownKeys(
+    found: Conditions,
+    { limit, order, last }: BinaryPage,
+  ): Promise<(Key & { readonly newest: number | null })[]> {
     const newest = order === "newest first";
+    const rest = new Conditions();
     if (last !== "") {
       const [capturedUs, id] = placeIn(last);
       const [originId, entryId = ""] = id.split(":");
-      found.only(`d.captured_us ${newest ? "<=" : ">="} ?`, capturedUs).only(
+      rest.only(`d.captured_us ${newest ? "<=" : ">="} ?`, capturedUs).only(
         `(d.captured_us, d.origin_id, d.entry_id) ${newest ? "<" : ">"} (?, ?, ?)`,
         capturedUs,
         originId,
@@ -290,12 +455,14 @@ export class TabularData {
       );
     }
     const direction = newest ? "DESC" : "ASC";
-    return await this.sql.query<Key>(
+    return await this.sql.query(
       `SELECT d.origin_id || ':' || d.entry_id AS id, d.captured_us AS "capturedUs",
-         ${BYTES} + LENGTH(d.tags) + LENGTH(o.parameters) AS bytes
-       FROM ${FROM} WHERE ${found.text}
+         ${BYTES} + LENGTH(d.tags) + LENGTH(o.parameters) AS bytes,
+         (SELECT MAX(f.number) FROM reading_files f WHERE f.origin_id = d.origin_id) AS newest
+       FROM ${FROM} WHERE ${found.text} AND ${rest.text}
        ORDER BY d.captured_us ${direction}, d.origin_id ${direction}, d.entry_id ${direction} LIMIT ?`,
       ...found.values,
+      ...rest.values,
       limit,
     );
   }
@@ -312,35 +479,109 @@ export class TabularData {
 
   /** The leading readings, in the order of the keys, that fit into one answer. */
   async #rows(keys: readonly Key[]): Promise<{ readonly rows: readonly Row[]; readonly last: string }> {
-    let bytes = 0;
-    const over = keys.findIndex((key, index) => (bytes += key.bytes) > PAGE_BYTES_MAX && index > 0);
-    const mine = over < 0 ? keys : keys.slice(0, over);
+    const mine = fitting(keys);
     if (mine.length === 0) return { rows: [], last: "" };
-    const rows = await this.sql.query<Row>(
-      `SELECT d.origin_id || ':' || d.entry_id AS id, d.captured_us AS "capturedUs",
-         d.received_us AS "receivedUs", d.stored_ms AS "storedMs", d.tags, d.payload, ${BYTES} AS bytes, ${ORIGIN_COLUMNS}
-       FROM ${FROM} WHERE (d.origin_id, d.captured_us, d.entry_id) IN (VALUES ${
-        mine.map(() => "(?, CAST(? AS BIGINT), ?)").join(", ")
-      })`,
-      ...mine.flatMap(({ id, capturedUs }) => {
-        const [originId, entryId] = id.split(":");
-        return [originId, capturedUs, entryId];
-      }),
-    );
-    const found = new Map(rows.map((row) => [placeOf(row), row]));
+    const own = mine.filter(({ row }) => row === undefined);
+    const found = new Map(mine.flatMap((key) => key.row ? [[placeOf(key), key.row] as const] : []));
+    for (const row of await this.#ownRows(own)) found.set(placeOf(row), row);
+    await this.#addMoved(own.filter((key) => !found.has(placeOf(key))), found);
     return {
       rows: mine.flatMap((key) => found.get(placeOf(key)) ?? []),
       last: placeOf(mine[mine.length - 1]),
     };
   }
+
+  async #ownRows(keys: readonly Key[]): Promise<readonly Row[]> {
+    if (keys.length === 0) return [];
+    return await this.sql.query<Row>(
+      `SELECT d.origin_id || ':' || d.entry_id AS id, d.captured_us AS "capturedUs",
+         d.received_us AS "receivedUs", d.stored_ms AS "storedMs", d.tags, d.payload, ${BYTES} AS bytes, ${ORIGIN_COLUMNS}
+       FROM ${FROM} WHERE (d.origin_id, d.captured_us, d.entry_id) IN (VALUES ${
+        keys.map(() => "(?, CAST(? AS BIGINT), ?)").join(", ")
+      })`,
+      ...keys.flatMap(({ id, capturedUs }) => {
+        const [originId, entryId] = id.split(":");
+        return [originId, capturedUs, entryId];
+      }),
+    );
+  }
+
+  /** Readings that have moved since their keys were read; those that nobody has any more were removed. */
+  async #addMoved(keys: readonly Key[], found: Map<string, Row>): Promise<void> {
+    for (const [originId, some] of Map.groupBy(keys, ({ id }) => id.split(":")[0])) {
+      const wanted = new Set(some.map(placeOf));
+      const captured = rangeOf(some.map(({ capturedUs }) => capturedUs));
+      const files = await this.#inFiles.list(
+        new Conditions().only("d.origin_id = ?", originId).within("captured", captured),
+      );
+      for (const file of files) {
+        for await (const group of this.#inFiles.readings(file, { captured, received: {} })) {
+          for (const { row } of group.map((one) => fileKey(file, one))) {
+            if (wanted.has(placeOf(row))) found.set(placeOf(row), row);
+          }
+        }
+      }
+    }
+  }
+}
+
+type FilePart = Pick<
+  IndexedFile,
+  "originId" | "number" | "fromUs" | "untilUs" | "receivedFromUs" | "receivedUntilUs"
+>;
+type PlacedKey = Pick<Key, "id" | "capturedUs">;
+
+/** The keys whose readings fit into one answer; at least one. */
+function fitting(keys: readonly Key[]): readonly Key[] {
+  let bytes = 0;
+  const over = keys.findIndex((key, index) => (bytes += key.bytes) > PAGE_BYTES_MAX && index > 0);
+  return over < 0 ? keys : keys.slice(0, over);
+}
+
+function isTooMuch(keys: readonly Key[]): boolean {
+  return fitting(keys).length < keys.length;
+}
+
+function compareKeys(a: PlacedKey, b: PlacedKey): number {
+  return comparePlaces({ ...a, entryId: a.id }, { ...b, entryId: b.id });
+}
+
+function keyPlace(last: string): PlacedKey {
+  const [capturedUs, id] = placeIn(last);
+  return { capturedUs, id };
+}
+
+function filePlaceIn(last: string): FilePlace {
+  const [capturedUs, id] = placeIn(last);
+  return { capturedUs, entryId: id.split(":")[1] };
+}
+
+function fileKey(file: IndexedFile, one: FileReading): Key & { readonly row: Row } {
+  const { capturedUs, receivedUs, storedMs, entryId, payload } = one;
+  const id = `${file.originId}:${entryId}`;
+  const { tags } = file;
+  const { length: bytes } = payload;
+  const row = { ...originIn(file), id, capturedUs, receivedUs, storedMs, tags, payload, bytes };
+  return { id, capturedUs, bytes: bytes + tags.length + file.parameters.length, row };
+}
+
+function keyOf(capturedUs: number, entryId: string): string {
+  return `${capturedUs}:${entryId}`;
+}
+
+function textOf(files: readonly IndexedFile[]): string {
+  return files.map(({ number, sha256 }) => `${number} ${sha256}`).sort().join();
+}
+
+function rangeOf(times: readonly number[]): MicrosRange {
+  return {
+    fromUs: times.reduce((one, other) => Math.min(one, other), Infinity),
+    untilUs: times.reduce((one, other) => Math.max(one, other), -Infinity),
+  };
 }
 
 /** The readings of a source within times. */
 function within(originId: string, times: ReadingTimes): Conditions {
-  const found = new Conditions().only("d.origin_id = ?", originId);
-  for (const [column, { fromUs, untilUs }] of Object.entries(times)) {
-    if (fromUs !== undefined) found.only(`d.${column}_us >= ?`, fromUs);
-    if (untilUs !== undefined) found.only(`d.${column}_us <= ?`, untilUs);
-  }
-  return found;
+  return new Conditions().only("d.origin_id = ?", originId).within("captured", times.captured)
+    .within("received", times.received);
 }

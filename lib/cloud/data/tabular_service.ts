@@ -16,8 +16,10 @@ import { create, type MessageInitShape } from "../../wire/rpc/proto.ts";
 import type { ServiceImpl } from "../../wire/rpc/service.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import type { BinaryPage } from "./binary_data.ts";
-import { tabularConditions, toMicros } from "./filter.ts";
+import { type Conditions, tabularConditions, toMicros } from "./filter.ts";
 import { captureMetadata } from "./origins.ts";
+import { ReadingRemoval } from "../readings/removal.ts";
+import type { Sql } from "../store/store.ts";
 import { type ReadingQuery, TabularData } from "./tabular_data.ts";
 
 const PAGE = 50;
@@ -34,8 +36,10 @@ export function pageOf(request: DataRequest | undefined): BinaryPage {
   };
 }
 
-export function tabularHandlers({ store, access, audit, clock }: CloudContext) {
-  const tabular = new TabularData(store);
+export function tabularHandlers(context: CloudContext) {
+  const { store, files, access, audit, clock } = context;
+  const tabular = new TabularData(store, files);
+  const removal = new ReadingRemoval(context);
   return {
     async tabularDataByFilter({ dataRequest, countOnly }, ctx) {
       const found = tabularConditions(dataRequest?.filter ?? {}, await access.reach(ctx.entity, "viewer"));
@@ -88,20 +92,29 @@ export function tabularHandlers({ store, access, audit, clock }: CloudContext) {
       const only = filter ?? create(DeleteTabularFilterSchema);
       const untilMs = clock.nowMs() - deleteOlderThanDays * DAY_MS;
       const reach = await access.reach(ctx.entity, "owner");
-      let deletedCount = 0n;
-      for (;;) {
-        const found = tabularConditions({ ...only, organizationIds: [id] }, reach);
-        if (deleteOlderThanDays > 0) found.only("d.captured_us < ?", toMicros(untilMs));
-        const gone = await audit.change(
-          actorOf(ctx),
-          { kind: "organization", id },
-          (sql) => new TabularData(sql).remove(found, REMOVE_AT_ONCE),
-        );
-        deletedCount += BigInt(gone);
-        if (gone < REMOVE_AT_ONCE) return { deletedCount };
-      }
+      const found = tabularConditions({ ...only, organizationIds: [id] }, reach);
+      if (deleteOlderThanDays > 0) found.within("captured", { untilUs: toMicros(untilMs) - 1 });
+      const change = <T>(work: (sql: Sql) => Promise<T>) =>
+        audit.change(actorOf(ctx), { kind: "organization", id }, work);
+      const own = await removeOwn(found, change);
+      // After the table: readings move from there into files.
+      const moved = await removal.remove(found, [id, ctx.entity ?? ""], ctx.signal, change);
+      return { deletedCount: BigInt(own + moved) };
     },
   } satisfies ServiceImpl<typeof DataService>;
+}
+
+/** Removes readings from the table. Returns how many. */
+async function removeOwn(
+  found: Conditions,
+  change: (work: (sql: Sql) => Promise<number>) => Promise<number>,
+): Promise<number> {
+  let [removed, gone] = [0, REMOVE_AT_ONCE];
+  while (gone >= REMOVE_AT_ONCE) {
+    gone = await change((sql) => new TabularData(sql).remove(found, REMOVE_AT_ONCE));
+    removed += gone;
+  }
+  return removed;
 }
 
 function queryOf(request: {

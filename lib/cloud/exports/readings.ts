@@ -6,16 +6,18 @@
 
 import { SvcError } from "../../base/error.ts";
 import { isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
-import type { Conditions } from "../data/filter.ts";
+import type { Conditions, MicrosRange } from "../data/filter.ts";
 import { payloadIn } from "../data/payload.ts";
-import { type MicrosRange, type ReadingBatch, TabularData } from "../data/tabular_data.ts";
+import { type ReadingBatch, TabularData } from "../data/tabular_data.ts";
+import type { FileStore } from "../store/files.ts";
 import type { Sql } from "../store/store.ts";
-import { type ParquetColumn, parquetOf } from "./parquet.ts";
+import { type ParquetColumn, parquetOf } from "../readings/parquet.ts";
 
 export const EXPORT_FORMATS = ["csv", "jsonl", "parquet"] as const;
 export type ExportFormat = typeof EXPORT_FORMATS[number];
 
 export interface ReadingSelection {
+  readonly files: FileStore;
   /** Of the sources `o`. */
   readonly sources: Conditions;
   readonly captured: MicrosRange;
@@ -64,8 +66,8 @@ export async function* readingsAs(
   reported: (progress: ExportProgress) => void,
 ): AsyncGenerator<Uint8Array> {
   const encoder = new TextEncoder();
-  const { sources, captured } = selection;
-  const total = await new TabularData(sql).countOf(sources, { captured, received: {} });
+  const { files, sources, captured } = selection;
+  const total = await new TabularData(sql, files).countOf(sources, { captured, received: {} });
   let written = 0;
   const batches = async function* () {
     for await (const batch of scan(sql, selection)) {
@@ -105,9 +107,9 @@ export async function* readingsAs(
 
 async function* scan(
   sql: Sql,
-  { sources, captured }: ReadingSelection,
+  { files, sources, captured }: ReadingSelection,
 ): AsyncGenerator<readonly FlatReading[]> {
-  for await (const batch of new TabularData(sql).scan(sources, { captured, received: {} })) {
+  for await (const batch of new TabularData(sql, files).scan(sources, { captured, received: {} })) {
     yield flat(batch);
   }
 }

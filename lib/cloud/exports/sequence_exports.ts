@@ -178,7 +178,7 @@ export class SequenceExportRunner {
       await store.transaction((sql) => new SequenceExports(sql).renew(id, clock.nowMs()));
     };
     try {
-      const archive = sequenceArchive(store, datasetId, moved);
+      const archive = sequenceArchive(store, files, datasetId, moved);
       await keepFile(store, files, archive, ZIP_BYTES_MAX, (file) => {
         return store.transaction((sql) => new SequenceExports(sql).end(id, file, clock.nowMs()));
       });

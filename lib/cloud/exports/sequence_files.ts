@@ -5,8 +5,9 @@ import { Conditions } from "../data/filter.ts";
 import { ofSequence, type Sequence, Sequences } from "../data/sequences.ts";
 import { TabularData } from "../data/tabular_data.ts";
 import { extensionOf } from "../../cloud_client/mime_types.ts";
+import type { FileStore } from "../store/files.ts";
 import type { Sql } from "../store/store.ts";
-import { type ParquetColumn, parquetOf, type ParquetRow } from "./parquet.ts";
+import { type ParquetColumn, parquetOf, type ParquetRow } from "../readings/parquet.ts";
 import { zipped } from "./zip.ts";
 
 const PAGE = 200;
@@ -45,6 +46,7 @@ const SEQUENCES: readonly ParquetColumn[] = [
 /** The bytes of the archive. `moved` is called now and then, and may throw to give up. */
 export function sequenceArchive(
   sql: Sql,
+  files: FileStore,
   datasetId: string,
   moved: () => Promise<void>,
 ): AsyncGenerator<Uint8Array> {
@@ -58,7 +60,10 @@ export function sequenceArchive(
   };
   return zipped([
     { name: "binary_data.parquet", content: parquetOf(BINARY, rowsOf((one) => binaryRows(sql, one))) },
-    { name: "tabular_data.parquet", content: parquetOf(TABULAR, rowsOf((one) => tabularRows(sql, one))) },
+    {
+      name: "tabular_data.parquet",
+      content: parquetOf(TABULAR, rowsOf((one) => tabularRows(sql, files, one))),
+    },
     { name: "sequences.parquet", content: parquetOf(SEQUENCES, rowsOf(sequenceRow)) },
   ]);
 }
@@ -94,10 +99,14 @@ async function* binaryRows(sql: Sql, sequence: Sequence): AsyncGenerator<readonl
   }
 }
 
-async function* tabularRows(sql: Sql, sequence: Sequence): AsyncGenerator<readonly ParquetRow[]> {
+async function* tabularRows(
+  sql: Sql,
+  files: FileStore,
+  sequence: Sequence,
+): AsyncGenerator<readonly ParquetRow[]> {
   for (let last = "";;) {
     const found = ofSequence(new Conditions(), sequence);
-    const page = await new TabularData(sql).page(found, { limit: PAGE, order: "oldest first", last });
+    const page = await new TabularData(sql, files).page(found, { limit: PAGE, order: "oldest first", last });
     yield page.readings.map((one) => [
       sequence.id,
       BigInt(one.capturedUs),

@@ -69,6 +69,7 @@ const KEEPS_ORGANIZATION = {
   "training jobs": "training_jobs",
   "images and files": "binary_data d JOIN data_origins o ON o.id = d.origin_id",
   readings: "tabular_data d JOIN data_origins o ON o.id = d.origin_id",
+  "files of readings": "reading_files d JOIN data_origins o ON o.id = d.origin_id",
 };
 
 const ORGANIZATIONS = `SELECT id, name, created_ms AS "createdMs", namespace FROM organizations`;

@@ -14,6 +14,7 @@ import type { ImuReading, OdometryReading } from "../../slam/mapping.ts";
 import { BinaryData, placeOf } from "../data/binary_data.ts";
 import { Conditions, onlyType } from "../data/filter.ts";
 import { TabularData } from "../data/tabular_data.ts";
+import type { FileStore } from "../store/files.ts";
 import type { Sql } from "../store/store.ts";
 import type { MappingSession } from "./sessions.ts";
 
@@ -59,6 +60,7 @@ class Stream {
 
   constructor(
     private readonly sql: Sql,
+    private readonly files: FileStore,
     private readonly source: Source,
     readonly method: Quantity | "scan",
   ) {}
@@ -100,7 +102,7 @@ class Stream {
 
   /** The number of values until that time. */
   async count(untilUs: number): Promise<number> {
-    const data = this.method === "scan" ? new BinaryData(this.sql) : new TabularData(this.sql);
+    const data = this.method === "scan" ? new BinaryData(this.sql) : new TabularData(this.sql, this.files);
     return (await data.count(this.#conditions(untilUs))).count;
   }
 
@@ -108,19 +110,18 @@ class Stream {
     const page = { limit, order, last: order === "oldest first" ? this.#last : "" };
     const found = this.#conditions(untilUs);
     if (this.method === "scan") return await new BinaryData(this.sql).page(found, page);
-    return [...(await new TabularData(this.sql).page(found, page)).readings];
+    return [...(await new TabularData(this.sql, this.files).page(found, page)).readings];
   }
 
   #conditions(untilUs?: number): Conditions {
     const { organizationId, machineId, camera, movementSensor, fromUs } = this.source;
     const isScan = this.method === "scan";
-    const found = onlyType(new Conditions(), isScan ? "camera" : "movement_sensor")
+    return onlyType(new Conditions(), isScan ? "camera" : "movement_sensor")
       .only("o.organization_id = ?", organizationId)
       .only("o.machine_id = ?", machineId)
       .only("o.component_name = ?", isScan ? camera : movementSensor)
       .is("o.method_name", isScan ? SCANS : [this.method])
-      .only("d.captured_us >= ?", fromUs);
-    return untilUs === undefined ? found : found.only("d.captured_us <= ?", untilUs);
+      .within("captured", { fromUs, untilUs });
   }
 }
 
@@ -132,9 +133,9 @@ export class CapturedData {
   /** Whether a value arrived after a later one had been taken. */
   #isDisordered = false;
 
-  constructor(sql: Sql, source: Source) {
+  constructor(sql: Sql, files: FileStore, source: Source) {
     const methods = source.movementSensor === "" ? [] : MOVEMENTS;
-    this.#streams = [new Stream(sql, source, "scan"), ...methods.map((one) => new Stream(sql, source, one))];
+    this.#streams = ["scan" as const, ...methods].map((one) => new Stream(sql, files, source, one));
   }
 
   /** The time until which all values have presumably arrived. */

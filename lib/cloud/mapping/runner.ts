@@ -236,7 +236,7 @@ export class MappingRunner {
       await existingMap(session, store, files),
       signal,
     );
-    const data = new CapturedData(store, session);
+    const data = new CapturedData(store, files, session);
     const making = new Making(process, files, (why) => logger.warn(`mapping session ${session.id}: ${why}`));
     let isUpToDate = false;
     try {

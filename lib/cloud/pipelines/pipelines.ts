@@ -10,6 +10,7 @@
 
 import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
+import { lastInFiles, type LastsOfFiles } from "../readings/lasts.ts";
 import type { Sql } from "../store/store.ts";
 import { PipelineWindows, type Span } from "./windows.ts";
 
@@ -191,6 +192,7 @@ export class DataPipelines {
   /** Schedules one more window that has data and is older than the pipeline. */
   async scheduleEarlier(
     { id, organizationId, schedule, backfillMs }: DataPipelineRow,
+    lasts: LastsOfFiles,
     nowMs: number,
   ): Promise<void> {
     if (backfillMs === null) return;
@@ -202,12 +204,16 @@ export class DataPipelines {
       RUN_STATUS.started,
     );
     if (count >= BACKFILL_AT_ONCE) return;
-    const [{ lastUs }] = await this.sql.query<{ lastUs: number | null }>(
-      `SELECT MAX((SELECT MAX(d.captured_us) FROM tabular_data d WHERE d.origin_id = o.id AND d.captured_us < ?)) AS "lastUs"
+    const [{ ownUs }] = await this.sql.query<{ ownUs: number | null }>(
+      `SELECT MAX((SELECT MAX(d.captured_us) FROM tabular_data d WHERE d.origin_id = o.id AND d.captured_us < ?)) AS "ownUs"
        FROM data_origins o WHERE o.organization_id = ?`,
       backfillMs * 1000,
       organizationId,
     );
+    const inFilesUs = await lastInFiles(this.sql, organizationId, backfillMs * 1000, lasts);
+    const lastUs = ownUs === null || inFilesUs === undefined
+      ? ownUs ?? inFilesUs ?? null
+      : Math.max(ownUs, inFilesUs);
     const window = lastUs === null
       ? undefined
       : new PipelineWindows(schedule).around(Math.floor(lastUs / 1000));

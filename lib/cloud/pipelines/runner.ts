@@ -12,11 +12,14 @@ import { chainOf, messageOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { Usage } from "../access/usage.ts";
 import type { ReadingQueries } from "../data/queries.ts";
+import { lastsOfFiles } from "../readings/lasts.ts";
+import type { FileStore } from "../store/files.ts";
 import type { Sql, Store } from "../store/store.ts";
 import { type ClaimedRun, DataPipelines } from "./pipelines.ts";
 
 interface PipelineParts {
   readonly store: Store;
+  readonly files: FileStore;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly usage: Usage;
@@ -92,12 +95,13 @@ export class PipelineRunner {
 
   /** Schedules the windows of late readings, and of readings that are older than their pipeline. */
   async #catchUp(): Promise<void> {
-    const { store, clock } = this.parts;
+    const { store, files, clock } = this.parts;
     for (let count = 0; count < AT_ONCE; count++) {
       if (!await this.#change((all) => all.scheduleLate(clock.nowMs()))) break;
     }
     for (const pipeline of await new DataPipelines(store).backfilling(AT_ONCE)) {
-      await this.#change((all) => all.scheduleEarlier(pipeline, clock.nowMs()));
+      const lasts = await lastsOfFiles(store, files, pipeline.organizationId, pipeline.backfillMs! * 1000);
+      await this.#change((all) => all.scheduleEarlier(pipeline, lasts, clock.nowMs()));
     }
   }
 

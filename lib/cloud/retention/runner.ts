@@ -13,6 +13,10 @@ import type { Audit } from "../access/audit.ts";
 import { BinaryData } from "../data/binary_data.ts";
 import { Conditions } from "../data/filter.ts";
 import { TabularData } from "../data/tabular_data.ts";
+import { OWN_PACKING, type ReadingPacker } from "../readings/packer.ts";
+import type { FileTimes } from "../readings/reading_file.ts";
+import { type IndexedFile, ReadingFiles } from "../readings/reading_files.ts";
+import { ReadingRemoval } from "../readings/removal.ts";
 import { releaseFile } from "../store/file_refs.ts";
 import type { FileStore } from "../store/files.ts";
 import { places, type Sql, type Store } from "../store/store.ts";
@@ -25,6 +29,7 @@ interface RetentionParts {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly audit: Audit;
+  readonly packer: ReadingPacker;
 }
 
 const LOOK_MS = 30_000;
@@ -36,6 +41,12 @@ const FILES_AT_ONCE = 200;
 const PAUSE_MS = 100;
 const STEPS_MAX = 50;
 const DAY_MS = 24 * 3600 * 1000;
+/**
+ * A file with readings past their retention and others is written anew at most once in this time, and in this share of
+ * the retention.
+ */
+const REWRITE_MS = DAY_MS;
+const REWRITE_SHARE = 0.1;
 
 export class RetentionRunner {
   readonly #closing = new AbortController();
@@ -79,7 +90,7 @@ export class RetentionRunner {
   async #removeSome(due: DueRetention, signal: AbortSignal): Promise<boolean> {
     const { clock } = this.parts;
     for (let steps = 0; steps < STEPS_MAX; steps++) {
-      const removed = await this.#removeReadings(due) + await this.#removeFiles(due);
+      const removed = await this.#removeReadings(due, signal) + await this.#removeFiles(due);
       if (removed === 0) return true;
       if (signal.aborted) return false;
       await clock.sleep(PAUSE_MS, signal).catch(() => {});
@@ -87,7 +98,7 @@ export class RetentionRunner {
     return false;
   }
 
-  async #removeReadings(due: DueRetention): Promise<number> {
+  async #removeReadings(due: DueRetention, signal: AbortSignal): Promise<number> {
     const { store } = this.parts;
     const sum = `SELECT CAST(COALESCE(SUM(s.bytes), 0) AS BIGINT) AS bytes FROM stored_bytes s
       JOIN data_origins o ON o.id = s.owner_id WHERE s.kind = 'readings' AND`;
@@ -105,7 +116,16 @@ export class RetentionRunner {
       ...found.values,
       READINGS_AT_ONCE,
     );
-    const gone = excess(oldest, over, untilUs);
+    const file = await this.#oldestFile(due, untilUs);
+    if (file && !(oldest[0]?.capturedUs < file.fromUs)) {
+      const removed = await this.#removeFromFile(due, file, over, signal);
+      if (removed > 0) return removed;
+    }
+    // Beyond the size go only those that are older than all in files.
+    const first = oldest.filter(({ capturedUs }) => {
+      return !file || capturedUs < file.fromUs || (untilUs !== undefined && capturedUs < untilUs);
+    });
+    const gone = excess(first, over, untilUs);
     if (gone.length === 0) return 0;
     const only = new Conditions().only(
       `(d.origin_id, d.captured_us, d.entry_id) IN (VALUES ${
@@ -119,6 +139,46 @@ export class RetentionRunner {
       (sql) => new TabularData(sql).remove(only, gone.length),
     );
     return gone.length;
+  }
+
+  /** A file whose readings are all past their retention, or the one with the oldest reading. */
+  async #oldestFile(due: DueRetention, untilUs: number | undefined): Promise<IndexedFile | undefined> {
+    const index = new ReadingFiles(this.parts.store, this.parts.files);
+    const past = untilUs === undefined
+      ? undefined
+      : await index.first(ofSubject(due).only("d.until_us < ?", untilUs));
+    return past ?? await index.first(ofSubject(due));
+  }
+
+  /** Removes what is past its retention, or beyond the size, from a file. Returns how many. */
+  async #removeFromFile(
+    due: DueRetention,
+    file: IndexedFile,
+    overBytes: number,
+    signal: AbortSignal,
+  ): Promise<number> {
+    const { store, files, clock } = this.parts;
+    const untilUs = cutoffUs(due, clock.nowMs());
+    let times: FileTimes = { captured: {}, received: {} };
+    let oldest = Number.MAX_SAFE_INTEGER;
+    const patienceMs = Math.min(REWRITE_MS, (due.days ?? 0) * DAY_MS * REWRITE_SHARE);
+    if (overBytes > 0) {
+      if (file.bytes > overBytes) oldest = await countOf(new ReadingFiles(store, files), file, overBytes);
+    } else {
+      if (untilUs === undefined || file.fromUs >= untilUs) return 0;
+      if (file.untilUs >= untilUs && file.fromUs >= untilUs - patienceMs * 1000) return 0;
+      times = { captured: { untilUs: untilUs - 1 }, received: {} };
+    }
+    const selection = { times, oldest };
+    return await new ReadingRemoval(this.parts).removeFrom(
+      file,
+      selection,
+      OWN_PACKING,
+      signal,
+      (work, count) => {
+        return this.#noted(due, counted(count, "reading"), work);
+      },
+    );
   }
 
   async #removeFiles(due: DueRetention): Promise<number> {
@@ -168,6 +228,19 @@ export class RetentionRunner {
       remove,
     );
   }
+}
+
+/** How many of the oldest readings of a file have so many bytes. */
+async function countOf(index: ReadingFiles, file: IndexedFile, bytes: number): Promise<number> {
+  let [count, left] = [0, bytes];
+  for await (const group of index.readings(file, { captured: {}, received: {} })) {
+    for (const { payload } of group) {
+      if (left <= 0) return count;
+      left -= payload.length;
+      count++;
+    }
+  }
+  return count;
 }
 
 /** The entries that are older than the time, and the oldest ones that exceed the size. */

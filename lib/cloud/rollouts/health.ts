@@ -10,6 +10,10 @@ import { parseVersion } from "../../base/semver.ts";
 import type { ConfigThreads } from "../config/config_threads.ts";
 import { type AgentReport, agentReports } from "../fleet/agent_service.ts";
 import { ONLINE_MS, type Presence } from "../fleet/presence.ts";
+import { Conditions } from "../data/filter.ts";
+import { payloadBytes } from "../data/payload.ts";
+import { TabularData } from "../data/tabular_data.ts";
+import type { FileStore } from "../store/files.ts";
 import { places, type Sql } from "../store/store.ts";
 import type { RolloutChange } from "./change.ts";
 import type { RolloutPlan, RolloutReading } from "./plan.ts";
@@ -163,13 +167,17 @@ export async function baselineOf(sql: Sql, partId: string, soakMs: number, nowMs
 
 /** The problem in the readings of a part since a time, if there is one. */
 export async function readingProblem(
-  { sql, configs }: { readonly sql: Sql; readonly configs: ConfigThreads },
+  { sql, files, configs }: {
+    readonly sql: Sql;
+    readonly files: FileStore;
+    readonly configs: ConfigThreads;
+  },
   { organizationId, partId }: Pick<RolloutPart, "organizationId" | "partId">,
   { readings }: RolloutPlan,
   sinceMs: number,
 ): Promise<string | undefined> {
   for (const reading of readings) {
-    const payload = await newestReading(sql, partId, reading, sinceMs);
+    const payload = await newestReading(new TabularData(sql, files), partId, reading, sinceMs);
     const wanted = reading.evals.map(({ operator, value }) => `${operator} ${JSON.stringify(value)}`).join(
       ", ",
     );
@@ -181,24 +189,15 @@ export async function readingProblem(
 }
 
 async function newestReading(
-  sql: Sql,
+  data: TabularData,
   partId: string,
   { component }: RolloutReading,
   sinceMs: number,
 ): Promise<Uint8Array | undefined> {
-  const origins = await sql.query<{ id: string }>(
-    "SELECT id FROM data_origins WHERE part_id = ? AND component_name = ? LIMIT 20",
-    partId,
-    component,
-  );
-  if (origins.length === 0) return undefined;
-  const [row] = await sql.query<{ payload: Uint8Array }>(
-    `SELECT payload FROM tabular_data WHERE origin_id IN (${places(origins)}) AND captured_us >= ?
-     ORDER BY captured_us DESC LIMIT 1`,
-    ...origins.map(({ id }) => id),
-    sinceMs * 1000,
-  );
-  return row?.payload;
+  const found = new Conditions().only("o.part_id = ?", partId).only("o.component_name = ?", component)
+    .within("captured", { fromUs: sinceMs * 1000 });
+  const { readings: [newest] } = await data.page(found, { limit: 1, order: "newest first", last: "" });
+  return newest && payloadBytes(newest.payload);
 }
 
 /** The number of errors among the log entries after one number, up to another one, received since a time. */

@@ -132,8 +132,8 @@ export class RolloutRunner {
   }
 
   async #withReadings({ plan }: Rollout, part: RolloutPart) {
-    const { store: sql, configs } = this.parts;
-    const problem = await readingProblem({ sql, configs }, part, plan, part.takenMs!);
+    const { store: sql, files, configs } = this.parts;
+    const problem = await readingProblem({ sql, files, configs }, part, plan, part.takenMs!);
     return problem === undefined ? "healthy" as const : { problem };
   }
 

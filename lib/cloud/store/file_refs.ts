@@ -18,6 +18,7 @@ export const CONTENT_TABLES: readonly string[] = [
   "training_images",
   "mapping_sessions",
   "sequence_exports",
+  "reading_files",
 ];
 
 /** Removes a content without references. Call it after the transaction that dropped the last one. */

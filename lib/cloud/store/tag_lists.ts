@@ -65,7 +65,8 @@ export async function forgetTagLists(store: Store): Promise<void> {
     await store.transaction((sql) =>
       sql.query(
         `DELETE FROM reading_tags WHERE list IN (${names.map(() => "?").join(", ")})
-           AND NOT EXISTS (SELECT 1 FROM tabular_data d WHERE d.tag_list = reading_tags.list)`,
+           AND NOT EXISTS (SELECT 1 FROM tabular_data d WHERE d.tag_list = reading_tags.list)
+           AND NOT EXISTS (SELECT 1 FROM reading_files d WHERE d.tag_list = reading_tags.list)`,
         ...names,
       )
     );

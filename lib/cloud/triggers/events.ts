@@ -17,6 +17,7 @@ import { Conditions } from "../data/filter.ts";
 import { type DataOrigin, ORIGIN_COLUMNS } from "../data/origins.ts";
 import { payloadIn } from "../data/payload.ts";
 import { type PackedReading, TabularData } from "../data/tabular_data.ts";
+import type { FileStore } from "../store/files.ts";
 import { type Sql, type Store } from "../store/store.ts";
 import type { ConditionJob } from "./conditions.ts";
 import { Deliveries } from "./deliveries.ts";
@@ -33,6 +34,7 @@ import type { EventType, Trigger } from "./settings.ts";
 
 export interface EventParts {
   readonly store: Store;
+  readonly files: FileStore;
   readonly clock: Clock;
   readonly limits: Limits;
   readonly configs: ConfigThreads;
@@ -128,14 +130,14 @@ export class TriggerEvents {
     synced: readonly Trigger[],
     conditional: readonly Trigger[],
   ): Promise<Firing[]> {
-    const { store } = this.parts;
+    const { store, files } = this.parts;
     const source = new Conditions().only("o.id = ?", facts.originId);
     const times = { captured: { fromUs: facts.fromUs, untilUs: facts.untilUs }, received: {} };
     const fired = new Map<Trigger, Firing>();
     let waiting: Trigger[] | undefined;
     let newest: PackedReading | undefined;
     let [origin, min, max]: [DataOrigin | undefined, number, number] = [undefined, Infinity, -Infinity];
-    for await (const batch of new TabularData(store).scan(source, times, facts.storedMs)) {
+    for await (const batch of new TabularData(store, files).scan(source, times, facts.storedMs)) {
       origin = batch.origin;
       waiting ??= conditional.filter(({ event }) => isOf(event.conditional!.dataCaptureMethod, batch.origin));
       for (const { receivedUs } of batch.rows) {

@@ -59,6 +59,7 @@ const LOOKS: Readonly<Record<string, readonly string[]>> = {
   data_retention: ["next_ms"],
   rollouts: ["next_ms"],
   collector_retention: ["next_ms"],
+  reading_moves: ["next_ms", "last_number"],
 };
 const WHO = ["owner", "operator", "machine"] as const;
 /** Names of calls that change nothing. */

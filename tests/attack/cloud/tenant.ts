@@ -18,8 +18,10 @@ import { MLTrainingService, ModelType } from "../../../proto/gen/ml_training_pb.
 import { PackageService, PackageType } from "../../../proto/gen/packages_pb.ts";
 import { toTimestamp } from "../../../lib/api/shared/time.ts";
 import { packed } from "../../../lib/base/files/archive.ts";
+import { SystemFiles } from "../../../lib/base/files/system_files.ts";
 import { SystemClock } from "../../../lib/base/clock.ts";
 import { newKeySecret } from "../../../lib/cloud/access/keys.ts";
+import { FolderFiles } from "../../../lib/cloud/store/folder_files.ts";
 import type { Store } from "../../../lib/cloud/store/store.ts";
 import { TrainingContainers } from "../../../lib/cloud/training/containers.ts";
 import { type Channel, client } from "../../../lib/wire/rpc/channel.ts";
@@ -27,7 +29,14 @@ import { connectGrpc } from "../../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../../lib/wire/rpc/metadata.ts";
 import type { JsonObject } from "../../../lib/wire/rpc/proto.ts";
 import { svcCloud } from "../../cloud/program.ts";
-import { addPeople, addQueries, addRollout, startedExport, watchedPart } from "./tenant_work.ts";
+import {
+  addPeople,
+  addQueries,
+  addRollout,
+  moveReadings,
+  startedExport,
+  watchedPart,
+} from "./tenant_work.ts";
 
 /** Kinds of entities, by the ids of the published calls. */
 export const KINDS = [
@@ -136,6 +145,7 @@ export async function newTenant(place: Place, name: string): Promise<Tenant> {
     const key = (await createKey(channel, `third of ${secret}`, "location", location)).id;
     const packages = await addPackage(channel, organization, mark);
     const captured = await capture(channel, tree, secret);
+    await moveSome(place, tree.part, secret);
     const watched = await watchedPart(channel, tree.machine, secret);
     const { account, ...registered } = await register(place, organization, secret);
     const trained = await train(channel, organization, captured.ids.dataset, secret);
@@ -383,6 +393,18 @@ async function register({ connect }: Place, organization: string, secret: string
         account: await addPeople(sql, organization, secret, key),
       };
     });
+  } finally {
+    await store.close();
+  }
+}
+
+/** The control plane itself moves only readings whose hour is over. */
+async function moveSome({ connect, flags }: Place, partId: string, secret: string): Promise<void> {
+  const store = connect();
+  try {
+    const folder = `${flags[flags.indexOf("--data") + 1]}/files`;
+    const files = await FolderFiles.open(new SystemFiles(), folder, { olderThanMs: 0 });
+    await moveReadings(store, files, partId, secret, tagsOf(secret));
   } finally {
     await store.close();
   }

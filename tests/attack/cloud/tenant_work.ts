@@ -22,12 +22,21 @@ import { newRolloutId, Rollouts } from "../../../lib/cloud/rollouts/rollouts.ts"
 import { SavedQueries } from "../../../lib/cloud/pipelines/saved_queries.ts";
 import { setRetention } from "../../../lib/cloud/retention/policies.ts";
 import type { Sql, Store } from "../../../lib/cloud/store/store.ts";
+import { SystemClock } from "../../../lib/base/clock.ts";
+import { silentLogs } from "../../../lib/base/log/log.ts";
+import { type DataOrigin, ORIGIN_COLUMNS } from "../../../lib/cloud/data/origins.ts";
+import { storeReadings } from "../../../lib/cloud/data/tabular_data.ts";
+import { ReadingMoves } from "../../../lib/cloud/readings/mover.ts";
+import { ReadingPacker } from "../../../lib/cloud/readings/packer.ts";
+import type { FileStore } from "../../../lib/cloud/store/files.ts";
 import { Deliveries } from "../../../lib/cloud/triggers/deliveries.ts";
 import { type Channel, client } from "../../../lib/wire/rpc/channel.ts";
 import { until } from "../../support/until.ts";
 
 const DEADLINE_MS = 120_000;
 const DAY_MS = 24 * 3600 * 1000;
+/** Readings in a tenant's file. */
+const MOVED = 20;
 
 /** Adds a part to the machine that is never online, with triggers, retention and an image that fires the triggers. */
 export async function watchedPart(channel: Channel, robotId: string, secret: string): Promise<string> {
@@ -113,6 +122,40 @@ export async function addQueries(sql: Sql, organization: string, secret: string)
   await setRetention(sql, organization, { days: 365 });
   const saved_query = await new SavedQueries(sql).create(organization, `query of ${secret}`, mql, nowMs);
   return { pipeline, saved_query };
+}
+
+/** Readings of a part that are in a file. */
+export async function moveReadings(
+  store: Store,
+  files: FileStore,
+  partId: string,
+  secret: string,
+  tags: readonly string[],
+): Promise<void> {
+  const [origin] = await store.query<DataOrigin>(
+    `SELECT ${ORIGIN_COLUMNS} FROM data_origins o WHERE o.part_id = ? AND o.component_type = ? LIMIT 1`,
+    partId,
+    "rdk:component:sensor",
+  );
+  const readings = Array.from({ length: MOVED }, (_, minute) => ({
+    capturedUs: minute * 60_000_000,
+    receivedUs: minute * 60_000_000,
+    payload: { readings: { note: `moved reading of ${secret}` } },
+  }));
+  await storeReadings({ store, files }, origin, readings, tags, 0);
+  const clock = new SystemClock();
+  const parts = {
+    store,
+    files,
+    clock,
+    logger: silentLogs(clock).logger("mover"),
+    packer: new ReadingPacker(clock, undefined),
+  };
+  const limits = { readingsMin: MOVED, readingsMax: MOVED, bytesMax: 1024 ** 2 };
+  await store.transaction((sql) => {
+    return sql.query("UPDATE reading_moves SET next_ms = 0 WHERE organization_id = ?", origin.organizationId);
+  });
+  await new ReadingMoves(parts, limits).run(new AbortController().signal);
 }
 
 /** A rollout of a program that a person has paused, to all parts of the organization, and what one of them reports. */

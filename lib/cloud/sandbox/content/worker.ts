@@ -26,6 +26,7 @@ import { fitted } from "../../../learn/picture.ts";
 import type { MapperOptions } from "../../../slam/mapping.ts";
 import type { DataOrigin } from "../../data/origins.ts";
 import type { PackedReading } from "../../data/tabular_data.ts";
+import type { FilePlace, FileReading, FileTimes, MadeFile } from "../../readings/reading_file.ts";
 import { ContentFrameReader, type Head, headBytes } from "./frames.ts";
 import type { MapMaker, Movements } from "./map_maker.ts";
 import type { Pipeline } from "./pipeline.ts";
@@ -56,10 +57,31 @@ export type ContentRequest =
   | { readonly ask: "stored"; readonly sizes: readonly number[]; readonly bytes: number }
   /** Readings for the query: as many bytes of JSON, `ReadingFacts`, then the contents. The answer is `more`. */
   | { readonly ask: "readings"; readonly facts: number; readonly bytes: number }
+  /** Readings for the query, of these times, in a file. The answer is `more`. */
+  | FileRequest
+  /** Readings: as many bytes of JSON, `PackFacts`, then the contents. The answer is a file of them, and its summary. */
+  | { readonly ask: "pack"; readonly facts: number; readonly bytes: number }
+  /** A file of readings. The answer is a file without those of these times, or without the oldest, and its summary. */
+  | { readonly ask: "without"; readonly times: FileTimes; readonly oldest?: number; readonly bytes: number }
   /** The documents of the query's answer, in BSON. */
   | { readonly ask: "documents"; readonly bytes: 0 }
   /** The map so far as a PCD file, or at its end as a `.pbstream` file. */
   | { readonly ask: "map_cloud" | "map_file"; readonly bytes: 0 };
+
+/** A file of readings of one source; empty if they are gone. */
+export interface FileRequest {
+  readonly ask: "file";
+  readonly origin: DataOrigin;
+  /** A JSON list. */
+  readonly tags: string;
+  readonly times: FileTimes;
+  /** Only readings after this place. */
+  readonly after?: FilePlace;
+  readonly bytes: number;
+}
+
+/** What is known of readings beside their contents. */
+export type PackFacts = readonly (Omit<FileReading, "payload"> & { readonly bytes: number })[];
 
 /** A run of a data pipeline: its window, which its results name. */
 export interface RunStamp {
@@ -116,6 +138,7 @@ export async function serveContent(
       if (request.ask === "inference") [facts, parts] = await inference(reader, request);
       else if (request.ask === "picture") [facts, parts] = await picture(reader, request);
       else if (isOfQuery(request)) [facts, parts] = await queries.answer(request);
+      else if (isOfFiles(request)) [facts, parts] = await readingFile(reader, request);
       else [facts, parts] = await maps.answer(request);
     } catch (thrown) {
       const { code, message } = SvcError.from(thrown);
@@ -136,11 +159,32 @@ async function picture({ body }: ContentFrameReader, { bytes }: Head): Promise<A
   return [{ width, height }, [rgb]];
 }
 
-type QueryRequest = ContentRequest & { ask: "query" | "readings" | "stored" | "documents" };
-type MapRequest = Exclude<ContentRequest, QueryRequest | { ask: "inference" | "picture" }>;
+type QueryRequest = ContentRequest & { ask: "query" | "readings" | "file" | "stored" | "documents" };
+type FilesRequest = ContentRequest & { ask: "pack" | "without" };
+type MapRequest = Exclude<ContentRequest, QueryRequest | FilesRequest | { ask: "inference" | "picture" }>;
 
 function isOfQuery(request: ContentRequest): request is QueryRequest {
-  return ["query", "readings", "stored", "documents"].includes(request.ask);
+  return ["query", "readings", "file", "stored", "documents"].includes(request.ask);
+}
+
+function isOfFiles(request: ContentRequest): request is FilesRequest {
+  return request.ask === "pack" || request.ask === "without";
+}
+
+/** Makes a file of readings. */
+async function readingFile({ body }: ContentFrameReader, request: FilesRequest): Promise<Answer> {
+  const { fileOf, fileWithout } = await import("../../readings/reading_file.ts");
+  let made: MadeFile;
+  if (request.ask === "without") {
+    made = await fileWithout(await body.take(request.bytes), request.times, request.oldest);
+  } else {
+    const facts: PackFacts = JSON.parse(new TextDecoder().decode(await body.take(request.facts)));
+    const readings: FileReading[] = [];
+    for (const { bytes, ...one } of facts) readings.push({ ...one, payload: await body.take(bytes) });
+    made = await fileOf(readings);
+  }
+  const { content, ...summary } = made;
+  return [{ summary: { ...summary } }, [content]];
 }
 
 /** The facts about readings besides their contents. */
@@ -171,6 +215,9 @@ class QueryRequests {
       for (const size of request.sizes) documents.push(await body.take(size));
       return [{ more: query.takeDocuments(documents) }, []];
     }
+    if (request.ask === "file") {
+      return [{ more: await takeFile(query, request, await body.take(request.bytes)) }, []];
+    }
     const { origin, rows }: ReadingFacts = JSON.parse(
       new TextDecoder().decode(await body.take(request.facts)),
     );
@@ -178,6 +225,20 @@ class QueryRequests {
     for (const { bytes, ...facts } of rows) packed.push({ ...facts, payload: await body.take(bytes) });
     return [{ more: await query.take({ origin, rows: packed }) }, []];
   }
+}
+
+async function takeFile(
+  query: Pipeline | SqlQuery,
+  { origin, tags, times, after }: FileRequest,
+  content: Uint8Array,
+): Promise<boolean> {
+  if (content.length === 0) return true;
+  const { comparePlaces, readingsIn, sourceOf } = await import("../../readings/reading_file.ts");
+  for await (const group of readingsIn(sourceOf(content), times)) {
+    const rows = group.filter((one) => !after || comparePlaces(one, after) > 0);
+    if (!await query.take({ origin, rows: rows.map((one) => ({ ...one, tags })) })) return false;
+  }
+  return true;
 }
 
 async function queryOf(
