@@ -17,7 +17,7 @@ const LOADS = 5;
 const RESOURCES = 100;
 const FRAMES_MS = 5000;
 /** All cards are in sight: a page asks only for what is. */
-const TALL = { width: 1400, height: 7000 };
+const TALL = { width: 1400, height: 8000 };
 const HZ = 10;
 /** Ticks of a process's CPU time in /proc, a second. */
 const TICKS_PER_S = 100;
@@ -102,6 +102,11 @@ async function framesOf(
   }
   await page.goto(`${url}/${query}`);
   await page.locator("article td.value").nth(cards ? cards.length - 1 : 0).waitFor();
+  const hidden = await page.evaluate(`[...document.querySelectorAll("article")]
+    .filter((card) => card.getBoundingClientRect().bottom > innerHeight).length`);
+  if (cards && hidden !== 0) {
+    throw new Error(`${hidden} of ${cards.length} cards are out of sight: make TALL taller`);
+  }
   const [before, callsBefore] = [await cpuSeconds(pid), await callsOf(url)];
   const times: number[] = await page.evaluate(`new Promise((resolve) => {
     const times = [];

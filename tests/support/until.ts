@@ -53,7 +53,7 @@ export async function until<T>(
     if (answer !== false && answer !== undefined) return answer as Exclude<T, false | undefined>;
     const waitedMs = clock.monotonicMs() - startMs;
     if (waitedMs > withinMs) {
-      throw new Error(`not within ${withinMs} ms: ${ask}${found ? `; found ${found()}` : ""}`);
+      throw new Error(`not within ${withinMs} ms: ${ask}${found ? `; found ${await found()}` : ""}`);
     }
     if (meanwhile) await meanwhile();
     else await clock.sleep(Math.min(ASK_EVERY_MAX_MS, Math.max(ASK_EVERY_MS, waitedMs * WAITED_SHARE)));

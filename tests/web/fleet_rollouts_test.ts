@@ -14,6 +14,7 @@ import { FakeClock } from "../support/fake_clock.ts";
 import { needingTest } from "../support/needing.ts";
 import { until } from "../support/until.ts";
 import { browserWithPage, launch, openPage, violations, type WatchedPage } from "./browser.ts";
+import { signInByKey } from "./fleet_steps.ts";
 
 const MARKUP = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`;
 
@@ -38,13 +39,6 @@ async function press(page: Page, name: string): Promise<void> {
   await page.keyboard.press("Enter");
 }
 
-async function signIn(page: Page, { id, key }: World["owner"]): Promise<void> {
-  await button(page, "Use an API key").click();
-  await page.getByLabel("Key id").fill(id);
-  await page.getByLabel("Key", { exact: true }).fill(key);
-  await button(page, "Sign in").click();
-}
-
 /** Lets the machines live until the page shows the rollout in this state. */
 async function shows(page: Page, state: string, { fleet }: RolloutShared): Promise<void> {
   const status = page.getByRole("status");
@@ -57,7 +51,7 @@ async function shows(page: Page, state: string, { fleet }: RolloutShared): Promi
 const STEPS: readonly RolloutStep[] = [
   ["a form refuses what makes no sense, with the field", async ({ served, world, watched: { page } }) => {
     await page.goto(served.url);
-    await signIn(page, world.owner);
+    await signInByKey(page, world.owner);
     await page.getByRole("link", { name: "Rollouts" }).click();
     await page.getByText("There is no rollout yet.").waitFor();
     assertEquals(await violations(page), []);
@@ -94,7 +88,7 @@ const STEPS: readonly RolloutStep[] = [
     assertEquals(await violations(page), []);
     const narrow = await openPage(browser, served.url, { width: 390, height: 844, dark: true });
     await narrow.page.goto(`${served.url}/${path}`);
-    await signIn(narrow.page, world.owner);
+    await signInByKey(narrow.page, world.owner);
     await narrow.page.getByRole("heading", { name: "Unhealthy" }).waitFor();
     for (const hash of [path, "#/rollouts"]) {
       await narrow.page.goto(`${served.url}/${hash}`);
@@ -115,7 +109,7 @@ const STEPS: readonly RolloutStep[] = [
     const path = new URL(watched.page.url()).hash;
     const operator = await openPage(browser, served.url);
     await operator.page.goto(`${served.url}/${path}`);
-    await signIn(operator.page, world.operator);
+    await signInByKey(operator.page, world.operator);
     await operator.page.getByText("Only an owner of the organization may do this.").waitFor();
     for (const name of ["Resume", "Abort…"]) assert(await button(operator.page, name).isDisabled());
     await operator.page.getByRole("link", { name: "Rollouts", exact: true }).first().click();
@@ -124,7 +118,7 @@ const STEPS: readonly RolloutStep[] = [
     assertEquals(await violations(operator.page), []);
     const stranger = await openPage(browser, served.url);
     await stranger.page.goto(`${served.url}/${path}`);
-    await signIn(stranger.page, other.owner);
+    await signInByKey(stranger.page, other.owner);
     await stranger.page.getByText(/The rollout cannot be read: this needs an API key/).waitFor();
     await stranger.page.getByRole("link", { name: "Rollouts", exact: true }).first().click();
     await stranger.page.getByText("There is no rollout yet.").waitFor();

@@ -15,6 +15,7 @@ import { svcCloud } from "../cloud/program.ts";
 import { needingTest } from "../support/needing.ts";
 import { cardOf } from "./page_steps.ts";
 import { browserWithPage, launch, openPage, violations, type WatchedPage } from "./browser.ts";
+import { assertTextOnly, signInByKey } from "./fleet_steps.ts";
 
 const MARKUP = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`;
 const MOTOR = { name: "motor1", api: "rdk:component:motor", model: "fake", attributes: { max_rpm: 100 } };
@@ -35,21 +36,6 @@ type FleetStep = readonly [name: string, run: (shared: FleetShared) => Promise<v
 const button = (page: Page, name: string | RegExp) => page.getByRole("button", { name });
 const editor = (page: Page) => page.getByRole("textbox", { name: "Configuration" });
 
-async function signIn(page: Page, { id, key }: Key): Promise<void> {
-  // A refused key leaves the form as it is.
-  if (await page.getByLabel("Key id").count() === 0) await button(page, "Use an API key").click();
-  await page.getByLabel("Key id").fill(id);
-  await page.getByLabel("Key", { exact: true }).fill(key);
-  await button(page, "Sign in").click();
-}
-
-/** Nothing that a tenant has written is more than text. */
-async function assertTextOnly(page: Page): Promise<void> {
-  assertEquals(await page.locator("img[src=x]").count(), 0);
-  assertEquals(await page.locator("script:not([src])").count(), 0);
-  assert(!(await page.title()).startsWith("owned"));
-}
-
 /** Replaces the text of the editor. */
 async function write(page: Page, config: object | string): Promise<void> {
   await editor(page).click();
@@ -65,10 +51,10 @@ const STEPS: readonly FleetStep[] = [
     assertEquals(await violations(page), []);
     await button(page, "Use an API key").click();
     assertEquals(await violations(page), []);
-    await signIn(page, { id: managed.example.ownerKey.id, key: "wrong" });
+    await signInByKey(page, { id: managed.example.ownerKey.id, key: "wrong" });
     await page.getByRole("alert").waitFor();
     assertEquals(await page.getByRole("row").count(), 0);
-    await signIn(page, managed.example.ownerKey);
+    await signInByKey(page, managed.example.ownerKey);
     await page.getByRole("row", { name: /online/ }).waitFor();
     // The key is kept for this tab alone, and a reload keeps the person signed in.
     assertEquals(await page.evaluate("localStorage.getItem('svc-api-key')"), null);
@@ -167,7 +153,7 @@ const STEPS: readonly FleetStep[] = [
     const operator = await newKey(flags, "operator", `organization:${example.organizationId}`);
     const { page, errors } = await openPage(browser, cloud.url);
     await page.goto(`${cloud.url}/#/machine/${example.machineId}/configuration`);
-    await signIn(page, operator);
+    await signInByKey(page, operator);
     await page.getByText("Read only: only an owner of this machine may do this").waitFor();
     assert(await button(page, "Save").isDisabled());
     assertMatch(await button(page, "Save").getAttribute("title") ?? "", /owner/);
@@ -178,7 +164,7 @@ const STEPS: readonly FleetStep[] = [
     await page.getByText("2 of 2, 1 online").waitFor();
     // A key of a machine alone lists it, without the name of its location.
     await button(page, "Sign out").click();
-    await signIn(page, example.config.cloud.api_key);
+    await signInByKey(page, example.config.cloud.api_key);
     await page.getByText("1 of 1, 1 online").waitFor();
     assertEquals(await violations(page), []);
     await page.getByRole("row", { name: /online/ }).getByRole("link").click();
@@ -194,7 +180,7 @@ const STEPS: readonly FleetStep[] = [
       const stranger = await newKey(flags, "owner", `organization:${other.id}`);
       const { page, errors } = await openPage(browser, cloud.url, { width: 390, height: 844, dark: true });
       await page.goto(cloud.url);
-      await signIn(page, stranger);
+      await signInByKey(page, stranger);
       await page.getByText(/^No machines are listed/).waitFor();
       assertEquals(await violations(page), []);
       for (const tab of ["", "/configuration", "/logs"]) {

@@ -1,4 +1,7 @@
-/** The address behind `#`: `#/` is the list, `#/machine/ID/TAB/PART` a machine, `#/rollouts/ID` a rollout. */
+/**
+ * The address behind `#`: `#/` is the list, `#/machine/ID/TAB/PART` a machine, `#/rollouts/ID` a rollout, and
+ * `#/data/TAB/ID` a dataset or a training job.
+ */
 
 export class FleetRoute {
   #hash = $state(location.hash);
@@ -11,11 +14,12 @@ export class FleetRoute {
     return this.#parts[0] ?? "";
   }
 
-  /** Of the machine or rollout; the link of an invitation. */
+  /** Of the machine or rollout; the link of an invitation; which data. */
   get id(): string {
     return this.#parts[1] ?? "";
   }
 
+  /** Of a machine; the dataset or the job. */
   get tab(): string {
     return this.#parts[2] ?? "";
   }

@@ -76,13 +76,18 @@ export function pollBy<C, T>(
       }
     };
     const run = async () => {
+      // A question is due by the one before, not by when its late timer came: else each lateness adds up.
+      let dueMs = performance.now();
       while (!over) {
-        const startMs = performance.now();
         const nextMs = await question();
         if (over || nextMs === undefined) return;
         await new Promise<void>((resolve) => {
-          state.wake = resolve;
-          if (nextMs !== Infinity) setTimeout(resolve, Math.max(0, nextMs - (performance.now() - startMs)));
+          state.wake = () => {
+            dueMs = performance.now();
+            resolve();
+          };
+          dueMs = Math.max(dueMs + nextMs, performance.now());
+          if (nextMs !== Infinity) setTimeout(resolve, dueMs - performance.now());
         });
       }
     };

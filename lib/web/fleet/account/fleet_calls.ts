@@ -1,8 +1,9 @@
-/** The calls that the page makes: the published ones of AppService, and those on rollouts. */
+/** The calls that the page makes: the published ones, and those on rollouts. */
 
 import type { CallOptions } from "@connectrpc/connect";
 import type { PlainMessage } from "@bufbuild/protobuf";
-import type { appApi } from "@viamrobotics/sdk";
+import type { appApi, DataClient, mlTrainingApi } from "@viamrobotics/sdk";
+import type { InferenceCalls } from "../data/inference_calls.ts";
 import type { RolloutCalls } from "../rollouts/rollout_calls.ts";
 
 /** A time of a message. */
@@ -10,6 +11,32 @@ export type CallTime = { readonly seconds: bigint; readonly nanos: number };
 
 export interface FleetCalls extends PublishedCalls {
   readonly rollouts: RolloutCalls;
+  readonly data: DataClient;
+  readonly training: TrainingCalls;
+  readonly inference: InferenceCalls;
+}
+
+/** Those of MLTrainingService. */
+export interface TrainingCalls {
+  submitTrainingJob(
+    request: {
+      readonly organizationId: string;
+      readonly datasetId: string;
+      readonly modelName: string;
+      readonly modelVersion: string;
+      readonly modelType: mlTrainingApi.ModelType;
+      readonly tags: readonly string[];
+    },
+  ): Promise<{ readonly id: string }>;
+  listTrainingJobs(
+    request: { readonly organizationId: string; readonly status: mlTrainingApi.TrainingStatus },
+  ): Promise<mlTrainingApi.ListTrainingJobsResponse>;
+  getTrainingJob(request: { readonly id: string }): Promise<mlTrainingApi.GetTrainingJobResponse>;
+  getTrainingJobLogs(
+    request: { readonly id: string; readonly pageToken?: string },
+  ): Promise<mlTrainingApi.GetTrainingJobLogsResponse>;
+  cancelTrainingJob(request: { readonly id: string }): Promise<object>;
+  deleteCompletedTrainingJob(request: { readonly id: string }): Promise<object>;
 }
 
 export interface PublishedCalls {
@@ -47,6 +74,9 @@ export interface PublishedCalls {
   ): Promise<appApi.CreateKeyResponse>;
   listOrganizations(request: object): Promise<appApi.ListOrganizationsResponse>;
   listLocations(request: { readonly organizationId: string }): Promise<appApi.ListLocationsResponse>;
+  listRegistryItems(
+    request: { readonly organizationId: string; readonly types: readonly number[] },
+  ): Promise<appApi.ListRegistryItemsResponse>;
   listFragments(
     request: { readonly organizationId: string; readonly showPublic: boolean },
   ): Promise<appApi.ListFragmentsResponse>;

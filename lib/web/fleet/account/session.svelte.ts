@@ -14,7 +14,8 @@ import { type Poll, pollBy, type PollOptions } from "../../shared/poll.svelte.ts
 import { problemText } from "../../shared/problem_text.ts";
 import { AccountRefusal, askAccount, type PersonAccount } from "./account_pages.ts";
 import { rolloutCalls } from "../rollouts/rollout_calls.ts";
-import type { FleetCalls, PublishedCalls } from "./fleet_calls.ts";
+import { inferenceCalls } from "../data/inference_calls.ts";
+import type { FleetCalls, PublishedCalls, TrainingCalls } from "./fleet_calls.ts";
 
 export type SessionState = "signing_in" | "signed_in" | "signed_out";
 
@@ -167,7 +168,15 @@ async function callsBy(credentials: Credentials): Promise<FleetCalls> {
   // The library wraps some of the calls; underneath are all of them, as the contract has them.
   const { client: published } = client.appClient as unknown as { readonly client: PublishedCalls };
   const { transport } = client as unknown as { readonly transport: Transport };
-  return { ...published, rollouts: rolloutCalls(transport) };
+  const { dataClient: data, mlTrainingClient } = client;
+  const { client: training } = mlTrainingClient as unknown as { readonly client: TrainingCalls };
+  return {
+    ...published,
+    rollouts: rolloutCalls(transport),
+    data,
+    training,
+    inference: inferenceCalls(transport),
+  };
 }
 
 async function within<T>(ms: number, work: Promise<T>): Promise<T> {

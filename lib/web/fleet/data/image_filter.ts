@@ -1,0 +1,54 @@
+/** Which images a person wants to see, as the control plane's filter. Pure functions. */
+
+import type { dataApi } from "@viamrobotics/sdk";
+import { Timestamp } from "../../machine/link/wire.ts";
+
+/** What browsers and the page can show. */
+const MIME_TYPES = [
+  ...["image/jpeg", "image/png", "image/webp", "image/gif", "image/bmp"],
+  ...["image/vnd.viam.dep", "image/vnd.viam.rgba"],
+];
+
+/** `TAGS_FILTER_TYPE_MATCH_BY_OR` */
+const HAS_ONE_OF = 1;
+
+/** As the form has it: empty texts ask for nothing. */
+export interface ImageWish {
+  readonly machine: string;
+  readonly component: string;
+  readonly tag: string;
+  readonly label: string;
+  readonly datasetId: string;
+  /** Local times, `2026-01-31T14:05`. */
+  readonly from: string;
+  readonly until: string;
+}
+
+export const EVERYTHING: ImageWish = {
+  machine: "",
+  component: "",
+  tag: "",
+  label: "",
+  datasetId: "",
+  from: "",
+  until: "",
+};
+
+/** The published filter; an empty organization means all that the caller may see. */
+export function imageFilter(organizationId: string, wish: ImageWish): dataApi.Filter {
+  const [start, end] = [wish.from, wish.until].map((text) => text === "" ? undefined : timeOf(text));
+  return {
+    organizationIds: organizationId === "" ? [] : [organizationId],
+    mimeType: MIME_TYPES,
+    robotName: wish.machine.trim(),
+    componentName: wish.component.trim(),
+    datasetId: wish.datasetId,
+    bboxLabels: wish.label.trim() === "" ? [] : [wish.label.trim()],
+    ...wish.tag.trim() === "" ? {} : { tagsFilter: { type: HAS_ONE_OF, tags: [wish.tag.trim()] } },
+    ...start || end ? { interval: { start, end } } : {},
+  } as unknown as dataApi.Filter;
+}
+
+function timeOf(text: string): unknown {
+  return Timestamp.fromDate(new Date(text));
+}

@@ -1,0 +1,25 @@
+/** What tests of the fleet's page do again and again. */
+
+import { assert, assertEquals } from "@std/assert";
+import type { Page } from "playwright-core";
+
+/** Fills in the form for an API key and sends it. */
+export async function signInByKey(
+  page: Page,
+  { id, key }: { readonly id: string; readonly key: string },
+): Promise<void> {
+  // A refused key leaves the form as it is.
+  if (await page.getByLabel("Key id").count() === 0) {
+    await page.getByRole("button", { name: "Use an API key" }).click();
+  }
+  await page.getByLabel("Key id").fill(id);
+  await page.getByLabel("Key", { exact: true }).fill(key);
+  await page.getByRole("button", { name: "Sign in" }).click();
+}
+
+/** Nothing that a tenant has written is more than text. */
+export async function assertTextOnly(page: Page): Promise<void> {
+  assertEquals(await page.locator("img[src=x]").count(), 0);
+  assertEquals(await page.locator("script:not([src])").count(), 0);
+  assert(!(await page.title()).startsWith("owned"));
+}
