@@ -13,7 +13,7 @@ const MIME_TYPES = [
 const HAS_ONE_OF = 1;
 
 /** As the form has it: empty texts ask for nothing. */
-export interface ImageWish {
+export interface ImageQuery {
   readonly machine: string;
   readonly component: string;
   readonly tag: string;
@@ -24,7 +24,7 @@ export interface ImageWish {
   readonly until: string;
 }
 
-export const EVERYTHING: ImageWish = {
+export const EVERYTHING: ImageQuery = {
   machine: "",
   component: "",
   tag: "",
@@ -35,16 +35,16 @@ export const EVERYTHING: ImageWish = {
 };
 
 /** The published filter; an empty organization means all that the caller may see. */
-export function imageFilter(organizationId: string, wish: ImageWish): dataApi.Filter {
-  const [start, end] = [wish.from, wish.until].map((text) => text === "" ? undefined : timeOf(text));
+export function imageFilter(organizationId: string, query: ImageQuery): dataApi.Filter {
+  const [start, end] = [query.from, query.until].map((text) => text === "" ? undefined : timeOf(text));
   return {
     organizationIds: organizationId === "" ? [] : [organizationId],
     mimeType: MIME_TYPES,
-    robotName: wish.machine.trim(),
-    componentName: wish.component.trim(),
-    datasetId: wish.datasetId,
-    bboxLabels: wish.label.trim() === "" ? [] : [wish.label.trim()],
-    ...wish.tag.trim() === "" ? {} : { tagsFilter: { type: HAS_ONE_OF, tags: [wish.tag.trim()] } },
+    robotName: query.machine.trim(),
+    componentName: query.component.trim(),
+    datasetId: query.datasetId,
+    bboxLabels: query.label.trim() === "" ? [] : [query.label.trim()],
+    ...query.tag.trim() === "" ? {} : { tagsFilter: { type: HAS_ONE_OF, tags: [query.tag.trim()] } },
     ...start || end ? { interval: { start, end } } : {},
   } as unknown as dataApi.Filter;
 }

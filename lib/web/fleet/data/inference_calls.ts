@@ -27,7 +27,7 @@ export interface InferenceCalls {
   ): Promise<{ readonly annotations?: Suggested }>;
 }
 
-const Box = wireMessage("viam.app.data.v1.BoundingBox", {
+const BoxMessage = wireMessage("viam.app.data.v1.BoundingBox", {
   id: [1, "string"],
   label: [2, "string"],
   x_min_normalized: [3, "double"],
@@ -41,7 +41,7 @@ const Classification = wireMessage("viam.app.data.v1.Classification", {
   confidence: [3, "double"],
 });
 const Annotations = wireMessage("viam.app.data.v1.Annotations", {
-  bboxes: [1, Box, "repeated"],
+  bboxes: [1, BoxMessage, "repeated"],
   classifications: [2, Classification, "repeated"],
 });
 const MLInferenceService = wireService("viam.app.mlinference.v1.MLInferenceService", {

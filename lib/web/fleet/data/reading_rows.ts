@@ -61,7 +61,7 @@ export function sourcesOf(groups: readonly unknown[]): ReadingSource[] {
 }
 
 /** Oldest first. A sensor's readings are the values themselves. */
-export function pointsOf(
+export function readingPoints(
   answers: readonly { readonly data?: unknown; readonly timeRequested?: Date }[],
 ): ReadingPoint[] {
   return answers.map(({ data, timeRequested }) => ({
