@@ -18,6 +18,7 @@ import {
 import { detectorNames } from "../../../api/shared/detector_outputs.ts";
 import { unpacked } from "../../../base/files/archive.ts";
 import { bytesOf } from "../../../base/files/byte_reader.ts";
+import { SystemFiles } from "../../../base/files/system_files.ts";
 import { assert, SvcError } from "../../../base/error.ts";
 import type { JsonObject } from "../../../base/schema/schema.ts";
 import { type ColorImage, decodeColor } from "../../../geometry/image/image.ts";
@@ -229,10 +230,12 @@ class QueryRequests {
 
 async function takeFile(
   query: Pipeline | SqlQuery,
-  { origin, tags, times, after }: FileRequest,
+  request: FileRequest,
   content: Uint8Array,
 ): Promise<boolean> {
   if (content.length === 0) return true;
+  if ("takeFile" in query && await query.takeFile(request, content)) return true;
+  const { origin, tags, times, after } = request;
   const { comparePlaces, readingsIn, sourceOf } = await import("../../readings/reading_file.ts");
   for await (const group of readingsIn(sourceOf(content), times)) {
     const rows = group.filter((one) => !after || comparePlaces(one, after) > 0);
@@ -247,7 +250,8 @@ async function queryOf(
 ): Promise<Pipeline | SqlQuery> {
   if (language === "sql") {
     const { SqlQuery } = await import("./sql/query.ts");
-    return await SqlQuery.read(new TextDecoder().decode(parts[0]));
+    const folder = await new SystemFiles().temporaryFolder("svc-readings-");
+    return await SqlQuery.read(new TextDecoder().decode(parts[0]), folder);
   }
   const { Pipeline } = await import("./pipeline.ts");
   return Pipeline.read(parts, stamp);

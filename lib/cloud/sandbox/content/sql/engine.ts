@@ -1,8 +1,8 @@
 /**
  * DuckDB, which runs queries in SQL; the only file that imports it.
  *
- * A database is in memory and isolated: no files, no network, no extensions, and no query can change that. Its memory
- * is limited; the time is limited by the end of the process.
+ * A database is in memory and has no way out of it: no network, no extensions, no files but those of one folder, and no
+ * query changes that. Its memory is limited; the time is limited by the end of the process.
  */
 
 import { createRequire } from "node:module";
@@ -26,7 +26,6 @@ const ROWS_AT_ONCE = 2_048;
 const SETTINGS = {
   // Comes first, because it cannot be set without access to files.
   temp_directory: "",
-  enable_external_access: "false",
   autoload_known_extensions: "false",
   autoinstall_known_extensions: "false",
   allow_community_extensions: "false",
@@ -45,12 +44,14 @@ type Value = number | bigint | string;
 export class SqlEngine {
   private constructor(private readonly duckDb: DuckDb, private readonly connection: DuckDBConnection) {}
 
-  /** Throws `unavailable` if DuckDB cannot be loaded. */
-  static async open(): Promise<SqlEngine> {
+  /** @param folder with files that are read; by default none. Throws `unavailable` if DuckDB cannot be loaded. */
+  static async open(folder?: string): Promise<SqlEngine> {
     const duckDb = await loadDuckDb();
     const instance = await duckDb.DuckDBInstance.create(":memory:", SETTINGS);
     const engine = new SqlEngine(duckDb, await instance.connect());
     await engine.run("SET TimeZone = 'UTC'");
+    if (folder !== undefined) await engine.run(`SET allowed_directories = [${quoted(`${folder}/`)}]`);
+    await engine.run("SET enable_external_access = false");
     return engine;
   }
 
@@ -117,6 +118,11 @@ export class SqlEngine {
       throw refusal(messageOf(error));
     }
   }
+}
+
+/** A text in SQL. */
+export function quoted(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
 }
 
 /** Fills a table; collects a few rows, and passes them on together. */

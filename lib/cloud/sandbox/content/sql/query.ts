@@ -1,19 +1,23 @@
 /**
  * A query in SQL over the readings of an organization, which DuckDB runs.
  *
- * The readings are inserted once, as they arrive; the database in the process contains nothing else. `data` and
- * `additional_parameters` are documents; the values under a path get the type that they have in these readings.
+ * Readings are handed over once, as they come, or in files, which DuckDB reads itself; the process holds nothing else.
+ * `data` and `additional_parameters` are documents; the values under a path have the type that they have in these
+ * readings.
  *
  * The room owns queries in SQL: which of them run, on which data, and DuckDB.
  */
 
 import { assert, SvcError } from "../../../../base/error.ts";
-import { SOURCE_COLUMNS } from "../../../data/origins.ts";
+import { SystemFiles } from "../../../../base/files/system_files.ts";
+import { type DataOrigin, SOURCE_COLUMNS } from "../../../data/origins.ts";
 import { payloadJson } from "./payload_json.ts";
 import type { ReadingBatch } from "../../../data/tabular_data.ts";
+import type { FileTimes } from "../../../readings/reading_file.ts";
 import { AnswerWriter } from "../answer.ts";
 import type { Narrowing, TimeRange } from "../pipeline.ts";
-import { type SqlAppender, SqlEngine } from "./engine.ts";
+import type { FileRequest } from "../worker.ts";
+import { quoted, type SqlAppender, SqlEngine } from "./engine.ts";
 import { badSql, type PathType, SqlStatement, TABLE, type TimeBound } from "./statement.ts";
 
 const TEXT_MAX = 20_000;
@@ -24,11 +28,17 @@ const TABLES = `
     part_id VARCHAR, component_type VARCHAR, component_name VARCHAR, method_name VARCHAR,
     additional_parameters JSON);
   CREATE TABLE stored (origin INTEGER, requested_ms BIGINT, received_ms BIGINT, tags VARCHAR, data JSON);
-  CREATE VIEW ${TABLE} AS SELECT organization_id, location_id, robot_id, part_id, component_type, component_name,
-    method_name, epoch_ms(requested_ms) AS time_requested, epoch_ms(received_ms) AS time_received,
+  CREATE TABLE files (filename VARCHAR, origin INTEGER, tags VARCHAR)`;
+const viewOf = (stored: string) => `
+  CREATE OR REPLACE VIEW ${TABLE} AS SELECT organization_id, location_id, robot_id, part_id, component_type,
+    component_name, method_name, epoch_ms(requested_ms) AS time_requested, epoch_ms(received_ms) AS time_received,
     CAST(date_trunc('day', epoch_ms(requested_ms)) AS TIMESTAMP) AS capture_day,
     from_json(CAST(tags AS JSON), '["VARCHAR"]') AS tags, additional_parameters, data
-    FROM stored JOIN origins USING (origin)`;
+    FROM (${stored}) JOIN origins USING (origin)`;
+/** Whole milliseconds, also before 1970. */
+const msOf = (us: string) => `(${us} - ((${us} % 1000) + 1000) % 1000) // 1000`;
+/** Limit of the files that lie in the process's folder, which is in memory; the readings of others are taken out. */
+const FILES_BYTES_MAX = 128 * 1024 ** 2;
 
 /** Names of types in JSON that are numbers. */
 const NUMBERS = ["BIGINT", "DOUBLE", "HUGEINT", "UBIGINT", "UHUGEINT"];
@@ -36,6 +46,9 @@ const NUMBERS = ["BIGINT", "DOUBLE", "HUGEINT", "UBIGINT", "UHUGEINT"];
 export class SqlQuery {
   #origins = 0;
   #readings = 0;
+  readonly #files: string[] = [];
+  #fileBytes = 0;
+  #times: FileTimes = { captured: {}, received: {} };
 
   private constructor(
     private readonly engine: SqlEngine,
@@ -43,13 +56,15 @@ export class SqlQuery {
     private readonly bounds: Pick<Narrowing, "requested" | "received">,
     private readonly origins: SqlAppender,
     private readonly stored: SqlAppender,
+    private readonly folder: string | undefined,
   ) {}
 
-  /** Reads a query. Throws `invalid_argument`. */
-  static async read(text: string): Promise<SqlQuery> {
+  /** Reads a query. `folder` is empty and takes files of readings. Throws `invalid_argument`. */
+  static async read(text: string, folder?: string): Promise<SqlQuery> {
     if (text.length > TEXT_MAX) throw badSql(`it has ${text.length} characters, wanted at most ${TEXT_MAX}`);
-    const engine = await SqlEngine.open();
+    const engine = await SqlEngine.open(folder);
     await engine.run(TABLES);
+    await engine.run(viewOf("SELECT * FROM stored"));
     await engine.lock();
     const statement = await readStatement(engine, text);
     const bounds = {
@@ -59,7 +74,7 @@ export class SqlQuery {
     const texts = Array.from({ length: 8 }, () => "VARCHAR" as const);
     const origins = await engine.appender("origins", ["INTEGER", ...texts]);
     const stored = await engine.appender("stored", ["INTEGER", "BIGINT", "BIGINT", "VARCHAR", "VARCHAR"]);
-    return new SqlQuery(engine, statement, bounds, origins, stored);
+    return new SqlQuery(engine, statement, bounds, origins, stored, folder);
   }
 
   /** The simple conditions of the query on the readings. */
@@ -69,11 +84,7 @@ export class SqlQuery {
 
   /** Adds readings; returns whether the answer can depend on further ones. */
   async take({ origin, rows }: ReadingBatch): Promise<boolean> {
-    const { organizationId, locationId, machineId, partId, componentType, componentName, methodName } =
-      origin;
-    const id = ++this.#origins;
-    const places = [organizationId, locationId, machineId, partId];
-    await this.origins.add(id, ...places, componentType, componentName, methodName, origin.parameters);
+    const id = await this.#origin(origin);
     for (const { capturedUs, receivedUs, tags, payload } of rows) {
       const times = [capturedUs, receivedUs].map((us) => BigInt(Math.floor(us / 1000)));
       const data = this.statement.usesData ? payloadJson(payload) : "{}";
@@ -81,6 +92,48 @@ export class SqlQuery {
     }
     this.#readings += rows.length;
     return this.#readings < this.statement.wanted;
+  }
+
+  /** Takes a file of readings of these times as it is. Returns whether it does. */
+  async takeFile({ origin, tags, times, after }: FileRequest, content: Uint8Array): Promise<boolean> {
+    // What a query wants is counted.
+    if (this.folder === undefined || after || this.statement.wanted !== Infinity) return false;
+    if (this.#fileBytes + content.length > FILES_BYTES_MAX) return false;
+    const path = `${this.folder}/${this.#files.length}.parquet`;
+    await new SystemFiles().writeFile(path, content);
+    this.#fileBytes += content.length;
+    this.#files.push(path);
+    this.#times = times;
+    const id = await this.#origin(origin);
+    await this.engine.run(`INSERT INTO files VALUES (${quoted(path)}, ${id}, ${quoted(tags)})`);
+    return true;
+  }
+
+  async #origin(origin: DataOrigin): Promise<number> {
+    const { organizationId, locationId, machineId, partId, componentType, componentName, methodName } =
+      origin;
+    const id = ++this.#origins;
+    const places = [organizationId, locationId, machineId, partId];
+    await this.origins.add(id, ...places, componentType, componentName, methodName, origin.parameters);
+    return id;
+  }
+
+  /** Lets the view have the readings of the files, too. */
+  async #addFiles(): Promise<void> {
+    if (this.#files.length === 0) return;
+    const { captured, received } = this.#times;
+    const bounds = Object.entries({ captured_us: captured, received_us: received }).flatMap(
+      ([column, { fromUs, untilUs }]) => [
+        ...fromUs === undefined ? [] : [`${column} >= ${fromUs}`],
+        ...untilUs === undefined ? [] : [`${column} <= ${untilUs}`],
+      ],
+    );
+    await this.engine.run(viewOf(
+      `SELECT * FROM stored UNION ALL
+       SELECT f.origin, ${msOf("p.captured_us")}, ${msOf("p.received_us")}, f.tags, CAST(p.data AS JSON)
+       FROM read_parquet([${this.#files.map(quoted).join(", ")}], filename = true) p
+         JOIN files f ON f.filename = p.filename WHERE ${["true", ...bounds].join(" AND ")}`,
+    ));
   }
 
   takeDocuments(): never {
@@ -91,6 +144,7 @@ export class SqlQuery {
   async answer(): Promise<Uint8Array[]> {
     await this.origins.close();
     await this.stored.close();
+    await this.#addFiles();
     const tree = this.statement.typed(await this.#types());
     const sql = await this.engine.value("SELECT json_deserialize_sql($1::VARCHAR::JSON)", tree);
     const { names, rows } = await this.engine.rows(String(sql));

@@ -3,6 +3,7 @@ import { deserialize } from "bson";
 import { SvcError } from "../../../../base/error.ts";
 import type { ReadingBatch } from "../../../data/tabular_data.ts";
 import { celsius, FIRST_MS, HOUR_MS, readingBatch } from "../../../../../tests/support/reading_batch.ts";
+import { fileOf } from "../../../readings/reading_file.ts";
 import { SqlEngine } from "./engine.ts";
 import { SqlQuery } from "./query.ts";
 
@@ -314,3 +315,100 @@ Deno.test("SQL's engine alone refuses what its statements would not be allowed",
     assertMatch(error.message, /disabled|locked|Cannot|does not exist/);
   }
 });
+
+Deno.test("SQL's engine reads the files of its folder, and no others", async () => {
+  const outer = await Deno.makeTempDir();
+  const folder = `${outer}/own`;
+  try {
+    await Deno.mkdir(folder);
+    for (const path of [`${folder}/0.parquet`, `${outer}/other.parquet`, `${outer}/own.parquet`]) {
+      await Deno.writeFile(path, await fileContent(INDOORS));
+    }
+    const engine = await SqlEngine.open(folder);
+    await engine.lock();
+    assertEquals(
+      await engine.row(`SELECT CAST(COUNT(*) AS INTEGER) FROM read_parquet('${folder}/0.parquet')`),
+      [3],
+    );
+    const reading = (path: string) => `SELECT * FROM read_parquet('${path}')`;
+    for (
+      const sql of [
+        ...[
+          reading(`${outer}/other.parquet`),
+          reading(`${folder}/../other.parquet`),
+          reading(`${folder}.parquet`),
+        ],
+        ...[
+          reading(`${outer}/*.parquet`),
+          "SELECT * FROM read_text('/etc/passwd')",
+          "SELECT * FROM glob('/*')",
+        ],
+        ...[
+          "SET allowed_directories = ['/']",
+          "SET allowed_paths = ['/etc/passwd']",
+          "COPY (SELECT 1) TO '/tmp/x'",
+        ],
+      ]
+    ) {
+      const error = await assertRejects(() => engine.run(sql), SvcError);
+      assertMatch(error.message, /disabled|locked|Cannot/);
+    }
+  } finally {
+    await Deno.remove(outer, { recursive: true });
+  }
+});
+
+Deno.test("SQL finds the same in files as in readings that are handed over", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const times = { captured: { fromUs: (FIRST_MS + HOUR_MS) * 1000 }, received: {} };
+    const rows = INDOORS.rows.slice(1);
+    const { origin } = INDOORS;
+    const statements = [
+      "SELECT component_name, tags, time_requested, time_received, capture_day, data FROM readings ORDER BY ALL",
+      "SELECT AVG(data.readings.celsius) AS mean, COUNT(*) AS n FROM readings WHERE component_name = 'indoors'",
+      "SELECT a.component_name AS a, b.component_name AS b FROM readings a JOIN readings b USING (time_requested) ORDER BY ALL",
+      "SELECT component_name FROM readings LIMIT 1",
+    ];
+    for (const sql of statements) {
+      const query = await SqlQuery.read(sql, folder);
+      const content = await fileContent(INDOORS);
+      const request = { ask: "file", origin, tags: '["warm"]', times, bytes: content.length } as const;
+      const isTaken = await query.takeFile(request, content);
+      assertEquals(isTaken, !sql.includes("LIMIT"));
+      if (!isTaken) await query.take({ origin, rows });
+      await query.take(OUTDOORS);
+      const found = (await query.answer()).map((one) => deserialize(one));
+      assertEquals(found, await answer(sql, [{ origin, rows }, OUTDOORS]), sql);
+      for await (const { name } of Deno.readDir(folder)) await Deno.remove(`${folder}/${name}`);
+    }
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("SQL reads many files", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const content = await fileContent(INDOORS);
+    const query = await SqlQuery.read(
+      "SELECT COUNT(*) AS n, SUM(data.readings.celsius) AS sum FROM readings",
+      folder,
+    );
+    const request = {
+      ...{ ask: "file", origin: INDOORS.origin, tags: "[]" } as const,
+      times: { captured: {}, received: {} },
+      bytes: content.length,
+    };
+    for (let at = 0; at < 600; at++) assertEquals(await query.takeFile(request, content), true);
+    const [{ n, sum }] = (await query.answer()).map((one) => deserialize(one));
+    assertEquals([n, sum], [1_800, 600 * 66]);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+async function fileContent({ rows }: ReadingBatch): Promise<Uint8Array> {
+  const readings = rows.map((one, at) => ({ ...one, storedMs: 0, entryId: String(at).padStart(32, "0") }));
+  return (await fileOf(readings)).content;
+}
