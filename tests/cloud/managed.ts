@@ -34,11 +34,12 @@ export async function withManagedMachine(
   work: (machine: ManagedMachine) => Promise<void>,
   cloudFlags: readonly string[] = [],
   machineEnv: Readonly<Record<string, string>> = {},
+  initFlags: readonly string[] = [],
 ): Promise<void> {
   const clock = new SystemClock();
   const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
   const data = ["--data", `${folder}/data`];
-  const example: Example = JSON.parse(await svcCloud("init", ...data, "--json"));
+  const example: Example = JSON.parse(await svcCloud("init", ...initFlags, ...data, "--json"));
   const { partId, ownerKey } = example;
   const whole = { network: { bind_address: "localhost:0" }, ...config };
   await Deno.writeTextFile(`${folder}/config.json`, JSON.stringify(whole));

@@ -1,0 +1,105 @@
+/**
+ * `deno task fleet:pictures [FOLDER]`: writes a picture of every view of the fleet's page, light and dark, wide and
+ * narrow, into dist/web/pictures. The control plane is the example's, with a machine that is online.
+ */
+
+import type { Browser, Page } from "playwright-core";
+import { FLEET_PAGE } from "../../cli/page_path.ts";
+import { type ManagedMachine, withManagedMachine } from "../cloud/managed.ts";
+import { browserWithPage, launch, openPage } from "./browser.ts";
+import { signInByKey } from "./fleet_steps.ts";
+
+const ROOT = new URL("../../", import.meta.url);
+const folder = Deno.args[0] ?? new URL("dist/web/pictures", ROOT).pathname;
+/** What a view takes to show live values. */
+const SETTLE_MS = 3000;
+
+const LOOKS = [
+  { name: "light", width: 1400, height: 900, dark: false },
+  { name: "dark", width: 1400, height: 900, dark: true },
+  { name: "narrow", width: 390, height: 844, dark: false },
+];
+
+/** Opens a view; the page has signed in. */
+type View = readonly [name: string, open: (page: Page, machine: ManagedMachine) => Promise<void>];
+
+const at = (hash: string) => async (page: Page, { cloud }: ManagedMachine) => {
+  await page.goto(`${cloud.url}/${hash}`);
+};
+const VIEWS: readonly View[] = [
+  ["machines", at("#/")],
+  ["machine", (page, all) => at(`#/machine/${all.example.machineId}`)(page, all)],
+  ["configuration", (page, all) => at(`#/machine/${all.example.machineId}/configuration`)(page, all)],
+  ["logs", (page, all) => at(`#/machine/${all.example.machineId}/logs`)(page, all)],
+  ["images", at("#/data")],
+  ["image", openImage],
+  ["readings", openReadings],
+  ["datasets", at("#/data/datasets")],
+  ["training", at("#/data/training")],
+  ["rollouts", at("#/rollouts")],
+  ["people", at("#/people")],
+];
+
+async function openImage(page: Page, all: ManagedMachine): Promise<void> {
+  await at("#/data")(page, all);
+  await page.getByLabel("Label of a box").first().fill("cone");
+  await page.keyboard.press("Enter");
+  await page.getByRole("list", { name: "Images" }).getByRole("listitem").first().getByRole("button").click();
+}
+
+async function openReadings(page: Page, all: ManagedMachine): Promise<void> {
+  await at("#/data/readings")(page, all);
+  await page.getByRole("region", { name: "Sources of readings" }).getByRole("button").first().click();
+}
+
+async function takePictures(browser: Browser, machine: ManagedMachine): Promise<void> {
+  for (const look of LOOKS) {
+    const { page } = await openPage(browser, machine.cloud.url, look);
+    await page.goto(machine.cloud.url);
+    await signInByKey(page, machine.example.ownerKey);
+    await page.getByRole("row", { name: /online/ }).waitFor();
+    for (const [name, open] of VIEWS) {
+      await open(page, machine);
+      await page.locator("main > *").first().waitFor();
+      await page.waitForTimeout(SETTLE_MS);
+      const file = `${folder}/fleet-${name}-${look.name}.png`;
+      await page.screenshot({ path: file });
+      console.log(file);
+    }
+    await page.context().close();
+  }
+}
+
+/** The demo with a sensor that is captured every second. */
+async function capturingDemo(): Promise<object> {
+  const demo = JSON.parse(await Deno.readTextFile(new URL("examples/demo.json", ROOT)));
+  const attributes = { capture_methods: [{ method: "Readings", capture_frequency_hz: 1 }] };
+  const sensor = {
+    name: "sensor1",
+    api: "rdk:component:sensor",
+    model: "fake",
+    attributes: {},
+    service_configs: [{ type: "data_manager", attributes }],
+  };
+  const manager = {
+    name: "data",
+    api: "rdk:service:data_manager",
+    model: "builtin",
+    attributes: { sync_interval_mins: 0.05 },
+  };
+  return { ...demo, components: [...demo.components, sensor], services: [...demo.services ?? [], manager] };
+}
+
+const needed = await browserWithPage(FLEET_PAGE);
+if ("missing" in needed) {
+  console.error(needed.missing);
+  Deno.exit(1);
+}
+await Deno.mkdir(folder, { recursive: true });
+const browser = await launch(needed.found);
+try {
+  const work = (machine: ManagedMachine) => takePictures(browser, machine);
+  await withManagedMachine(await capturingDemo(), work, [], {}, ["--example"]);
+} finally {
+  await browser.close();
+}
