@@ -5,6 +5,7 @@
  * code.
  */
 
+import { SystemClock } from "../lib/base/clock.ts";
 import { escaped } from "../lib/base/escape.ts";
 import { didYouMean, suggest } from "../lib/base/schema/suggest.ts";
 import {
@@ -19,6 +20,7 @@ import { complete, completionCommand } from "./completion.ts";
 import { columns, type Flag } from "./flags.ts";
 import { manualCommand } from "./man.ts";
 import { begin, EXIT, failed, type Program, type Terminal } from "./program.ts";
+import { withWaitingLine } from "./progress/waiting_line.ts";
 
 /** Commands that a message names. */
 const NAMED_MAX = 8;
@@ -55,7 +57,8 @@ export async function runCommand<W extends CommandContext>(
   const rights = program.rightsOf?.(command, begun.values);
   if (rights) context.host.giveUpRights?.(rights);
   try {
-    return await command.run(context, begun.rest, begun.values as never) ?? EXIT.ok;
+    const work = async () => await command.run(context, begun.rest, begun.values as never) ?? EXIT.ok;
+    return await withWaitingLine(context.host, new SystemClock(), work);
   } catch (error) {
     const code = failed(shape.name, error, context.host);
     return program.exitCodeOf?.(error) ?? code;

@@ -29,6 +29,8 @@ export function openLogs(
   const besides = FILE_VARIABLES.map((variable) => host.env(variable)).find(Boolean) ?? "";
   const path = file || besides;
   const report = (message: string) => host.writeError(`${program}: ${message}\n`);
+  // Log lines show that the program works: no other line does.
+  host.draw("");
   const sinks: Sink[] = file === "" ? [consoleSink({ coloured: host.coloured(), report })] : [];
   const logFile = path === "" ? undefined : new LogFile({ host, clock, path, report });
   if (logFile) sinks.push(logFile.sink);
