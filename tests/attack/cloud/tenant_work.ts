@@ -124,6 +124,8 @@ export async function addQueries(sql: Sql, organization: string, secret: string)
   return { pipeline, saved_query };
 }
 
+const MOVED_AGO_MS = 4 * 3_600_000;
+
 /** Readings of a part that are in a file. */
 export async function moveReadings(
   store: Store,
@@ -137,9 +139,11 @@ export async function moveReadings(
     partId,
     "rdk:component:sensor",
   );
+  // Their hour is over, and no retention ends them before the attacks do.
+  const beganUs = (Date.now() - MOVED_AGO_MS) * 1000;
   const readings = Array.from({ length: MOVED }, (_, minute) => ({
-    capturedUs: minute * 60_000_000,
-    receivedUs: minute * 60_000_000,
+    capturedUs: beganUs + minute * 60_000_000,
+    receivedUs: beganUs + minute * 60_000_000,
     payload: { readings: { note: `moved reading of ${secret}` } },
   }));
   await storeReadings({ store, files }, origin, readings, tags, 0);
