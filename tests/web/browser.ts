@@ -120,8 +120,33 @@ const COVERED = `(() => {
   return covered;
 })()`;
 
-/** The violations of WCAG 2.2 AA on the page as it is, one a line. */
+/** Resolves when nothing on the page moves any more; gives up on a page that always moves. */
+const STANDS_STILL = `new Promise((resolve) => {
+  let [before, looks] = ["", 0];
+  const look = () => {
+    const now = [...document.querySelectorAll("body *")].map((one) => {
+      const { x, y, width, height } = one.getBoundingClientRect();
+      return [x, y, width, height].join();
+    }).join();
+    if (now === before || ++looks === 50) return resolve();
+    before = now;
+    setTimeout(look, 200);
+  };
+  look();
+})`;
+
+/**
+ * The violations of WCAG 2.2 AA on the page, one a line. Pictures that arrive move what is below them, and a control that
+ * moves while it is looked at counts as covered: what is found is looked at again when the page stands still.
+ */
 export async function violations(page: Page): Promise<string[]> {
+  const found = await violationsNow(page);
+  if (found.length === 0) return found;
+  await page.evaluate(STANDS_STILL);
+  return await violationsNow(page);
+}
+
+async function violationsNow(page: Page): Promise<string[]> {
   if (!await page.evaluate("'axe' in window")) await page.evaluate(axe.source);
   const found: axe.AxeResults = await page.evaluate(`axe.run(document, ${JSON.stringify(WCAG)})`);
   const byAxe = found.violations.flatMap(({ id, nodes }) =>
