@@ -8,6 +8,7 @@
  */
 
 import { basename, dirname, join } from "node:path";
+import { allProxyOf } from "./all_proxy.ts";
 import { chainOf, SvcError } from "./error.ts";
 import type { ReadFiles, WriteFiles } from "./files/files.ts";
 import type { Environment, Platform } from "./host.ts";
@@ -110,18 +111,6 @@ function openProxies({ env }: Environment, set: (name: string, value: string) =>
   const direct = valueOf("NO_PROXY").split(/[\s,]+/).filter((one) => one !== "");
   const list = [...new Set([...direct, ...OWN_HOSTS])].join(",");
   for (const name of ["NO_PROXY", "no_proxy"]) set(name, list);
-}
-
-/**
- * `ALL_PROXY` for a program whose environment has only `SOCKS_PROXY`; `undefined` otherwise. Modules do not get it:
- * some libraries refuse to work with it.
- */
-export function allProxyOf(env: Environment["env"]): string | undefined {
-  const socks = env("SOCKS_PROXY") || env("socks_proxy");
-  if (!socks) return undefined;
-  const all = `socks5h://${socks.replace(/^\w+:\/\//, "")}`;
-  const given = env("ALL_PROXY") || env("all_proxy");
-  return !given || given === all ? all : undefined;
 }
 
 /** Those of the system, or of the variables in their place. */

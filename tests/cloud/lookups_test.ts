@@ -9,6 +9,7 @@ import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { ACCESS_LOOKUPS } from "../../lib/cloud/access/access.ts";
+import { IS_ADMINISTRATOR } from "../../lib/cloud/access/administrators.ts";
 import { KEY_LOOKUPS } from "../../lib/cloud/access/keys.ts";
 import { SECRET_LOOKUPS } from "../../lib/cloud/access/shared_secrets.ts";
 import { stampsLookup } from "../../lib/cloud/config/fragments.ts";
@@ -21,6 +22,7 @@ import { sqliteTest } from "./stores.ts";
 /** All lookups, by the file that declares them. */
 const LOOKUPS: Readonly<Record<string, readonly (Lookup | string)[]>> = {
   "access/access.ts": ACCESS_LOOKUPS,
+  "access/administrators.ts": [IS_ADMINISTRATOR],
   "access/keys.ts": KEY_LOOKUPS,
   "access/shared_secrets.ts": SECRET_LOOKUPS,
   "config/fragments.ts": [1, 2, 16].map(stampsLookup),

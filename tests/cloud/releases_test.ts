@@ -30,7 +30,7 @@ storeTest(
   async ({ flags, folder }) => {
     const run = (...args: string[]) => svcCloud(...args, ...flags);
     const json = async (...args: string[]) => JSON.parse(await run(...args, "--json"));
-    const { organizationId }: Example = await json("init");
+    await json("init");
     const [archive, program] = [`${folder}/fruit.tar.gz`, `${folder}/svc-server`];
     await writeArchive(archive, "labels.txt", "apple");
     await Deno.writeFile(program, ELF);
@@ -39,7 +39,7 @@ storeTest(
     await run("org", "namespace", "orchard");
     assertEquals(
       await run("package", "upload", "fruit", "1.0.0", archive, ...model),
-      `${organizationId}/fruit 1.0.0\n`,
+      "orchard:fruit 1.0.0\n",
     );
     assertMatch(await run("package", "list"), /^orchard:fruit +ml_model +1\.0\.0 +any +private/m);
     await assertRejects(

@@ -12,7 +12,7 @@ import { connect, isIP, type Socket } from "node:net";
 import { type Clock, deadline, race, SystemClock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { Secret } from "../../base/secret.ts";
-import { allProxyOf } from "../../base/way_out.ts";
+import { allProxyOf } from "../../base/all_proxy.ts";
 
 export interface HostPort {
   /** Without brackets. */
