@@ -30,7 +30,7 @@ export function openLogs(
   const path = file || besides;
   const report = (message: string) => host.writeError(`${program}: ${message}\n`);
   // Log lines show that the program works: no other line does.
-  host.draw("");
+  host.writeError("");
   const sinks: Sink[] = file === "" ? [consoleSink({ coloured: host.coloured(), report })] : [];
   const logFile = path === "" ? undefined : new LogFile({ host, clock, path, report });
   if (logFile) sinks.push(logFile.sink);

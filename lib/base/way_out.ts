@@ -8,12 +8,11 @@
  */
 
 import { basename, dirname, join } from "node:path";
-import { allProxyOf } from "./all_proxy.ts";
 import { chainOf, SvcError } from "./error.ts";
 import type { ReadFiles, WriteFiles } from "./files/files.ts";
 import type { Environment, Platform } from "./host.ts";
 import { trustAlso } from "./native/trust.ts";
-import { setProcessEnv } from "./native/environment.ts";
+import { allProxyOf, setProcessEnv } from "./native/environment.ts";
 
 export type WayOutHost = Environment & Platform & ReadFiles & WriteFiles;
 

@@ -25,7 +25,7 @@ export async function editText(
   const file = join(folder, name.replaceAll("/", "_"));
   await host.writeFile(file, before, { mode: 0o600 });
   // From here on the terminal is the editor's: no line that a command still works.
-  host.draw("");
+  host.writeError("");
   if (!await succeeds(editor, file)) {
     throw new SvcError("aborted", `${editor} failed: nothing is saved, and your text is ${file}`);
   }

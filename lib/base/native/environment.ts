@@ -29,3 +29,15 @@ export function userName(host: Environment): string {
     return `uid ${process.getuid?.() ?? "unknown"}`;
   }
 }
+
+/**
+ * `ALL_PROXY` for a program whose environment has only `SOCKS_PROXY`; `undefined` otherwise. Modules do not get it:
+ * some libraries refuse to work with it.
+ */
+export function allProxyOf(env: Environment["env"]): string | undefined {
+  const socks = env("SOCKS_PROXY") || env("socks_proxy");
+  if (!socks) return undefined;
+  const all = `socks5h://${socks.replace(/^\w+:\/\//, "")}`;
+  const given = env("ALL_PROXY") || env("all_proxy");
+  return !given || given === all ? all : undefined;
+}

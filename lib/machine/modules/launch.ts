@@ -5,7 +5,7 @@
  * has a neutral one beside it.
  */
 
-import { allProxyOf } from "../../base/all_proxy.ts";
+import { allProxyOf } from "../../base/native/environment.ts";
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import type { WholeEnvironment } from "../../base/host.ts";

@@ -12,7 +12,7 @@ import { connect, isIP, type Socket } from "node:net";
 import { type Clock, deadline, race, SystemClock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { Secret } from "../../base/secret.ts";
-import { allProxyOf } from "../../base/all_proxy.ts";
+import { allProxyOf } from "../../base/native/environment.ts";
 
 export interface HostPort {
   /** Without brackets. */
