@@ -17,7 +17,7 @@ const LOADS = 5;
 const RESOURCES = 100;
 const FRAMES_MS = 5000;
 /** All cards are in sight: a page asks only for what is. */
-const TALL = { width: 1400, height: 8000 };
+const TALL = { width: 1400, height: 9000 };
 const HZ = 10;
 /** Ticks of a process's CPU time in /proc, a second. */
 const TICKS_PER_S = 100;
