@@ -13,9 +13,9 @@ import { lengthText, sizeText } from "../table.ts";
 /** Pause between two drawings. */
 const DRAWN_MS = 100;
 /** Work that is done sooner needs no report, and earlier estimates are guesses. */
-const QUICK_MS = 2_000;
+export const QUICK_MS = 2_000;
 /** Interval at which work that counts nothing shows that it goes on. */
-const TICK_MS = 1_000;
+export const TICK_MS = 1_000;
 /** Pause between two lines without a terminal. */
 const LOGGED_MS = 10_000;
 const CELLS = 20;

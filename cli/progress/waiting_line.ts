@@ -5,10 +5,8 @@
 
 import type { Clock } from "../../lib/base/clock.ts";
 import type { Output, Screen } from "../../lib/base/host.ts";
+import { QUICK_MS, TICK_MS } from "./progress_bar.ts";
 
-/** Commands that answer sooner need no line. */
-const QUICK_MS = 2_000;
-const TICK_MS = 1_000;
 /** To the first column, and nothing behind it. */
 const ERASED = "\r\x1b[K";
 

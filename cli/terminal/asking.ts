@@ -29,6 +29,11 @@ export async function firstLine(clock: Clock): Promise<string | undefined> {
   }
 }
 
+/** Whether a person can be asked, and sees the question. */
+export function canAsk(): boolean {
+  return Deno.stdin.isTerminal() && Deno.stderr.isTerminal();
+}
+
 /** Reads a line without showing it. */
 export function askHidden(host: Pick<Output, "writeError">, question: string): string | undefined {
   host.writeError(question);

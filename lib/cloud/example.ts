@@ -3,6 +3,7 @@
  * shows similar pictures to the model once it is trained.
  */
 
+import { onePiece } from "../base/files/byte_reader.ts";
 import { join, resolve } from "node:path";
 import type { WriteFiles } from "../base/files/files.ts";
 import type { Clock } from "../base/clock.ts";
@@ -170,7 +171,7 @@ async function fillDataset(
     await keepFile(
       store,
       files,
-      one(pngOf(picture)),
+      onePiece(pngOf(picture)),
       IMAGE_BYTES_MAX,
       (file) => store.transaction((sql) => new BinaryData(sql).add(upload, file, nowMs)),
     );
@@ -190,8 +191,4 @@ async function writePictures(files: WriteFiles, folder: string): Promise<void> {
   for (const picture of drawExamples(CAMERA_IMAGES, CAMERA_SEED)) {
     await files.writeFile(join(folder, `${index++}.png`), pngOf(picture));
   }
-}
-
-async function* one(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  yield bytes;
 }

@@ -1,5 +1,6 @@
 /** `svc-cloud backup`: one consistent copy of database, contents and keys, while the control plane serves. */
 
+import { onePiece } from "../../../lib/base/files/byte_reader.ts";
 import { join, resolve } from "node:path";
 import { SvcError } from "../../../lib/base/error.ts";
 import { neededFiles } from "../../../lib/cloud/store/file_refs.ts";
@@ -139,7 +140,7 @@ async function takeDatabase(
     const needed = await neededFiles(copy).finally(() => copy.close());
     const keys = [];
     for (const { name, text } of keysAfter) {
-      keys.push({ name, sha256: (await to.put(oneOf(new TextEncoder().encode(text)))).sha256 });
+      keys.push({ name, sha256: (await to.put(onePiece(new TextEncoder().encode(text)))).sha256 });
     }
     const stored = await to.put(host.readPieces(path));
     return { timeMs, needed, keys, database: stored.sha256 };
@@ -164,10 +165,6 @@ async function removeCopy({ host }: CloudCommandContext, path: string): Promise<
 
 async function has(files: FileStore, sha256: string): Promise<boolean> {
   return await files.size(sha256).then(() => true, () => false);
-}
-
-async function* oneOf(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  yield bytes;
 }
 
 /** Some at the same time; the bar shows how many are done. */

@@ -10,7 +10,7 @@ import type { Host } from "../../../lib/base/host.ts";
 import { Secret } from "../../../lib/base/secret.ts";
 import { requireSafeWay } from "../../../lib/cloud_client/app_channel.ts";
 import { chosen, DEFAULT_PROFILE, type Profile } from "../../../lib/cloud_client/profile.ts";
-import { askHidden, firstLine } from "../../terminal/asking.ts";
+import { askHidden, canAsk, firstLine } from "../../terminal/asking.ts";
 import { type Flag, UsageError, type Values } from "../../flags.ts";
 import { printListing, printResult, writeHint } from "../../table.ts";
 import { openOwnWayOut } from "../../way_out.ts";
@@ -133,7 +133,7 @@ async function login(
   const baseUrl = address.trim();
   const common = { baseUrl, allowInsecureCreds, caFile: caFile ? resolve(host.cwd(), caFile) : undefined };
   const name = values.profile || DEFAULT_PROFILE;
-  const who = email !== "" || apiKeyId !== "" ? { email, apiKeyId } : askedWho(host);
+  const who = email !== "" || apiKeyId !== "" ? { email, apiKeyId } : askedWho();
   let profile: Profile;
   if (who.email !== "") {
     const password = await secretOf(host, "SVC_CLOUD_PASSWORD", "Password: ");
@@ -156,19 +156,15 @@ async function login(
 
 const NO_ORGANIZATION = { organizationId: undefined, organizationName: undefined };
 
-function askedWho(host: Host): { readonly email: string; readonly apiKeyId: string } {
-  const answer = Deno.stdin.isTerminal() && Deno.stderr.isTerminal()
-    ? prompt("E-mail address, or id of a key:")?.trim()
-    : undefined;
+function askedWho(): { readonly email: string; readonly apiKeyId: string } {
+  const answer = canAsk() ? prompt("E-mail address, or id of a key:")?.trim() : undefined;
   if (answer) return answer.includes("@") ? { email: answer, apiKeyId: "" } : { email: "", apiKeyId: answer };
-  void host;
   throw new UsageError("found neither --email nor --api-key-id, and there is no terminal to ask on");
 }
 
 async function secretOf(host: Host, variable: string, question: string): Promise<Secret> {
-  const isTerminal = Deno.stdin.isTerminal() && Deno.stderr.isTerminal();
   const found = host.env(variable) ||
-    (isTerminal ? askHidden(host, question) : (await firstLine(new SystemClock()))?.trim());
+    (canAsk() ? askHidden(host, question) : (await firstLine(new SystemClock()))?.trim());
   if (found) return new Secret(found);
   throw new SvcError("invalid_argument", `${variable} is missing, and nobody has given a secret`);
 }

@@ -4,7 +4,7 @@
 
 import { nextTurn } from "../../../lib/base/clock.ts";
 import { assert, SvcError } from "../../../lib/base/error.ts";
-import { joinedBytes } from "../../../lib/base/files/byte_reader.ts";
+import { joinedBytes, onePiece } from "../../../lib/base/files/byte_reader.ts";
 import { mapCloud, paintMap } from "../../../lib/slam/map_picture.ts";
 import { Mapper } from "../../../lib/slam/mapper.ts";
 import type { Localization, Mapping } from "../../../lib/slam/mapping.ts";
@@ -69,7 +69,7 @@ class MapperThread {
 
   async #begin(start: EngineStart): Promise<Result> {
     const { mode, options, pose } = start;
-    const map = start.map && await readMap(pieces(start.map));
+    const map = start.map && await readMap(onePiece(start.map));
     const mapping = new Mapper({ mode, options, map, pose });
     if (map && mode === "localize") {
       if (map.submaps.length === 0) throw new SvcError("invalid_argument", "the existing map is empty");
@@ -130,10 +130,6 @@ function cloudOf(mapping: Mapping): Uint8Array<ArrayBuffer> {
   const picture = paintMap(mapping.state().submaps);
   if (picture.width > 0) return mapCloud(picture);
   throw new SvcError("unavailable", "the map is empty so far: the mapper has taken in no scan");
-}
-
-async function* pieces(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  yield bytes;
 }
 
 const scope = globalThis as unknown as Scope;

@@ -10,7 +10,7 @@ import { SvcError } from "../../base/error.ts";
 import { sortedJson } from "../../base/schema/schema.ts";
 import type { JsonObject } from "../../wire/rpc/proto.ts";
 import { type BinaryPage, placeIn, placeOf } from "./binary_data.ts";
-import { comparePlaces, type FilePlace, type FileReading } from "../readings/reading_file.ts";
+import { comparePlaces, type FilePlace, type FileReading, isAfter } from "../readings/reading_file.ts";
 import { type IndexedFile, isAllWithin, ReadingFiles } from "../readings/reading_files.ts";
 import type { FileStore } from "../store/files.ts";
 import { Conditions, type MicrosRange, onlyType, type ReadingTimes, toMicros } from "./filter.ts";
@@ -300,7 +300,7 @@ export class TabularData {
       else {
         const { file, after, origin } = some;
         for await (const group of this.#inFiles.readings(file, { ...times, stored })) {
-          const rows = group.filter((one) => !after || comparePlaces(one, after) > 0);
+          const rows = group.filter((one) => isAfter(one, after));
           if (rows.length > 0) yield { origin, rows: rows.map((one) => ({ ...one, tags: file.tags })) };
         }
       }

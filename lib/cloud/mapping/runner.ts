@@ -9,6 +9,7 @@
  * that has been up to date for a while; it waits for its next turn.
  */
 
+import { onePiece } from "../../base/files/byte_reader.ts";
 import { randomUUID } from "node:crypto";
 import { type PoolHolder, SharedPool } from "../../base/async/shared_pool.ts";
 import type { Clock } from "../../base/clock.ts";
@@ -291,7 +292,7 @@ export class MappingRunner {
     const atMs = clock.nowMs();
     const bytes = await making.process.cloud();
     const { pose } = making;
-    const old = await keepFile(store, files, pieces(bytes), PICTURE_BYTES_MAX, (file) => {
+    const old = await keepFile(store, files, onePiece(bytes), PICTURE_BYTES_MAX, (file) => {
       return store.transaction((sql) => new MappingSessions(sql).picture(id, { ...file, atMs, pose }));
     });
     await this.#release(old === undefined ? [] : [old]);
@@ -412,8 +413,4 @@ async function existingMap(session: MappingSession, store: Store, files: FileSto
   if (existingVersion === "") return undefined;
   const found = await new Packages(store).find(`${organizationId}/${mapName}`, existingVersion);
   return { bytes: found.bytes, content: files.read(found.sha256) };
-}
-
-async function* pieces(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  yield bytes;
 }

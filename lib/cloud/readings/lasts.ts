@@ -17,11 +17,8 @@ export async function lastsOfFiles(
 ): Promise<LastsOfFiles> {
   const index = new ReadingFiles(sql, files);
   const lasts = new Map<string, number>();
-  for (
-    const file of (await index.list(before(organizationId, beforeUs))).filter((one) =>
-      one.untilUs >= beforeUs
-    )
-  ) {
+  const around = await index.list(before(organizationId, beforeUs));
+  for (const file of around.filter(({ untilUs }) => untilUs >= beforeUs)) {
     const times = { captured: { untilUs: beforeUs - 1 }, received: {} };
     for await (const [last] of index.readings(file, times, true)) {
       lasts.set(keyOf(file), last.capturedUs);

@@ -10,12 +10,12 @@
 import { createHash } from "node:crypto";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
-import { bytesOf } from "../../base/files/byte_reader.ts";
+import { bytesOf, onePiece } from "../../base/files/byte_reader.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { keepFile } from "../store/file_refs.ts";
 import { type FileStore, requireSameSum } from "../store/files.ts";
 import { places, type Sql, type SqlValue, type Store } from "../store/store.ts";
-import { OWN_PACKING, type Packing, type ReadingPacker } from "./packer.ts";
+import { OWN_PACKING, type Packing, READING_FILE_BYTES_MAX, type ReadingPacker } from "./packer.ts";
 import type { FilePlace, FileReading, FileSummary } from "./reading_file.ts";
 import { ReadingFiles } from "./reading_files.ts";
 
@@ -49,7 +49,6 @@ const SOURCES_AT_ONCE = 100;
 /** The oldest readings of a source among which the most common list of tags is looked for. */
 const LOOKED_AT = 20_000;
 const READ_AT_ONCE = 500;
-const FILE_BYTES_MAX = 256 * 1024 ** 2;
 
 /** Readings of one source with the same tags, stored and captured until then. */
 interface Group {
@@ -169,7 +168,7 @@ export class ReadingMoves {
     const { content, ...made } = await packing.pack(await readingsOf(store, group, keys));
     if (made.readings === 0) return false;
     try {
-      await keepFile(store, files, oneOf(content), FILE_BYTES_MAX, async (file) => {
+      await keepFile(store, files, onePiece(content), READING_FILE_BYTES_MAX, async (file) => {
         await requireWhole(files, file.sha256, file.bytes);
         await store.transaction((sql) => swap(sql, organizationId, group, keys, made, file));
       });
@@ -305,8 +304,4 @@ async function swap(
   }
   await sql.query(`DELETE FROM tabular_data WHERE ${range}`, ...values);
   await new ReadingFiles(sql, undefined).add(organizationId, { originId, tags, tagList }, made, file);
-}
-
-async function* oneOf(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  yield bytes;
 }

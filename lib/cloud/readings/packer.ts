@@ -30,7 +30,8 @@ export const OWN_PACKING: TurnCaller = ["svc-cloud"];
 
 const TURNS = { turnsMax: 2, turnsOfGroupMax: 1, waiting: [64, 16, 8], what: "changes of files" } as const;
 const TIME_MS = 60_000;
-const FILE_BYTES_MAX = 256 * 1024 ** 2;
+/** Limit of a file of readings. */
+export const READING_FILE_BYTES_MAX = 256 * 1024 ** 2;
 
 export class ReadingPacker {
   readonly #turns: CallerTurns;
@@ -59,7 +60,7 @@ export class ReadingPacker {
 
 function packingIn(process: ContentProcess, signal: AbortSignal): Packing {
   const made = async (request: ContentRequest, body: readonly Uint8Array[]): Promise<MadeFile> => {
-    const { head, bytes } = await process.ask(request, body, signal, FILE_BYTES_MAX);
+    const { head, bytes } = await process.ask(request, body, signal, READING_FILE_BYTES_MAX);
     return { ...head.summary as unknown as FileSummary, content: bytes };
   };
   return {

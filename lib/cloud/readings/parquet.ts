@@ -81,7 +81,7 @@ function schemaOf(columns: readonly ParquetColumn[]): Schema {
   return [{ name: "root", num_children: columns.length }, ...elements] as Schema;
 }
 
-/** A file of which pieces are read. */
+/** A file that is read in pieces. */
 export interface ParquetSource {
   readonly byteLength: number;
   slice(start: number, end?: number): Promise<ArrayBuffer>;

@@ -139,6 +139,11 @@ export function comparePlaces(a: FilePlace, b: FilePlace): number {
   return a.entryId < b.entryId ? -1 : 1;
 }
 
+/** Whether a reading comes after a place; after none, each does. */
+export function isAfter(one: FilePlace, place: FilePlace | undefined): boolean {
+  return place === undefined || comparePlaces(one, place) > 0;
+}
+
 export function isOfTimes(one: FileReading, { captured, received, stored }: FileTimes): boolean {
   const is = (value: number, { fromUs = -Infinity, untilUs = Infinity }: FileTimes["captured"] = {}) =>
     value >= fromUs && value <= untilUs;

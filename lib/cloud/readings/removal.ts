@@ -6,6 +6,7 @@
  * removes all.
  */
 
+import { onePiece } from "../../base/files/byte_reader.ts";
 import { SvcError } from "../../base/error.ts";
 import type { TurnCaller } from "../../base/async/fair_queue.ts";
 import type { Conditions } from "../data/filter.ts";
@@ -13,7 +14,7 @@ import { keepFile, releaseFile } from "../store/file_refs.ts";
 import type { FileStore } from "../store/files.ts";
 import { dropStoredBytes } from "../store/stored_bytes.ts";
 import type { Sql, Store } from "../store/store.ts";
-import type { ReadingPacker } from "./packer.ts";
+import { READING_FILE_BYTES_MAX, type ReadingPacker } from "./packer.ts";
 import type { FileTimes } from "./reading_file.ts";
 import { type IndexedFile, isAllWithin, ReadingFiles } from "./reading_files.ts";
 
@@ -27,7 +28,6 @@ export interface RemovalParts {
 export type RunRemoval = (work: (sql: Sql) => Promise<void>, readings: number) => Promise<void>;
 
 const TRIES = 5;
-const FILE_BYTES_MAX = 256 * 1024 ** 2;
 /** More than any file has. */
 const ALL = Number.MAX_SAFE_INTEGER;
 
@@ -102,17 +102,14 @@ export class ReadingRemoval {
     const removed = file.readings - made.readings;
     if (removed === 0) return 0;
     if (made.readings === 0) return await this.#drop(file, change);
-    await keepFile(store, files, oneOf(content), FILE_BYTES_MAX, async ({ sha256, bytes: fileBytes }) => {
+    await keepFile(store, files, onePiece(content), READING_FILE_BYTES_MAX, async (kept) => {
       await change(async (sql) => {
-        await new ReadingFiles(sql, undefined).replace(file, { ...made, sha256, fileBytes });
+        const next = { ...made, sha256: kept.sha256, fileBytes: kept.bytes };
+        await new ReadingFiles(sql, undefined).replace(file, next);
         await dropStoredBytes(sql, "readings", [{ ownerId: file.originId, bytes: file.bytes - made.bytes }]);
       }, removed);
     });
     await releaseFile(store, files, file.sha256);
     return removed;
   }
-}
-
-async function* oneOf(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  yield bytes;
 }

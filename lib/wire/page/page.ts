@@ -8,6 +8,7 @@
  * The room owns how built pages are packed and served.
  */
 
+import { onePiece } from "../../base/files/byte_reader.ts";
 import type { HeaderFields } from "../rpc/metadata.ts";
 import { contentAnswer } from "../port/content.ts";
 import { fieldValue } from "../port/exchange.ts";
@@ -120,7 +121,7 @@ function assetAnswer(request: RouteRequest, asset: PageAsset, { encoding, bytes 
     etag: `"${asset.sum}-${encoding}"`,
     bytes: bytes.length,
     contentType: asset.contentType,
-    read: (from) => oneChunk(bytes.subarray(from)),
+    read: (from) => onePiece(bytes.subarray(from)),
     fields: [
       ...SAFETY,
       ["cache-control", isDocument ? "no-cache" : FOREVER],
@@ -128,8 +129,4 @@ function assetAnswer(request: RouteRequest, asset: PageAsset, { encoding, bytes 
       ...encoding === "identity" ? [] : [["content-encoding", encoding] as [string, string]],
     ],
   });
-}
-
-async function* oneChunk(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  yield bytes;
 }

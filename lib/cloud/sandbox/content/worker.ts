@@ -236,9 +236,9 @@ async function takeFile(
   if (content.length === 0) return true;
   if ("takeFile" in query && await query.takeFile(request, content)) return true;
   const { origin, tags, times, after } = request;
-  const { comparePlaces, readingsIn, sourceOf } = await import("../../readings/reading_file.ts");
+  const { isAfter, readingsIn, sourceOf } = await import("../../readings/reading_file.ts");
   for await (const group of readingsIn(sourceOf(content), times)) {
-    const rows = group.filter((one) => !after || comparePlaces(one, after) > 0);
+    const rows = group.filter((one) => isAfter(one, after));
     if (!await query.take({ origin, rows: rows.map((one) => ({ ...one, tags })) })) return false;
   }
   return true;
