@@ -3,10 +3,15 @@
  * them at once.
  */
 
+import type { dataApi } from "@viamrobotics/sdk";
 import type { FleetCalls } from "../account/fleet_calls.ts";
 
 const AT_ONCE = 4;
 const KEPT_BYTES_MAX = 128 * 1024 * 1024;
+
+export function imageId({ binaryDataId, id }: dataApi.BinaryMetadata): string {
+  return binaryDataId || id;
+}
 
 export class ImageContents {
   readonly #kept = new Map<string, Promise<Uint8Array>>();

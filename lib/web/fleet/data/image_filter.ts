@@ -9,6 +9,8 @@ const MIME_TYPES = [
   ...["image/vnd.viam.dep", "image/vnd.viam.rgba"],
 ];
 
+/** `ORDER_DESCENDING` */
+export const NEWEST_FIRST = 2;
 /** `TAGS_FILTER_TYPE_MATCH_BY_OR` */
 const HAS_ONE_OF = 1;
 

@@ -53,6 +53,19 @@ export class TimeSeries {
     }
   }
 
+  /** Has these values instead, the oldest first. */
+  fill(
+    names: readonly string[],
+    points: readonly {
+      readonly timeMs: number;
+      readonly values: Readonly<Record<string, number | undefined>>;
+    }[],
+  ): void {
+    this.clear();
+    for (const { timeMs, values } of points) this.push(values, names, timeMs);
+    this.version++;
+  }
+
   clear(): void {
     this.#times = [];
     this.#columns = this.#names.map(() => []);
