@@ -28,13 +28,17 @@ export interface ManagedMachine {
   readonly channel: Channel;
 }
 
+export interface ManagedOptions {
+  readonly cloudFlags?: readonly string[];
+  readonly machineEnv?: Readonly<Record<string, string>>;
+  readonly initFlags?: readonly string[];
+}
+
 /** Runs both while `work` does. */
 export async function withManagedMachine(
   config: object,
   work: (machine: ManagedMachine) => Promise<void>,
-  cloudFlags: readonly string[] = [],
-  machineEnv: Readonly<Record<string, string>> = {},
-  initFlags: readonly string[] = [],
+  { cloudFlags = [], machineEnv = {}, initFlags = [] }: ManagedOptions = {},
 ): Promise<void> {
   const clock = new SystemClock();
   const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });

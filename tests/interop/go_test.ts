@@ -150,7 +150,7 @@ needingTest(
       const far = await seenBy(program, args);
       judge(far);
       assertEquals(far.overWebRTC, true);
-    }, domain);
+    }, { cloudFlags: domain });
   },
 );
 

@@ -256,7 +256,7 @@ for (const over of ["http", "https"]) {
       const { code, stderr } = await run(touring("wrong"));
       assertEquals(code === 0, false);
       assertMatch(stderr, /Unable to establish a connection/);
-    }, over === "https" ? ["--tls"] : []);
+    }, { cloudFlags: over === "https" ? ["--tls"] : [] });
   });
 }
 

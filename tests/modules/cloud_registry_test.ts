@@ -34,7 +34,7 @@ Deno.test("a registry module is downloaded in the wanted version and updates wit
   const pins = await Deno.makeTempDir({ prefix: "svc-pins-" });
   try {
     const env = { SVC_PACKAGE_CHECK_INTERVAL: "300ms", SVC_RELEASE_KEYS: `${pins}/release_keys.json` };
-    await withManagedMachine({}, (managed) => moves(managed, env.SVC_RELEASE_KEYS, t), [], env);
+    await withManagedMachine({}, (managed) => moves(managed, env.SVC_RELEASE_KEYS, t), { machineEnv: env });
   } finally {
     await Deno.remove(pins, { recursive: true });
   }

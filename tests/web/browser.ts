@@ -156,3 +156,13 @@ async function violationsNow(page: Page): Promise<string[]> {
   );
   return [...byAxe, ...await page.evaluate<string[]>(COVERED)];
 }
+
+/** What a view takes to show live values in a picture. */
+export const SETTLE_MS = 3000;
+
+/** The screens on which pictures of views are taken. */
+export const LOOKS = [
+  { name: "light", width: 1400, height: 900, dark: false },
+  { name: "dark", width: 1400, height: 900, dark: true },
+  { name: "narrow", width: 390, height: 844, dark: false },
+];

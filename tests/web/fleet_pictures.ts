@@ -6,19 +6,11 @@
 import type { Browser, Page } from "playwright-core";
 import { FLEET_PAGE } from "../../cli/page_path.ts";
 import { type ManagedMachine, withManagedMachine } from "../cloud/managed.ts";
-import { browserWithPage, launch, openPage } from "./browser.ts";
+import { browserWithPage, launch, LOOKS, openPage, SETTLE_MS } from "./browser.ts";
 import { signInByKey } from "./fleet_steps.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 const folder = Deno.args[0] ?? new URL("dist/web/pictures", ROOT).pathname;
-/** What a view takes to show live values. */
-const SETTLE_MS = 3000;
-
-const LOOKS = [
-  { name: "light", width: 1400, height: 900, dark: false },
-  { name: "dark", width: 1400, height: 900, dark: true },
-  { name: "narrow", width: 390, height: 844, dark: false },
-];
 
 /** Opens a view; the page has signed in. */
 type View = readonly [name: string, open: (page: Page, machine: ManagedMachine) => Promise<void>];
@@ -99,7 +91,7 @@ await Deno.mkdir(folder, { recursive: true });
 const browser = await launch(needed.found);
 try {
   const work = (machine: ManagedMachine) => takePictures(browser, machine);
-  await withManagedMachine(await capturingDemo(), work, [], {}, ["--example"]);
+  await withManagedMachine(await capturingDemo(), work, { initFlags: ["--example"] });
 } finally {
   await browser.close();
 }

@@ -3,20 +3,12 @@
  * narrow, into dist/web/pictures.
  */
 
-import { browserWithPage, launch, openPage } from "./browser.ts";
+import { browserWithPage, launch, LOOKS, openPage, SETTLE_MS } from "./browser.ts";
 import { everyApi, startPageMachine } from "./page_machine.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 const demo = JSON.parse(await Deno.readTextFile(new URL("examples/demo.json", ROOT)));
 const folder = Deno.args[0] ?? new URL("dist/web/pictures", ROOT).pathname;
-/** What a view takes to show live values. */
-const SETTLE_MS = 3000;
-
-const LOOKS = [
-  { name: "light", width: 1400, height: 900, dark: false },
-  { name: "dark", width: 1400, height: 900, dark: true },
-  { name: "narrow", width: 390, height: 844, dark: false },
-];
 const VIEWS: readonly (readonly [name: string, path: string])[] = [
   ["control", ""],
   ["scene", "#/scene"],

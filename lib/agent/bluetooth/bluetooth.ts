@@ -139,7 +139,7 @@ export class Bluetooth {
     }
   }
 
-  /** Runs when the agent is told to stop, too. */
+  /** Also runs when the agent is told to stop. */
   async #close(): Promise<void> {
     if (this.#name === undefined) return;
     this.#name = undefined;

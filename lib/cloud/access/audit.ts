@@ -33,8 +33,8 @@ export interface AuditEntry extends Actor {
 }
 
 /**
- * Selects entries by parts of the actor's and the action's name, by the earliest time, and by ids of which the object has
- * one.
+ * Selects entries by a part of the actor's name, a part of the action's name, the earliest time, and the ids that the
+ * object may have.
  */
 export interface AuditSelection {
   readonly on?: ReadonlySet<string>;

@@ -1,8 +1,8 @@
 /**
  * Removes captured data that is older than its retention allows, or exceeds its size, oldest first.
  *
- * Works in small transactions with pauses between them, so that nobody else waits for it, and records each removal in
- * the audit log in the same transaction. At most one control plane on a database handles a retention at a time. Images
+ * Works in small transactions with pauses between them, so that nobody else waits for it. The same transaction
+ * records a removal in the audit log. At most one control plane on a database handles a retention at a time. Images
  * in datasets stay.
  */
 
@@ -150,7 +150,7 @@ export class RetentionRunner {
     return past ?? await index.first(ofSubject(due));
   }
 
-  /** Removes what is past its retention, or beyond the size, from a file. Returns how many. */
+  /** Removes the readings of a file that are too old, or exceed the size. Returns how many. */
   async #removeFromFile(
     due: DueRetention,
     file: IndexedFile,
