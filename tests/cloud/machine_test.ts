@@ -105,6 +105,7 @@ async function withManaged(config: JsonObject, work: (managed: Managed) => Promi
     connectApp({ address, ca, keyId, key: new Secret(key), clock: new SystemClock() });
   const app = dial(cloud.url, example.ownerKey);
   try {
+    await server.wrote("machine is running");
     await work({ example, data, folder, cloud, server, app, dial: (key) => dial(server.url, key) });
   } finally {
     app.close();

@@ -25,7 +25,7 @@ import { requestLimit } from "../../lib/machine/serve/limits.ts";
 import { Jobs } from "../../lib/machine/serve/jobs.ts";
 import { Machine } from "../../lib/machine/graph/machine.ts";
 import { Operations } from "../../lib/machine/serve/operations.ts";
-import { robotService } from "../../lib/machine/serve/service.ts";
+import { robotService, type RobotServiceParts } from "../../lib/machine/serve/service.ts";
 import { Sessions } from "../../lib/machine/serve/sessions.ts";
 import { FakeHost } from "./fake_host.ts";
 
@@ -56,9 +56,10 @@ export interface Bench {
   close(): Promise<void>;
 }
 
-export function bench({ env = {}, heartbeatWindowMs = 2000 }: {
+export function bench({ env = {}, heartbeatWindowMs = 2000, upload }: {
   env?: Record<string, string>;
   heartbeatWindowMs?: number;
+  upload?: RobotServiceParts["upload"];
 } = {}): Bench {
   const clock = new FakeClock();
   const records: LogRecord[] = [];
@@ -80,7 +81,7 @@ export function bench({ env = {}, heartbeatWindowMs = 2000 }: {
   const jobs = new Jobs({ machine, channel, clock, logs });
   const receiveSpans = (request: readonly unknown[]) => void spans.push(request.length);
   const parts = { machine, operations, sessions, jobs, logs, clock, version: "1.2.3", shutdown };
-  table.add(robotService({ ...parts, diagnostics: { receiveSpans } }));
+  table.add(robotService({ ...parts, upload, diagnostics: { receiveSpans } }));
   return {
     ...scene,
     clock,

@@ -243,7 +243,6 @@ function frameMethods({ machine: { frames } }: RobotServiceParts): Methods {
 function programMethods(
   { machine, logs, clock, version, upload, diagnostics, shutdown }: RobotServiceParts,
 ): Methods {
-  const tunnelEnds = () => machine.config?.network.trafficTunnelEndpoints ?? [];
   const logLimit = new LogLimit(clock);
   return {
     getVersion: () => ({
@@ -252,7 +251,7 @@ function programMethods(
       apiVersion: API_VERSION,
     }),
     getCloudMetadata: () => {
-      const cloud = cloudMessage(machine.config);
+      const cloud = cloudMessage(configOf(machine));
       if (!cloud) throw new SvcError("unknown", "cloud metadata not available");
       return cloud;
     },
@@ -279,6 +278,7 @@ function programMethods(
       const name = idOrName.case === "moduleName" ? idOrName.value : "";
       const restarted = machine.restartModule((one) => id ? one.id === id : one.name === name, signal);
       if (restarted) return await restarted.then(() => ({}));
+      configOf(machine);
       const found = `module not found with id=${id}, name=${name}`;
       throw new SvcError("not_found", `${found}. make sure it is configured and running on your machine`);
     },
@@ -286,12 +286,16 @@ function programMethods(
       clock.after(SHUTDOWN_ANSWER_MS, () => shutdown("shutdown_request"));
       return {};
     },
-    tunnel: (requests, { signal }) => tunnel(requests, tunnelEnds(), clock, signal),
+    tunnel: (requests, { signal }) => {
+      const { trafficTunnelEndpoints: ends } = configOf(machine).network;
+      return tunnel(requests, ends, clock, signal);
+    },
     uploadDataFromPath: async ({ path, uploadMetadata }, { signal }) => {
       if (!upload) {
         const wanted = "wanted a cloud section in the machine's configuration";
         throw new SvcError("failed_precondition", `there is no control plane to upload to, ${wanted}`);
       }
+      configOf(machine);
       const { ids, ...counts } = await upload(path, uploadMetadata, signal);
       const { filesUploaded, filesFailed, bytesUploaded, bytesTotal } = counts;
       return {
@@ -303,12 +307,23 @@ function programMethods(
       };
     },
     listTunnels: () => ({
-      tunnels: tunnelEnds().map(({ port, connectionTimeout }) => ({
+      tunnels: (machine.config?.network.trafficTunnelEndpoints ?? []).map(({ port, connectionTimeout }) => ({
         port,
         connectionTimeout: toDuration(connectionTimeout),
       })),
     }),
   };
+}
+
+/**
+ * The configuration in force, for calls that it permits or refuses: a machine that still starts knows no answer yet.
+ *
+ * Errors: `unavailable` before the first configuration is applied.
+ */
+function configOf({ config }: Machine): MachineConfig {
+  if (config) return config;
+  const wanted = "wanted the first configuration to be applied: try again in a moment";
+  throw new SvcError("unavailable", `the machine is still starting, ${wanted}`);
 }
 
 const STATES: { readonly [S in BuildState]: ResourceState } = {

@@ -110,6 +110,29 @@ Deno.test("RobotService: metadata and uploads need a cloud section, and RestartM
   await close();
 });
 
+Deno.test("RobotService: what the configuration permits or knows is unavailable before the first one", async () => {
+  const { robot, apply, close } = bench({
+    upload: () => Promise.reject(new SvcError("permission_denied", "no")),
+  });
+  async function* tunnelled() {
+    yield { destinationPort: 22 };
+  }
+  const early = [
+    () => robot.getCloudMetadata({}),
+    () => robot.uploadDataFromPath({ path: "/tmp" }),
+    () => robot.restartModule({ idOrName: { case: "moduleName", value: "mine" } }),
+    () => Array.fromAsync(robot.tunnel(tunnelled())),
+  ];
+  const outcomes = async () => {
+    const settled = await Promise.allSettled(early.map((call) => call()));
+    return settled.map((one) => one.status === "rejected" ? SvcError.from(one.reason).code : "answered");
+  };
+  assertEquals(await outcomes(), Array(4).fill("unavailable"));
+  await apply({});
+  assertEquals(await outcomes(), ["unknown", "permission_denied", "not_found", "permission_denied"]);
+  await close();
+});
+
 Deno.test("RobotService: ListTunnels, SendTraces and Shutdown work, and GetStatus is unimplemented", async () => {
   const { robot, apply, close, clock, shutdowns, spans } = bench();
   await apply({
