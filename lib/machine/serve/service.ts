@@ -107,6 +107,7 @@ export function robotService(parts: RobotServiceParts): Service {
     ...sessionMethods(parts),
     ...frameMethods(parts),
     ...programMethods(parts),
+    ...moduleMethods(parts),
   });
 }
 
@@ -272,16 +273,6 @@ function programMethods(
       diagnostics?.receiveSpans(resourceSpans, peer);
       return {};
     },
-    getModelsFromModules: () => ({ models: (machine.modules?.models ?? []).map(modelMessage) }),
-    restartModule: async ({ idOrName }, { signal }) => {
-      const id = idOrName.case === "moduleId" ? idOrName.value : "";
-      const name = idOrName.case === "moduleName" ? idOrName.value : "";
-      const restarted = machine.restartModule((one) => id ? one.id === id : one.name === name, signal);
-      if (restarted) return await restarted.then(() => ({}));
-      configOf(machine);
-      const found = `module not found with id=${id}, name=${name}`;
-      throw new SvcError("not_found", `${found}. make sure it is configured and running on your machine`);
-    },
     shutdown: () => {
       clock.after(SHUTDOWN_ANSWER_MS, () => shutdown("shutdown_request"));
       return {};
@@ -312,6 +303,21 @@ function programMethods(
         connectionTimeout: toDuration(connectionTimeout),
       })),
     }),
+  };
+}
+
+function moduleMethods({ machine }: RobotServiceParts): Methods {
+  return {
+    getModelsFromModules: () => ({ models: (machine.modules?.models ?? []).map(modelMessage) }),
+    restartModule: async ({ idOrName }, { signal }) => {
+      const id = idOrName.case === "moduleId" ? idOrName.value : "";
+      const name = idOrName.case === "moduleName" ? idOrName.value : "";
+      const restarted = machine.restartModule((one) => id ? one.id === id : one.name === name, signal);
+      if (restarted) return await restarted.then(() => ({}));
+      configOf(machine);
+      const found = `module not found with id=${id}, name=${name}`;
+      throw new SvcError("not_found", `${found}. make sure it is configured and running on your machine`);
+    },
   };
 }
 
