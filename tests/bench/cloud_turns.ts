@@ -164,12 +164,18 @@ function print(contenders: readonly Contender[]): void {
       );
     }
   }
+  const meanOf = (values: readonly number[]) => values.reduce((sum, one) => sum + one, 0) / values.length;
   heading("processor time of a call, the mean of the above");
-  const means = contenders.map((one) =>
-    whats.reduce((sum, what) => sum + cpuOf(one, what), 0) / whats.length
-  );
+  const means = contenders.map((one) => meanOf(whats.map((what) => cpuOf(one, what))));
   for (const [at, { name }] of contenders.entries()) {
     row(name, `${means[at].toFixed(2)} ms`, `${(means[at] / means[0]).toFixed(2)} x the first`);
+  }
+  // Ratios, because the calls take times of different sizes.
+  heading("p25 of a call, the geometric mean of its ratios to the first");
+  const p25Of = ({ took }: Contender, what: string) => quantile(took.get(what)!, 0.25);
+  for (const one of contenders) {
+    const ratios = whats.map((what) => p25Of(one, what) / p25Of(first, what));
+    row(one.name, `${Math.exp(meanOf(ratios.map(Math.log))).toFixed(2)} x the first`);
   }
 }
 

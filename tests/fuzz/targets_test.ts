@@ -17,6 +17,7 @@ const OWN_CASES: { readonly [target: string]: number } = {
   "media/png": 1500,
   "media/pcd": 1500,
   "config/machine": 150,
+  "wire/port": 150,
   "maps/mapper": 40,
   "maps/mcap": 100,
   "maps/bag": 100,
