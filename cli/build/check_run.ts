@@ -324,7 +324,7 @@ async function checkInference(
   cloud: string,
   ml: string,
 ): Promise<void> {
-  await report.check("svc-cloud answers svc-ml infer with a model of its registry, and a query", async () => {
+  await report.check("svc-cloud answers svc-ml infer and queries, and unpacks native code once", async () => {
     const folder = await Deno.makeTempDir({ prefix: "svc_check_" });
     try {
       const sandbox = new Sandbox(runner, folder);
@@ -345,14 +345,36 @@ async function checkInference(
             SVC_API_KEY: ownerKey.key,
           });
           assert(/\b(red|green|blue)\b/.test(seen), `it sees no colour: ${seen}`);
-          const sums = await query(new URL(url).host, organizationId, ownerKey);
-          assert(sums.length === 1, `a query has ${sums.length} answers, wanted 1`);
+          const sums = () => query(new URL(url).host, organizationId, ownerKey);
+          return await checkUnpackedOnce(folder, sums);
         },
       );
     } finally {
       await Deno.remove(folder, { recursive: true });
     }
   });
+}
+
+/** The first query may unpack native code; the second one writes none anywhere in `folder`. */
+async function checkUnpackedOnce(folder: string, query: () => Promise<readonly unknown[]>): Promise<string> {
+  const written: string[][] = [];
+  for (let round = 0; round < 2; round++) {
+    const paths = new Set<string>();
+    using watcher = Deno.watchFs(folder);
+    const watching = (async () => {
+      for await (const { kind, paths: changed } of watcher) {
+        if (kind !== "access") { for (const path of changed) if (/duckdb/.test(path)) paths.add(path); }
+      }
+    })();
+    const answers = await query();
+    assert(answers.length === 1, `a query has ${answers.length} answers, wanted 1`);
+    watcher.close();
+    await watching;
+    written.push([...paths]);
+  }
+  assert(written[0].length > 0, "the first query has unpacked nothing, so the check sees nothing");
+  assert(written[1].length === 0, `the second query has written ${written[1]}`);
+  return `the first query has written ${written[0].length} paths, the second none`;
 }
 
 /** Counts an organization's readings, in SQL. */

@@ -13,15 +13,22 @@ import { UsageError } from "../flags.ts";
 import { FLEET_PAGE, MACHINE_PAGE, type PagePlace } from "../page_path.ts";
 import { MODULE_PACKAGE, NOTICES_FILE, REVISION_FILE } from "../version.ts";
 import { V8_FLAGS } from "../v8_flags.ts";
-import { EXTENT_SUFFIX, PACKED_FOLDER, PACKED_SUFFIX } from "../../lib/base/native/packed.ts";
-import { SQL_ADDON, SQL_PACKAGE } from "../../lib/cloud/sandbox/content/sql/engine.ts";
-import { ONNX_PACKAGE } from "../../lib/learn/onnx/worker.ts";
+import {
+  EXTENT_SUFFIX,
+  FACTS_SUFFIX,
+  PACKED_FOLDER,
+  PACKED_SUFFIX,
+  type PlainFacts,
+} from "../../lib/base/native/packed.ts";
+import { SQL_ADDON, SQL_PACKAGE } from "../../lib/cloud/sandbox/content/sql/package.ts";
+import { ONNX_ADDON, ONNX_PACKAGE } from "../../lib/learn/onnx/package.ts";
 import { VIDEO_PACKAGE, VIDEO_WASM } from "../../lib/machine/streams/video_worker.ts";
 import { RTC_ADDON, RTC_PACKAGE } from "../../lib/wire/webrtc/addon.ts";
 import { bundle, isInlined } from "./bundle.ts";
 import { carries, writeCarrier } from "./carrier.ts";
 import { makeModulePackage } from "./module_package.ts";
 import { buildPage } from "./page.ts";
+import { bytesSum } from "./sums.ts";
 import { onlyFileOf } from "./zip.ts";
 
 export interface Target {
@@ -249,7 +256,8 @@ export async function compile(
   const carrier = packed.length > 0 && target.carries
     ? await carrierOf(compiler, name, target, packed)
     : undefined;
-  const files = [REVISION_FILE, NOTICES_FILE, "install"];
+  const facts = packed.map((path) => path.replace(PACKED_SUFFIX, FACTS_SUFFIX));
+  const files = [REVISION_FILE, NOTICES_FILE, "install", ...facts];
   const folder = `${work}/bundle`;
   const [start, ...others] = await bundle({
     // Always the running Deno: its bundles suit the runtime of an older one too.
@@ -516,7 +524,7 @@ async function packFiles(
   }
   if (ONNX_PACKAGE in imports) {
     const folder = `${ONNX_PACKAGE}/${versionOf(imports, ONNX_PACKAGE)}/bin/napi-v6/${onnx}`;
-    await packPublished(ONNX_PACKAGE, `${folder}/${onnxLibrary}`);
+    for (const file of [ONNX_ADDON, onnxLibrary]) await packPublished(ONNX_PACKAGE, `${folder}/${file}`);
   }
   if (SQL_PACKAGE in imports) {
     const version = versionOf(imports, SQL_PACKAGE);
@@ -569,7 +577,7 @@ async function published(npmCache: string, path: string): Promise<string> {
   throw new SvcError("not_found", `Cannot find ${path} in ${npmCache}`);
 }
 
-/** Packs a file into the folder of packed files; returns its path from the root of the tree. */
+/** Packs a file into the folder of packed files, with its facts beside it; returns its path from the root of the tree. */
 async function pack(file: string, to: string): Promise<string> {
   const bytes = await Deno.readFile(file);
   const params = {
@@ -580,6 +588,8 @@ async function pack(file: string, to: string): Promise<string> {
   const packed = `${PACKED_FOLDER}/${to}${PACKED_SUFFIX}`;
   await Deno.mkdir(`${ROOT}${packed.slice(0, packed.lastIndexOf("/"))}`, { recursive: true });
   await Deno.writeFile(`${ROOT}${packed}`, brotliCompressSync(bytes, { params }));
+  const facts: PlainFacts = { bytes: bytes.length, sha256: await bytesSum(bytes) };
+  await Deno.writeTextFile(`${ROOT}${packed.replace(PACKED_SUFFIX, FACTS_SUFFIX)}`, JSON.stringify(facts));
   return packed;
 }
 

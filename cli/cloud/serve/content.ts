@@ -3,12 +3,18 @@
  */
 
 import { fileURLToPath } from "node:url";
+import { messageOf } from "../../../lib/base/error.ts";
 import type { Clock } from "../../../lib/base/clock.ts";
 import type { Host } from "../../../lib/base/host.ts";
 import type { DenoHost } from "../../../lib/base/host_deno.ts";
+import { embeddedPackage, openNativeFolder } from "../../../lib/base/native/packed.ts";
 import type { Right } from "../../../lib/base/native/permissions.ts";
 import type { Logger } from "../../../lib/base/log/log.ts";
-import { type ContentOptions, MEMORY_BYTES_MIN } from "../../../lib/cloud/sandbox/content/process.ts";
+import {
+  type ContentOptions,
+  MEMORY_BYTES_MIN,
+  type SharedNative,
+} from "../../../lib/cloud/sandbox/content/process.ts";
 import { serveContent } from "../../../lib/cloud/sandbox/content/worker.ts";
 import type { InferenceOptions } from "../../../lib/cloud/sandbox/inference_service.ts";
 import { NO_SANDBOX, type Sandbox } from "../../../lib/cloud/sandbox/sandbox.ts";
@@ -29,7 +35,7 @@ const MIB = 1024 ** 2;
 /** The isolation of content processes; `sandbox` is this computer's, or the reason why there is none. */
 export function openInference(
   values: Values<typeof INFERENCE_FLAGS>,
-  { host, clock, logger }: { host: Host; clock: Clock; logger: Logger },
+  { host, clock, logger, native }: { host: Host; clock: Clock; logger: Logger; native?: SharedNative },
   sandbox: Sandbox | string,
 ): InferenceOptions {
   const memoryBytes = values.inferenceMemoryMib * MIB;
@@ -60,6 +66,7 @@ export function openInference(
   const content = contentOptions({
     host,
     clock,
+    native,
     memoryBytes,
     refusal,
     sandbox: typeof sandbox === "string" ? NO_SANDBOX : sandbox,
@@ -67,9 +74,36 @@ export function openInference(
   return { content, timeMs: values.inferenceSeconds * 1000 };
 }
 
+/** The native code of this executable for its content processes; `undefined` where each of them unpacks its own. */
+export async function openSharedNative(logger: Logger): Promise<SharedNative | undefined> {
+  const remark = (error: unknown) => {
+    const wanted = "set SVC_HOME to a folder of this user, with 100 MB of room, for faster answers";
+    logger.warn(`each query and model unpacks native code for itself: ${messageOf(error)}; ${wanted}`);
+  };
+  let hasFailed = false;
+  try {
+    const folder = await openNativeFolder();
+    if (!folder) return undefined;
+    return {
+      path: folder.path,
+      prepare: async (name) => {
+        try {
+          await folder.take(await embeddedPackage(name));
+        } catch (error) {
+          if (!hasFailed) remark(error);
+          hasFailed = true;
+        }
+      },
+    };
+  } catch (error) {
+    remark(error);
+    return undefined;
+  }
+}
+
 /** The command line that starts this program as a content worker. */
 export function contentOptions(
-  parts: Pick<ContentOptions, "host" | "clock" | "memoryBytes" | "sandbox" | "refusal">,
+  parts: Pick<ContentOptions, "host" | "clock" | "memoryBytes" | "native" | "sandbox" | "refusal">,
 ): ContentOptions {
   const command = Deno.execPath();
   const env: Record<string, string> = { NO_COLOR: "1" };

@@ -101,6 +101,8 @@ User=${NAME}
 Group=${NAME}
 StateDirectory=${NAME}
 StateDirectoryMode=0700
+CacheDirectory=${NAME}
+CacheDirectoryMode=0700
 WorkingDirectory=${DATA}
 Environment=SVC_CLOUD_DATA=${DATA}
 # Passwords and other variables, such as SVC_CLOUD_DATABASE.

@@ -34,7 +34,7 @@ import { builtPage } from "../../built_page.ts";
 import { openLogs } from "../../logs.ts";
 import { FLEET_PAGE } from "../../page_path.ts";
 import { VERSION } from "../../version.ts";
-import { openInference } from "./content.ts";
+import { openInference, openSharedNative } from "./content.ts";
 import type { SERVE_FLAGS } from "./flags.ts";
 import {
   type CloudProgramContext,
@@ -190,7 +190,7 @@ async function openParts(
   const { options, organizations, addresses, store, files, secrets, limits, host, clock, logger } = parts;
   const around = { host, clock, logger };
   const sandbox = await openSandbox(host, clock, [options.data]);
-  const inference = openInference(options, around, sandbox);
+  const inference = openInference(options, { ...around, native: await openSharedNative(logger) }, sandbox);
   const { training, routes } = await openTraining(
     { ...options, publicUrl: addresses.main ?? "" },
     { ...around, sandbox },

@@ -4,9 +4,13 @@
  * Loading native code from them needs a folder for temporary files that may hold programs.
  */
 
+import { tmpdir } from "node:os";
 import { dirname, join, parse } from "node:path";
 import { fileURLToPath } from "node:url";
+import { SystemClock } from "../clock.ts";
 import { messageOf, SvcError } from "../error.ts";
+import { homeFolder } from "../files/home.ts";
+import { type EmbeddedFile, type EmbeddedPackage, NativeFolder, preparedFolder } from "./native_folder.ts";
 
 /** The folder of packed files, with a folder for each package; from the root of the tree. */
 export const PACKED_FOLDER = "dist/packed";
@@ -14,6 +18,10 @@ export const PACKED_FOLDER = "dist/packed";
 export const PACKED_SUFFIX = ".br";
 /** The ending in its stead of a file with the `Extent` of the packed one. */
 export const EXTENT_SUFFIX = ".extent";
+/** The ending in its stead of a file with the `PlainFacts` of the packed one. */
+export const FACTS_SUFFIX = ".facts";
+/** Names the shared folder of native code that the starter of this process has prepared. */
+export const NATIVE_VARIABLE = "SVC_NATIVE_FOLDER";
 
 /** The place of a packed file in the executable, in a part that a start does not copy. */
 export interface Extent {
@@ -21,22 +29,87 @@ export interface Extent {
   readonly bytes: number;
 }
 
+/** A file before it was packed. */
+export interface PlainFacts {
+  readonly bytes: number;
+  /** In hexadecimal digits. */
+  readonly sha256: string;
+}
+
 const PREFIX = "svc-packed-";
 /** An unpacked folder of this age is loaded, or was left behind. */
 const OLD_MS = 3600_000;
 
 /**
- * Unpacks the embedded files of a package into a private folder, and runs `load` with its path. Does nothing in a
- * program that runs from source.
+ * Runs `load` with a folder that has the embedded files of a package, unpacked. Does nothing in a program that runs from
+ * source.
  *
- * Only the folder's owner can read or write it: nobody can put a library beside those that are loaded. It is removed
- * afterwards; on Windows, which keeps the files of loaded libraries, a later program removes it.
+ * The files stay there for other processes and later starts (`native_folder.ts`). If this is impossible, or if programs
+ * may not run from there, they are unpacked into a private folder, which is removed afterwards; on Windows, which keeps
+ * the files of loaded libraries, a later program removes it.
  */
 export async function withPacked<T>(
   name: string,
   load: (folder: string) => T | Promise<T>,
 ): Promise<T | undefined> {
   if (!Deno.build.standalone) return undefined;
+  const shared = await sharedFolder(name).catch(() => undefined);
+  if (shared === undefined) return await withPrivate(name, load);
+  try {
+    return await load(shared);
+  } catch {
+    return await withPrivate(name, load);
+  }
+}
+
+/**
+ * The folder of native code that the processes of this program share; `undefined` in a program that runs from source.
+ * Throws `unavailable` if no folder is usable.
+ */
+export async function openNativeFolder(): Promise<NativeFolder | undefined> {
+  if (!Deno.build.standalone) return undefined;
+  const clock = new SystemClock();
+  return await NativeFolder.open(nativePlaces(), () => clock.nowMs());
+}
+
+/** A package of native code that this executable embeds. */
+export async function embeddedPackage(name: string): Promise<EmbeddedPackage> {
+  const files: EmbeddedFile[] = [];
+  const packed = packedFolder(name);
+  for await (const { name: entry } of Deno.readDir(packed)) {
+    const { name: file, ext } = parse(entry);
+    if (ext === FACTS_SUFFIX) continue;
+    const facts: PlainFacts = JSON.parse(await Deno.readTextFile(join(packed, file + FACTS_SUFFIX)));
+    files.push({ name: file, ...facts, content: () => plainContent(join(packed, entry)) });
+  }
+  return { name, files };
+}
+
+/** Throws if there is none; a thread without the right to read the environment has none. */
+async function sharedFolder(name: string): Promise<string | undefined> {
+  const prepared = Deno.env.get(NATIVE_VARIABLE);
+  const wanted = await embeddedPackage(name);
+  if (prepared) return await preparedFolder(prepared, wanted);
+  return await (await openNativeFolder())?.take(wanted);
+}
+
+/** Where the shared folder may be, in order of preference. */
+function nativePlaces(): string[] {
+  const env = (name: string) => Deno.env.get(name);
+  // A service's own folder, from systemd.
+  const [cache] = env("CACHE_DIRECTORY")?.split(":") ?? [];
+  return [
+    ...cache ? [join(cache, "native")] : [],
+    join(homeFolder(env), "native"),
+    join(tmpdir(), `svc-native-${Deno.uid() ?? "user"}`),
+  ];
+}
+
+/**
+ * Unpacks a package into a private folder for the time of `load`. Only the folder's owner can read or write it: nobody
+ * can put a library beside those that are loaded.
+ */
+async function withPrivate<T>(name: string, load: (folder: string) => T | Promise<T>): Promise<T> {
   let folder: string | undefined;
   try {
     folder = await Deno.makeTempDir({ prefix: PREFIX });
@@ -56,27 +129,25 @@ export async function withPacked<T>(
 }
 
 async function unpack(name: string, folder: string): Promise<void> {
-  for await (const { file, plain } of packedFiles(name)) {
-    await Deno.writeFile(join(folder, file), plain, { mode: 0o600 });
+  for (const { name: file, content } of (await embeddedPackage(name)).files) {
+    await Deno.writeFile(join(folder, file), await content(), { mode: 0o600 });
   }
 }
 
 /** The only file that is embedded under `name`, unpacked; `undefined` in a program that runs from source. */
 export async function embeddedFile(name: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
   if (!Deno.build.standalone) return undefined;
-  for await (const { plain } of packedFiles(name)) {
-    return new Uint8Array(await new Response(plain).arrayBuffer());
-  }
-  return undefined;
+  const { files: [file] } = await embeddedPackage(name);
+  return file && new Uint8Array(await new Response(await file.content()).arrayBuffer());
 }
 
-async function* packedFiles(name: string) {
-  const packed = fileURLToPath(new URL(`../../../${PACKED_FOLDER}/${name}`, import.meta.url));
-  for await (const { name: entry } of Deno.readDir(packed)) {
-    const path = join(packed, entry), { name: file, ext } = parse(entry);
-    const bytes = ext === EXTENT_SUFFIX ? await carried(path) : await Deno.readFile(path);
-    yield { file, plain: new Blob([bytes]).stream().pipeThrough(new DecompressionStream("brotli")) };
-  }
+function packedFolder(name: string): string {
+  return fileURLToPath(new URL(`../../../${PACKED_FOLDER}/${name}`, import.meta.url));
+}
+
+async function plainContent(path: string): Promise<ReadableStream<Uint8Array<ArrayBuffer>>> {
+  const bytes = parse(path).ext === EXTENT_SUFFIX ? await carried(path) : await Deno.readFile(path);
+  return new Blob([bytes]).stream().pipeThrough(new DecompressionStream("brotli"));
 }
 
 /** The packed file in the executable, at the extent that `file` names. */

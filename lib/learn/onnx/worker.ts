@@ -6,22 +6,19 @@
  * problem with an error; it never fails itself.
  */
 
-import { closeSync, constants, fstatSync, openSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import process from "node:process";
-import { fileURLToPath } from "node:url";
 import type { InferenceSession, Tensor } from "onnxruntime-node";
 import { type Code, messageOf, SvcError } from "../../base/error.ts";
 import { withPacked } from "../../base/native/packed.ts";
 import { checkModel } from "./check.ts";
+import { ONNX_ADDON, ONNX_PACKAGE } from "./package.ts";
 import type { OnnxData, OnnxTensor, OnnxTensorInfo, OnnxTensors, OnnxType } from "./session.ts";
 
 /** By this name the module knows that it runs as the thread and is not merely imported. */
 export const ONNX_WORKER = "svc-onnx";
-
-/** The runtime's package, by whose name executables embed its library. */
-export const ONNX_PACKAGE = "onnxruntime-node";
 
 /** The largest file of an ONNX model, which is a protobuf message. */
 export const MODEL_BYTES_MAX = 2 ** 31 - 1;
@@ -139,8 +136,6 @@ function firstLine(cause: unknown): string {
   return messageOf(cause).trim().split("\n")[0];
 }
 
-const ADDON = "onnxruntime_binding.node";
-
 /** The runtime's package. Its addon loads its library from its own folder, where it is under `deno run`. */
 async function loadRuntime(): Promise<Ort> {
   try {
@@ -164,13 +159,8 @@ async function loadRuntime(): Promise<Ort> {
  * search for a library that is already loaded.
  */
 async function preload(): Promise<void> {
-  const entry = fileURLToPath(import.meta.resolve("onnxruntime-node"));
-  const embedded = join(dirname(entry), "..", "bin", "napi-v6", process.platform, process.arch);
   await withPacked(ONNX_PACKAGE, (folder) => {
-    for (const name of readdirSync(embedded)) {
-      writeFileSync(join(folder, name), readFileSync(join(embedded, name)), { mode: 0o600 });
-    }
-    createRequire(import.meta.url)(join(folder, ADDON));
+    createRequire(import.meta.url)(join(folder, ONNX_ADDON));
   });
 }
 

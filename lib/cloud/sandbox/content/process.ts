@@ -15,8 +15,11 @@ import { bytesOf } from "../../../base/files/byte_reader.ts";
 import { type Clock, deadline, race } from "../../../base/clock.ts";
 import { type Code, CODES, SvcError } from "../../../base/error.ts";
 import type { PipedProcess, PipeHost, ProcessCommand } from "../../../base/process.ts";
+import { NATIVE_VARIABLE } from "../../../base/native/packed.ts";
 import { isObject } from "../../../base/schema/schema.ts";
+import { ONNX_PACKAGE } from "../../../learn/onnx/package.ts";
 import { ContentFrameReader, type Head, headBytes } from "./frames.ts";
+import { SQL_PACKAGE } from "./sql/package.ts";
 import { type ContentRequest, TENSORS_BYTES_MAX } from "./worker.ts";
 import type { Cell, Sandbox, SandboxedProgram } from "../sandbox.ts";
 import type { UsageLimits } from "../sandbox_usage.ts";
@@ -30,10 +33,19 @@ export interface ContentOptions {
   readonly program: Pick<SandboxedProgram, "command" | "args" | "env"> & {
     readonly readable: readonly string[];
   };
+  /** Native code, unpacked once for all processes; absent where each one finds or unpacks its own. */
+  readonly native?: SharedNative;
   /** Limits of one process. */
   readonly memoryBytes: number;
   /** Why models, pictures and maps are not opened; queries still work, because only this program reads them. */
   readonly refusal?: string;
+}
+
+export interface SharedNative {
+  /** The folder, which need not have any package yet. */
+  readonly path: string;
+  /** Puts a package there, unless it is there; without it the process unpacks its own. */
+  prepare(name: string): Promise<void>;
 }
 
 /** The requests that open people's files. */
@@ -69,6 +81,7 @@ export class ContentProcess {
   readonly #listening: Promise<void>;
   readonly #ended: Promise<SvcError>;
   readonly #refusal: string | undefined;
+  readonly #native: SharedNative | undefined;
   /** Whether it accepts another request. */
   answers = true;
 
@@ -76,9 +89,10 @@ export class ContentProcess {
     private readonly process: PipedProcess,
     private readonly cell: Cell,
     private readonly folder: string | undefined,
-    { clock, memoryBytes, host, refusal }: ContentOptions,
+    { clock, memoryBytes, host, refusal, native }: ContentOptions,
   ) {
     this.#refusal = refusal;
+    this.#native = native;
     this.#files = host;
     this.#reader = new ContentFrameReader(process.output);
     this.#listening = this.#hear();
@@ -86,9 +100,11 @@ export class ContentProcess {
   }
 
   static async start(options: ContentOptions): Promise<ContentProcess> {
-    const { host, sandbox, program, memoryBytes } = options;
-    const { readable, env, ...rest } = program;
-    const cell = await sandbox.cell({ readable, limits: { ...LIMITS, memoryBytes } });
+    const { host, sandbox, program, memoryBytes, native } = options;
+    const { readable, ...rest } = program;
+    const shown = [...readable, ...native ? [native.path] : []];
+    const env = { ...program.env, ...native && { [NATIVE_VARIABLE]: native.path } };
+    const cell = await sandbox.cell({ readable: shown, limits: { ...LIMITS, memoryBytes } });
     const folder = sandbox.confines ? undefined : await host.temporaryFolder("svc-content-");
     try {
       const place = folder ?? "/tmp";
@@ -119,6 +135,8 @@ export class ContentProcess {
     if (this.#refusal !== undefined && OPENING.includes(request.ask)) {
       throw new SvcError("failed_precondition", this.#refusal);
     }
+    const wanted = nativeOf(request);
+    if (wanted !== undefined) await race(this.#native?.prepare(wanted) ?? Promise.resolve(), signal);
     // An answer may precede the end of sending, and also follows a failed send.
     this.#send(request, body).catch(() => {});
     const answer = this.#answer(answerBytesMax);
@@ -187,6 +205,12 @@ export class ContentProcess {
       if (this.#last.length < LAST_LINES) this.#last.push(line.slice(0, LINE_CHARS));
     }
   }
+}
+
+/** The package of native code that answers a request. */
+function nativeOf(request: ContentRequest): string | undefined {
+  if (request.ask === "inference") return ONNX_PACKAGE;
+  return request.ask === "query" && request.language === "sql" ? SQL_PACKAGE : undefined;
 }
 
 /** Runs `work` with a new process, which ends with it, within `ms` in total. */

@@ -10,13 +10,9 @@ import { join } from "node:path";
 import type { DuckDBConnection, DuckDBDataChunk, DuckDBResult } from "@duckdb/node-api";
 import { messageOf, SvcError } from "../../../../base/error.ts";
 import { withPacked } from "../../../../base/native/packed.ts";
+import { SQL_ADDON, SQL_PACKAGE } from "./package.ts";
 import { badSql } from "./statement.ts";
 import { bsonRows } from "./values.ts";
-
-/** The package, by whose name executables embed the addon and its library. */
-export const SQL_PACKAGE = "@duckdb/node-api";
-/** The addon in its package for a system. */
-export const SQL_ADDON = "duckdb.node";
 
 /** Memory limit of a database, in a process with at least `MEMORY_BYTES_MIN`. */
 const MEMORY_MIB = 384;
