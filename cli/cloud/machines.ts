@@ -4,19 +4,20 @@
 
 import type { Clock } from "../../lib/base/clock.ts";
 import { silentLogs } from "../../lib/base/log/log.ts";
-import { shownUrl } from "../../lib/base/log/shown_url.ts";
-import { formatDuration, isObject, type JsonObject } from "../../lib/base/schema/schema.ts";
+import { formatDuration } from "../../lib/base/schema/schema.ts";
 import { parseVersion } from "../../lib/base/semver.ts";
 import { newKeySecret } from "../../lib/cloud/access/keys.ts";
 import { notedAddress } from "../../lib/cloud/addresses.ts";
 import type { ConfigThreads } from "../../lib/cloud/config/config_threads.ts";
-import { PartConfigs, revisionText } from "../../lib/cloud/config/part_config.ts";
-import { versionOf } from "../../lib/cloud/fleet/agent_versions.ts";
-import { agentReports } from "../../lib/cloud/fleet/agent_service.ts";
 import { Fleet, type Part } from "../../lib/cloud/fleet/fleet.ts";
 import { cloudSection, createMachine, moveMachine } from "../../lib/cloud/fleet/new_machine.ts";
+import {
+  configState,
+  partReports,
+  readWanted,
+  runningServer,
+} from "../../lib/cloud/fleet/reports/part_reports.ts";
 import { Presence } from "../../lib/cloud/fleet/presence.ts";
-import { healthsOf, type PartHealth } from "../../lib/cloud/rollouts/part_health.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
 import { type Listing, shownMs } from "../table.ts";
 import {
@@ -211,7 +212,7 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
         (!offline || one.state !== "online") && (at === undefined || one.locationId === at) &&
         (!tagged || chosen.has(one.partId)) && (!behind || isBehind(one)) &&
         (!unhealthy || isUnhealthy(one)) &&
-        (wanted === "" || (one.agent?.serverRunning || one.version) === wanted)
+        (wanted === "" || serverOf(one) === wanted)
       );
       list("machines", rows, fleetTable(rows));
     },
@@ -238,30 +239,20 @@ function tagCommand(
   );
 }
 
-/** A part's report about itself, as it is stored. */
-interface PartInfo {
-  readonly version?: string;
-  readonly platform?: string;
-  readonly git_revision?: string;
-}
-
 type FleetReport = Awaited<ReturnType<typeof fleetReports>>[number];
 
 /** What the control plane knows of each part of an organization. */
 async function fleetReports(store: Store, clock: Clock, configs: ConfigThreads, organizationId: string) {
-  const parts = await new Fleet(store).partsOfOrganization(organizationId);
-  const reports = await agentReports(store, parts.map(({ id }) => id));
+  const reports = await partReports(store, await new Fleet(store).partsOfOrganization(organizationId));
   const names = await fleetNames(store);
-  const tags = await new Fleet(store).tags();
-  const healths = await healthsOf(store, parts.map(({ id }) => id));
-  const wanted = new Map<string, Wanted>();
-  for (const { id } of parts) wanted.set(id, await wantedOf(store, configs, organizationId, id));
   const presence = new Presence(store, clock, silentLogs(clock).logger("presence"));
   try {
-    return parts.map((part) => {
-      const { git_revision: gitRevision, ...info }: PartInfo = JSON.parse(part.info);
-      return {
-        ...info,
+    const rows = [];
+    for (const { part, info, tags, unhealthy, health, agent } of reports) {
+      const { git_revision: gitRevision, ...own } = info;
+      const wanted = await readWanted(store, configs, organizationId, part.id);
+      rows.push({
+        ...own,
         gitRevision,
         partId: part.id,
         part: part.name,
@@ -269,71 +260,23 @@ async function fleetReports(store: Store, clock: Clock, configs: ConfigThreads, 
         machine: part.machineName,
         locationId: part.locationId,
         location: names.get(part.locationId) ?? part.locationId,
-        tags: tags.get(part.machineId) ?? [],
-        wanted: wanted.get(part.id)!.versions,
-        config: configState(wanted.get(part.id)!.revision, healths.get(part.id)),
-        unhealthy: healths.get(part.id)?.unhealthy ?? [],
+        tags,
+        wanted: wanted.versions,
+        config: configState(wanted.revision, health),
+        unhealthy,
         state: presence.state(part.seenMs ?? undefined),
         seenMs: part.seenMs,
-        agent: reports.get(part.id) ?? null,
-      };
-    });
+        agent: agent ?? null,
+      });
+    }
+    return rows;
   } finally {
     await presence.close();
   }
 }
 
-interface WantedVersions {
-  readonly server: string;
-  readonly agent: string;
-}
-
-interface Wanted {
-  readonly versions: WantedVersions;
-  /** Of the configuration, with those of the fragments in it. */
-  readonly revision: string;
-}
-
-/** What a part's configuration chooses, fragments included: the versions, `stable` by default, and its revision. */
-async function wantedOf(
-  store: Store,
-  configs: ConfigThreads,
-  organizationId: string,
-  partId: string,
-): Promise<Wanted> {
-  const { config: own, revision } = await new PartConfigs(store).get(partId);
-  const found = own.fragments === undefined
-    ? undefined
-    : await configs.run(store, organizationId, { kind: "fill", text: JSON.stringify(own) });
-  const filled = found?.config ?? own;
-  const agent = isObject(filled.agent) ? filled.agent as JsonObject : {};
-  const chosen = (name: "svc-server" | "svc-agent") => {
-    try {
-      return shownUrl(versionOf(agent, name) ?? "stable");
-    } catch {
-      return "unusable";
-    }
-  };
-  return {
-    versions: { server: chosen("svc-server"), agent: chosen("svc-agent") },
-    revision: revisionText(revision, found?.used ?? []),
-  };
-}
-
-/** Whether a machine runs its configuration: of one that has reported nothing that is unknown. */
-export interface ConfigState {
-  readonly state: "applied" | "behind" | "held back" | "unknown";
-  readonly wanted: string;
-  readonly running: string | null;
-}
-
-/** `wanted` is the revision as a machine gets it, save for the packages whose version floats. */
-export function configState(wanted: string, health: PartHealth | undefined): ConfigState {
-  const running = health?.revision || null;
-  const common = { wanted, running };
-  if (!health || running === null) return { state: "unknown", ...common };
-  if (running === wanted || running.startsWith(`${wanted}+`)) return { state: "applied", ...common };
-  return { state: health.heldBack ? "held back" : "behind", ...common };
+function serverOf(report: FleetReport): string {
+  return runningServer({ agent: report.agent ?? undefined, info: report });
 }
 
 function isUnhealthy({ unhealthy, config }: FleetReport): boolean {
@@ -341,11 +284,12 @@ function isUnhealthy({ unhealthy, config }: FleetReport): boolean {
 }
 
 /** Whether a part wants a very version that it does not run, has one installed that it does not run, or refused one. */
-function isBehind({ agent, version, wanted }: FleetReport): boolean {
+function isBehind(report: FleetReport): boolean {
+  const { agent, wanted } = report;
   if (!agent) return false;
   const differs = (want: string, running: string, installed: string) =>
     (parseVersion(want) !== undefined && want !== running) || (installed !== "" && installed !== running);
-  return differs(wanted.server, agent.serverRunning || (version ?? ""), agent.serverInstalled) ||
+  return differs(wanted.server, serverOf(report), agent.serverInstalled) ||
     differs(wanted.agent, agent.agentRunning, agent.agentInstalled) || agent.refused.length > 0;
 }
 
@@ -373,7 +317,7 @@ function fleetTable(rows: readonly FleetReport[]): Listing {
       one.unhealthy.map(nameOfBroken).join(", ") || "-",
       one.config.state === "unknown" ? "-" : one.config.state,
       shownMs(one.seenMs),
-      runs(one.agent?.serverRunning || (one.version ?? ""), one.agent?.serverInstalled ?? ""),
+      runs(serverOf(one), one.agent?.serverInstalled ?? ""),
       one.wanted.agent === "stable" ? one.wanted.server : `${one.wanted.server}, agent ${one.wanted.agent}`,
       one.agent?.refused.join(", ") || "-",
       runs(one.agent?.agentRunning ?? "", one.agent?.agentInstalled ?? ""),

@@ -22,6 +22,7 @@ import { MLInferenceService } from "../../proto/gen/ml_inference_pb.ts";
 import { MLTrainingService } from "../../proto/gen/ml_training_pb.ts";
 import { CloudSLAMService } from "../../proto/gen/cloud_slam_pb.ts";
 import { PackageService } from "../../proto/gen/packages_pb.ts";
+import { PartReportService } from "../../proto/gen/part_reports_pb.ts";
 import { RolloutService } from "../../proto/gen/rollouts_pb.ts";
 import { TrainingService } from "../../proto/gen/training_pb.ts";
 import type { Clock } from "../base/clock.ts";
@@ -53,6 +54,7 @@ import { SequenceExportRunner, SequenceExports } from "./exports/sequence_export
 import { ReadingMover } from "./readings/mover.ts";
 import { ReadingPacker } from "./readings/packer.ts";
 import { RetentionRunner } from "./retention/runner.ts";
+import { partReportHandlers } from "./fleet/reports/part_report_service.ts";
 import { RolloutRunner } from "./rollouts/runner.ts";
 import { rolloutHandlers } from "./rollouts/rollout_service.ts";
 import { PipelineRunner } from "./pipelines/runner.ts";
@@ -336,6 +338,7 @@ function servicesOf(context: CloudContext, parts: Handled): Service[] {
     service(ExternalAuthService, externalAuthHandlers(context, machineTokens)),
     service(RobotService, robotHandlers(context, authority, logs, messages)),
     service(ChangeService, changeHandlers(context, changes)),
+    service(PartReportService, partReportHandlers(context)),
     service(RolloutService, rolloutHandlers(context)),
     service(CommandService, commandHandlers(context, parts.commands)),
     service(AgentDeviceService, agentHandlers(context, downloads, logs, messages)),

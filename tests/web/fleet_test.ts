@@ -10,6 +10,7 @@ import { ROLES } from "../../lib/cloud/access/keys.ts";
 import { connectApp } from "../../lib/cloud_client/app_channel.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
 import { FLEET_PAGE } from "../../cli/page_path.ts";
+import { VERSION } from "../../cli/version.ts";
 import { type ManagedMachine, withManagedMachine } from "../cloud/managed.ts";
 import { svcCloud } from "../cloud/program.ts";
 import { needingTest } from "../support/needing.ts";
@@ -83,12 +84,42 @@ const STEPS: readonly FleetStep[] = [
       assertEquals(await violations(page), []);
       await page.getByRole("link", { name: "Machines", exact: true }).first().click();
       await page.getByRole("row", { name: /never seen/ }).getByText(MARKUP).waitFor();
-      await page.getByPlaceholder("Name, location or id").fill("ONERROR");
+      await page.getByRole("searchbox", { name: "Search" }).fill("ONERROR");
       await page.getByText("1 of 2, 1 online").waitFor();
-      await page.getByPlaceholder("Name, location or id").fill("");
+      await page.getByRole("searchbox", { name: "Search" }).fill("");
       await page.getByRole("combobox", { name: "State" }).selectOption("online");
       await page.getByText("1 of 2, 1 online").waitFor();
       await assertTextOnly(page);
+    },
+  ],
+  [
+    "the list tells what a machine runs and whether that works, and finds it by tag and version",
+    async ({ managed, watched: { page } }) => {
+      await svcCloud("machine", "tag", managed.example.machineId, "canary", ...managed.flags.slice(0, 2));
+      const row = page.getByRole("row", { name: /online/ });
+      await row.getByText("all work").waitFor();
+      await row.getByText("applied").waitFor();
+      await row.getByText(VERSION).waitFor();
+      await row.getByText("canary").waitFor();
+      const search = page.getByRole("searchbox", { name: "Search" });
+      const state = page.getByRole("combobox", { name: "State" });
+      await state.selectOption("");
+      await page.getByText("2 of 2, 1 online").waitFor();
+      for (const words of ["CANARY", `${VERSION} canary`]) {
+        await search.fill(words);
+        await page.getByText("1 of 2, 1 online").waitFor();
+      }
+      await search.fill("");
+      await state.selectOption("unhealthy");
+      await page.getByText("0 of 2, 1 online").waitFor();
+      await state.selectOption("online");
+      assertEquals(await violations(page), []);
+      await row.getByRole("link").click();
+      const part = page.getByRole("region", { name: /^Part / });
+      await part.getByText(VERSION, { exact: true }).waitFor();
+      await part.getByText("all work").waitFor();
+      assertEquals(await violations(page), []);
+      await page.getByRole("link", { name: "Machines", exact: true }).first().click();
     },
   ],
   ["a configuration is refused for its mistakes, compared and saved", async ({ watched: { page } }) => {

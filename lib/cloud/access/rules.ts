@@ -15,6 +15,7 @@ import { MLTrainingService } from "../../../proto/gen/ml_training_pb.ts";
 import { PackageService } from "../../../proto/gen/packages_pb.ts";
 import { ServerReflection } from "../../../proto/gen/reflection_pb.ts";
 import { ServerReflection as ServerReflectionAlpha } from "../../../proto/gen/reflection_v1alpha_pb.ts";
+import { PartReportService } from "../../../proto/gen/part_reports_pb.ts";
 import { RolloutService } from "../../../proto/gen/rollouts_pb.ts";
 import { SignalingService } from "../../../proto/gen/signaling_pb.ts";
 import { TrainingService } from "../../../proto/gen/training_pb.ts";
@@ -27,6 +28,7 @@ const robot = RobotService.method;
 const packages = PackageService.method;
 const training = MLTrainingService.method;
 const mapping = CloudSLAMService.method;
+const reports = PartReportService.method;
 const rollouts = RolloutService.method;
 
 export const RULES: readonly Rule[] = [
@@ -103,6 +105,9 @@ export const RULES: readonly Rule[] = [
     open: true,
     partly: true,
   },
+
+  // Without ids, it lists those of all machines of the caller.
+  { ...rule(reports.listPartReports, "viewer", ["machine", "machineIds"]), open: true },
 
   rule(app.getRobotParts, "viewer", ["machine", "robotId"]),
   rule(app.getRobotPart, "viewer", ["part", "id"]),

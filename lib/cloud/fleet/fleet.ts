@@ -329,6 +329,14 @@ export class Fleet {
     return this.sql.query(`${PARTS} WHERE p.machine_id = ? ORDER BY p.main DESC, p.name`, machineId);
   }
 
+  async partsOfMachines(machineIds: readonly string[]): Promise<Part[]> {
+    if (machineIds.length === 0) return [];
+    return await this.sql.query(
+      `${PARTS} WHERE p.machine_id IN (${places(machineIds)}) ORDER BY m.name, p.main DESC, p.name`,
+      ...machineIds,
+    );
+  }
+
   async partsIn(locationIds: readonly string[]): Promise<Part[]> {
     if (locationIds.length === 0) return [];
     return await this.sql.query(

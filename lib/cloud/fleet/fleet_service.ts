@@ -261,9 +261,7 @@ function machinePartHandlers(cloud: CloudContext) {
       const locations = seen.filter(({ id }) => at.size === 0 || at.has(id));
       const ids = locations.map(({ id }) => id);
       const machines = using.size === 0 ? undefined : await new Fragments(store).machinesUsing(using, ids);
-      const found = (await fleet.partsIn(ids)).filter(({ locationId, machineId }) =>
-        single.get(locationId)?.has(machineId) ?? true
-      );
+      const found = await partsWithin(fleet, ids, single);
       const parts = Map.groupBy(found, ({ machineId }) => machineId);
       const wanted = [...parts].filter(([id]) => machines?.has(id) ?? true);
       const byLocation = Map.groupBy(wanted, ([, [{ locationId }]]) => locationId);
@@ -318,6 +316,22 @@ export async function seenBy(cloud: CloudContext, ctx: CallContext) {
     hasMachine: (id: string, locationId: string) =>
       whole.has(locationId) || single.get(locationId)?.has(id) === true,
   };
+}
+
+/** The parts of all machines that the caller sees. */
+export async function partsSeenBy(cloud: CloudContext, ctx: CallContext): Promise<Part[]> {
+  const { seen, single } = await placesOf(cloud, ctx, "");
+  return await partsWithin(new Fleet(cloud.store), seen.map(({ id }) => id), single);
+}
+
+/** The parts in these locations; where the caller sees only single machines, of those alone. */
+async function partsWithin(
+  fleet: Fleet,
+  locationIds: readonly string[],
+  single: SeenPlaces["single"],
+): Promise<Part[]> {
+  const parts = await fleet.partsIn(locationIds);
+  return parts.filter(({ locationId, machineId }) => single.get(locationId)?.has(machineId) ?? true);
 }
 
 interface SeenPlaces {

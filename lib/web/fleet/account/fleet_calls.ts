@@ -1,9 +1,10 @@
-/** The calls that the page makes: the published ones, and those on rollouts. */
+/** The calls that the page makes: the published ones, and the control plane's own. */
 
 import type { CallOptions } from "@connectrpc/connect";
 import type { PlainMessage } from "@bufbuild/protobuf";
 import type { appApi, DataClient, mlTrainingApi } from "@viamrobotics/sdk";
 import type { InferenceCalls } from "../data/inference_calls.ts";
+import type { ReportCalls } from "../machines/report_calls.ts";
 import type { RolloutCalls } from "../rollouts/rollout_calls.ts";
 
 /** A time of a message. */
@@ -11,6 +12,7 @@ export type CallTime = { readonly seconds: bigint; readonly nanos: number };
 
 export interface FleetCalls extends PublishedCalls {
   readonly rollouts: RolloutCalls;
+  readonly reports: ReportCalls;
   readonly data: DataClient;
   readonly training: TrainingCalls;
   readonly inference: InferenceCalls;

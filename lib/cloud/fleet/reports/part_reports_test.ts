@@ -1,7 +1,7 @@
 /** What the fleet's table says of a machine's configuration. */
 
 import { assertEquals } from "@std/assert";
-import { configState } from "./machines.ts";
+import { configState } from "./part_reports.ts";
 
 Deno.test("a configuration is applied, behind, held back or unknown, with the revisions of its fragments", () => {
   const state = (wanted: string, revision: string, heldBack = false) =>
