@@ -30,7 +30,7 @@ export const NO_FACTS: MachineFacts = {
 const CONFIG_STATES = ["behind", "held back", "unknown", "applied"];
 
 /** By the machine's id. What the reports do not say is as `known` has it. */
-export function factsOf(
+export function machineFacts(
   reports: readonly ShownReport[],
   known: ReadonlyMap<string, MachineFacts>,
 ): Map<string, MachineFacts> {
@@ -40,14 +40,14 @@ export function factsOf(
       one !== ""
     );
     const tags = parts[0].machineTags;
-    const told = CONFIG_STATES.find((one) => parts.some(({ configState }) => configState === one));
+    const reported = CONFIG_STATES.find((one) => parts.some(({ configState }) => configState === one));
     facts.set(id, {
       versions,
       tags,
       hasReported: parts.some(({ hasReported }) => hasReported),
       unhealthyCount: parts.reduce((sum, { unhealthyCount }) => sum + unhealthyCount, 0),
       unhealthy: parts.flatMap(({ unhealthy }) => unhealthy),
-      configState: told ?? known.get(id)?.configState ?? "",
+      configState: reported ?? known.get(id)?.configState ?? "",
       text: [...tags, ...versions].join("\n").toLowerCase(),
     });
   }
