@@ -16,6 +16,7 @@ import { residentBytes, type ServerProcess, startServer, withDemo, writeConfig }
 import { agent } from "./agent_bench.ts";
 import { clouds } from "./cloud_bench.ts";
 import { config } from "./config_bench.ts";
+import { fleet } from "./fleet_bench.ts";
 import { heading, median, rate, row } from "./figures.ts";
 import { logs } from "./log_bench.ts";
 import { changes, ends, plans } from "./machine_bench.ts";
@@ -54,6 +55,7 @@ const sections: Record<string, () => Promise<void>> = {
   modules,
   traffic,
   web,
+  fleet,
 };
 for (const name of Deno.args.length > 0 ? Deno.args : Object.keys(sections)) {
   const section = sections[name];

@@ -17,6 +17,7 @@ import { RobotService } from "../../proto/gen/robot_config_pb.ts";
 import { type CloudProcess, type Example, serveCloud } from "../cloud/program.ts";
 import { quantile } from "../support/quantile.ts";
 import { heading, row } from "./figures.ts";
+import { cpuMsOf } from "./process_time.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
 /** Calls of one kind at one server in a round, one after another and then all at once. */
@@ -101,19 +102,6 @@ function callsOf(channel: Channel, id: string): Contender["calls"] {
     NeedsRestart: () => robot.needsRestart({ id }, LIMITS),
     Log: () => robot.log({ id, logs: Array.from({ length: LOG_ENTRIES }, entry) }, LIMITS),
   };
-}
-
-/** The processor time so far of all threads of a process, and of that and what it has started. */
-function cpuMsOf(pid: number): { own: number; all: number } {
-  let [own, started] = [0, 0];
-  for (const { name: thread } of Deno.readDirSync(`/proc/${pid}/task`)) {
-    const of = `/proc/${pid}/task/${thread}`;
-    own += Number(Deno.readTextFileSync(`${of}/schedstat`).split(" ")[0]) / 1e6;
-    for (const child of Deno.readTextFileSync(`${of}/children`).split(" ").filter(Boolean)) {
-      started += cpuMsOf(Number(child)).all;
-    }
-  }
-  return { own, all: own + started };
 }
 
 async function round(contenders: readonly Contender[], isMeasured: boolean): Promise<void> {

@@ -11,6 +11,7 @@ import { residentBytes, type ServerProcess, startServer, writeConfig } from "../
 import { browserWithPage, launch, openPage } from "../web/browser.ts";
 import { everyApi, type PageMachine, startPageMachine } from "../web/page_machine.ts";
 import { heading, row } from "./figures.ts";
+import { cpuMsOf } from "./process_time.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 const LOADS = 5;
@@ -19,8 +20,6 @@ const FRAMES_MS = 5000;
 /** All cards are in sight: a page asks only for what is. */
 const TALL = { width: 1400, height: 9000 };
 const HZ = 10;
-/** Ticks of a process's CPU time in /proc, a second. */
-const TICKS_PER_S = 100;
 
 /** What the cards ask. */
 const CALLED = "/viam.component.sensor.v1.SensorService/GetReadings";
@@ -107,7 +106,7 @@ async function framesOf(
   if (cards && hidden !== 0) {
     throw new Error(`${hidden} of ${cards.length} cards are out of sight: make TALL taller`);
   }
-  const [before, callsBefore] = [await cpuSeconds(pid), await callsOf(url)];
+  const [before, callsBefore] = [cpuMsOf(pid).own, await callsOf(url)];
   const times: number[] = await page.evaluate(`new Promise((resolve) => {
     const times = [];
     let last = performance.now();
@@ -119,13 +118,13 @@ async function framesOf(
     };
     requestAnimationFrame(frame);
   })`);
-  const [after, callsAfter] = [await cpuSeconds(pid), await callsOf(url)];
+  const [after, callsAfter] = [cpuMsOf(pid).own, await callsOf(url)];
   await page.context().close();
   const seconds = FRAMES_MS / 1000;
   return {
     p95Ms: times[Math.floor(times.length * 0.95)],
     perSecond: times.length / seconds,
-    serverCpu: (after - before) / seconds,
+    serverCpu: (after - before) / FRAMES_MS,
     callsPerSecond: (callsAfter - callsBefore) / seconds,
   };
 }
@@ -231,10 +230,4 @@ async function keptBy(devtools: CDPSession): Promise<Kept> {
   const { usedSize } = await devtools.send("Runtime.getHeapUsage");
   const { nodes, jsEventListeners } = await devtools.send("Memory.getDOMCounters");
   return { heapMb: usedSize / 1e6, nodes, listeners: jsEventListeners };
-}
-
-/** User and system time of a process. */
-async function cpuSeconds(pid: number): Promise<number> {
-  const fields = (await Deno.readTextFile(`/proc/${pid}/stat`)).split(") ").at(-1)!.split(" ");
-  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_S;
 }
