@@ -7,8 +7,8 @@ import { toMs } from "../../lib/api/shared/time.ts";
 import { escapedLine } from "../../lib/base/escape.ts";
 import { Audit } from "../../lib/cloud/access/audit.ts";
 import { Fleet, type Part } from "../../lib/cloud/fleet/fleet.ts";
-import type { LogFilter, PlacedLog } from "../../lib/cloud/logs/log_search.ts";
 import { LogStore } from "../../lib/cloud/logs/logs.ts";
+import { newestLogs, type PartLog } from "../../lib/cloud/logs/many_logs.ts";
 import { fieldsText, logFieldsOf } from "../../lib/cloud_client/log_message.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
 import { didYouMean } from "../../lib/base/schema/suggest.ts";
@@ -149,27 +149,26 @@ async function printLogs(
   const parts = await Promise.all(words.map((word) => partNamed(store, word, org)));
   const chosen = words.length === 0 ? await partsOf(store, org) : parts;
   const logs = new LogStore(store, clock);
-  const sources = await Promise.all(chosen.map(async (part) => {
-    const found = await newestLogs(logs, part.id, { filter, levels, fromMs }, limit);
-    return { part, found, after: found.length > 0 ? Math.max(...found.map((one) => one.number)) : undefined };
-  }));
-  const tell = (entries: readonly (readonly [Part, LogEntry])[]) => {
-    const plain = entries.map(([part, entry]) => ({ ...plainEntry(entry), part: part.name }));
-    const lines = entries.map(([part, entry]) => logLine(entry, chosen.length > 1 ? part.name : undefined));
+  const after = await logs.heads(chosen.map(({ id }) => id));
+  const { entries } = await newestLogs(logs, chosen, { filter, levels, fromMs }, { limit });
+  const partNames = new Map(chosen.map(({ id, name }) => [id, name]));
+  const tell = (all: readonly Pick<PartLog, "partId" | "entry">[]) => {
+    const plain = all.map(({ partId, entry }) => ({ ...plainEntry(entry), part: partNames.get(partId) }));
+    const lines = all.map(({ partId, entry }) =>
+      logLine(entry, chosen.length > 1 ? partNames.get(partId) : undefined)
+    );
     print({ entries: plain }, lines);
   };
-  const all = sources.flatMap(({ part, found }) => found.map((one) => ({ part, ...one })));
-  all.sort((a, b) => a.writtenMs - b.writtenMs || a.number - b.number);
-  tell(all.slice(-limit).map(({ part, entry }) => [part, entry] as const));
+  const oldestFirst = entries.toReversed();
+  tell(follow ? oldestFirst.filter(({ partId, number }) => number <= after.get(partId)!) : oldestFirst);
   if (!follow) return;
   const stop = new AbortController();
   const ignore = host.onTermination(() => stop.abort());
   try {
-    await Promise.all(sources.map(async ({ part, after }) => {
-      for await (const entries of logs.follow(part.id, { filter, levels, after }, stop.signal)) {
-        tell(entries.map((entry) => [part, entry] as const));
-      }
-    }));
+    const select = () => Promise.resolve([...after.keys()]);
+    for await (const arrived of logs.followParts(select, { filter, levels, after }, stop.signal)) {
+      tell(arrived);
+    }
   } catch (error) {
     if (!stop.signal.aborted) throw error;
   } finally {
@@ -184,23 +183,6 @@ async function partsOf(store: Store, org: string): Promise<Part[]> {
   if (org === "") return all;
   const { id } = await chosenOrganization(store, org);
   return all.filter(({ organizationId }) => organizationId === id);
-}
-
-/** The newest entries of a part, newest first. */
-async function newestLogs(
-  logs: LogStore,
-  partId: string,
-  filter: LogFilter,
-  limit: number,
-): Promise<PlacedLog[]> {
-  const found: PlacedLog[] = [];
-  for (let more = true; more && found.length < limit;) {
-    const rest = { limit: limit - found.length, after: found.at(-1) };
-    const page = await logs.find(partId, { ...filter, order: "newest first", ...rest });
-    found.push(...page.entries);
-    ({ more } = page);
-  }
-  return found;
 }
 
 function logLine(entry: LogEntry, part: string | undefined): string {

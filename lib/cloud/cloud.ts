@@ -23,6 +23,7 @@ import { MLTrainingService } from "../../proto/gen/ml_training_pb.ts";
 import { CloudSLAMService } from "../../proto/gen/cloud_slam_pb.ts";
 import { PackageService } from "../../proto/gen/packages_pb.ts";
 import { PartReportService } from "../../proto/gen/part_reports_pb.ts";
+import { RecordService } from "../../proto/gen/records_pb.ts";
 import { RolloutService } from "../../proto/gen/rollouts_pb.ts";
 import { TrainingService } from "../../proto/gen/training_pb.ts";
 import type { Clock } from "../base/clock.ts";
@@ -64,6 +65,7 @@ import { datasetHandlers } from "./data/dataset_service.ts";
 import { fleetHandlers } from "./fleet/fleet_service.ts";
 import { keyHandlers } from "./access/key_service.ts";
 import { logHandlers } from "./logs/log_service.ts";
+import { recordHandlers } from "./logs/record_service.ts";
 import { schemaPages } from "./config/schema_page.ts";
 import { fragmentHandlers } from "./config/fragment_service.ts";
 import { locationHandlers } from "./fleet/location_service.ts";
@@ -340,6 +342,7 @@ function servicesOf(context: CloudContext, parts: Handled): Service[] {
     service(ChangeService, changeHandlers(context, changes)),
     service(PartReportService, partReportHandlers(context)),
     service(RolloutService, rolloutHandlers(context)),
+    service(RecordService, recordHandlers(logs, context)),
     service(CommandService, commandHandlers(context, parts.commands)),
     service(AgentDeviceService, agentHandlers(context, downloads, logs, messages)),
     service(DataService, {

@@ -16,9 +16,8 @@ import { newWorld, type ServedCloud, withCloud, type World } from "../cloud/worl
 import { needingTest } from "../support/needing.ts";
 import { until } from "../support/until.ts";
 import { browserWithPage, launch, openPage, violations, type WatchedPage } from "./browser.ts";
-import { assertTextOnly, signInByKey } from "./fleet_steps.ts";
+import { assertTextOnly, MARKUP, signInByKey } from "./fleet_steps.ts";
 
-const MARKUP = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`;
 const IMAGES = 16;
 const READINGS = 40;
 

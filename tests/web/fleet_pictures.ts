@@ -28,6 +28,7 @@ const VIEWS: readonly View[] = [
   ["readings", openReadings],
   ["datasets", at("#/data/datasets")],
   ["training", at("#/data/training")],
+  ["all-logs", at("#/logs")],
   ["rollouts", at("#/rollouts")],
   ["people", at("#/people")],
 ];

@@ -14,9 +14,7 @@ import { FakeClock } from "../support/fake_clock.ts";
 import { needingTest } from "../support/needing.ts";
 import { until } from "../support/until.ts";
 import { browserWithPage, launch, openPage, violations, type WatchedPage } from "./browser.ts";
-import { signInByKey } from "./fleet_steps.ts";
-
-const MARKUP = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`;
+import { MARKUP, signInByKey } from "./fleet_steps.ts";
 
 interface RolloutShared {
   readonly served: ServedCloud;

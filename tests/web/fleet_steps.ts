@@ -3,6 +3,9 @@
 import { assert, assertEquals } from "@std/assert";
 import type { Page } from "playwright-core";
 
+/** A name that tries to be more than text. */
+export const MARKUP = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`;
+
 /** Fills in the form for an API key and sends it. */
 export async function signInByKey(
   page: Page,

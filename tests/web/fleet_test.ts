@@ -16,9 +16,8 @@ import { svcCloud } from "../cloud/program.ts";
 import { needingTest } from "../support/needing.ts";
 import { cardOf } from "./page_steps.ts";
 import { browserWithPage, launch, openPage, violations, type WatchedPage } from "./browser.ts";
-import { assertTextOnly, signInByKey } from "./fleet_steps.ts";
+import { assertTextOnly, MARKUP, signInByKey } from "./fleet_steps.ts";
 
-const MARKUP = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`;
 const MOTOR = { name: "motor1", api: "rdk:component:motor", model: "fake", attributes: { max_rpm: 100 } };
 
 interface Key {

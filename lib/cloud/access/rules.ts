@@ -16,6 +16,7 @@ import { PackageService } from "../../../proto/gen/packages_pb.ts";
 import { ServerReflection } from "../../../proto/gen/reflection_pb.ts";
 import { ServerReflection as ServerReflectionAlpha } from "../../../proto/gen/reflection_v1alpha_pb.ts";
 import { PartReportService } from "../../../proto/gen/part_reports_pb.ts";
+import { RecordService } from "../../../proto/gen/records_pb.ts";
 import { RolloutService } from "../../../proto/gen/rollouts_pb.ts";
 import { SignalingService } from "../../../proto/gen/signaling_pb.ts";
 import { TrainingService } from "../../../proto/gen/training_pb.ts";
@@ -30,6 +31,7 @@ const training = MLTrainingService.method;
 const mapping = CloudSLAMService.method;
 const reports = PartReportService.method;
 const rollouts = RolloutService.method;
+const records = RecordService.method;
 
 export const RULES: readonly Rule[] = [
   rule(AuthService.method.authenticate, "unauthenticated"),
@@ -123,6 +125,18 @@ export const RULES: readonly Rule[] = [
   rule(app.getRobotPartHistory, "viewer", ["part", "id"]),
   rule(app.getRobotPartLogs, "viewer", ["part", "id"]),
   rule(app.tailRobotPartLogs, "viewer", ["part", "id"]),
+
+  // Without an organization, those of all machines of the caller.
+  {
+    ...rule(records.listLogs, "viewer", ["organization", "selection.organizationId"]),
+    open: true,
+    partly: true,
+  },
+  {
+    ...rule(records.followLogs, "viewer", ["organization", "selection.organizationId"]),
+    open: true,
+    partly: true,
+  },
 
   rule(app.listFragments, "viewer", ["organization", "organizationId"]),
   // The fragment's visibility decides.

@@ -19,7 +19,7 @@ import { fieldsText } from "../../cloud_client/log_message.ts";
 import { defaultLimits, type Limits, requireWithin } from "../access/limits.ts";
 import type { CloudContext } from "../context.ts";
 import { addedLogBytes, dropStoredBytes } from "../store/stored_bytes.ts";
-import type { BatchStatement, SqlValue, Store } from "../store/store.ts";
+import { type BatchStatement, places, type SqlValue, type Store } from "../store/store.ts";
 import {
   type LogFilter,
   LOGGER_LENGTH,
@@ -42,6 +42,8 @@ const FORGET_AT_ONCE = 5_000;
 /** Interval of the search for entries that another control plane on the same database has stored. */
 const LOOK_MS = 1_000;
 const FOLLOW_AT_ONCE = 500;
+/** Interval of the selection of the parts that are followed together. */
+const SELECT_MS = 30_000;
 /** The first and the last instant that a published timestamp may have. */
 const FIRST_MS = Date.parse("0001-01-01T00:00:00Z");
 const LAST_MS = Date.parse("9999-12-31T23:59:59.999Z");
@@ -177,6 +179,65 @@ export class LogStore {
       } finally {
         heard.stop();
       }
+    }
+  }
+
+  /** The number of the last entry of each part; 0 for none. */
+  async heads(partIds: readonly string[]): Promise<Map<string, number>> {
+    if (partIds.length === 0) return new Map();
+    const rows = await this.store.query<{ id: string; number: number }>(
+      `SELECT part_id AS id, number FROM log_heads WHERE part_id IN (${places(partIds)})`,
+      ...partIds,
+    );
+    const heads = new Map(rows.map(({ id, number }) => [id, number]));
+    return new Map(partIds.map((id) => [id, heads.get(id) ?? 0]));
+  }
+
+  /**
+   * Entries of many parts that arrive after these numbers, as they arrive, until `signal` aborts; then it throws the
+   * signal's reason. It asks again and again which parts it follows. Of one that joins it gives what arrives from then on.
+   */
+  async *followParts(
+    select: () => Promise<readonly string[]>,
+    { after, ...filter }: Pick<LogFilter, "filter" | "levels"> & {
+      readonly after: ReadonlyMap<string, number>;
+    },
+    signal: AbortSignal,
+  ): AsyncGenerator<{ readonly partId: string; readonly entry: LogEntry }[]> {
+    let partIds = [...after.keys()];
+    let reached = after;
+    let selectedMs = -SELECT_MS;
+    for (;;) {
+      if (this.clock.monotonicMs() - selectedMs >= SELECT_MS) {
+        partIds = [...await select()];
+        selectedMs = this.clock.monotonicMs();
+      }
+      const heads = await this.heads(partIds);
+      for (const [partId, head] of heads) {
+        const known = reached.get(partId) ?? head;
+        yield* this.#arrived(partId, { ...filter, after: known, head }, signal);
+      }
+      reached = heads;
+      await this.clock.sleep(LOOK_MS, signal);
+    }
+  }
+
+  /** The entries of a part between two numbers, a page at a time. */
+  async *#arrived(
+    partId: string,
+    { after, head, ...filter }: Pick<LogFilter, "filter" | "levels"> & {
+      readonly after: number;
+      readonly head: number;
+    },
+    signal: AbortSignal,
+  ): AsyncGenerator<{ readonly partId: string; readonly entry: LogEntry }[]> {
+    for (let at = after; at < head;) {
+      const page = { order: "arrival", after: { number: at, writtenMs: 0 }, limit: FOLLOW_AT_ONCE } as const;
+      const sinceMs = await this.#sinceMs(partId);
+      const { entries, more } = await this.#search.page(partId, filter, page, sinceMs, signal);
+      const own = entries.filter(({ number }) => number <= head);
+      if (own.length > 0) yield own.map(({ entry }) => ({ partId, entry }));
+      at = more ? entries[entries.length - 1].number : head;
     }
   }
 

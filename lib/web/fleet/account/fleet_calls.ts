@@ -5,6 +5,7 @@ import type { PlainMessage } from "@bufbuild/protobuf";
 import type { appApi, DataClient, mlTrainingApi } from "@viamrobotics/sdk";
 import type { InferenceCalls } from "../data/inference_calls.ts";
 import type { ReportCalls } from "../machines/report_calls.ts";
+import type { RecordCalls } from "../records/record_calls.ts";
 import type { RolloutCalls } from "../rollouts/rollout_calls.ts";
 
 /** A time of a message. */
@@ -13,6 +14,7 @@ export type CallTime = { readonly seconds: bigint; readonly nanos: number };
 export interface FleetCalls extends PublishedCalls {
   readonly rollouts: RolloutCalls;
   readonly reports: ReportCalls;
+  readonly records: RecordCalls;
   readonly data: DataClient;
   readonly training: TrainingCalls;
   readonly inference: InferenceCalls;

@@ -9,6 +9,8 @@ const RETRY_MS = 1500;
 const LEFT = "nobody looks at the log any more";
 
 export const SHOWN_LEVELS = ["debug", "info", "warn", "error"] as const;
+/** What modules may write above an error. */
+const FATAL = ["dpanic", "panic", "fatal"];
 export type ShownLevel = typeof SHOWN_LEVELS[number];
 
 /** A record as its source gives it. */
@@ -20,6 +22,8 @@ export interface SourceRecord {
   /** As JSON; empty for none. */
   readonly fields: string;
   readonly caller: string;
+  /** Who wrote it, where a log has several writers. */
+  readonly origin?: string;
 }
 
 export interface SourceBatch {
@@ -32,6 +36,8 @@ export interface SourceBatch {
 export interface LogSource {
   /** Its last records, oldest first and in one batch, then what follows. */
   follow(signal: AbortSignal): AsyncIterable<SourceBatch>;
+  /** The records before those, oldest first; `undefined` if there are none. */
+  older?(): Promise<readonly SourceRecord[] | undefined>;
   /** What went wrong, in words. */
   problemOf(error: unknown): string;
 }
@@ -50,6 +56,10 @@ export class LogRecords {
   leftOut = $state(0);
   problem = $state<string>();
   paused = $state(false);
+  /** Earlier records can be had, and are asked for. */
+  hasOlder = $state(false);
+  isAsking = $state(false);
+  #source: LogSource | undefined;
   #held: ShownRecord[] = [];
   #key = 0;
 
@@ -57,6 +67,7 @@ export class LogRecords {
   constructor(source: () => LogSource | undefined) {
     $effect(() => {
       const present = source();
+      this.#source = present;
       if (!present) return;
       const over = new AbortController();
       void this.#follow(present, over.signal);
@@ -72,6 +83,25 @@ export class LogRecords {
   clear(): void {
     this.records = [];
     this.leftOut = 0;
+    this.hasOlder = false;
+  }
+
+  /** Shows the records before the first one, as far as there is room. */
+  async askOlder(): Promise<void> {
+    const source = this.#source;
+    if (!source?.older || this.isAsking) return;
+    this.isAsking = true;
+    try {
+      const older = await source.older();
+      if (source !== this.#source) return;
+      this.problem = undefined;
+      if (older) this.records = [...older.map((record) => this.#shown(record)), ...this.records];
+      this.hasOlder = older !== undefined && this.records.length < KEPT;
+    } catch (error) {
+      if (source === this.#source) this.problem = source.problemOf(error);
+    } finally {
+      this.isAsking = false;
+    }
   }
 
   async #follow(source: LogSource, signal: AbortSignal): Promise<void> {
@@ -84,6 +114,7 @@ export class LogRecords {
           if (isFirst) {
             this.records = [];
             this.#held = [];
+            this.hasOlder = source.older !== undefined;
           }
           isFirst = false;
           this.problem = undefined;
@@ -109,8 +140,8 @@ export class LogRecords {
   }
 
   #shown({ level, ...record }: SourceRecord): ShownRecord {
-    const known = SHOWN_LEVELS.find((one) => one === level) ?? "info";
-    const text = `${record.logger} ${record.message} ${record.fields}`.toLowerCase();
+    const known = SHOWN_LEVELS.find((one) => one === level) ?? (FATAL.includes(level) ? "error" : "info");
+    const text = `${record.origin ?? ""} ${record.logger} ${record.message} ${record.fields}`.toLowerCase();
     return { ...record, key: this.#key++, level: known, text };
   }
 }

@@ -1,0 +1,13 @@
+/** The views that are loaded when somebody opens them. */
+
+import type { Component } from "svelte";
+
+interface LaterView {
+  /** In the address. */
+  readonly view: string;
+  readonly load: () => Promise<{ readonly default: Component }>;
+}
+
+export const LATER_VIEWS: readonly LaterView[] = [
+  { view: "logs", load: () => import("./records/fleet_logs.svelte") },
+];

@@ -1,0 +1,31 @@
+/** An entry of a log as pages show it. Pure. */
+
+import type { JsonValue } from "@bufbuild/protobuf";
+import { millisOf } from "../../machine/link/wire.ts";
+import type { SourceRecord } from "../../shared/logs/log_records.svelte.ts";
+import type { CallTime } from "../account/fleet_calls.ts";
+
+export interface LogEntry {
+  readonly level: string;
+  readonly time?: CallTime;
+  readonly loggerName: string;
+  readonly message: string;
+  readonly stack: string;
+  readonly fields: readonly { toJson(): JsonValue }[];
+}
+
+export function recordOf(
+  { level, time, loggerName, message, fields, stack }: LogEntry,
+  origin?: string,
+): SourceRecord {
+  const shown = fields.map((one) => JSON.stringify(one.toJson())).filter((text) => text !== "{}");
+  return {
+    level: level.toLowerCase(),
+    timeMs: millisOf(time),
+    logger: loggerName,
+    message: stack ? `${message}\n${stack}` : message,
+    fields: shown.length === 1 ? shown[0] : shown.join(" "),
+    caller: "",
+    origin,
+  };
+}

@@ -1,0 +1,152 @@
+/** The records on the fleet's page in a real browser: the logs of many machines, by hand and keyboard. */
+
+import { assertEquals } from "@std/assert";
+import type { Browser, Page } from "playwright-core";
+import { LogEntrySchema } from "../../proto/gen/common_pb.ts";
+import { toTimestamp } from "../../lib/api/shared/time.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
+import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { create } from "../../lib/wire/rpc/proto.ts";
+import { builtPage } from "../../cli/built_page.ts";
+import { FLEET_PAGE } from "../../cli/page_path.ts";
+import { withDatabase } from "../cloud/stores.ts";
+import { newWorld, ownKey, type ServedCloud, withCloud, type World } from "../cloud/world.ts";
+import { needingTest } from "../support/needing.ts";
+import { browserWithPage, launch, openPage, violations, type WatchedPage } from "./browser.ts";
+import { assertTextOnly, MARKUP, signInByKey } from "./fleet_steps.ts";
+
+const ENTRIES = 700;
+
+interface RecordsShared {
+  readonly served: ServedCloud;
+  readonly world: World;
+  /** Another tenant. */
+  readonly other: World;
+  readonly browser: Browser;
+  readonly watched: WatchedPage;
+}
+
+type RecordsStep = readonly [name: string, run: (shared: RecordsShared) => Promise<void>];
+
+const records = (page: Page) => page.locator(".record");
+
+/** Entries of a machine, a second apart, the last one now. */
+async function log(
+  { store, robot }: ServedCloud,
+  machine: string,
+  messages: readonly string[],
+  level = "info",
+): Promise<void> {
+  const [{ id }] = await new Fleet(store).parts(machine);
+  const nowMs = Date.now();
+  const logs = messages.map((message, at) => {
+    const time = toTimestamp(nowMs - (messages.length - 1 - at) * 1000);
+    return create(LogEntrySchema, { message, level, loggerName: MARKUP, time });
+  });
+  await (await robot(await ownKey(store, { machine }))).log({ id, logs });
+}
+
+/** The view is whole at 390 pixels and without violations, in the dark. */
+async function assertNarrow({ browser, served, world }: RecordsShared, hash: string): Promise<void> {
+  const narrow = await openPage(browser, served.url, { width: 390, height: 844, dark: true });
+  await narrow.page.goto(`${served.url}/${hash}`);
+  await signInByKey(narrow.page, world.owner);
+  await narrow.page.getByRole("heading", { level: 1 }).waitFor();
+  await narrow.page.getByText("Loading…").waitFor({ state: "detached" });
+  assertEquals(await violations(narrow.page), []);
+  assertEquals(await narrow.page.evaluate("document.querySelector('main').scrollWidth"), 390, hash);
+  assertEquals(await narrow.page.evaluate("document.body.scrollWidth"), 390, hash);
+  assertEquals([narrow.foreign, narrow.errors], [[], []]);
+  await narrow.page.context().close();
+}
+
+const STEPS: readonly RecordsStep[] = [
+  ["the logs of many machines are one log, filtered, followed and bounded", async (shared) => {
+    const { served, world, watched: { page } } = shared;
+    const second = await served.store.transaction((sql) =>
+      new Fleet(sql).createMachine(world.location, MARKUP, Date.now())
+    );
+    await log(served, world.machine, Array.from({ length: ENTRIES }, (_, at) => `turn ${at}`));
+    await log(served, second.id, [`${MARKUP} broke`], "fatal");
+    await page.goto(served.url);
+    await signInByKey(page, world.owner);
+    await page.getByRole("link", { name: "Logs" }).click();
+    await page.getByText("500 of 500").waitFor();
+    await page.getByText("2 parts").waitFor();
+    await records(page).getByText(`${MARKUP} broke`).waitFor();
+    assertEquals(await violations(page), []);
+    await page.getByRole("button", { name: "Older" }).click();
+    await page.getByText(`${ENTRIES + 1} of ${ENTRIES + 1}`).waitFor();
+    await page.getByRole("button", { name: "Older" }).click();
+    await page.getByRole("button", { name: "Older" }).waitFor({ state: "detached" });
+
+    await log(served, world.machine, ["turned at last"]);
+    await records(page).getByText("turned at last").waitFor();
+    await page.getByLabel("Level").selectOption("error");
+    await page.getByText("1 of 1").waitFor();
+    await page.getByLabel("Level").selectOption("debug");
+    await page.getByLabel("Text").fill("turn 699");
+    await page.getByText("1 of 500").waitFor();
+    await page.getByLabel("Text").fill("");
+    await page.getByText("500 of 500").waitFor();
+  }],
+  [
+    "machines, tags and times choose whose log it is, by keyboard",
+    async ({ served, world, watched: { page } }) => {
+      await page.getByText("All machines").first().focus();
+      await page.keyboard.press("Enter");
+      await page.getByLabel("Search machines").fill("onerror");
+      await page.getByRole("checkbox", { name: MARKUP }).focus();
+      await page.keyboard.press("Space");
+      await page.getByText("1 of 1").waitFor();
+      assertEquals(await violations(page), []);
+      await page.getByRole("button", { name: "All machines" }).click();
+      await page.getByText("500 of 500").waitFor();
+      await page.locator("summary").click();
+      await page.getByLabel("Tags").fill("none");
+      await page.getByText("0 parts").waitFor();
+      await served.store.transaction((sql) => new Fleet(sql).tag(world.machine, ["none"]));
+      await page.getByLabel("Tags").fill("other, none");
+      await page.getByText("1 part", { exact: true }).waitFor();
+      await page.getByLabel("Tags").fill("");
+      await page.getByLabel("Until").fill("2020-01-01T00:00");
+      await page.getByText("0 of 0").waitFor();
+      await page.getByLabel("Until").fill("");
+      await page.getByText("500 of 500").waitFor();
+      await assertTextOnly(page);
+    },
+  ],
+  ["every view is whole on a narrow screen and in the dark", async (shared) => {
+    for (const hash of ["#/logs"]) await assertNarrow(shared, hash);
+  }],
+  ["another tenant sees nothing of it", async ({ served, other, browser, watched }) => {
+    const stranger = await openPage(browser, served.url);
+    await stranger.page.goto(`${served.url}/#/logs`);
+    await signInByKey(stranger.page, other.owner);
+    await stranger.page.getByText("1 part", { exact: true }).waitFor();
+    await stranger.page.getByText("0 of 0").waitFor();
+    for (const { foreign, errors } of [stranger, watched]) assertEquals([foreign, errors], [[], []]);
+    await stranger.page.context().close();
+  }],
+];
+
+needingTest(
+  "records on the fleet's page in Chromium",
+  await browserWithPage(FLEET_PAGE),
+  async (chromium, t) => {
+    const browser = await launch(chromium);
+    try {
+      await withDatabase("sqlite", async (database) => {
+        const store = await database.open();
+        const [world, other] = [await newWorld(store), await newWorld(store)];
+        await withCloud(database, async (served) => {
+          const watched = await openPage(browser, served.url);
+          const shared = { served, world, other, browser, watched };
+          for (const [name, run] of STEPS) await t.step(name, () => run(shared));
+        }, { page: builtPage(new DenoHost(), FLEET_PAGE) });
+      });
+    } finally {
+      await browser.close();
+    }
+  },
+);
