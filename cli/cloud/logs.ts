@@ -19,7 +19,6 @@ import {
   type CloudCommand,
   cloudCommand,
   type CloudCommandContext,
-  idsIn,
   ORG,
   partNamed,
   recordNames,
@@ -102,12 +101,12 @@ export const LOG_COMMANDS: readonly CloudCommand[] = [
       },
     ],
     async ({ store, clock, list }, _, { org, limit, who, action, since }) => {
-      const on = org === "" ? undefined : await idsIn(store, (await chosenOrganization(store, org)).id);
+      const organizationId = org === "" ? undefined : (await chosenOrganization(store, org)).id;
       const from = since === "" ? undefined : sinceMs("since", since, clock.nowMs());
-      const selection = { who, action, sinceMs: from, on };
+      const selection = { organizationId, who, action, sinceMs: from };
       const entries = await new Audit(store, clock).newest(atLeastOne(limit, "--limit"), selection);
       const names = await recordNames(store);
-      const readable = entries.map((one) => ({
+      const readable = entries.map(({ id: _, ...one }) => ({
         ...one,
         whoName: named(one.who, names),
         resourceName: named(one.resource, names),

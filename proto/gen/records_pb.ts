@@ -17,7 +17,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file records.proto.
  */
 export const file_records: GenFile = /*@__PURE__*/
-  fileDesc("Cg1yZWNvcmRzLnByb3RvEgpzdmMuYXBwLnYxItQBCgxMb2dTZWxlY3Rpb24SFwoPb3JnYW5pemF0aW9uX2lkGAEgASgJEhQKDGxvY2F0aW9uX2lkcxgCIAMoCRITCgttYWNoaW5lX2lkcxgDIAMoCRIMCgR0YWdzGAQgAygJEg4KBmxldmVscxgFIAMoCRIOCgZmaWx0ZXIYBiABKAkSKQoFc3RhcnQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEicKA2VuZBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAigAEKB1BhcnRMb2cSDwoHcGFydF9pZBgBIAEoCRIRCglwYXJ0X25hbWUYAiABKAkSEgoKbWFjaGluZV9pZBgDIAEoCRIUCgxtYWNoaW5lX25hbWUYBCABKAkSJwoFZW50cnkYBSABKAsyGC52aWFtLmNvbW1vbi52MS5Mb2dFbnRyeSJhCg9MaXN0TG9nc1JlcXVlc3QSKwoJc2VsZWN0aW9uGAEgASgLMhguc3ZjLmFwcC52MS5Mb2dTZWxlY3Rpb24SDQoFbGltaXQYAiABKA0SEgoKcGFnZV90b2tlbhgDIAEoCSJ1ChBMaXN0TG9nc1Jlc3BvbnNlEiEKBGxvZ3MYASADKAsyEy5zdmMuYXBwLnYxLlBhcnRMb2cSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJEg0KBXBhcnRzGAMgASgNEhYKDnBhcnRzX2xlZnRfb3V0GAQgASgNIk8KEUZvbGxvd0xvZ3NSZXF1ZXN0EisKCXNlbGVjdGlvbhgBIAEoCzIYLnN2Yy5hcHAudjEuTG9nU2VsZWN0aW9uEg0KBWxpbWl0GAIgASgNIncKEkZvbGxvd0xvZ3NSZXNwb25zZRIhCgRsb2dzGAEgAygLMhMuc3ZjLmFwcC52MS5QYXJ0TG9nEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRINCgVwYXJ0cxgDIAEoDRIWCg5wYXJ0c19sZWZ0X291dBgEIAEoDTKlAQoNUmVjb3JkU2VydmljZRJFCghMaXN0TG9ncxIbLnN2Yy5hcHAudjEuTGlzdExvZ3NSZXF1ZXN0Ghwuc3ZjLmFwcC52MS5MaXN0TG9nc1Jlc3BvbnNlEk0KCkZvbGxvd0xvZ3MSHS5zdmMuYXBwLnYxLkZvbGxvd0xvZ3NSZXF1ZXN0Gh4uc3ZjLmFwcC52MS5Gb2xsb3dMb2dzUmVzcG9uc2UwAWIGcHJvdG8z", [file_common, file_google_protobuf_timestamp]);
+  fileDesc("Cg1yZWNvcmRzLnByb3RvEgpzdmMuYXBwLnYxItQBCgxMb2dTZWxlY3Rpb24SFwoPb3JnYW5pemF0aW9uX2lkGAEgASgJEhQKDGxvY2F0aW9uX2lkcxgCIAMoCRITCgttYWNoaW5lX2lkcxgDIAMoCRIMCgR0YWdzGAQgAygJEg4KBmxldmVscxgFIAMoCRIOCgZmaWx0ZXIYBiABKAkSKQoFc3RhcnQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEicKA2VuZBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAigAEKB1BhcnRMb2cSDwoHcGFydF9pZBgBIAEoCRIRCglwYXJ0X25hbWUYAiABKAkSEgoKbWFjaGluZV9pZBgDIAEoCRIUCgxtYWNoaW5lX25hbWUYBCABKAkSJwoFZW50cnkYBSABKAsyGC52aWFtLmNvbW1vbi52MS5Mb2dFbnRyeSJhCg9MaXN0TG9nc1JlcXVlc3QSKwoJc2VsZWN0aW9uGAEgASgLMhguc3ZjLmFwcC52MS5Mb2dTZWxlY3Rpb24SDQoFbGltaXQYAiABKA0SEgoKcGFnZV90b2tlbhgDIAEoCSJ1ChBMaXN0TG9nc1Jlc3BvbnNlEiEKBGxvZ3MYASADKAsyEy5zdmMuYXBwLnYxLlBhcnRMb2cSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJEg0KBXBhcnRzGAMgASgNEhYKDnBhcnRzX2xlZnRfb3V0GAQgASgNIk8KEUZvbGxvd0xvZ3NSZXF1ZXN0EisKCXNlbGVjdGlvbhgBIAEoCzIYLnN2Yy5hcHAudjEuTG9nU2VsZWN0aW9uEg0KBWxpbWl0GAIgASgNIncKEkZvbGxvd0xvZ3NSZXNwb25zZRIhCgRsb2dzGAEgAygLMhMuc3ZjLmFwcC52MS5QYXJ0TG9nEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRINCgVwYXJ0cxgDIAEoDRIWCg5wYXJ0c19sZWZ0X291dBgEIAEoDSLGAQoXTGlzdEF1ZGl0RW50cmllc1JlcXVlc3QSFwoPb3JnYW5pemF0aW9uX2lkGAEgASgJEgsKA3dobxgCIAEoCRIOCgZhY3Rpb24YAyABKAkSKQoFc3RhcnQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEicKA2VuZBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFbGltaXQYBiABKA0SEgoKcGFnZV90b2tlbhgHIAEoCSJcChhMaXN0QXVkaXRFbnRyaWVzUmVzcG9uc2USJwoHZW50cmllcxgBIAMoCzIWLnN2Yy5hcHAudjEuQXVkaXRFbnRyeRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkirwEKCkF1ZGl0RW50cnkSJgoCYXQYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgsKA3dobxgCIAEoCRIQCgh3aG9fbmFtZRgDIAEoCRIQCgh3aG9fa2luZBgEIAEoCRIOCgZhY3Rpb24YBSABKAkSEAoIcmVzb3VyY2UYBiABKAkSFQoNcmVzb3VyY2VfbmFtZRgHIAEoCRIPCgdvdXRjb21lGAggASgJMoQCCg1SZWNvcmRTZXJ2aWNlEkUKCExpc3RMb2dzEhsuc3ZjLmFwcC52MS5MaXN0TG9nc1JlcXVlc3QaHC5zdmMuYXBwLnYxLkxpc3RMb2dzUmVzcG9uc2USTQoKRm9sbG93TG9ncxIdLnN2Yy5hcHAudjEuRm9sbG93TG9nc1JlcXVlc3QaHi5zdmMuYXBwLnYxLkZvbGxvd0xvZ3NSZXNwb25zZTABEl0KEExpc3RBdWRpdEVudHJpZXMSIy5zdmMuYXBwLnYxLkxpc3RBdWRpdEVudHJpZXNSZXF1ZXN0GiQuc3ZjLmFwcC52MS5MaXN0QXVkaXRFbnRyaWVzUmVzcG9uc2ViBnByb3RvMw", [file_common, file_google_protobuf_timestamp]);
 
 /**
  * Which entries: of all machines that the caller sees, or of those that every list here has a word for.
@@ -240,6 +240,137 @@ export const FollowLogsResponseSchema: GenMessage<FollowLogsResponse> = /*@__PUR
   messageDesc(file_records, 5);
 
 /**
+ * @generated from message svc.app.v1.ListAuditEntriesRequest
+ */
+export type ListAuditEntriesRequest = Message<"svc.app.v1.ListAuditEntriesRequest"> & {
+  /**
+   * @generated from field: string organization_id = 1;
+   */
+  organizationId: string;
+
+  /**
+   * Texts in the name or id of who acted, and in the name of the action.
+   *
+   * @generated from field: string who = 2;
+   */
+  who: string;
+
+  /**
+   * @generated from field: string action = 3;
+   */
+  action: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp start = 4;
+   */
+  start?: Timestamp | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp end = 5;
+   */
+  end?: Timestamp | undefined;
+
+  /**
+   * @generated from field: uint32 limit = 6;
+   */
+  limit: number;
+
+  /**
+   * @generated from field: string page_token = 7;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message svc.app.v1.ListAuditEntriesRequest.
+ * Use `create(ListAuditEntriesRequestSchema)` to create a new message.
+ */
+export const ListAuditEntriesRequestSchema: GenMessage<ListAuditEntriesRequest> = /*@__PURE__*/
+  messageDesc(file_records, 6);
+
+/**
+ * @generated from message svc.app.v1.ListAuditEntriesResponse
+ */
+export type ListAuditEntriesResponse = Message<"svc.app.v1.ListAuditEntriesResponse"> & {
+  /**
+   * @generated from field: repeated svc.app.v1.AuditEntry entries = 1;
+   */
+  entries: AuditEntry[];
+
+  /**
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+};
+
+/**
+ * Describes the message svc.app.v1.ListAuditEntriesResponse.
+ * Use `create(ListAuditEntriesResponseSchema)` to create a new message.
+ */
+export const ListAuditEntriesResponseSchema: GenMessage<ListAuditEntriesResponse> = /*@__PURE__*/
+  messageDesc(file_records, 7);
+
+/**
+ * @generated from message svc.app.v1.AuditEntry
+ */
+export type AuditEntry = Message<"svc.app.v1.AuditEntry"> & {
+  /**
+   * @generated from field: google.protobuf.Timestamp at = 1;
+   */
+  at?: Timestamp | undefined;
+
+  /**
+   * A key or an account of the organization; empty for others.
+   *
+   * @generated from field: string who = 2;
+   */
+  who: string;
+
+  /**
+   * @generated from field: string who_name = 3;
+   */
+  whoName: string;
+
+  /**
+   * key, person, operator (at the host of the control plane) or other (of another organization).
+   *
+   * @generated from field: string who_kind = 4;
+   */
+  whoKind: string;
+
+  /**
+   * @generated from field: string action = 5;
+   */
+  action: string;
+
+  /**
+   * "machine 1234", and the same with the present names.
+   *
+   * @generated from field: string resource = 6;
+   */
+  resource: string;
+
+  /**
+   * @generated from field: string resource_name = 7;
+   */
+  resourceName: string;
+
+  /**
+   * done or refused.
+   *
+   * @generated from field: string outcome = 8;
+   */
+  outcome: string;
+};
+
+/**
+ * Describes the message svc.app.v1.AuditEntry.
+ * Use `create(AuditEntrySchema)` to create a new message.
+ */
+export const AuditEntrySchema: GenMessage<AuditEntry> = /*@__PURE__*/
+  messageDesc(file_records, 8);
+
+/**
  * @generated from service svc.app.v1.RecordService
  */
 export const RecordService: GenService<{
@@ -262,6 +393,16 @@ export const RecordService: GenService<{
     methodKind: "server_streaming";
     input: typeof FollowLogsRequestSchema;
     output: typeof FollowLogsResponseSchema;
+  },
+  /**
+   * Who changed or tried what in an organization, newest first.
+   *
+   * @generated from rpc svc.app.v1.RecordService.ListAuditEntries
+   */
+  listAuditEntries: {
+    methodKind: "unary";
+    input: typeof ListAuditEntriesRequestSchema;
+    output: typeof ListAuditEntriesResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_records, 0, "svc.app.v1.RecordService");

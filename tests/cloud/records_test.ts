@@ -9,6 +9,7 @@ import { SvcError } from "../../lib/base/error.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
 import { FakeClock, passing } from "../support/fake_clock.ts";
+import { svcCloud } from "./program.ts";
 import { storeTest } from "./stores.ts";
 import { newWorld, ownKey, type ServedCloud, withCloud } from "./world.ts";
 
@@ -130,4 +131,71 @@ storeTest("many logs are followed without a gap, and only by those who see the m
     const refused = await assertRejects(() => stranger.listLogs({ selection }), SvcError);
     assert(refused.code === "permission_denied" || refused.code === "not_found", refused.code);
   }, { clock });
+});
+
+storeTest("an owner reads who did what in the organization, and learns of nobody else", (database) => {
+  return withCloud(database, async (served) => {
+    const { store, app, channel } = served;
+    const [world, other] = [await newWorld(store), await newWorld(store)];
+    const { organization: organizationId, location } = world;
+    const owner = await app(world.owner);
+    const { robotId } = await owner.newRobot({ name: "barrow", location }).then(({ id }) => ({
+      robotId: id,
+    }));
+    await owner.updateRobot({ id: robotId, name: "cart", location });
+    await owner.deleteRobot({ id: robotId });
+    const stranger = await app(other.owner);
+    await assertRejects(() => stranger.deleteRobot({ id: world.machine }), SvcError);
+    await assertRejects(
+      () => stranger.listRobotsForLocations({ locationIds: [world.location, other.location] }),
+      SvcError,
+    );
+    await svcCloud("location", "rename", location, "yard", "--org", organizationId, ...database.flags);
+    const records = client(RecordService, await channel(world.owner));
+    const read = async (more: object = {}) =>
+      (await records.listAuditEntries({ organizationId, ...more })).entries;
+    const all = await read();
+    const short = all.map(({ whoKind, action, outcome }) => `${whoKind} ${action} ${outcome}`).sort();
+    assertEquals(short, [
+      "key DeleteRobot done",
+      "key NewRobot done",
+      "key UpdateRobot done",
+      "operator location rename done",
+      "other DeleteRobot refused",
+      "other ListRobotsForLocations refused",
+    ]);
+    const text = JSON.stringify(all, (_, value) => typeof value === "bigint" ? String(value) : value);
+    for (const hidden of [other.owner.id, other.location, other.organization]) assert(!text.includes(hidden));
+    const deleted = all.find(({ action, outcome }) => action === "DeleteRobot" && outcome === "done");
+    assertEquals([deleted?.who, deleted?.whoName, deleted?.resource], [
+      world.owner.id,
+      "owner",
+      `machine ${robotId}`,
+    ]);
+    assertEquals(all.find(({ action }) => action === "NewRobot")?.resourceName, "location yard");
+    assertEquals((await read({ action: "robot", who: "OWN" })).length, 3);
+    assertEquals((await read({ action: "%" })).length, 0);
+    assertEquals((await read({ end: toTimestamp(0) })).length, 0);
+    const pages = [await records.listAuditEntries({ organizationId, limit: 4 })];
+    pages.push(
+      await records.listAuditEntries({ organizationId, limit: 4, pageToken: pages[0].nextPageToken }),
+    );
+    assertEquals(pages.flatMap(({ entries }) => entries), all);
+    assertEquals(pages[1].nextPageToken, "");
+
+    for (const key of [world.operator, other.owner]) {
+      const calls = client(RecordService, await channel(key));
+      await assertRejects(() => calls.listAuditEntries({ organizationId }), SvcError);
+    }
+    await assertRejects(
+      () => records.listAuditEntries({ organizationId, pageToken: "x" }),
+      SvcError,
+      "page token",
+    );
+    await assertRejects(
+      () => records.listAuditEntries({ organizationId, who: "x".repeat(257) }),
+      SvcError,
+      "256",
+    );
+  });
 });

@@ -31,6 +31,7 @@ const VIEWS: readonly View[] = [
   ["all-logs", at("#/logs")],
   ["rollouts", at("#/rollouts")],
   ["people", at("#/people")],
+  ["audit", at("#/audit")],
 ];
 
 async function openImage(page: Page, all: ManagedMachine): Promise<void> {

@@ -116,8 +116,37 @@ const STEPS: readonly RecordsStep[] = [
       await assertTextOnly(page);
     },
   ],
+  [
+    "the audit log tells who did what, by page and by filter",
+    async ({ served, world, watched: { page } }) => {
+      const owner = await served.app(world.owner);
+      for (let at = 0; at < 110; at++) {
+        await owner.updateRobot({
+          id: world.machine,
+          name: at % 2 ? `${MARKUP} too` : "rover",
+          location: world.location,
+        });
+      }
+      await page.getByRole("link", { name: "Audit" }).click();
+      await page.getByText("100 and more entries").waitFor();
+      await page.getByRole("row", { name: /UpdateRobot/ }).getByText(MARKUP).first().waitFor();
+      assertEquals(await violations(page), []);
+      await page.getByRole("button", { name: "Older entries" }).press("Enter");
+      await page.getByText(/^1\d\d entries$/).waitFor();
+      await page.getByLabel("Action").fill("nothing");
+      await page.getByText("Nothing is like this.").waitFor();
+      await page.getByLabel("Action").fill("UPDATE");
+      await page.getByText("100 and more entries").waitFor();
+      await page.getByLabel("Who").fill("own");
+      await page.getByText("100 and more entries").waitFor();
+      await page.getByLabel("From").fill("2999-01-01T00:00");
+      await page.getByText("Nothing is like this.").waitFor();
+      await page.getByLabel("From").fill("");
+      await assertTextOnly(page);
+    },
+  ],
   ["every view is whole on a narrow screen and in the dark", async (shared) => {
-    for (const hash of ["#/logs"]) await assertNarrow(shared, hash);
+    for (const hash of ["#/logs", "#/audit"]) await assertNarrow(shared, hash);
   }],
   ["another tenant sees nothing of it", async ({ served, other, browser, watched }) => {
     const stranger = await openPage(browser, served.url);
@@ -125,6 +154,8 @@ const STEPS: readonly RecordsStep[] = [
     await signInByKey(stranger.page, other.owner);
     await stranger.page.getByText("1 part", { exact: true }).waitFor();
     await stranger.page.getByText("0 of 0").waitFor();
+    await stranger.page.getByRole("link", { name: "Audit" }).click();
+    await stranger.page.getByText("Nothing is like this.").waitFor();
     for (const { foreign, errors } of [stranger, watched]) assertEquals([foreign, errors], [[], []]);
     await stranger.page.context().close();
   }],

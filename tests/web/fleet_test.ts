@@ -168,7 +168,8 @@ const STEPS: readonly FleetStep[] = [
       await button(page, "Restore this version").click();
       await page.getByText("The former configuration is back").waitFor();
       assertEquals(await editor(page).getByText("motor2").count(), 0);
-      await page.getByRole("link", { name: "Logs" }).click();
+      await page.getByRole("navigation", { name: "Views of the machine" }).getByRole("link", { name: "Logs" })
+        .click();
       await page.locator(".record").first().waitFor();
       await logAsMachine(managed, MARKUP);
       await page.getByPlaceholder("Filter by text").fill("onerror");

@@ -206,6 +206,17 @@ const ENCLOSING: { readonly [K in Exclude<Kind, "key">]: string | Lookup } = {
   training_job: lookup("SELECT organization_id AS organization FROM training_jobs WHERE id = ?"),
 };
 
+/** The organization of a thing, if it exists and has one. */
+export async function enclosingOrganization(
+  sql: Pick<Store, "query">,
+  { kind, id }: { readonly kind: string; readonly id: string },
+): Promise<string | undefined> {
+  const text = kind === "key" ? KEY : (ENCLOSING as { readonly [kind: string]: string | Lookup })[kind];
+  if (!text) return undefined;
+  const [row] = await sql.query<{ organization: string | null }>(text, id);
+  return row?.organization ?? undefined;
+}
+
 export const ACCESS_LOOKUPS = [CALLER, KEY, IS_ADMINISTRATOR, ...Object.values(ENCLOSING)].filter((one) =>
   typeof one !== "string"
 );

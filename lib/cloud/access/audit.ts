@@ -7,8 +7,8 @@
 
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../../base/clock.ts";
-import type { Ref } from "./access.ts";
-import type { Sql, Store } from "../store/store.ts";
+import { enclosingOrganization, type Ref } from "./access.ts";
+import { places, type Sql, type SqlValue, type Store } from "../store/store.ts";
 
 /** The actor (an API key's id, or a person at the command line) and the action. */
 export interface Actor {
@@ -26,22 +26,26 @@ export type Subject = Ref | {
 };
 
 export interface AuditEntry extends Actor {
+  readonly id: string;
   readonly atMs: number;
   /** `machine 1234`; several objects are separated by commas. */
   readonly resource: string;
   readonly outcome: "done" | "refused";
 }
 
-/**
- * Selects entries by a part of the actor's name, a part of the action's name, the earliest time, and the ids that the
- * object may have.
- */
+/** Selects entries by organization, a part of the actor's name, a part of the action's name, and by time. */
 export interface AuditSelection {
-  readonly on?: ReadonlySet<string>;
+  readonly organizationId?: string;
   readonly who?: string;
+  /** Actors who count, too. */
+  readonly whoIds?: readonly string[];
   readonly action?: string;
   readonly sinceMs?: number;
+  readonly untilMs?: number;
 }
+
+/** The place of an entry, newest first. */
+export type AuditPlace = Pick<AuditEntry, "atMs" | "id">;
 
 /** Objects that determine a machine's configuration and programs, and orders to it. */
 const CONCERNS_MACHINES: ReadonlySet<Subject["kind"]> = new Set<Subject["kind"]>([
@@ -56,8 +60,8 @@ const CONCERNS_MACHINES: ReadonlySet<Subject["kind"]> = new Set<Subject["kind"]>
   "secret",
 ]);
 
-/** Entries that are read at once where the database does not choose them. */
-const PAGE = 1_000;
+/** Objects of a refused attempt whose organizations are told; the others concern the operator alone. */
+const REFUSED_REFS_MAX = 8;
 const DAY_MS = 24 * 3600 * 1000;
 /** Limit of the entries that one transaction deletes. */
 const FORGET_AT_ONCE = 5_000;
@@ -78,8 +82,15 @@ export class Audit {
   async change<T>(actor: Actor, on: Subject, work: (sql: Sql, nowMs: number) => Promise<T>): Promise<T> {
     const value = await this.store.transaction(async (sql) => {
       const nowMs = this.clock.nowMs();
+      // Of something that is deleted before the work, of something that is made after it.
+      const before = await enclosingOrganization(sql, on);
       const value = await work(sql, nowMs);
-      await this.#note(sql, { ...actor, atMs: nowMs, resource: named([on]), outcome: "done" });
+      const organizationId = before ?? await enclosingOrganization(sql, on) ?? "";
+      await this.#note(
+        sql,
+        { ...actor, atMs: nowMs, resource: named([on]), outcome: "done" },
+        organizationId,
+      );
       return value;
     });
     // The change is committed even if the notification fails, because machines also poll.
@@ -91,12 +102,15 @@ export class Audit {
   async refused(actor: Actor, on: readonly Ref[]): Promise<void> {
     const count = this.#countRefusal(actor.who);
     if (count > REFUSALS_MAX + 1) return;
-    const resource = count > REFUSALS_MAX
-      ? `${named(on)}, and further attempts in this minute are left out`
-      : named(on);
-    await this.store.transaction((sql) =>
-      this.#note(sql, { ...actor, atMs: this.clock.nowMs(), resource, outcome: "refused" })
-    );
+    const more = count > REFUSALS_MAX ? ", and further attempts in this minute are left out" : "";
+    const atMs = this.clock.nowMs();
+    await this.store.transaction(async (sql) => {
+      // Each organization reads its own objects only.
+      for (const [organizationId, refs] of await byOrganization(sql, on)) {
+        const entry = { ...actor, atMs, resource: `${named(refs)}${more}`, outcome: "refused" } as const;
+        await this.#note(sql, entry, organizationId);
+      }
+    });
   }
 
   /** The number of this refusal among those of the caller in a minute. */
@@ -110,34 +124,28 @@ export class Audit {
     return 1;
   }
 
-  /** The newest entries in a selection, newest first. */
-  async newest(limit: number, selection: AuditSelection = {}): Promise<AuditEntry[]> {
-    const { on } = selection;
-    if (!on) return await this.#page(selection, limit, 0);
-    const found: AuditEntry[] = [];
-    for (let at = 0; found.length < limit; at += PAGE) {
-      const page = await this.#page(selection, PAGE, at);
-      found.push(...page.filter(({ resource }) => resource.match(/[\w-]+/g)?.some((word) => on.has(word))));
-      if (page.length < PAGE) break;
-    }
-    return found.slice(0, limit);
-  }
-
-  #page(
-    { who = "", action = "", sinceMs = 0 }: AuditSelection,
-    limit: number,
-    offset: number,
-  ): Promise<AuditEntry[]> {
-    const like = (text: string) => `%${text.replaceAll(/[\\%_]/g, "\\$&")}%`;
-    return this.store.query(
-      `SELECT at_ms AS "atMs", who, action, resource, outcome FROM audit
-       WHERE at_ms >= ? AND who LIKE ? ESCAPE '\\' AND action LIKE ? ESCAPE '\\'
-       ORDER BY at_ms DESC, id LIMIT ? OFFSET ?`,
-      sinceMs,
-      like(who),
-      like(action),
+  /** The newest entries in a selection, newest first; after a place, those that follow it. Letter case does not count. */
+  async newest(limit: number, selection: AuditSelection = {}, after?: AuditPlace): Promise<AuditEntry[]> {
+    const { organizationId, who = "", whoIds = [], action = "", sinceMs, untilMs } = selection;
+    const conditions: string[] = [];
+    const values: SqlValue[] = [];
+    const add = (condition: string, ...more: SqlValue[]) => {
+      conditions.push(condition);
+      values.push(...more);
+    };
+    const like = (text: string) => `%${text.toLowerCase().replaceAll(/[\\%_]/g, "\\$&")}%`;
+    add("at_ms >= ?", sinceMs ?? 0);
+    if (organizationId !== undefined) add("organization_id = ?", organizationId);
+    if (untilMs !== undefined) add("at_ms <= ?", untilMs);
+    if (after) add("(at_ms < ? OR (at_ms = ? AND id > ?))", after.atMs, after.atMs, after.id);
+    const byId = whoIds.length > 0 ? ` OR who IN (${places(whoIds)})` : "";
+    if (who !== "") add(`(LOWER(who) LIKE ? ESCAPE '\\'${byId})`, like(who), ...whoIds);
+    if (action !== "") add("LOWER(action) LIKE ? ESCAPE '\\'", like(action));
+    return await this.store.query(
+      `SELECT id, at_ms AS "atMs", who, action, resource, outcome FROM audit
+       WHERE ${conditions.join(" AND ")} ORDER BY at_ms DESC, id LIMIT ?`,
+      ...values,
       limit,
-      offset,
     );
   }
 
@@ -155,17 +163,33 @@ export class Audit {
     }
   }
 
-  async #note(sql: Sql, { atMs, who, action, resource, outcome }: AuditEntry): Promise<void> {
+  async #note(
+    sql: Sql,
+    { atMs, who, action, resource, outcome }: Omit<AuditEntry, "id">,
+    organizationId: string,
+  ): Promise<void> {
     await sql.query(
-      "INSERT INTO audit (id, at_ms, who, action, resource, outcome) VALUES (?, ?, ?, ?, ?, ?)",
+      `INSERT INTO audit (id, at_ms, who, action, resource, outcome, organization_id)
+       VALUES (?, ?, ?, ?, ?, ?, ?)`,
       randomUUID(),
       atMs,
       who,
       action,
       resource,
       outcome,
+      organizationId,
     );
   }
+}
+
+/** The objects by their organizations; those of none, and those of many that are not looked up, under an empty id. */
+async function byOrganization(sql: Sql, on: readonly Ref[]): Promise<ReadonlyMap<string, Ref[]>> {
+  const found = new Map<string, Ref[]>();
+  for (const [at, ref] of on.entries()) {
+    const id = at < REFUSED_REFS_MAX ? await enclosingOrganization(sql, ref) ?? "" : "";
+    found.getOrInsertComputed(id, () => []).push(ref);
+  }
+  return found.size > 0 ? found : new Map([["", []]]);
 }
 
 function named(refs: readonly Subject[]): string {

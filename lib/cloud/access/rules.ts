@@ -137,6 +137,7 @@ export const RULES: readonly Rule[] = [
     open: true,
     partly: true,
   },
+  rule(records.listAuditEntries, "owner", ["organization", "organizationId"]),
 
   rule(app.listFragments, "viewer", ["organization", "organizationId"]),
   // The fragment's visibility decides.

@@ -1,5 +1,5 @@
 /**
- * RecordService: the logs of many machines. Thin, as `fleet/fleet_service.ts`.
+ * RecordService: the logs of many machines, and the audit log. Thin, as `fleet/fleet_service.ts`.
  */
 
 import type {
@@ -12,6 +12,10 @@ import { SharedPool } from "../../base/async/shared_pool.ts";
 import { SvcError } from "../../base/error.ts";
 import type { MessageInitShape } from "../../wire/rpc/proto.ts";
 import type { CallContext, ServiceImpl } from "../../wire/rpc/service.ts";
+import { Accounts } from "../accounts/accounts.ts";
+import type { AuditPlace } from "../access/audit.ts";
+import { actorsNamed, namedEntries } from "./audit_names.ts";
+import { toTimestamp } from "../../api/shared/time.ts";
 import { boundMs, type CloudContext } from "../context.ts";
 import type { LogStore } from "./logs.ts";
 import {
@@ -29,6 +33,7 @@ const PAGE_MAX = 1_000;
 const PARTS_MAX = 200;
 /** Limit of the words in each list of a selection. */
 const LISTED_MAX = 1_000;
+const TEXT_MAX = 256;
 /** Limits of followers of many logs: of all, of one organization, and of one key. Each asks the database every second. */
 const FOLLOWER_SHARES = [500, 50, 10];
 
@@ -42,8 +47,9 @@ interface ChosenParts {
 
 export function recordHandlers(
   logs: Pick<LogStore, "find" | "heads" | "followParts">,
-  { store, clock, access }: Pick<CloudContext, "store" | "clock" | "access">,
+  cloud: Pick<CloudContext, "store" | "clock" | "access" | "audit">,
 ) {
+  const { store, clock, access } = cloud;
   const levels = ["this control plane", "one organization", "one key"];
   const followers = new SharedPool(
     { shares: FOLLOWER_SHARES, levels, what: "followers of many logs" },
@@ -68,6 +74,7 @@ export function recordHandlers(
     return { parts: all.slice(0, PARTS_MAX), leftOut: Math.max(0, all.length - PARTS_MAX) };
   };
   return {
+    ...auditHandlers(cloud),
     async listLogs({ selection, limit, pageToken }, ctx) {
       const chosen = await partsOf(selection, ctx);
       const paging = { limit: limitOf(limit), after: pageToken ? placeIn(pageToken) : undefined };
@@ -106,6 +113,43 @@ export function recordHandlers(
       }
     },
   } satisfies ServiceImpl<typeof RecordService>;
+}
+
+function auditHandlers({ store, audit }: Pick<CloudContext, "store" | "audit">) {
+  return {
+    async listAuditEntries({ organizationId, who, action, start, end, limit, pageToken }) {
+      for (const text of [who, action]) {
+        if (text.length <= TEXT_MAX) continue;
+        throw new SvcError("invalid_argument", `found ${text.length} letters, wanted at most ${TEXT_MAX}`);
+      }
+      const members = new Map(
+        (await new Accounts(store).members(organizationId)).map((one) => [one.id, one.email]),
+      );
+      const selection = {
+        organizationId,
+        who,
+        whoIds: who === "" ? [] : await actorsNamed(store, organizationId, members, who),
+        action,
+        sinceMs: boundMs(start),
+        untilMs: boundMs(end),
+      };
+      const count = limitOf(limit);
+      const after = pageToken ? auditPlaceIn(pageToken) : undefined;
+      const found = await audit.newest(count + 1, selection, after);
+      const page = found.slice(0, count);
+      const named = await namedEntries(store, organizationId, members, page);
+      return {
+        entries: named.map(({ atMs, id: _, ...entry }) => ({ ...entry, at: toTimestamp(atMs) })),
+        nextPageToken: found.length > count ? `${page[count - 1].atMs}:${page[count - 1].id}` : "",
+      };
+    },
+  } satisfies Partial<ServiceImpl<typeof RecordService>>;
+}
+
+function auditPlaceIn(token: string): AuditPlace {
+  const [, atMs, id] = /^(\d{1,16}):([\w-]{1,100})$/.exec(token) ?? [];
+  if (id !== undefined) return { atMs: Number(atMs), id };
+  throw new SvcError("invalid_argument", `found page token "${token}", wanted one from an earlier page`);
 }
 
 function limitOf(limit: number): number {

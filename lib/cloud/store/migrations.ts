@@ -6,6 +6,7 @@
 
 import { ACCOUNT_TABLES } from "./steps/account_tables.ts";
 import { ADMINISTRATOR_TABLES } from "./steps/administrator_tables.ts";
+import { AUDIT_TABLES } from "./steps/audit_tables.ts";
 import { recordFragmentUses } from "./steps/fragment_uses.ts";
 import { chooseHostWords } from "./steps/host_words.ts";
 import { EXPORT_TABLES } from "./steps/export_tables.ts";
@@ -645,6 +646,7 @@ export const MIGRATIONS: readonly (readonly MigrationStep[])[] = [
   ROLLOUT_TABLES,
   ADMINISTRATOR_TABLES,
   READING_FILE_TABLES,
+  AUDIT_TABLES,
 ];
 
 /** Work before the statements of a step: runs piece by piece, each in a transaction, until it returns true. */

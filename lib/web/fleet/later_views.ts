@@ -10,4 +10,5 @@ interface LaterView {
 
 export const LATER_VIEWS: readonly LaterView[] = [
   { view: "logs", load: () => import("./records/fleet_logs.svelte") },
+  { view: "audit", load: () => import("./records/audit.svelte") },
 ];

@@ -5,7 +5,7 @@ import { millisOf } from "../../machine/link/wire.ts";
 import type { SourceRecord } from "../../shared/logs/log_records.svelte.ts";
 import type { CallTime } from "../account/fleet_calls.ts";
 
-export interface LogEntry {
+export interface ShownLogEntry {
   readonly level: string;
   readonly time?: CallTime;
   readonly loggerName: string;
@@ -15,7 +15,7 @@ export interface LogEntry {
 }
 
 export function recordOf(
-  { level, time, loggerName, message, fields, stack }: LogEntry,
+  { level, time, loggerName, message, fields, stack }: ShownLogEntry,
   origin?: string,
 ): SourceRecord {
   const shown = fields.map((one) => JSON.stringify(one.toJson())).filter((text) => text !== "{}");

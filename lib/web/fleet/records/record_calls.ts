@@ -3,10 +3,11 @@
 import { type CallOptions, createPromiseClient, type Transport } from "@connectrpc/connect";
 import { type MessageType, Struct } from "@bufbuild/protobuf";
 import { Timestamp, wireMessage, wireService } from "../../machine/link/wire.ts";
-import type { LogEntry } from "./log_entry.ts";
+import type { CallTime } from "../account/fleet_calls.ts";
+import type { ShownLogEntry } from "./log_entry.ts";
 
 /** Which entries; of each list, none for all. */
-export interface LogSelection {
+export interface LogQuestion {
   readonly organizationId: string;
   readonly locationIds: readonly string[];
   readonly machineIds: readonly string[];
@@ -17,26 +18,50 @@ export interface LogSelection {
   readonly end?: Timestamp;
 }
 
-export interface PartLog {
+export interface ShownPartLog {
   readonly partName: string;
   readonly machineName: string;
-  readonly entry?: LogEntry;
+  readonly entry?: ShownLogEntry;
 }
 
 export interface ListedLogs {
-  readonly logs: readonly PartLog[];
+  readonly logs: readonly ShownPartLog[];
   readonly nextPageToken: string;
   readonly parts: number;
   readonly partsLeftOut: number;
 }
 
+export interface ShownAuditEntry {
+  readonly at?: CallTime;
+  /** Empty for somebody of another organization, and for the operator. */
+  readonly who: string;
+  readonly whoName: string;
+  /** `key`, `person`, `operator` or `other`. */
+  readonly whoKind: string;
+  readonly action: string;
+  readonly resource: string;
+  readonly resourceName: string;
+  readonly outcome: string;
+}
+
 export interface RecordCalls {
+  listAuditEntries(
+    request: {
+      readonly organizationId: string;
+      readonly who: string;
+      readonly action: string;
+      readonly start?: Timestamp;
+      readonly end?: Timestamp;
+      readonly limit: number;
+      readonly pageToken: string;
+    },
+  ): Promise<{ readonly entries: readonly ShownAuditEntry[]; readonly nextPageToken: string }>;
   listLogs(
-    request: { readonly selection: LogSelection; readonly limit: number; readonly pageToken?: string },
+    request: { readonly selection: LogQuestion; readonly limit: number; readonly pageToken?: string },
     options?: CallOptions,
   ): Promise<ListedLogs>;
   followLogs(
-    request: { readonly selection: LogSelection; readonly limit: number },
+    request: { readonly selection: LogQuestion; readonly limit: number },
     options?: CallOptions,
   ): AsyncIterable<ListedLogs>;
 }
@@ -69,11 +94,22 @@ const Selection = wireMessage(`${PACKAGE}.LogSelection`, {
   start: [7, Time],
   end: [8, Time],
 });
-const Logs = wireMessage(`${PACKAGE}.ListLogsResponse`, {
+const LogList = wireMessage(`${PACKAGE}.ListLogsResponse`, {
   logs: [1, Log, "repeated"],
   next_page_token: [2, "string"],
   parts: [3, "uint32"],
   parts_left_out: [4, "uint32"],
+});
+
+const Audit = wireMessage(`${PACKAGE}.AuditEntry`, {
+  at: [1, Time],
+  who: [2, "string"],
+  who_name: [3, "string"],
+  who_kind: [4, "string"],
+  action: [5, "string"],
+  resource: [6, "string"],
+  resource_name: [7, "string"],
+  outcome: [8, "string"],
 });
 
 const RecordService = wireService(`${PACKAGE}.RecordService`, {
@@ -83,12 +119,27 @@ const RecordService = wireService(`${PACKAGE}.RecordService`, {
       limit: [2, "uint32"],
       page_token: [3, "string"],
     }),
-    Logs,
+    LogList,
   ],
   FollowLogs: [
     wireMessage(`${PACKAGE}.FollowLogsRequest`, { selection: [1, Selection], limit: [2, "uint32"] }),
-    Logs,
+    LogList,
     "stream",
+  ],
+  ListAuditEntries: [
+    wireMessage(`${PACKAGE}.ListAuditEntriesRequest`, {
+      organization_id: [1, "string"],
+      who: [2, "string"],
+      action: [3, "string"],
+      start: [4, Time],
+      end: [5, Time],
+      limit: [6, "uint32"],
+      page_token: [7, "string"],
+    }),
+    wireMessage(`${PACKAGE}.ListAuditEntriesResponse`, {
+      entries: [1, Audit, "repeated"],
+      next_page_token: [2, "string"],
+    }),
   ],
 });
 
