@@ -48,3 +48,19 @@ export async function withS3(run: (server: S3Server) => Promise<void>): Promise<
     await Deno.remove(folder, { recursive: true });
   }
 }
+
+/** The same with its credentials in this process's environment, where commands look for them. */
+export function withS3Environment(run: (server: S3Server) => Promise<void>): Promise<void> {
+  return withS3(async (server) => {
+    const before = Object.keys(server.env).map((name) => [name, Deno.env.get(name)] as const);
+    try {
+      for (const [name, value] of Object.entries(server.env)) Deno.env.set(name, value);
+      await run(server);
+    } finally {
+      for (const [name, value] of before) {
+        if (value === undefined) Deno.env.delete(name);
+        else Deno.env.set(name, value);
+      }
+    }
+  });
+}

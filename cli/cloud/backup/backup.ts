@@ -49,7 +49,7 @@ export const BACKUP: CloudCommand = cloudCommand(
     }
     const copying = { withKeys: !withoutKeys, copyTo: context.store.copyTo };
     const made = await withBar(context, { what: "contents copied" }, (bar) => {
-      return backUp(context, to, { ...copying, bar });
+      return backUp(context, place, to, { ...copying, bar });
     });
     const size = `${counted(made.contents, "content")}, ${made.copied} of them new (${sizeText(made.bytes)})`;
     context.print(made, [`${made.name}: the database, ${counted(made.keys, "key")}, ${size}`]);
@@ -74,8 +74,9 @@ interface Copying {
   readonly bar: ProgressBar;
 }
 
-async function backUp(context: CloudCommandContext, to: BackupPlace, copying: Copying) {
+async function backUp(context: CloudCommandContext, place: string, to: BackupPlace, copying: Copying) {
   const from = await context.files();
+  await requireOtherPlace(from, to.files, place);
   const amounts = { copied: 0, bytes: 0 };
   const count = (one: { bytes: number; isNew: boolean } | undefined) => {
     if (one?.isNew) Object.assign(amounts, { copied: amounts.copied + 1, bytes: amounts.bytes + one.bytes });
@@ -165,6 +166,24 @@ async function removeCopy({ host }: CloudCommandContext, path: string): Promise<
 
 async function has(files: FileStore, sha256: string): Promise<boolean> {
   return await files.size(sha256).then(() => true, () => false);
+}
+
+/**
+ * In the place of the control plane's own contents nobody else refers to a backup's files: the control plane would remove
+ * them as left behind.
+ */
+async function requireOtherPlace(own: FileStore, backup: FileStore, place: string): Promise<void> {
+  const mark = await backup.receive(onePiece(crypto.getRandomValues(new Uint8Array(32))));
+  try {
+    if (!await has(own, mark.file.sha256)) return;
+    throw new SvcError(
+      "invalid_argument",
+      `${place}: there the control plane keeps its own contents, wanted another place for the backup`,
+    );
+  } finally {
+    await mark.abandon();
+    await backup.remove(mark.file.sha256);
+  }
 }
 
 /** Some at the same time; the bar shows how many are done. */

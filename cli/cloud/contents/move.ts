@@ -13,7 +13,7 @@ export const CONTENT_COMMANDS: readonly CloudCommand[] = [
     "files move",
     ["PLACE"],
     "Copies all contents to a folder or to s3://BUCKET/PREFIX?endpoint=URL. Contents that are there already stay; " +
-      "run it again after a break, and once more after serve has been restarted with --files PLACE.",
+      "run it again after a break, and once more after serve has been restarted with --files PLACE --files-before OLD.",
     [],
     async (context, [place]) => {
       const from = await context.files();

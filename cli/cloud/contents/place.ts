@@ -12,6 +12,7 @@ import { defaultLimits, type Limits } from "../../../lib/cloud/access/limits.ts"
 import { DiskSpace } from "../../../lib/cloud/store/disk_space.ts";
 import type { FileStore } from "../../../lib/cloud/store/files.ts";
 import { FolderFiles } from "../../../lib/cloud/store/folder_files.ts";
+import { MovingFiles } from "../../../lib/cloud/store/moving_files.ts";
 import { findS3Credentials, isS3Address, parseS3Address } from "../../../lib/cloud/store/s3/s3_address.ts";
 
 /** Age after which an unfinished upload counts as abandoned by a dead process. */
@@ -28,6 +29,19 @@ export interface ContentsOptions {
   readonly limits?: Limits;
   /** Hears of a disk that fills up. */
   readonly logger?: Logger;
+}
+
+/** The contents for `serve`, which are readable in their former place too while they move. */
+export async function openServedContents(
+  { data, files, filesBefore }: ContentsPlace & { readonly filesBefore: string },
+  host: Host,
+  clock: Clock,
+  options: ContentsOptions,
+): Promise<FileStore> {
+  const now = await openContents({ data, files }, host, clock, options);
+  if (filesBefore === "") return now;
+  const before = await openContents({ data, files: filesBefore }, host, clock, options);
+  return new MovingFiles(now, before);
 }
 
 /** Opens the contents. Control planes that share a database share them, too. */

@@ -200,6 +200,15 @@ export const TRIGGER_FLAGS = [
 export const SERVE_FLAGS = [
   LISTEN,
   {
+    name: "files-before",
+    type: "string",
+    default: "",
+    value: "PLACE",
+    help:
+      "Where uploaded files were before --files: they stay readable there until `svc-cloud files move` has copied all, " +
+      "and what is removed is removed there too.",
+  },
+  {
     name: "demo",
     type: "bool",
     default: false,

@@ -47,7 +47,7 @@ const STOP_MS = (STOP_S + 30) * 1000;
 /** Flags that name a file or a folder. */
 const FLAGS: readonly Flag[] = [...CLOUD_FLAGS, ...SERVE_FLAGS];
 const PATHS: readonly string[] = FLAGS
-  .filter(({ name, value }) => value === "FILE" || value === "FOLDER" || name === "files")
+  .filter(({ name, value }) => value === "FILE" || value === "FOLDER" || name.startsWith("files"))
   .map(({ name }) => name);
 
 /** A flag with a path on a command line. */
