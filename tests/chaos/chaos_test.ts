@@ -1,0 +1,22 @@
+/** Any of three control planes may be killed while it is written to: see `deno task chaos:cloud` for more kills. */
+
+import { assertGreater } from "@std/assert";
+import { needingTest } from "../support/needing.ts";
+import { postgresPrograms } from "../support/postgres.ts";
+import { runChaos } from "./chaos.ts";
+
+const KILLS = 5;
+const SEED = 20_261_128;
+
+const programs = postgresPrograms();
+const needed = programs === undefined ? { missing: "PostgreSQL is not installed here" } : { found: programs };
+
+needingTest(
+  "five kills among three control planes under load lose and double nothing acknowledged",
+  needed,
+  async () => {
+    const options = { kills: KILLS, seed: SEED, lifeWrites: 20, withPipeline: false, print: () => {} };
+    const { repeated, notices, packages } = await runChaos(options);
+    for (const count of [repeated, notices, packages]) assertGreater(count, 0);
+  },
+);

@@ -1,0 +1,173 @@
+/**
+ * Several control planes on one PostgreSQL database and one object store, behind a balancer of TCP connections, as
+ * docs/scaling.md describes them. Any of them may be killed, and comes back on a port of its own.
+ */
+
+import { SystemClock } from "../../lib/base/clock.ts";
+import { type Channel } from "../../lib/wire/rpc/channel.ts";
+import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
+import { Metadata } from "../../lib/wire/rpc/metadata.ts";
+import { type CloudProcess, type Example, serveCloud, svcCloud } from "../cloud/program.ts";
+import { createPostgresDatabase } from "../support/postgres.ts";
+import { withS3Environment } from "../support/s3_server.ts";
+
+const clock = new SystemClock();
+
+/** Hands each new connection to the next control plane that takes it. */
+export class Balancer {
+  readonly #listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  readonly #open = new Set<Deno.TcpConn>();
+  readonly #done: Promise<void>;
+  #next = 0;
+
+  /** @param ports of the control planes; those away are `undefined` */
+  constructor(private readonly ports: readonly (number | undefined)[]) {
+    this.#done = this.#accept();
+  }
+
+  get host(): string {
+    return `127.0.0.1:${this.#listener.addr.port}`;
+  }
+
+  async close(): Promise<void> {
+    this.#listener.close();
+    for (const one of this.#open) closed(one);
+    await this.#done;
+  }
+
+  async #accept(): Promise<void> {
+    const joined = new Set<Promise<void>>();
+    try {
+      for await (const caller of this.#listener) {
+        const joining = this.#join(caller).finally(() => joined.delete(joining));
+        joined.add(joining);
+      }
+    } finally {
+      await Promise.all(joined);
+    }
+  }
+
+  async #join(caller: Deno.TcpConn): Promise<void> {
+    this.#open.add(caller);
+    const plane = await this.#connect();
+    if (plane) {
+      this.#open.add(plane);
+      await Promise.allSettled([
+        caller.readable.pipeTo(plane.writable).finally(() => closed(plane)),
+        plane.readable.pipeTo(caller.writable).finally(() => closed(caller)),
+      ]);
+      this.#open.delete(plane);
+      closed(plane);
+    }
+    this.#open.delete(caller);
+    closed(caller);
+  }
+
+  async #connect(): Promise<Deno.TcpConn | undefined> {
+    for (let tried = 0; tried < this.ports.length; tried++) {
+      const port = this.ports[this.#next++ % this.ports.length];
+      if (port === undefined) continue;
+      try {
+        return await Deno.connect({ hostname: "127.0.0.1", port });
+      } catch {
+        // It has just been killed.
+      }
+    }
+    return undefined;
+  }
+}
+
+function closed(connection: Deno.TcpConn): void {
+  try {
+    connection.close();
+  } catch {
+    // The other side was faster.
+  }
+}
+
+export interface PlanesOptions {
+  readonly count: number;
+  /** Flags of each beside those that they share. */
+  readonly flags?: readonly string[];
+}
+
+export class Planes {
+  readonly #planes: (CloudProcess | undefined)[];
+  readonly #ports: (number | undefined)[];
+  readonly #balancer: Balancer;
+
+  private constructor(
+    readonly example: Example,
+    private readonly folder: string,
+    private readonly shared: readonly string[],
+    { count, flags = [] }: PlanesOptions,
+  ) {
+    this.#planes = Array(count).fill(undefined);
+    this.#ports = Array(count).fill(undefined);
+    this.#balancer = new Balancer(this.#ports);
+    this.shared = [...shared, "--public-url", `http://${this.host}`, ...flags];
+  }
+
+  /** The balancer's address. */
+  get host(): string {
+    return this.#balancer.host;
+  }
+
+  /** The address of one control plane. */
+  hostOf(number: number): string {
+    return `127.0.0.1:${this.#ports[number]}`;
+  }
+
+  /** The numbers of those that serve. */
+  get serving(): number[] {
+    return this.#planes.flatMap((plane, number) => plane ? [number] : []);
+  }
+
+  /** Starts one that does not run. */
+  async start(number: number): Promise<void> {
+    const plane = await serveCloud(["--data", `${this.folder}/data${number}`, ...this.shared]);
+    this.#planes[number] = plane;
+    this.#ports[number] = Number(new URL(plane.url).port);
+  }
+
+  async kill(number: number): Promise<void> {
+    const plane = this.#planes[number];
+    this.#planes[number] = this.#ports[number] = undefined;
+    await plane?.stop("SIGKILL");
+  }
+
+  /** A connection by way of the balancer, or to one control plane. */
+  connect(token?: string, host = this.host): Channel {
+    const header = token ? Metadata.from([["authorization", `Bearer ${token}`]]) : undefined;
+    return connectGrpc(host, { clock, header });
+  }
+
+  /** Runs with all of them serving; needs PostgreSQL and Node.js. */
+  static async run(options: PlanesOptions, work: (planes: Planes) => Promise<void>): Promise<void> {
+    const folder = await Deno.makeTempDir({ prefix: "svc-chaos-" });
+    const database = createPostgresDatabase();
+    try {
+      await withS3Environment(async ({ address }) => {
+        const shared = ["--database", database.url, "--files", address, "--keys", `${folder}/keys`];
+        const example: Example = JSON.parse(
+          await svcCloud("init", "--data", `${folder}/data0`, ...shared, "--json"),
+        );
+        const planes = new Planes(example, folder, shared, options);
+        try {
+          await Promise.all(Array.from({ length: options.count }, (_, number) => planes.start(number)));
+          await work(planes);
+        } finally {
+          await planes.#close();
+        }
+      });
+    } finally {
+      database.drop();
+      await Deno.remove(folder, { recursive: true });
+    }
+  }
+
+  async #close(): Promise<void> {
+    await Promise.all(this.#planes.map((plane) => plane?.stop()));
+    await this.#balancer.close();
+  }
+}

@@ -1,0 +1,108 @@
+/** The files of examples/control_planes, which docs/scaling.md describes. `tests/chaos` starts three control planes. */
+
+import { assert, assertEquals } from "@std/assert";
+import { parse } from "@std/yaml";
+import { CLOUD_FLAGS } from "../../cli/cloud/command_context.ts";
+import { SERVE_FLAGS } from "../../cli/cloud/serve/flags.ts";
+import { parseFlags } from "../../cli/flags.ts";
+import { isS3Address, parseS3Address } from "../../lib/cloud/store/s3/s3_address.ts";
+import { needingTest } from "../support/needing.ts";
+import { programHere } from "../support/programs_here.ts";
+
+const FOLDER = new URL("../../examples/control_planes/", import.meta.url);
+const read = (name: string) => Deno.readTextFile(new URL(name, FOLDER));
+
+interface Compose {
+  readonly services: Readonly<Record<string, ComposeService>>;
+  readonly networks: { readonly inside: { ipam: { config: readonly { subnet: string }[] } } };
+  readonly volumes: Readonly<Record<string, unknown>>;
+}
+
+interface ComposeService {
+  readonly command?: readonly string[];
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly volumes?: readonly string[];
+  readonly depends_on?: readonly string[];
+}
+
+Deno.test("the compose file starts three control planes with the same database, contents and keys", async () => {
+  const { services, networks, volumes }: Compose = JSON.parse(
+    JSON.stringify(parse(await read("compose.yaml"))),
+  );
+  const planes = Object.entries(services).filter(([name]) => name.startsWith("cloud-"));
+  assertEquals(planes.map(([name]) => name), ["cloud-1", "cloud-2", "cloud-3"]);
+  for (const [, { command = [], environment = {}, volumes: mounted = [] }] of planes) {
+    assertEquals(command[0], "serve");
+    const flags = [...CLOUD_FLAGS, ...SERVE_FLAGS];
+    const { values } = parseFlags(
+      flags,
+      "gnu",
+      command.slice(1).map((one) => one.replace("${PUBLIC_URL}", "https://x")),
+    );
+    assertEquals(values.listen, "0.0.0.0:8090");
+    assert(isS3Address(values.files));
+    assertEquals(parseS3Address(values.files, () => undefined).endpoint, "http://store:7070");
+    assertEquals(mounted, [`keys:${values.keys}`]);
+    assertEquals(values.trustedProxy, networks.inside.ipam.config.map(({ subnet }) => subnet));
+    assertEquals(
+      new URL(environment.SVC_CLOUD_DATABASE.replaceAll("${POSTGRES_PASSWORD}", "x")).hostname,
+      "database",
+    );
+  }
+  for (const { volumes: mounted = [], depends_on: needs = [] } of Object.values(services)) {
+    for (const name of mounted.map((one) => one.split(":")[0]).filter((one) => !one.startsWith("."))) {
+      assert(name in volumes, name);
+    }
+    for (const name of needs) assert(name in services, name);
+  }
+  const servers = [...(await read("haproxy.cfg")).matchAll(/^ {2}server (\S+) (\S+)$/gm)];
+  assertEquals(
+    servers.map(([, name, address]) => [name, address]),
+    planes.map(([name]) => [name, `${name}:8090`]),
+  );
+});
+
+needingTest("HAProxy accepts its file", programHere("haproxy"), async (haproxy) => {
+  const file = await Deno.makeTempFile();
+  try {
+    const text = (await read("haproxy.cfg")).replace(/bind :8443 .*/, "bind 127.0.0.1:8443")
+      .replace(/cloud-\d:8090/g, "127.0.0.1:8090");
+    await Deno.writeTextFile(file, text);
+    const { success, stderr } = await new Deno.Command(haproxy, { args: ["-c", "-f", file] }).output();
+    assert(success, new TextDecoder().decode(stderr));
+  } finally {
+    await Deno.remove(file);
+  }
+});
+
+Deno.test("the manifest for training gives svc-cloud the documented rights, and pods the control plane alone", async () => {
+  const manifests: Manifest[] = JSON.parse(
+    JSON.stringify((await read("training.yaml")).split(/^---$/m).map((one) => parse(one))),
+  );
+  const of = (kind: string) => manifests.find((one) => one.kind === kind)!;
+  for (const { kind, apiVersion, metadata } of manifests) {
+    assert(apiVersion && metadata.name, kind);
+    if (kind !== "Namespace") assertEquals(metadata.namespace, "svc-training");
+  }
+  const rights = of("Role").rules!.flatMap(({ resources, verbs }) =>
+    resources.map((resource) => `${resource}: ${verbs.join(" ")}`)
+  );
+  assertEquals(rights, [
+    "jobs: create get delete",
+    "jobs/status: create get delete",
+    "pods: list",
+    "pods/log: get",
+    "secrets: create",
+  ]);
+  assertEquals(of("NetworkPolicy").spec!.podSelector.matchLabels, { app: "svc-training" });
+  assertEquals(of("RoleBinding").subjects![0].name, of("ServiceAccount").metadata.name);
+});
+
+interface Manifest {
+  readonly kind: string;
+  readonly apiVersion: string;
+  readonly metadata: { readonly name: string; readonly namespace?: string };
+  readonly rules?: readonly { readonly resources: readonly string[]; readonly verbs: readonly string[] }[];
+  readonly subjects?: readonly { readonly name: string }[];
+  readonly spec?: { readonly podSelector: { readonly matchLabels: Readonly<Record<string, string>> } };
+}
