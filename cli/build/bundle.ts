@@ -33,6 +33,7 @@ const INLINED = [
   "jpeg-js",
   "mingo",
   "nodemailer",
+  "oauth4webapi",
   "postgres",
 ];
 

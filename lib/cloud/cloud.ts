@@ -43,6 +43,8 @@ import { API_KEY, ROBOT_SECRET } from "../wire/auth/tokens.ts";
 import { Access } from "./access/access.ts";
 import { accountPages } from "./accounts/account_pages.ts";
 import { Invitations } from "./accounts/invitations.ts";
+import type { IdentityProvider } from "./accounts/provider.ts";
+import { ProviderVisits } from "./accounts/provider_visits.ts";
 import { memberHandlers } from "./accounts/member_service.ts";
 import { PersonSessions } from "./accounts/sessions.ts";
 import { Addresses } from "./addresses.ts";
@@ -151,6 +153,8 @@ export interface CloudOptions {
   readonly organizations?: OrganizationMakers;
   /** Its public addresses; by default those of this computer. */
   readonly addresses?: Addresses;
+  /** Where people sign in elsewhere. */
+  readonly provider?: IdentityProvider;
   /** The domain of the machines' names, if it is not the default one. */
   readonly machineDomain?: string;
   /** Limits for callers; by default the usual ones. */
@@ -526,6 +530,7 @@ async function forgetSessionsAndLinks(store: Store, nowMs: number): Promise<void
   await store.transaction(async (sql) => {
     await new PersonSessions(sql).forgetOld(nowMs);
     await new Invitations(sql).forgetOld(nowMs);
+    await new ProviderVisits(sql).forgetOld(nowMs);
   });
 }
 

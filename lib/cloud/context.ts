@@ -9,6 +9,7 @@ import { SvcError } from "../base/error.ts";
 import type { Problem } from "../base/schema/schema.ts";
 import type { CallContext } from "../wire/rpc/service.ts";
 import type { Access } from "./access/access.ts";
+import type { IdentityProvider } from "./accounts/provider.ts";
 import type { Addresses } from "./addresses.ts";
 import type { Actor, Audit } from "./access/audit.ts";
 import type { ConfigThreads } from "./config/config_threads.ts";
@@ -46,6 +47,8 @@ export interface CloudContext {
   readonly organizations?: OrganizationMakers;
   /** The public addresses of this control plane. */
   readonly addresses: Addresses;
+  /** Where people sign in elsewhere; absent if the operator has named no provider. */
+  readonly provider?: IdentityProvider;
   /** The domain of the machines' names, if it is not the default one. */
   readonly machineDomain?: string;
   /** Makes certificates of machines valid for localhost, too. */

@@ -11,6 +11,7 @@ import { silentLogs } from "../../lib/base/log/log.ts";
 import { contentOptions } from "../../cli/cloud/serve/content.ts";
 import type { ContentOptions } from "../../lib/cloud/sandbox/content/process.ts";
 import { NO_SANDBOX } from "../../lib/cloud/sandbox/sandbox.ts";
+import type { IdentityProvider } from "../../lib/cloud/accounts/provider.ts";
 import { type Cloud, openCloud } from "../../lib/cloud/cloud.ts";
 import { type CreateConfigThread, ownThread } from "../../lib/cloud/config/config_threads.ts";
 import type { OrganizationMakers, Validate } from "../../lib/cloud/context.ts";
@@ -82,6 +83,8 @@ export interface WorldOptions {
   readonly keepsReserve?: boolean;
   /** The page for people. */
   readonly page?: PageSource;
+  /** Where people sign in elsewhere. */
+  readonly provider?: IdentityProvider;
   /** Sends the notifications of triggers. */
   readonly triggers?: SenderOptions;
   /** Where an earlier one was. */
@@ -122,6 +125,7 @@ export async function withCloud(
     inference: { content: CONTENT, timeMs: inferenceMs },
     mapping: { content: CONTENT },
     triggers: options.triggers,
+    provider: options.provider,
     page: options.page,
     training: training &&
       {

@@ -197,6 +197,53 @@ export const TRIGGER_FLAGS = [
   },
 ] as const satisfies readonly Flag[];
 
+export const PROVIDER_FLAGS = [
+  {
+    name: "oidc-issuer",
+    type: "string",
+    default: "",
+    value: "URL",
+    env: "SVC_CLOUD_OIDC_ISSUER",
+    help:
+      "The OpenID Connect provider at which people may sign in: https://accounts.example.com. There, register " +
+      "PUBLIC-URL/account/provider-return as the address to return to.",
+  },
+  {
+    name: "oidc-client",
+    type: "string",
+    default: "",
+    value: "ID",
+    env: "SVC_CLOUD_OIDC_CLIENT",
+    help: "The id of svc-cloud at that provider.",
+  },
+  {
+    name: "oidc-secret-file",
+    type: "string",
+    default: "",
+    value: "FILE",
+    env: "SVC_CLOUD_OIDC_SECRET_FILE",
+    help: "The file with the secret of svc-cloud at that provider; left out, svc-cloud is a public client.",
+  },
+  {
+    name: "oidc-name",
+    type: "string",
+    default: "",
+    value: "NAME",
+    env: "SVC_CLOUD_OIDC_NAME",
+    help: "How the page calls the provider; by default the host of its address.",
+  },
+  {
+    name: "oidc-domain",
+    type: "list",
+    default: [],
+    value: "DOMAIN",
+    env: "SVC_CLOUD_OIDC_DOMAIN",
+    help:
+      "Only people with a verified e-mail address of this domain sign in there. By default everybody may " +
+      "whose account is linked, or who is invited.",
+  },
+] as const satisfies readonly Flag[];
+
 export const SERVE_FLAGS = [
   LISTEN,
   {
@@ -327,6 +374,7 @@ export const SERVE_FLAGS = [
   ...TRAINING_FLAGS,
   ...INFERENCE_FLAGS,
   ...TRIGGER_FLAGS,
+  ...PROVIDER_FLAGS,
   { name: "debug", type: "bool", default: false, help: "Write debug-level logs." },
   {
     name: "install",

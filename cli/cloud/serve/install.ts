@@ -37,7 +37,15 @@ const LOW_PORTS = 1024;
 /** Folders that the unit hides from the service. */
 const HIDDEN = ["/home", "/root", "/run/user", "/tmp", "/var/tmp"];
 /** Files that the service only reads; it makes the others itself. */
-const READ = ["limits", "smtp-password-file", "tls-cert", "tls-key", "turn-secret-file", "kubeconfig"];
+const READ = [
+  "limits",
+  "smtp-password-file",
+  "oidc-secret-file",
+  "tls-cert",
+  "tls-key",
+  "turn-secret-file",
+  "kubeconfig",
+];
 const START_MS = 60_000;
 const LOOK_MS = 500;
 const ANSWER_MS = 5_000;

@@ -49,6 +49,7 @@ import { installCloud, type Listens } from "./install.ts";
 import { createConfigThread } from "../checks/thread.ts";
 import { openCommands } from "./commands.ts";
 import { describeExample } from "../init.ts";
+import { openProvider } from "./provider.ts";
 import { openTraining } from "./training.ts";
 import { openTriggers } from "./triggers.ts";
 
@@ -218,6 +219,7 @@ async function openParts(
     inference,
     mapping: { content: inference.content },
     triggers: await openTriggers(options, host),
+    provider: await openProvider(options, addresses, host, clock),
     commands: openCommands(options, host),
     signaling,
   });

@@ -13,6 +13,7 @@ import type { StoredKey } from "../../wire/auth/rate_limit.ts";
 import { type Grant, Keys, type KeySecret } from "../access/keys.ts";
 import { checkedName } from "../fleet/names.ts";
 import { places, type Sql } from "../store/store.ts";
+import { ProviderLinks } from "./provider_links.ts";
 
 export interface StoredAccount {
   readonly id: string;
@@ -93,6 +94,12 @@ export class Accounts {
     return row;
   }
 
+  /** Whether the person of an account can sign in with a password. */
+  async hasPassword(id: string): Promise<boolean> {
+    const text = "SELECT id FROM accounts WHERE id = ? AND password IS NOT NULL";
+    return (await this.sql.query(text, id)).length > 0;
+  }
+
   all(): Promise<StoredAccount[]> {
     return this.sql.query(`${ACCOUNTS} ORDER BY a.email`);
   }
@@ -110,9 +117,10 @@ export class Accounts {
     await new Keys(this.sql).rotate(id, secret);
   }
 
-  /** Ends the password and everything that was opened with it; a new one is set by a link. */
+  /** Ends the password, the link with a provider, and everything opened with them; a link sets a new password. */
   async endPassword(id: string, secret: KeySecret): Promise<void> {
     await this.sql.query("UPDATE accounts SET password = NULL WHERE id = ?", id);
+    await new ProviderLinks(this.sql).endAll(id);
     await this.sql.query("DELETE FROM account_sessions WHERE account_id = ?", id);
     await new Keys(this.sql).rotate(id, secret);
   }

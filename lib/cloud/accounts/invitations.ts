@@ -8,7 +8,9 @@
 
 import { SvcError } from "../../base/error.ts";
 import { isSameText } from "../../base/same_text.ts";
-import type { Grant } from "../access/keys.ts";
+import { type Grant, Keys, organizationOf } from "../access/keys.ts";
+import type { Limits } from "../access/limits.ts";
+import { requireQuota } from "../access/quota.ts";
 import type { Sql } from "../store/store.ts";
 import { newOpener, openerHash, openerParts } from "./sessions.ts";
 
@@ -33,6 +35,7 @@ const DAY_MS = 24 * 3600 * 1000;
 /** How long a link is valid: one of an invitation, and one for a new password. */
 const INVITED_MS = 7 * DAY_MS;
 const RESET_MS = DAY_MS;
+const LINK_OVER = "the link was used or replaced, or has expired: ask for a new one";
 const COLUMNS = `i.id, i.organization_id AS "organizationId", i.email, i.created_ms AS "createdMs",
     i.until_ms AS "untilMs"`;
 
@@ -116,7 +119,18 @@ export class Invitations {
       const { hash: _, ...invitation } = row;
       return await this.#whole(invitation);
     }
-    throw new SvcError("not_found", "the link was used or replaced, or has expired: ask for a new one");
+    throw new SvcError("not_found", LINK_OVER);
+  }
+
+  /** An invitation whose link was opened before. Throws `not_found` as `opened` does. */
+  async valid(id: string, nowMs: number): Promise<Invitation> {
+    const [row] = await this.sql.query<InvitationRow>(
+      `SELECT ${COLUMNS} FROM invitations i WHERE i.id = ? AND i.until_ms > ?`,
+      id,
+      nowMs,
+    );
+    if (row) return await this.#whole(row);
+    throw new SvcError("not_found", LINK_OVER);
   }
 
   async delete(id: string): Promise<void> {
@@ -163,4 +177,19 @@ export class Invitations {
 /** The address behind `#` of the fleet's page. */
 export function invitationPath(opener: string): string {
   return `/#/invitation/${opener}`;
+}
+
+/** Grants the roles of an invitation, except those on resources that no longer belong to the organization. */
+export async function giveRoles(
+  sql: Sql,
+  limits: Limits,
+  accountId: string,
+  { organizationId, grants }: Invitation,
+): Promise<void> {
+  for (const grant of grants) {
+    const present = await organizationOf(sql, grant).catch(() => undefined);
+    if (present === organizationId) await new Keys(sql).grant(accountId, grant);
+  }
+  await requireQuota(sql, limits, "rolesPerKey", accountId);
+  if (organizationId) await requireQuota(sql, limits, "rolesPerOrganization", organizationId);
 }

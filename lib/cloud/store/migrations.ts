@@ -13,6 +13,7 @@ import { EXPORT_TABLES } from "./steps/export_tables.ts";
 import { RETENTION_TABLES } from "./steps/retention_tables.ts";
 import { OPERATOR_TABLES } from "./steps/operator_tables.ts";
 import { PIPELINE_TABLES } from "./steps/pipeline_tables.ts";
+import { PROVIDER_TABLES } from "./steps/provider_tables.ts";
 import { READING_FILE_TABLES } from "./steps/reading_file_tables.ts";
 import { ROLLOUT_TABLES } from "./steps/rollout_tables.ts";
 import type { Sql } from "./store.ts";
@@ -647,6 +648,7 @@ export const MIGRATIONS: readonly (readonly MigrationStep[])[] = [
   ADMINISTRATOR_TABLES,
   READING_FILE_TABLES,
   AUDIT_TABLES,
+  PROVIDER_TABLES,
 ];
 
 /** Work before the statements of a step: runs piece by piece, each in a transaction, until it returns true. */

@@ -1,0 +1,175 @@
+/**
+ * What the pages below `/account/` share: their requests and answers, the session of a request, and its cookie.
+ */
+
+import { type Code, messageOf, SvcError } from "../../base/error.ts";
+import { bytesUpTo } from "../../base/files/byte_reader.ts";
+import { fieldValue } from "../../wire/port/exchange.ts";
+import { jsonAnswer, type RouteAnswer, type RouteRequest } from "../../wire/port/routes.ts";
+import { isFromOwnPage } from "../../wire/port/sites.ts";
+import { addressOf } from "../../wire/auth/rate_limit.ts";
+import type { CloudContext } from "../context.ts";
+import type { Sql } from "../store/store.ts";
+import type { StoredAccount } from "./accounts.ts";
+import { type AccountSession, PersonSessions, SESSION_SEEN_MS } from "./sessions.ts";
+
+export const ACCOUNT_PAGES = "/account/";
+const COOKIE = "svc-session";
+const DAY_S = 24 * 3600;
+/** Longest duration of a session that ends with the browser. */
+const SHORT_S = DAY_S / 2;
+const BODY_MAX = 16 * 1024;
+const STATUS: { readonly [C in Code]?: number } = {
+  unauthenticated: 401,
+  permission_denied: 403,
+  not_found: 404,
+  already_exists: 409,
+  invalid_argument: 400,
+  failed_precondition: 409,
+  resource_exhausted: 429,
+  unavailable: 503,
+};
+
+/** The fields of a request, and its origin. */
+export interface Asked {
+  readonly request: RouteRequest;
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
+export interface Reply {
+  readonly value: unknown;
+  readonly cookie?: string;
+}
+
+export type Page = (asked: Asked) => Promise<Reply>;
+
+/** Starts a session here, after `before` in the same transaction. */
+export async function signedIn(
+  cloud: CloudContext,
+  { request, body }: Asked,
+  account: StoredAccount,
+  before?: (sql: Sql) => Promise<void>,
+  action = "SignIn",
+): Promise<Reply> {
+  const stays = body.stays === true;
+  const lifeS = stays ? cloud.limits.sessionDays * DAY_S : SHORT_S;
+  const place = {
+    address: addressOf(request.peer.remoteAddress),
+    agent: fieldValue(request.fields, "user-agent") ?? "",
+  };
+  const actor = { who: account.id, action };
+  const kind = action === "ChangePassword" ? "key" : "account";
+  const opener = await cloud.audit.change(actor, { kind, id: account.id }, async (sql, nowMs) => {
+    await before?.(sql);
+    return await new PersonSessions(sql).begin(account.id, place, nowMs, nowMs + lifeS * 1000);
+  });
+  return { value: { account: shown(account) }, cookie: cookieOf(request, opener, stays ? lifeS : undefined) };
+}
+
+/** Ends the browser's former session, because somebody else may have planted it. */
+export async function endFormer(cloud: CloudContext, asked: Asked): Promise<(sql: Sql) => Promise<void>> {
+  const former = await sessionOf(cloud, asked).catch(() => undefined);
+  return async (sql) => {
+    if (former) await new PersonSessions(sql).end(former.accountId, former.id).catch(() => {});
+  };
+}
+
+/** The session of the request's cookie. Throws `unauthenticated`. */
+export async function sessionOf({ store, clock }: CloudContext, { request }: Asked): Promise<AccountSession> {
+  const nowMs = clock.nowMs();
+  // A subdomain may have planted a cookie of the same name: the one that opens a session counts.
+  for (const opener of cookiesOf(request, COOKIE)) {
+    const session = await new PersonSessions(store).opened(opener, nowMs);
+    if (!session) continue;
+
+    if (nowMs - session.seenMs >= SESSION_SEEN_MS) {
+      await store.transaction((sql) => new PersonSessions(sql).saw(session.id, nowMs));
+    }
+    return session;
+  }
+  throw new SvcError("unauthenticated", "you are not signed in, or the session has ended");
+}
+
+/** Limit of the cookies of one name that are tried. */
+const COOKIES_MAX = 4;
+
+export function cookiesOf({ fields }: RouteRequest, cookie: string): string[] {
+  const all = fields.filter(([name]) => name === "cookie").flatMap(([, value]) => value.split(";"));
+  const own = all.map((one) => one.trim()).filter((one) => one.startsWith(`${cookie}=`));
+  return own.slice(0, COOKIES_MAX).map((one) => one.slice(cookie.length + 1));
+}
+
+export function cookieOf(
+  { peer }: RouteRequest,
+  opener: string,
+  maxAgeS: number | undefined,
+  cookie = COOKIE,
+): string {
+  const isSecure = (peer.addressed ?? peer.origin ?? "").startsWith("https:");
+  return [
+    `${cookie}=${opener}`,
+    `Path=${ACCOUNT_PAGES.slice(0, -1)}`,
+    "HttpOnly",
+    "SameSite=Strict",
+    ...isSecure ? ["Secure"] : [],
+    ...maxAgeS === undefined ? [] : [`Max-Age=${maxAgeS}`],
+  ].join("; ");
+}
+
+export async function answer(request: RouteRequest, page: Page): Promise<RouteAnswer> {
+  try {
+    if (request.method !== "POST") {
+      return answered(405, { error: `${request.path} answers POST, not ${request.method}` });
+    }
+    requireOwnPage(request);
+    const { value, cookie } = await page({ request, body: await bodyOf(request) });
+    return answered(200, value, cookie === undefined ? [] : [["set-cookie", cookie]]);
+  } catch (thrown) {
+    const { code } = SvcError.from(thrown);
+    const status = STATUS[code] ?? 500;
+    return answered(status, { error: messageOf(thrown), code });
+  }
+}
+
+/** Throws `permission_denied` for requests from the pages of other sites. */
+function requireOwnPage(request: RouteRequest): void {
+  if (isFromOwnPage(request)) return;
+  throw new SvcError("permission_denied", "people sign in on the page of this control plane alone");
+}
+
+/** JSON, which a form of another site cannot send. */
+async function bodyOf({ fields, body }: RouteRequest): Promise<Asked["body"]> {
+  const type = fieldValue(fields, "content-type") ?? "";
+  if (!/^application\/json\b/i.test(type)) {
+    throw new SvcError(
+      "invalid_argument",
+      `content type is "${type.slice(0, 100)}", wanted application/json`,
+    );
+  }
+  const bytes = await bytesUpTo(body, BODY_MAX);
+  if (!bytes) throw new SvcError("invalid_argument", `the request has more than ${BODY_MAX} bytes`);
+  try {
+    const value: unknown = JSON.parse(new TextDecoder().decode(bytes));
+    if (typeof value === "object" && value !== null) return value as Asked["body"];
+  } catch {
+    // The same answer.
+  }
+  throw new SvcError("invalid_argument", "the request's body is no JSON object");
+}
+
+/** Limit of a field that people fill in. */
+const FIELD_CHARS_MAX = 1000;
+
+export function text({ body }: Asked, field: string, charsMax = FIELD_CHARS_MAX): string {
+  const value = body[field];
+  if (typeof value === "string" && value.length <= charsMax) return value;
+  throw new SvcError("invalid_argument", `${field}: wanted a text of at most ${charsMax} characters`);
+}
+
+function answered(status: number, value: unknown, fields: [string, string][] = []): RouteAnswer {
+  return jsonAnswer(status, value, [["cache-control", "no-store"], ...fields]);
+}
+
+export function shown({ id, email, name }: StoredAccount) {
+  return { id, email, name };
+}
