@@ -421,7 +421,7 @@ Deno.test("a provider that lies, is slow or sends too much signs nobody in", asy
     assertMatch(await refusal(), /^unavailable/);
 
     answers.set("/token", tokens(good));
-    const told = "/.well-known/openid-configuration";
+    const described = "/.well-known/openid-configuration";
     for (
       const wrong of [
         { issuer: "https://other.example" },
@@ -430,11 +430,11 @@ Deno.test("a provider that lies, is slow or sends too much signs nobody in", asy
         { token_endpoint: undefined },
       ]
     ) {
-      answers.set(told, asJson({ ...description(issuer), ...wrong }));
+      answers.set(described, asJson({ ...description(issuer), ...wrong }));
       assertMatch(await refusal(), /^unauthenticated/, JSON.stringify(wrong));
     }
     const provider = new IdentityProvider(providerOptions(issuer), new SystemClock());
-    answers.set(told, asJson({ ...description(issuer), authorization_endpoint: "javascript:alert(1)" }));
+    answers.set(described, asJson({ ...description(issuer), authorization_endpoint: "javascript:alert(1)" }));
     const { message } = SvcError.from(
       await provider.addressFor(proof).then(() => new Error("none"), (one) => one),
     );

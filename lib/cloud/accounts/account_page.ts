@@ -41,7 +41,7 @@ export interface Reply {
   readonly cookie?: string;
 }
 
-export type Page = (asked: Asked) => Promise<Reply>;
+export type AccountPage = (asked: Asked) => Promise<Reply>;
 
 /** Starts a session here, after `before` in the same transaction. */
 export async function signedIn(
@@ -63,7 +63,10 @@ export async function signedIn(
     await before?.(sql);
     return await new PersonSessions(sql).begin(account.id, place, nowMs, nowMs + lifeS * 1000);
   });
-  return { value: { account: shown(account) }, cookie: cookieOf(request, opener, stays ? lifeS : undefined) };
+  return {
+    value: { account: shownAccount(account) },
+    cookie: cookieOf(request, opener, stays ? lifeS : undefined),
+  };
 }
 
 /** Ends the browser's former session, because somebody else may have planted it. */
@@ -116,7 +119,7 @@ export function cookieOf(
   ].join("; ");
 }
 
-export async function answer(request: RouteRequest, page: Page): Promise<RouteAnswer> {
+export async function accountAnswer(request: RouteRequest, page: AccountPage): Promise<RouteAnswer> {
   try {
     if (request.method !== "POST") {
       return answered(405, { error: `${request.path} answers POST, not ${request.method}` });
@@ -160,7 +163,7 @@ async function bodyOf({ fields, body }: RouteRequest): Promise<Asked["body"]> {
 /** Limit of a field that people fill in. */
 const FIELD_CHARS_MAX = 1000;
 
-export function text({ body }: Asked, field: string, charsMax = FIELD_CHARS_MAX): string {
+export function bodyText({ body }: Asked, field: string, charsMax = FIELD_CHARS_MAX): string {
   const value = body[field];
   if (typeof value === "string" && value.length <= charsMax) return value;
   throw new SvcError("invalid_argument", `${field}: wanted a text of at most ${charsMax} characters`);
@@ -170,6 +173,6 @@ function answered(status: number, value: unknown, fields: [string, string][] = [
   return jsonAnswer(status, value, [["cache-control", "no-store"], ...fields]);
 }
 
-export function shown({ id, email, name }: StoredAccount) {
+export function shownAccount({ id, email, name }: StoredAccount) {
   return { id, email, name };
 }

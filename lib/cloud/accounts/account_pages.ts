@@ -17,14 +17,14 @@ import type { Identify } from "../packages/downloads.ts";
 import type { Sql } from "../store/store.ts";
 import {
   ACCOUNT_PAGES,
-  answer,
+  accountAnswer,
+  type AccountPage,
+  bodyText,
   cookieOf,
   endFormer,
-  type Page,
   sessionOf,
-  shown,
+  shownAccount,
   signedIn,
-  text,
 } from "./account_page.ts";
 import { Accounts, checkedEmail } from "./accounts.ts";
 import { giveRoles, invitationPath, Invitations } from "./invitations.ts";
@@ -46,13 +46,13 @@ export function accountPages(
 ): Map<string, Route> {
   const parts = { guard, identify };
   const check = new PasswordCheck(cloud);
-  const pages: { readonly [name: string]: Page } = {
+  const pages: { readonly [name: string]: AccountPage } = {
     ...sessionPages(cloud, parts, check),
     ...invitationPages(cloud, parts, check),
     ...providerPages(cloud, check),
   };
   const routes = Object.entries(pages).map(([name, page]) =>
-    [`${ACCOUNT_PAGES}${name}`, (request: RouteRequest) => answer(request, page)] as const
+    [`${ACCOUNT_PAGES}${name}`, (request: RouteRequest) => accountAnswer(request, page)] as const
   );
   return new Map([...routes, ...cloud.provider ? providerReturn : []]);
 }
@@ -61,11 +61,15 @@ function sessionPages(
   cloud: CloudContext,
   { guard }: AccountPageParts,
   check: PasswordCheck,
-): { readonly [name: string]: Page } {
+): { readonly [name: string]: AccountPage } {
   const { store, clock, audit } = cloud;
   return {
     "sign-in": async (asked) => {
-      const account = await check.check(text(asked, "email"), text(asked, "password"), asked.request.peer);
+      const account = await check.check(
+        bodyText(asked, "email"),
+        bodyText(asked, "password"),
+        asked.request.peer,
+      );
       return await signedIn(cloud, asked, account, await endFormer(cloud, asked));
     },
     token: async (asked) => {
@@ -74,7 +78,7 @@ function sessionPages(
       return {
         value: {
           token: guard.issue(account.id, session.generation),
-          account: shown(account),
+          account: shownAccount(account),
           sessionId: session.id,
           untilMs: session.untilMs,
         },
@@ -99,7 +103,7 @@ function sessionPages(
 }
 
 /** The pages that end sessions of a person. */
-function endingPages(cloud: CloudContext, check: PasswordCheck): { readonly [name: string]: Page } {
+function endingPages(cloud: CloudContext, check: PasswordCheck): { readonly [name: string]: AccountPage } {
   const { store, audit } = cloud;
   return {
     /** Ends one of the person's sessions; without an id, all except this one. */
@@ -125,8 +129,8 @@ function endingPages(cloud: CloudContext, check: PasswordCheck): { readonly [nam
     password: async (asked) => {
       const { accountId } = await sessionOf(cloud, asked);
       const account = await new Accounts(store).get(accountId);
-      await check.check(account.email, text(asked, "current"), asked.request.peer);
-      const hash = await newPasswordHash(text(asked, "password"), account);
+      await check.check(account.email, bodyText(asked, "current"), asked.request.peer);
+      const hash = await newPasswordHash(bodyText(asked, "password"), account);
       const secret = await newKeySecret();
       return await signedIn(
         cloud,
@@ -143,13 +147,13 @@ function invitationPages(
   cloud: CloudContext,
   { identify }: AccountPageParts,
   check: PasswordCheck,
-): { readonly [name: string]: Page } {
+): { readonly [name: string]: AccountPage } {
   const { store, clock, audit, access, limits } = cloud;
   return {
     /** The purpose of a link. */
     invitation: async (asked) => {
       const { email, organizationId } = await new Invitations(store).opened(
-        text(asked, "link"),
+        bodyText(asked, "link"),
         clock.nowMs(),
       );
       const organization = organizationId && (await new Fleet(store).organization(organizationId)).name;
@@ -158,10 +162,10 @@ function invitationPages(
     },
     /** Uses a link: creates the account, signs in to the existing one, or replaces its password. */
     accept: async (asked) => {
-      const opener = text(asked, "link");
+      const opener = bodyText(asked, "link");
       const { email, organizationId } = await new Invitations(store).opened(opener, clock.nowMs());
       const present = await new Accounts(store).byEmail(email);
-      const password = text(asked, "password");
+      const password = bodyText(asked, "password");
       const isReset = organizationId === null;
       if (isReset && !present) throw new SvcError("not_found", `${email} has no account any more`);
       if (present && !isReset) await check.check(email, password, asked.request.peer);
@@ -188,14 +192,14 @@ function invitationPages(
     /** A new link for an invitation, for an owner of the organization; a former link ends. */
     link: async (asked) => {
       const entity = await identify(asked.request.fields, asked.request.peer);
-      const organizationId = text(asked, "organizationId");
+      const organizationId = bodyText(asked, "organizationId");
       if (!await access.may(entity, "owner", { kind: "organization", id: organizationId })) {
         throw new SvcError(
           "permission_denied",
           "only an owner of the organization gets links of invitations",
         );
       }
-      const email = checkedEmail(text(asked, "email"));
+      const email = checkedEmail(bodyText(asked, "email"));
       const actor = { who: entity, action: "CreateInvitationLink" };
       const { opener, invitation } = await audit.change(
         actor,

@@ -16,16 +16,16 @@ import { Keys, newKeySecret } from "../access/keys.ts";
 import type { CloudContext } from "../context.ts";
 import type { Sql } from "../store/store.ts";
 import {
+  type AccountPage,
   type Asked,
+  bodyText,
   cookieOf,
   cookiesOf,
   endFormer,
-  type Page,
   type Reply,
   sessionOf,
-  shown,
+  shownAccount,
   signedIn,
-  text,
 } from "./account_page.ts";
 import { Accounts } from "./accounts.ts";
 import { giveRoles, Invitations } from "./invitations.ts";
@@ -47,7 +47,7 @@ const COUNTED_MAX = 10_000;
 export function providerPages(
   cloud: CloudContext,
   check: PasswordCheck,
-): { readonly [name: string]: Page } {
+): { readonly [name: string]: AccountPage } {
   const { store, provider } = cloud;
   return {
     /** Whether there is a provider, and for a person who has signed in, whether the account is linked with it. */
@@ -63,7 +63,7 @@ export function providerPages(
   };
 }
 
-function visitPages(visits: ProviderSignIn): { readonly [name: string]: Page } {
+function visitPages(visits: ProviderSignIn): { readonly [name: string]: AccountPage } {
   return {
     "provider-begin": (asked) => visits.begin(asked),
     "provider-finish": (asked) => visits.finish(asked),
@@ -113,7 +113,7 @@ class ProviderSignIn {
     const visit = {
       ...await this.#purpose(asked),
       issuer: this.provider.issuer,
-      name: body.name === undefined ? "" : text(asked, "name"),
+      name: body.name === undefined ? "" : bodyText(asked, "name"),
       returnTo,
       stays: body.stays === true,
       address,
@@ -126,7 +126,7 @@ class ProviderSignIn {
   /** Ends a visit with the provider's answer: signs in, accepts the invitation, or links the account. */
   async finish(asked: Asked): Promise<Reply> {
     const { store, clock } = this.cloud;
-    const query = new URLSearchParams(text(asked, "query", QUERY_CHARS_MAX));
+    const query = new URLSearchParams(bodyText(asked, "query", QUERY_CHARS_MAX));
     const address = addressOf(asked.request.peer.remoteAddress);
     await this.#requireLeft(address);
     const [opener = ""] = cookiesOf(asked.request, COOKIE);
@@ -161,7 +161,7 @@ class ProviderSignIn {
           "for a password",
       );
     }
-    await this.check.check(account.email, text(asked, "password"), asked.request.peer);
+    await this.check.check(account.email, bodyText(asked, "password"), asked.request.peer);
     const secret = await newKeySecret();
     const actor = { who: accountId, action: "UnlinkProvider" };
     await this.cloud.audit.change(actor, { kind: "key", id: accountId }, async (sql, nowMs) => {
@@ -180,7 +180,7 @@ class ProviderSignIn {
     const purpose = asked.body.purpose ?? "sign-in";
     if (purpose === "sign-in") return { sessionId: null, invitationId: null };
     if (purpose === "invitation") {
-      const invitation = await new Invitations(store).opened(text(asked, "link"), clock.nowMs());
+      const invitation = await new Invitations(store).opened(bodyText(asked, "link"), clock.nowMs());
       if (invitation.organizationId !== null) return { sessionId: null, invitationId: invitation.id };
       throw new SvcError("failed_precondition", "the link sets a new password, which the provider cannot");
     }
@@ -192,7 +192,7 @@ class ProviderSignIn {
     // A session that somebody has left open does not become a lasting way in.
     if (await accounts.hasPassword(accountId)) {
       const { email } = await accounts.get(accountId);
-      await this.check.check(email, text(asked, "password"), asked.request.peer);
+      await this.check.check(email, bodyText(asked, "password"), asked.request.peer);
     }
     return { sessionId: id, invitationId: null };
   }
@@ -228,7 +228,7 @@ class ProviderSignIn {
       { kind: "account", id: accountId },
       (sql, nowMs) => new ProviderLinks(sql).link(accountId, person, nowMs),
     );
-    return { value: { account: shown(await new Accounts(this.cloud.store).get(accountId)) } };
+    return { value: { account: shownAccount(await new Accounts(this.cloud.store).get(accountId)) } };
   }
 
   /** The link of the invitation decides which account it is for, as with a password. */

@@ -1,6 +1,6 @@
 /**
  * The address behind `#`: `#/` is the list, `#/machine/ID/TAB/PART` a machine, `#/rollouts/ID` a rollout, and
- * `#/data/TAB/ID` a dataset or a training job.
+ * `#/data/TAB/ID` a dataset or a training job. `#/provider/QUERY` is the answer of the identity provider.
  */
 
 export class FleetRoute {

@@ -15,6 +15,14 @@ export interface PersonSession {
   readonly isThis: boolean;
 }
 
+/** The identity provider of the control plane; the rest is about the account of a person who has signed in. */
+export interface ProviderState {
+  /** `null` if there is none. */
+  readonly name: string | null;
+  readonly isLinked?: boolean;
+  readonly hasPassword?: boolean;
+}
+
 /** Why a page has refused. */
 export class AccountRefusal extends Error {
   constructor(message: string, readonly status: number) {
@@ -32,6 +40,10 @@ interface Answers {
   "end-session": object;
   invitation: { readonly email: string; readonly organization: string | null; readonly hasAccount: boolean };
   link: { readonly link: string; readonly untilMs: number };
+  provider: ProviderState;
+  "provider-begin": { readonly url: string };
+  "provider-finish": { readonly account: PersonAccount; readonly returnTo: string };
+  "provider-unlink": object;
 }
 
 const ANSWER_MS = 30_000;
@@ -56,4 +68,10 @@ export async function askAccount<P extends keyof Answers>(
     typeof value.error === "string" ? value.error : `status ${answer.status}`,
     answer.status,
   );
+}
+
+/** Goes to the identity provider, which sends the browser back to `#/provider/…`. Throws as `askAccount` does. */
+export async function goToProvider(body: object): Promise<void> {
+  const { url } = await askAccount("provider-begin", body);
+  location.assign(url);
 }

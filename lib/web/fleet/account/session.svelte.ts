@@ -12,7 +12,7 @@ import { getContext, setContext } from "svelte";
 import { forgetKey, keyCredentials, type SignInKey, storedKey, storeKey } from "../../shared/credentials.ts";
 import { type Poll, pollBy, type PollOptions } from "../../shared/poll.svelte.ts";
 import { problemText } from "../../shared/problem_text.ts";
-import { AccountRefusal, askAccount, type PersonAccount } from "./account_pages.ts";
+import { AccountRefusal, askAccount, goToProvider, type PersonAccount } from "./account_pages.ts";
 import { reportCalls } from "../machines/report_calls.ts";
 import { recordCalls } from "../records/record_calls.ts";
 import { rolloutCalls } from "../rollouts/rollout_calls.ts";
@@ -41,6 +41,16 @@ export class FleetSession {
     const key = storedKey();
     if (key) void this.#enterByKey(key);
     else void this.#resume();
+  }
+
+  /** Goes to the identity provider; a refusal is the problem. */
+  async goToProvider(body: object): Promise<void> {
+    this.problem = undefined;
+    try {
+      await goToProvider(body);
+    } catch (error) {
+      this.problem = callProblem(error);
+    }
   }
 
   /** `ann@example.com`, `key 1234` */
@@ -79,6 +89,17 @@ export class FleetSession {
       await askAccount("accept", { link, name, password });
       return await this.#asPerson();
     });
+  }
+
+  /** Ends a visit at the identity provider; resolves with the view to which the person returns. */
+  async finishAtProvider(query: string): Promise<string> {
+    forgetKey();
+    let view = "#/";
+    await this.#enter(async () => {
+      ({ returnTo: view } = await askAccount("provider-finish", { query }));
+      return await this.#asPerson();
+    });
+    return view;
   }
 
   /** Sets another password, which ends all sessions, and goes on with a new one. Throws. */
