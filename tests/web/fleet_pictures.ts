@@ -30,6 +30,7 @@ const VIEWS: readonly View[] = [
   ["training", at("#/data/training")],
   ["all-logs", at("#/logs")],
   ["rollouts", at("#/rollouts")],
+  ["registry", at("#/registry")],
   ["people", at("#/people")],
   ["audit", at("#/audit")],
 ];

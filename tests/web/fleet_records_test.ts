@@ -6,6 +6,7 @@ import { LogEntrySchema } from "../../proto/gen/common_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { Packages } from "../../lib/cloud/packages/packages.ts";
 import { create } from "../../lib/wire/rpc/proto.ts";
 import { builtPage } from "../../cli/built_page.ts";
 import { FLEET_PAGE } from "../../cli/page_path.ts";
@@ -44,6 +45,28 @@ async function log(
     return create(LogEntrySchema, { message, level, loggerName: MARKUP, time });
   });
   await (await robot(await ownKey(store, { machine }))).log({ id, logs });
+}
+
+/** Modules; the first has two versions and a hostile description. */
+async function addItems({ store }: ServedCloud, { organization }: World, count: number): Promise<void> {
+  await store.transaction(async (sql) => {
+    const packages = new Packages(sql);
+    for (let at = 0; at < count; at++) {
+      const item = await packages.createItem(organization, `item-${at}`, "module", Date.now());
+      if (at > 0) continue;
+      await packages.updateItem(item, { description: MARKUP, url: `javascript:${MARKUP}` }, Date.now());
+      for (const version of ["1.0.0", "2.0.0"]) {
+        const file = { sha256: "0".repeat(64), bytes: 1 };
+        const about = {
+          organizationId: organization,
+          name: item.name,
+          type: "module",
+          metadata: {},
+        } as const;
+        await packages.add({ ...about, version, platform: "linux/arm64", file }, Date.now());
+      }
+    }
+  });
 }
 
 /** The view is whole at 390 pixels and without violations, in the dark. */
@@ -145,8 +168,39 @@ const STEPS: readonly RecordsStep[] = [
       await assertTextOnly(page);
     },
   ],
+  [
+    "the registry lists own and public items with their versions; a description stays text",
+    async ({ served, world, other, watched: { page } }) => {
+      await addItems(served, world, 1200);
+      await addItems(served, other, 1);
+      await page.getByRole("link", { name: "Registry" }).click();
+      await page.getByText("1000 and more items").waitFor();
+      await page.getByRole("button", { name: "More items" }).click();
+      await page.getByText("1200 items").waitFor();
+      await page.getByLabel("Search").fill("item-7");
+      await page.getByText("111 items").waitFor();
+      await page.getByLabel("Search").fill("item-0");
+      await page.getByText("1 item", { exact: true }).waitFor();
+      await page.getByRole("button", { name: "item-0" }).press("Enter");
+      const item = page.getByRole("region", { name: "Item item-0" });
+      await item.getByText(MARKUP).first().waitFor();
+      await item.getByRole("row", { name: /2\.0\.0.*linux\/arm64/ }).waitFor();
+      assertEquals(await violations(page), []);
+      await page.getByLabel("Kind").selectOption("maps");
+      await page.getByText("Nothing is like this.").waitFor();
+      await page.getByLabel("Kind").selectOption("all kinds");
+      await page.getByLabel("Whose").selectOption("public");
+      await page.getByText("Nothing is like this.").waitFor();
+      await served.store.transaction((sql) =>
+        sql.query("UPDATE registry_items SET visibility = 'public' WHERE name = 'item-0'")
+      );
+      await page.getByLabel("Search").fill("item");
+      await page.getByText("2 items").waitFor();
+      await assertTextOnly(page);
+    },
+  ],
   ["every view is whole on a narrow screen and in the dark", async (shared) => {
-    for (const hash of ["#/logs", "#/audit"]) await assertNarrow(shared, hash);
+    for (const hash of ["#/logs", "#/audit", "#/registry"]) await assertNarrow(shared, hash);
   }],
   ["another tenant sees nothing of it", async ({ served, other, browser, watched }) => {
     const stranger = await openPage(browser, served.url);

@@ -79,7 +79,15 @@ export interface PublishedCalls {
   listOrganizations(request: object): Promise<appApi.ListOrganizationsResponse>;
   listLocations(request: { readonly organizationId: string }): Promise<appApi.ListLocationsResponse>;
   listRegistryItems(
-    request: { readonly organizationId: string; readonly types: readonly number[] },
+    request: {
+      /** Without one, the items that the caller sees of all. */
+      readonly organizationId?: string;
+      readonly types: readonly number[];
+      readonly visibilities?: readonly number[];
+      readonly searchTerm?: string;
+      /** The id of the last item of the page before. */
+      readonly pageToken?: string;
+    },
   ): Promise<appApi.ListRegistryItemsResponse>;
   listFragments(
     request: { readonly organizationId: string; readonly showPublic: boolean },
