@@ -100,7 +100,7 @@ class GpsNmea extends BaseMovementSensor {
 
   /** Leaves out a quantity that the receiver does not know now. */
   override async getReadings(): Promise<Readings> {
-    const { quality, satellites, inView } = this.#heard();
+    const { satellites, inView } = this.#heard();
     const [position, velocity, heading] = await Promise.all([
       this.getPosition().catch(() => undefined),
       this.getLinearVelocity().catch(() => undefined),
@@ -110,15 +110,20 @@ class GpsNmea extends BaseMovementSensor {
       ...(position && { position: geoPointReading(position.coordinate), altitude: position.altitudeM }),
       ...(velocity && { linear_velocity: vectorReading(velocity) }),
       ...(heading !== undefined && { compass: heading }),
-      fix: quality,
+      fix: this.#quality(),
       satellites_in_use: satellites ?? 0,
       satellites_in_view: [...inView?.values() ?? []].reduce((sum, one) => sum + one, 0),
     };
   }
 
   override getAccuracy(): Promise<Accuracy> {
-    const { hdop: positionHdop, vdop: positionVdop, quality: positionNmeaGgaFix } = this.#fix;
-    return Promise.resolve({ accuracy: {}, positionHdop, positionVdop, positionNmeaGgaFix });
+    const { hdop: positionHdop, vdop: positionVdop } = this.#fix;
+    return Promise.resolve({
+      accuracy: {},
+      positionHdop,
+      positionVdop,
+      positionNmeaGgaFix: this.#quality(),
+    });
   }
 
   override async close(): Promise<void> {
@@ -135,6 +140,11 @@ class GpsNmea extends BaseMovementSensor {
       ? "has said nothing yet"
       : `has been silent for ${(ageMs / 1000).toFixed(0)} s`;
     throw this.#lacks(`the receiver ${since}${why}`);
+  }
+
+  /** No fix, once the position is too old to be given. */
+  #quality(): number {
+    return this.#isFresh("position") ? this.#fix.quality : 0;
   }
 
   #isFresh(quantity: Quantity): boolean {

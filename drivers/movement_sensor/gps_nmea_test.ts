@@ -114,6 +114,35 @@ Deno.test("readSentence(): RMC, GLL and GNS alone give a position, VTG a speed",
   assertEquals(placed("GPVTG,,T,,M,,N,,K,N").speedMetresPerSecond, undefined);
 });
 
+Deno.test("readSentence(): GNS, RMC and GLL tell the quality of their position", () => {
+  for (
+    const [body, quality] of [
+      ["GNGNS,123519.00,4807.038,N,01131.000,E,RNNN,10,0.9,545.4,46.9,,,V", 4],
+      ["GNGNS,123519.00,4807.038,N,01131.000,E,AF,10,0.9,545.4,46.9,,,V", 5],
+      ["GNGNS,123519.00,4807.038,N,01131.000,E,AN,10,0.9,545.4,46.9,,,V", 1],
+      ["GNGNS,123519.00,,,,,NNNN,00,,,,,", 0],
+      ["GNRMC,123519.00,A,4807.038,N,01131.000,E,022.4,,230394,,,D", 2],
+      ["GPRMC,123519,A,4807.038,N,01131.000,E,022.4,084.4,230394,003.1,W", 1],
+      ["GPGLL,4807.038,N,01131.000,E,123519,A", 1],
+      ["GPGLL,4807.038,N,01131.000,E,123519,A,E", 6],
+      ["GPGLL,4807.038,N,01131.000,E,123519,V", 0],
+    ] as const
+  ) {
+    const fix: Fix = { quality: 0 };
+    readSentence(sentence(body), fix);
+    assertEquals([fix.quality, fix.coordinate !== undefined], [quality, quality > 0], body);
+  }
+});
+
+Deno.test("readSentence(): the quality is that of the sentence that gives the position", () => {
+  const fix: Fix = { quality: 0 };
+  readSentence(sentence("GNGGA,1,4807.038,N,01131.000,E,4,05,1.5,10,M,,M,,"), fix, 1000);
+  readSentence(sentence("GNRMC,1,A,4807.038,N,01131.000,E,022.4,,230394,,,A"), fix, 1500);
+  assertEquals(fix.quality, 4);
+  readSentence(sentence("GNRMC,4,A,4807.038,N,01131.000,E,022.4,,230394,,,A"), fix, 4000);
+  assertEquals(fix.quality, 1);
+});
+
 Deno.test("readSentence() reads headings of two antennas and of compasses", () => {
   for (
     const [body, heading] of [

@@ -14,6 +14,18 @@ const HOLD_MS = 2_000;
 /** Satellite systems whose satellites in view are counted. */
 const SYSTEMS_MAX = 16;
 
+/** Modes with their numbers in GGA, the best first: fixed and float ambiguities, precise, differential, autonomous. */
+const QUALITIES: readonly (readonly [mode: string, quality: number])[] = [
+  ["R", 4],
+  ["F", 5],
+  ["P", 3],
+  ["D", 2],
+  ["A", 1],
+  ["E", 6],
+  ["M", 7],
+  ["S", 8],
+];
+
 /** The quantities that several kinds of sentences give. */
 export type Quantity = "position" | "speed" | "course" | "heading";
 
@@ -27,7 +39,10 @@ interface Origin {
 
 /** The values from the sentences so far; absent values are unknown. */
 export interface Fix {
-  /** The quality of GGA: 0 for no fix, 1 by satellites alone, 4 and 5 with corrections. */
+  /**
+   * Of the position, in the numbers of GGA: 0 for no fix, 1 by satellites alone, 4 and 5 with corrections. The other
+   * sentences give it by letters, or not at all.
+   */
   quality: number;
   coordinate?: GeoPoint;
   altitudeM?: number;
@@ -86,10 +101,8 @@ const READERS: { readonly [type: string]: readonly Reader[] } = {
     fields: ["time", ...PLACE, "digit", "count", "positive", "number", "M"],
     more: ["number", "M", "any", "any"],
     read: (fields, target) => {
-      const quality = numberOf(fields[5]) ?? 0;
-      if (!target.position(fields.slice(1, 5), quality > 0, 4)) return;
+      if (!target.position(fields.slice(1, 5), numberOf(fields[5]) ?? 0, 4)) return;
       const { fix } = target;
-      fix.quality = quality;
       fix.satellites = numberOf(fields[6]);
       fix.hdop = numberOf(fields[7]);
       fix.altitudeM = numberOf(fields[8]);
@@ -99,7 +112,7 @@ const READERS: { readonly [type: string]: readonly Reader[] } = {
     fields: ["time", ...PLACE, "modes", "count", "positive", "number"],
     more: ["number", "any", "any", "mode"],
     read: (fields, target) => {
-      if (!target.position(fields.slice(1, 5), /[^N]/.test(fields[5]), 3)) return;
+      if (!target.position(fields.slice(1, 5), /[^N]/.test(fields[5]) ? qualityOf(fields[5]) : 0, 3)) return;
       const { fix } = target;
       fix.satellites = numberOf(fields[6]);
       fix.hdop = numberOf(fields[7]);
@@ -111,7 +124,7 @@ const READERS: { readonly [type: string]: readonly Reader[] } = {
     more: ["mode", "mode"],
     read: (fields, target) => {
       const valid = fields[1] === "A" && fields[10] !== "N" && fields[11] !== "N";
-      target.position(fields.slice(2, 6), valid, 2);
+      target.position(fields.slice(2, 6), valid ? qualityOf(fields[11] || fields[10]) : 0, 2);
       target.motion(valid, scaled(fields[6], KNOTS_TO_METRES_PER_SECOND), fields[7], 2);
     },
   }],
@@ -119,7 +132,8 @@ const READERS: { readonly [type: string]: readonly Reader[] } = {
     fields: [...PLACE, "time", "status"],
     more: ["mode"],
     read: (fields, target) => {
-      target.position(fields.slice(0, 4), fields[5] === "A" && fields[6] !== "N", 1);
+      const valid = fields[5] === "A" && fields[6] !== "N";
+      target.position(fields.slice(0, 4), valid ? qualityOf(fields[6]) : 0, 1);
     },
   }],
   VTG: [{
@@ -220,12 +234,17 @@ function readFields(address: string, fields: readonly string[], target: Target):
 class Target {
   constructor(readonly fix: Fix, readonly address: string, private readonly nowMs: number) {}
 
-  /** Returns false if the sentence is damaged, or a better one gives the position. */
-  position([lat, ns, lon, ew]: readonly string[], valid: boolean, rank: number): boolean {
+  /**
+   * The quality is 0 if the receiver has no position. Returns false if the sentence is damaged, or a better one gives the
+   * position.
+   */
+  position([lat, ns, lon, ew]: readonly string[], quality: number, rank: number): boolean {
+    const valid = quality > 0;
     const coordinate = valid ? coordinateOf(lat, ns, lon, ew) : undefined;
     if (valid && !coordinate) return false;
     if (!this.#takes("position", coordinate !== undefined, rank)) return false;
     this.fix.coordinate = coordinate;
+    this.fix.quality = quality;
     return true;
   }
 
@@ -269,6 +288,12 @@ function speaksFor(address: string, other: string): boolean {
   if (address.slice(2) !== other.slice(2)) return false;
   const [system, otherSystem] = [address.slice(0, 2), other.slice(0, 2)];
   return system === otherSystem || system === "GN" || otherSystem === "GN";
+}
+
+/** The quality by the letters of the modes, of which GNS has one for each satellite system: the best of them counts. */
+function qualityOf(modes = ""): number {
+  const [, quality = 1] = QUALITIES.find(([mode]) => modes.includes(mode)) ?? [];
+  return quality;
 }
 
 /** All characters between the dollar sign and the asterisk. */

@@ -208,3 +208,56 @@ importTest("Pascal VOC: other encodings, a document type, swapped corners, outli
     'it declares the encoding "klingon", which is unknown: save it in UTF-8',
   );
 });
+
+importTest(
+  "COCO: images by their file names, where tools write other folders or addresses",
+  async (place) => {
+    const { folder, write, run, added, cloud } = place;
+    const shot = picture(200, 100);
+    const annotations = [{ image_id: 1, category_id: 7, bbox: [20, 10, 60, 40] }];
+    const named = (name: string) =>
+      coco({ images: [{ id: 1, file_name: name, width: 200, height: 100 }], annotations });
+    await write({ "images/Train/4-shot a.png": shot });
+    for (
+      const name of [
+        "..\\..\\label-studio\\media\\upload\\4\\4-shot a.png",
+        "images\\1/4-shot a.png",
+        "/data/local-files/?d=shots%5C4-shot%20a.png",
+        "https://bucket.example.com/shots/4-shot%20a.png?signature=a/b",
+        "/home/me/4-Shot A.PNG",
+        "4-shot a.png",
+      ]
+    ) {
+      await write({ "result.json": named(name) });
+      const { errors } = await run();
+      assertStringIncludes(
+        errors,
+        `1 image is found by the file name alone, such as "${name}", which is taken as`,
+      );
+      assertEquals(added(), [["4-shot a.png", [], ["cat 10 10 40 50"]]], name);
+      cloud.images.clear();
+    }
+    await write({ "data/b.png": shot, "result.json": named("b.png") });
+    assertEquals((await run()).errors, "");
+    assertEquals(added(), [["b.png", [], ["cat 10 10 40 50"]]]);
+    cloud.images.clear();
+
+    await write({ "other/4-shot a.png": shot, "result.json": named("/home/me/4-shot a.png") });
+    assertStringIncludes((await run()).errors, `outside of ${folder}: put the image into the folder`);
+    const two = ["first/c.png", "second/c.png"].map((name, at) => ({ id: at + 1, file_name: name }));
+    const text = coco({ images: two.map((one) => ({ ...one, width: 200, height: 100 })), annotations });
+    await write({ "deep/down/c.png": shot, "result.json": text });
+    assertStringIncludes((await run()).errors, `there is no image "second/c.png" in ${folder}`);
+    assertEquals(added(), []);
+  },
+);
+
+importTest("Pascal VOC: an image in a folder of its own is found by its file name", async (place) => {
+  const { write, run, added } = place;
+  await write({
+    "train/shots/a b.png": picture(200, 100),
+    "Annotations/a.xml": voc(thing("cat", [21, 11, 80, 50]), { name: "C:\\shots\\a b.png" }),
+  });
+  assertEquals((await run()).errors, "");
+  assertEquals(added(), [["a b.png", [], ["cat 10 10 40 50"]]]);
+});

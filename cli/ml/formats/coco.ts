@@ -77,7 +77,33 @@ async function readFile(folder: Folder, file: string): Promise<void> {
   if (crowds > 0) {
     folder.warnings.add(folder.at(file), `${crowds} annotations of crowds (iscrowd) are left out`);
   }
-  for (const image of byId.values()) await place(folder, file, image);
+  await placeAll(folder, file, [...byId.values()]);
+}
+
+/** Adds the images; one that is not where the file says is the only one in the folder with its name. */
+async function placeAll(folder: Folder, file: string, images: readonly Image[]): Promise<void> {
+  const lost: Image[] = [];
+  for (const image of images) {
+    const found = imageAt(folder, file, image.name);
+    if (found === undefined) lost.push(image);
+    else await place(folder, file, image, found);
+  }
+
+  const moved = folder.findByEnd(lost.map(({ name }) => name));
+  const [first] = moved;
+  if (first) {
+    const [count, are] = moved.size === 1 ? ["1 image", "is"] : [`${moved.size} images`, "are"];
+    const taken = `as "${first[0]}", which is taken as ${folder.at(first[1])}`;
+    folder.warnings.add(
+      folder.at(file),
+      `${count} ${are} found by the file name alone, such ${taken}: are the boxes right?`,
+    );
+  }
+  for (const image of lost) {
+    const found = moved.get(image.name);
+    if (found === undefined) folder.leftOut.add(folder.at(file), folder.missing(image.name));
+    else await place(folder, file, image, found);
+  }
 }
 
 async function listsIn(folder: Folder, file: string) {
@@ -161,19 +187,23 @@ function annotate(
   return annotations.addBox(name, shares);
 }
 
-async function place(
-  folder: Folder,
-  file: string,
-  { name, width, height, annotations }: Image,
-): Promise<void> {
+/** The image at the name, in one of the folders in which tools keep images. */
+function imageAt(folder: Folder, file: string, name: string): string | undefined {
   const beside = folderOf(file);
   const above = folderOf(beside);
   // `instances_val2017.json` describes `val2017/`.
   const split = stemOf(file).replace(/^instances_?/i, "");
   const folders = [beside, above, "", path(above, split), path(beside, split), path(above, "images")];
-  const inImages = [path(beside, "images"), path(above, "images", split), "images"];
-  const found = folder.find(...[...folders, ...inImages].map((one) => path(one, name)));
-  if (found === undefined) return folder.leftOut.add(folder.at(file), folder.missing(name));
+  const below = [path(beside, "images"), path(above, "images", split), "images", path(beside, "data")];
+  return folder.find(...[...folders, ...below].map((one) => path(one, name)));
+}
+
+async function place(
+  folder: Folder,
+  file: string,
+  { width, height, annotations }: Image,
+  found: string,
+): Promise<void> {
   const { misfit, orientation } = annotations.boxes.length > 0
     ? await folder.fit(found, { width, height })
     : {};

@@ -165,6 +165,21 @@ export class Folder {
     return other === undefined ? undefined : this.#byLetters.get(other.toLowerCase());
   }
 
+  /**
+   * The images that these names mean if their folders do not count: tools write paths of the computer on which they ran,
+   * or addresses. Leaves out a name if another one, or more than one image of the folder, ends in the same way.
+   */
+  findByEnd(names: readonly string[]): Map<string, string> {
+    const images = byEnd(this.imageNames(), (image) => [lastPart(image)]);
+    const owners = byEnd(names, endsOf);
+    const found = new Map<string, string>();
+    for (const name of names) {
+      const end = endsOf(name).find((one) => images.get(one)?.length === 1 && owners.get(one)?.length === 1);
+      if (end !== undefined) found.set(name, images.get(end)![0]);
+    }
+    return found;
+  }
+
   /** The files whose paths match the pattern, sorted. */
   named(pattern: RegExp): string[] {
     return [...this.files].filter((name) => pattern.test(name)).sort();
@@ -284,6 +299,40 @@ async function list(
     throw new SvcError("not_found", `cannot read ${folder}: ${messageOf(cause)}`, { cause });
   }
   for (const path of folders) await list(root, path, depth + 1, found);
+}
+
+/** The names by each of their ends, in small letters. */
+function byEnd(names: readonly string[], ends: (name: string) => readonly string[]): Map<string, string[]> {
+  const found = new Map<string, string[]>();
+  for (const name of names) {
+    for (const end of new Set(ends(name).map((one) => one.toLowerCase()))) {
+      found.set(end, [...found.get(end) ?? [], name]);
+    }
+  }
+  return found;
+}
+
+/**
+ * The file names, in small letters, with which a path or an address may end: `C:\\shots\\a.jpg`, `images/1/a.jpg`,
+ * `https://host/a%20b.jpg?key=1`, and Label Studio's `/data/local-files/?d=shots%5Ca.jpg`.
+ */
+function endsOf(name: string): string[] {
+  const plain = decoded(name);
+  const ways = [name, plain, plain.replace(/[?#].*$/s, ""), plain.replace(/^.*[?&]d=/s, "")];
+  return [...new Set(ways.map((one) => lastPart(one).toLowerCase()))].filter((one) => one !== "");
+}
+
+function lastPart(path: string): string {
+  return path.split(/[/\\]/).at(-1) ?? "";
+}
+
+/** An address without its percent signs; a name that is no address stays as it is. */
+function decoded(name: string): string {
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name;
+  }
 }
 
 /** The name of a file without its folders and its extension. */

@@ -66,7 +66,8 @@ function imageOf(folder: Folder, file: string, named: string): string | undefine
   const base = named.replaceAll("\\", "/").split("/").at(-1) ?? "";
   const names = [named, base, ...ENDINGS.map((ending) => stemOf(file) + ending)];
   const folders = [...FOLDERS.map((one) => path(above, one)), beside];
-  return folder.find(...names.flatMap((name) => name === "" ? [] : folders.map((one) => path(one, name))));
+  return folder.find(...names.flatMap((name) => name === "" ? [] : folders.map((one) => path(one, name)))) ??
+    folder.findByEnd([named]).get(named);
 }
 
 async function sizeIn(

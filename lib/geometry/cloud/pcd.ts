@@ -226,7 +226,15 @@ function decompressed({ points, pointBytes }: Header, data: Uint8Array): Uint8Ar
   if (size !== points * pointBytes) {
     throw invalid(`${size} bytes when decompressed, wanted ${points} points of ${pointBytes} bytes`);
   }
-  return decompressLzf(data.subarray(8, 8 + packed), size);
+  const body = data.subarray(8, 8 + packed);
+  if (packed !== size) return decompressLzf(body, size);
+
+  // Some programs leave data as it is that compression would not make smaller.
+  try {
+    return decompressLzf(body, size);
+  } catch {
+    return body;
+  }
 }
 
 /** One line a point. Keeps only the values of the requested fields. */

@@ -100,6 +100,16 @@ Deno.test("readPcd: reads colours as float or integer bits, with or without alph
   assertEquals(readPcd(bytes(binary, ...new Uint8Array(12), 3, 2, 1, 255)).rgb?.[0], 0x010203);
 });
 
+Deno.test("readPcd: reads compressed files whose data compression did not make smaller", () => {
+  const stored = (size: number) => [size, 0, 0, 0, size, 0, 0, 0];
+  const floats = (...values: number[]) => [...new Uint8Array(Float32Array.from(values).buffer)];
+  const one = readPcd(bytes(header({ DATA: "binary_compressed" }), ...stored(12), ...floats(1.5, -2, 1e9)));
+  assertEquals([...one.x, ...one.y, ...one.z], [1.5, -2, 1e9]);
+  const two = header({ WIDTH: "2", POINTS: "2", DATA: "binary_compressed" });
+  const cloud = readPcd(bytes(two, ...stored(24), ...floats(1, 2, 3, 4, 5, 6)));
+  assertEquals([[...cloud.x], [...cloud.y], [...cloud.z]], [[1, 2], [3, 4], [5, 6]]);
+});
+
 Deno.test("readPcd: reads headers with comments, old words, CRLF and without COUNT or POINTS", () => {
   const old =
     "# .PCD v.5\r\n\r\nVERSION .5\r\nCOLUMNS x y z\r\nSIZE 4 4 4\r\nTYPE F F F\r\nWIDTH 2\r\nHEIGHT 1\r\nDATA ascii\r\n";
