@@ -9,7 +9,7 @@ import type { Pose2d } from "./pose2d.ts";
 
 /** Ticks at the Unix epoch, and in a second. */
 const UNIX_EPOCH_TICKS = 621_355_968_000_000_000n;
-const TICKS_A_SECOND = 10_000_000;
+export const TICKS_A_SECOND = 10_000_000;
 
 export interface MapState {
   readonly trajectories: readonly TrajectoryState[];

@@ -18,6 +18,7 @@ import type {
   RangeScan,
 } from "./mapping.ts";
 import { Drift } from "./global/drift.ts";
+import { LateOdometry } from "./global/late_odometry.ts";
 import { loadMap } from "./global/map/loading.ts";
 import { LoopSearch } from "./global/loop_search.ts";
 import type { Closure, MapNode, MapSubmap } from "./global/map/parts.ts";
@@ -91,6 +92,7 @@ export class Mapper implements Mapping {
   readonly #bySubmap = new Map<Submap, MapSubmap>();
   #loaded: readonly TrajectoryState[] = [];
   readonly #odometry = new ReadingHistory<OdometryState>();
+  readonly #late = new LateOdometry();
   readonly #imu = new ReadingHistory<ImuState>();
   /** The number of the trajectory that grows, and of its parts so far. */
   readonly #trajectory: number;
@@ -172,6 +174,8 @@ export class Mapper implements Mapping {
     else if (this.start.mode === "localize") this.#watchScan(result);
     if (result.insertion) this.#addNode(result, result.insertion);
     this.#last = result;
+    this.#late.note(ticksOf(scan.timeS), this.#local.odometryDelayS);
+    this.#correctLate();
     return true;
   }
 
@@ -287,6 +291,21 @@ export class Mapper implements Mapping {
       ...CHAIN,
       degenerate,
       robust: false,
+    });
+  }
+
+  /** Corrects the motions between the nodes that were mapped before the delay of odometry was known. */
+  #correctLate(): void {
+    const readings = this.#odometry.kept, newest = readings.at(-1), last = this.#previous;
+    if (!newest || !last || !this.#late.takeDue(last, newest)) return;
+    const own = this.#nodes.filter(({ trajectory }) => trajectory === this.#trajectory);
+    const nodes = new Map(own.map((node) => [node.variable, node]));
+    this.#graph.changeEdges((edge) => {
+      const from = nodes.get(edge.from), to = nodes.get(edge.to);
+      const pose = from && to && this.#late.correction(from, to, readings);
+      if (!pose) return edge;
+      this.#isOff = true;
+      return { ...edge, pose };
     });
   }
 

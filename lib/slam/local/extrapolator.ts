@@ -77,6 +77,11 @@ export class Extrapolator {
     if (this.#odometry.learnDelay(scan)) this.#standstill = undefined;
   }
 
+  /** How late odometry is, as far as it is known. */
+  get odometryDelayS(): number {
+    return this.#odometry.delayS;
+  }
+
   /** Whether odometry for a time has arrived, its delay included; until then its motion is guessed. */
   hasOdometryOf(timeS: number): boolean {
     return this.#odometry.has(timeS);

@@ -162,6 +162,11 @@ export class LocalMapper {
     return this.#trust.reason;
   }
 
+  /** How late odometry is, as far as it is known. */
+  get odometryDelayS(): number {
+    return this.#extrapolator.odometryDelayS;
+  }
+
   /** Ends the active submaps, because the robot may have been moved. The next scan begins new ones. */
   restart(): void {
     this.#submaps.end();

@@ -31,6 +31,11 @@ export class OdometryHistory {
   /** Whether the motion before the first reading is unknown, because of a jump. */
   #hasBegunAnew = false;
 
+  /** How late odometry is, as far as it is known. */
+  get delayS(): number {
+    return this.#delay.delayS;
+  }
+
   get isHanging(): boolean {
     return this.#isHanging;
   }
