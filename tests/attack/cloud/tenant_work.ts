@@ -11,6 +11,8 @@ import { Keys, type KeySecret } from "../../../lib/cloud/access/keys.ts";
 import { Administrators } from "../../../lib/cloud/access/administrators.ts";
 import { Accounts } from "../../../lib/cloud/accounts/accounts.ts";
 import { Invitations } from "../../../lib/cloud/accounts/invitations.ts";
+import { ProviderLinks } from "../../../lib/cloud/accounts/provider_links.ts";
+import { ProviderVisits } from "../../../lib/cloud/accounts/provider_visits.ts";
 import { PersonSessions } from "../../../lib/cloud/accounts/sessions.ts";
 import { EXPORT_STATUS, SequenceExports } from "../../../lib/cloud/exports/sequence_exports.ts";
 import { DataPipelines, RUN_STATUS } from "../../../lib/cloud/pipelines/pipelines.ts";
@@ -180,6 +182,9 @@ export async function addRollout(sql: Sql, organizationId: string, secret: strin
   return id;
 }
 
+/** A time that no attack lasts until. */
+const FAR_MS = Date.parse("2100-01-01T00:00:00Z");
+
 /** A person with a role, who is signed in, and one who is invited. Returns the account's id. */
 export async function addPeople(
   sql: Sql,
@@ -195,6 +200,11 @@ export async function addPeople(
   await new Administrators(sql).add(account, secret, nowMs);
   const browser = { address: "127.0.0.1", agent: `browser of ${secret}` };
   await new PersonSessions(sql).begin(account, browser, nowMs, nowMs + DAY_MS);
+  const issuer = "https://provider.example";
+  await new ProviderLinks(sql).link(account, { issuer, subject: secret }, nowMs);
+  const visit = { issuer, sessionId: null, invitationId: null, name: "", returnTo: secret, stays: false };
+  // It would last ten minutes, and a further one from the same address might end it: nothing but an attack may.
+  await new ProviderVisits(sql).begin({ ...visit, address: secret }, FAR_MS);
   await new Invitations(sql).invite(organization, `bob@${secret}.example`, [grant], nowMs);
   return account;
 }
