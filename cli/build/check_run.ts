@@ -363,7 +363,8 @@ async function checkUnpackedOnce(folder: string, query: () => Promise<readonly u
     using watcher = Deno.watchFs(folder);
     const watching = (async () => {
       for await (const { kind, paths: changed } of watcher) {
-        if (kind !== "access") { for (const path of changed) if (/duckdb/.test(path)) paths.add(path); }
+        const written = kind === "access" ? [] : changed.filter((path) => path.includes("duckdb"));
+        for (const path of written) paths.add(path);
       }
     })();
     const answers = await query();

@@ -71,9 +71,10 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
       const { id } = await chosenOrganization(context.store, org);
       const all = await new Fleet(context.store).partsOfOrganization(id);
       const locations = await fleetNames(context.store);
-      const tags = await new Fleet(context.store).tags();
+      const byMachine = Map.groupBy(all, ({ machineId }) => machineId);
+      const tags = await new Fleet(context.store).tags([...byMachine.keys()]);
       const locationOf = (one: Part) => locations.get(one.locationId) ?? one.locationId;
-      const machines = [...Map.groupBy(all, ({ machineId }) => machineId)].map(([id, parts]) => ({
+      const machines = [...byMachine].map(([id, parts]) => ({
         id,
         name: parts[0].machineName,
         location: locationOf(parts[0]),

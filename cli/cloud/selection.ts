@@ -49,8 +49,8 @@ export async function selectedParts(
 /** The parts of an organization's machines with a tag. Throws `not_found` with what there is if no machine has it. */
 export async function taggedParts(store: Store, organizationId: string, tag: string): Promise<Part[]> {
   const fleet = new Fleet(store);
-  const tags = await fleet.tags();
   const all = await fleet.partsOfOrganization(organizationId);
+  const tags = await fleet.tags([...new Set(all.map(({ machineId }) => machineId))]);
   const found = all.filter(({ machineId }) => tags.get(machineId)?.includes(tag));
   if (found.length > 0) return found;
   throw unknown("--tag", tag, [...new Set(all.flatMap(({ machineId }) => tags.get(machineId) ?? []))].sort());

@@ -290,7 +290,7 @@ function speaksFor(address: string, other: string): boolean {
   return system === otherSystem || system === "GN" || otherSystem === "GN";
 }
 
-/** The quality by the letters of the modes, of which GNS has one for each satellite system: the best of them counts. */
+/** The best quality among the letters of a mode; GNS has a letter for each satellite system. */
 function qualityOf(modes = ""): number {
   const [, quality = 1] = QUALITIES.find(([mode]) => modes.includes(mode)) ?? [];
   return quality;

@@ -243,7 +243,7 @@ function triggerTo(url: string) {
 
 /** Receives webhooks. */
 class Receiver {
-  /** The numbers of the readings that it was told of. */
+  /** The numbers of the readings about which it has received a webhook. */
   readonly marked = new Set<number>();
   readonly #server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async (request) => {
     const n = /"n":\s*(\d+)/.exec(await request.text())?.[1];

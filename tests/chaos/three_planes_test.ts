@@ -1,6 +1,6 @@
 /**
- * Three control planes behind HAProxy with the very file of examples/control_planes: what one is told the others do, what
- * is limited is limited for all together, and one that is killed is missed by nobody.
+ * Three control planes behind HAProxy with the configuration in examples/control_planes: a change at one reaches the
+ * clients of the others, limits count for all together, and the calls go on when one is killed.
  */
 
 import { assert, assertEquals } from "@std/assert";

@@ -59,7 +59,7 @@ async function signIn(browser: Browser, at: string, link: string, provider: Serv
   assertEquals(errors, []);
   await page.context().close();
 
-  // A stranger of the provider is told so, and what another browser was given opens nothing.
+  // A person of the provider without an account is refused, and so is an answer that this browser did not ask for.
   const other = await openPage(browser, at, { width: 390, height: 844, dark: true });
   await other.page.goto(at);
   await button(other.page, "Sign in with Example").click();

@@ -60,7 +60,7 @@ const CONCERNS_MACHINES: ReadonlySet<Subject["kind"]> = new Set<Subject["kind"]>
   "secret",
 ]);
 
-/** Objects of a refused attempt whose organizations are told; the others concern the operator alone. */
+/** Limit of the objects of a refused attempt whose organizations see it; the others are in the operator's log alone. */
 const REFUSED_REFS_MAX = 8;
 const DAY_MS = 24 * 3600 * 1000;
 /** Limit of the entries that one transaction deletes. */

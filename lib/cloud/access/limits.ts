@@ -21,6 +21,9 @@ const GB = 1024 ** 3;
 const MI = 1024 ** 2;
 const MAX = Number.MAX_SAFE_INTEGER;
 
+/** The levels of what callers share, as refusals name them. */
+export const CALLER_LEVELS = ["this control plane", "one organization", "one key"];
+
 const amount = (doc: string, fallback: number) => integer(doc, { min: 1, max: MAX }).default(fallback);
 
 export const limitsField = object({

@@ -10,7 +10,7 @@ import { type PoolHolder, SharedPool } from "../../base/async/shared_pool.ts";
 import { type Clock, race } from "../../base/clock.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { CloudContext } from "../context.ts";
-import { type LimitName, type Limits, overLimit, published } from "./limits.ts";
+import { CALLER_LEVELS, type LimitName, type Limits, overLimit, published } from "./limits.ts";
 import type { Sql } from "../store/store.ts";
 
 const PACKAGES = "packages p JOIN registry_items i ON i.id = p.item_id WHERE i.organization_id = ?";
@@ -87,8 +87,7 @@ export class Usage {
   readonly #uploads: SharedPool;
 
   constructor(private readonly parts: UsageParts) {
-    const levels = ["this control plane", "one organization", "one key"];
-    const limits = { shares: UPLOAD_SHARES, levels, what: "uploads", idleMs: IDLE_MS };
+    const limits = { shares: UPLOAD_SHARES, levels: CALLER_LEVELS, what: "uploads", idleMs: IDLE_MS };
     this.#uploads = new SharedPool(limits, parts.clock);
   }
 

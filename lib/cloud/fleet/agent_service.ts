@@ -25,7 +25,7 @@ import type { Downloads } from "../packages/downloads.ts";
 import type { ConfigMessages } from "../config/config_messages.ts";
 import type { LoggingPart, LogStore } from "../logs/logs.ts";
 import { type ReleasedProgram, releaseFileName, Releases } from "../packages/releases.ts";
-import { places, type Sql, type Store } from "../store/store.ts";
+import { queryByIds, type Sql, type Store } from "../store/store.ts";
 
 /** The last report of an agent. Unknown versions are empty, as are uptimes of programs that do not run. */
 export interface AgentReport {
@@ -116,10 +116,10 @@ export async function agentReports(
   sql: Sql,
   partIds: readonly string[],
 ): Promise<Map<string, AgentReport & { readonly atMs: number }>> {
-  if (partIds.length === 0) return new Map();
-  const rows = await sql.query<{ id: string; report: string; atMs: number }>(
-    `SELECT part_id AS id, report, at_ms AS "atMs" FROM agents WHERE part_id IN (${places(partIds)})`,
-    ...partIds,
+  const rows = await queryByIds<{ id: string; report: string; atMs: number }>(
+    sql,
+    partIds,
+    (places) => `SELECT part_id AS id, report, at_ms AS "atMs" FROM agents WHERE part_id IN (${places})`,
   );
   return new Map(
     rows.map(({ id, report, atMs }) => [id, { refused: [], ...JSON.parse(shownUrlsIn(report)), atMs }]),

@@ -11,7 +11,7 @@ import { randomInt, randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { checkedName, HostWords } from "./names.ts";
 import { type Lookup, lookup } from "../store/lookups.ts";
-import { places, type Sql, type SqlValue } from "../store/store.ts";
+import { places, queryByIds, type Sql, type SqlValue } from "../store/store.ts";
 
 interface Named {
   readonly id: string;
@@ -286,9 +286,12 @@ export class Fleet {
   }
 
   /** The tags of machines, by machine. */
-  async tags(): Promise<ReadonlyMap<string, readonly string[]>> {
-    const rows = await this.sql.query<{ id: string; tag: string }>(
-      "SELECT machine_id AS id, tag FROM machine_tags ORDER BY machine_id, tag",
+  async tags(machineIds: readonly string[]): Promise<ReadonlyMap<string, readonly string[]>> {
+    const rows = await queryByIds<{ id: string; tag: string }>(
+      this.sql,
+      machineIds,
+      (places) =>
+        `SELECT machine_id AS id, tag FROM machine_tags WHERE machine_id IN (${places}) ORDER BY tag`,
     );
     const tags = new Map<string, string[]>();
     for (const { id, tag } of rows) tags.getOrInsertComputed(id, () => []).push(tag);

@@ -8,6 +8,7 @@ import { SharedPool } from "../../base/async/shared_pool.ts";
 import { SvcError } from "../../base/error.ts";
 import { parseDurationMs } from "../../base/schema/schema.ts";
 import type { ServiceImpl } from "../../wire/rpc/service.ts";
+import { CALLER_LEVELS } from "../access/limits.ts";
 import { boundMs, type CloudContext } from "../context.ts";
 import { Fleet } from "../fleet/fleet.ts";
 import type { LogPlace } from "./log_search.ts";
@@ -26,8 +27,7 @@ export function logHandlers(
   { store, clock }: Pick<CloudContext, "store" | "clock">,
   shares: readonly number[] = FOLLOWER_SHARES,
 ) {
-  const levels = ["this control plane", "one organization", "one key"];
-  const followers = new SharedPool({ shares, levels, what: "followers of logs" }, clock);
+  const followers = new SharedPool({ shares, levels: CALLER_LEVELS, what: "followers of logs" }, clock);
   return {
     async getRobotPartLogs(request, ctx) {
       const { id, filter, levels, errorsOnly, source, limit, order, pageToken } = request;

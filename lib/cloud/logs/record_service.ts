@@ -14,6 +14,7 @@ import type { MessageInitShape } from "../../wire/rpc/proto.ts";
 import type { CallContext, ServiceImpl } from "../../wire/rpc/service.ts";
 import { Accounts } from "../accounts/accounts.ts";
 import type { AuditPlace } from "../access/audit.ts";
+import { CALLER_LEVELS } from "../access/limits.ts";
 import { actorsNamed, namedEntries } from "./audit_names.ts";
 import { toTimestamp } from "../../api/shared/time.ts";
 import { boundMs, type CloudContext } from "../context.ts";
@@ -50,9 +51,8 @@ export function recordHandlers(
   cloud: Pick<CloudContext, "store" | "clock" | "access" | "audit">,
 ) {
   const { store, clock, access } = cloud;
-  const levels = ["this control plane", "one organization", "one key"];
   const followers = new SharedPool(
-    { shares: FOLLOWER_SHARES, levels, what: "followers of many logs" },
+    { shares: FOLLOWER_SHARES, levels: CALLER_LEVELS, what: "followers of many logs" },
     clock,
   );
 

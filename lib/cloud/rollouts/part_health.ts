@@ -4,7 +4,7 @@
  * Owns the table `part_health`.
  */
 
-import { places, type Sql } from "../store/store.ts";
+import { queryByIds, type Sql } from "../store/store.ts";
 
 /** The last report of a machine; absent for machines that send none. */
 export interface PartHealth {
@@ -27,22 +27,18 @@ interface HealthRow {
 
 const REPORT_CHARS_MAX = 300;
 const REPORT_ENTRIES_MAX = 50;
-const REPORTS_A_QUERY = 500;
 
 export async function healthsOf(sql: Sql, partIds: readonly string[]): Promise<Map<string, PartHealth>> {
-  const found = new Map<string, PartHealth>();
-  for (let start = 0; start < partIds.length; start += REPORTS_A_QUERY) {
-    const some = partIds.slice(start, start + REPORTS_A_QUERY);
-    const rows = await sql.query<HealthRow>(
+  const rows = await queryByIds<HealthRow>(
+    sql,
+    partIds,
+    (places) =>
       `SELECT part_id AS id, revision, unhealthy, held_back AS "heldBack", at_ms AS "atMs" FROM part_health
-       WHERE part_id IN (${places(some)})`,
-      ...some,
-    );
-    for (const { id, unhealthy, heldBack, ...row } of rows) {
-      found.set(id, { ...row, unhealthy: JSON.parse(unhealthy), heldBack: Number(heldBack) === 1 });
-    }
-  }
-  return found;
+     WHERE part_id IN (${places})`,
+  );
+  return new Map(rows.map(({ id, unhealthy, heldBack, ...row }) => {
+    return [id, { ...row, unhealthy: JSON.parse(unhealthy), heldBack: Number(heldBack) === 1 }];
+  }));
 }
 
 /** Stores the report of a machine. */

@@ -133,6 +133,23 @@ export async function migrate(store: Store, version = MIGRATIONS.length): Promis
   }
 }
 
+/** Databases limit the values of a statement; a few hundred of them cost hardly more than one. */
+const IDS_A_QUERY = 500;
+
+/** The rows of all ids, however many; `textOf` makes the statement from the placeholders of some of them. */
+export async function queryByIds<T>(
+  sql: Sql,
+  ids: readonly string[],
+  textOf: (places: string) => string,
+): Promise<T[]> {
+  const found: T[] = [];
+  for (let start = 0; start < ids.length; start += IDS_A_QUERY) {
+    const some = ids.slice(start, start + IDS_A_QUERY);
+    found.push(...await sql.query<T>(textOf(places(some)), ...some));
+  }
+  return found;
+}
+
 /** `?, ?, ?`: one placeholder per value. */
 export function places(values: readonly unknown[]): string {
   return values.map(() => "?").join(", ");

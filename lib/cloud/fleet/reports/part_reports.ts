@@ -38,7 +38,7 @@ export async function partReports(store: Store, parts: readonly Part[]): Promise
   const [agents, healths, tags] = await Promise.all([
     agentReports(store, ids),
     healthsOf(store, ids),
-    new Fleet(store).tags(),
+    new Fleet(store).tags([...new Set(parts.map(({ machineId }) => machineId))]),
   ]);
   return parts.map((part) => {
     const health = healths.get(part.id);
