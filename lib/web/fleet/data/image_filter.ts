@@ -1,7 +1,7 @@
 /** Which images a person wants to see, as the control plane's filter. Pure functions. */
 
 import type { dataApi } from "@viamrobotics/sdk";
-import { Timestamp } from "../../machine/link/wire.ts";
+import { enteredTime } from "../../machine/link/wire.ts";
 
 /** What browsers and the page can show. */
 const MIME_TYPES = [
@@ -38,7 +38,7 @@ export const EVERYTHING: ImageQuery = {
 
 /** The published filter; an empty organization means all that the caller may see. */
 export function imageFilter(organizationId: string, query: ImageQuery): dataApi.Filter {
-  const [start, end] = [query.from, query.until].map((text) => text === "" ? undefined : timeOf(text));
+  const [start, end] = [query.from, query.until].map(enteredTime);
   return {
     organizationIds: organizationId === "" ? [] : [organizationId],
     mimeType: MIME_TYPES,
@@ -49,8 +49,4 @@ export function imageFilter(organizationId: string, query: ImageQuery): dataApi.
     ...query.tag.trim() === "" ? {} : { tagsFilter: { type: HAS_ONE_OF, tags: [query.tag.trim()] } },
     ...start || end ? { interval: { start, end } } : {},
   } as unknown as dataApi.Filter;
-}
-
-function timeOf(text: string): unknown {
-  return Timestamp.fromDate(new Date(text));
 }

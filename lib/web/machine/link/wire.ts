@@ -57,6 +57,12 @@ export function wireService(typeName: string, methods: Readonly<Record<string, W
 
 export { Duration, Timestamp };
 
+/** The time in a field for date and time, in the zone of the browser; `undefined` while it has none. */
+export function enteredTime(text: string): Timestamp | undefined {
+  const date = new Date(text);
+  return Number.isNaN(date.getTime()) ? undefined : Timestamp.fromDate(date);
+}
+
 /** Milliseconds since 1970; 0 for none. */
 export function millisOf(time: { readonly seconds: bigint; readonly nanos: number } | undefined): number {
   return time ? Number(time.seconds) * 1000 + time.nanos / 1e6 : 0;
