@@ -20,6 +20,7 @@ import { openStore } from "../../lib/cloud/store/store.ts";
 import { type Channel, client } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/rpc/metadata.ts";
+import { cpuMsOf } from "../bench/process_time.ts";
 import { serveCloud } from "./program.ts";
 
 const [machines = 1000, seconds = 30] = Deno.args.map(Number);
@@ -132,8 +133,7 @@ async function childrenOf(pid: number): Promise<number[]> {
 async function cpuSecondsOf(pid: number): Promise<Map<number, number>> {
   const seconds = new Map<number, number>();
   for (const one of [pid, ...await childrenOf(pid)]) {
-    const ticks = (await Deno.readTextFile(`/proc/${one}/stat`)).split(") ")[1].split(" ");
-    seconds.set(one, (Number(ticks[11]) + Number(ticks[12])) / 100);
+    seconds.set(one, cpuMsOf(one).own / 1000);
   }
   return seconds;
 }

@@ -19,8 +19,9 @@ import { connectApp } from "../../lib/cloud_client/app_channel.ts";
 import type { NewKey } from "../../lib/cloud/access/keys.ts";
 import { type Channel, client } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
-import { type ServerProcess, startServer } from "../support/server.ts";
-import { type CloudProcess, type Example, serveCloud, svcCloud } from "./program.ts";
+import { startServer } from "../support/server.ts";
+import { type ManagedMachine, withManagedMachine } from "./managed.ts";
+import { type Example, serveCloud, svcCloud } from "./program.ts";
 import { until } from "../support/until.ts";
 
 Deno.test("a machine applies a change and a restored revision, and an outage loses no log", async () => {
@@ -71,48 +72,19 @@ Deno.test("a machine applies a change and a restored revision, and an outage los
   }
 });
 
-interface Managed {
-  readonly example: Example;
-  /** What tells the commands of svc-cloud where everything is. */
-  readonly data: readonly string[];
-  /** For the test's own files. */
-  readonly folder: string;
-  readonly cloud: CloudProcess;
-  readonly server: ServerProcess;
-  /** To the control plane, as its owner. */
-  readonly app: Channel;
+interface Managed extends ManagedMachine {
   /** To the machine, with this key; to be closed. */
   readonly dial: (key: NewKey) => Channel;
 }
 
 /** A control plane and a machine that runs with a configuration from there. */
-async function withManaged(config: JsonObject, work: (managed: Managed) => Promise<void>): Promise<void> {
-  const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
-  const data = ["--data", `${folder}/data`];
-  const example: Example = JSON.parse(await svcCloud("init", ...data, "--json"));
-  await Deno.writeTextFile(
-    `${folder}/config.json`,
-    JSON.stringify({ network: { bind_address: "localhost:0" }, ...config }),
-  );
-  await svcCloud("config", "set", example.partId, `${folder}/config.json`, ...data);
-  const ca = await svcCloud("authority", ...data);
-  const cloud = await serveCloud([...data, "--localhost-certificates"]);
-  const own = { ...example.config.cloud, app_address: cloud.url, refresh_interval: "1s" };
-  const file = `${folder}/machine.json`;
-  await Deno.writeTextFile(file, JSON.stringify({ cloud: own }));
-  const server = await startServer(file, { args: ["-allow-insecure-creds"], env: { SVC_HOME: folder } });
-  const dial = (address: string, { id: keyId, key }: NewKey) =>
-    connectApp({ address, ca, keyId, key: new Secret(key), clock: new SystemClock() });
-  const app = dial(cloud.url, example.ownerKey);
-  try {
-    await server.wrote("machine is running");
-    await work({ example, data, folder, cloud, server, app, dial: (key) => dial(server.url, key) });
-  } finally {
-    app.close();
-    await server.stop();
-    await cloud.stop();
-    await Deno.remove(folder, { recursive: true });
-  }
+function withManaged(config: JsonObject, work: (managed: Managed) => Promise<void>): Promise<void> {
+  return withManagedMachine(config, (machine) => {
+    const { server, ca } = machine;
+    const dial = ({ id: keyId, key }: NewKey) =>
+      connectApp({ address: server.url, ca, keyId, key: new Secret(key), clock: new SystemClock() });
+    return work({ ...machine, dial });
+  });
 }
 
 const api = (type: string) => `rdk:component:${type}`;
@@ -140,8 +112,8 @@ Deno.test("captured data reaches the control plane", async () => {
       attributes: { sync_interval_mins: 0.002 },
     }],
   };
-  await withManaged(config, async ({ example: { partId }, server, app }) => {
-    const { binaryDataByFilter, getLatestTabularData } = client(DataService, app);
+  await withManaged(config, async ({ example: { partId }, server, channel }) => {
+    const { binaryDataByFilter, getLatestTabularData } = client(DataService, channel);
     const source = {
       partId,
       resourceName: "gps",
@@ -172,7 +144,7 @@ const UPLOADS = {
 };
 
 Deno.test("UploadDataFromPath sends no file outside of the folders that the configuration names", () =>
-  withManaged(UPLOADS, async ({ example: { ownerKey }, folder, app, dial }) => {
+  withManaged(UPLOADS, async ({ example: { ownerKey }, folder, channel, dial }) => {
     const files = `${folder}/files`;
     await Deno.mkdir(`${files}/sub`, { recursive: true });
     await Deno.writeTextFile(`${files}/sub/own.txt`, "own");
@@ -211,7 +183,7 @@ Deno.test("UploadDataFromPath sends no file outside of the folders that the conf
     assert(named.message.includes("additional_upload_paths"), named.message);
     const { filesUploaded, filesFailed } = await uploadDataFromPath({ path: files });
     assertEquals([filesUploaded, filesFailed], [1n, 1n]);
-    const { data } = await client(DataService, app).binaryDataByFilter({
+    const { data } = await client(DataService, channel).binaryDataByFilter({
       dataRequest: {},
       includeBinary: true,
     });
@@ -220,7 +192,7 @@ Deno.test("UploadDataFromPath sends no file outside of the folders that the conf
   }));
 
 Deno.test("UploadDataFromPath uploads files of the machine's folder to its control plane", () =>
-  withManaged(UPLOADS, async ({ example: { partId, ownerKey }, folder, cloud, app, dial }) => {
+  withManaged(UPLOADS, async ({ example: { partId, ownerKey }, folder, cloud, channel, dial }) => {
     const files = { "b/notes.txt": "one", "a.csv": "1,2\n", "b/c/large.bin": "x".repeat(3_000_000) };
     for (const [name, text] of Object.entries(files)) {
       await Deno.mkdir(dirname(`${folder}/files/${name}`), { recursive: true });
@@ -229,7 +201,7 @@ Deno.test("UploadDataFromPath uploads files of the machine's folder to its contr
     await Deno.symlink("..", `${folder}/files/b/up`);
     const machine = dial(ownerKey);
     const { uploadDataFromPath } = client(RobotService, machine);
-    const { binaryDataByIDs } = client(DataService, app);
+    const { binaryDataByIDs } = client(DataService, channel);
     const uploadMetadata = { partId: "another", tags: ["field"] };
     const { ids, ...counts } = await uploadDataFromPath({ path: `${folder}/files`, uploadMetadata });
     assertEquals([counts.filesUploaded, counts.filesFailed], [3n, 0n]);

@@ -20,6 +20,8 @@ export interface ManagedMachine {
   /** The file with it. */
   readonly authority: string;
   readonly folder: string;
+  /** Tells commands of svc-cloud where everything is. */
+  readonly data: readonly string[];
   /** The control plane, and its flags. */
   readonly cloud: CloudProcess;
   readonly flags: readonly string[];
@@ -65,7 +67,7 @@ export async function withManagedMachine(
   try {
     await server.wrote("machine is running");
     const { fqdn, localFqdn } = (await client(AppService, channel).getRobotPart({ id: partId })).part!;
-    await work({ example, fqdn, localFqdn, ca, authority, folder, cloud, flags, server, channel });
+    await work({ example, fqdn, localFqdn, ca, authority, folder, data, cloud, flags, server, channel });
   } finally {
     await server.stop();
     channel.close();

@@ -503,11 +503,11 @@ Deno.test("svc-cloud maps the captures of a machine, and the machine localizes o
   });
   await withManagedMachine(
     slam({ use_cloud_slam: true }),
-    async ({ example, server, flags, folder, ca, channel }) => {
+    async ({ example, server, data, folder, ca, channel }) => {
       const { organizationId, machineId, partId, ownerKey } = example;
       const calls = client(CloudSLAMService, channel);
       const command = async (...words: string[]) =>
-        JSON.parse(await svcCloud("map", ...words, ...flags.slice(0, 2), "--json"));
+        JSON.parse(await svcCloud("map", ...words, ...data, "--json"));
       await assertRejects(() => command("start", machineId, "hall"), Error, "--lidar");
       const { id: sessionId } = await command("start", machineId, "hall", "--lidar", "lidar");
       await assertRejects(() => command("start", machineId, "hall", "--lidar", "lidar"), Error, sessionId);
@@ -541,7 +541,7 @@ Deno.test("svc-cloud maps the captures of a machine, and the machine localizes o
           ...slam({ use_cloud_slam: false, enable_mapping: false, existing_map }),
         };
         await Deno.writeTextFile(`${folder}/config.json`, JSON.stringify(config));
-        await svcCloud("config", "set", partId, `${folder}/config.json`, ...flags.slice(0, 2));
+        await svcCloud("config", "set", partId, `${folder}/config.json`, ...data);
         const service = client(SLAMService, machine);
         // Its position is 0 until it has found itself.
         const isFound = async () =>

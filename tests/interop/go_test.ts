@@ -132,7 +132,7 @@ needingTest(
     const domain = ["--machine-domain", "robots.example"];
     const network = { bind_address: "0.0.0.0:0", no_tls: true };
     await withManagedMachine({ components, network }, async (managed) => {
-      const { example: { ownerKey }, fqdn, cloud, flags, server, folder } = managed;
+      const { example: { ownerKey }, fqdn, cloud, data, server, folder } = managed;
       assertMatch(fqdn, /^[a-z0-9-]+\.[a-z0-9]+\.robots\.example$/);
       const { host, port } = new URL(cloud.url);
       const key = ["-by-name", host, "-key-id", ownerKey.id, "-key", ownerKey.key];
@@ -143,7 +143,7 @@ needingTest(
       judge(near);
       // Its own port as its published programs dial it, 443, a test cannot have.
       const hosts = `${folder}/hosts`;
-      const printed = await svcCloud("hosts", "--address", "127.0.0.1", ...flags.slice(0, 2));
+      const printed = await svcCloud("hosts", "--address", "127.0.0.1", ...data);
       assertStringIncludes(printed, `127.0.0.1 ${fqdn}\n`);
       await Deno.writeTextFile(hosts, `127.0.0.1 localhost\n${printed}`);
       const [program, ...args] = withNames(hosts, [dial, "-host", `${fqdn}:${port}`, ...key]);

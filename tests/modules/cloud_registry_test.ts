@@ -41,7 +41,7 @@ Deno.test("a registry module is downloaded in the wanted version and updates wit
 });
 
 async function moves(
-  { example, channel, server, folder, ca, cloud, flags }: ManagedMachine,
+  { example, channel, server, folder, ca, cloud, data }: ManagedMachine,
   pins: string,
   t: Deno.TestContext,
 ): Promise<void> {
@@ -76,7 +76,6 @@ async function moves(
     }, { found: () => server.output().slice(-3_000) });
   };
   const firstRuns = () => Deno.readTextFile(`${folder}/first_runs`);
-  const data = flags.slice(0, 2);
   const keys = async () =>
     (JSON.parse(await svcCloud("release", "keys", "--json", ...data)).keys as { publicKey: string }[])
       .map(({ publicKey }) => publicKey);

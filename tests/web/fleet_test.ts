@@ -94,7 +94,7 @@ const STEPS: readonly FleetStep[] = [
   [
     "the list tells what a machine runs and whether that works, and finds it by tag and version",
     async ({ managed, watched: { page } }) => {
-      await svcCloud("machine", "tag", managed.example.machineId, "canary", ...managed.flags.slice(0, 2));
+      await svcCloud("machine", "tag", managed.example.machineId, "canary", ...managed.data);
       const row = page.getByRole("row", { name: /online/ });
       await row.getByText("all work").waitFor();
       await row.getByText("applied").waitFor();
@@ -180,8 +180,8 @@ const STEPS: readonly FleetStep[] = [
   ],
   ["a person is invited, drives the machine, and is signed out from afar", personStep],
   ["a key with fewer rights sees them before it tries", async ({ managed, browser }) => {
-    const { example, cloud, flags } = managed;
-    const operator = await newKey(flags, "operator", `organization:${example.organizationId}`);
+    const { example, cloud, data } = managed;
+    const operator = await newKey(data, "operator", `organization:${example.organizationId}`);
     const { page, errors } = await openPage(browser, cloud.url);
     await page.goto(`${cloud.url}/#/machine/${example.machineId}/configuration`);
     await signInByKey(page, operator);
@@ -206,9 +206,9 @@ const STEPS: readonly FleetStep[] = [
   [
     "a key of another organization sees nothing, and a revoked one ends the session",
     async ({ managed, browser }) => {
-      const { example, cloud, flags } = managed;
-      const other = JSON.parse(await svcCloud("org", "create", "Other", ...flags.slice(0, 2), "--json"));
-      const stranger = await newKey(flags, "owner", `organization:${other.id}`);
+      const { example, cloud, data } = managed;
+      const other = JSON.parse(await svcCloud("org", "create", "Other", ...data, "--json"));
+      const stranger = await newKey(data, "owner", `organization:${other.id}`);
       const { page, errors } = await openPage(browser, cloud.url, { width: 390, height: 844, dark: true });
       await page.goto(cloud.url);
       await signInByKey(page, stranger);
@@ -224,7 +224,7 @@ const STEPS: readonly FleetStep[] = [
       await page.goto(`${cloud.url}/`);
       await page.getByText(/^No machines are listed/).waitFor();
       assertEquals(await page.evaluate("document.documentElement.scrollWidth"), 390);
-      await svcCloud("key", "revoke", stranger.id, ...flags.slice(0, 2));
+      await svcCloud("key", "revoke", stranger.id, ...data);
       await page.getByText("The control plane no longer takes this key.").waitFor();
       assertEquals(await page.evaluate("sessionStorage.getItem('svc-api-key')"), null);
       assertEquals(errors, []);
@@ -351,9 +351,9 @@ async function logAsMachine({ example, cloud, ca }: ManagedMachine, message: str
   }
 }
 
-async function newKey(flags: readonly string[], role: string, on: string): Promise<Key> {
+async function newKey(data: readonly string[], role: string, on: string): Promise<Key> {
   return JSON.parse(
-    await svcCloud("key", "create", "--role", role, "--on", on, ...flags.slice(0, 2), "--json"),
+    await svcCloud("key", "create", "--role", role, "--on", on, ...data, "--json"),
   );
 }
 
