@@ -21,6 +21,7 @@ import { packed } from "../../../lib/base/files/archive.ts";
 import { SystemFiles } from "../../../lib/base/files/system_files.ts";
 import { SystemClock } from "../../../lib/base/clock.ts";
 import { newKeySecret } from "../../../lib/cloud/access/keys.ts";
+import { Fleet } from "../../../lib/cloud/fleet/fleet.ts";
 import { FolderFiles } from "../../../lib/cloud/store/folder_files.ts";
 import type { Store } from "../../../lib/cloud/store/store.ts";
 import { TrainingContainers } from "../../../lib/cloud/training/containers.ts";
@@ -147,7 +148,7 @@ export async function newTenant(place: Place, name: string): Promise<Tenant> {
     const captured = await capture(channel, tree, secret);
     await moveSome(place, tree.part, secret);
     const watched = await watchedPart(channel, tree.machine, secret);
-    const { account, ...registered } = await register(place, organization, secret);
+    const { account, ...registered } = await register(place, tree, secret);
     const trained = await train(channel, organization, captured.ids.dataset, secret);
     const session = await mapped(channel, tree, secret);
     return {
@@ -369,18 +370,18 @@ function tagsOf(mark: string): string[] {
  * Written into the database: no cluster is here that runs images, and queries are checked in a process that takes
  * seconds to start.
  */
-async function register({ connect }: Place, organization: string, secret: string) {
+async function register(
+  { connect }: Place,
+  { organization, machine, part }: Tree,
+  secret: string,
+) {
   const store = connect();
   const key = await newKeySecret();
   try {
     return await store.transaction(async (sql) => {
       const image = "registry.example.com/team/image";
-      await sql.query(
-        `INSERT INTO machine_tags (machine_id, tag) SELECT m.id, ? FROM machines m
-         JOIN locations l ON l.id = m.location_id WHERE l.organization_id = ?`,
-        `tag-of-${secret}`,
-        organization,
-      );
+      // Not of the neighbour, who may read what its own machine has.
+      await new Fleet(sql).tag(machine, [`tag-of-${secret}`]);
       return {
         container: await new TrainingContainers(sql).register(
           organization,
@@ -389,7 +390,7 @@ async function register({ connect }: Place, organization: string, secret: string
           0,
         ),
         ...await addQueries(sql, organization, secret),
-        rollout: await addRollout(sql, organization, secret),
+        rollout: await addRollout(sql, organization, part, secret),
         account: await addPeople(sql, organization, secret, key),
       };
     });

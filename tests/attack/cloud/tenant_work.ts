@@ -164,8 +164,13 @@ export async function moveReadings(
   await new ReadingMoves(parts, limits).run(new AbortController().signal);
 }
 
-/** A rollout of a program that a person has paused, to all parts of the organization, and what one of them reports. */
-export async function addRollout(sql: Sql, organizationId: string, secret: string): Promise<string> {
+/** A rollout of a program that a person has paused, to all parts of the organization, and what this part reports. */
+export async function addRollout(
+  sql: Sql,
+  organizationId: string,
+  partId: string,
+  secret: string,
+): Promise<string> {
   const nowMs = Date.now();
   const parts = await new Fleet(sql).partsOfOrganization(organizationId);
   const plan = checkedPlan({ ...NO_PLAN, steps: ["50%"] });
@@ -174,7 +179,7 @@ export async function addRollout(sql: Sql, organizationId: string, secret: strin
   const made = { id, organizationId, name: `rollout of ${secret}`, change, plan, who: "" };
   await new Rollouts(sql).add(made, parts.map((part) => ({ id: part.id, step: 0 })), nowMs);
   await new Rollouts(sql).turn(id, ["running"], "paused", `reason of ${secret}`, nowMs);
-  await keepHealth(sql, parts[0].id, {
+  await keepHealth(sql, partId, {
     revision: "1",
     unhealthy: [`arm: broken arm of ${secret}`],
     heldBack: false,
