@@ -15,13 +15,8 @@ import { CHANNELS, PROGRAMS, RELEASE_PLATFORMS } from "../../lib/cloud/packages/
 import { Rollouts } from "../../lib/cloud/rollouts/rollouts.ts";
 import { connect, type Store } from "../../lib/cloud/store/store.ts";
 import type { Blank, Candidate } from "../command.ts";
-import {
-  type CloudFlags,
-  type CloudProgramContext,
-  databaseOf,
-  located,
-  requireFolder,
-} from "./command_context.ts";
+import { type CloudFlags, type CloudProgramContext, databaseOf, located } from "./command_context.ts";
+import { requireFolder } from "./data_folder.ts";
 import { LOG_LEVELS } from "./logs.ts";
 import { cloudProfiles } from "./remote/profiles.ts";
 

@@ -34,6 +34,7 @@ import type { Listing } from "../table.ts";
 import { ResultPrinter } from "./result_printer.ts";
 import { namedOne } from "../lookup.ts";
 import { openContents } from "./contents/place.ts";
+import { DATABASE_FILE, requireFolder, requireNoRest } from "./data_folder.ts";
 import { PROFILE_FLAG, remoteProfile } from "./remote/profiles.ts";
 import { sqliteIn } from "./sqlite.ts";
 
@@ -241,35 +242,16 @@ export function located<T extends StoreFlags>(values: T, host: Host): T {
   return { ...values, data: resolve(host.cwd(), values.data) };
 }
 
-/**
- * Only `init` and `serve` create a folder; otherwise a command in the wrong place would show an empty control plane.
- */
-export async function requireFolder(
-  { data, database }: StoreFlags,
-  host: Host,
-): Promise<void> {
-  const there = database === ""
-    ? await host.fileSize(`${data}/cloud.db`) !== undefined
-    : await host.readFolder(data).then(() => true, () => false);
-  if (there) return;
-  throw new SvcError(
-    "not_found",
-    `found no control plane in ${
-      resolve(data)
-    }: give its folder with --data (or SVC_CLOUD_DATA), run this where ` +
-      "svc-cloud serves, or make a new one with svc-cloud init",
-  );
-}
-
 /** Opens the database of a control plane for the duration of `run`; creates it if there is none. */
 export async function withStore<T>(
   place: StoreFlags,
   host: Host,
   run: (store: Store) => Promise<T>,
 ): Promise<T> {
+  await requireNoRest(place, host);
   // The folder is private to its owner; in one that was there before, the database itself is.
   await host.makeFolder(place.data, { mode: 0o700 });
-  if (place.database === "") await makePrivate(`${place.data}/cloud.db`, host);
+  if (place.database === "") await makePrivate(`${place.data}/${DATABASE_FILE}`, host);
   const store = await openStore(await databaseOf(place, host), new SystemClock());
   try {
     return await run(store);
@@ -291,7 +273,7 @@ export async function databaseOf(
   { data, database }: StoreFlags,
   host: PipeHost & ProcessTable & Pick<ReadFiles, "readTextFile">,
 ): Promise<StorePlace> {
-  if (database === "") return { sqlite: sqliteIn(`${data}/cloud.db`, host) };
+  if (database === "") return { sqlite: sqliteIn(`${data}/${DATABASE_FILE}`, host) };
   const file = rootCertificateFile(database);
   return { url: database, rootCertificate: file && await host.readTextFile(file) };
 }

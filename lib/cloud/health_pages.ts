@@ -39,14 +39,14 @@ const notGet = textAnswer(405, "wanted GET");
 /** The reasons why it cannot serve; details go to the log. */
 async function troublesOf({ store, files, clock, logger }: Parts): Promise<readonly string[]> {
   const troubles: string[] = [];
-  const check = async (what: string, work: () => Promise<boolean>) => {
+  const check = async (what: string, work: () => Promise<boolean>, unknown = what) => {
     const late = () => new SvcError("deadline_exceeded", `no answer within ${READY_MS / 1000} s`);
     const { signal, done } = deadline(clock, READY_MS, late);
     try {
       if (!await race(work(), signal)) troubles.push(what);
     } catch (error) {
-      logger.warn(`not ready: ${what}: ${messageOf(error)}`);
-      troubles.push(what);
+      logger.warn(`not ready: ${unknown}: ${messageOf(error)}`);
+      troubles.push(unknown);
     } finally {
       done();
     }
@@ -56,7 +56,7 @@ async function troublesOf({ store, files, clock, logger }: Parts): Promise<reado
     check("the disk is full", async () => {
       const disk = await files.diskState();
       return !disk || disk.freeBytes > disk.reserveBytes;
-    }),
+    }, "the folder of the files cannot be read"),
   ]);
   return troubles;
 }

@@ -3,11 +3,11 @@ import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { silentLogs } from "../base/log/log.ts";
 import { healthPages } from "./health_pages.ts";
 
-function pagesOf(query: () => Promise<unknown>, freeBytes = 100) {
+function pagesOf(query: () => Promise<unknown>, freeBytes: number | Promise<number> = 100) {
   const clock = new FakeClock();
   const store = { query };
   const files = {
-    diskState: () => Promise.resolve({ freeBytes, reserveBytes: 10, totalBytes: 1, heldBytes: 0 }),
+    diskState: async () => ({ freeBytes: await freeBytes, reserveBytes: 10, totalBytes: 1, heldBytes: 0 }),
   };
   const parts = { store, files, clock, logger: silentLogs(clock).logger("cloud") };
   const pages = healthPages(parts as unknown as Parameters<typeof healthPages>[0]);
@@ -39,4 +39,9 @@ Deno.test("health pages: a database that fails, or never answers, is not ready; 
   await hanging.clock.advance(3_000);
   assertEquals(await asked, "503 the database does not answer");
   assertEquals(await hanging.ask("/healthz"), "200 ok");
+});
+
+Deno.test("health pages: a folder that is gone is not called a full disk", async () => {
+  const gone = pagesOf(() => Promise.resolve([{}]), Promise.reject(new Error("no such folder")));
+  assertEquals(await gone.ask("/readyz"), "503 the folder of the files cannot be read");
 });

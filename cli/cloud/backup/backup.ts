@@ -10,7 +10,8 @@ import { ItemsProgress, type ShareHeard } from "../../progress/items_progress.ts
 import { type ProgressBar, withBar } from "../../progress/progress_bar.ts";
 import { type CloudCommand, cloudCommand, type CloudCommandContext, timeOf } from "../command_context.ts";
 import { sqliteIn } from "../sqlite.ts";
-import { BackupPlace, type BackupRecord, copyContent, KEY_FILE } from "./place.ts";
+import { KEY_FILE, SQLITE_ENDS } from "../data_folder.ts";
+import { BackupPlace, type BackupRecord, copyContent } from "./place.ts";
 import { counted } from "../../../lib/base/log/counted.ts";
 import { sizeText } from "../../table.ts";
 
@@ -110,7 +111,7 @@ async function backUp(context: CloudCommandContext, place: string, to: BackupPla
     return {
       name,
       timeMs,
-      contents: taken.needed.length,
+      contents: taken.needed.length - missing.length,
       keys: keys.length,
       missing: missing.length,
       ...amounts,
@@ -161,7 +162,7 @@ async function ownKeys(
 }
 
 async function removeCopy({ host }: CloudCommandContext, path: string): Promise<void> {
-  for (const end of ["", "-wal", "-shm", "-journal"]) await host.remove(path + end);
+  for (const end of ["", ...SQLITE_ENDS]) await host.remove(path + end);
 }
 
 async function has(files: FileStore, sha256: string): Promise<boolean> {

@@ -19,12 +19,11 @@ import { FolderFiles } from "../../../lib/cloud/store/folder_files.ts";
 import { findS3Credentials, isS3Address, parseS3Address } from "../../../lib/cloud/store/s3/s3_address.ts";
 import { S3Client } from "../../../lib/cloud/store/s3/s3_client.ts";
 import { S3Files } from "../../../lib/cloud/store/s3/s3_files.ts";
+import { KEY_FILE } from "../data_folder.ts";
 import { heardPieces, type ShareHeard } from "../../progress/items_progress.ts";
 
 const FORMAT = 1;
 const NAME = /^backup-[\dTZ.-]{10,40}\.json$/;
-/** A file with a key of the control plane. */
-export const KEY_FILE = /^[\w-]+\.json$/;
 const RECORD_BYTES_MAX = 1024 * 1024;
 const UNFINISHED_MS = 24 * 3600 * 1000;
 

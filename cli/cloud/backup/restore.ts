@@ -35,11 +35,9 @@ import {
 } from "../command_context.ts";
 import { sqliteIn } from "../sqlite.ts";
 import { each } from "./backup.ts";
-import { BackupPlace, copyContent, KEY_FILE, verifiedContent } from "./place.ts";
+import { DATABASE_FILE, KEY_FILE, restIn, SQLITE_ENDS, UNFINISHED_FILE } from "../data_folder.ts";
+import { BackupPlace, copyContent, verifiedContent } from "./place.ts";
 import { counted } from "../../../lib/base/log/counted.ts";
-
-const DATABASE = "cloud.db";
-const UNFINISHED = "restore.db.unfinished";
 
 const FLAGS = [
   {
@@ -101,10 +99,12 @@ async function restore(
   const revokedMs = revokeSince === "" ? undefined : timeIn(revokeSince, record.timeMs);
 
   await host.makeFolder(data, { mode: 0o700 });
-  const path = join(data, UNFINISHED);
+  const path = join(data, UNFINISHED_FILE);
   const to = await openContents(values, host, clock);
   const [copied, revoked] = await withBar({ host, clock }, { what: "contents restored" }, async (bar) => {
     bar.phase("restoring the database");
+    // SQLite would take what an interrupted restore left there into the new database.
+    for (const end of SQLITE_ENDS) await host.remove(path + end);
     await host.writePieces(path, verifiedContent(from.files, record.database), { mode: 0o600 });
     const copied = await restoreContents(host, path, { from: from.files, to, bar });
     await host.makeFolder(keyFolder, { mode: 0o700 });
@@ -114,8 +114,9 @@ async function restore(
     bar.phase("preparing the database");
     return [copied, await prepareDatabase(host, path, revokedMs, previous)] as const;
   });
+  await requireComplete(host, path);
   // Last: until then there is no control plane in the folder.
-  await host.moveDurably(path, join(data, DATABASE));
+  await host.moveDurably(path, join(data, DATABASE_FILE));
 
   const { timeMs, keys } = record;
   const value = { backup: record.name, timeMs, ...copied, keys: keys.length, revoked };
@@ -137,13 +138,25 @@ async function restore(
   }
 }
 
-/** Nothing that works is overwritten. */
+/** Nothing of another control plane is overwritten, or taken for a part of this one. */
 async function requireNew(host: Host, data: string, keyFolder: string): Promise<void> {
+  const names = await host.readFolder(data).catch(() => []);
+  const rest = names.find((name) => name.startsWith(DATABASE_FILE)) ?? await restIn(data, host);
+  // An interrupted restore has found the folder new, and has made the rest.
+  if (rest === UNFINISHED_FILE) return;
   const keys = (await host.readFolder(keyFolder).catch(() => [])).filter((name) => KEY_FILE.test(name));
-  const taken = [...await host.stat(join(data, DATABASE)) ? [DATABASE] : [], ...keys];
-  if (taken.length === 0) return;
-  const found = `found ${taken[0]} in ${taken[0] === DATABASE ? data : keyFolder}`;
-  throw new SvcError("already_exists", `${found}: restore into a new folder, with --data (and --keys)`);
+  if (rest === undefined && keys.length === 0) return;
+  const found = rest === undefined ? `${keys[0]} in ${keyFolder}` : `${rest} in ${data}`;
+  throw new SvcError(
+    "already_exists",
+    `found ${found}: restore into a new folder, with --data (and --keys)`,
+  );
+}
+
+/** The name of a database moves without the transactions beside it, so there must be none. */
+async function requireComplete(host: Host, path: string): Promise<void> {
+  if ((await host.fileSize(`${path}-wal`) ?? 0) === 0) return;
+  throw new SvcError("data_loss", `${path} is not complete, because SQLite left ${path}-wal: restore again`);
 }
 
 function isFolder(host: Host, path: string): Promise<boolean> {
@@ -209,7 +222,7 @@ async function prepareDatabase(
 
 /** What the former database says of keys, secrets and roles. */
 async function credentialsIn(host: Host, folder: string): Promise<StoredCredentials> {
-  const file = join(folder, DATABASE);
+  const file = join(folder, DATABASE_FILE);
   if (await host.stat(file) === undefined) throw new SvcError("not_found", `--previous: there is no ${file}`);
   const store = connect({ sqlite: sqliteIn(file, host) }, new SystemClock());
   try {

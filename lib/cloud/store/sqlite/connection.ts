@@ -36,9 +36,8 @@ export class SqliteConnection {
       // Writers wait in the main process, where waiting can be canceled.
       this.run(use === "reads" ? "PRAGMA query_only = ON" : "PRAGMA busy_timeout = 0");
     } catch (error) {
-      throw new SvcError("unavailable", `cannot open the database ${file}: ${messageOf(error)}`, {
-        cause: error,
-      });
+      const problem = `cannot open the database ${file}: ${messageOf(error)}${hintAt(error)}`;
+      throw new SvcError("unavailable", problem, { cause: error });
     }
   }
 
@@ -108,6 +107,23 @@ const CODES_OF: { readonly [code: number]: Code } = {
   1555: "already_exists",
   2067: "already_exists",
 };
+
+/** Why a file cannot be opened, by SQLite's result codes; SQLite also writes where it only reads. */
+const HINTS: { readonly [code: number]: string } = {
+  8: "the file or its disk is read-only: copy the folder to a disk where this user may write",
+  10: "its disk is full or damaged",
+  11: "it is damaged: make a control plane of a backup, with svc-cloud restore",
+  13: "its disk is full: make room on it",
+  14:
+    "the file, its folder or its disk is not writable for this user: to read it, copy the folder to another disk",
+  26: "something else is in the file: make a control plane of a backup, with svc-cloud restore",
+};
+
+function hintAt(error: unknown): string {
+  const cause = error instanceof SvcError ? error.cause : error;
+  const hint = HINTS[((cause as { errcode?: number } | undefined)?.errcode ?? 0) & 0xff];
+  return hint === undefined ? "" : `; ${hint}`;
+}
 
 function failure(text: string, error: unknown): SvcError {
   const number = (error as { errcode?: number }).errcode ?? 0;

@@ -36,6 +36,13 @@ export function serveSqlite(pipe: WorkerPipe): void {
   const buffer = new Uint8Array(READ_BYTES);
   const send = (answer: SqliteAnswer) => pipe.write(frameOf(answer));
   let connection: SqliteConnection | undefined;
+  /** Statements may arrive before svc-cloud knows that the file cannot be opened. */
+  let refusal: unknown;
+  const opened = () => {
+    if (connection) return connection;
+    throw refusal ??
+      new SvcError("internal", "database: found a statement before a file, wanted a file first");
+  };
 
   for (let count = pipe.read(buffer); count !== null; count = pipe.read(buffer)) {
     for (const request of frames.add(buffer.slice(0, count))) {
@@ -44,13 +51,17 @@ export function serveSqlite(pipe: WorkerPipe): void {
         return send({ answers: [] });
       }
       if ("statements" in request) {
-        const all = request.statements.map(([text, ...values]) => () => connection!.run(text, values));
+        const all = request.statements.map(([text, ...values]) => () => opened().run(text, values));
         sendAnswers(send, all);
       } else if ("batch" in request) {
-        sendAnswers(send, [() => connection!.batch(request.batch)]);
+        sendAnswers(send, [() => opened().batch(request.batch)]);
       } else {
         sendAnswers(send, [() => {
-          connection = new SqliteConnection(request.open, request.reads ? "reads" : "writes");
+          try {
+            connection = new SqliteConnection(request.open, request.reads ? "reads" : "writes");
+          } catch (error) {
+            throw refusal = error;
+          }
           return [];
         }]);
       }

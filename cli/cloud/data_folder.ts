@@ -1,0 +1,77 @@
+/**
+ * What a data folder holds: a control plane, nothing yet, or the rest of a control plane without its database.
+ *
+ * The rest is kept: a new database in its place would refer to none of the contents, which svc-cloud then removes as
+ * left behind, and every key of people and machines would be unknown.
+ */
+
+import { join } from "node:path";
+import { SvcError } from "../../lib/base/error.ts";
+import type { ReadFiles, ReadFolders } from "../../lib/base/files/files.ts";
+
+/** The SQLite database of a control plane. */
+export const DATABASE_FILE = "cloud.db";
+/** The database while `restore` still works on it. */
+export const UNFINISHED_FILE = "restore.db.unfinished";
+/** Files that SQLite keeps beside a database; it takes the transactions in them into any database of their name. */
+export const SQLITE_ENDS = ["-wal", "-shm", "-journal"] as const;
+
+/** A file with a key of the control plane. */
+export const KEY_FILE = /^[\w-]+\.json$/;
+
+/** A folder, and the PostgreSQL database that control planes use instead of one in it. */
+interface Place {
+  readonly data: string;
+  readonly database: string;
+}
+
+/**
+ * Only `init` and `serve` create a folder; otherwise a command in the wrong place would show an empty control plane.
+ */
+export async function requireFolder(place: Place, host: ReadFiles): Promise<void> {
+  await requireNoRest(place, host);
+  const { data, database } = place;
+  const there = database === ""
+    ? await hasDatabase(data, host)
+    : await host.readFolder(data).then(() => true, () => false);
+  if (there) return;
+  throw new SvcError(
+    "not_found",
+    `found no control plane in ${data}: give its folder with --data (or SVC_CLOUD_DATA), run this where ` +
+      "svc-cloud serves, or make a new one with svc-cloud init",
+  );
+}
+
+/** Throws `failed_precondition` where a new database would begin beside what belongs to another one. */
+export async function requireNoRest({ data, database }: Place, host: ReadFiles): Promise<void> {
+  if (database !== "" || await hasDatabase(data, host)) return;
+  const rest = await restIn(data, host);
+  // Another process may have begun the database meanwhile.
+  if (rest === undefined || await hasDatabase(data, host)) return;
+  const state = await host.fileSize(join(data, DATABASE_FILE)) === undefined ? "no" : "an empty";
+  const remedy = rest === UNFINISHED_FILE
+    ? "a restore was interrupted: run svc-cloud restore again"
+    : "bring the database back, name the one in PostgreSQL (--database), or use a new folder, for a backup " +
+      "(svc-cloud restore) or a new control plane";
+  throw new SvcError(
+    "failed_precondition",
+    `found ${state} ${DATABASE_FILE} in ${data}, but the ${rest} of a control plane: ${remedy}`,
+  );
+}
+
+/** SQLite writes the first page of a new database before anything else of a control plane is made. */
+async function hasDatabase(data: string, host: ReadFiles): Promise<boolean> {
+  return (await host.fileSize(join(data, DATABASE_FILE)) ?? 0) > 0;
+}
+
+/** What of a control plane is in the folder, besides its database. */
+export async function restIn(data: string, host: ReadFolders): Promise<string | undefined> {
+  const namesIn = (folder: string) => host.readFolder(join(data, folder)).catch((): string[] => []);
+  const names = await namesIn("");
+  // The newest transactions; other files of SQLite are there while a new database begins, too.
+  const transactions = `${DATABASE_FILE}-wal`;
+  if (names.includes(transactions)) return transactions;
+  if (names.includes(UNFINISHED_FILE)) return UNFINISHED_FILE;
+  if ((await namesIn("keys")).some((name) => KEY_FILE.test(name))) return "keys";
+  return (await namesIn("files")).length > 0 ? "files" : undefined;
+}

@@ -1,0 +1,138 @@
+/**
+ * A data folder that is not whole: a control plane begins in none that belongs to another one, and a restored database
+ * has nothing of a former one.
+ */
+
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { DatabaseSync } from "node:sqlite";
+import { svcCloud } from "./program.ts";
+
+const UNFINISHED = "restore.db.unfinished";
+
+async function withFolder(run: (folder: string, data: string[]) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir({ prefix: "svc-data-" });
+  try {
+    await run(folder, ["--data", `${folder}/data`]);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+/** The organizations in a data folder. */
+async function organizationsIn(folder: string): Promise<string[]> {
+  const { organizations } = JSON.parse(await svcCloud("org", "list", "--json", "--data", folder));
+  return organizations.map(({ name }: { name: string }) => name);
+}
+
+/** Leaves a database with a transaction in its write-ahead log, and copies the files of SQLite beside `path`. */
+function leaveTransactions(database: string, path: string): void {
+  const opened = new DatabaseSync(database);
+  opened.exec("PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0");
+  opened.exec("UPDATE organizations SET name = 'former'");
+  for (const end of ["-wal", "-shm"]) Deno.copyFileSync(database + end, path + end);
+  opened.close();
+}
+
+const sizeOf = async (path: string) => (await Deno.stat(path)).size;
+
+Deno.test("restore: files of SQLite that a former database left are refused, because they would change the new one", () =>
+  withFolder(async (folder, data) => {
+    await svcCloud("init", ...data);
+    await svcCloud("org", "rename", "example", "backed-up", ...data);
+    await svcCloud("backup", `${folder}/backups`, ...data);
+    for (const [at, end] of ["-wal", "-journal"].entries()) {
+      const to = `${folder}/to${at}`;
+      await Deno.mkdir(to);
+      if (end === "-wal") leaveTransactions(`${folder}/data/cloud.db`, `${to}/cloud.db`);
+      else await Deno.writeTextFile(`${to}/cloud.db${end}`, "a transaction that was not over");
+      await assertRejects(
+        () => svcCloud("restore", `${folder}/backups`, "--data", to),
+        Error,
+        `in ${to}: restore into a new folder`,
+      );
+      const left = await sizeOf(`${to}/cloud.db${end}`);
+      assertEquals(left > 0, true, "they may be the newest transactions of the former database");
+      for (const one of Deno.readDirSync(to)) await Deno.remove(`${to}/${one.name}`);
+      await svcCloud("restore", `${folder}/backups`, "--data", to);
+      assertEquals(await organizationsIn(to), ["backed-up"]);
+    }
+  }));
+
+Deno.test("restore: runs again after an interruption at its end, and takes nothing of the interrupted one", () =>
+  withFolder(async (folder, data) => {
+    await svcCloud("init", ...data);
+    await svcCloud("org", "rename", "example", "backed-up", ...data);
+    // A control plane that has served has keys.
+    await svcCloud("release", "keys", ...data);
+    await svcCloud("backup", `${folder}/backups`, ...data);
+    const to = `${folder}/to`;
+    await Deno.mkdir(`${to}/keys`, { recursive: true });
+    await Deno.writeTextFile(`${to}/keys/token.json`, "half a key");
+    await Deno.writeTextFile(`${to}/${UNFINISHED}`, "half a database");
+    leaveTransactions(`${folder}/data/cloud.db`, `${to}/${UNFINISHED}`);
+
+    for (const words of [["org", "list"], ["init"]]) {
+      await assertRejects(
+        () => svcCloud(...words, "--data", to),
+        Error,
+        "a restore was interrupted: run svc-cloud restore again",
+      );
+    }
+    await svcCloud("restore", `${folder}/backups`, "--data", to);
+    assertEquals(await organizationsIn(to), ["backed-up"]);
+    const left = [...Deno.readDirSync(to)].map(({ name }) => name);
+    assertEquals(left.filter((name) => name.startsWith(UNFINISHED)), []);
+  }));
+
+Deno.test("data folder: no new control plane begins where the database of another one is missing, empty or elsewhere", () =>
+  withFolder(async (folder, data) => {
+    const found = `in ${folder}/data, but the `;
+    await svcCloud("init", ...data);
+    await svcCloud("release", "keys", ...data);
+    const database = `${folder}/data/cloud.db`;
+    const refused = async (how: string) => {
+      for (const words of [["serve", "--listen", "127.0.0.1:0"], ["init"], ["org", "list"]]) {
+        const error = await assertRejects(() => svcCloud(...words, ...data), Error, `found ${how} cloud.db`);
+        assertStringIncludes(error.message, found);
+        assertStringIncludes(error.message, "--database");
+      }
+    };
+    await Deno.rename(database, `${folder}/moved.db`);
+    await refused("no");
+    await Deno.writeTextFile(database, "");
+    await refused("an empty");
+    assertEquals(await sizeOf(database), 0);
+
+    await Deno.remove(`${folder}/data/keys`, { recursive: true });
+    await Deno.mkdir(`${folder}/data/files/ab`, { recursive: true });
+    await refused("an empty");
+
+    // The reported folder is whole again, and a folder with other files is as good as a new one.
+    await Deno.rename(`${folder}/moved.db`, database);
+    assertEquals(await organizationsIn(`${folder}/data`), ["example"]);
+    await Deno.mkdir(`${folder}/mounted/lost+found`, { recursive: true });
+    await svcCloud("init", "--data", `${folder}/mounted`);
+    assertEquals(await organizationsIn(`${folder}/mounted`), ["example"]);
+  }));
+
+Deno.test("data folder: a database that cannot be opened says why, to readers and writers", () =>
+  withFolder(async (folder, data) => {
+    await svcCloud("init", ...data);
+    const database = `${folder}/data/cloud.db`;
+    const bytes = await Deno.readFile(database);
+    const wrong: [string, Uint8Array][] = [
+      ["something else is in the file", new Uint8Array(300_000).fill(7)],
+      ["it is damaged", bytes.subarray(0, bytes.length / 2)],
+    ];
+    for (const [why, content] of wrong) {
+      await Deno.writeFile(database, content);
+      for (const words of [["org", "list"], ["org", "create", "another"], ["fleet"]]) {
+        const error = await assertRejects(
+          () => svcCloud(...words, ...data),
+          Error,
+          "cannot open the database",
+        );
+        assertStringIncludes(error.message, why);
+      }
+    }
+  }));
