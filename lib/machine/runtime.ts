@@ -59,11 +59,13 @@ import { followRestartOrders } from "../cloud_client/changes/restart.ts";
 import type { InternalPart, RobotServiceParts } from "./serve/service.ts";
 import { Sessions } from "./serve/sessions.ts";
 import {
+  remaining,
   shutDown,
   SHUTDOWN_TIMEOUT_MS,
   SHUTDOWN_TIMEOUT_VARIABLES,
   type ShutdownStage,
 } from "./serve/shutdown.ts";
+import { stopBeforeClosing } from "./serve/stop.ts";
 import { HotReload } from "./modules/hot_reload.ts";
 import { Streams } from "./streams/streams.ts";
 import { DashboardStore } from "./page/dashboards.ts";
@@ -230,7 +232,9 @@ async function start(
     started();
   });
   const watch = createWatches({ machine, ready, reconfiguration }, origin, options, parts);
-  const stages = stagesOf({ ...running, announcement, reconfiguration, releases, restarts, watch, origin });
+  const standstill = () => stopBeforeClosing(machine.resources, clock, logger);
+  const ends = { announcement, standstill, reconfiguration, releases, restarts, watch, origin };
+  const stages = stagesOf({ ...running, ...ends });
   return {
     get url() {
       return port.url;
@@ -338,7 +342,7 @@ function stepsOf(
   };
 }
 
-/** The end, in order: first the callers, then the changes, then the resources. */
+/** The end, in order: first the callers, then what they left moving, the changes, and the resources. */
 function stagesOf(
   {
     machine,
@@ -350,6 +354,7 @@ function stagesOf(
     port,
     page,
     announcement,
+    standstill,
     reconfiguration,
     releases,
     restarts,
@@ -359,6 +364,7 @@ function stagesOf(
     & Running
     & {
       readonly announcement: Closable | undefined;
+      readonly standstill: () => Promise<void>;
       readonly reconfiguration: Reconfiguration;
       readonly releases: Closable;
       readonly restarts: Closable;
@@ -370,6 +376,7 @@ function stagesOf(
     { name: "the announcement", close: async () => await announcement?.close() },
     { name: "the page", close: async () => await page?.close() },
     { name: "the port", close: () => port.close(DRAIN_MS) },
+    { name: "what moves", close: standstill },
     { name: "videos", close: () => streams.close() },
     { name: "the watch over packages", close: () => releases.close() },
     { name: "packages", close: () => packages.close() },
@@ -687,11 +694,4 @@ function idlePatterns(logs: Logs): (config: MachineConfig) => void {
 function summary(machine: Machine): Fields {
   const states = [...machine.nodes].map((node) => node.state);
   return { resources: states.length, unhealthy: states.filter((state) => state === "unhealthy").length };
-}
-
-/** The resources, then the modules that are not closed yet. */
-function remaining({ nodes, modules }: Machine): string[] {
-  const left = [...nodes].filter(({ instance, state }) => instance || state === "removing");
-  const programs = modules?.statuses ?? [];
-  return [...left.map(({ name }) => name.full), ...programs.map(({ name }) => `module "${name}"`)];
 }

@@ -1,7 +1,8 @@
 /**
  * `svc-server` with one more model, which does what no sensible driver does: for tests of the program as a whole.
  *
- * The generic `part` tells in the log that it is built and closed; `build` and `close`: "hangs" or "fails" instead.
+ * The generic `part` tells in the log that it is built, stopped and closed; `build`, `stop` and `close`: "hangs" or
+ * "fails" instead.
  */
 
 import { main } from "../../cli/server/main.ts";
@@ -15,13 +16,26 @@ import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";
 
 class Part extends BaseComponent {
-  constructor(name: ResourceName, private readonly closing: string, private readonly logger: Logger) {
+  constructor(
+    name: ResourceName,
+    private readonly instead: { readonly stop: string; readonly close: string },
+    private readonly logger: Logger,
+  ) {
     super(name);
+  }
+
+  stop(): Promise<void> {
+    this.logger.info(`stopped ${this.name.short}`);
+    return outcome(this.instead.stop);
+  }
+
+  isMoving(): Promise<boolean> {
+    return Promise.resolve(false);
   }
 
   override close(): Promise<void> {
     this.logger.info(`closed ${this.name.short}`);
-    return outcome(this.closing);
+    return outcome(this.instead.close);
   }
 }
 
@@ -36,6 +50,7 @@ const PartGeneric = model({
   doc: "A part that tells what happens to it.",
   attributes: object({
     build: choice("what it does instead of being built", ["", "hangs", "fails"]).default(""),
+    stop: choice("what it does instead of stopping", ["", "hangs", "fails"]).default(""),
     close: choice("what it does instead of being closed", ["", "hangs", "fails"]).default(""),
     note: text(),
     uses: list(text()).default([]).names(),
@@ -43,7 +58,7 @@ const PartGeneric = model({
   construct: async ({ name, attributes, logger }) => {
     await outcome(attributes.build);
     logger.info(`built ${name.short}`);
-    return new Part(name, attributes.close, logger);
+    return new Part(name, attributes, logger);
   },
 });
 

@@ -95,6 +95,38 @@ Deno.test({
 });
 
 Deno.test({
+  name: "at the end of svc-server everything stops first, also below a resource that never closes",
+  ignore: Deno.build.os === "windows",
+  fn: () =>
+    withServer(
+      { components: [part("stuck", { close: "hangs", uses: ["motor"] }), part("motor")] },
+      async ({ server }) => {
+        Deno.kill(server.pid, "SIGTERM");
+        assertEquals(await server.ended, 1);
+        assertMatch(server.output(), /\tstopped motor[^]*\tclosed stuck/);
+      },
+      { env: { SVC_SHUTDOWN_TIMEOUT: "500ms" } },
+    ),
+});
+
+Deno.test({
+  name: "an actuator that never stops holds back neither the others nor the end",
+  ignore: Deno.build.os === "windows",
+  fn: () =>
+    withServer(
+      { components: [part("stuck", { stop: "hangs" }), part("odd", { stop: "fails" }), part("motor")] },
+      async ({ server }) => {
+        Deno.kill(server.pid, "SIGTERM");
+        assertEquals(await server.ended, 0);
+        const output = server.output();
+        assertMatch(output, /\tstopped motor[^]*\tclosed motor/);
+        assertStringIncludes(output, "closed stuck");
+        assertEquals(output.includes("cannot stop rdk:component:generic/stuck"), false);
+      },
+    ),
+});
+
+Deno.test({
   name: "a forced shutdown names the module that ignores SIGTERM",
   ignore: Deno.build.os === "windows",
   fn: async () => {

@@ -8,6 +8,7 @@
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
+import type { Machine } from "../graph/machine.ts";
 
 /** Default time limit of the whole. */
 export const SHUTDOWN_TIMEOUT_MS = 60_000;
@@ -74,4 +75,11 @@ function every(clock: Clock, ms: number, run: (passedMs: number) => void): () =>
   };
   next(ms);
   return () => callOff();
+}
+
+/** The resources, then the modules that are not closed yet. */
+export function remaining({ nodes, modules }: Pick<Machine, "nodes" | "modules">): string[] {
+  const left = [...nodes].filter(({ instance, state }) => instance || state === "removing");
+  const programs = modules?.statuses ?? [];
+  return [...left.map(({ name }) => name.full), ...programs.map(({ name }) => `module "${name}"`)];
 }

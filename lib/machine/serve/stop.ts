@@ -1,14 +1,17 @@
 /**
- * Stops what moves: for StopAll, and after a client is lost.
+ * Stops what moves: for StopAll, after a client is lost, and at the end of the program.
  */
 
 import { type Clock, deadline, race } from "../../base/clock.ts";
-import { SvcError } from "../../base/error.ts";
+import { chainOf, SvcError } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { isActuator, type Resource } from "../../resource/resource.ts";
 
 /** Time limit of one actuator's stop. */
 const STOP_TIMEOUT_MS = 10_000;
+/** The end of the program waits this long for stops, and no longer: a hung module must not hold back the rest. */
+const REST_MS = 2_000;
 
 /**
  * Stops every actuator among `resources` in parallel, and returns the failures, each naming its resource. `extraOf`
@@ -33,4 +36,25 @@ export async function stopActuators(
     }),
   );
   return outcomes.filter((outcome) => outcome !== undefined);
+}
+
+/**
+ * Stops this machine's own actuators before its resources close. Resources close dependents first, each after its
+ * dependents: below a dependent that hangs, a motor would turn until the deadline and beyond, and since the port is
+ * closed nobody could stop it. Logs what does not stop; never rejects. Actuators of remotes may be in others' hands.
+ */
+export async function stopBeforeClosing(
+  resources: readonly Resource[],
+  clock: Clock,
+  logger: Logger,
+): Promise<void> {
+  const own = resources.filter(({ name }) => !name.isRemote);
+  const stopping = stopActuators(own, clock).then((failures) => {
+    // What has no Stop stops when it closes.
+    const failed = failures.filter(({ code }) => code !== "unimplemented");
+    for (const failure of failed) logger.warn(chainOf(failure));
+  });
+  const waited = new AbortController();
+  await Promise.race([stopping, clock.sleep(REST_MS, waited.signal).catch(() => {})]);
+  waited.abort();
 }
