@@ -24,6 +24,7 @@ import {
   checkRevolutions,
   checkRpm,
   FASTEST_RPM,
+  isStandstill,
   POWER_LIMITS,
   timedMove,
 } from "./move.ts";
@@ -195,6 +196,7 @@ class Gpio extends BaseComponent implements Motor {
   }
 
   async setRpm(rpm: number, call?: Call): Promise<void> {
+    if (isStandstill(rpm)) return await this.stop();
     this.#checkRpm(rpm);
     if (!this.encoder) return await this.setPower(rpm / this.#maxRpm, call);
 

@@ -16,7 +16,7 @@ import type { ResourceName } from "../../lib/resource/name.ts";
 import { Operation } from "../../lib/resource/operation.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Call, unsupported } from "../../lib/resource/resource.ts";
-import { checkPosition, checkPower, checkRevolutions, checkRpm } from "./move.ts";
+import { checkPosition, checkPower, checkRevolutions, checkRpm, isStandstill } from "./move.ts";
 
 const MS_PER_MINUTE = 60_000;
 /** Steps that follow each other faster are PWM pulses. */
@@ -113,6 +113,7 @@ class GpioStepper extends BaseComponent implements Motor {
   }
 
   async setRpm(rpm: number, call?: Call): Promise<void> {
+    if (isStandstill(rpm)) return await this.stop();
     checkRpm(rpm, Infinity, this.logger);
     await this.#keepTurning(this.#periodMs(rpm), Math.sign(rpm), call);
   }

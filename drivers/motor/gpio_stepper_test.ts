@@ -120,6 +120,16 @@ Deno.test("gpiostepper: fast steps are PWM pulses, counted by their frequency an
   assertEquals(await motor.getPosition(), 0, "a command that takes over begins where the other ended");
 });
 
+Deno.test("gpiostepper: SetRPM at a speed near 0 stops a motor that turns", async () => {
+  const { clock, motor } = await bench();
+  for (const rpm of [0, 0.05, -0.05]) {
+    await motor.setRpm(30);
+    await clock.advance(100);
+    await motor.setRpm(rpm);
+    assertEquals([await motor.isMoving(), clock.pending], [false, 0], `${rpm}`);
+  }
+});
+
 Deno.test("gpiostepper: a board that fails stops the motor with its reason", async () => {
   const { clock, board, motor } = await bench();
   const moving = motor.goFor(60, 1);

@@ -147,7 +147,7 @@ Deno.test("gpio motor: impossible movements are refused with the published error
   const { motor, logged } = await bench({ pins: { dir: "1", pwm: "2" }, max_rpm: 100 });
   await motor.setPower(0.5);
   await assertRejects(() => motor.goFor(0.05, 6.6), SvcError, NEARLY_0);
-  await assertRejects(() => motor.setRpm(0), SvcError, NEARLY_0);
+  await assertRejects(() => motor.setRpm(NaN), SvcError, NEARLY_0);
   await assertRejects(() => motor.goFor(50, 0), SvcError, "Cannot move motor for 0 revolutions");
   const to = await assertRejects(
     () => motor.goTo(50, 1),
@@ -160,6 +160,15 @@ Deno.test("gpio motor: impossible movements are refused with the published error
   assert(logged().includes("motor speed is nearly 0 rev_per_min"));
   await motor.setRpm(100);
   assert(logged().at(-1)?.startsWith("motor speed is nearly the max rev_per_min"), logged().at(-1));
+});
+
+Deno.test("gpio motor: SetRPM at a speed near 0 stops a motor that turns", async () => {
+  const { motor, pins } = await bench({ pins: { dir: "1", pwm: "2" }, max_rpm: 100 });
+  for (const rpm of [0, -0, 0.05, -0.05]) {
+    await motor.setRpm(50);
+    await motor.setRpm(rpm);
+    assertEquals([await motor.isMoving(), await pins("2")], [false, ["low"]], `${rpm}`);
+  }
 });
 
 Deno.test("timedMove() gives power and duration of a movement without an encoder", () => {
@@ -430,6 +439,18 @@ Deno.test("gpio motor: an encoder of angles is refused", async () => {
     SvcError,
     "encoder position type is Angle Degrees, need an encoder that supports Ticks",
   );
+});
+
+Deno.test("gpio motor with encoder: SetRPM 0 ends the control loop and stops the motor", async () => {
+  const loops: JsonObject[] = [{}, { control_parameters: { p: 0, i: 0, d: 0 } }];
+  for (const settings of loops) {
+    const { motor, clock, close } = await encoded(settings);
+    await motor.setRpm(60);
+    await clock.advance(200);
+    await motor.setRpm(0);
+    assertEquals([await motor.isMoving(), await motor.isPowered()], [false, { isOn: false, powerPct: 0 }]);
+    await close();
+  }
 });
 
 Deno.test("gpio motor: an encoder that fails during a movement stops the motor", async () => {

@@ -27,6 +27,14 @@ export function checkRpm(rpm: number, maxRpm: number, logger: Logger, slowestRpm
   }
 }
 
+/**
+ * Whether SetRPM at this speed stops the motor. An error instead, as for the other movements, would leave it turning
+ * at its former speed, although the caller wants it to stand.
+ */
+export function isStandstill(rpm: number): boolean {
+  return Math.abs(rpm) < RPM_MARGIN;
+}
+
 export function checkRevolutions(revolutions: number): void {
   if (revolutions === 0 || !Number.isFinite(revolutions)) {
     throw new SvcError("invalid_argument", `Cannot move motor for ${revolutions} revolutions`);

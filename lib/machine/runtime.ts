@@ -232,16 +232,14 @@ async function start(
     started();
   });
   const watch = createWatches({ machine, ready, reconfiguration }, origin, options, parts);
-  const standstill = () => stopBeforeClosing(machine.resources, clock, logger);
-  const ends = { announcement, standstill, reconfiguration, releases, restarts, watch, origin };
-  const stages = stagesOf({ ...running, ...ends });
+  const ends = { announcement, reconfiguration, releases, restarts, watch, origin };
   return {
     get url() {
       return port.url;
     },
     machine,
     ready,
-    close: closing(stages, activities, parts),
+    close: closing(stagesOf({ ...running, ...ends }, parts), activities, parts),
   };
 }
 
@@ -354,7 +352,6 @@ function stagesOf(
     port,
     page,
     announcement,
-    standstill,
     reconfiguration,
     releases,
     restarts,
@@ -364,19 +361,20 @@ function stagesOf(
     & Running
     & {
       readonly announcement: Closable | undefined;
-      readonly standstill: () => Promise<void>;
       readonly reconfiguration: Reconfiguration;
       readonly releases: Closable;
       readonly restarts: Closable;
       readonly watch: Closable;
       readonly origin: ConnectedOrigin;
     },
+  { clock, logs }: RuntimeParts,
 ): ShutdownStage[] {
+  const logger = logs.logger("rdk");
   return [
     { name: "the announcement", close: async () => await announcement?.close() },
     { name: "the page", close: async () => await page?.close() },
     { name: "the port", close: () => port.close(DRAIN_MS) },
-    { name: "what moves", close: standstill },
+    { name: "what moves", close: () => stopBeforeClosing(machine.resources, clock, logger) },
     { name: "videos", close: () => streams.close() },
     { name: "the watch over packages", close: () => releases.close() },
     { name: "packages", close: () => packages.close() },

@@ -91,7 +91,9 @@ export const SERVER: readonly Section[] = [
           MACHINE + "Machine builds dependencies first and closes dependents first",
           "tests/e2e/shutdown_test.ts: ${name} ends svc-server with exit code 0 and closes dependents first",
         ],
-        "beyond: at debug level the log shows the begin and the end of each close",
+        "beyond: everything that moves stops before anything closes " +
+          "(`tests/e2e/shutdown_test.ts: at the end of svc-server everything stops first, also below a resource that never closes`); " +
+          "at debug level the log shows the begin and the end of each close",
       ),
       holds(
         "At shutdown, resources of modules close, too.",
