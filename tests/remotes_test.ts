@@ -14,6 +14,7 @@ import {
 import { RobotService } from "../proto/gen/robot_pb.ts";
 import { MODELS } from "../drivers/mod.ts";
 import { type Arm, ArmApi } from "../lib/api/arm.ts";
+import type { Base } from "../lib/api/base.ts";
 import { APIS } from "../lib/api/mod.ts";
 import type { Motor } from "../lib/api/motor.ts";
 import { type Clock, SystemClock } from "../lib/base/clock.ts";
@@ -21,6 +22,7 @@ import { SvcError } from "../lib/base/error.ts";
 import { DenoHost } from "../lib/base/host_deno.ts";
 import { type LogRecord, Logs, memorySink } from "../lib/base/log/log.ts";
 import type { JsonObject } from "../lib/base/schema/schema.ts";
+import { decodeConfig } from "../lib/machine/config/config.ts";
 import type { Node } from "../lib/machine/graph/node.ts";
 import { type Runtime, startRuntime } from "../lib/machine/runtime.ts";
 import { readPcd, writePcd } from "../lib/geometry/cloud/pcd.ts";
@@ -356,6 +358,37 @@ Deno.test("a remote stops the motor of a machine whose session has ended", async
   await stop();
   await theirs.advance(3_000);
   await until(async () => !(await there.isPowered()).isOn);
+  await other.stop();
+});
+
+Deno.test("a base stops its motors on a remote before the remote is removed or changed", async () => {
+  // Their sessions end after a minute only: the base itself has to stop them.
+  const network = { bind_address: "localhost:0", sessions: { heartbeat_window: "1m" } };
+  const other = await start({ network, components: [motor("l"), motor("r")] });
+  const attributes = { left: ["l"], right: ["r"], width_mm: 100, wheel_circumference_mm: 100 };
+  const base = { name: "wb", api: "rdk:component:base", model: "wheeled", attributes };
+  const full = { components: [base], remotes: [remote("far", other.port)] };
+  const changes = [{}, { components: [base] }, {
+    ...full,
+    remotes: [remote("far", other.port, { prefix: "p-" })],
+  }];
+
+  for (const after of changes) {
+    const { runtime, records, stop } = await start(full);
+    await becomes(runtime, (nodes) => ready(nodes, "wb"));
+    const here = runtime.machine.find("rdk:component:base", "wb") as Base;
+    await here.setPower({ x: 0, y: 0.5, z: 0 }, { x: 0, y: 0, z: 0 });
+    const there = ["l", "r"].map((name) => other.runtime.machine.find(MOTOR, name) as Motor);
+    const moves = async () =>
+      (await Promise.all(there.map((one) => one.isPowered()))).map(({ isOn }) => isOn);
+    assertEquals(await moves(), [true, true]);
+
+    const { config } = decodeConfig(after, new Registry(APIS, MODELS), { env: () => undefined });
+    await runtime.machine.apply(config!);
+    assertEquals(await moves(), [false, false]);
+    assertEquals(records.filter(({ message }) => message.includes("cannot close")), []);
+    await stop();
+  }
   await other.stop();
 });
 

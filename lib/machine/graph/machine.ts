@@ -316,6 +316,7 @@ export class Machine {
     const plan = planOf(this.#nodes, this.#wanted, this.#wiring);
     await this.#close(plan.close);
     this.#modules?.dismiss();
+    this.#parts.remotes?.dismiss();
     this.#arrange(config.revision);
     await this.#build(plan.build, overtaken);
     await this.#modulesSettled(overtaken);

@@ -84,6 +84,8 @@ export class Remotes {
   readonly machineId = newMachineId();
   readonly #parts: RemotesParts;
   readonly #remotes = new Map<string, Remote>();
+  /** Remotes that `configure` has withdrawn, until their users are closed. */
+  readonly #leaving = new Set<Remote>();
   #cloud: MachineConfig["cloud"];
   #changed = () => {};
 
@@ -129,7 +131,10 @@ export class Remotes {
     this.#changed = changed;
   }
 
-  /** Connects to exactly these remotes. Waits for none of them. */
+  /**
+   * Connects to exactly these remotes. Waits for none of them. The connections of the others stay until `dismiss`,
+   * because what uses them stops what it moves there when it closes.
+   */
   configure(configs: readonly RemoteConfig[], cloud?: MachineConfig["cloud"]): void {
     this.#cloud = cloud;
     const old = new Map(this.#remotes);
@@ -141,11 +146,18 @@ export class Remotes {
       this.#remotes.set(config.name, kept);
       if (kept === known) old.delete(config.name);
     }
-    for (const remote of old.values()) void remote.close();
+    for (const remote of old.values()) this.#leaving.add(remote);
+  }
+
+  /** Disconnects from the remotes that `configure` has withdrawn; call it when their users are closed. */
+  dismiss(): void {
+    for (const remote of this.#leaving) void remote.close();
+    this.#leaving.clear();
   }
 
   async close(): Promise<void> {
     this.#changed = () => {};
+    this.dismiss();
     await Promise.all([...this.#remotes.values()].map((remote) => remote.close()));
   }
 

@@ -3,6 +3,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { AuthService } from "../../../proto/gen/auth_pb.ts";
 import { RobotService } from "../../../proto/gen/robot_pb.ts";
 import { APIS } from "../../api/mod.ts";
+import type { Motor } from "../../api/motor.ts";
 import { settle } from "../../base/clock.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
@@ -227,6 +228,21 @@ Deno.test("Remotes: drop a remote at once when the configuration removes it", as
   remotes.configure([configOf({ name: "other" })]);
   assertEquals(shorts(remotes), ["other:m"]);
   remotes.configure([]);
+  remotes.dismiss();
   await settle();
   assertEquals([remotes.statuses, clock.pending], [[], 0]);
+});
+
+Deno.test("Remotes: a dropped remote can still be called until it is dismissed", async () => {
+  const { clock, remotes } = bench();
+  remotes.configure([configOf()]);
+  await settle();
+  const motor = remotes.resources[0].client() as Motor;
+  const outcome = () => motor.stop().then(() => "stopped", (error) => SvcError.from(error).message);
+  remotes.configure([]);
+  assertStringIncludes(await outcome(), "MotorService", "the other end of this test has no motors");
+  remotes.dismiss();
+  await settle();
+  assertEquals(await outcome(), "the channel was closed");
+  assertEquals(clock.pending, 0);
 });
