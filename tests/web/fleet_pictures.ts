@@ -31,6 +31,7 @@ const VIEWS: readonly View[] = [
   ["all-logs", at("#/logs")],
   ["rollouts", at("#/rollouts")],
   ["registry", at("#/registry")],
+  ["alerts", at("#/alerts")],
   ["people", at("#/people")],
   ["audit", at("#/audit")],
 ];

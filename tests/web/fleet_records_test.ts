@@ -7,14 +7,16 @@ import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
+import { Deliveries } from "../../lib/cloud/triggers/deliveries.ts";
 import { create } from "../../lib/wire/rpc/proto.ts";
 import { builtPage } from "../../cli/built_page.ts";
 import { FLEET_PAGE } from "../../cli/page_path.ts";
 import { withDatabase } from "../cloud/stores.ts";
 import { newWorld, ownKey, type ServedCloud, withCloud, type World } from "../cloud/world.ts";
 import { needingTest } from "../support/needing.ts";
+import { until } from "../support/until.ts";
 import { browserWithPage, launch, openPage, violations, type WatchedPage } from "./browser.ts";
-import { assertTextOnly, MARKUP, signInByKey } from "./fleet_steps.ts";
+import { assertEveryLook, assertTextOnly, MARKUP, signInByKey } from "./fleet_steps.ts";
 
 const ENTRIES = 700;
 
@@ -66,6 +68,38 @@ async function addItems({ store }: ServedCloud, { organization }: World, count: 
         await packages.add({ ...about, version, platform: "linux/arm64", file }, Date.now());
       }
     }
+  });
+}
+
+/** A trigger, and dead notifications of it. */
+async function addAlerts({ store, app }: ServedCloud, world: World, count: number): Promise<void> {
+  const target = "https://user:hidden-word@example.com/hook?key=hidden-word";
+  await (await app(world.owner)).updateRobotPart({
+    id: world.part,
+    name: "rover-main",
+    robotConfig: {
+      triggers: [{
+        name: "away",
+        notes: MARKUP,
+        event: { type: "part_offline" },
+        notifications: [{ type: "webhook", value: "https://example.com/hook?key=hidden-word" }],
+      }],
+    },
+  });
+  await store.transaction(async (sql) => {
+    const about = { organizationId: world.organization, partId: world.part, trigger: MARKUP };
+    const message = { method: "POST", headers: [], body: "", subject: "", text: "" } as const;
+    const deliveries = new Deliveries(sql);
+    for (let at = 1; at < count; at++) {
+      await deliveries.add({ ...about, kind: "webhook", target, message }, Date.now(), MARKUP);
+    }
+    const away = {
+      ...about,
+      trigger: "away",
+      kind: "email",
+      target: `${"long".repeat(60)}@example.com`,
+    } as const;
+    await deliveries.delivered(await deliveries.add({ ...away, message }, Date.now()), Date.now());
   });
 }
 
@@ -199,6 +233,45 @@ const STEPS: readonly RecordsStep[] = [
       await assertTextOnly(page);
     },
   ],
+  ["alerts are listed, tested and sent again", async ({ served, world, watched: { page } }) => {
+    await addAlerts(served, world, 120);
+    await page.getByRole("link", { name: "Alerts" }).click();
+    const triggers = page.getByRole("region", { name: "Triggers" });
+    await triggers.getByText("part_offline").waitFor();
+    await triggers.getByText(MARKUP).first().waitFor();
+    await triggers.getByText("delivered").waitFor();
+    assertEquals(await triggers.getByText("hidden-word").count(), 0);
+    await page.getByRole("button", { name: "Older notifications" }).waitFor();
+    await assertEveryLook(page);
+    await page.getByRole("button", { name: "Older notifications" }).press("Enter");
+    const rows = page.getByRole("region", { name: "Notifications" }).getByRole("row");
+    await until(async () => await rows.count() === 121);
+    await page.getByRole("button", { name: /^Test / }).press("Enter");
+    await page.getByRole("status").getByText("The test is on its way").waitFor();
+    const events = () => served.store.query("SELECT facts FROM trigger_events");
+    assertEquals((await events()).length, 1);
+    await page.getByLabel("State").selectOption("pending");
+    await page.getByText("There is no notification like this.").waitFor();
+    await page.getByRole("button", { name: "Send all dead ones again" }).click();
+    await page.getByText("119 sent again.").waitFor();
+    await until(async () => await rows.count() === 101);
+    await assertTextOnly(page);
+  }],
+  ["an operator reads the alerts, and changes nothing", async ({ served, world, browser }) => {
+    const operator = await openPage(browser, served.url);
+    await operator.page.goto(`${served.url}/#/alerts`);
+    await signInByKey(operator.page, world.operator);
+    const all = operator.page.getByRole("button", { name: "Send all dead ones again" });
+    await operator.page.getByTitle("Only an owner of the organization may do this.").first().waitFor();
+    assertEquals([
+      await all.isDisabled(),
+      await operator.page.getByRole("button", { name: /^Test / }).isDisabled(),
+    ], [
+      true,
+      true,
+    ]);
+    await operator.page.context().close();
+  }],
   ["every view is whole on a narrow screen and in the dark", async (shared) => {
     for (const hash of ["#/logs", "#/audit", "#/registry"]) await assertNarrow(shared, hash);
   }],
@@ -210,6 +283,9 @@ const STEPS: readonly RecordsStep[] = [
     await stranger.page.getByText("0 of 0").waitFor();
     await stranger.page.getByRole("link", { name: "Audit" }).click();
     await stranger.page.getByText("Nothing is like this.").waitFor();
+    await stranger.page.getByRole("link", { name: "Alerts" }).click();
+    await stranger.page.getByText("No machine has triggers.").waitFor();
+    await stranger.page.getByText("There is no notification like this.").waitFor();
     for (const { foreign, errors } of [stranger, watched]) assertEquals([foreign, errors], [[], []]);
     await stranger.page.context().close();
   }],

@@ -5,15 +5,20 @@
  */
 
 import { SvcError } from "../../../lib/base/error.ts";
-import { shownUrl } from "../../../lib/base/log/shown_url.ts";
 import { Fleet } from "../../../lib/cloud/fleet/fleet.ts";
 import {
   Deliveries,
   type Delivery,
   DELIVERY_STATES,
   type DeliveryState,
+  shownTarget,
 } from "../../../lib/cloud/triggers/deliveries.ts";
-import { noteEvent, organizationTriggers, triggersOf } from "../../../lib/cloud/triggers/outbox.ts";
+import {
+  noteEvent,
+  type PartTriggers,
+  triggersOf,
+  triggersPage,
+} from "../../../lib/cloud/triggers/outbox.ts";
 import { atLeastOne } from "../../flags.ts";
 import { table } from "../../table.ts";
 import {
@@ -21,7 +26,6 @@ import {
   type CloudCommand,
   cloudCommand,
   type CloudCommandContext,
-  fleetNames,
   OF_ORG,
   ORG,
   partNamed,
@@ -42,11 +46,10 @@ export const TRIGGER_COMMANDS: readonly CloudCommand[] = [
     [ORG],
     async ({ store, list }, _, { org }) => {
       const { id } = await chosenOrganization(store, org);
-      const names = await fleetNames(store);
-      const all = (await organizationTriggers(store, id)).flatMap(({ partId, triggers }) =>
+      const all = (await everyTrigger(store, id)).flatMap(({ partId, partName, triggers }) =>
         triggers.map(({ name, event, notifications }) => ({
           part: partId,
-          partName: names.get(partId) ?? partId,
+          partName,
           name,
           event: event.type,
           notifications: notifications.map(({ type, value }) => ({ type, value: shownTarget(value) })),
@@ -181,9 +184,19 @@ export const TRIGGER_COMMANDS: readonly CloudCommand[] = [
   ),
 ];
 
-/** Whom a notification goes to: a mail address as it is, a webhook without what gives access to it. */
-function shownTarget(target: string): string {
-  return target.includes("://") ? shownUrl(target) : target;
+/** By the names of the machines and parts. */
+async function everyTrigger(
+  store: CloudCommandContext["store"],
+  organizationId: string,
+): Promise<PartTriggers[]> {
+  const all: PartTriggers[] = [];
+  for (let after = "", more = true; more;) {
+    const { parts, next } = await triggersPage(store, organizationId, after);
+    all.push(...parts);
+    [after, more] = [next, next !== ""];
+  }
+  const nameOf = ({ machineName, partName }: PartTriggers) => `${machineName}\n${partName}`;
+  return all.sort((a, b) => nameOf(a) < nameOf(b) ? -1 : 1);
 }
 
 /** The notifications of a test, when all have ended or have failed once. */

@@ -20,6 +20,7 @@ import { RecordService } from "../../../proto/gen/records_pb.ts";
 import { RolloutService } from "../../../proto/gen/rollouts_pb.ts";
 import { SignalingService } from "../../../proto/gen/signaling_pb.ts";
 import { TrainingService } from "../../../proto/gen/training_pb.ts";
+import { TriggerService } from "../../../proto/gen/triggers_pb.ts";
 import { type Rule, rule } from "./access.ts";
 import { DATA_RULES } from "./data_rules.ts";
 
@@ -32,6 +33,7 @@ const mapping = CloudSLAMService.method;
 const reports = PartReportService.method;
 const rollouts = RolloutService.method;
 const records = RecordService.method;
+const triggers = TriggerService.method;
 
 export const RULES: readonly Rule[] = [
   rule(AuthService.method.authenticate, "unauthenticated"),
@@ -137,6 +139,10 @@ export const RULES: readonly Rule[] = [
     open: true,
     partly: true,
   },
+  rule(triggers.listTriggers, "viewer", ["organization", "organizationId"]),
+  rule(triggers.listDeliveries, "viewer", ["organization", "organizationId"]),
+  rule(triggers.testTrigger, "owner", ["part", "partId"]),
+  rule(triggers.retryDeliveries, "owner", ["organization", "organizationId"]),
   rule(records.listAuditEntries, "owner", ["organization", "organizationId"]),
 
   rule(app.listFragments, "viewer", ["organization", "organizationId"]),

@@ -649,6 +649,11 @@ export const MIGRATIONS: readonly (readonly MigrationStep[])[] = [
   READING_FILE_TABLES,
   AUDIT_TABLES,
   PROVIDER_TABLES,
+  [
+    // The newest notification of a trigger, and the dead ones of an organization.
+    `CREATE INDEX trigger_deliveries_by_trigger ON trigger_deliveries (part_id, trigger_name, created_ms)`,
+    `CREATE INDEX trigger_deliveries_by_state ON trigger_deliveries (organization_id, state, created_ms)`,
+  ],
 ];
 
 /** Work before the statements of a step: runs piece by piece, each in a transaction, until it returns true. */

@@ -8,6 +8,7 @@
  */
 
 import { createHash, randomBytes, randomUUID } from "node:crypto";
+import { shownUrl } from "../../base/log/shown_url.ts";
 import { type Limits, overLimit } from "../access/limits.ts";
 import type { Sql, SqlValue } from "../store/store.ts";
 
@@ -53,8 +54,13 @@ export interface DeliverySelection {
   readonly organizationId?: string;
   readonly partId?: string;
   readonly state?: DeliveryState;
+  /** Those that follow this place. */
+  readonly after?: DeliveryPlace;
   readonly limit: number;
 }
+
+/** The place of a notification, newest first. */
+export type DeliveryPlace = Pick<Delivery, "createdMs" | "id">;
 
 const DAY_MS = 24 * 3600 * 1000;
 const DELIVERED_MS = 7 * DAY_MS;
@@ -63,6 +69,7 @@ const FORGET_AT_ONCE = 1_000;
 /** How long a new secret and its predecessor both sign. */
 const SECRET_OVERLAP_MS = 7 * DAY_MS;
 const SECRET_BYTES = 32;
+const TRIGGERS_A_QUERY = 200;
 const ERROR_LENGTH_MAX = 500;
 
 const COLUMNS =
@@ -195,18 +202,22 @@ export class Deliveries {
     );
   }
 
-  /** Sends undelivered notifications again. Returns how many. */
+  /** Sends undelivered notifications again, the oldest first. Returns how many. `limit`: of all of an organization. */
   async retry(
-    selection: { readonly id?: string; readonly organizationId: string },
+    selection: { readonly id?: string; readonly organizationId: string; readonly limit?: number },
     nowMs: number,
   ): Promise<number> {
-    const { id, organizationId } = selection;
+    const { id, organizationId, limit } = selection;
+    const some = `AND id IN (SELECT id FROM trigger_deliveries WHERE state = 'dead' AND organization_id = ?
+      ORDER BY created_ms, id LIMIT ?)`;
     const again = await this.sql.query(
       `UPDATE trigger_deliveries SET state = 'pending', attempts = 0, next_ms = ?, lease_ms = 0, ended_ms = NULL
-       WHERE state = 'dead' AND organization_id = ? ${id === undefined ? "" : "AND id = ?"} RETURNING id`,
+       WHERE state = 'dead' AND organization_id = ? ${id === undefined ? "" : "AND id = ?"}
+         ${limit === undefined ? "" : some} RETURNING id`,
       nowMs,
       organizationId,
       ...id === undefined ? [] : [id],
+      ...limit === undefined ? [] : [organizationId, limit],
     );
     return again.length;
   }
@@ -216,16 +227,45 @@ export class Deliveries {
   }
 
   /** Newest first. */
-  async list({ organizationId, partId, state, limit }: DeliverySelection): Promise<Delivery[]> {
+  async list({ organizationId, partId, state, after, limit }: DeliverySelection): Promise<Delivery[]> {
     const columns = { organization_id: organizationId, part_id: partId, state };
     const given = Object.entries(columns).filter(([, value]) => value !== undefined);
-    const where = given.map(([column]) => `${column} = ?`).join(" AND ") || "1 = 1";
+    const conditions = given.map(([column]) => `${column} = ?`);
     const values = given.map(([, value]) => value as SqlValue);
+    if (after) {
+      conditions.push("(created_ms < ? OR (created_ms = ? AND id > ?))");
+      values.push(after.createdMs, after.createdMs, after.id);
+    }
+    const where = conditions.join(" AND ") || "1 = 1";
     return await this.sql.query<Delivery>(
       `SELECT ${COLUMNS} FROM trigger_deliveries WHERE ${where} ORDER BY created_ms DESC, id LIMIT ?`,
       ...values,
       limit,
     );
+  }
+
+  /** The newest notification of each of these triggers. */
+  async newest(
+    organizationId: string,
+    triggers: readonly Pick<Delivery, "partId" | "trigger">[],
+  ): Promise<Delivery[]> {
+    const found: Delivery[] = [];
+    for (let start = 0; start < triggers.length; start += TRIGGERS_A_QUERY) {
+      const some = triggers.slice(start, start + TRIGGERS_A_QUERY);
+      found.push(
+        ...await this.sql.query<Delivery>(
+          `WITH wanted (part, name) AS (VALUES ${
+            some.map(() => "(CAST(? AS TEXT), CAST(? AS TEXT))").join(", ")
+          })
+           SELECT ${COLUMNS} FROM trigger_deliveries WHERE id IN (
+             SELECT (SELECT d.id FROM trigger_deliveries d WHERE d.part_id = w.part AND d.trigger_name = w.name
+                 AND d.organization_id = ? ORDER BY d.created_ms DESC, d.id LIMIT 1) FROM wanted w)`,
+          ...some.flatMap(({ partId, trigger }) => [partId, trigger]),
+          organizationId,
+        ),
+      );
+    }
+    return found;
   }
 
   /** Deletes some notifications that ended long ago. Returns whether there are more. */
@@ -278,6 +318,11 @@ export class Deliveries {
       id,
     );
   }
+}
+
+/** Whom a notification goes to: a mail address as it is, a webhook without what gives access to it. */
+export function shownTarget(target: string): string {
+  return target.includes("://") ? shownUrl(target) : target;
 }
 
 function newWebhookSecret(): string {

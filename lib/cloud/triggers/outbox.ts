@@ -9,6 +9,7 @@
  */
 
 import { randomUUID } from "node:crypto";
+import { nextTurn } from "../../base/clock.ts";
 import { type Json, sortedJson } from "../../base/schema/schema.ts";
 import type { Sql } from "../store/store.ts";
 import { type DataKind, type Trigger, triggersIn } from "./settings.ts";
@@ -57,6 +58,9 @@ export interface PartEvent {
 
 export interface PartTriggers {
   readonly partId: string;
+  readonly partName: string;
+  readonly machineId: string;
+  readonly machineName: string;
   readonly triggers: readonly Trigger[];
 }
 
@@ -64,6 +68,9 @@ export interface PartTriggers {
 const WAITING_MAX = 5_000;
 /** Limit of events of one organization in one pass, so that a busy organization delays nobody. */
 const OF_ORGANIZATION_MAX = 8;
+/** Limits of a page of triggers: of the parts, and of the triggers at which it ends with the part. */
+const PAGE_PARTS_MAX = 50;
+const PAGE_TRIGGERS = 200;
 
 /** Stores a part's triggers, as its configuration and fragments have them. */
 export async function keepTriggers(
@@ -124,19 +131,33 @@ export async function triggersOf(sql: Sql, partId: string): Promise<Trigger[]> {
   return row ? triggersIn(JSON.parse(row.triggers)).triggers : [];
 }
 
-/** The triggers of an organization's parts. */
-export async function organizationTriggers(sql: Sql, organizationId: string): Promise<PartTriggers[]> {
-  const rows = await sql.query<{ partId: string; triggers: string }>(
-    `SELECT t.part_id AS "partId", t.triggers FROM part_triggers t
-       JOIN parts p ON p.id = t.part_id JOIN machines m ON m.id = p.machine_id
+/** A page of the triggers of an organization's parts, by the parts' ids. `next`: the page after it; empty for the last. */
+export async function triggersPage(
+  sql: Sql,
+  organizationId: string,
+  after: string,
+): Promise<{ readonly parts: PartTriggers[]; readonly next: string }> {
+  const rows = await sql.query<Omit<PartTriggers, "triggers"> & { triggers: string }>(
+    `SELECT t.part_id AS "partId", p.name AS "partName", m.id AS "machineId", m.name AS "machineName", t.triggers
+     FROM part_triggers t JOIN parts p ON p.id = t.part_id JOIN machines m ON m.id = p.machine_id
        JOIN locations l ON l.id = m.location_id
-     WHERE l.organization_id = ? ORDER BY m.name, p.name, t.part_id`,
+     WHERE l.organization_id = ? AND t.part_id > ? ORDER BY t.part_id LIMIT ?`,
     organizationId,
+    after,
+    PAGE_PARTS_MAX,
   );
-  return rows.map(({ partId, triggers }) => ({
-    partId,
-    triggers: triggersIn(JSON.parse(triggers)).triggers,
-  }));
+  const parts: PartTriggers[] = [];
+  let count = 0;
+  for (const { triggers: text, ...part } of rows) {
+    if (count >= PAGE_TRIGGERS) break;
+    const { triggers } = triggersIn(JSON.parse(text));
+    parts.push({ ...part, triggers });
+    count += triggers.length;
+    // Long triggers take some time to check; others have their turn between them.
+    await new Promise<void>((turn) => void nextTurn(turn));
+  }
+  const isLast = parts.length === rows.length && rows.length < PAGE_PARTS_MAX;
+  return { parts, next: isLast ? "" : parts[parts.length - 1].partId };
 }
 
 /** Stores an event. `ifData`: only if the part has triggers that wait for data. */

@@ -11,5 +11,6 @@ interface LaterView {
 export const LATER_VIEWS: readonly LaterView[] = [
   { view: "logs", load: () => import("./records/fleet_logs.svelte") },
   { view: "registry", load: () => import("./registry/registry.svelte") },
+  { view: "alerts", load: () => import("./alerts/alerts.svelte") },
   { view: "audit", load: () => import("./records/audit.svelte") },
 ];

@@ -5,6 +5,7 @@ import type { PlainMessage } from "@bufbuild/protobuf";
 import type { appApi, DataClient, mlTrainingApi } from "@viamrobotics/sdk";
 import type { InferenceCalls } from "../data/inference_calls.ts";
 import type { ReportCalls } from "../machines/report_calls.ts";
+import type { AlertCalls } from "../alerts/alert_calls.ts";
 import type { RecordCalls } from "../records/record_calls.ts";
 import type { RolloutCalls } from "../rollouts/rollout_calls.ts";
 
@@ -15,6 +16,7 @@ export interface FleetCalls extends PublishedCalls {
   readonly rollouts: RolloutCalls;
   readonly reports: ReportCalls;
   readonly records: RecordCalls;
+  readonly alerts: AlertCalls;
   readonly data: DataClient;
   readonly training: TrainingCalls;
   readonly inference: InferenceCalls;

@@ -14,6 +14,7 @@ import { type Poll, pollBy, type PollOptions } from "../../shared/poll.svelte.ts
 import { problemText } from "../../shared/problem_text.ts";
 import { AccountRefusal, askAccount, goToProvider, type PersonAccount } from "./account_pages.ts";
 import { reportCalls } from "../machines/report_calls.ts";
+import { alertCalls } from "../alerts/alert_calls.ts";
 import { recordCalls } from "../records/record_calls.ts";
 import { rolloutCalls } from "../rollouts/rollout_calls.ts";
 import { inferenceCalls } from "../data/inference_calls.ts";
@@ -198,6 +199,7 @@ async function callsBy(credentials: Credentials): Promise<FleetCalls> {
     rollouts: rolloutCalls(transport),
     reports: reportCalls(transport),
     records: recordCalls(transport),
+    alerts: alertCalls(transport),
     data,
     training,
     inference: inferenceCalls(transport),
