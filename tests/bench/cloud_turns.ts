@@ -22,8 +22,8 @@ import { cpuMsOf } from "./process_time.ts";
 const ROOT = new URL("../../", import.meta.url).pathname;
 /** Calls of one kind at one server in a round, one after another and then all at once. */
 const CALLS = 25;
-/** Rounds before the measured ones: the runtime compiles what is called often. */
-const WARM_ROUNDS = 4;
+/** Rounds before the measured ones: svc-cloud serves for weeks, and the runtime compiles what is called often. */
+const WARM_ROUNDS = 40;
 const LOG_ENTRIES = 5;
 const LIMITS = { timeoutMs: 60_000 };
 const WAYS = ["one by one", "at once"] as const;

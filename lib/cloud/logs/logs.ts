@@ -320,11 +320,7 @@ function rowsOf(entries: readonly LogEntry[], nowMs: number): SqlValue[][] {
       LogEntrySchema,
       isTime ? entry : { ...entry, time: { ...entry.time!, ...toTimestamp(nowMs) } },
     );
-    // Go programs send the members of a field in a different order each time.
-    const known = toBinary(LogEntrySchema, {
-      ...entry,
-      fields: entry.fields.map((field) => sortedJson(field)),
-    });
+    const known = knownBytes(entry, isTime ? bytes : undefined);
     const hash = createHash("sha256").update(known).digest("base64url");
     // An entry that occurs twice in one batch was logged twice.
     const times = (seen.get(hash) ?? 0) + 1;
@@ -335,4 +331,11 @@ function rowsOf(entries: readonly LogEntry[], nowMs: number): SqlValue[][] {
     const searched = [searchable(entry.loggerName, LOGGER_LENGTH), searchable(words, SEARCHED_LENGTH)];
     return [id, nowMs, writtenMs, searchable(entry.level), ...searched, bytes];
   });
+}
+
+/** What identifies an entry: its message, for which `bytes` will do if no field can have another form. */
+function knownBytes(entry: LogEntry, bytes?: Uint8Array): Uint8Array {
+  if (bytes && entry.fields.length === 0) return bytes;
+  // Go programs send the members of a field in a different order each time.
+  return toBinary(LogEntrySchema, { ...entry, fields: entry.fields.map((field) => sortedJson(field)) });
 }

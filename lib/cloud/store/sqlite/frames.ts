@@ -44,8 +44,8 @@ const HEAD_BYTES = 4;
 /** A blob is represented by its place in the bytes after the text, a number without a JSON form by its name. */
 type PackedValue = string | number | null | readonly [start: number, bytes: number] | readonly [name: string];
 
-/** Throws a `TypeError` for a value that databases cannot store. */
-export function frameOf(content: SqliteRequest | SqliteAnswer): Uint8Array {
+/** The pieces of a frame, for `concatenated`. Throws a `TypeError` for a value that databases cannot store. */
+export function frameOf(content: SqliteRequest | SqliteAnswer): Uint8Array[] {
   const blobs: Uint8Array[] = [];
   let blobBytes = 0;
   let isPacked = false;
@@ -60,17 +60,11 @@ export function frameOf(content: SqliteRequest | SqliteAnswer): Uint8Array {
   };
   const plain = withValues(content, packed);
   const text = ENCODER.encode(JSON.stringify(isPacked ? { packed: plain } : plain));
-  const bytes = HEAD_BYTES + text.length + blobBytes;
-  const frame = new Uint8Array(HEAD_BYTES + bytes);
-  const view = new DataView(frame.buffer);
-  view.setUint32(0, bytes, true);
+  const head = new Uint8Array(2 * HEAD_BYTES);
+  const view = new DataView(head.buffer);
+  view.setUint32(0, HEAD_BYTES + text.length + blobBytes, true);
   view.setUint32(HEAD_BYTES, text.length, true);
-  let at = 2 * HEAD_BYTES;
-  for (const piece of [text, ...blobs]) {
-    frame.set(piece, at);
-    at += piece.length;
-  }
-  return frame;
+  return [head, text, ...blobs];
 }
 
 const ENCODER = new TextEncoder();

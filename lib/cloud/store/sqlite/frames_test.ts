@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { frameOf, type SqliteAnswer, SqliteFrames, type SqliteRequest } from "./frames.ts";
+import { concatenated, frameOf, type SqliteAnswer, SqliteFrames, type SqliteRequest } from "./frames.ts";
 
 const ANSWER: SqliteAnswer = {
   answers: [
@@ -22,8 +22,7 @@ const REQUESTS: SqliteRequest[] = [
 ];
 
 Deno.test("SqliteFrames: every value arrives as it was, in pieces of any size", () => {
-  const all = [ANSWER, ...REQUESTS].map(frameOf);
-  const bytes = new Uint8Array(all.flatMap((frame) => [...frame]));
+  const bytes = concatenated([ANSWER, ...REQUESTS].flatMap(frameOf));
   for (const size of [1, 7, 4096, bytes.length]) {
     const frames = new SqliteFrames<SqliteRequest | SqliteAnswer>();
     const found = [];

@@ -118,7 +118,7 @@ export class SqliteProcess {
     if (this.#ended) return Promise.reject(new Interrupted(this.#ended));
     const { promise, resolve, reject } = Promise.withResolvers<StatementOutcome[]>();
     try {
-      this.#unsent.push(frameOf(request));
+      this.#unsent.push(...frameOf(request));
     } catch (error) {
       const why = `database: a value cannot be stored: ${messageOf(error)}`;
       return Promise.reject(new SvcError("invalid_argument", why));

@@ -9,6 +9,7 @@ import { SvcError } from "../../../base/error.ts";
 import type { SqlRow, SqlValue } from "../store.ts";
 import { SqliteConnection } from "./connection.ts";
 import {
+  concatenated,
   frameOf,
   type SqliteAnswer,
   SqliteFrames,
@@ -34,7 +35,7 @@ const VALUE_BYTES = 8;
 export function serveSqlite(pipe: WorkerPipe): void {
   const frames = new SqliteFrames<SqliteRequest>();
   const buffer = new Uint8Array(READ_BYTES);
-  const send = (answer: SqliteAnswer) => pipe.write(frameOf(answer));
+  const send = (answer: SqliteAnswer) => pipe.write(concatenated(frameOf(answer)));
   let connection: SqliteConnection | undefined;
   /** Statements may arrive before svc-cloud knows that the file cannot be opened. */
   let refusal: unknown;
