@@ -3,6 +3,8 @@
  * database and then in files, beside DuckDB alone on the same files.
  *
  * Use: deno task bench:data [--readings N (100000)] [--parts N (20)]
+ *
+ * Each part has two sources; those with fewer than 1,000 readings do not move into files.
  */
 
 import { parseArgs } from "node:util";
@@ -14,7 +16,7 @@ import { silentLogs } from "../../lib/base/log/log.ts";
 import { Conditions } from "../../lib/cloud/data/filter.ts";
 import { ReadingQueries } from "../../lib/cloud/data/queries.ts";
 import { storeReadings, TabularData } from "../../lib/cloud/data/tabular_data.ts";
-import { ReadingMoves } from "../../lib/cloud/readings/mover.ts";
+import { ReadingMoves, READINGS_OF_FILE_MIN } from "../../lib/cloud/readings/mover.ts";
 import { ReadingPacker } from "../../lib/cloud/readings/packer.ts";
 import { type IndexedFile, ReadingFiles } from "../../lib/cloud/readings/reading_files.ts";
 import { SqlEngine } from "../../lib/cloud/sandbox/content/sql/engine.ts";
@@ -30,10 +32,17 @@ const { values } = parseArgs({
   },
 });
 const [READINGS, PARTS] = [Number(values.readings), Number(values.parts)];
+const SOURCES_OF_PART = 2;
 const AT_ONCE = 500;
 const START_MS = Date.UTC(2026, 0, 1);
 const STEP_MS = 1_000;
 const ROUNDS = 3;
+
+if (!(READINGS >= PARTS * SOURCES_OF_PART * READINGS_OF_FILE_MIN)) {
+  const least = PARTS * SOURCES_OF_PART * READINGS_OF_FILE_MIN;
+  console.error(`found --readings ${values.readings}, wanted at least ${least} for --parts ${values.parts}`);
+  Deno.exit(2);
+}
 
 const clock = new SystemClock();
 const signal = new AbortController().signal;
@@ -67,7 +76,7 @@ function originOf(
 }
 
 async function ingest(world: Awaited<ReturnType<typeof newWorld>>): Promise<void> {
-  const each = READINGS / PARTS / 2;
+  const each = READINGS / PARTS / SOURCES_OF_PART;
   for (let from = 0; from < each; from += AT_ONCE) {
     for (let part = 0; part < PARTS; part++) {
       for (const name of ["indoors", "outdoors"]) {
@@ -94,7 +103,10 @@ async function ingest(world: Awaited<ReturnType<typeof newWorld>>): Promise<void
 }
 
 const at = (share: number) =>
-  new Date(START_MS + Math.floor(share * READINGS / PARTS / 2) * STEP_MS).toISOString().slice(0, 19);
+  new Date(START_MS + Math.floor(share * READINGS / PARTS / SOURCES_OF_PART) * STEP_MS).toISOString().slice(
+    0,
+    19,
+  );
 
 /** Each query for svc-cloud; DuckDB alone gets the same over a view with the same columns. */
 const QUERIES: { readonly [name: string]: string } = {

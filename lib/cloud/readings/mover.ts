@@ -35,7 +35,13 @@ export interface MoverLimits {
   readonly bytesMax: number;
 }
 
-const LIMITS: MoverLimits = { readingsMin: 1_000, readingsMax: 10_000, bytesMax: 4 * 1024 ** 2 };
+/** Fewer readings of a source stay in the table. */
+export const READINGS_OF_FILE_MIN = 1_000;
+const LIMITS: MoverLimits = {
+  readingsMin: READINGS_OF_FILE_MIN,
+  readingsMax: 10_000,
+  bytesMax: 4 * 1024 ** 2,
+};
 const HOUR_MS = 3_600_000;
 const LOOK_MS = 60_000;
 /** Interval of the looks at one organization without readings to move. */

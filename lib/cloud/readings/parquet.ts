@@ -23,16 +23,24 @@ export interface ParquetColumn {
 
 export type ParquetRow = readonly unknown[];
 
+/** A text beside the rows of a file. */
+export interface ParquetText {
+  readonly key: string;
+  readonly value: string;
+}
+
 const TEXT = { type: "BYTE_ARRAY", converted_type: "UTF8" } as const;
 
-/** The bytes of a file with these rows, one batch a row group. */
+/** The bytes of a file with these rows, one batch a row group, and with texts that are known once all rows are. */
 export async function* parquetOf(
   columns: readonly ParquetColumn[],
   batches: AsyncIterable<readonly ParquetRow[]>,
+  texts: () => readonly ParquetText[] = () => [],
 ): AsyncGenerator<Uint8Array> {
   const { ByteWriter, ParquetWriter } = await import("hyparquet-writer");
   const writer = new ByteWriter();
-  const file = new ParquetWriter({ writer, schema: schemaOf(columns) });
+  const kvMetadata: ParquetText[] = [];
+  const file = new ParquetWriter({ writer, schema: schemaOf(columns), kvMetadata });
   const take = () => {
     const bytes = writer.getBytes().slice();
     writer.index = 0;
@@ -52,6 +60,7 @@ export async function* parquetOf(
     await add(rows);
     yield take();
   }
+  kvMetadata.push(...texts());
   await file.finish();
   yield take();
 }

@@ -10,7 +10,9 @@
 
 import { Buffer } from "node:buffer";
 import { SvcError } from "../../base/error.ts";
+import type { JsonObject } from "../../base/schema/schema.ts";
 import { payloadJson } from "../sandbox/content/sql/payload_json.ts";
+import { PATH_TYPES_KEY, PathTypes } from "./path_types.ts";
 import { PayloadWriter } from "./payload_writer.ts";
 import {
   type ParquetColumn,
@@ -73,7 +75,9 @@ const COLUMNS: readonly ParquetColumn[] = [
  * `internal` otherwise.
  */
 export async function fileOf(readings: readonly FileReading[]): Promise<MadeFile> {
-  const content = Buffer.concat(await Array.fromAsync(parquetOf(COLUMNS, groupsOf(readings))));
+  const types = new PathTypes();
+  const texts = () => types.text === undefined ? [] : [{ key: PATH_TYPES_KEY, value: types.text }];
+  const content = Buffer.concat(await Array.fromAsync(parquetOf(COLUMNS, groupsOf(readings, types), texts)));
   let at = 0;
   for await (const group of readingsIn(sourceOf(content), { captured: {}, received: {} })) {
     for (const one of group) {
@@ -150,7 +154,8 @@ export function isOfTimes(one: FileReading, { captured, received, stored }: File
   return is(one.capturedUs, captured) && is(one.receivedUs, received) && is(one.storedMs, stored);
 }
 
-async function* groupsOf(readings: readonly FileReading[]): AsyncGenerator<ParquetRow[]> {
+/** The rows in groups; `types` gets the types of their contents. */
+async function* groupsOf(readings: readonly FileReading[], types: PathTypes): AsyncGenerator<ParquetRow[]> {
   let rows: ParquetRow[] = [];
   let bytes = 0;
   const writer = new PayloadWriter();
@@ -159,17 +164,19 @@ async function* groupsOf(readings: readonly FileReading[]): AsyncGenerator<Parqu
       yield rows;
       [rows, bytes] = [[], 0];
     }
-    rows.push(rowOf(one, writer));
+    rows.push(rowOf(one, writer, types));
     bytes += one.payload.length;
   }
   if (rows.length > 0) yield rows;
 }
 
-function rowOf(reading: FileReading, writer: PayloadWriter): ParquetRow {
+function rowOf(reading: FileReading, writer: PayloadWriter, types: PathTypes): ParquetRow {
   const { capturedUs, receivedUs, storedMs, entryId, payload } = reading;
   if (!ENTRY.test(entryId)) throw new SvcError("internal", `a reading has the id "${entryId}"`);
   const data = payloadJson(payload);
-  const isAll = Buffer.compare(writer.bytesOf(JSON.parse(data)), payload) === 0;
+  const document: JsonObject = JSON.parse(data);
+  types.add(document);
+  const isAll = Buffer.compare(writer.bytesOf(document), payload) === 0;
   const entry = new Uint8Array(Buffer.from(entryId, "hex"));
   return [BigInt(capturedUs), BigInt(receivedUs), BigInt(storedMs), entry, data, isAll ? null : payload];
 }

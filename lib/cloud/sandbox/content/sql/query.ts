@@ -13,28 +13,30 @@ import { SystemFiles } from "../../../../base/files/system_files.ts";
 import { type DataOrigin, SOURCE_COLUMNS } from "../../../data/origins.ts";
 import { payloadJson } from "./payload_json.ts";
 import type { ReadingBatch } from "../../../data/tabular_data.ts";
+import { PATH_TYPES_KEY, typesAt } from "../../../readings/path_types.ts";
 import type { FileTimes } from "../../../readings/reading_file.ts";
 import { AnswerWriter } from "../answer.ts";
 import type { Narrowing, TimeRange } from "../pipeline.ts";
 import type { FileRequest } from "../worker.ts";
 import { quoted, type SqlAppender, SqlEngine } from "./engine.ts";
-import { badSql, type PathType, SqlStatement, TABLE, type TimeBound } from "./statement.ts";
+import { badSql, type DataPath, type PathType, SqlStatement, TABLE, type TimeBound } from "./statement.ts";
 
 const TEXT_MAX = 20_000;
 
-/** The readings, and a table of the facts that are common to all readings of a source. */
+/** The readings, and a table of the facts that are common to all readings of a source with the same tags. */
 const TABLES = `
   CREATE TABLE origins (origin INTEGER, organization_id VARCHAR, location_id VARCHAR, robot_id VARCHAR,
     part_id VARCHAR, component_type VARCHAR, component_name VARCHAR, method_name VARCHAR,
-    additional_parameters JSON);
-  CREATE TABLE stored (origin INTEGER, requested_ms BIGINT, received_ms BIGINT, tags VARCHAR, data JSON);
-  CREATE TABLE files (filename VARCHAR, origin INTEGER, tags VARCHAR)`;
-const viewOf = (stored: string) => `
+    additional_parameters JSON, tags VARCHAR);
+  CREATE TABLE stored (origin INTEGER, requested_ms BIGINT, received_ms BIGINT, data JSON);
+  CREATE TABLE files (filename VARCHAR, origin INTEGER)`;
+const FACTS = `(SELECT * REPLACE (from_json(CAST(tags AS JSON), '["VARCHAR"]') AS tags) FROM origins)`;
+const STORED = `SELECT * FROM stored JOIN ${FACTS} USING (origin)`;
+const viewOf = (rows: string) => `
   CREATE OR REPLACE VIEW ${TABLE} AS SELECT organization_id, location_id, robot_id, part_id, component_type,
     component_name, method_name, epoch_ms(requested_ms) AS time_requested, epoch_ms(received_ms) AS time_received,
-    CAST(date_trunc('day', epoch_ms(requested_ms)) AS TIMESTAMP) AS capture_day,
-    from_json(CAST(tags AS JSON), '["VARCHAR"]') AS tags, additional_parameters, data
-    FROM (${stored}) JOIN origins USING (origin)`;
+    CAST(date_trunc('day', epoch_ms(requested_ms)) AS TIMESTAMP) AS capture_day, tags, additional_parameters, data
+    FROM (${rows})`;
 /** Whole milliseconds, also before 1970. */
 const msOf = (us: string) => `(${us} - ((${us} % 1000) + 1000) % 1000) // 1000`;
 /** Limit of the files that lie in the process's folder, which is in memory; the readings of others are taken out. */
@@ -54,8 +56,7 @@ export class SqlQuery {
     private readonly engine: SqlEngine,
     private readonly statement: SqlStatement,
     private readonly bounds: Pick<Narrowing, "requested" | "received">,
-    private readonly origins: SqlAppender,
-    private readonly stored: SqlAppender,
+    private readonly tables: Readonly<Record<"origins" | "stored" | "files", SqlAppender>>,
     private readonly folder: string | undefined,
   ) {}
 
@@ -64,17 +65,20 @@ export class SqlQuery {
     if (text.length > TEXT_MAX) throw badSql(`it has ${text.length} characters, wanted at most ${TEXT_MAX}`);
     const engine = await SqlEngine.open(folder);
     await engine.run(TABLES);
-    await engine.run(viewOf("SELECT * FROM stored"));
+    await engine.run(viewOf(STORED));
     await engine.lock();
     const statement = await readStatement(engine, text);
     const bounds = {
       requested: await rangeOf(engine, statement, "time_requested"),
       received: await rangeOf(engine, statement, "time_received"),
     };
-    const texts = Array.from({ length: 8 }, () => "VARCHAR" as const);
-    const origins = await engine.appender("origins", ["INTEGER", ...texts]);
-    const stored = await engine.appender("stored", ["INTEGER", "BIGINT", "BIGINT", "VARCHAR", "VARCHAR"]);
-    return new SqlQuery(engine, statement, bounds, origins, stored, folder);
+    const texts = Array.from({ length: 9 }, () => "VARCHAR" as const);
+    const tables = {
+      origins: await engine.appender("origins", ["INTEGER", ...texts]),
+      stored: await engine.appender("stored", ["INTEGER", "BIGINT", "BIGINT", "VARCHAR"]),
+      files: await engine.appender("files", ["VARCHAR", "INTEGER"]),
+    };
+    return new SqlQuery(engine, statement, bounds, tables, folder);
   }
 
   /** The simple conditions of the query on the readings. */
@@ -84,11 +88,13 @@ export class SqlQuery {
 
   /** Adds readings; returns whether the answer can depend on further ones. */
   async take({ origin, rows }: ReadingBatch): Promise<boolean> {
-    const id = await this.#origin(origin);
+    const ids = new Map<string, number>();
     for (const { capturedUs, receivedUs, tags, payload } of rows) {
+      const id = ids.get(tags) ?? await this.#origin(origin, tags);
+      ids.set(tags, id);
       const times = [capturedUs, receivedUs].map((us) => BigInt(Math.floor(us / 1000)));
       const data = this.statement.usesData ? payloadJson(payload) : "{}";
-      await this.stored.add(id, ...times, tags, data);
+      await this.tables.stored.add(id, ...times, data);
     }
     this.#readings += rows.length;
     return this.#readings < this.statement.wanted;
@@ -100,21 +106,21 @@ export class SqlQuery {
     if (this.folder === undefined || after || this.statement.wanted !== Infinity) return false;
     if (this.#fileBytes + content.length > FILES_BYTES_MAX) return false;
     const path = `${this.folder}/${this.#files.length}.parquet`;
-    await new SystemFiles().writeFile(path, content);
+    await new SystemFiles().createFile(path, content);
     this.#fileBytes += content.length;
     this.#files.push(path);
     this.#times = times;
-    const id = await this.#origin(origin);
-    await this.engine.run(`INSERT INTO files VALUES (${quoted(path)}, ${id}, ${quoted(tags)})`);
+    await this.tables.files.add(path, await this.#origin(origin, tags));
     return true;
   }
 
-  async #origin(origin: DataOrigin): Promise<number> {
+  async #origin(origin: DataOrigin, tags: string): Promise<number> {
     const { organizationId, locationId, machineId, partId, componentType, componentName, methodName } =
       origin;
     const id = ++this.#origins;
     const places = [organizationId, locationId, machineId, partId];
-    await this.origins.add(id, ...places, componentType, componentName, methodName, origin.parameters);
+    const names = [componentType, componentName, methodName];
+    await this.tables.origins.add(id, ...places, ...names, origin.parameters, tags);
     return id;
   }
 
@@ -128,11 +134,14 @@ export class SqlQuery {
         ...untilUs === undefined ? [] : [`${column} <= ${untilUs}`],
       ],
     );
+    // The files that a query's conditions on the facts leave out are not opened.
     await this.engine.run(viewOf(
-      `SELECT * FROM stored UNION ALL
-       SELECT f.origin, ${msOf("p.captured_us")}, ${msOf("p.received_us")}, f.tags, CAST(p.data AS JSON)
-       FROM read_parquet([${this.#files.map(quoted).join(", ")}], filename = true) p
-         JOIN files f ON f.filename = p.filename WHERE ${["true", ...bounds].join(" AND ")}`,
+      `${STORED} UNION ALL BY NAME
+       SELECT ${msOf("captured_us")} AS requested_ms, ${msOf("received_us")} AS received_ms,
+         CAST(data AS JSON) AS data, f.* EXCLUDE (filename)
+       FROM read_parquet([${this.#files.map(quoted).join(", ")}], filename = true)
+         JOIN (SELECT * FROM files JOIN ${FACTS} USING (origin)) f USING (filename)
+       WHERE ${["true", ...bounds].join(" AND ")}`,
     ));
   }
 
@@ -142,8 +151,7 @@ export class SqlQuery {
 
   /** The documents of the answer, each in BSON. Throws `resource_exhausted` if it is too large. */
   async answer(): Promise<Uint8Array[]> {
-    await this.origins.close();
-    await this.stored.close();
+    for (const table of Object.values(this.tables)) await table.close();
     await this.#addFiles();
     const tree = this.statement.typed(await this.#types());
     const sql = await this.engine.value("SELECT json_deserialize_sql($1::VARCHAR::JSON)", tree);
@@ -160,13 +168,59 @@ export class SqlQuery {
   async #types(): Promise<PathType[]> {
     const { paths } = this.statement;
     if (paths.length === 0) return [];
-    const columns = paths.map(({ column, pointer }) => {
-      return `list(DISTINCT json_type(${column}, '${pointer.replaceAll("'", "''")}'))`;
-    });
-    const found = await this.engine.row(`SELECT ${columns.join(", ")} FROM ${TABLE}`);
-    return paths.map((_, at) => typeOf((found[at] ?? []) as readonly (string | null)[]));
+    const found = await this.#typesByFiles() ?? await this.#typesIn(TABLE, paths);
+    return found.map(typeOf);
+  }
+
+  /**
+   * The same by what the files tell of their values, and the values that are not in files. `undefined` if a file does
+   * not tell, or if values have several types: a file tells of all its readings, not of those in the query's times.
+   */
+  async #typesByFiles(): Promise<FoundTypes[] | undefined> {
+    if (this.#files.length === 0) return undefined;
+    const { paths } = this.statement;
+    const [inData, inParameters] = ["data", "additional_parameters"].map((wanted) =>
+      paths.filter(({ column }) => column === wanted)
+    );
+    const texts = await this.#fileTexts();
+    const known = inData.map(({ pointer }) => texts.map((text) => typesAt(text, pointer)));
+    if (texts.length < this.#files.length || known.flat().includes(undefined)) return undefined;
+
+    const stored = await this.#typesIn("stored", inData);
+    const ofData = stored.map((types, at) => [...types, ...known[at].flatMap((one) => one ?? [])]);
+    const found = new Map([
+      ...inData.map((path, at) => [path, ofData[at]] as const),
+      ...(await this.#typesIn("origins", inParameters)).map((types, at) =>
+        [inParameters[at], types] as const
+      ),
+    ]);
+    const all = paths.map((path) => found.get(path)!);
+    return all.every((types) => isOneType(types)) ? all : undefined;
+  }
+
+  /** What the files tell of the types of their values. */
+  async #fileTexts(): Promise<string[]> {
+    const files = `[${this.#files.map(quoted).join(", ")}]`;
+    const texts = await this.engine.row(
+      `SELECT list(decode(value)) FROM parquet_kv_metadata(${files}) WHERE decode(key) = ${
+        quoted(PATH_TYPES_KEY)
+      }`,
+    );
+    return (texts[0] ?? []) as string[];
+  }
+
+  async #typesIn(table: string, paths: readonly DataPath[]): Promise<FoundTypes[]> {
+    if (paths.length === 0) return [];
+    const columns = paths.map(({ column, pointer }) =>
+      `list(DISTINCT json_type(${column}, ${quoted(pointer)}))`
+    );
+    const found = await this.engine.row(`SELECT ${columns.join(", ")} FROM ${table}`);
+    return paths.map((_, at) => (found[at] ?? []) as FoundTypes);
   }
 }
+
+/** Names of types, as `json_type` has them; null for no value. */
+type FoundTypes = readonly (string | null)[];
 
 async function readStatement(engine: SqlEngine, text: string): Promise<SqlStatement> {
   try {
@@ -213,7 +267,16 @@ async function timeOf(engine: SqlEngine, node: TimeBound["node"]): Promise<numbe
   }
 }
 
-function typeOf(found: readonly (string | null)[]): PathType {
+/** Whether any of these values have the same `PathType`, or none. */
+function isOneType(found: FoundTypes): boolean {
+  const names = new Set(found.map((one) => NUMBERS.includes(String(one)) ? "number" : one));
+  names.delete(null);
+  // A null is a value among documents and lists, and none among others.
+  if (!names.has("OBJECT") && !names.has("ARRAY")) names.delete("NULL");
+  return names.size <= 1;
+}
+
+function typeOf(found: FoundTypes): PathType {
   const types = found.filter((one) => one !== null && one !== "NULL") as string[];
   if (types.length === 0) return "NULL";
   if (types.every((one) => NUMBERS.includes(one))) return "DOUBLE";

@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { deserialize } from "bson";
 import { SvcError } from "../../../../base/error.ts";
+import type { JsonObject } from "../../../../base/schema/schema.ts";
 import type { ReadingBatch } from "../../../data/tabular_data.ts";
 import { celsius, FIRST_MS, HOUR_MS, readingBatch } from "../../../../../tests/support/reading_batch.ts";
 import { fileOf } from "../../../readings/reading_file.ts";
@@ -26,7 +27,7 @@ async function value(sql: string, batches?: readonly ReadingBatch[]) {
 const counted = (where: string) => value(`SELECT COUNT(*) FROM readings WHERE ${where}`);
 
 Deno.test("SQL selects all columns, or columns by their paths under the last name or an alias", async () => {
-  const all = await answer("SELECT * FROM readings LIMIT 2");
+  const all = await answer("SELECT * FROM readings ORDER BY component_name, time_requested LIMIT 2");
   assertEquals(all.map(({ component_name, data }) => [component_name, data]), [
     ["indoors", { readings: { celsius: 20 } }],
     ["indoors", { readings: { celsius: 21 } }],
@@ -386,6 +387,60 @@ Deno.test("SQL finds the same in files as in readings that are handed over", asy
     await Deno.remove(folder, { recursive: true });
   }
 });
+
+Deno.test("SQL gives paths the same types in files as in readings that are handed over", async () => {
+  const folder = await Deno.makeTempDir();
+  const long = Object.fromEntries(Array.from({ length: 600 }, (_, at) => [`n${at}`, at]));
+  const contents: readonly JsonObject[][] = [
+    [{ a: 1, b: { c: "x" } }, { a: 2.5, b: { c: null } }],
+    // Several types, of which the query's time has one.
+    [{ a: "text", b: 7 }, { a: 1, b: { c: "y" } }],
+    // Lists, empty documents, and names with the signs of paths.
+    [{ a: [1, "x"], b: {} }, { a: null, "b/c": { "~": true } }],
+    // More names than a file tells of.
+    [{ ...long, a: 3, b: { c: "z" } }, { a: 4, b: [true] }],
+  ];
+  const statements = [
+    "SELECT data.readings.a AS a, data.readings.b.c AS c, data.readings.b AS b FROM readings ORDER BY component_name, time_requested",
+    'SELECT data.readings.a."1" AS item, data.readings."b/c"."~" AS sign FROM readings ORDER BY component_name, time_requested',
+    "SELECT COUNT(*) AS n FROM readings WHERE data.readings.a > 0.5 OR data.readings.a IS NULL",
+    "SELECT MAX(data.readings.a) AS a, MIN(data.readings.missing) AS m, MAX(additional_parameters.x) AS x FROM readings",
+  ];
+  try {
+    const found: unknown[] = [];
+    for (const readings of contents) {
+      for (const sql of statements) {
+        for (const fromUs of [0, (FIRST_MS + HOUR_MS) * 1000]) {
+          const batch = readingBatch("indoors", readings.map((one) => ({ readings: one })));
+          const query = await SqlQuery.read(sql, folder);
+          const content = await fileContent(batch);
+          const times = { captured: { fromUs }, received: {} };
+          const { origin } = batch;
+          await query.takeFile({ ask: "file", origin, tags: "[]", times, bytes: content.length }, content);
+          await query.take(OUTDOORS);
+          const rows = batch.rows.filter(({ capturedUs }) => capturedUs >= fromUs);
+          const ours = await outcome(async () => (await query.answer()).map((one) => deserialize(one)));
+          const theirs = await outcome(() => answer(sql, [{ origin, rows }, OUTDOORS]));
+          assertEquals(ours, theirs, `${sql} of ${JSON.stringify(readings).slice(0, 80)}`);
+          found.push(ours);
+          for await (const { name } of Deno.readDir(folder)) await Deno.remove(`${folder}/${name}`);
+        }
+      }
+    }
+    assertEquals(found.filter((one) => Array.isArray(one)).length > 20, true);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+/** What it returns, or the message of its error. */
+async function outcome(work: () => Promise<unknown>): Promise<unknown> {
+  try {
+    return await work();
+  } catch (error) {
+    return SvcError.from(error).message;
+  }
+}
 
 Deno.test("SQL reads many files", async () => {
   const folder = await Deno.makeTempDir();

@@ -7,6 +7,7 @@
  */
 
 import { SvcError } from "../../../../base/error.ts";
+import { pointerPart } from "../../../readings/path_types.ts";
 
 export const TABLE = "readings";
 
@@ -257,10 +258,6 @@ function exactNumbers(_name: string, value: unknown, context?: { source?: string
   const isInexact = typeof value === "number" && !Number.isSafeInteger(value) &&
     context?.source !== undefined;
   return isInexact ? SOURCE.rawJSON(context.source!) : value;
-}
-
-function pointerPart(name: string): string {
-  return `/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`;
 }
 
 /** The value under a path, as a node. */
