@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import type { CopyToMachine, FilePart, Shell, ShellInput } from "../../lib/api/shell.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
@@ -68,24 +68,100 @@ for (const [what, parts, code] of REFUSED) {
   });
 }
 
-Deno.test("shell: copyFromMachine fails on a link to its own folder and on a pipe", async () => {
+/** The files that arrive from `path`, folders included, and the error at the end. */
+async function copied(path: string): Promise<{ names: string[]; error?: SvcError }> {
+  const names: string[] = [];
+  const always = async function* () {
+    for (;;) yield;
+  };
+  return await withShell(async (shell) => {
+    try {
+      const { parts } = await shell.copyFromMachine(
+        { paths: [path], recursive: true, preserve: false },
+        always(),
+      );
+      for await (const { file, isLast } of parts) {
+        if (file) names.push(file.name);
+        if (file && !isLast) names.push("…");
+      }
+      return { names };
+    } catch (error) {
+      return { names, error: SvcError.from(error) };
+    }
+  });
+}
+
+Deno.test("shell: copyFromMachine leaves out what cannot be copied, and names it after the rest has arrived", async () => {
   await withFolder(async (folder) => {
-    await Deno.mkdir(`${folder}/loop`);
-    await Deno.symlink("..", `${folder}/loop/back`);
+    await Deno.mkdir(`${folder}/tree/inner`, { recursive: true });
+    await Deno.symlink("..", `${folder}/tree/inner/back`);
+    await Deno.symlink("nowhere", `${folder}/tree/broken`);
+    await new Deno.Command("mkfifo", { args: [`${folder}/tree/pipe`] }).output();
+    await Deno.writeTextFile(`${folder}/tree/zebra`, "z");
+    const { names, error } = await copied(`${folder}/tree`);
+    assertEquals(names, ["tree/inner", "tree/zebra", "…", "tree"]);
+    assertEquals(error?.code, "failed_precondition");
+    for (const part of ["everything else is copied", "/broken", "/pipe", "it leads back to"]) {
+      assertStringIncludes(error!.message, part);
+    }
+  });
+});
+
+Deno.test("shell: copyFromMachine names at most five of many files that were left out", async () => {
+  await withFolder(async (folder) => {
+    for (let index = 0; index < 8; index++) await Deno.symlink("nowhere", `${folder}/link${index}`);
+    await Deno.writeTextFile(`${folder}/there`, "");
+    const { names, error } = await copied(folder);
+    assertEquals(names.filter((name) => name.endsWith("/there")).length, 1);
+    assertEquals(error?.message.match(/link\d/g), ["link0", "link1", "link2", "link3", "link4"]);
+    assertStringIncludes(error!.message, "and 3 more");
+  });
+});
+
+Deno.test("shell: copyFromMachine fails at once on a pipe that the caller names", async () => {
+  await withFolder(async (folder) => {
     await new Deno.Command("mkfifo", { args: [`${folder}/pipe`] }).output();
-    await withShell(async (shell) => {
-      const copy = (path: string) =>
-        codeOf(async () => {
-          const from = { paths: [path], recursive: true, preserve: false };
-          const always = async function* () {
-            for (;;) yield;
-          };
-          const { parts } = await shell.copyFromMachine(from, always());
-          await Array.fromAsync(parts);
-        });
-      assertEquals(await copy(`${folder}/loop`), "failed_precondition");
-      assertEquals(await copy(`${folder}/pipe`), "failed_precondition");
-    });
+    const { names, error } = await copied(`${folder}/pipe`);
+    assertEquals([names, error?.code], [[], "failed_precondition"]);
+  });
+});
+
+Deno.test("shell: copyToMachine replaces a file as scp does: through a link, with its permissions and owner", async () => {
+  await withFolder(async (folder) => {
+    const [path, link] = [`${folder}/secret`, `${folder}/link`];
+    await Deno.writeTextFile(path, "old and long");
+    await Deno.chmod(path, 0o600);
+    const isRoot = Deno.uid() === 0;
+    if (isRoot) await Deno.chown(path, 1234, 2345);
+    await Deno.symlink("secret", link);
+    for (const destination of [path, link]) {
+      await withShell(async (shell) => {
+        const to: CopyToMachine = { source: "file", destination, preserve: false };
+        const data = new TextEncoder().encode("new");
+        const file = { name: "any", sizeBytes: 3, isFolder: false };
+        await Array.fromAsync(shell.copyToMachine(to, stream([{ file, data, isLast: true }])));
+      });
+      const { mode, uid, gid } = await Deno.stat(path);
+      assertEquals([await Deno.readTextFile(path), mode! & 0o777], ["new", 0o600]);
+      if (isRoot) assertEquals([uid, gid], [1234, 2345]);
+    }
+    assertEquals(await Deno.readLink(link), "secret");
+  });
+});
+
+Deno.test("shell: copyToMachine does not put a file in the place of a pipe or a device", async () => {
+  await withFolder(async (folder) => {
+    await new Deno.Command("mkfifo", { args: [`${folder}/pipe`] }).output();
+    await Deno.symlink("/dev/null", `${folder}/null`);
+    for (const name of ["pipe", "null"]) {
+      const to: CopyToMachine = { source: "file", destination: `${folder}/${name}`, preserve: false };
+      const code = await withShell((shell) =>
+        codeOf(() => Array.fromAsync(shell.copyToMachine(to, stream([part("a", true)]))))
+      );
+      assertEquals(code, "failed_precondition");
+    }
+    assertEquals((await Deno.lstat(`${folder}/pipe`)).isFifo, true);
+    assertEquals((await Deno.stat(`${folder}/null`)).isCharDevice, true);
   });
 });
 

@@ -1,8 +1,11 @@
-/** Copies to the machine: each file is whole under its name, or not there. */
+/**
+ * Copies to the machine: each file is whole under its name, or not there. A file that is there already is replaced as
+ * scp does: through a link, and it keeps its owner, and its permissions if the sender tells none.
+ */
 
 import type { CopiedFile, CopyToMachine, FilePart } from "../../lib/api/shell.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import type { Files } from "../../lib/base/files/files.ts";
+import type { FileFacts, Files } from "../../lib/base/files/files.ts";
 import type { Environment } from "../../lib/base/host.ts";
 import { FILES_MAX, partsOfName, pathHere, splitPath } from "./paths.ts";
 
@@ -79,8 +82,8 @@ async function copyFile(
 
   const names = partsOfName(file.name);
   if (rename !== undefined) names[0] = rename;
-  const path = `${folder}/${names.join("/")}`;
-  const mode = modeOf(file);
+  const { path, facts } = await placeAt(host, `${folder}/${names.join("/")}`);
+  const mode = modeOf(file, facts);
   if (names.length > 1) await host.makeFolder(splitPath(path).folder, { mode: 0o755 });
   const content = contentOf(host, folder, file, first, rest, signal);
   if (file.isFolder) {
@@ -88,6 +91,7 @@ async function copyFile(
     await host.makeFolder(path, { mode });
   } else {
     await host.writePieces(path, content, { mode });
+    if (facts) await keepOwner(host, path, facts);
   }
 
   if (!preserve) return;
@@ -95,9 +99,34 @@ async function copyFile(
   if (file.modifiedMs !== undefined) await host.setModified(path, file.modifiedMs);
 }
 
+/** Where a file goes, and the facts of the file that it replaces there. */
+async function placeAt(host: Files, path: string): Promise<{ path: string; facts?: FileFacts }> {
+  const facts = await host.stat(path);
+  switch (facts?.kind) {
+    case "file":
+      return { path: await host.realPath(path), facts };
+    case undefined:
+    case "folder":
+      return { path };
+    default:
+      // A file in place of a device or a pipe would break every program that uses it.
+      throw new SvcError(
+        "failed_precondition",
+        `cannot copy over "${path}": it is neither a file nor a folder`,
+      );
+  }
+}
+
+/** Gives a file back to the owner of the one that it has replaced. Only the administrator can. */
+async function keepOwner(host: Files, path: string, { uid, gid }: FileFacts): Promise<void> {
+  const now = await host.stat(path);
+  if (uid === undefined || gid === undefined || (now?.uid === uid && now.gid === gid)) return;
+  await host.setOwner(path, uid, gid).catch(() => {});
+}
+
 /** Bits beyond the permissions, such as set-user-id, are not taken from others. */
-function modeOf({ mode = 0, isFolder }: CopiedFile): number {
-  return mode & PERMISSIONS || (isFolder ? FOLDER_MODE : FILE_MODE);
+function modeOf({ mode = 0, isFolder }: CopiedFile, replaced: FileFacts | undefined): number {
+  return mode & PERMISSIONS || (replaced?.mode ?? (isFolder ? FOLDER_MODE : FILE_MODE));
 }
 
 async function* contentOf(

@@ -1,12 +1,17 @@
-/** Copies from the machine. Links are followed, as scp does. */
+/**
+ * Copies from the machine. Links are followed, as scp does. What cannot be copied within a folder is left out: the rest
+ * is copied, and then the copy fails and names it.
+ */
 
 import type { CopyFromMachine, CopySource, FilePart } from "../../lib/api/shell.ts";
-import { SvcError } from "../../lib/base/error.ts";
+import { messageOf, SvcError } from "../../lib/base/error.ts";
 import type { FileFacts, ReadFiles } from "../../lib/base/files/files.ts";
 import type { Environment } from "../../lib/base/host.ts";
 import { checkDepth, FILES_MAX, pathHere, splitPath } from "./paths.ts";
 
 const NOTHING = new Uint8Array(0);
+/** The error of a copy names this many of the files that were left out. */
+const NAMED_MAX = 5;
 
 interface Source {
   readonly path: string;
@@ -63,6 +68,8 @@ async function sourceAt(host: ReadFiles, path: string): Promise<Source> {
 class Outgoing {
   readonly #taken: AsyncIterator<void>;
   #files = 0;
+  /** Why files within folders were left out. */
+  readonly #leftOut: string[] = [];
 
   constructor(
     private readonly host: ReadFiles,
@@ -79,43 +86,78 @@ class Outgoing {
     } finally {
       await this.#taken.return?.();
     }
+
+    if (this.#leftOut.length === 0) return;
+    const more = this.#leftOut.length - NAMED_MAX;
+    const reasons = [...this.#leftOut.slice(0, NAMED_MAX), ...more > 0 ? [`and ${more} more`] : []].join(
+      "; ",
+    );
+    throw new SvcError("failed_precondition", `everything else is copied: ${reasons}`);
   }
 
-  /** `above` are the real paths of the folders on the way, so that a link back to one of them ends the copy. */
+  /** `above` are the real paths of the folders on the way, so that a link back to one of them is left out. */
   async *#below(relative: string, source: Source, above: readonly string[]): AsyncGenerator<FilePart> {
     const { path, facts } = source;
     const name = `${relative}${await nameOf(this.host, path)}`;
     if (++this.#files > FILES_MAX) throw tooMany();
+    const isNamed = above.length === 0;
+    if (facts.kind !== "folder") return yield* this.#one(name, source, isNamed);
 
-    if (facts.kind === "folder") {
-      checkDepth(above.length + 1, path);
-      const real = await this.host.realPath(path);
-      if (above.includes(real)) {
-        throw new SvcError("failed_precondition", `cannot copy "${path}": it leads back to "${real}"`);
-      }
-      for (const entry of await this.host.readFolder(path)) {
-        const inside = await sourceAt(this.host, `${path.replace(/\/+$/, "")}/${entry}`);
-        yield* this.#below(`${name}/`, inside, [...above, real]);
-      }
+    checkDepth(above.length + 1, path);
+    const folder = await this.#try(isNamed, () => this.#look(path, above));
+    if (!folder) return;
+    for (const entry of folder.entries) {
+      const inside = await this.#try(
+        false,
+        () => sourceAt(this.host, `${path.replace(/\/+$/, "")}/${entry}`),
+      );
+      if (inside) yield* this.#below(`${name}/`, inside, [...above, folder.real]);
     }
+    yield* this.#one(name, source, isNamed);
+  }
 
-    yield* this.#one(name, source);
-    if ((await this.#taken.next()).done) {
-      throw new SvcError("canceled", `the caller has not acknowledged "${name}"`);
+  async #look(path: string, above: readonly string[]): Promise<{ real: string; entries: string[] }> {
+    const real = await this.host.realPath(path);
+    if (above.includes(real)) {
+      throw new SvcError("failed_precondition", `cannot copy "${path}": it leads back to "${real}"`);
+    }
+    return { real, entries: await this.host.readFolder(path) };
+  }
+
+  /** Notes a failure within a folder and goes on; what the caller has named itself must work. */
+  async #try<T>(isNamed: boolean, work: () => Promise<T>): Promise<T | undefined> {
+    try {
+      return await work();
+    } catch (error) {
+      this.signal.throwIfAborted();
+      if (isNamed) throw error;
+      this.#leftOut.push(messageOf(error));
     }
   }
 
-  async *#one(name: string, { path, facts }: Source): AsyncGenerator<FilePart> {
+  /** A file, or the end of a folder, and waits until the caller has it. */
+  async *#one(name: string, { path, facts }: Source, isNamed: boolean): AsyncGenerator<FilePart> {
     const kept = this.preserve ? { mode: facts.mode, modifiedMs: facts.modifiedMs } : {};
     const isFolder = facts.kind === "folder";
     let file: FilePart["file"] = { name, sizeBytes: facts.sizeBytes, isFolder, ...kept };
     if (!isFolder) {
-      for await (const data of this.host.readPieces(path)) {
-        this.signal.throwIfAborted();
-        yield { file, data, isLast: false };
-        file = undefined;
+      const pieces = this.host.readPieces(path)[Symbol.asyncIterator]();
+      try {
+        // Once a part is sent, a failure is one of the whole copy: the caller has a file without its end.
+        for (let piece = await this.#try(isNamed, () => pieces.next());; piece = await pieces.next()) {
+          if (!piece) return;
+          if (piece.done) break;
+          this.signal.throwIfAborted();
+          yield { file, data: piece.value, isLast: false };
+          file = undefined;
+        }
+      } finally {
+        await pieces.return?.();
       }
     }
     yield { file, data: NOTHING, isLast: true };
+    if ((await this.#taken.next()).done) {
+      throw new SvcError("canceled", `the caller has not acknowledged "${name}"`);
+    }
   }
 }

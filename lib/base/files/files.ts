@@ -35,8 +35,9 @@ export interface FileFacts {
   readonly modifiedMs: number;
   /** The permissions, as in 0o640; 0 on Windows. */
   readonly mode: number;
-  /** The number of its owner; absent on Windows. */
+  /** The numbers of its owner and group; absent on Windows. */
   readonly uid?: number;
+  readonly gid?: number;
 }
 
 export interface FoundFile {

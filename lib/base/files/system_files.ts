@@ -214,6 +214,7 @@ export class SystemFiles extends DurableFiles {
         modifiedMs: info.mtime?.getTime() ?? 0,
         mode: onWindows() ? 0 : (info.mode ?? 0) & 0o777,
         uid: info.uid ?? undefined,
+        gid: info.gid ?? undefined,
       };
     });
   }
