@@ -22,6 +22,7 @@ const INLINED = [
   "@mcap/core",
   "@opentelemetry",
   "@peculiar/x509",
+  "@simplewebauthn",
   "@std",
   "@xmldom/xmldom",
   "bson",

@@ -80,5 +80,6 @@ Deno.test("packages in a bundle give the same output as outside of it", async ()
     (await execute(Deno.execPath(), ["run", "-A", "--no-check", path])).output;
   const outside = await run(program);
   assertEquals(JSON.parse(outside)[0], "CN=bundle true");
+  assertEquals(JSON.parse(outside).at(-1), true);
   assertEquals(await run(bundled), outside);
 });

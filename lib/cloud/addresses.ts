@@ -50,6 +50,11 @@ export class Addresses {
     return this.#configured.map((one) => new URL(one).hostname.replace(/^\[|\]$/g, ""));
   }
 
+  /** The configured address with the caller's host and port, else the main one. */
+  configuredFor(peer: Peer): string | undefined {
+    return this.#sameHost(askedBy(peer)) ?? this.main;
+  }
+
   /**
    * The address for a script or configuration that runs elsewhere. Throws `failed_precondition` if none is configured
    * and the caller's address may not be this computer's.

@@ -45,6 +45,7 @@ import { Access } from "./access/access.ts";
 import { accountPages } from "./accounts/account_pages.ts";
 import { Invitations } from "./accounts/invitations.ts";
 import type { IdentityProvider } from "./accounts/provider.ts";
+import { PasskeyChallenges } from "./accounts/passkeys/challenges.ts";
 import { ProviderVisits } from "./accounts/provider_visits.ts";
 import { memberHandlers } from "./accounts/member_service.ts";
 import { PersonSessions } from "./accounts/sessions.ts";
@@ -534,6 +535,7 @@ async function forgetSessionsAndLinks(store: Store, nowMs: number): Promise<void
     await new PersonSessions(sql).forgetOld(nowMs);
     await new Invitations(sql).forgetOld(nowMs);
     await new ProviderVisits(sql).forgetOld(nowMs);
+    await new PasskeyChallenges(sql).forgetOld(nowMs);
   });
 }
 

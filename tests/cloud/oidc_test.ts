@@ -11,6 +11,7 @@ import { Accounts } from "../../lib/cloud/accounts/accounts.ts";
 import { Invitations } from "../../lib/cloud/accounts/invitations.ts";
 import { IdentityProvider, RETURN_PAGE } from "../../lib/cloud/accounts/provider.ts";
 import { ProviderVisits } from "../../lib/cloud/accounts/provider_visits.ts";
+import { type AccountAnswer, AccountBrowser } from "../support/account_browser.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { asJson, description, idToken, serveHostileProvider } from "../support/hostile_provider.ts";
 import { CLIENT_ID, CLIENT_SECRET, serveProvider, signInAtProvider } from "../support/oidc_provider.ts";
@@ -21,33 +22,7 @@ const PUBLIC_URL = "https://fleet.example";
 const REDIRECT = `${PUBLIC_URL}${RETURN_PAGE}`;
 const PASSWORD = "correct horse battery";
 
-interface Answer {
-  readonly status: number;
-  readonly value: Record<string, unknown>;
-  readonly cookies: readonly string[];
-}
-
-/** A browser with its cookies. */
-class Browser {
-  readonly cookies = new Map<string, string>();
-
-  constructor(private readonly url: string) {}
-
-  async ask(page: string, body: object = {}, headers: Record<string, string> = {}): Promise<Answer> {
-    const cookie = [...this.cookies].map((pair) => pair.join("=")).join("; ");
-    const answer = await fetch(`${this.url}/account/${page}`, {
-      method: "POST",
-      headers: { "content-type": "application/json", cookie, ...headers },
-      body: JSON.stringify(body),
-    });
-    const cookies = answer.headers.getSetCookie();
-    for (const one of cookies) {
-      const [pair] = one.split(";", 1);
-      this.cookies.set(pair.slice(0, pair.indexOf("=")), pair.slice(pair.indexOf("=") + 1));
-    }
-    return { status: answer.status, value: await answer.json(), cookies };
-  }
-
+class Browser extends AccountBrowser {
   async begin(body: object = {}): Promise<URL> {
     const { status, value } = await this.ask("provider-begin", body);
     assertEquals(status, 200, JSON.stringify(value));
@@ -55,14 +30,9 @@ class Browser {
   }
 
   /** Goes to the provider and comes back. */
-  async visit(login: string, body: object = {}): Promise<Answer> {
+  async visit(login: string, body: object = {}): Promise<AccountAnswer> {
     const url = await this.begin(body);
     return await this.ask("provider-finish", { query: await signInAtProvider(url.href, login, REDIRECT) });
-  }
-
-  async email(): Promise<string | undefined> {
-    const { value } = await this.ask("token");
-    return (value.account as { readonly email: string } | undefined)?.email;
   }
 }
 

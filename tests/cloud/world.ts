@@ -11,6 +11,7 @@ import { silentLogs } from "../../lib/base/log/log.ts";
 import { contentOptions } from "../../cli/cloud/serve/content.ts";
 import type { ContentOptions } from "../../lib/cloud/sandbox/content/process.ts";
 import { NO_SANDBOX } from "../../lib/cloud/sandbox/sandbox.ts";
+import type { Addresses } from "../../lib/cloud/addresses.ts";
 import type { IdentityProvider } from "../../lib/cloud/accounts/provider.ts";
 import { type Cloud, openCloud } from "../../lib/cloud/cloud.ts";
 import { type CreateConfigThread, ownThread } from "../../lib/cloud/config/config_threads.ts";
@@ -83,6 +84,8 @@ export interface WorldOptions {
   readonly keepsReserve?: boolean;
   /** The page for people. */
   readonly page?: PageSource;
+  /** Its public addresses. */
+  readonly addresses?: Addresses;
   /** Where people sign in elsewhere. */
   readonly provider?: IdentityProvider;
   /** Sends the notifications of triggers. */
@@ -125,6 +128,7 @@ export async function withCloud(
     inference: { content: CONTENT, timeMs: inferenceMs },
     mapping: { content: CONTENT },
     triggers: options.triggers,
+    addresses: options.addresses,
     provider: options.provider,
     page: options.page,
     training: training &&

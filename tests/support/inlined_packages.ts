@@ -5,7 +5,9 @@ import postgres from "postgres";
 import { openBus } from "../../lib/base/bus/bus.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { messageOf } from "../../lib/base/error.ts";
+import { checkedCreation } from "../../lib/cloud/accounts/passkeys/proof.ts";
 import { openCluster } from "../../lib/cloud/executors/kubernetes/cluster.ts";
+import { PasskeyDevice } from "./passkey_device.ts";
 
 async function certificate(): Promise<string> {
   const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
@@ -46,10 +48,20 @@ async function refusal(): Promise<string> {
   return error?.code ?? "none";
 }
 
+/** Whether a device's new passkey is read. */
+async function passkey(): Promise<boolean> {
+  const party = { id: "one.example", origin: "https://one.example" };
+  const device = new PasskeyDevice(party.origin);
+  const answer = device.create({ challenge: "AAAA", rp: party, user: { id: "AAAA" } });
+  return (await checkedCreation(answer, "AAAA", party)).id === device.id;
+}
+
 /** What connecting to a bus that is not there fails with. */
 async function noBus(): Promise<string> {
   return await openBus({ env: () => "unix:path=/nowhere/bus" }).then(() => "none", messageOf);
 }
 
-console.log(JSON.stringify([await certificate(), await job(), await refusal(), await noBus()]));
+console.log(
+  JSON.stringify([await certificate(), await job(), await refusal(), await noBus(), await passkey()]),
+);
 Deno.exit(0);

@@ -30,7 +30,7 @@ import { Accounts, checkedEmail } from "./accounts.ts";
 import { giveRoles, invitationPath, Invitations } from "./invitations.ts";
 import { newPasswordHash } from "./passwords.ts";
 import { type AccountSession, PersonSessions } from "./sessions.ts";
-import { ProviderLinks } from "./provider_links.ts";
+import { passkeyPages } from "./passkeys/passkey_pages.ts";
 import { providerPages, providerReturn } from "./provider_pages.ts";
 import { PasswordCheck } from "./sign_in.ts";
 
@@ -49,6 +49,7 @@ export function accountPages(
   const pages: { readonly [name: string]: AccountPage } = {
     ...sessionPages(cloud, parts, check),
     ...invitationPages(cloud, parts, check),
+    ...passkeyPages(cloud, check),
     ...providerPages(cloud, check),
   };
   const routes = Object.entries(pages).map(([name, page]) =>
@@ -179,8 +180,8 @@ function invitationPages(
         const accounts = new Accounts(sql);
         const id = present?.id ?? await accounts.create({ email, name, password: hash, secret }, nowMs);
         if (present && hash) await accounts.setPassword(id, hash, secret);
-        // Whoever has had the account may have linked it with somebody else.
-        if (isReset) await new ProviderLinks(sql).endAll(id);
+        // Whoever has had the account may have linked it with somebody else, or added a passkey.
+        if (isReset) await accounts.endOtherWays(id);
         await giveRoles(sql, limits, id, invitation);
         return id;
       };

@@ -2,7 +2,7 @@
  * Accounts of people.
  *
  * An account is an API key that nobody holds: it has roles like any key, and every rule about keys applies to it. A
- * person proves to be the owner by a password, or at an identity provider, and then acts by a session (`sessions.ts`).
+ * person proves to be the owner by a password, a passkey, or at an identity provider, and then acts by a session (`sessions.ts`).
  *
  * The room owns people: accounts, sign-in, sessions, and invitations to organizations.
  */
@@ -13,6 +13,7 @@ import type { StoredKey } from "../../wire/auth/rate_limit.ts";
 import { type Grant, Keys, type KeySecret } from "../access/keys.ts";
 import { checkedName } from "../fleet/names.ts";
 import { places, type Sql } from "../store/store.ts";
+import { Passkeys } from "./passkeys/passkeys.ts";
 import { ProviderLinks } from "./provider_links.ts";
 
 export interface StoredAccount {
@@ -117,12 +118,18 @@ export class Accounts {
     await new Keys(this.sql).rotate(id, secret);
   }
 
-  /** Ends the password, the link with a provider, and everything opened with them; a link sets a new password. */
+  /** Ends all ways in, and everything opened with them; a link sets a new password. */
   async endPassword(id: string, secret: KeySecret): Promise<void> {
     await this.sql.query("UPDATE accounts SET password = NULL WHERE id = ?", id);
-    await new ProviderLinks(this.sql).endAll(id);
+    await this.endOtherWays(id);
     await this.sql.query("DELETE FROM account_sessions WHERE account_id = ?", id);
     await new Keys(this.sql).rotate(id, secret);
+  }
+
+  /** Ends the ways in other than the password: the passkeys, and the link with a provider. */
+  async endOtherWays(id: string): Promise<void> {
+    await new ProviderLinks(this.sql).endAll(id);
+    await new Passkeys(this.sql).removeAll(id);
   }
 
   /** The stored password of an address. */

@@ -6,10 +6,9 @@
  * site's requests carry. So another site can begin or finish nothing.
  */
 
-import { TokenBucket } from "../../base/async/token_bucket.ts";
 import { SvcError } from "../../base/error.ts";
 import { escapedLine } from "../../base/escape.ts";
-import { addressOf, keepNewest } from "../../wire/auth/rate_limit.ts";
+import { addressOf } from "../../wire/auth/rate_limit.ts";
 import { type Route, textAnswer } from "../../wire/port/routes.ts";
 import type { Actor } from "../access/audit.ts";
 import { Keys, newKeySecret } from "../access/keys.ts";
@@ -28,6 +27,7 @@ import {
   signedIn,
 } from "./account_page.ts";
 import { Accounts } from "./accounts.ts";
+import { AttemptLimit } from "./attempt_limit.ts";
 import { giveRoles, Invitations } from "./invitations.ts";
 import { IdentityProvider, type ProviderPerson, RETURN_PAGE } from "./provider.ts";
 import { ProviderLinks } from "./provider_links.ts";
@@ -41,8 +41,6 @@ const QUERY_CHARS_MAX = 6_000;
 const RETURN_TO_CHARS_MAX = 500;
 /** A view of the fleet's page; nothing else can follow `#/`. */
 const RETURN_TO = /^#\/[\w./%~-]*$/;
-/** Limit of callers whose attempts are counted; the oldest count is forgotten first. */
-const COUNTED_MAX = 10_000;
 
 export function providerPages(
   cloud: CloudContext,
@@ -91,21 +89,22 @@ export const providerReturn: ReadonlyMap<string, Route> = new Map([[
 
 /** The visits of people at the provider. */
 class ProviderSignIn {
-  /** Remaining attempts, by address. */
-  readonly #left = new Map<string, TokenBucket>();
+  readonly #attempts: AttemptLimit;
 
   constructor(
     private readonly cloud: CloudContext,
     private readonly provider: IdentityProvider,
     private readonly check: PasswordCheck,
-  ) {}
+  ) {
+    this.#attempts = new AttemptLimit(cloud, "SignInByProvider");
+  }
 
   /** Begins a visit; the answer has the address at the provider. */
   async begin(asked: Asked): Promise<Reply> {
     const { body, request } = asked;
     const { store, clock } = this.cloud;
     const address = addressOf(request.peer.remoteAddress);
-    await this.#requireLeft(address);
+    await this.#attempts.requireLeft(address);
     const returnTo = typeof body.returnTo === "string" ? body.returnTo : "#/";
     if (returnTo.length > RETURN_TO_CHARS_MAX || !RETURN_TO.test(returnTo)) {
       throw new SvcError("invalid_argument", "returnTo: wanted a view of this page, such as #/machine/ID");
@@ -128,7 +127,7 @@ class ProviderSignIn {
     const { store, clock } = this.cloud;
     const query = new URLSearchParams(bodyText(asked, "query", QUERY_CHARS_MAX));
     const address = addressOf(asked.request.peer.remoteAddress);
-    await this.#requireLeft(address);
+    await this.#attempts.requireLeft(address);
     const [opener = ""] = cookiesOf(asked.request, COOKIE);
     const proof = visitProof(opener);
     // What belongs to another visit neither ends this one nor reaches the provider.
@@ -145,8 +144,7 @@ class ProviderSignIn {
     }
     const person = await this.provider.personOf(query, proof);
     const { value, ...reply } = await this.#enter(asked, visit, person);
-    // Whoever has got in owes nothing for it.
-    this.#bucket(address).put(2);
+    this.#attempts.giveBack(address, 2);
     return { value: { ...value as object, returnTo: visit.returnTo }, ...reply };
   }
 
@@ -164,12 +162,9 @@ class ProviderSignIn {
     await this.check.check(account.email, bodyText(asked, "password"), asked.request.peer);
     const secret = await newKeySecret();
     const actor = { who: accountId, action: "UnlinkProvider" };
-    await this.cloud.audit.change(actor, { kind: "key", id: accountId }, async (sql, nowMs) => {
+    await this.cloud.audit.change(actor, { kind: "key", id: accountId }, async (sql) => {
       await new ProviderLinks(sql).unlink(accountId, this.provider.issuer);
-      const sessions = new PersonSessions(sql);
-      for (const one of await sessions.of(accountId, nowMs)) {
-        if (one.id !== id) await sessions.end(accountId, one.id);
-      }
+      await new PersonSessions(sql).endOthers(accountId, id);
       await new Keys(sql).rotate(accountId, secret);
     });
     return { value: {} };
@@ -282,27 +277,5 @@ class ProviderSignIn {
       } has no account here: accept ` +
         "an invitation, or sign in with your password and link the account with it",
     );
-  }
-
-  async #requireLeft(address: string): Promise<void> {
-    const bucket = this.#bucket(address);
-    if (bucket.left >= 1) {
-      bucket.take(1);
-      return;
-    }
-    await this.cloud.audit.refused({ who: `address ${address}`, action: "SignInByProvider" }, []);
-    throw new SvcError(
-      "resource_exhausted",
-      "too many sign-ins were begun from this address: try again in a few seconds (limit wrong_keys_per_address)",
-      { retryMs: 1000 },
-    );
-  }
-
-  #bucket(address: string): TokenBucket {
-    const { limits, clock } = this.cloud;
-    const present = this.#left.get(address) ??
-      new TokenBucket(clock, { burst: limits.wrongKeysPerAddress, perSecond: 1 });
-    keepNewest(this.#left, address, present, COUNTED_MAX);
-    return present;
   }
 }

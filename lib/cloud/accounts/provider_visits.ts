@@ -9,6 +9,7 @@
 import { createHash } from "node:crypto";
 import { isSameText } from "../../base/same_text.ts";
 import type { Sql } from "../store/store.ts";
+import { makeSpace } from "./open_shares.ts";
 import { newOpener, openerHash, openerParts } from "./sessions.ts";
 
 /** The purpose of a visit: a link for the session's account, an invitation to accept, or, with neither, sign-in. */
@@ -34,9 +35,6 @@ export interface VisitProof {
 }
 
 export const VISIT_MS = 10 * 60_000;
-/** Limits of open visits: from one address, and in total. A further one ends the oldest of the same address. */
-const OF_ADDRESS_MAX = 20;
-const OPEN_MAX = 20_000;
 
 export class ProviderVisits {
   constructor(private readonly sql: Sql) {}
@@ -46,7 +44,7 @@ export class ProviderVisits {
     const opener = newOpener();
     const { id, secret } = openerParts(opener)!;
     await this.forgetOld(nowMs);
-    await this.#makeSpace(visit.address);
+    await makeSpace(this.sql, "provider_visits", visit.address);
     await this.sql.query(
       `INSERT INTO provider_visits
          (id, hash, issuer, session_id, invitation_id, name, return_to, stays, address, created_ms, until_ms)
@@ -86,27 +84,6 @@ export class ProviderVisits {
 
   async forgetOld(nowMs: number): Promise<void> {
     await this.sql.query("DELETE FROM provider_visits WHERE until_ms <= ?", nowMs);
-  }
-
-  /** A crowd of addresses takes places from those among them that have most. */
-  async #makeSpace(address: string): Promise<void> {
-    await this.#keepNewest(address, OF_ADDRESS_MAX - 1);
-    const [{ n }] = await this.sql.query<{ readonly n: number }>("SELECT COUNT(*) AS n FROM provider_visits");
-    if (Number(n) < OPEN_MAX) return;
-    const [most] = await this.sql.query<{ readonly address: string; readonly n: number }>(
-      `SELECT address, COUNT(*) AS n FROM provider_visits GROUP BY address ORDER BY n DESC, address LIMIT 1`,
-    );
-    await this.#keepNewest(most.address, Number(most.n) - 1);
-  }
-
-  async #keepNewest(address: string, kept: number): Promise<void> {
-    await this.sql.query(
-      `DELETE FROM provider_visits WHERE address = ? AND id NOT IN (
-         SELECT id FROM provider_visits WHERE address = ? ORDER BY created_ms DESC, id LIMIT ?)`,
-      address,
-      address,
-      kept,
-    );
   }
 }
 

@@ -117,6 +117,11 @@ export class PersonSessions {
     throw new SvcError("not_found", `there is no session "${id}" of this account`);
   }
 
+  /** Ends all sessions of an account but one. */
+  async endOthers(accountId: string, keptId: string): Promise<void> {
+    await this.sql.query("DELETE FROM account_sessions WHERE account_id = ? AND id <> ?", accountId, keptId);
+  }
+
   async endAll(accountId: string): Promise<void> {
     await this.sql.query("DELETE FROM account_sessions WHERE account_id = ?", accountId);
   }

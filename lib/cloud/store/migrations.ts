@@ -12,6 +12,7 @@ import { chooseHostWords } from "./steps/host_words.ts";
 import { EXPORT_TABLES } from "./steps/export_tables.ts";
 import { RETENTION_TABLES } from "./steps/retention_tables.ts";
 import { OPERATOR_TABLES } from "./steps/operator_tables.ts";
+import { PASSKEY_TABLES } from "./steps/passkey_tables.ts";
 import { PIPELINE_TABLES } from "./steps/pipeline_tables.ts";
 import { PROVIDER_TABLES } from "./steps/provider_tables.ts";
 import { READING_FILE_TABLES } from "./steps/reading_file_tables.ts";
@@ -654,6 +655,7 @@ export const MIGRATIONS: readonly (readonly MigrationStep[])[] = [
     `CREATE INDEX trigger_deliveries_by_trigger ON trigger_deliveries (part_id, trigger_name, created_ms)`,
     `CREATE INDEX trigger_deliveries_by_state ON trigger_deliveries (organization_id, state, created_ms)`,
   ],
+  PASSKEY_TABLES,
 ];
 
 /** Work before the statements of a step: runs piece by piece, each in a transaction, until it returns true. */

@@ -11,6 +11,8 @@ import { Keys, type KeySecret } from "../../../lib/cloud/access/keys.ts";
 import { Administrators } from "../../../lib/cloud/access/administrators.ts";
 import { Accounts } from "../../../lib/cloud/accounts/accounts.ts";
 import { Invitations } from "../../../lib/cloud/accounts/invitations.ts";
+import { PasskeyChallenges } from "../../../lib/cloud/accounts/passkeys/challenges.ts";
+import { Passkeys } from "../../../lib/cloud/accounts/passkeys/passkeys.ts";
 import { ProviderLinks } from "../../../lib/cloud/accounts/provider_links.ts";
 import { ProviderVisits } from "../../../lib/cloud/accounts/provider_visits.ts";
 import { PersonSessions } from "../../../lib/cloud/accounts/sessions.ts";
@@ -210,6 +212,16 @@ export async function addPeople(
   const visit = { issuer, sessionId: null, invitationId: null, name: "", returnTo: secret, stays: false };
   // It would last ten minutes, and a further one from the same address might end it: nothing but an attack may.
   await new ProviderVisits(sql).begin({ ...visit, address: secret }, FAR_MS);
+  const passkey = { id: secret, name: `passkey of ${secret}`, rpId: "cloud.example", publicKey: secret };
+  await new Passkeys(sql).add({ ...passkey, accountId: account, counter: 1 }, nowMs);
+  const challenge = {
+    origin: "https://cloud.example",
+    sessionId: null,
+    name: "",
+    email: secret,
+    stays: false,
+  };
+  await new PasskeyChallenges(sql).begin({ ...challenge, address: secret }, FAR_MS);
   await new Invitations(sql).invite(organization, `bob@${secret}.example`, [grant], nowMs);
   return account;
 }

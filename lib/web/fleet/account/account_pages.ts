@@ -1,5 +1,7 @@
 /** The pages below `/account/` of the control plane: a person's session, whose secret no script reads. */
 
+import type { CreationOptions, PasskeyPlace, RequestOptions } from "./passkeys.ts";
+
 export interface PersonAccount {
   readonly id: string;
   readonly email: string;
@@ -23,6 +25,22 @@ export interface ProviderState {
   readonly hasPassword?: boolean;
 }
 
+export interface PersonPasskey {
+  readonly id: string;
+  readonly name: string;
+  /** The host name for which it was made. */
+  readonly rpId: string;
+  readonly createdMs: number;
+  readonly usedMs: number | null;
+}
+
+/** Where passkeys can be used; the rest is about the account of a person who has signed in. */
+export interface PasskeysState extends PasskeyPlace {
+  readonly rpId?: string;
+  readonly hasPassword?: boolean;
+  readonly passkeys?: readonly PersonPasskey[];
+}
+
 /** Why a page has refused. */
 export class AccountRefusal extends Error {
   constructor(message: string, readonly status: number) {
@@ -44,6 +62,11 @@ interface Answers {
   "provider-begin": { readonly url: string };
   "provider-finish": { readonly account: PersonAccount; readonly returnTo: string };
   "provider-unlink": object;
+  passkeys: PasskeysState;
+  "passkey-add": { readonly options: CreationOptions };
+  "passkey-sign-in": { readonly options: RequestOptions };
+  "passkey-finish": { readonly account: PersonAccount };
+  "passkey-remove": object;
 }
 
 const ANSWER_MS = 30_000;

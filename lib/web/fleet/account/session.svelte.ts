@@ -13,6 +13,7 @@ import { forgetKey, keyCredentials, type SignInKey, storedKey, storeKey } from "
 import { type Poll, pollBy, type PollOptions } from "../../shared/poll.svelte.ts";
 import { problemText } from "../../shared/problem_text.ts";
 import { AccountRefusal, askAccount, goToProvider, type PersonAccount } from "./account_pages.ts";
+import { signInByPasskey } from "./passkeys.ts";
 import { reportCalls } from "../machines/report_calls.ts";
 import { alertCalls } from "../alerts/alert_calls.ts";
 import { recordCalls } from "../records/record_calls.ts";
@@ -79,6 +80,14 @@ export class FleetSession {
   async signIn(email: string, password: string, stays: boolean): Promise<void> {
     await this.#enter(async () => {
       await askAccount("sign-in", { email, password, stays });
+      return await this.#asPerson();
+    });
+  }
+
+  /** With an address, by a passkey of its account alone. */
+  async signInByPasskey(email: string, stays: boolean): Promise<void> {
+    await this.#enter(async () => {
+      await signInByPasskey(email, stays);
       return await this.#asPerson();
     });
   }
