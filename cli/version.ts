@@ -24,9 +24,6 @@ export const REVISION_FILE = "dist/revision.txt";
 /** Where the build puts the notices of third-party software; relative to the root of the tree. */
 export const NOTICES_FILE = "dist/THIRD_PARTY_NOTICES.txt";
 
-/** The same software as a bill of materials (CycloneDX). */
-export const SBOM_FILE = "dist/sbom.cdx.json";
-
 /** The notices of the third-party software in this program. */
 export function licensesText(program: string): string {
   try {

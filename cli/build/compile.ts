@@ -11,8 +11,8 @@ import { DenoHost } from "../../lib/base/host_deno.ts";
 import { begin, EXIT, failed, type Terminal, unexpected } from "../program.ts";
 import type { Provenance } from "../../lib/base/release/sums.ts";
 import { UsageError } from "../flags.ts";
-import { writeNotices } from "./notices.ts";
-import { NOTICES_FILE, PINNED_DENO, REVISION_FILE, SBOM_FILE, VERSION } from "../version.ts";
+import { billFile, writeNotices } from "./notices.ts";
+import { NOTICES_FILE, PINNED_DENO, REVISION_FILE, VERSION } from "../version.ts";
 import { bytesSum, makeSignKey, readSignKey, writeSums } from "./sums.ts";
 import { choose, compile, EXECUTABLES, ROOT, TARGETS } from "./compiler.ts";
 
@@ -96,7 +96,8 @@ async function compileAll(
         "Cannot sign: the tree has changes, wanted a revision that others can build; commit first",
       );
     }
-    const beside = [NOTICES_FILE, SBOM_FILE].map((path) => path.slice(path.lastIndexOf("/") + 1));
+    const bills = EXECUTABLES.map(({ name }) => billFile(name));
+    const beside = [NOTICES_FILE, ...bills].map((path) => path.slice(path.lastIndexOf("/") + 1));
     for (const name of beside) await Deno.copyFile(`${ROOT}dist/${name}`, `${ROOT}${folder}/${name}`);
     const files = [...EXECUTABLES.map((program) => program.name + target.suffix), ...beside];
     await writeSums(`${ROOT}${folder}`, files, provenance, privateKeyPem);

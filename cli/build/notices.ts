@@ -1,14 +1,15 @@
 /**
- * `deno task licenses`: writes the notices of the third-party software in the executables into `dist`, and the same
- * software as a bill of materials (CycloneDX).
+ * `deno task licenses`: writes the notices of the third-party software in the executables into `dist`, and a bill of
+ * materials (CycloneDX) for each executable.
  *
- * The npm packages come from the lock files, their texts from the downloaded packages; what is inside of native code and
- * of WebAssembly is in the table below. Equal texts stand once. Every `compile` writes the notices anew and embeds them.
+ * The npm packages are those that an executable's modules import, and the packages that these depend on; their texts come
+ * from the downloaded packages. What is inside of native code and of WebAssembly is in the table below. Equal texts stand
+ * once. Every `compile` writes the notices anew and embeds them.
  */
 
 import { DenoHost } from "../../lib/base/host_deno.ts";
-import { NOTICES_FILE, SBOM_FILE, VERSION } from "../version.ts";
-import { execute, exists, INSTALLERS, ROOT } from "./compiler.ts";
+import { NOTICES_FILE, VERSION } from "../version.ts";
+import { type Executable, EXECUTABLES, execute, exists, INSTALLERS, ROOT } from "./compiler.ts";
 
 export interface Notice {
   readonly name: string;
@@ -111,23 +112,33 @@ const LICENSE_NAME = /^(licen[cs]e|copying|notice)/i;
 const ABSENT =
   /^(@types\/|@node-datachannel\/(?!linux-x64-gnu$)|@duckdb\/node-bindings-(?!linux-x64$)|bare-|@esbuild\/)/;
 
-/** Writes the notices and the bill of materials; returns their number. */
-export async function writeNotices(): Promise<number> {
-  const packages = [...await lockedPackages(), ...await pagePackages()];
-  const versions = new Map(packages.map(({ name, version }) => [name, version]));
-  const inside = INSIDE.map(({ of, ...one }) => ({
-    ...one,
-    version: `in ${of} ${versions.get(of) ?? ""}`.trim(),
-  }));
-  const all = [...RUNTIME, ...inside, ...packages];
-  await Deno.mkdir(`${ROOT}dist`, { recursive: true });
-  await Deno.writeTextFile(`${ROOT}${NOTICES_FILE}`, noticesText(all, await commonTexts()));
-  await Deno.writeTextFile(`${ROOT}${SBOM_FILE}`, sbomText(all));
-  return all.length;
+/** Where the bill of materials of an executable is, from the root of the tree. */
+export function billFile(executable: string): string {
+  return `dist/${executable}.cdx.json`;
 }
 
-/** The bill of materials (CycloneDX 1.6, JSON): the same bytes for the same software. */
-export function sbomText(all: readonly Notice[]): string {
+/** Writes the notices and the bills of materials; returns the number of pieces of software. */
+export async function writeNotices(): Promise<number> {
+  await Deno.mkdir(`${ROOT}dist`, { recursive: true });
+  const ofPage = await pagePackages();
+  const all = new Map<string, Notice>();
+  for (const executable of EXECUTABLES) {
+    const packages = [...await importedPackages(executable), ...executable.page ? ofPage : []];
+    const versions = new Map(packages.map(({ name, version }) => [name, version]));
+    const inside = INSIDE.flatMap(({ of, ...one }) =>
+      versions.has(of) ? [{ ...one, version: `in ${of} ${versions.get(of)}` }] : []
+    );
+    const notices = [...RUNTIME, ...inside, ...packages];
+    for (const one of notices) all.set(`${one.name}@${one.version}`, one);
+    await Deno.writeTextFile(`${ROOT}${billFile(executable.name)}`, sbomText(executable.name, notices));
+  }
+  const sorted = [...all.values()].sort((a, b) => a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
+  await Deno.writeTextFile(`${ROOT}${NOTICES_FILE}`, noticesText(sorted, await commonTexts()));
+  return sorted.length;
+}
+
+/** The bill of materials of a program (CycloneDX 1.6, JSON): the same bytes for the same software. */
+export function sbomText(program: string, all: readonly Notice[]): string {
   const components = all.map(({ name, version, license, source, purl }) => ({
     type: "library",
     name,
@@ -145,7 +156,7 @@ export function sbomText(all: readonly Notice[]): string {
     bomFormat: "CycloneDX",
     specVersion: "1.6",
     version: 1,
-    metadata: { component: { type: "application", name: "svc", version: VERSION } },
+    metadata: { component: { type: "application", name: program, version: VERSION } },
     components: once,
   };
   return `${JSON.stringify(bom, null, 2)}\n`;
@@ -186,23 +197,57 @@ async function commonTexts(): Promise<Map<string, string>> {
   return new Map(await Promise.all(COMMON.map(read)));
 }
 
-/** The packages of the project's lock. */
-async function lockedPackages(): Promise<Notice[]> {
-  const { npm } = JSON.parse(await Deno.readTextFile(`${ROOT}deno.lock`)) as { npm: Record<string, unknown> };
-  const { output } = await execute(Deno.execPath(), ["info", "--json"]);
-  const { npmCache } = JSON.parse(output) as { npmCache: string };
-  const registries = (await Array.fromAsync(Deno.readDir(npmCache))).map(({ name }) => `${npmCache}/${name}`);
-  const keys = [...new Set(Object.keys(npm).map((key) => /^(@?[^@]+)@([^_]+)/.exec(key)![0]))].sort();
+/** A package, as `deno info` describes it. */
+interface PackageInfo {
+  readonly name: string;
+  readonly version: string;
+  /** Keys of others. */
+  readonly dependencies: readonly string[];
+  readonly localPath?: string;
+}
+
+/** The packages that an executable's modules import, and those that they depend on. */
+async function importedPackages({ entry, later = [], without = [] }: Executable): Promise<Notice[]> {
+  const { modules, npmPackages } = await moduleGraph([entry, ...later]);
+  const wanted = new Map<string, PackageInfo>();
+  const add = (key: string) => {
+    const found = npmPackages[key];
+    if (!found || wanted.has(key) || without.includes(found.name)) return;
+    if (ABSENT.test(found.name) || INSTALLERS.includes(found.name)) return;
+    wanted.set(key, found);
+    for (const one of found.dependencies) add(one);
+  };
+  for (const { npmPackage } of modules) if (npmPackage !== undefined) add(npmPackage);
+
   const found: Notice[] = [];
-  for (const key of keys) {
-    const [, name, version] = /^(@?[^@]+)@(.+)$/.exec(key)!;
-    if (ABSENT.test(name) || INSTALLERS.includes(name)) continue;
-    for (const registry of registries) {
-      const folder = `${registry}/${name}/${version}`;
-      if (await exists(`${folder}/package.json`)) found.push(await noticeIn(folder, name, version));
+  for (const key of [...wanted.keys()].sort()) {
+    const { name, version, localPath } = wanted.get(key)!;
+    if (localPath !== undefined && await exists(`${localPath}/package.json`)) {
+      found.push(await noticeIn(localPath, name, version));
     }
   }
   return found;
+}
+
+/** What these modules import, directly and indirectly. */
+async function moduleGraph(paths: readonly string[]) {
+  const entry = await Deno.makeTempFile({ suffix: ".ts" });
+  try {
+    await Deno.writeTextFile(
+      entry,
+      paths.map((path) => `import "${new URL(path, `file://${ROOT}`)}";\n`).join(""),
+    );
+    const { code, output, errors } = await execute(Deno.execPath(), [
+      ...["info", "--json", "--config", `${ROOT}deno.json`, entry],
+    ]);
+    if (code !== 0) throw new Error(`Cannot list the packages of ${paths[0]}:\n${errors.trimEnd()}`);
+    return JSON.parse(output) as {
+      readonly modules: readonly { readonly npmPackage?: string }[];
+      readonly npmPackages: Readonly<Record<string, PackageInfo>>;
+    };
+  } finally {
+    await Deno.remove(entry);
+  }
 }
 
 /** The packages of the machine's page, as far as they are installed. */
@@ -249,5 +294,6 @@ async function noticeIn(folder: string, name: string, version: string): Promise<
 
 if (import.meta.main) {
   const count = await writeNotices();
-  new DenoHost().write(`${NOTICES_FILE}, ${SBOM_FILE}: ${count} pieces of software\n`);
+  const bills = EXECUTABLES.map(({ name }) => billFile(name)).join(", ");
+  new DenoHost().write(`${NOTICES_FILE}, ${bills}: ${count} pieces of software\n`);
 }
