@@ -53,9 +53,15 @@ export function pointerPart(name: string): string {
   return `/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`;
 }
 
-/** The types of the values under a path; `undefined` if the text does not tell. */
-export function typesAt(text: string, pointer: string): ValueType[] | undefined {
-  const all: { readonly [path: string]: string } = JSON.parse(text);
+/** The kinds of values by path, as a file has them. */
+export type PathKinds = { readonly [path: string]: string };
+
+export function pathKinds(text: string): PathKinds {
+  return JSON.parse(text);
+}
+
+/** The types of the values under a path; `undefined` if the file does not tell. */
+export function typesAt(all: PathKinds, pointer: string): ValueType[] | undefined {
   for (let end = pointer.length; end > 0; end = pointer.lastIndexOf("/", end - 1)) {
     const path = pointer.slice(0, end);
     if (!Object.hasOwn(all, path)) continue;

@@ -13,7 +13,7 @@ import { SystemFiles } from "../../../../base/files/system_files.ts";
 import { type DataOrigin, SOURCE_COLUMNS } from "../../../data/origins.ts";
 import { payloadJson } from "./payload_json.ts";
 import type { ReadingBatch } from "../../../data/tabular_data.ts";
-import { PATH_TYPES_KEY, typesAt } from "../../../readings/path_types.ts";
+import { PATH_TYPES_KEY, pathKinds, typesAt } from "../../../readings/path_types.ts";
 import type { FileTimes } from "../../../readings/reading_file.ts";
 import { AnswerWriter } from "../answer.ts";
 import type { Narrowing, TimeRange } from "../pipeline.ts";
@@ -41,6 +41,9 @@ const viewOf = (rows: string) => `
 const msOf = (us: string) => `(${us} - ((${us} % 1000) + 1000) % 1000) // 1000`;
 /** Limit of the files that lie in the process's folder, which is in memory; the readings of others are taken out. */
 const FILES_BYTES_MAX = 128 * 1024 ** 2;
+
+/** Limit of what files tell of their types: beyond, reading the documents does not take longer. */
+const TOLD_CHARS_MAX = 16 * 1024 ** 2;
 
 /** Names of types in JSON that are numbers. */
 const NUMBERS = ["BIGINT", "DOUBLE", "HUGEINT", "UBIGINT", "UHUGEINT"];
@@ -182,12 +185,11 @@ export class SqlQuery {
     const [inData, inParameters] = ["data", "additional_parameters"].map((wanted) =>
       paths.filter(({ column }) => column === wanted)
     );
-    const texts = await this.#fileTexts();
-    const known = inData.map(({ pointer }) => texts.map((text) => typesAt(text, pointer)));
-    if (texts.length < this.#files.length || known.flat().includes(undefined)) return undefined;
+    const known = await this.#typesOfFiles(inData);
+    if (!known) return undefined;
 
     const stored = await this.#typesIn("stored", inData);
-    const ofData = stored.map((types, at) => [...types, ...known[at].flatMap((one) => one ?? [])]);
+    const ofData = stored.map((types, at) => [...types, ...known[at]]);
     const found = new Map([
       ...inData.map((path, at) => [path, ofData[at]] as const),
       ...(await this.#typesIn("origins", inParameters)).map((types, at) =>
@@ -198,15 +200,28 @@ export class SqlQuery {
     return all.every((types) => isOneType(types)) ? all : undefined;
   }
 
-  /** What the files tell of the types of their values. */
-  async #fileTexts(): Promise<string[]> {
+  /** What the files tell of the types of paths; `undefined` if one does not, or they tell too much. */
+  async #typesOfFiles(paths: readonly DataPath[]): Promise<FoundTypes[] | undefined> {
     const files = `[${this.#files.map(quoted).join(", ")}]`;
-    const texts = await this.engine.row(
-      `SELECT list(decode(value)) FROM parquet_kv_metadata(${files}) WHERE decode(key) = ${
-        quoted(PATH_TYPES_KEY)
-      }`,
+    const { rows } = await this.engine.rows(
+      `SELECT decode(value) FROM parquet_kv_metadata(${files}) WHERE decode(key) = ${quoted(PATH_TYPES_KEY)}`,
     );
-    return (texts[0] ?? []) as string[];
+    const found = paths.map(() => new Set<string>());
+    let [told, chars] = [0, 0];
+    for await (const some of rows) {
+      for (const [text] of some as string[][]) {
+        told++;
+        chars += text.length;
+        if (chars > TOLD_CHARS_MAX) return undefined;
+        const kinds = pathKinds(text);
+        for (const [at, { pointer }] of paths.entries()) {
+          const types = typesAt(kinds, pointer);
+          if (!types) return undefined;
+          for (const type of types) found[at].add(type);
+        }
+      }
+    }
+    return told < this.#files.length ? undefined : found.map((types) => [...types]);
   }
 
   async #typesIn(table: string, paths: readonly DataPath[]): Promise<FoundTypes[]> {
