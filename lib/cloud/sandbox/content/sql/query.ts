@@ -43,7 +43,7 @@ const msOf = (us: string) => `(${us} - ((${us} % 1000) + 1000) % 1000) // 1000`;
 const FILES_BYTES_MAX = 128 * 1024 ** 2;
 
 /** Limit of what files tell of their types: beyond, reading the documents does not take longer. */
-const TOLD_CHARS_MAX = 16 * 1024 ** 2;
+const TYPES_CHARS_MAX = 16 * 1024 ** 2;
 
 /** Names of types in JSON that are numbers. */
 const NUMBERS = ["BIGINT", "DOUBLE", "HUGEINT", "UBIGINT", "UHUGEINT"];
@@ -207,12 +207,12 @@ export class SqlQuery {
       `SELECT decode(value) FROM parquet_kv_metadata(${files}) WHERE decode(key) = ${quoted(PATH_TYPES_KEY)}`,
     );
     const found = paths.map(() => new Set<string>());
-    let [told, chars] = [0, 0];
+    let [described, chars] = [0, 0];
     for await (const some of rows) {
       for (const [text] of some as string[][]) {
-        told++;
+        described++;
         chars += text.length;
-        if (chars > TOLD_CHARS_MAX) return undefined;
+        if (chars > TYPES_CHARS_MAX) return undefined;
         const kinds = pathKinds(text);
         for (const [at, { pointer }] of paths.entries()) {
           const types = typesAt(kinds, pointer);
@@ -221,7 +221,7 @@ export class SqlQuery {
         }
       }
     }
-    return told < this.#files.length ? undefined : found.map((types) => [...types]);
+    return described < this.#files.length ? undefined : found.map((types) => [...types]);
   }
 
   async #typesIn(table: string, paths: readonly DataPath[]): Promise<FoundTypes[]> {
