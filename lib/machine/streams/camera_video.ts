@@ -3,7 +3,7 @@
  */
 
 import type { Images } from "../../api/camera.ts";
-import type { Clock } from "../../base/clock.ts";
+import { type Clock, deadline, race } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { MIME } from "../../geometry/image/image.ts";
@@ -17,6 +17,8 @@ const PICTURE_MS = 66;
 const REST_SHARE = 0.5;
 /** Pause after a failed picture. */
 const RETRY_MS = 1_000;
+/** A camera without a picture for this long has stalled: the next attempt may reach the one that has replaced it. */
+const STALLED_MS = 15_000;
 
 export interface VideoSize {
   readonly width: number;
@@ -98,12 +100,12 @@ export class CameraVideo {
 
   /** Whether a picture was shown. */
   async #show(nowMs: number): Promise<boolean> {
-    const { name, images, encoder, logger } = this.#parts;
+    const { name, encoder, logger } = this.#parts;
     const key = this.#wantsKey;
     this.#wantsKey = false;
 
     try {
-      const { images: all } = await images(this.#over.signal);
+      const { images: all } = await this.#pictures();
       const picture = all.find(({ mimeType }) => mimeType !== MIME.depth);
       if (!picture) throw new SvcError("unimplemented", `camera ${name} gives no colour picture`);
       const frame = await encoder.encode({ picture: picture.image, ...this.size, key });
@@ -120,6 +122,18 @@ export class CameraVideo {
       }
       this.#problem = problem;
       return false;
+    }
+  }
+
+  /** The camera's pictures; gives up a camera that stalls, because its viewers would wait for ever. */
+  async #pictures(): Promise<Images> {
+    const { images, clock } = this.#parts;
+    const late = () => new SvcError("deadline_exceeded", `no picture within ${STALLED_MS / 1000} s`);
+    const { signal, done } = deadline(clock, STALLED_MS, late, this.#over.signal);
+    try {
+      return await race(images(signal), signal);
+    } finally {
+      done();
     }
   }
 
