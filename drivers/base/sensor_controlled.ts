@@ -19,6 +19,7 @@ import { choice, type JsonObject, list, number, object, text } from "../../lib/b
 import type { Geometry } from "../../lib/geometry/geometry.ts";
 import { planePointOf } from "../../lib/geometry/geo.ts";
 import { eulerFromQuaternion, ORIGIN, quaternionFromVector, type Vec3 } from "../../lib/geometry/pose.ts";
+import { feedback } from "../../lib/resource/feedback.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { Operation } from "../../lib/resource/operation.ts";
 import { model } from "../../lib/resource/registry.ts";
@@ -105,7 +106,7 @@ export const SensorControlledBase = model({
     }
 
     const base = dependencies.get(BaseApi, attributes.base);
-    const heading = headingOf(orientation, first("compassHeadingSupported"));
+    const heading = headingOf(clock, orientation, first("compassHeadingSupported"));
     const controlled = new SensorControlled(
       name,
       { base, velocities, heading, position: first("positionSupported") },
@@ -122,15 +123,23 @@ export const SensorControlledBase = model({
   },
 });
 
-function headingOf(orientation?: MovementSensor, compass?: MovementSensor): Heading | undefined {
+function headingOf(
+  clock: Clock,
+  orientation?: MovementSensor,
+  compass?: MovementSensor,
+): Heading | undefined {
   if (orientation) {
-    return async (signal) => {
-      const vector = await orientation.getOrientation({ signal });
+    return async (moving) => {
+      const read = (signal: AbortSignal) => orientation.getOrientation({ signal });
+      const vector = await feedback(orientation.name, clock, moving, read);
       return finite(eulerFromQuaternion(quaternionFromVector(vector)).yaw * 180 / Math.PI, orientation);
     };
   }
-  if (compass) return async (signal) => 360 - finite(await compass.getCompassHeading({ signal }), compass);
-  return undefined;
+  if (!compass) return undefined;
+  return async (moving) => {
+    const read = (signal: AbortSignal) => compass.getCompassHeading({ signal });
+    return 360 - finite(await feedback(compass.name, clock, moving, read), compass);
+  };
 }
 
 function finite(headingDeg: number, sensor: MovementSensor): number {
@@ -315,16 +324,18 @@ class SensorControlled extends BaseComponent implements Base {
   async #odometer(direction: number, signal: AbortSignal): Promise<() => Promise<number>> {
     const { position, velocities } = this.parts;
     if (position) {
-      const { coordinate: start } = await position.getPosition({ signal });
+      const look = () =>
+        feedback(position.name, this.tools.clock, signal, (signal) => position.getPosition({ signal }));
+      const { coordinate: start } = await look();
       return async () => {
-        const { eastM, northM } = planePointOf((await position.getPosition({ signal })).coordinate, start);
+        const { eastM, northM } = planePointOf((await look()).coordinate, start);
         return 1000 * Math.hypot(eastM, northM);
       };
     }
 
     let travelledMm = 0, beforeMs = this.tools.clock.monotonicMs();
     return async () => {
-      const { linear } = await measured(velocities!, signal);
+      const { linear } = await measured(velocities!, this.tools.clock, signal);
       const nowMs = this.tools.clock.monotonicMs();
       travelledMm += direction * linear * (nowMs - beforeMs);
       beforeMs = nowMs;
@@ -348,7 +359,7 @@ class SensorControlled extends BaseComponent implements Base {
 
     let beforeMs = this.tools.clock.monotonicMs();
     return async () => {
-      const { angular } = await measured(velocities!, signal);
+      const { angular } = await measured(velocities!, this.tools.clock, signal);
       const nowMs = this.tools.clock.monotonicMs();
       turnedDeg += angular * (nowMs - beforeMs) / 1000;
       beforeMs = nowMs;
@@ -408,7 +419,8 @@ class SensorControlled extends BaseComponent implements Base {
       } catch (error) {
         if (signal.aborted) return;
         if (++failures === 1) logger.warn(`cannot control the base: ${chainOf(error)}`);
-        if (failures < FAILURES_MAX) {
+        // A sensor that hangs has taken its time already.
+        if (failures < FAILURES_MAX && SvcError.from(error).code !== "deadline_exceeded") {
           await clock.sleep(this.periodMs, signal).catch(() => {});
           continue;
         }

@@ -91,6 +91,7 @@ class HeavyBase extends BaseComponent implements Base {
 
 class Watcher extends BaseMovementSensor {
   failing = false;
+  hanging = false;
 
   constructor(private readonly base: HeavyBase, name: string, properties: Partial<MovementSensorProperties>) {
     super(ResourceName.of(MovementSensorApi.name, name), properties);
@@ -119,6 +120,7 @@ class Watcher extends BaseMovementSensor {
 
   async #now<T>(read: (base: HeavyBase) => T): Promise<T> {
     await Promise.resolve();
+    if (this.hanging) await new Promise(() => {});
     if (this.failing) throw new SvcError("unavailable", "the sensor is gone");
     this.base.update();
     return read(this.base);
@@ -259,6 +261,40 @@ Deno.test("sensor-controlled: the base stops if the sensor is gone, and when the
   caller.abort(new Error("left"));
   await rejected;
   assertEquals(base.power.linear, 0);
+  await controlled.close();
+});
+
+Deno.test("sensor-controlled: the base stops within a second when a sensor hangs, and obeys the next command", async () => {
+  for (const which of [0, 1, 2]) {
+    const { clock, base, sensors, controlled } = await bench();
+    const moving = controlled.moveStraight(100_000, 300);
+    const rejected = assertRejects(() => moving, SvcError, `s${which} gave no reading within 1 s`);
+    await clock.advance(1000);
+    sensors[which].hanging = true;
+    await clock.advance(1200);
+    await rejected;
+    assertEquals([base.power.linear, clock.pending], [0, 0]);
+    sensors[which].hanging = false;
+    await passing(clock, 20_000, controlled.moveStraight(100, 100));
+    await controlled.close();
+  }
+});
+
+Deno.test("sensor-controlled: SetVelocity ends when its sensor hangs, and Stop does not wait for the sensor", async () => {
+  const { clock, base, sensors, controlled, logged } = await bench();
+  await controlled.setVelocity({ ...NONE, y: 300 }, NONE);
+  await clock.advance(1000);
+  sensors[0].hanging = true;
+  await clock.advance(1200);
+  assertEquals([base.power.linear, clock.pending], [0, 0]);
+  assert(
+    logged.some(({ message }) => message.includes("which stops") && message.includes("gave no reading")),
+  );
+
+  await controlled.setVelocity({ ...NONE, y: 300 }, NONE);
+  await clock.advance(100);
+  await controlled.stop();
+  assertEquals([base.power.linear, clock.pending], [0, 0]);
   await controlled.close();
 });
 

@@ -10,6 +10,7 @@ import type { MovementSensor } from "../../lib/api/movement_sensor.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { ORIGIN } from "../../lib/geometry/pose.ts";
+import { feedback } from "../../lib/resource/feedback.ts";
 
 const FULL_OUTPUT = 255;
 
@@ -83,7 +84,7 @@ export class VelocityControl {
   }
 
   async step(signal: AbortSignal): Promise<void> {
-    const found = await measured(this.sensor, signal);
+    const found = await measured(this.sensor, this.clock, signal);
     const nowMs = this.clock.monotonicMs();
     const seconds = (nowMs - this.#atMs) / 1000;
     this.#atMs = nowMs;
@@ -94,11 +95,16 @@ export class VelocityControl {
   }
 }
 
-export async function measured(sensor: MovementSensor, signal: AbortSignal): Promise<PlaneVelocity> {
-  const [linear, angular] = await Promise.all([
-    sensor.getLinearVelocity({ signal }),
-    sensor.getAngularVelocity({ signal }),
-  ]);
+export async function measured(
+  sensor: MovementSensor,
+  clock: Clock,
+  moving: AbortSignal,
+): Promise<PlaneVelocity> {
+  const [linear, angular] = await feedback(sensor.name, clock, moving, (signal) =>
+    Promise.all([
+      sensor.getLinearVelocity({ signal }),
+      sensor.getAngularVelocity({ signal }),
+    ]));
   if (Number.isFinite(linear.y) && Number.isFinite(angular.z)) {
     return { linear: linear.y, angular: angular.z };
   }
@@ -138,7 +144,7 @@ export async function measuredGains(
   const speedAt = async (power: number) => {
     await setPower(base, { ...AT_REST, [direction]: power }, signal);
     await clock.sleep(periodMs, signal);
-    return Math.abs((await measured(sensor, signal))[direction]);
+    return Math.abs((await measured(sensor, clock, signal))[direction]);
   };
   try {
     const startMs = clock.monotonicMs();

@@ -12,6 +12,7 @@ import type { Clock } from "../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import { bool, type Infer, integer, number, object, text } from "../../lib/base/schema/schema.ts";
+import { feedback } from "../../lib/resource/feedback.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { Operation } from "../../lib/resource/operation.ts";
 import { model } from "../../lib/resource/registry.ts";
@@ -174,7 +175,8 @@ class Gpio extends BaseComponent implements Motor {
     await this.#operation.run(async (signal) => {
       if (this.encoder) {
         const rotations = Math.abs(revolutions) * Math.sign(rpm * revolutions);
-        return await this.#turnBy(Math.abs(rpm), rotations, await this.#ticks(call), { ...call, signal });
+        const steering = { ...call, signal };
+        return await this.#turnBy(Math.abs(rpm), rotations, await this.#feedback(steering), steering);
       }
       const { powerPct, durationMs } = timedMove(this.#maxRpm, rpm, revolutions, this.settings);
       await this.#drive(powerPct, { ...call, signal });
@@ -188,10 +190,11 @@ class Gpio extends BaseComponent implements Motor {
     this.#checkRpm(rpm);
     checkPosition(positionRevolutions);
     await this.#operation.run(async (signal) => {
-      const ticks = await this.#ticks(call);
+      const steering = { ...call, signal };
+      const ticks = await this.#feedback(steering);
       const rotations = positionRevolutions - ticks / this.#ticksPerRotation;
       if (Math.abs(rotations) < NEAR_REVOLUTIONS) return await this.#off();
-      await this.#turnBy(Math.abs(rpm), rotations, ticks, { ...call, signal });
+      await this.#turnBy(Math.abs(rpm), rotations, ticks, steering);
     }, call?.signal);
   }
 
@@ -205,7 +208,8 @@ class Gpio extends BaseComponent implements Motor {
     // end it.
     this.#operation.run(async (signal) => {
       const target = { ticksPerMs: this.#ticksPerMs(rpm), goalTicks: Math.sign(rpm) * Infinity };
-      await this.#steer(target, await this.#ticks(call), { extra: call?.extra, signal }, begun.resolve);
+      const steering = { extra: call?.extra, signal };
+      await this.#steer(target, await this.#feedback(steering), steering, begun.resolve);
     }).then(() => begun.resolve(), (error) => {
       begun.reject(error);
       this.logger.warn(
@@ -269,6 +273,12 @@ class Gpio extends BaseComponent implements Motor {
     return (await this.encoder!.getPosition("ticks", call)).value + this.#offsetTicks;
   }
 
+  /** The position for a movement, which ends if the encoder hangs. */
+  #feedback(call: SteeringCall): Promise<number> {
+    const read = (signal: AbortSignal) => this.#ticks({ ...call, signal });
+    return feedback(this.encoder!.name, this.clock, call.signal, read);
+  }
+
   #ticksPerMs(rpm: number): number {
     return Math.sign(rpm) * Math.min(Math.abs(rpm), FASTEST_RPM) * this.#ticksPerRotation / 60_000;
   }
@@ -293,7 +303,7 @@ class Gpio extends BaseComponent implements Motor {
     begun();
     for (;;) {
       await this.clock.sleep(LOOK_MS, call.signal);
-      const ticks = await this.#ticks(call);
+      const ticks = await this.#feedback(call);
       if (steering.arrived(ticks)) return;
       const powerPct = steering.power(ticks, this.clock.monotonicMs());
       if (powerPct !== undefined) await this.#drive(powerPct, call);

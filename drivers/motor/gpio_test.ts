@@ -476,3 +476,42 @@ Deno.test("gpio motor: stop tries every pin and reports every failure", async ()
   await assertRejects(() => motor.stop(), SvcError, "cannot turn the motor off: pin 1 stuck; pin 2 stuck");
   assertEquals(await board.getPwm("3"), 0);
 });
+
+Deno.test("gpio motor: an encoder that hangs during a movement stops the motor within a second", async () => {
+  const { motor, encoder, clock, logged, close } = await encoded();
+  const getPosition = encoder.getPosition.bind(encoder);
+  const hang = () => void (encoder.getPosition = () => new Promise(() => {}));
+  const going = motor.goFor(60, 1000);
+  const failed = assertRejects(() => going, SvcError, "encoder/e gave no reading within 1 s");
+  await clock.advance(100);
+  hang();
+  await clock.advance(1100);
+  await failed;
+  assertEquals(await motor.isPowered(), { isOn: false, powerPct: 0 });
+
+  encoder.getPosition = getPosition;
+  await motor.setRpm(60);
+  await clock.advance(100);
+  hang();
+  await clock.advance(1100);
+  assertEquals(await motor.isMoving(), false);
+  assert(logged.at(-1)?.message.includes("gave no reading"), logged.at(-1)?.message);
+  encoder.getPosition = getPosition;
+  await close();
+});
+
+Deno.test("gpio motor: Stop and SetPower do not wait for an encoder that hangs", async () => {
+  const { motor, encoder, clock, close } = await encoded();
+  const getPosition = encoder.getPosition.bind(encoder);
+  const going = motor.goFor(60, 1000);
+  await clock.advance(100);
+  encoder.getPosition = () => new Promise(() => {});
+  await clock.advance(20);
+  await motor.setPower(0.25);
+  await going;
+  assertEquals((await motor.isPowered()).powerPct, 0.25);
+  await motor.stop();
+  assertEquals(await motor.isMoving(), false);
+  encoder.getPosition = getPosition;
+  await close();
+});
