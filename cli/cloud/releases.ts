@@ -30,7 +30,7 @@ import {
 } from "./command_context.ts";
 
 /** Length of a program's beginning that suffices to recognize its type. */
-const HEAD_BYTES = 64;
+const HEAD_BYTES = 4096;
 
 export const RELEASE_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
@@ -67,14 +67,16 @@ export const RELEASE_COMMANDS: readonly CloudCommand[] = [
       requireOneOf("--channel", channel, CHANNELS);
       await new Releases(context.store).check({ name, version, platform, channel });
       const content = await contentOf(context, file);
+      const bytes = await context.host.fileSize(file) ?? 0;
+      let head = new Uint8Array();
       for await (const piece of context.host.readPieces(file)) {
-        checkProgram(piece.subarray(0, HEAD_BYTES), platform, file);
+        head = piece.subarray(0, HEAD_BYTES);
         break;
       }
+      checkProgram(head, platform, file, bytes);
       const signed = requireSignature ? await signedSumOf(context, file, signatureKey) : undefined;
       const files = await context.files();
       const on = { kind: "release", id: `${name} ${version} ${platform}` } as const;
-      const bytes = await context.host.fileSize(file) ?? 0;
       const made = await withBar(context, { what: `of ${basename(file)}`, inBytes: true }, (bar) => {
         const heard = heardPieces(content, bytes, (share) => bar.show(Math.round(share * bytes), bytes));
         return keepFile(context.store, files, heard, RELEASE_BYTES_MAX, async (stored) => {

@@ -193,7 +193,10 @@ storeTest(
   async (database) => {
     const { flags } = database;
     await svcCloud("init", ...flags);
-    const before = Deno.env.get("VISUAL");
+    const folder = await Deno.makeTempDir({ prefix: "svc-edit-" });
+    const before = ["VISUAL", "TMPDIR"].map((name) => [name, Deno.env.get(name)] as const);
+    Deno.env.set("TMPDIR", folder);
+    const textsLeft = () => [...Deno.readDirSync(folder)].length;
     const edit = (editor: string) => {
       Deno.env.set("VISUAL", editor);
       return svcCloud("config", "edit", "example-machine", ...flags);
@@ -204,13 +207,24 @@ storeTest(
         Error,
         "cannot start the editor no-such-editor; name one",
       );
-      await assertRejects(() => edit("false"), Error, "false failed: nothing is saved, and your text is ");
+      await assertRejects(() => edit("false"), Error, "false failed: nothing is saved\n");
       assertStringIncludes(await edit("true"), "nothing changes");
+      assertEquals(textsLeft(), 0, "a text may hold passwords, and nobody needs an unchanged one");
       await edit('sed -i 1s/{/{"disable_mdns":true,/');
       assertStringIncludes(await svcCloud("config", "show", "example-machine", ...flags), "disable_mdns");
+      assertEquals(textsLeft(), 0);
+
+      const editor = `${folder}/editor`;
+      await Deno.writeTextFile(editor, '#!/bin/sh\necho mine > "$1"\nexit 1\n', { mode: 0o700 });
+      await assertRejects(() => edit(editor), Error, "nothing is saved; your text is ");
+      await assertRejects(() => edit("sed -i d"), Error, "; your text is ");
+      assertEquals(textsLeft(), 3, "the editor, and two changed texts");
     } finally {
-      if (before === undefined) Deno.env.delete("VISUAL");
-      else Deno.env.set("VISUAL", before);
+      for (const [name, value] of before) {
+        if (value === undefined) Deno.env.delete(name);
+        else Deno.env.set(name, value);
+      }
+      await Deno.remove(folder, { recursive: true });
     }
   },
 );

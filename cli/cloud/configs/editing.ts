@@ -11,8 +11,8 @@ export function editableText(config: JsonObject): string {
 }
 
 /**
- * Opens a text in the editor, and saves what comes back with `save`; false if it comes back unchanged. If `save` fails,
- * the text stays, and the error says where.
+ * Opens a text in the editor, and saves what comes back with `save`; false if it comes back unchanged. If the editor or
+ * `save` fails, a changed text stays, and the error says where. An unchanged one, which may hold passwords, never stays.
  */
 export async function editText(
   host: Host,
@@ -23,22 +23,26 @@ export async function editText(
   const editor = host.env("VISUAL") || host.env("EDITOR") || (Deno.build.os === "windows" ? "notepad" : "vi");
   const folder = await host.temporaryFolder("svc-config-");
   const file = join(folder, name.replaceAll("/", "_"));
-  await host.writeFile(file, before, { mode: 0o600 });
-  // From here on the terminal is the editor's: no line that a command still works.
-  host.writeError("");
-  if (!await succeeds(editor, file)) {
-    throw new SvcError("aborted", `${editor} failed: nothing is saved, and your text is ${file}`);
-  }
-  const isChanged = await host.readTextFile(file) !== before;
-  if (isChanged) {
-    try {
-      await save(file);
-    } catch (error) {
+  const isChanged = () => host.readTextFile(file).then((text) => text !== before, () => false);
+  try {
+    await host.writeFile(file, before, { mode: 0o600 });
+    // From here on the terminal is the editor's: no line that a command still works.
+    host.writeError("");
+    if (!await succeeds(editor, file)) throw new SvcError("aborted", `${editor} failed: nothing is saved`);
+    if (!await isChanged()) {
+      await host.removeTree(folder);
+      return false;
+    }
+    await save(file);
+  } catch (error) {
+    if (await isChanged()) {
       throw new SvcError(SvcError.from(error).code, `${chainOf(error)}; your text is ${file}`);
     }
+    await host.removeTree(folder);
+    throw error;
   }
   await host.removeTree(folder);
-  return isChanged;
+  return true;
 }
 
 /** Lets the person edit a file; whether the editor ended well. Throws `not_found` if there is no such editor. */

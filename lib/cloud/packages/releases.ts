@@ -31,6 +31,10 @@ export interface PublishedRelease {
   readonly createdMs: number;
 }
 
+/** The header of a Linux program, and an entry of its table of segments. */
+const ELF_HEADER_BYTES = 64;
+const ELF_SEGMENT_BYTES = 56;
+const ELF_64_BITS = 2;
 /** The processors in the header of a Linux program. */
 const ELF_MACHINES: { readonly [number: number]: string } = { 62: "amd64", 183: "arm64" };
 
@@ -143,19 +147,53 @@ export class Releases {
 }
 
 /**
- * Throws `invalid_argument` if the beginning of a file is not that of a program for the platform, because a device
- * could not start it.
+ * Throws `invalid_argument` if the beginning of a file is not that of a program for the platform, or the file ends
+ * before the program does, because a device could not start it.
  */
-export function checkProgram(head: Uint8Array, platform: string, name: string): void {
+export function checkProgram(head: Uint8Array, platform: string, name: string, bytes: number): void {
   const text = Array.from(head.subarray(0, 4), (byte) => String.fromCharCode(byte)).join("");
   const isElf = text === "\x7fELF";
   const processor = isElf ? ELF_MACHINES[head[18] | (head[19] << 8)] : undefined;
   const fits = platform.startsWith("windows/")
     ? text.startsWith("MZ")
     : text.startsWith("#!") || (isElf && processor === platform.split("/")[1]);
-  if (fits) return;
-  const found = isElf ? `a program for Linux on ${processor ?? "another processor"}` : "something else";
-  throw new SvcError("invalid_argument", `${name}: found ${found}, wanted a program for ${platform}`);
+  const wantedBytes = isElf ? elfBytes(head) : 0;
+  if (fits && bytes >= wantedBytes) return;
+  if (fits) {
+    const problem = `found ${bytes} bytes, wanted at least ${wantedBytes} by its header: it is not complete`;
+    throw new SvcError("invalid_argument", `${name}: ${problem}`);
+  }
+  throw new SvcError(
+    "invalid_argument",
+    `${name}: found ${kindOf(head, processor)}, wanted a program for ${platform}`,
+  );
+}
+
+function kindOf(head: Uint8Array, processor: string | undefined): string {
+  if (head.length === 0) return "an empty file";
+  return head[0] === 0x7f ? `a program for Linux on ${processor ?? "another processor"}` : "something else";
+}
+
+/** The least size of a Linux program with 64 bits, by the tables and segments that its header names. */
+function elfBytes(head: Uint8Array): number {
+  const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
+  if (head.length < ELF_HEADER_BYTES || head[4] !== ELF_64_BITS) return ELF_HEADER_BYTES;
+  const number = (at: number) => Number(view.getBigUint64(at, true));
+  const tableAt = (place: number, entry: number) => {
+    const [entryBytes, count] = [view.getUint16(entry, true), view.getUint16(entry + 2, true)];
+    // Packers leave the place of a table that has no entries.
+    return { start: number(place), entryBytes, end: count === 0 ? 0 : number(place) + entryBytes * count };
+  };
+  const segments = tableAt(32, 54);
+  const sections = tableAt(40, 58);
+  let bytes = Math.max(segments.end, sections.end);
+
+  const inHead = Math.min(segments.end, head.length - ELF_SEGMENT_BYTES);
+  if (segments.entryBytes < ELF_SEGMENT_BYTES) return bytes;
+  for (let at = segments.start; at <= inHead && at < segments.end; at += segments.entryBytes) {
+    bytes = Math.max(bytes, number(at + 8) + number(at + 32));
+  }
+  return bytes;
 }
 
 /** Its file name on the device: `svc-server-v1.2.3-linux-amd64`. */
