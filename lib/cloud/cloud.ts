@@ -27,6 +27,7 @@ import { RecordService } from "../../proto/gen/records_pb.ts";
 import { RolloutService } from "../../proto/gen/rollouts_pb.ts";
 import { TrainingService } from "../../proto/gen/training_pb.ts";
 import { TriggerService } from "../../proto/gen/triggers_pb.ts";
+import { UsageService } from "../../proto/gen/usage_pb.ts";
 import type { Clock } from "../base/clock.ts";
 import { chainOf, SvcError } from "../base/error.ts";
 import { escapedLine } from "../base/escape.ts";
@@ -69,6 +70,7 @@ import { datasetHandlers } from "./data/dataset_service.ts";
 import { fleetHandlers } from "./fleet/fleet_service.ts";
 import { keyHandlers } from "./access/key_service.ts";
 import { logHandlers } from "./logs/log_service.ts";
+import { usageHandlers } from "./retention/usage_service.ts";
 import { triggerHandlers } from "./triggers/trigger_service.ts";
 import { recordHandlers } from "./logs/record_service.ts";
 import { schemaPages } from "./config/schema_page.ts";
@@ -351,6 +353,7 @@ function servicesOf(context: CloudContext, parts: Handled): Service[] {
     service(RolloutService, rolloutHandlers(context)),
     service(RecordService, recordHandlers(logs, context)),
     service(TriggerService, triggerHandlers(context)),
+    service(UsageService, usageHandlers(context)),
     service(CommandService, commandHandlers(context, parts.commands)),
     service(AgentDeviceService, agentHandlers(context, downloads, logs, messages)),
     service(DataService, {

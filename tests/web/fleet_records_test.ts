@@ -7,6 +7,8 @@ import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
+import { defaultLimits } from "../../lib/cloud/access/limits.ts";
+import { keepCollectors, setRetention } from "../../lib/cloud/retention/policies.ts";
 import { Deliveries } from "../../lib/cloud/triggers/deliveries.ts";
 import { create } from "../../lib/wire/rpc/proto.ts";
 import { builtPage } from "../../cli/built_page.ts";
@@ -19,6 +21,7 @@ import { browserWithPage, launch, openPage, violations, type WatchedPage } from 
 import { assertEveryLook, assertTextOnly, MARKUP, signInByKey } from "./fleet_steps.ts";
 
 const ENTRIES = 700;
+const LIMITS = { ...defaultLimits(), packagesPerOrganization: 2, packageBytesPerOrganization: 20 };
 
 interface RecordsShared {
   readonly served: ServedCloud;
@@ -272,6 +275,26 @@ const STEPS: readonly RecordsStep[] = [
     ]);
     await operator.page.context().close();
   }],
+  ["limits are marked when they are nearly used up", async ({ served, world, watched: { page } }) => {
+    await served.store.transaction(async (sql) => {
+      await sql.query("UPDATE packages SET bytes = 9");
+      const kept = { componentName: MARKUP, methodName: "Readings", days: 7 };
+      await keepCollectors(sql, world.part, [kept]);
+      await setRetention(sql, world.organization, { days: 30, binaryBytes: 5_000_000_000 });
+    });
+    await page.getByRole("link", { name: "Usage" }).focus();
+    await page.keyboard.press("Enter");
+    const limits = page.getByRole("region", { name: "Limits" });
+    await limits.getByRole("row", { name: /Versions of packages 2 2 100 % used up/ }).waitFor();
+    await limits.getByRole("row", { name: /Size of packages 18.B 20.B 90 % more than 80 %/ }).waitFor();
+    assertEquals(await limits.getByRole("row").count(), 9);
+    await page.getByRole("status").getByText("2 of 8 limits are nearly used up.").waitFor();
+    await page.getByText("30 days, 5.0\u202fGB of images and files").waitFor();
+    await page.getByRole("region", { name: "Collectors" }).getByRole("row", { name: /Readings 7 days/ })
+      .waitFor();
+    await assertEveryLook(page);
+    await assertTextOnly(page);
+  }],
   ["every view is whole on a narrow screen and in the dark", async (shared) => {
     for (const hash of ["#/logs", "#/audit", "#/registry"]) await assertNarrow(shared, hash);
   }],
@@ -286,6 +309,8 @@ const STEPS: readonly RecordsStep[] = [
     await stranger.page.getByRole("link", { name: "Alerts" }).click();
     await stranger.page.getByText("No machine has triggers.").waitFor();
     await stranger.page.getByText("There is no notification like this.").waitFor();
+    await stranger.page.getByRole("link", { name: "Usage" }).click();
+    await stranger.page.getByText("No collector has a retention of its own.").waitFor();
     for (const { foreign, errors } of [stranger, watched]) assertEquals([foreign, errors], [[], []]);
     await stranger.page.context().close();
   }],
@@ -304,7 +329,7 @@ needingTest(
           const watched = await openPage(browser, served.url);
           const shared = { served, world, other, browser, watched };
           for (const [name, run] of STEPS) await t.step(name, () => run(shared));
-        }, { page: builtPage(new DenoHost(), FLEET_PAGE) });
+        }, { page: builtPage(new DenoHost(), FLEET_PAGE), limits: LIMITS });
       });
     } finally {
       await browser.close();

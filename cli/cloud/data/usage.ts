@@ -10,7 +10,7 @@ import {
   setRetention,
 } from "../../../lib/cloud/retention/policies.ts";
 import { UsageError } from "../../flags.ts";
-import { chosenOrganization, type CloudCommand, cloudCommand, fleetNames, ORG } from "../command_context.ts";
+import { chosenOrganization, type CloudCommand, cloudCommand, ORG } from "../command_context.ts";
 import { counted } from "../../../lib/base/log/counted.ts";
 import { sizeText } from "../../table.ts";
 
@@ -82,13 +82,11 @@ export const USAGE_COMMANDS: readonly CloudCommand[] = [
       }
       const whole = { organizationId: id, organizationName: name, ...await retentionOf(context.store, id) };
       const collectors = await collectorsOf(context.store, id);
-      const names = await fleetNames(context.store);
       context.print({ ...whole, collectors }, [
         `organization ${name}: ${described(whole)}`,
-        ...collectors.map((one) => {
-          const part = names.get(one.partId) ?? one.partId;
-          return `${one.componentName} ${one.methodName} of part ${part}: ${described(one)}`;
-        }),
+        ...collectors.map((one) =>
+          `${one.componentName} ${one.methodName} of part ${one.partName}: ${described(one)}`
+        ),
       ]);
     },
   ),

@@ -21,6 +21,7 @@ import { RolloutService } from "../../../proto/gen/rollouts_pb.ts";
 import { SignalingService } from "../../../proto/gen/signaling_pb.ts";
 import { TrainingService } from "../../../proto/gen/training_pb.ts";
 import { TriggerService } from "../../../proto/gen/triggers_pb.ts";
+import { UsageService } from "../../../proto/gen/usage_pb.ts";
 import { type Rule, rule } from "./access.ts";
 import { DATA_RULES } from "./data_rules.ts";
 
@@ -34,6 +35,7 @@ const reports = PartReportService.method;
 const rollouts = RolloutService.method;
 const records = RecordService.method;
 const triggers = TriggerService.method;
+const usage = UsageService.method;
 
 export const RULES: readonly Rule[] = [
   rule(AuthService.method.authenticate, "unauthenticated"),
@@ -143,6 +145,7 @@ export const RULES: readonly Rule[] = [
   rule(triggers.listDeliveries, "viewer", ["organization", "organizationId"]),
   rule(triggers.testTrigger, "owner", ["part", "partId"]),
   rule(triggers.retryDeliveries, "owner", ["organization", "organizationId"]),
+  rule(usage.getUsage, "viewer", ["organization", "organizationId"]),
   rule(records.listAuditEntries, "owner", ["organization", "organizationId"]),
 
   rule(app.listFragments, "viewer", ["organization", "organizationId"]),

@@ -44,6 +44,13 @@ export type QuotaName = keyof typeof SUMS;
 /** A quantity of an organization or a machine, by its id. */
 export type Quota = readonly [name: QuotaName, id: string];
 
+/** How much of a limit is used; `name` as in the file of limits. */
+export interface UsedLimit {
+  readonly name: string;
+  readonly used: number;
+  readonly allowed: number;
+}
+
 /** An upload under way, whose bytes count from their arrival on. */
 export interface OpenUpload {
   /**
@@ -97,6 +104,18 @@ export class Usage {
     for (const key of this.#nearlyFull) {
       const name = published(key.split(" ", 1)[0] as QuotaName);
       found.set(name, (found.get(name) ?? 0) + 1);
+    }
+    return found;
+  }
+
+  /** What an organization uses of each limit, with uploads under way; the sums are at most ten minutes old. */
+  async ofOrganization(id: string): Promise<UsedLimit[]> {
+    const found: UsedLimit[] = [];
+    for (const name of Object.keys(SUMS) as QuotaName[]) {
+      if (!name.endsWith("PerOrganization")) continue;
+      const { amount } = await this.#sum(id, name, KEPT_MS);
+      const used = amount + (this.#open.get(`${name} ${id}`) ?? 0);
+      found.push({ name: published(name), used, allowed: this.parts.limits[name] });
     }
     return found;
   }

@@ -179,17 +179,32 @@ export async function retentionOf(sql: Sql, organizationId: string): Promise<Dat
   return field ? plain(field) : {};
 }
 
-/** The collectors of an organization that have a retention of their own. */
-export async function collectorsOf(sql: Sql, organizationId: string) {
-  const rows = await sql.query<Row & { partId: string; componentName: string; methodName: string }>(
-    `SELECT c.part_id AS "partId", c.component_name AS "componentName", c.method_name AS "methodName", ${COLUMNS}
+/** A collector of an organization with a retention of its own. */
+export interface PartCollector extends CollectorRetention {
+  readonly partId: string;
+  readonly partName: string;
+  readonly machineId: string;
+  readonly machineName: string;
+}
+
+/** The collectors of an organization that have a retention of their own, by the names of their machines. */
+export async function collectorsOf(
+  sql: Sql,
+  organizationId: string,
+  limit?: number,
+): Promise<PartCollector[]> {
+  const rows = await sql.query<Omit<PartCollector, keyof DataRetention> & Row>(
+    `SELECT c.part_id AS "partId", p.name AS "partName", m.id AS "machineId", m.name AS "machineName",
+       c.component_name AS "componentName", c.method_name AS "methodName", ${COLUMNS}
      FROM collector_retention c JOIN parts p ON p.id = c.part_id JOIN machines m ON m.id = p.machine_id
        JOIN locations l ON l.id = m.location_id
-     WHERE l.organization_id = ? ORDER BY m.name, p.name, c.component_name, c.method_name`,
+     WHERE l.organization_id = ? ORDER BY m.name, p.name, c.component_name, c.method_name
+       ${limit === undefined ? "" : "LIMIT ?"}`,
     organizationId,
+    ...limit === undefined ? [] : [limit],
   );
-  return rows.map(({ partId, componentName, methodName, ...row }) => {
-    return { partId, componentName, methodName, ...plain(row) };
+  return rows.map(({ days, binaryBytes, tabularBytes, ...names }) => {
+    return { ...names, ...plain({ days, binaryBytes, tabularBytes }) };
   });
 }
 
