@@ -19,10 +19,11 @@ import { type MatrixReport, playMatrix } from "./cloud/matrix.ts";
 import { newTenant, type Place } from "./cloud/tenant.ts";
 import { LoopWatch } from "./cloud/loop_watch.ts";
 import { ALLOWED_HOST, OUTWARD_CHAINS } from "./cloud/outward_chains.ts";
+import { SIGN_IN_CHAINS } from "./cloud/sign_in_chains.ts";
 import { TENANT_CHAINS } from "./cloud/tenant_chains.ts";
 import { type Kind, KINDS, withDatabase } from "../cloud/stores.ts";
 
-const STEP_CHAINS = [...CHAINS, ...TENANT_CHAINS, ...OUTWARD_CHAINS];
+const STEP_CHAINS = [...CHAINS, ...TENANT_CHAINS, ...OUTWARD_CHAINS, ...SIGN_IN_CHAINS];
 const BUSY_MS_MAX = 200;
 /** By this much the calls of other tenants may be slower than at a control plane that nobody attacks. */
 const OTHERS_P99_MS_MAX = 250;
