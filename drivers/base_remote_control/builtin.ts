@@ -1,15 +1,16 @@
 /**
  * Drives a base by an input controller: a stick, the arrows, four buttons, two triggers, or two sticks as for a drone.
  *
- * The newest wish counts: while the base is busy with a command, events only change what comes next. The base stops when
- * the controller connects or disconnects, when its events end, and when the service closes.
+ * The newest wish counts: while the base is busy with a command, events only change what comes next. A wish to stand
+ * waits for nothing: a command that hangs, because one of the base's motors does, is given up for it. The base stops
+ * when the controller connects or disconnects, when its events end, and when the service closes.
  */
 
 import { type Base, BaseApi } from "../../lib/api/base.ts";
 import { BaseRemoteControlApi } from "../../lib/api/base_remote_control.ts";
 import { type InputController, InputControllerApi, type InputEvent } from "../../lib/api/input_controller.ts";
-import { type Clock, Waker } from "../../lib/base/clock.ts";
-import { chainOf } from "../../lib/base/error.ts";
+import { type Clock, deadline, race, Waker } from "../../lib/base/clock.ts";
+import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import { type Infer, number, object, text } from "../../lib/base/schema/schema.ts";
 import { ORIGIN, type Vec3 } from "../../lib/geometry/pose.ts";
@@ -19,6 +20,8 @@ import { BaseResource } from "../../lib/resource/resource.ts";
 
 const LISTEN_AGAIN_MS = 1_000;
 const COMMAND_AGAIN_MS = 100;
+/** Time limit of an attempt to stop the base. */
+const STOP_MS = 2_000;
 /** Smaller changes of the wish are no news. */
 const SIMILAR = 0.05;
 /** A stick this close to its middle rests. */
@@ -134,6 +137,8 @@ class BaseRemoteControl extends BaseResource {
   #sent = REST;
   /** The base must stop, whatever it does. */
   #halts = false;
+  /** Gives the command up that the base is busy with. */
+  #giveUp = new AbortController();
 
   constructor(
     name: ResourceName,
@@ -153,6 +158,7 @@ class BaseRemoteControl extends BaseResource {
   override async close(): Promise<void> {
     if (this.#closing.signal.aborted) return await void this.#running;
     this.#closing.abort();
+    this.#giveUp.abort();
     this.#waker.wake();
     await this.#running;
     await this.parts.base.stop();
@@ -187,6 +193,7 @@ class BaseRemoteControl extends BaseResource {
     const requested = this.parts.mode.requested(event, this.#requested, this.#state);
     const isNews = !isSimilar(requested, this.#sent);
     this.#requested = requested;
+    if (isSimilar(requested, REST)) this.#giveUp.abort();
     if (isNews) this.#waker.wake();
   }
 
@@ -194,6 +201,7 @@ class BaseRemoteControl extends BaseResource {
     this.#state.clear();
     this.#requested = REST;
     this.#halts = true;
+    this.#giveUp.abort();
     this.#waker.wake();
   }
 
@@ -204,12 +212,14 @@ class BaseRemoteControl extends BaseResource {
       while (!signal.aborted && (this.#halts || this.#sent !== this.#requested)) {
         const requested = this.#requested, halts = this.#halts;
         this.#halts = false;
+        const giveUp = this.#giveUp = new AbortController();
         try {
-          await (halts ? this.parts.base.stop() : this.#command(requested, signal));
+          await (halts ? this.#stop() : this.#command(requested, giveUp.signal));
           this.#sent = halts ? REST : requested;
         } catch (error) {
           if (signal.aborted) return;
           this.#halts ||= halts;
+          if (giveUp.signal.aborted) continue;
           this.tools.logger.error(`cannot drive ${this.parts.base.name}: ${chainOf(error)}`);
           await this.tools.clock.sleep(COMMAND_AGAIN_MS, signal).catch(() => {});
         }
@@ -219,9 +229,17 @@ class BaseRemoteControl extends BaseResource {
 
   async #command({ linear, angular }: Throttle, signal: AbortSignal): Promise<void> {
     const { maxLinearMmPerSec: mmPerSec, maxAngularDegPerSec: degPerSec } = this.settings;
-    if (mmPerSec > 0 && degPerSec > 0) {
-      await this.parts.base.setVelocity(scaled(linear, mmPerSec), scaled(angular, degPerSec), { signal });
-    } else await this.parts.base.setPower(linear, angular, { signal });
+    const { base } = this.parts;
+    const command = mmPerSec > 0 && degPerSec > 0
+      ? base.setVelocity(scaled(linear, mmPerSec), scaled(angular, degPerSec), { signal })
+      : base.setPower(linear, angular, { signal });
+    await race(command, signal);
+  }
+
+  async #stop(): Promise<void> {
+    const late = () => new SvcError("deadline_exceeded", `it has not stopped within ${STOP_MS / 1000} s`);
+    const { signal, done } = deadline(this.tools.clock, STOP_MS, late, this.#closing.signal);
+    await race(this.parts.base.stop({ signal }), signal).finally(done);
   }
 }
 

@@ -119,6 +119,48 @@ Deno.test("base remote control: the newest wish counts, and a base that fails is
   await service.close();
 });
 
+Deno.test("base remote control: a command that hangs delays neither the stick's release nor a lost controller", async () => {
+  const { clock, base, service, commands, send } = await bench();
+  const power = base.setPower;
+  for (const [event, wanted] of [["PositionChangeAbs", [0, 0, 0, 0]], ["Disconnect", "stop"]] as const) {
+    let givenUp = false;
+    base.setPower = (_linear, _angular, call) => {
+      call!.signal!.addEventListener("abort", () => givenUp = true);
+      return new Promise(() => {});
+    };
+    await send("AbsoluteHat0Y", -1);
+    base.setPower = power;
+    assertEquals([await send("AbsoluteHat0Y", 0, event), givenUp], [[wanted], true], event);
+    assertEquals(await send("AbsoluteHat0Y", -1), [[0, 1, 0, 0]], "and it drives again");
+    await send("AbsoluteHat0Y", 0);
+  }
+  await service.close();
+  assertEquals([commands, clock.pending], [["stop"], 0]);
+});
+
+Deno.test("base remote control: a stop that hangs is tried again, and closing does not wait for it", async () => {
+  const { clock, base, service, commands, send, logged } = await bench();
+  const stop = base.stop;
+  await send("AbsoluteHat0Y", -1);
+  base.stop = () => {
+    commands.push("hung stop");
+    return new Promise(() => {});
+  };
+  assertEquals(await send("AbsoluteHat0Y", 0, "Disconnect"), ["hung stop"]);
+  await clock.advance(2_200);
+  assertEquals(commands.splice(0), ["hung stop"]);
+  assert(logged.some(({ message }) => message.includes("it has not stopped within 2 s")));
+  base.stop = stop;
+  await clock.advance(2_200);
+  assertEquals(commands.splice(0), ["stop"]);
+
+  base.stop = () => new Promise(() => {});
+  await send("AbsoluteHat0Y", 0, "Disconnect");
+  base.stop = stop;
+  await service.close();
+  assertEquals([commands, clock.pending], [["stop"], 0]);
+});
+
 Deno.test("base remote control: its parts are dependencies; an unknown mode means arrows", async () => {
   assertEquals(namedBy(BuiltinBaseRemoteControl, { base: "b", input_controller: "pad" }), ["b", "pad"]);
   assertEquals(problemsOf(BuiltinBaseRemoteControl, {}).length, 2);
