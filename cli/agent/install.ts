@@ -2,7 +2,7 @@
  * The agent as a service: installs this very executable, and removes it.
  */
 
-import { dirname, join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { SystemCommands } from "../../lib/agent/system/commands.ts";
 import { askStop, socketOf } from "../../lib/agent/supervise/control.ts";
 import { readCredentials } from "../../lib/agent/settings/credentials.ts";
@@ -12,7 +12,13 @@ import { JOURNALD_FILE } from "../../lib/agent/system/journald.ts";
 import { installLoader, LOADER } from "../../lib/agent/update/loader.ts";
 import { removeRuntime } from "../../lib/agent/system/runtime_service.ts";
 import { AGENT, AGENT_SERVICE, agentUnit } from "../../lib/agent/system/service_unit.ts";
-import { installService, removeService, type ServiceParts } from "../../lib/agent/system/systemd.ts";
+import {
+  commandLine,
+  installService,
+  removeService,
+  type ServiceParts,
+  unitCommand,
+} from "../../lib/agent/system/systemd.ts";
 import { type AgentHostParts, hostAgent } from "../../lib/agent/system/windows/host.ts";
 import {
   installWindowsService,
@@ -34,6 +40,9 @@ import { VERSION } from "../version.ts";
 
 /** The log in the agent's folder: a Windows service has no console. */
 const SERVICE_LOG = ["logs", "svc-agent-service.log"] as const;
+
+/** The folder in the command line of a unit; each word may be quoted. */
+const UNIT_FOLDER = /^(?:"(?:[^"\\]|\\.)*"|\S+) --dir ("(?:[^"\\]|\\.)*"|\S+) /;
 
 /** The agent's files outside its folder. Its replacements of other programs' settings stay. */
 const DROP_INS = [JOURNALD_FILE, NAMES_FILE, POWER_SAVE_FILE];
@@ -79,13 +88,17 @@ export async function uninstall(options: AgentFlags, host: DenoHost): Promise<nu
   const { dir, config, defaults, yes, purge } = options;
   await requireOwnFolder(host, dir);
   const { os } = host.platform();
+  if (os !== "windows") await requireOwnService(host, dir);
   const written = os === "windows" ? [] : DROP_INS;
-  const paths = [dir, ...written, ...(purge ? [config, defaults] : [])];
+  const all = [dir, ...written, ...(purge ? [config, defaults] : [])];
+  const found = await Promise.all(all.map((path) => host.stat(path, { links: true })));
+  const paths = all.filter((_, at) => found[at] !== undefined);
   if (!yes && !Deno.stdin.isTerminal()) {
     host.writeError("svc-agent: nothing was removed: there is no terminal to ask at, use --yes\n");
     return 1;
   }
-  if (!yes && !confirm(`Stop svc-agent and svc-server, and remove ${paths.join(", ")}?`)) {
+  const shown = paths.join(", ") || "no files, because none are there";
+  if (!yes && !confirm(`Stop svc-agent and svc-server, and remove ${shown}?`)) {
     host.writeError("svc-agent: nothing was removed\n");
     return 1;
   }
@@ -107,7 +120,7 @@ export async function uninstall(options: AgentFlags, host: DenoHost): Promise<nu
   const parent = dirname(config);
   const isEmpty = async () => (await host.readFolder(parent).catch(() => undefined))?.length === 0;
   if (os === "windows" && await isEmpty()) await host.removeTree(parent);
-  host.write(`removed: ${paths.map((path) => join(path)).join(", ")}\n`);
+  host.write(paths.length === 0 ? "there were no files to remove\n" : `removed: ${shown}\n`);
   return 0;
 }
 
@@ -123,6 +136,24 @@ export async function requireOwnFolder(files: ReadFiles, dir: string): Promise<v
   throw new SvcError(
     "failed_precondition",
     `nothing was removed: ${dir} is no folder of svc-agent, wanted one with bin/${LOADER} in it; see --dir`,
+  );
+}
+
+/**
+ * Throws `failed_precondition` if the service of this name is an agent's in another folder: a typing error in `--dir`
+ * must not stop a device's agent, whose files would all stay.
+ */
+export async function requireOwnService(files: ReadFiles, dir: string): Promise<void> {
+  const command = await unitCommand(AGENT_SERVICE, { files });
+  const [, quoted] = UNIT_FOLDER.exec(command ?? "") ?? [];
+  if (quoted === undefined || quoted === commandLine([dir])) return;
+  const bare = quoted.replaceAll(/^"|"$/g, "").replaceAll(/\\(.)/g, "$1");
+  const there = bare.replaceAll("%%", "%").replaceAll("$$", "$");
+  const real = async (path: string) => resolve("/", await files.realPath(path).catch(() => path));
+  if (await real(there) === await real(dir)) return;
+  throw new SvcError(
+    "failed_precondition",
+    `nothing was removed: the service ${AGENT_SERVICE} works in ${there}, found --dir ${dir}`,
   );
 }
 

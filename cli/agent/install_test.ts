@@ -1,7 +1,8 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { SvcError } from "../../lib/base/error.ts";
 import { FakeFiles } from "../../tests/support/fake_files.ts";
-import { requireOwnFolder } from "./install.ts";
+import { agentUnit } from "../../lib/agent/system/service_unit.ts";
+import { requireOwnFolder, requireOwnService } from "./install.ts";
 
 Deno.test("only a folder of an agent is removed, whatever --dir says", async () => {
   const files = FakeFiles.with({
@@ -14,4 +15,27 @@ Deno.test("only a folder of an agent is removed, whatever --dir says", async () 
     const { code } = await assertRejects(() => requireOwnFolder(files, dir), SvcError, "nothing was removed");
     assertEquals(code, "failed_precondition");
   }
+});
+
+Deno.test("an uninstallation does not stop the service of an agent in another folder", async () => {
+  const withService = (base: string) => {
+    const { text } = agentUnit({ base, configPath: "/etc/svc.json", defaultsPath: "/etc/defaults.json" });
+    return FakeFiles.with({
+      "/etc/systemd/system/svc-agent.service": text,
+      "/home/svc-agent/state/settings.json": "{}",
+    });
+  };
+  // None of the wrong folders has to exist.
+  for (const base of ["/opt/svc", "/opt/my agent", '/opt/100%/$HOME/a"b']) {
+    const files = withService(base);
+    await requireOwnService(files, base);
+    await requireOwnService(files, `${base}/`);
+    for (const dir of ["/opt/scv", "/home/svc-agent", `${base}2`]) {
+      const error = await assertRejects(() => requireOwnService(files, dir), SvcError, "nothing was removed");
+      assertEquals(error.message.includes(`works in ${base}, found --dir ${dir}`), true, error.message);
+    }
+  }
+  await requireOwnService(FakeFiles.with({}), "/opt/svc");
+  const older = "[Service]\nExecStart=/opt/svc/bin/svc-agent-loader\n";
+  await requireOwnService(FakeFiles.with({ "/etc/systemd/system/svc-agent.service": older }), "/opt/svc");
 });

@@ -86,6 +86,18 @@ export async function hasService(
   return found.some((one) => one !== undefined);
 }
 
+/** The command line of an installed unit; `undefined` without a unit. */
+export async function unitCommand(
+  name: string,
+  { files, root = "" }: { readonly files: ReadFiles; readonly root?: string },
+): Promise<string | undefined> {
+  for (const path of pathsOf(name, root)) {
+    if (!await files.findFile(path)) continue;
+    return /^ExecStart=(.*)$/m.exec(await files.readTextFile(path))?.[1];
+  }
+  return undefined;
+}
+
 /** Stops the service and removes it; does nothing if there is none. */
 export async function removeService(
   { name, stopMs }: SystemService,
