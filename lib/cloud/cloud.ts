@@ -24,6 +24,7 @@ import { CloudSLAMService } from "../../proto/gen/cloud_slam_pb.ts";
 import { PackageService } from "../../proto/gen/packages_pb.ts";
 import { PartReportService } from "../../proto/gen/part_reports_pb.ts";
 import { RecordService } from "../../proto/gen/records_pb.ts";
+import { ReleaseService } from "../../proto/gen/releases_pb.ts";
 import { RolloutService } from "../../proto/gen/rollouts_pb.ts";
 import { TrainingService } from "../../proto/gen/training_pb.ts";
 import { TriggerService } from "../../proto/gen/triggers_pb.ts";
@@ -70,6 +71,7 @@ import { datasetHandlers } from "./data/dataset_service.ts";
 import { fleetHandlers } from "./fleet/fleet_service.ts";
 import { keyHandlers } from "./access/key_service.ts";
 import { logHandlers } from "./logs/log_service.ts";
+import { releaseHandlers } from "./packages/release_service.ts";
 import { usageHandlers } from "./retention/usage_service.ts";
 import { triggerHandlers } from "./triggers/trigger_service.ts";
 import { recordHandlers } from "./logs/record_service.ts";
@@ -364,6 +366,7 @@ function servicesOf(context: CloudContext, parts: Handled): Service[] {
     service(DataPipelinesService, pipelineHandlers(context, queries)),
     service(DataSyncService, dataSyncHandlers(context)),
     service(DatasetService, { ...datasetHandlers(context), ...sequenceExportHandlers(context, links) }),
+    service(ReleaseService, releaseHandlers(context)),
     service(PackageService, packageHandlers(context, downloads)),
     service(MLTrainingService, training),
     service(TrainingService, { submitTrainingJob: training.submitTrainingJob }),

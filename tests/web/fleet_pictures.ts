@@ -33,6 +33,7 @@ const VIEWS: readonly View[] = [
   ["registry", at("#/registry")],
   ["alerts", at("#/alerts")],
   ["people", at("#/people")],
+  ["releases", at("#/releases")],
   ["usage", at("#/usage")],
   ["audit", at("#/audit")],
 ];

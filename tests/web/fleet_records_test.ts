@@ -9,6 +9,7 @@ import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
 import { keepCollectors, setRetention } from "../../lib/cloud/retention/policies.ts";
+import { Releases } from "../../lib/cloud/packages/releases.ts";
 import { Deliveries } from "../../lib/cloud/triggers/deliveries.ts";
 import { create } from "../../lib/wire/rpc/proto.ts";
 import { builtPage } from "../../cli/built_page.ts";
@@ -295,6 +296,37 @@ const STEPS: readonly RecordsStep[] = [
     await assertEveryLook(page);
     await assertTextOnly(page);
   }],
+  [
+    "releases tell which parts run them, also versions without one",
+    async ({ served, world, watched: { page } }) => {
+      await page.getByRole("link", { name: "Releases" }).press("Enter");
+      await page.getByText("There is no release yet").waitFor();
+      await served.store.transaction(async (sql) => {
+        const file = { sha256: "0".repeat(64), bytes: 4_000_000 };
+        for (
+          const [version, platform] of [["1.2.3", "linux/arm64"], ["1.2.3", "linux/amd64"], [
+            "1.10.0",
+            "linux/amd64",
+          ]]
+        ) {
+          const about = { name: "svc-server", version, platform, channel: "stable" } as const;
+          await new Releases(sql).add({ ...about, file }, Date.now());
+        }
+        const info = (version: string) => JSON.stringify({ version });
+        await sql.query("UPDATE parts SET info = ?", info(MARKUP));
+        await sql.query("UPDATE parts SET info = ? WHERE id = ?", info("v1.2.3"), world.part);
+      });
+      await page.reload();
+      const versions = page.getByRole("region", { name: "Versions" });
+      const rows = versions.getByRole("row");
+      await versions.getByRole("row", { name: /1\.2\.3 stable .*linux\/a.*linux\/a.* 1$/ }).waitFor();
+      await versions.getByRole("row", { name: /onerror.*not released here – – 1$/ }).waitFor();
+      assertEquals(await rows.count(), 4);
+      await rows.nth(1).getByText("1.10.0").waitFor();
+      await assertEveryLook(page);
+      await assertTextOnly(page);
+    },
+  ],
   ["every view is whole on a narrow screen and in the dark", async (shared) => {
     for (const hash of ["#/logs", "#/audit", "#/registry"]) await assertNarrow(shared, hash);
   }],

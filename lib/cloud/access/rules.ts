@@ -17,6 +17,7 @@ import { ServerReflection } from "../../../proto/gen/reflection_pb.ts";
 import { ServerReflection as ServerReflectionAlpha } from "../../../proto/gen/reflection_v1alpha_pb.ts";
 import { PartReportService } from "../../../proto/gen/part_reports_pb.ts";
 import { RecordService } from "../../../proto/gen/records_pb.ts";
+import { ReleaseService } from "../../../proto/gen/releases_pb.ts";
 import { RolloutService } from "../../../proto/gen/rollouts_pb.ts";
 import { SignalingService } from "../../../proto/gen/signaling_pb.ts";
 import { TrainingService } from "../../../proto/gen/training_pb.ts";
@@ -34,6 +35,7 @@ const mapping = CloudSLAMService.method;
 const reports = PartReportService.method;
 const rollouts = RolloutService.method;
 const records = RecordService.method;
+const releases = ReleaseService.method;
 const triggers = TriggerService.method;
 const usage = UsageService.method;
 
@@ -215,6 +217,9 @@ export const RULES: readonly Rule[] = [
   rule(training.registerCustomTrainingContainer, "owner", ["organization", "organizationId"]),
   rule(training.deleteCustomTrainingContainer, "owner", ["container", "id"]),
   rule(MLInferenceService.method.getInference, "operator", ["organization", "organizationId"]),
+
+  // Releases are of the control plane as a whole, and everybody may download them.
+  rule(releases.listReleases, "authenticated"),
 
   // Each item's visibility decides who finds it in the registry.
   rule(packages.createPackage, "owner", ["organization", "info.organizationId"]),

@@ -12,6 +12,7 @@ export const LATER_VIEWS: readonly LaterView[] = [
   { view: "logs", load: () => import("./records/fleet_logs.svelte") },
   { view: "registry", load: () => import("./registry/registry.svelte") },
   { view: "alerts", load: () => import("./alerts/alerts.svelte") },
+  { view: "releases", load: () => import("./releases/releases.svelte") },
   { view: "usage", load: () => import("./usage/usage.svelte") },
   { view: "audit", load: () => import("./records/audit.svelte") },
 ];

@@ -8,6 +8,7 @@ import type { ReportCalls } from "../machines/report_calls.ts";
 import type { AlertCalls } from "../alerts/alert_calls.ts";
 import type { RecordCalls } from "../records/record_calls.ts";
 import type { RolloutCalls } from "../rollouts/rollout_calls.ts";
+import type { ReleaseCalls } from "../releases/release_calls.ts";
 import type { UsageCalls } from "../usage/usage_calls.ts";
 
 /** A time of a message. */
@@ -19,6 +20,7 @@ export interface FleetCalls extends PublishedCalls {
   readonly records: RecordCalls;
   readonly alerts: AlertCalls;
   readonly usage: UsageCalls;
+  readonly releases: ReleaseCalls;
   readonly data: DataClient;
   readonly training: TrainingCalls;
   readonly inference: InferenceCalls;

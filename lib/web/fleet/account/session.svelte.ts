@@ -18,6 +18,7 @@ import { reportCalls } from "../machines/report_calls.ts";
 import { alertCalls } from "../alerts/alert_calls.ts";
 import { recordCalls } from "../records/record_calls.ts";
 import { rolloutCalls } from "../rollouts/rollout_calls.ts";
+import { releaseCalls } from "../releases/release_calls.ts";
 import { usageCalls } from "../usage/usage_calls.ts";
 import { inferenceCalls } from "../data/inference_calls.ts";
 import type { FleetCalls, PublishedCalls, TrainingCalls } from "./fleet_calls.ts";
@@ -211,6 +212,7 @@ async function callsBy(credentials: Credentials): Promise<FleetCalls> {
     records: recordCalls(transport),
     alerts: alertCalls(transport),
     usage: usageCalls(transport),
+    releases: releaseCalls(transport),
     data,
     training,
     inference: inferenceCalls(transport),
