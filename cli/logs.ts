@@ -7,6 +7,7 @@ import type { LogFiles } from "../lib/base/files/files.ts";
 import type { Clock } from "../lib/base/clock.ts";
 import { LogFile } from "../lib/base/log/file.ts";
 import { consoleSink, Logs, type Sink } from "../lib/base/log/log.ts";
+import { patientOutput } from "../lib/base/native/patient_output.ts";
 
 /** Loggers without deduplication: output of modules, actions of jobs, events of the machine. */
 const EVERY_LINE_OF = ["rdk.activity", "rdk.job_manager.*", "rdk.modmanager.*.StdErr"];
@@ -31,7 +32,8 @@ export function openLogs(
   const report = (message: string) => host.writeError(`${program}: ${message}\n`);
   // Log lines show that the program works: no other line does.
   host.writeError("");
-  const sinks: Sink[] = file === "" ? [consoleSink({ coloured: host.coloured(), report })] : [];
+  const output = patientOutput();
+  const sinks: Sink[] = file === "" ? [consoleSink({ coloured: host.coloured(), report, output })] : [];
   const logFile = path === "" ? undefined : new LogFile({ host, clock, path, report });
   if (logFile) sinks.push(logFile.sink);
   const logs = new Logs(clock, sinks, { everyLineOf: EVERY_LINE_OF });

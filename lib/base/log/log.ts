@@ -10,6 +10,7 @@
 
 import { shownUrlsIn } from "./shown_url.ts";
 import type { Clock } from "../clock.ts";
+import type { PatientOutput } from "../native/patient_output.ts";
 import { messageOf } from "../error.ts";
 import { Deduplicator } from "./dedup.ts";
 import { formatLine } from "./line.ts";
@@ -261,17 +262,37 @@ function built(fields: () => Fields): Fields {
   }
 }
 
+/** Standard output may stall for this long before lines are lost: less than what a client's session waits. */
+const PATIENCE_MS = 500;
+/** A text of so many characters is written at once where there is room for anything. */
+const SHORT_CHARS = 1000;
+
+/** How `consoleSink` writes. */
+export interface ConsoleOptions {
+  readonly coloured?: boolean;
+  /** Gets the first problem in a row. */
+  readonly report?: (message: string) => void;
+  /** Tells whether the output stalls; absent, a stall blocks. */
+  readonly output?: PatientOutput;
+}
+
 /**
- * Writes lines to standard output. A line that it does not take, as on a full disk, is lost and stops nobody; `report`
- * is called with the first one.
+ * Writes lines to standard output. A line that it does not take, as on a full disk or because its reader stalls, is lost
+ * and stops nobody; `report` is called with the first one that fails, and a later line counts those lost in a stall.
  */
-export function consoleSink(
-  { coloured = false, report = () => {} }: { coloured?: boolean; report?: (message: string) => void } = {},
-): Sink {
-  let losing = false;
+export function consoleSink({ coloured = false, report = () => {}, output }: ConsoleOptions = {}): Sink {
+  let losing = false, lost = 0;
+  const print = (text: string, patienceMs: number) => {
+    if (output && text.length > SHORT_CHARS) return output.write(`${text}\n`, patienceMs);
+    if (output?.hasRoom(patienceMs) === false) return false;
+    console.log(text);
+    return true;
+  };
   return (record) => {
+    const note = lost === 0 ? "" : `\n… ${lost} lines are lost here: nobody read this output\n`;
     try {
-      console.log(formatLine(record, coloured));
+      const isWritten = print(`${note}${formatLine(record, coloured)}`, lost === 0 ? PATIENCE_MS : 0);
+      lost = isWritten ? 0 : lost + 1;
       losing = false;
     } catch (error) {
       if (!losing) report(`standard output takes no log lines, they are lost: ${messageOf(error)}`);
