@@ -10,6 +10,7 @@ export const LONGEST_FIRST = [
   "tests/web/page_test.ts",
   "tests/web/fleet_test.ts",
   "tests/web/fleet_data_test.ts",
+  "tests/web/fleet_tenants_test.ts",
   "tests/agent/agent_e2e_test.ts",
   "tests/cloud/hostile_script_test.ts",
   "tests/cloud/program_test.ts",
