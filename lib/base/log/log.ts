@@ -10,7 +10,6 @@
 
 import { shownUrlsIn } from "./shown_url.ts";
 import type { Clock } from "../clock.ts";
-import type { PatientOutput } from "../native/patient_output.ts";
 import { messageOf } from "../error.ts";
 import { Deduplicator } from "./dedup.ts";
 import { formatLine } from "./line.ts";
@@ -266,6 +265,14 @@ function built(fields: () => Fields): Fields {
 const PATIENCE_MS = 500;
 /** A text of so many characters is written at once where there is room for anything. */
 const SHORT_CHARS = 1000;
+
+/** Standard output that tells whether its reader stalls. */
+export interface PatientOutput {
+  /** Whether there is room for a chunk, now or within `patienceMs`. */
+  hasRoom(patienceMs: number): boolean;
+  /** Writes all of `text` as long as the reader stalls for less than `patienceMs`. Whether it was written in full. */
+  write(text: string, patienceMs: number): boolean;
+}
 
 /** How `consoleSink` writes. */
 export interface ConsoleOptions {

@@ -17,14 +17,8 @@ const POLLOUT = 4;
 /** A chunk: bytes for which a pipe has room if it has any. */
 const CHUNK_BYTES = 4096;
 
-export interface PatientOutput {
-  /** Whether there is room for a chunk, now or within `patienceMs`. */
-  hasRoom(patienceMs: number): boolean;
-  /** Writes all of `text` as long as the reader stalls for less than `patienceMs`. Whether it was written in full. */
-  write(text: string, patienceMs: number): boolean;
-}
-
-export function patientOutput(): PatientOutput {
+/** Standard output as a `PatientOutput` of `log.ts`, which also runs without Deno. */
+export function patientOutput() {
   const hasRoom = roomCheck();
   const encoder = new TextEncoder();
   const write = (text: string, patienceMs: number) => {
