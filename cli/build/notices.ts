@@ -132,7 +132,7 @@ export async function writeNotices(): Promise<number> {
     for (const one of notices) all.set(`${one.name}@${one.version}`, one);
     await Deno.writeTextFile(`${ROOT}${billFile(executable.name)}`, sbomText(executable.name, notices));
   }
-  const sorted = [...all.values()].sort((a, b) => a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
+  const sorted = [...all.keys()].sort().map((key) => all.get(key)!);
   await Deno.writeTextFile(`${ROOT}${NOTICES_FILE}`, noticesText(sorted, await commonTexts()));
   return sorted.length;
 }
