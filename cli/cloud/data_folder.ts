@@ -7,7 +7,7 @@
 
 import { join } from "node:path";
 import { SvcError } from "../../lib/base/error.ts";
-import type { ReadFiles, ReadFolders } from "../../lib/base/files/files.ts";
+import type { ReadFiles, ReadFolders, WriteFiles } from "../../lib/base/files/files.ts";
 
 /** The SQLite database of a control plane. */
 export const DATABASE_FILE = "cloud.db";
@@ -18,6 +18,9 @@ export const SQLITE_ENDS = ["-wal", "-shm", "-journal"] as const;
 
 /** A file with a key of the control plane. */
 export const KEY_FILE = /^[\w-]+\.json$/;
+
+/** Says where the database went that is still in the folder. */
+const MOVED_FILE = "moved.txt";
 
 /** A folder, and the PostgreSQL database that control planes use instead of one in it. */
 interface Place {
@@ -42,9 +45,14 @@ export async function requireFolder(place: Place, host: ReadFiles): Promise<void
   );
 }
 
-/** Throws `failed_precondition` where a new database would begin beside what belongs to another one. */
+/**
+ * Throws `failed_precondition` where a new database would begin beside what belongs to another one, and where the
+ * database has moved: the old one would take changes that the new one misses.
+ */
 export async function requireNoRest({ data, database }: Place, host: ReadFiles): Promise<void> {
-  if (database !== "" || await hasDatabase(data, host)) return;
+  if (database !== "") return;
+  await requireUnmoved(data, host);
+  if (await hasDatabase(data, host)) return;
   const rest = await restIn(data, host);
   // Another process may have begun the database meanwhile.
   if (rest === undefined || await hasDatabase(data, host)) return;
@@ -56,6 +64,23 @@ export async function requireNoRest({ data, database }: Place, host: ReadFiles):
   throw new SvcError(
     "failed_precondition",
     `found ${state} ${DATABASE_FILE} in ${data}, but the ${rest} of a control plane: ${remedy}`,
+  );
+}
+
+/** Notes that the database of a folder is at another place from now on; `to` has no password. */
+export async function noteMoved(data: string, to: string, atMs: number, host: WriteFiles): Promise<void> {
+  const note = `to ${to} at ${new Date(atMs).toISOString()}`;
+  await host.writeFile(join(data, MOVED_FILE), `${note}\n`);
+}
+
+async function requireUnmoved(data: string, host: ReadFiles): Promise<void> {
+  const path = join(data, MOVED_FILE);
+  if (await host.fileSize(path) === undefined) return;
+  const text = await host.readTextFile(path);
+  throw new SvcError(
+    "failed_precondition",
+    `the database of ${data} has moved ${text.trim()}: give the new one with --database (or SVC_CLOUD_DATABASE); ` +
+      `to go on with the old one, without what has changed since, remove ${path}`,
   );
 }
 

@@ -7,6 +7,8 @@ import { openStore } from "../../../lib/cloud/store/store.ts";
 import { UsageError } from "../../flags.ts";
 import { withBar } from "../../progress/progress_bar.ts";
 import { type CloudCommand, cloudCommand, databaseOf } from "../command_context.ts";
+import { noteMoved } from "../data_folder.ts";
+import { shownUrl } from "../../../lib/base/log/shown_url.ts";
 import { counted } from "../../../lib/base/log/counted.ts";
 
 export const DATABASE_COMMANDS: readonly CloudCommand[] = [
@@ -14,7 +16,7 @@ export const DATABASE_COMMANDS: readonly CloudCommand[] = [
     "database move",
     [],
     "Copies the database in the data folder into an empty PostgreSQL database, checks the copy, and leaves the old one " +
-      "as it is. Stop serve first; run it again after a break.",
+      "as it is, but for a note that commands without --database refuse. Stop serve first; run it again after a break.",
     [{
       name: "to",
       type: "string",
@@ -46,6 +48,7 @@ export const DATABASE_COMMANDS: readonly CloudCommand[] = [
               else bar.phase(`checking table ${checking}`);
             });
           });
+          await noteMoved(folder, shownUrl(to), clock.nowMs(), host);
           const rows = tables.reduce((sum, one) => sum + one.rows, 0);
           print({ tables }, [
             `${counted(rows, "row")} in ${
