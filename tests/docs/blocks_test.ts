@@ -95,6 +95,13 @@ Deno.test("README and docs have blocks only in languages that tests run", () => 
   assertEquals(others.map(placeOf), []);
 });
 
+Deno.test("every picture of the docs is shown on a page", async () => {
+  const folder = `${ROOT}docs/pictures/views`;
+  const pictures = [...Deno.readDirSync(folder)].map(({ name }) => `pictures/views/${name}`);
+  const shown = await Deno.readTextFile(`${ROOT}docs/views.md`);
+  assertEquals(pictures.filter((path) => !shown.includes(`](${path})`)), []);
+});
+
 Deno.test("links between pages lead to a page, and to a heading that it has", async () => {
   const pages = [...Deno.readDirSync(`${ROOT}docs`)].filter(({ name }) => name.endsWith(".md"));
   const broken: string[] = [];

@@ -175,6 +175,23 @@ export async function goProgram(folder: string): Promise<Needed<string>> {
   }
 }
 
+/** Set to `yes` by the task that compiles the Rust program. */
+const RUST_WANTED = "SVC_INTEROP_RUST";
+
+/** The program in `rust_dial`, made with the published Rust client. */
+export async function rustDialProgram(): Promise<Needed<string>> {
+  if (Deno.env.get(RUST_WANTED) !== "yes") {
+    return { missing: "compiling it takes minutes: deno task interop:rust" };
+  }
+  const cargo = await first(["cargo", `${Deno.env.get("HOME")}/.cargo/bin/cargo`], "--version");
+  if (!cargo) return { missing: "there is no Rust toolchain here" };
+  const target = `${cacheFolder()}/svc-interop-rust-dial`;
+  const manifest = `${HERE}rust_dial/Cargo.toml`;
+  const command = [cargo, "build", "--quiet", "--locked", "--manifest-path", manifest];
+  await succeed([...command, "--target-dir", target], {}, COMPILE_MS);
+  return { found: `${target}/debug/rust_dial` };
+}
+
 /**
  * Programs against the packages of the published runtime, by name: compiles all, and links those to run. The runtime's own module is not fetched: the
  * packages in `go_rdk` stand in for it, with its signatures, and dial with the published client.
@@ -214,20 +231,30 @@ async function first(programs: string[], argument: string): Promise<string | und
 
 /** How long a program may run: a tour, or the installation of a library. */
 const RUN_MS = 10 * 60_000;
+/** How long hundreds of packages may compile. */
+const COMPILE_MS = 60 * 60_000;
 
 /** Runs a program to its end; one that does not come to it is killed. */
-export async function run([program, ...args]: string[], env: Record<string, string> = {}) {
+export async function run(
+  [program, ...args]: string[],
+  env: Record<string, string> = {},
+  limitMs = RUN_MS,
+) {
   const child = new Deno.Command(program, { args, env, stdin: "null", stdout: "piped", stderr: "piped" })
     .spawn();
-  const cancel = new SystemClock().after(RUN_MS, () => child.kill("SIGKILL"));
+  const cancel = new SystemClock().after(limitMs, () => child.kill("SIGKILL"));
   const { code, stdout, stderr } = await child.output();
   cancel();
   const text = new TextDecoder();
   return { code, stdout: text.decode(stdout), stderr: text.decode(stderr) };
 }
 
-async function succeed(command: string[], env: Record<string, string> = {}): Promise<string> {
-  const { code, stdout, stderr } = await run(command, env);
+async function succeed(
+  command: string[],
+  env: Record<string, string> = {},
+  limitMs = RUN_MS,
+): Promise<string> {
+  const { code, stdout, stderr } = await run(command, env, limitMs);
   if (code !== 0) throw new Error(`${command.join(" ")} failed: ${stderr}`);
   return stdout;
 }

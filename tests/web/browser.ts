@@ -166,3 +166,24 @@ export const LOOKS = [
   { name: "dark", width: 1400, height: 900, dark: true },
   { name: "narrow", width: 390, height: 844, dark: false },
 ];
+
+/** Where a task puts its pictures, and in which looks it takes them. */
+export interface PictureSet {
+  readonly folder: string;
+  readonly looks: readonly Look[];
+  readonly pathOf: (view: string, look: Look) => string;
+}
+
+type Look = typeof LOOKS[number];
+
+/** `[FOLDER]`, or `--docs` for the pictures of the documentation. */
+export function pictureSet([wanted]: readonly string[]): PictureSet {
+  const place = (path: string) => new URL(`../../${path}`, import.meta.url).pathname;
+  if (wanted === "--docs") {
+    const folder = place("docs/pictures/views");
+    const look = { name: "docs", width: 1100, height: 720, dark: false };
+    return { folder, looks: [look], pathOf: (view) => `${folder}/${view}.png` };
+  }
+  const folder = wanted ?? place("dist/web/pictures");
+  return { folder, looks: LOOKS, pathOf: (view, { name }) => `${folder}/${view}-${name}.png` };
+}

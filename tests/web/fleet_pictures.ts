@@ -1,16 +1,16 @@
 /**
- * `deno task fleet:pictures [FOLDER]`: writes a picture of every view of the fleet's page, light and dark, wide and
- * narrow, into dist/web/pictures. The control plane is the example's, with a machine that is online.
+ * `deno task fleet:pictures [FOLDER|--docs]`: writes a picture of every view of the fleet's page, light and dark, wide and
+ * narrow, into dist/web/pictures, or those of docs/views.md. The control plane is the example's, with a machine that is online.
  */
 
 import type { Browser, Page } from "playwright-core";
 import { FLEET_PAGE } from "../../cli/page_path.ts";
 import { type ManagedMachine, withManagedMachine } from "../cloud/managed.ts";
-import { browserWithPage, launch, LOOKS, openPage, SETTLE_MS } from "./browser.ts";
+import { browserWithPage, launch, openPage, pictureSet, SETTLE_MS } from "./browser.ts";
 import { signInByKey } from "./fleet_steps.ts";
 
 const ROOT = new URL("../../", import.meta.url);
-const folder = Deno.args[0] ?? new URL("dist/web/pictures", ROOT).pathname;
+const set = pictureSet(Deno.args);
 
 /** Opens a view; the page has signed in. */
 type View = readonly [name: string, open: (page: Page, machine: ManagedMachine) => Promise<void>];
@@ -51,7 +51,7 @@ async function openReadings(page: Page, all: ManagedMachine): Promise<void> {
 }
 
 async function takePictures(browser: Browser, machine: ManagedMachine): Promise<void> {
-  for (const look of LOOKS) {
+  for (const look of set.looks) {
     const { page } = await openPage(browser, machine.cloud.url, look);
     await page.goto(machine.cloud.url);
     await signInByKey(page, machine.example.ownerKey);
@@ -60,7 +60,7 @@ async function takePictures(browser: Browser, machine: ManagedMachine): Promise<
       await open(page, machine);
       await page.locator("main > *").first().waitFor();
       await page.waitForTimeout(SETTLE_MS);
-      const file = `${folder}/fleet-${name}-${look.name}.png`;
+      const file = set.pathOf(`fleet-${name}`, look);
       await page.screenshot({ path: file });
       console.log(file);
     }
@@ -93,7 +93,7 @@ if ("missing" in needed) {
   console.error(needed.missing);
   Deno.exit(1);
 }
-await Deno.mkdir(folder, { recursive: true });
+await Deno.mkdir(set.folder, { recursive: true });
 const browser = await launch(needed.found);
 try {
   const work = (machine: ManagedMachine) => takePictures(browser, machine);
