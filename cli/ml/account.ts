@@ -58,7 +58,7 @@ export const ACCOUNT_COMMANDS: readonly MlCommand[] = [
         caFile: caFile ? resolve(host.cwd(), caFile) : undefined,
       });
       const listed = organizations.map((one) => `${one.name} (${one.id})`).join(", ");
-      context.print({ profile: name, baseUrl, keyId, organizationId }, [
+      context.print({ profile: name, baseUrl: shownUrl(baseUrl), keyId, organizationId, organizationName }, [
         `logged in to ${shownUrl(baseUrl)}: ${listed}`,
       ]);
       context.note(`kept as profile "${name}" in ${profiles.path}`);

@@ -15,8 +15,8 @@ export const DATABASE_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "database move",
     [],
-    "Copies the database in the data folder into an empty PostgreSQL database, checks the copy, and leaves the old one " +
-      "as it is, but for a note that commands without --database refuse. Stop serve first; run it again after a break.",
+    "Copies the database in the data folder into an empty PostgreSQL database, and checks the copy. The old one stays, " +
+      "and commands without --database refuse it. Stop serve first; run it again after a break.",
     [{
       name: "to",
       type: "string",
