@@ -17,7 +17,7 @@ import { holdBelowTls } from "../flow/round_robin.ts";
 import { loopbackEnds } from "../flow/loopback.ts";
 import { type AnswerFlag, ClientCall, type StreamQueue } from "./call.ts";
 import { fieldsOf, formatTimeout, GRPC_CONTENT_TYPE } from "../rpc/message.ts";
-import { Connection } from "../http2/connection.ts";
+import { Connection, WITHOUT_HTTP2 } from "../http2/connection.ts";
 import type { HeaderFields, Metadata } from "../rpc/metadata.ts";
 import type { DescMethod } from "../rpc/proto.ts";
 import { pathOf } from "../rpc/service.ts";
@@ -271,6 +271,9 @@ const NOT_TLS = /before secure TLS|corrupt message|wrong version|packet length|E
 /** The hint in the error for this case. */
 export const WITHOUT_TLS = "does it serve without TLS?";
 
+/** The error of a handshake with a server or a proxy that has HTTP/1.1 alone. */
+const NO_HTTP2 = /no_?application_?protocol/i;
+
 /** The error of a handshake whose first answer is not a TLS record. Silence and a reset are not answers. */
 const IN_THE_CLEAR = /InvalidContentType|wrong version number/i;
 
@@ -335,7 +338,7 @@ async function connectTo(
   );
   const onError = (error: Error) => {
     const message = messageOf(error);
-    reject(failed(tls && NOT_TLS.test(message) ? `${message} (${WITHOUT_TLS})` : message, error));
+    reject(failed(tls ? handshakeReason(message) : message, error));
   };
 
   const onAbort = () => reject(signal.reason);
@@ -363,6 +366,12 @@ async function connectTo(
     socket.removeListener("error", onError);
     socket.removeListener("close", onClose);
   }
+}
+
+/** What the error of a TLS handshake means. */
+function handshakeReason(message: string): string {
+  if (NO_HTTP2.test(message)) return WITHOUT_HTTP2;
+  return NOT_TLS.test(message) ? `${message} (${WITHOUT_TLS})` : message;
 }
 
 /** A connection through the environment's proxy; `undefined` if it names none for this address. */

@@ -1,5 +1,7 @@
 /** gRPC over real sockets: our server with our client, in all four shapes, at the limits and in failure. */
 
+import { type AddressInfo, createServer, type Socket } from "node:net";
+import { createServer as createTlsServer } from "node:tls";
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { SystemClock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
@@ -166,6 +168,32 @@ Deno.test("gRPC: TLS accepts a known CA or insecureSkipVerify and refuses an unk
     assertStringIncludes(error.message, "self-signed");
     stranger.close();
   });
+});
+
+Deno.test("gRPC: a server or proxy with HTTP/1.1 alone is named as such, and one that wants TLS, too", async () => {
+  const { certPem, keyPem } = await selfSigned();
+  const answering = (text: string) => (socket: Socket) => {
+    socket.on("error", () => {}).once("data", () => socket.end(`HTTP/1.1 400 Bad Request\r\n\r\n${text}`));
+  };
+  const tls = { insecureSkipVerify: true };
+  const servers = [
+    [createTlsServer({ cert: certPem, key: keyPem, ALPNProtocols: ["http/1.1"] }), tls, "turn HTTP/2 on"],
+    [createTlsServer({ cert: certPem, key: keyPem }, answering("what?")), tls, "turn HTTP/2 on"],
+    [createServer(answering("what?")), undefined, "turn HTTP/2 on"],
+    [createServer(answering("a plain request to an HTTPS port")), undefined, "does the server want TLS?"],
+  ] as const;
+  for (const [server, tls, wanted] of servers) {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    server.listen(0, "127.0.0.1", resolve);
+    await promise;
+    const { port } = server.address() as AddressInfo;
+    const channel = connectGrpc(`127.0.0.1:${port}`, { clock, tls });
+    const { code, message } = await failure(client(EchoService, channel).echo({ message: "" }));
+    assertEquals(code, "unavailable");
+    assertStringIncludes(message, wanted);
+    channel.close();
+    server.close();
+  }
 });
 
 Deno.test("gRPC: a call succeeds over a Unix socket", async () => {

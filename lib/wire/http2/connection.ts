@@ -30,7 +30,7 @@ import { Stream, type StreamListener } from "./stream.ts";
 import { STREAM_WINDOW_BYTES, type Unread } from "./stream_data.ts";
 import { StreamTable } from "./stream_table.ts";
 
-export { WITH_TLS } from "./input.ts";
+export { WITH_TLS, WITHOUT_HTTP2 } from "./input.ts";
 
 /** Streams that a peer may have open at once on one connection, and a client if the server sets no limit. */
 export const MAX_STREAMS = 1000;

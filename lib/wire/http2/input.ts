@@ -27,6 +27,13 @@ const NOTHING: Uint8Array = new Uint8Array();
 
 /** The hint in a client's error if the server seems to speak TLS. */
 export const WITH_TLS = "does the server want TLS?";
+/** The hint if it speaks HTTP/1.1 alone. */
+export const WITHOUT_HTTP2 =
+  "it speaks no HTTP/2, which gRPC needs: turn HTTP/2 on at the server, or at the proxy before it";
+/** Bytes of an answer in which such words are looked for. */
+const HINT_BYTES = 1024;
+/** Words of servers that want TLS, in their answers in the clear. */
+const TLS_WORDS = /TLS|SSL|HTTPS/;
 
 /** A buffer that grows with the received bytes; its owner enforces a limit. */
 class GrowingBuffer {
@@ -97,8 +104,9 @@ export class FrameReader {
     } else this.#chunk = bytes;
 
     this.#at = 0;
-    if (this.role === "client" && this.frames === 0 && !this.inFrame && wantsTls(bytes)) {
-      throw new ProtocolError(H2.protocol, WITH_TLS);
+    if (this.role === "client" && this.frames === 0 && !this.inFrame) {
+      const hint = hintOf(bytes);
+      if (hint !== undefined) throw new ProtocolError(H2.protocol, hint);
     }
 
     for (; this.#prefaceLeft > 0 && this.#at < bytes.length; this.#at++, this.#prefaceLeft--) {
@@ -174,10 +182,12 @@ export class FrameReader {
   }
 }
 
-/** Whether a server's first bytes are an alert of TLS, or the answer of HTTP/1.1 that servers have for such clients. */
-function wantsTls(bytes: Uint8Array): boolean {
+/** What the first bytes of a server tell that does not speak HTTP/2; `undefined` if it may. */
+function hintOf(bytes: Uint8Array): string | undefined {
   const beginning = String.fromCharCode(...bytes.subarray(0, 5));
-  return beginning === "HTTP/" || beginning.startsWith("\x15\x03");
+  if (beginning.startsWith("\x15\x03")) return WITH_TLS;
+  if (beginning !== "HTTP/") return undefined;
+  return TLS_WORDS.test(String.fromCharCode(...bytes.subarray(0, HINT_BYTES))) ? WITH_TLS : WITHOUT_HTTP2;
 }
 
 /** A header block of more than one frame. */
