@@ -151,6 +151,33 @@ Deno.test("backup and restore refuse what would lose data, and notice damage", a
   }
 });
 
+Deno.test("a backup of a control plane that lacks contents is made, and fails for whoever reads its exit code", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "svc-backup-" });
+  const data = ["--data", `${folder}/data`];
+  const place = `${folder}/backups`;
+  try {
+    const { partId }: Example = JSON.parse(await svcCloud("init", ...data, "--json"));
+    await Deno.writeTextFile(`${folder}/program`, PROGRAM);
+    await svcCloud("release", "publish", "svc-server", "1.0.0", `${folder}/program`, ...data);
+    await Deno.rename(`${folder}/data/files`, `${folder}/unmounted`);
+    const lacking = String(await assertRejects(() => svcCloud("backup", place, ...data)));
+    assertStringIncludes(lacking, "1 content is missing in the control plane itself");
+    const { backups } = JSON.parse(await svcCloud("backup", place, "--list", "--json", ...data));
+    assertEquals(backups.length, 1);
+    const copy = ["--data", `${folder}/copy`];
+    const partly = String(await assertRejects(() => svcCloud("restore", place, ...copy)));
+    assertStringIncludes(partly, "1 content is missing in the backup, of which everything else is restored");
+    assertStringIncludes(await svcCloud("fleet", "--json", ...copy), partId);
+
+    await Deno.remove(`${folder}/data/files`, { recursive: true });
+    await Deno.rename(`${folder}/unmounted`, `${folder}/data/files`);
+    const whole = JSON.parse(await svcCloud("backup", place, "--json", ...data));
+    assertEquals([whole.contents, whole.missing], [1, 0]);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
 Deno.test("a backup in an object store is restored", () =>
   withS3(async (server) => {
     const folder = await Deno.makeTempDir({ prefix: "svc-backup-" });

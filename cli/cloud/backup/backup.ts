@@ -54,8 +54,22 @@ export const BACKUP: CloudCommand = cloudCommand(
     });
     const size = `${counted(made.contents, "content")}, ${made.copied} of them new (${sizeText(made.bytes)})`;
     context.print(made, [`${made.name}: the database, ${counted(made.keys, "key")}, ${size}`]);
+    // Whoever makes backups by a timer reads exit codes.
+    if (made.missing > 0) {
+      throw incomplete(made.missing, "the control plane itself, of which the backup has the rest");
+    }
   },
 );
+
+/** The error of a copy that is made, but lacks contents to which the database refers. */
+export function incomplete(missing: number, where: string): SvcError {
+  return new SvcError(
+    "data_loss",
+    `${
+      counted(missing, "content is", "contents are")
+    } missing in ${where}: is its folder there, or its disk mounted?`,
+  );
+}
 
 /** A backup within the data folder would vanish with it. */
 async function requireElsewhere({ folder, host }: CloudCommandContext, place: string): Promise<void> {
@@ -99,13 +113,6 @@ async function backUp(context: CloudCommandContext, place: string, to: BackupPla
       }
     });
     if (missing.length > 0 && left > 1) continue;
-    if (missing.length > 0) {
-      context.host.writeError(
-        `svc-cloud: ${
-          counted(missing.length, "content is", "contents are")
-        } missing in the control plane itself: ${missing[0]}…\n`,
-      );
-    }
     const { timeMs, database, keys } = taken;
     const name = await to.add({ timeMs, database, keys });
     return {

@@ -34,8 +34,8 @@ import {
   timeOf,
 } from "../command_context.ts";
 import { sqliteIn } from "../sqlite.ts";
-import { each } from "./backup.ts";
 import { DATABASE_FILE, KEY_FILE, restIn, SQLITE_ENDS, UNFINISHED_FILE } from "../data_folder.ts";
+import { each, incomplete } from "./backup.ts";
 import { BackupPlace, copyContent, verifiedContent } from "./place.ts";
 import { counted } from "../../../lib/base/log/counted.ts";
 
@@ -132,9 +132,7 @@ async function restore(
     );
   }
   if (copied.missing > 0) {
-    host.writeError(
-      `svc-cloud: ${counted(copied.missing, "content is", "contents are")} not in the backup\n`,
-    );
+    throw incomplete(copied.missing, "the backup, of which everything else is restored");
   }
 }
 
