@@ -11,6 +11,7 @@ import { startServer, writeConfig } from "../support/server.ts";
 import { until } from "../support/until.ts";
 import { withManagedMachine } from "../cloud/managed.ts";
 import { goDialProgram, ownNames, run } from "./programs.ts";
+import { auth, components, KEY } from "./wheel.ts";
 import { svcCloud } from "../cloud/program.ts";
 import { loopbackMulticast } from "../support/multicast.ts";
 
@@ -26,17 +27,7 @@ interface Seen {
   readonly overWebRTC: boolean;
 }
 
-const KEY = { id: "6f1a55d4-0f38-4a43-8d1e-3a3ed3fda7ba", key: "sesame" };
 const program = await goDialProgram();
-const components = [
-  { name: "pulses", api: "rdk:component:encoder", model: "fake", attributes: { update_rate_msec: 10 } },
-  {
-    name: "wheel",
-    api: "rdk:component:motor",
-    model: "fake",
-    attributes: { encoder: "pulses", max_rpm: 100, ticks_per_rotation: 100 },
-  },
-];
 
 needingTest(
   "the published Go client needs no option, whether the port has TLS or not",
@@ -76,8 +67,7 @@ needingTest(
   "the published Go client dials a machine over WebRTC through the machine's own signaling",
   program,
   async (dial) => {
-    const handlers = [{ type: "api-key", config: { [KEY.id]: KEY.key, keys: [KEY.id] } }];
-    const config = await writeConfig({ components, auth: { handlers } });
+    const config = await writeConfig({ components, auth });
     const server = await startServer(config);
     try {
       await server.wrote("machine is running");

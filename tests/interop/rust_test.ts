@@ -11,6 +11,7 @@ import { needingTest } from "../support/needing.ts";
 import { startServer, writeConfig } from "../support/server.ts";
 import { until } from "../support/until.ts";
 import { run, rustDialProgram } from "./programs.ts";
+import { auth, components, KEY } from "./wheel.ts";
 
 interface Seen {
   readonly way?: "webrtc" | "direct";
@@ -23,18 +24,8 @@ interface Seen {
   readonly failed?: string;
 }
 
-const KEY = { id: "6f1a55d4-0f38-4a43-8d1e-3a3ed3fda7ba", key: "sesame" };
 const NOTHING = "-";
 const program = await rustDialProgram();
-const components = [
-  { name: "pulses", api: "rdk:component:encoder", model: "fake", attributes: { update_rate_msec: 10 } },
-  {
-    name: "wheel",
-    api: "rdk:component:motor",
-    model: "fake",
-    attributes: { encoder: "pulses", max_rpm: 100, ticks_per_rotation: 100 },
-  },
-];
 
 needingTest("the published Rust client dials a machine without a key", program, async (dial) => {
   const config = await writeConfig({ components });
@@ -55,8 +46,7 @@ needingTest(
   "the published Rust client dials a machine with its key, and with a wrong one",
   program,
   async (dial) => {
-    const handlers = [{ type: "api-key", config: { [KEY.id]: KEY.key, keys: [KEY.id] } }];
-    const config = await writeConfig({ components, auth: { handlers } });
+    const config = await writeConfig({ components, auth });
     const server = await startServer(config);
     try {
       await server.wrote("machine is running");
