@@ -383,7 +383,7 @@ Deno.test("Modules: with reconfigures, resources change in place, or are rebuilt
 });
 
 Deno.test("Modules.figures: contains memory and CPU time of each running module", async () => {
-  await using world = await ModuleWorld.open({ two: { serves: false } }, { startTimeoutMs: 100 });
+  await using world = await ModuleWorld.open({ two: { serves: false } }, { startTimeoutMs: 3000 });
   await world.apply(["one", "two"]);
   assertEquals(world.machine.modules!.figures, {
     "proc.modules.one.resident_bytes": world.module("one").process.pid,
