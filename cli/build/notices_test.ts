@@ -5,6 +5,9 @@ import { NOTICES_FILE } from "../version.ts";
 import { ROOT } from "./compiler.ts";
 import { billFile, noticesText, sbomText, writeNotices } from "./notices.ts";
 
+let writing: Promise<number> | undefined;
+/** Takes seconds, and gives the same each time. */
+const written = () => writing ??= writeNotices();
 const MIT = new Map([["MIT", "Permission is granted"]]);
 
 Deno.test("notices name each piece of software once, and each text once with all that it is for", () => {
@@ -46,7 +49,7 @@ Deno.test("the bill of materials has each version of a piece of software once, w
 });
 
 Deno.test("the notices cover the native code, and every package has a license; --licenses prints them", async () => {
-  const count = await writeNotices();
+  const count = await written();
   const text = await Deno.readTextFile(`${ROOT}${NOTICES_FILE}`);
   assert(count > 100);
   for (
@@ -70,7 +73,7 @@ Deno.test("the notices cover the native code, and every package has a license; -
 });
 
 Deno.test("each executable's bill of materials has what it imports, and nothing that only tests use", async () => {
-  await writeNotices();
+  await written();
   const namesIn = async (executable: string) => {
     const { metadata, components } = JSON.parse(await Deno.readTextFile(`${ROOT}${billFile(executable)}`));
     assertEquals(metadata.component.name, executable);

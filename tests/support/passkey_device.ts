@@ -1,4 +1,4 @@
-/** An authenticator of WebAuthn in a few lines, which answers honestly or as it is told. */
+/** A WebAuthn authenticator for tests, which answers honestly, or falsely in the way that a test asks for. */
 
 import { createHash, generateKeyPairSync, type KeyObject, randomBytes, sign } from "node:crypto";
 import { Buffer } from "node:buffer";

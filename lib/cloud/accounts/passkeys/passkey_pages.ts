@@ -1,8 +1,8 @@
 /**
  * Sign-in by passkey, and the passkeys of a person: the pages by which a browser gets a challenge and answers it.
  *
- * For an e-mail address, the browser is told which credentials it may use. An address without passkeys gets an id that
- * is made up, always the same, so that the answer does not tell who has an account.
+ * With an e-mail address, the browser gets the ids of the account's credentials. For an address without passkeys it gets
+ * a made-up id, the same one each time, so that the answer does not show who has an account.
  */
 
 import { createHmac, randomBytes } from "node:crypto";

@@ -117,7 +117,7 @@ export function requestOptions(
 export async function checkedCreation(
   answer: unknown,
   challenge: string,
-  { id: rpId, origin }: RelyingParty,
+  party: RelyingParty,
 ): Promise<NewCredential> {
   const { id, part } = partsOf(answer);
   const clientDataJSON = part("clientDataJSON");
@@ -132,10 +132,7 @@ export async function checkedCreation(
         response: { clientDataJSON, attestationObject: await unattested(part("attestationObject")) },
         clientExtensionResults: {},
       },
-      expectedChallenge: challenge,
-      expectedOrigin: origin,
-      expectedRPID: rpId,
-      requireUserVerification: true,
+      ...expected(challenge, party),
       supportedAlgorithmIDs: ALGORITHMS,
     });
     if (!verified || !registrationInfo) throw new Error("it is not verified");
@@ -160,7 +157,7 @@ export function credentialIdOf(answer: unknown): string {
 export async function checkedUse(
   answer: unknown,
   challenge: string,
-  { id: rpId, origin }: RelyingParty,
+  party: RelyingParty,
   passkey: Passkey,
   isNamed: boolean,
 ): Promise<number> {
@@ -186,10 +183,7 @@ export async function checkedUse(
         },
         clientExtensionResults: {},
       },
-      expectedChallenge: challenge,
-      expectedOrigin: origin,
-      expectedRPID: rpId,
-      requireUserVerification: true,
+      ...expected(challenge, party),
       credential: {
         id: passkey.id,
         publicKey: decoded(passkey.publicKey),
@@ -200,6 +194,16 @@ export async function checkedUse(
     if (!verified) throw new Error("its signature is wrong");
     return authenticationInfo.newCounter;
   });
+}
+
+/** What every answer must prove. */
+function expected(challenge: string, { id, origin }: RelyingParty) {
+  return {
+    expectedChallenge: challenge,
+    expectedOrigin: origin,
+    expectedRPID: id,
+    requireUserVerification: true,
+  };
 }
 
 interface AnswerParts {

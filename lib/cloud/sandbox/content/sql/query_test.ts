@@ -393,7 +393,7 @@ Deno.test("SQL gives paths the same types in files as in readings that are hande
   const long = Object.fromEntries(Array.from({ length: 600 }, (_, at) => [`n${at}`, at]));
   const contents: readonly JsonObject[][] = [
     [{ a: 1, b: { c: "x" } }, { a: 2.5, b: { c: null } }],
-    // Several types, of which the query's time has one.
+    // Values of several types; those within the query's times have one.
     [{ a: "text", b: 7 }, { a: 1, b: { c: "y" } }],
     // Lists, empty documents, and names with the signs of paths.
     [{ a: [1, "x"], b: {} }, { a: null, "b/c": { "~": true } }],
