@@ -43,6 +43,7 @@ import type { RemoteResource, Remotes, RemoteStatus } from "./remotes.ts";
 import { relayed, type Relays } from "./relays.ts";
 import type { RunningModel } from "../modules/models.ts";
 import type { Modules } from "../modules/modules.ts";
+import { stopBeforeClosing } from "../serve/stop.ts";
 
 export type { BuildState, Node } from "./node.ts";
 
@@ -314,7 +315,7 @@ export class Machine {
       }
     }
     const plan = planOf(this.#nodes, this.#wanted, this.#wiring);
-    await this.#close(plan.close);
+    await this.#replace(plan.close);
     this.#modules?.dismiss();
     this.#parts.remotes?.dismiss();
     this.#arrange(config.revision);
@@ -458,7 +459,7 @@ export class Machine {
       if (overtaken.aborted) return;
       const scope = unsettled(left.flat(), this.#nodes, this.#wiring);
       const plan = planOf(this.#nodes, this.#wanted, this.#wiring, scope);
-      await this.#close(plan.close);
+      await this.#replace(plan.close);
       left = plan.build;
     }
     this.#tell();
@@ -593,6 +594,13 @@ export class Machine {
         this.#logger.error(`${full} failed to handle a change of the visible resources: ${chainOf(error)}`);
       });
     }
+  }
+
+  /** Stops all that moves, then closes. At the end of the program that has been done. */
+  async #replace(groups: Groups): Promise<void> {
+    const instances = groups.flat().flatMap((full) => this.#nodes.get(full)!.instance ?? []);
+    await stopBeforeClosing(instances, this.#clock, this.#logger);
+    await this.#close(groups);
   }
 
   async #close(groups: Groups): Promise<void> {

@@ -30,6 +30,25 @@ function bench({ limits = {} } = {}) {
       return Promise.resolve();
     }
   }
+  class Mover extends Part {
+    constructor(name: ResourceName, private readonly hangs: unknown) {
+      super(name);
+    }
+
+    stop(): Promise<void> {
+      diary.push(`stop ${this.name.short}`);
+      return Promise.resolve();
+    }
+
+    isMoving(): Promise<boolean> {
+      return Promise.resolve(true);
+    }
+
+    override close(): Promise<void> {
+      const closed = super.close();
+      return this.hangs === true ? new Promise(() => {}) : closed;
+    }
+  }
   class Watcher extends Part {
     constructor(name: ResourceName, private readonly dependencies: Dependencies) {
       super(name);
@@ -53,7 +72,7 @@ function bench({ limits = {} } = {}) {
       if (faults.has(name.short)) throw new SvcError("unavailable", `${name.short} is broken`);
       const has = dependencies.all(GenericApi).map((one) => one.name.short).join("+");
       diary.push(`build ${name.short}${has === "" ? "" : `(${has})`}`);
-      return new Part(name);
+      return "moves" in attributes ? new Mover(name, attributes.hangs) : new Part(name);
     },
   });
   const single = { ...GenericServiceApi, instancesMax: 1 };
@@ -323,6 +342,53 @@ Deno.test("Machine: close waits at most 5 s for builds in progress, and closes l
   await closing;
   await clock.advance(100_000);
   assertEquals(took(), "build never, close never");
+});
+
+Deno.test("Machine: what moves stops before a configuration closes anything, also below a dependent that hangs", async () => {
+  const { machine, took, clock } = bench();
+  const motor = { moves: true };
+  const frozen = { moves: true, hangs: true };
+  const chain = { service: { needs: ["base"] }, base: { needs: ["motor"], ...frozen }, motor, other: motor };
+  await machine.apply(configOf(chain));
+  took();
+  // The motor changes, with everything above it.
+  const changed = machine.apply(configOf({ ...chain, motor: { ...motor, pin: 2 } }, "r2"));
+  await settle();
+  assertEquals(took(), "stop base, stop motor, close service, close base");
+  await clock.advance(30_000);
+  await changed;
+  assertEquals(took(), "close motor, build motor, build base(motor), build service(base)");
+
+  // The motor goes, below a base that hangs.
+  const gone = machine.apply(configOf({ other: motor }, "r3"));
+  await settle();
+  assertEquals(took(), "stop base, stop motor, close service, close base");
+  await clock.advance(30_000);
+  await gone;
+  took();
+  await machine.close();
+});
+
+Deno.test("Machine: what moves stops before a dependency that comes or goes has its users rebuilt", async () => {
+  const { machine, took, clock, faults } = bench();
+  faults.add("light");
+  const parts = {
+    top: { needs: ["arm"], moves: true, hangs: true },
+    arm: { may: ["light"], moves: true },
+    light: {},
+  };
+  await machine.apply(configOf(parts));
+  took();
+  faults.clear();
+  await clock.advance(5_000);
+  await settle();
+  assertEquals(took(), "build light, stop top, stop arm, close top");
+  await clock.advance(30_000);
+  await settle();
+  assertEquals(took(), "close arm, build arm(light), build top(arm)");
+  const ending = machine.close();
+  await clock.advance(60_000);
+  await ending;
 });
 
 Deno.test("a resource with an unknown model is unhealthy, and the error suggests a similar model", async () => {

@@ -10,7 +10,7 @@ import { isActuator, type Resource } from "../../resource/resource.ts";
 
 /** Time limit of one actuator's stop. */
 const STOP_TIMEOUT_MS = 10_000;
-/** The end of the program waits this long for stops, and no longer: a hung module must not hold back the rest. */
+/** Closing waits this long for stops, and no longer: a hung module must not hold back the rest. */
 const REST_MS = 2_000;
 
 /**
@@ -39,16 +39,18 @@ export async function stopActuators(
 }
 
 /**
- * Stops this machine's own actuators before its resources close. Resources close dependents first, each after its
- * dependents: below a dependent that hangs, a motor would turn until the deadline and beyond, and since the port is
- * closed nobody could stop it. Logs what does not stop; never rejects. Actuators of remotes may be in others' hands.
+ * Stops this machine's own actuators before these resources close, at the end of the program or because a configuration
+ * changes them. Resources close dependents first, each after its dependents: below a dependent that hangs, a motor would
+ * turn until the deadline and beyond. Logs what does not stop; never rejects. Actuators of remotes may be in others'
+ * hands.
  */
 export async function stopBeforeClosing(
   resources: readonly Resource[],
   clock: Clock,
   logger: Logger,
 ): Promise<void> {
-  const own = resources.filter(({ name }) => !name.isRemote);
+  const own = resources.filter((one) => !one.name.isRemote && isActuator(one));
+  if (own.length === 0) return;
   const stopping = stopActuators(own, clock).then((failures) => {
     // What has no Stop stops when it closes.
     const failed = failures.filter(({ code }) => code !== "unimplemented");
