@@ -3,7 +3,7 @@
  * address of the caller go through.
  */
 
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { AppService } from "../../proto/gen/app_pb.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
@@ -113,6 +113,8 @@ async function playThrough({ url, cloud, example, ca }: Parameters<Parameters<ty
     channel.close();
   }
 
+  await signInThrough(url, cloud, ca);
+
   // Wrong keys count for the caller, whose address the proxy tells; what the caller itself writes counts for nothing.
   const wrong = [
     "--header",
@@ -132,6 +134,37 @@ async function playThrough({ url, cloud, example, ca }: Parameters<Parameters<ty
   );
   await until(() => cloud.output().includes("the caller is slowed down"), { found: cloud.output });
   assertStringIncludes(cloud.output(), `"address":"${CALLER}"`);
+}
+
+/** A person's session through the proxy: its cookie is the host's own, and one of another name opens nothing. */
+async function signInThrough(url: string, cloud: CloudProcess, ca: string): Promise<void> {
+  const data = ["--data", join(ca, "../data")];
+  const invited = await svcCloud("account", "invite", "ann@example.com", "--json", ...data);
+  const link = JSON.parse(invited).link.split("/").at(-1);
+  const ask = async (page: string, body: object, ...headers: string[]) => {
+    const answer = await run(
+      "curl",
+      ...["--silent", "--show-error", "--include", "--cacert", ca],
+      ...["content-type: application/json", ...headers].flatMap((one) => ["--header", one]),
+      ...["--data", JSON.stringify(body), `${url}/account/${page}`],
+    );
+    const [, cookie = ""] = /^set-cookie: (.*?)\r?$/im.exec(answer) ?? [];
+    return { status: Number(/^HTTP\/\S+ (\d+)/.exec(answer)?.[1]), cookie };
+  };
+  const password = "correct horse battery staple";
+  for (const origin of [[`origin: ${url}`, "sec-fetch-site: same-origin"], []]) {
+    const [page, body] = origin.length > 0
+      ? ["accept", { link, password }]
+      : ["sign-in", { email: "ann@example.com", password }];
+    const { status, cookie } = await ask(page, body, ...origin);
+    assertEquals(status, 200, cloud.output());
+    assertMatch(cookie, /^__Host-svc-session=[^;]+; Path=\/; HttpOnly; SameSite=Strict; Secure$/);
+    const [pair] = cookie.split(";");
+    assertEquals((await ask("token", {}, `cookie: ${pair}`, ...origin)).status, 200);
+    // As a subdomain, or somebody on the way, plants a session of their own.
+    const planted = `cookie: ${pair.replace("__Host-", "")}`;
+    assertEquals((await ask("token", {}, planted, ...origin)).status, 401);
+  }
 }
 
 needingTest(

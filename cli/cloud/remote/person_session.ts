@@ -15,14 +15,18 @@ export interface SessionAddress {
   readonly ca?: string;
 }
 
-const COOKIE = "svc-session";
+/** The cookie over TLS, and without. */
+const COOKIES = ["__Host-svc-session", "svc-session"];
 const ANSWER_BYTES_MAX = 64 * 1024;
 const TIMEOUT_MS = 30_000;
 
 /** Signs a person in; returns the secret of the session. */
 export async function signIn(place: SessionAddress, email: string, password: Secret): Promise<Secret> {
   const { cookies } = await post(place, "sign-in", { email, password: password.reveal(), stays: true });
-  const [found] = cookies.flatMap((one) => new RegExp(`^${COOKIE}=([^;]+)`).exec(one)?.slice(1) ?? []);
+  const pairs = cookies.map((one) => one.split(";", 1)[0]);
+  const found = COOKIES.flatMap((name) =>
+    pairs.filter((one) => one.startsWith(`${name}=`)).map((one) => one.slice(name.length + 1))
+  ).find((value) => value !== "");
   if (found) return new Secret(found);
   throw new SvcError("unavailable", `${place.address} answered without a session`);
 }
@@ -50,7 +54,7 @@ async function post(
   const headers = {
     "content-type": "application/json",
     "user-agent": `svc-cloud ${VERSION}`,
-    ...session ? { cookie: `${COOKIE}=${session.reveal()}` } : {},
+    ...session ? { cookie: COOKIES.map((name) => `${name}=${session.reveal()}`).join("; ") } : {},
   };
   const signal = AbortSignal.timeout(TIMEOUT_MS);
   const init = { method: "POST", headers, body: JSON.stringify(body), redirect: "manual" as const, signal };

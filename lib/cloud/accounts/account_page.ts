@@ -80,7 +80,7 @@ export async function endFormer(cloud: CloudContext, asked: Asked): Promise<(sql
 /** The session of the request's cookie. Throws `unauthenticated`. */
 export async function sessionOf({ store, clock }: CloudContext, { request }: Asked): Promise<AccountSession> {
   const nowMs = clock.nowMs();
-  // A subdomain may have planted a cookie of the same name: the one that opens a session counts.
+  // Without TLS anybody may have planted a cookie of the same name: the one that opens a session counts.
   for (const opener of cookiesOf(request, COOKIE)) {
     const session = await new PersonSessions(store).opened(opener, nowMs);
     if (!session) continue;
@@ -96,27 +96,46 @@ export async function sessionOf({ store, clock }: CloudContext, { request }: Ask
 /** Limit of the cookies of one name that are tried. */
 const COOKIES_MAX = 4;
 
-export function cookiesOf({ fields }: RouteRequest, cookie: string): string[] {
-  const all = fields.filter(([name]) => name === "cookie").flatMap(([, value]) => value.split(";"));
-  const own = all.map((one) => one.trim()).filter((one) => one.startsWith(`${cookie}=`));
-  return own.slice(0, COOKIES_MAX).map((one) => one.slice(cookie.length + 1));
+/** A browser takes a cookie of such a name only from this very host, over TLS, and for all of its pages. */
+export const OWN_HOST = "__Host-";
+
+/** The values of the cookies of one name; over TLS of those alone that no subdomain and nobody on the way can plant. */
+export function cookiesOf(request: RouteRequest, cookie: string): string[] {
+  const names = isOverTls(request) ? [OWN_HOST + cookie] : [OWN_HOST + cookie, cookie];
+  const all = request.fields.filter(([name]) => name === "cookie").flatMap(([, value]) => value.split(";"));
+  const pairs = all.map((one) => one.trim());
+  const own = names.flatMap((name) =>
+    pairs.filter((one) => one.startsWith(`${name}=`)).map((one) => one.slice(name.length + 1))
+  );
+  return own.slice(0, COOKIES_MAX);
 }
 
 export function cookieOf(
-  { peer }: RouteRequest,
+  request: RouteRequest,
   opener: string,
   maxAgeS: number | undefined,
   cookie = COOKIE,
 ): string {
-  const isSecure = (peer.addressed ?? peer.origin ?? "").startsWith("https:");
+  const isSecure = isOverTls(request);
   return [
-    `${cookie}=${opener}`,
-    `Path=${ACCOUNT_PAGES.slice(0, -1)}`,
+    `${isSecure ? OWN_HOST : ""}${cookie}=${opener}`,
+    `Path=${isSecure ? "/" : ACCOUNT_PAGES.slice(0, -1)}`,
     "HttpOnly",
     "SameSite=Strict",
     ...isSecure ? ["Secure"] : [],
     ...maxAgeS === undefined ? [] : [`Max-Age=${maxAgeS}`],
   ].join("; ");
+}
+
+/**
+ * Whether the caller itself uses TLS, perhaps up to a proxy. A browser names the page's own address in `origin`; a
+ * program that claims something else changes only its own cookies.
+ */
+function isOverTls({ fields, peer }: RouteRequest): boolean {
+  const origin = fieldValue(fields, "origin");
+  if (origin !== undefined && URL.canParse(origin)) return origin.startsWith("https:");
+  const scheme = fieldValue(fields, "x-forwarded-proto") ?? "";
+  return scheme.trimStart().startsWith("https") || (peer.addressed ?? peer.origin ?? "").startsWith("https:");
 }
 
 export async function accountAnswer(request: RouteRequest, page: AccountPage): Promise<RouteAnswer> {
