@@ -12,7 +12,7 @@ import { agentUnit } from "../../lib/agent/system/service_unit.ts";
 import { type Commands, SystemCommands } from "../../lib/agent/system/commands.ts";
 import { installService } from "../../lib/agent/system/systemd.ts";
 import { installLoader } from "../../lib/agent/update/loader.ts";
-import { notAProgram } from "../../lib/agent/update/release.ts";
+import { notAProgram } from "../../lib/base/release/program_head.ts";
 import { headOf } from "../../lib/base/files/head.ts";
 import { type Clock, SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";

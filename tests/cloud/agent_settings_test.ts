@@ -12,6 +12,7 @@ import { client } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/rpc/metadata.ts";
 import { type Example, serveCloud, svcCloud } from "./program.ts";
+import { linuxProgram } from "../support/linux_program.ts";
 
 const BAD: [agent: JsonObject, logged: RegExp][] = [
   [
@@ -47,7 +48,7 @@ Deno.test("config set and UpdateRobotPart refuse bad agent settings and name the
   const data = ["--data", folder];
   const example: Example = JSON.parse(await svcCloud("init", ...data, "--json"));
   const program = `${folder}/program`;
-  await Deno.writeTextFile(program, "#!/bin/sh\n");
+  await Deno.writeFile(program, linuxProgram());
   await svcCloud("release", "publish", "svc-server", "1.0.0", program, "--channel", "stable", ...data);
   const { partId, ownerKey: { id: entity, key: payload } } = example;
   const save = async (agent: JsonObject) => {

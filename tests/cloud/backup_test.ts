@@ -6,8 +6,9 @@
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { withS3 } from "../support/s3_server.ts";
 import { type Example, serveCloud, svcCloud, svcCloudPrinted } from "./program.ts";
+import { linuxProgram } from "../support/linux_program.ts";
 
-const PROGRAM = "#!/bin/sh\necho svc-server 1.0.0\n";
+const PROGRAM = linuxProgram();
 
 Deno.test("a serving control plane is backed up and restored; what was revoked since is told, and revoked", async (test) => {
   const folder = await Deno.makeTempDir({ prefix: "svc-backup-" });
@@ -15,7 +16,7 @@ Deno.test("a serving control plane is backed up and restored; what was revoked s
   const place = `${folder}/backups`;
   const into = (name: string) => ["--data", `${folder}/${name}`];
   const example: Example = JSON.parse(await svcCloud("init", ...data, "--json"));
-  await Deno.writeTextFile(`${folder}/program`, PROGRAM);
+  await Deno.writeFile(`${folder}/program`, PROGRAM);
   await svcCloud(
     "release",
     "publish",
@@ -66,7 +67,7 @@ Deno.test("a serving control plane is backed up and restored; what was revoked s
       const copy = await serveCloud(into("copy"));
       try {
         const found = await fetch(`${copy.url}/releases/svc-server/stable/linux-amd64`);
-        assertEquals(await found.text(), PROGRAM);
+        assertEquals(new Uint8Array(await found.arrayBuffer()), PROGRAM);
       } finally {
         assertEquals(await copy.stop(), 0);
       }
@@ -157,7 +158,7 @@ Deno.test("a backup of a control plane that lacks contents is made, and fails fo
   const place = `${folder}/backups`;
   try {
     const { partId }: Example = JSON.parse(await svcCloud("init", ...data, "--json"));
-    await Deno.writeTextFile(`${folder}/program`, PROGRAM);
+    await Deno.writeFile(`${folder}/program`, PROGRAM);
     await svcCloud("release", "publish", "svc-server", "1.0.0", `${folder}/program`, ...data);
     await Deno.rename(`${folder}/data/files`, `${folder}/unmounted`);
     const lacking = String(await assertRejects(() => svcCloud("backup", place, ...data)));
@@ -186,7 +187,7 @@ Deno.test("a backup in an object store is restored", () =>
     try {
       for (const [name, value] of Object.entries(server.env)) Deno.env.set(name, value);
       const { partId }: Example = JSON.parse(await svcCloud("init", ...data, "--json"));
-      await Deno.writeTextFile(`${folder}/program`, PROGRAM);
+      await Deno.writeFile(`${folder}/program`, PROGRAM);
       await svcCloud("release", "publish", "svc-server", "1.0.0", `${folder}/program`, ...data);
       const place = server.address;
       await svcCloud("backup", place, ...data);

@@ -28,6 +28,7 @@ import { moving, until } from "../support/until.ts";
 import { svcCloud } from "./program.ts";
 import { storeTest, withDatabase } from "./stores.ts";
 import { newWorld, type World } from "./world.ts";
+import { linuxProgram } from "../support/linux_program.ts";
 
 const START_MS = Date.UTC(2026, 2, 15, 14);
 const DAY_MS = 24 * 3600 * 1000;
@@ -186,7 +187,7 @@ Deno.test("a control plane with its contents in an object store is backed up the
       const at = (prefix: string) => server.address.replace("machines/one", prefix);
       const live = ["--data", data, "--files", server.address];
       await svcCloud("init", ...live);
-      await Deno.writeTextFile(`${database.folder}/program`, "#!/bin/sh\n");
+      await Deno.writeFile(`${database.folder}/program`, linuxProgram());
       await svcCloud("release", "publish", "svc-server", "1.0.0", `${database.folder}/program`, ...live);
       const contents = await listed(await openS3(server));
       assertEquals(contents.length, 1);

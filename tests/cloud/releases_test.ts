@@ -9,8 +9,7 @@ import { packed } from "../../lib/base/files/archive.ts";
 import { startServer } from "../support/server.ts";
 import { type Example, serveCloud, svcCloud } from "./program.ts";
 import { storeTest } from "./stores.ts";
-
-const ELF = Uint8Array.from({ length: 100 }, (_, at) => [0x7f, 0x45, 0x4c, 0x46][at] ?? (at === 18 ? 62 : 0));
+import { linuxProgram } from "../support/linux_program.ts";
 
 async function writeArchive(path: string, name: string, text: string): Promise<void> {
   const content = new TextEncoder().encode(text);
@@ -33,7 +32,7 @@ storeTest(
     await json("init");
     const [archive, program] = [`${folder}/fruit.tar.gz`, `${folder}/svc-server`];
     await writeArchive(archive, "labels.txt", "apple");
-    await Deno.writeFile(program, ELF);
+    await Deno.writeFile(program, linuxProgram(100));
 
     const model = ["--type", "ml_model"];
     await run("org", "namespace", "orchard");
@@ -68,8 +67,8 @@ storeTest(
       /^svc-server 1\.0\.0 for linux\/amd64: 100 B,/,
     );
     await publish("1.1.0");
-    await assertRejects(() => publish("1.2.0", "--platform", "linux/arm64"), Error, "Linux on amd64");
-    await assertRejects(() => publish("1.2.0", "--platform", "windows/amd64"), Error, "windows/amd64");
+    await assertRejects(() => publish("1.2.0", "--platform", "linux/arm64"), Error, "another processor");
+    await assertRejects(() => publish("1.2.0", "--platform", "windows/amd64"), Error, "windows on amd64");
     // Only what a key has signed, if that is asked for.
     const signed = (...more: string[]) => publish("1.2.0", "--require-signature", ...more);
     await assertRejects(() => signed(), Error, "SHA256SUMS");
@@ -79,9 +78,9 @@ storeTest(
     await assertRejects(() => signed(), Error, "is not signed by the key");
     await signed("--signature-key", key);
     await run("release", "delete", "svc-server", "1.2.0");
-    await Deno.writeFile(program, new Uint8Array([...ELF, 0]));
+    await Deno.writeFile(program, linuxProgram(101));
     await assertRejects(() => signed("--signature-key", key), Error, "wanted the signed");
-    await Deno.writeFile(program, ELF);
+    await Deno.writeFile(program, linuxProgram(100));
     await run("release", "channel", "svc-server", "1.1.0", "dev");
     const { releases: listed }: { releases: { version: string; channel: string }[] } = await json(
       "release",

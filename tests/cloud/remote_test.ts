@@ -6,6 +6,7 @@ import { DenoHost } from "../../lib/base/host_deno.ts";
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "./program.ts";
 import { sharedStoreTest } from "./stores.ts";
 import { until } from "../support/until.ts";
+import { linuxProgram } from "../support/linux_program.ts";
 
 const PROGRAM = new URL("../../cli/cloud/main.ts", import.meta.url).pathname;
 
@@ -156,11 +157,8 @@ Deno.test("a package, a release, a fragment and an export go to and from afar wi
   const fragment = await places.write("eye.json", { components: [] });
   assertStringIncludes(await places.done("fragment", "set", "eye", fragment), "eye is at revision 1");
 
-  const elf = new Uint8Array(100_000);
-  elf.set([0x7f, 0x45, 0x4c, 0x46, 2, 1, 1]);
-  elf[18] = 0x3e;
   const program = `${places.home}/svc-agent`;
-  await Deno.writeFile(program, elf);
+  await Deno.writeFile(program, linuxProgram(100_000));
   assertStringIncludes(await places.done("release", "publish", "svc-agent", "9.0.0", program), "SHA-256");
   assertMatch(
     await places.refused("release", "publish", "svc-agent", "9.0.1", program, "--require-signature"),

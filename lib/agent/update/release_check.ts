@@ -9,17 +9,9 @@ import { headOf } from "../../base/files/head.ts";
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { endProcess, type RunningProcess, type SpawnHost } from "../../base/process.ts";
+import { answerInPlace, HEAD_BYTES, notAProgram, WEB_PAGE } from "../../base/release/program_head.ts";
 import { sha256Of } from "./download.ts";
-import {
-  answerInPlace,
-  binaryNameIn,
-  HEAD_BYTES,
-  isCustomVersion,
-  notAProgram,
-  notTheProgram,
-  WEB_PAGE,
-} from "./release.ts";
-import type { BinaryName } from "./release.ts";
+import { type BinaryName, binaryNameIn, isCustomVersion, notTheProgram } from "./release.ts";
 import type { Build } from "./state.ts";
 import type { Checker } from "./updater.ts";
 

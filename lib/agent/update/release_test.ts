@@ -5,15 +5,8 @@ import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { FakeProcesses } from "../../../tests/support/fake_processes.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import { sha256Of } from "./download.ts";
-import {
-  answerInPlace,
-  type BinaryName,
-  binaryNameIn,
-  fileNameOf,
-  notAProgram,
-  releaseOf,
-  versionIn,
-} from "./release.ts";
+import { answerInPlace, notAProgram } from "../../base/release/program_head.ts";
+import { type BinaryName, binaryNameIn, fileNameOf, releaseOf, versionIn } from "./release.ts";
 import { ReleaseCheck } from "./release_check.ts";
 import { SystemFiles } from "../../base/files/system_files.ts";
 

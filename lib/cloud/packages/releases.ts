@@ -6,6 +6,7 @@
 
 import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
+import { notAProgram } from "../../base/release/program_head.ts";
 import { compareVersions, parseVersion } from "../../base/semver.ts";
 import type { StoredFile } from "../store/files.ts";
 import { chooseVersion } from "./packages.ts";
@@ -34,9 +35,6 @@ export interface PublishedRelease {
 /** The header of a Linux program, and an entry of its table of segments. */
 const ELF_HEADER_BYTES = 64;
 const ELF_SEGMENT_BYTES = 56;
-const ELF_64_BITS = 2;
-/** The processors in the header of a Linux program. */
-const ELF_MACHINES: { readonly [number: number]: string } = { 62: "amd64", 183: "arm64" };
 
 export const RELEASE_BYTES_MAX = 1024 ** 3;
 
@@ -147,37 +145,24 @@ export class Releases {
 }
 
 /**
- * Throws `invalid_argument` if the beginning of a file is not that of a program for the platform, or the file ends
- * before the program does, because a device could not start it.
+ * Throws `invalid_argument` if the beginning of a file is not that of a program for the platform, by the rule of the
+ * agents that would download it, or the file ends before the program does.
  */
 export function checkProgram(head: Uint8Array, platform: string, name: string, bytes: number): void {
-  const text = Array.from(head.subarray(0, 4), (byte) => String.fromCharCode(byte)).join("");
-  const isElf = text === "\x7fELF";
-  const processor = isElf ? ELF_MACHINES[head[18] | (head[19] << 8)] : undefined;
-  const fits = platform.startsWith("windows/")
-    ? text.startsWith("MZ")
-    : text.startsWith("#!") || (isElf && processor === platform.split("/")[1]);
-  const wantedBytes = isElf ? elfBytes(head) : 0;
-  if (fits && bytes >= wantedBytes) return;
-  if (fits) {
-    const problem = `found ${bytes} bytes, wanted at least ${wantedBytes} by its header: it is not complete`;
-    throw new SvcError("invalid_argument", `${name}: ${problem}`);
-  }
-  throw new SvcError(
-    "invalid_argument",
-    `${name}: found ${kindOf(head, processor)}, wanted a program for ${platform}`,
-  );
-}
+  const [os, arch] = platform.split("/");
+  const wrong = notAProgram(head, { os, arch });
+  if (wrong !== undefined) throw new SvcError("invalid_argument", `${name}: ${wrong}`);
 
-function kindOf(head: Uint8Array, processor: string | undefined): string {
-  if (head.length === 0) return "an empty file";
-  return head[0] === 0x7f ? `a program for Linux on ${processor ?? "another processor"}` : "something else";
+  const wantedBytes = os === "linux" ? elfBytes(head) : 0;
+  if (bytes >= wantedBytes) return;
+  const problem = `found ${bytes} bytes, wanted at least ${wantedBytes} by its header: it is not complete`;
+  throw new SvcError("invalid_argument", `${name}: ${problem}`);
 }
 
 /** The least size of a Linux program with 64 bits, by the tables and segments that its header names. */
 function elfBytes(head: Uint8Array): number {
   const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
-  if (head.length < ELF_HEADER_BYTES || head[4] !== ELF_64_BITS) return ELF_HEADER_BYTES;
+  if (head.length < ELF_HEADER_BYTES) return ELF_HEADER_BYTES;
   const number = (at: number) => Number(view.getBigUint64(at, true));
   const tableAt = (place: number, entry: number) => {
     const [entryBytes, count] = [view.getUint16(entry, true), view.getUint16(entry + 2, true)];

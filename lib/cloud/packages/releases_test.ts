@@ -20,21 +20,24 @@ const check = (content: Uint8Array, platform = "linux/amd64") =>
 
 Deno.test("checkProgram: an empty file, and one that ends before its program, is no release", () => {
   check(program());
-  check(new TextEncoder().encode("#!/bin/sh\n"));
   const packed = program();
   new DataView(packed.buffer).setBigUint64(40, 9999n, true);
   check(packed);
   const refused: [Uint8Array, RegExp][] = [
-    [new Uint8Array(), /^FILE: found an empty file, wanted a program for linux\/amd64$/],
+    [new Uint8Array(), /^FILE: found an empty file, wanted a program for linux on amd64$/],
     [program().subarray(0, 199), /found 199 bytes, wanted at least 200 by its header: it is not complete/],
     [program().subarray(0, 40), /found 40 bytes, wanted at least 64/],
-    [new TextEncoder().encode("<html>"), /found something else/],
+    [new TextEncoder().encode("<html>"), /found a web page/],
   ];
   for (const [content, why] of refused) {
     const error = assertThrows(() => check(content), SvcError);
     if (!why.test(error.message)) throw error;
   }
-  assertThrows(() => check(program(), "linux/arm64"), SvcError, "a program for Linux on amd64");
+  assertThrows(
+    () => check(program(), "linux/arm64"),
+    SvcError,
+    "found a program for another processor, wanted a program for linux on arm64",
+  );
   assertThrows(() => check(new Uint8Array(), "windows/amd64"), SvcError, "an empty file");
 });
 
@@ -52,4 +55,20 @@ Deno.test({
     checkProgram(head, platform, path, size);
     assertThrows(() => checkProgram(head, platform, path, size - 1024 ** 2), SvcError, "it is not complete");
   },
+});
+
+Deno.test("checkProgram: whatever an agent refuses is refused when it is published", () => {
+  const old = program();
+  old[4] = 1;
+  const archive = Uint8Array.from([0x1f, 0x8b, 8, 0]);
+  const refused: [Uint8Array, string, RegExp][] = [
+    [new TextEncoder().encode("#!/bin/sh\n"), "linux/amd64", /found a script, wanted a program for linux/],
+    [old, "linux/amd64", /found a program for another processor/],
+    [archive, "linux/arm64", /found a gzip file/],
+    [new TextEncoder().encode("MZ but no more"), "windows/amd64", /found .*, wanted a program for windows/],
+  ];
+  for (const [content, platform, why] of refused) {
+    const error = assertThrows(() => check(content, platform), SvcError);
+    if (!why.test(error.message)) throw error;
+  }
 });
