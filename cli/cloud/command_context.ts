@@ -33,7 +33,7 @@ import { type Flag, UsageError, type Values } from "../flags.ts";
 import type { Listing } from "../table.ts";
 import { ResultPrinter } from "./result_printer.ts";
 import { namedOne } from "../lookup.ts";
-import { openContents } from "./contents/place.ts";
+import { openContents, requireContents } from "./contents/place.ts";
 import { DATABASE_FILE, requireFolder, requireNoRest } from "./data_folder.ts";
 import { PROFILE_FLAG, remoteProfile } from "./remote/profiles.ts";
 import { sqliteIn } from "./sqlite.ts";
@@ -53,13 +53,18 @@ export interface CloudProgramContext {
 
 export type CloudCommand = AnyCommand<CloudProgramContext>;
 
+export interface FilesOptions {
+  /** Opens the place although it has none of the contents. */
+  readonly mayLack?: boolean;
+}
+
 /** The context of a command. */
 export interface CloudCommandContext {
   readonly store: Store;
   /** The data folder. */
   readonly folder: string;
-  /** The uploaded files. */
-  readonly files: () => Promise<FileStore>;
+  /** The uploaded files. Throws `failed_precondition` if the place has none of them. */
+  readonly files: (options?: FilesOptions) => Promise<FileStore>;
   /** The control plane's own keys. */
   readonly secrets: SecretsParts;
   readonly clock: Clock;
@@ -214,7 +219,11 @@ function contextOf(
   return {
     store,
     folder: place.data,
-    files: () => openContents(place, host, clock),
+    files: async ({ mayLack = false } = {}) => {
+      const files = await openContents(place, host, clock);
+      if (!mayLack) await requireContents(store, files, place);
+      return files;
+    },
     secrets,
     clock,
     host,

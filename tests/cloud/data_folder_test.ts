@@ -5,7 +5,8 @@
 
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
-import { svcCloud } from "./program.ts";
+import { linuxProgram } from "../support/linux_program.ts";
+import { serveCloud, svcCloud } from "./program.ts";
 
 const UNFINISHED = "restore.db.unfinished";
 
@@ -135,4 +136,45 @@ Deno.test("data folder: a database that cannot be opened says why, to readers an
         assertStringIncludes(error.message, why);
       }
     }
+  }));
+
+Deno.test("serve: refuses a place with none of the contents that the database refers to, until they count as lost", () =>
+  withFolder(async (folder, data) => {
+    const files = ["--files", `${folder}/disk`];
+    const program = `${folder}/svc-server`;
+    await svcCloud("init", ...data, ...files);
+    await Deno.writeFile(program, linuxProgram());
+    await svcCloud("release", "publish", "svc-server", "1.0.0", program, ...data, ...files);
+    const refused = async (place: string, ...more: string[]) => {
+      const publish = ["release", "publish", "svc-server", "1.1.0", program];
+      for (
+        const words of [["serve", "--listen", "127.0.0.1:0"], publish, ["files", "move", `${folder}/new`]]
+      ) {
+        const error = await assertRejects(() => svcCloud(...words, ...data, ...more), Error, "is in");
+        assertStringIncludes(error.message, `refers to is in ${place}: is its disk mounted`);
+        assertStringIncludes(error.message, "serve --contents-lost");
+      }
+    };
+    // The disk is not mounted: its folder is missing, or an empty one to mount it on. Or the option was forgotten.
+    await Deno.rename(`${folder}/disk`, `${folder}/unmounted`);
+    await refused(`${folder}/disk`, ...files);
+    await refused(`${folder}/disk`, ...files);
+    await refused(`${folder}/data/files`);
+    assertStringIncludes(
+      String(await assertRejects(() => svcCloud("backup", `${folder}/backups`, ...data, ...files))),
+      "1 content is missing",
+    );
+
+    const served = async (...more: string[]) => {
+      const cloud = await serveCloud([...data, ...more]);
+      await cloud.stop();
+      return cloud.output();
+    };
+    assertStringIncludes(await served(...files, "--contents-lost"), "uploads of before are lost");
+    assertStringIncludes(await served(...files), "uploads of before are lost");
+    await svcCloud("release", "publish", "svc-server", "1.2.0", program, ...data, ...files);
+    await refused(`${folder}/data/files`);
+    await Deno.remove(`${folder}/disk`, { recursive: true });
+    await Deno.rename(`${folder}/unmounted`, `${folder}/disk`);
+    assertEquals((await served(...files)).includes("lost"), false);
   }));

@@ -92,7 +92,9 @@ export const SERVER: readonly Section[] = [
           "tests/e2e/shutdown_test.ts: ${name} ends svc-server with exit code 0 and closes dependents first",
         ],
         "beyond: everything that moves stops before anything closes " +
-          "(`tests/e2e/shutdown_test.ts: at the end of svc-server everything stops first, also below a resource that never closes`); " +
+          "(`tests/e2e/shutdown_test.ts: at the end of svc-server everything stops first, also below a resource that never closes`), " +
+          "also when a configuration changes it " +
+          "(`lib/machine/graph/machine_test.ts: Machine: what moves stops before a configuration closes anything, also below a dependent that hangs`); " +
           "at debug level the log shows the begin and the end of each close",
       ),
       holds(

@@ -90,7 +90,8 @@ interface Copying {
 }
 
 async function backUp(context: CloudCommandContext, place: string, to: BackupPlace, copying: Copying) {
-  const from = await context.files();
+  // What is left is worth a backup, too, which then says what is missing.
+  const from = await context.files({ mayLack: true });
   await requireOtherPlace(from, to.files, place);
   const amounts = { copied: 0, bytes: 0 };
   const count = (one: { bytes: number; isNew: boolean } | undefined) => {

@@ -6,14 +6,17 @@
 
 import { resolve } from "node:path";
 import type { Clock } from "../../../lib/base/clock.ts";
+import { SvcError } from "../../../lib/base/error.ts";
 import type { Host } from "../../../lib/base/host.ts";
 import { type Logger, silentLogs } from "../../../lib/base/log/log.ts";
 import { defaultLimits, type Limits } from "../../../lib/cloud/access/limits.ts";
 import { DiskSpace } from "../../../lib/cloud/store/disk_space.ts";
 import type { FileStore } from "../../../lib/cloud/store/files.ts";
+import { lackOf } from "../../../lib/cloud/store/file_refs.ts";
 import { FolderFiles } from "../../../lib/cloud/store/folder_files.ts";
 import { MovingFiles } from "../../../lib/cloud/store/moving_files.ts";
 import { findS3Credentials, isS3Address, parseS3Address } from "../../../lib/cloud/store/s3/s3_address.ts";
+import type { Store } from "../../../lib/cloud/store/store.ts";
 
 /** Age after which an unfinished upload counts as abandoned by a dead process. */
 const UNFINISHED_MS = 24 * 3600 * 1000;
@@ -42,6 +45,27 @@ export async function openServedContents(
   if (filesBefore === "") return now;
   const before = await openContents({ data, files: filesBefore }, host, clock, options);
   return new MovingFiles(now, before);
+}
+
+/** Throws `failed_precondition` if the rows refer to contents, and none of these is in the place. */
+export async function requireContents(
+  store: Store,
+  files: FileStore,
+  { data, files: named }: ContentsPlace,
+  { isLost = false, logger }: { readonly isLost?: boolean; readonly logger?: Logger } = {},
+): Promise<void> {
+  const place = named === "" ? `${data}/files` : named;
+  const lack = await lackOf(store, files, { place, isLost });
+  if (lack === undefined) return;
+  const found = `none of the contents that the database refers to is in ${place}`;
+  if (lack === "lost") {
+    return logger?.warn(`${found}: uploads of before are lost, and downloads of them fail`);
+  }
+  throw new SvcError(
+    "failed_precondition",
+    `${found}: is its disk mounted, and is it the place where they are (--files or SVC_CLOUD_FILES)? If they are ` +
+      "lost for good, svc-cloud serve --contents-lost goes on without them",
+  );
 }
 
 /** Opens the contents. Control planes that share a database share them, too. */

@@ -256,6 +256,14 @@ export const SERVE_FLAGS = [
       "and what is removed is removed there too.",
   },
   {
+    name: "contents-lost",
+    type: "bool",
+    default: false,
+    help:
+      "Serve from now on although --files has none of the contents that the database refers to. Otherwise serve " +
+      "refuses, because the disk may not be mounted.",
+  },
+  {
     name: "demo",
     type: "bool",
     default: false,

@@ -17,7 +17,7 @@ import { openSandbox } from "../../../lib/cloud/sandbox/sandbox.ts";
 import { checkedTurnUrl, openStun, type TurnOptions } from "../../../lib/cloud/signaling/ice_servers.ts";
 import type { SignalingOptions } from "../../../lib/cloud/signaling/signaling.ts";
 import type { FileStore } from "../../../lib/cloud/store/files.ts";
-import { openServedContents } from "../contents/place.ts";
+import { openServedContents, requireContents } from "../contents/place.ts";
 import { databaseDangers } from "../../../lib/cloud/store/postgres/dangers.ts";
 import { Secrets } from "../../../lib/cloud/store/secrets.ts";
 import type { Store } from "../../../lib/cloud/store/store.ts";
@@ -97,6 +97,7 @@ export async function serveCloud({ host }: CloudProgramContext, given: ServeOpti
       for (const danger of dangers) logger.warn(`the database: ${danger}`);
       const limits = await limitsOf(options.limits, host);
       const files = await openServedContents(options, host, clock, { limits, logger });
+      await requireContents(store, files, options, { isLost: options.contentsLost, logger });
       const addresses = new Addresses(options.publicUrl, host.hostname(), host);
       const secrets = await Secrets.open({ ...secretsOf(options, store, host), logger });
       const over = new AbortController();

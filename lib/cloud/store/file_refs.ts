@@ -6,8 +6,10 @@
  * is removed.
  */
 
+import { SvcError } from "../../base/error.ts";
 import type { FileStore, StoredFile } from "./files.ts";
-import type { Sql } from "./store.ts";
+import { notedSetting, noteSetting } from "./settings.ts";
+import type { Sql, Store } from "./store.ts";
 
 /** The tables with a column `sha256`. */
 export const CONTENT_TABLES: readonly string[] = [
@@ -68,6 +70,56 @@ export async function neededFiles(sql: Sql): Promise<string[]> {
   const each = CONTENT_TABLES.map((table) => `SELECT sha256 FROM ${table} WHERE sha256 <> ''`);
   const rows = await sql.query<{ sha256: string | null }>(each.join(" UNION "));
   return rows.map(({ sha256 }) => sha256).filter((sha256) => sha256 !== null);
+}
+
+/** The place that has none of the contents, and is used nevertheless, because an operator said so. */
+const LOST_SETTING = "contents_lost_in";
+
+export interface LookedFor {
+  readonly place: string;
+  /** The operator says that what is not there is lost for good. */
+  readonly isLost: boolean;
+}
+
+/**
+ * A disk may not be mounted, or a command may name another place than the one before: what arrives there would be out of
+ * sight when the disk is back. `missing` if the rows refer to contents, and none of a few of these is in the place; `lost` if an operator has said
+ * so of this place.
+ */
+export async function lackOf(
+  store: Store,
+  files: FileStore,
+  { place, isLost }: LookedFor,
+): Promise<"missing" | "lost" | undefined> {
+  const referred = await referredFiles(store);
+  if (referred.length === 0 || await hasAny(files, referred)) return undefined;
+  if (isLost) await store.transaction((sql) => noteSetting(sql, LOST_SETTING, place));
+  return await notedSetting(store, LOST_SETTING) === place ? "lost" : "missing";
+}
+
+async function hasAny(files: FileStore, hashes: readonly string[]): Promise<boolean> {
+  for (const sha256 of hashes) {
+    try {
+      await files.size(sha256);
+      return true;
+    } catch (error) {
+      if (SvcError.from(error).code !== "not_found") throw error;
+    }
+  }
+  return false;
+}
+
+/** Contents of a table that `referredFiles` names. */
+const SAMPLE_OF_TABLE = 3;
+
+/** The hashes of a few contents that the rows refer to, of every table that has any. */
+async function referredFiles(sql: Sql): Promise<string[]> {
+  const found: string[] = [];
+  for (const table of CONTENT_TABLES) {
+    const text = `SELECT sha256 FROM ${table} WHERE sha256 <> '' LIMIT ${SAMPLE_OF_TABLE}`;
+    for (const { sha256 } of await sql.query<{ sha256: string }>(text)) found.push(sha256);
+  }
+  return found;
 }
 
 async function isNeeded(sql: Sql, sha256: string): Promise<boolean> {
