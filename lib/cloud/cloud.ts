@@ -11,6 +11,7 @@ import { createPrivateKey, type KeyObject } from "node:crypto";
 import { AgentDeviceService } from "../../proto/gen/agent_pb.ts";
 import { AppService } from "../../proto/gen/app_pb.ts";
 import { ChangeService } from "../../proto/gen/changes_pb.ts";
+import { ConfigurationService } from "../../proto/gen/configurations_pb.ts";
 import { CommandService } from "../../proto/gen/commands_pb.ts";
 import { RobotService } from "../../proto/gen/robot_config_pb.ts";
 import { ExternalAuthService } from "../../proto/gen/auth_pb.ts";
@@ -76,6 +77,7 @@ import { usageHandlers } from "./retention/usage_service.ts";
 import { triggerHandlers } from "./triggers/trigger_service.ts";
 import { recordHandlers } from "./logs/record_service.ts";
 import { schemaPages } from "./config/schema_page.ts";
+import { configurationHandlers } from "./config/configuration_service.ts";
 import { fragmentHandlers } from "./config/fragment_service.ts";
 import { locationHandlers } from "./fleet/location_service.ts";
 import { metadataHandlers } from "./fleet/metadata_service.ts";
@@ -356,6 +358,7 @@ function servicesOf(context: CloudContext, parts: Handled): Service[] {
     service(RecordService, recordHandlers(logs, context)),
     service(TriggerService, triggerHandlers(context)),
     service(UsageService, usageHandlers(context)),
+    service(ConfigurationService, configurationHandlers(context)),
     service(CommandService, commandHandlers(context, parts.commands)),
     service(AgentDeviceService, agentHandlers(context, downloads, logs, messages)),
     service(DataService, {

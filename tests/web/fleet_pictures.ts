@@ -23,6 +23,7 @@ const VIEWS: readonly View[] = [
   ["machine", (page, all) => at(`#/machine/${all.example.machineId}`)(page, all)],
   ["configuration", (page, all) => at(`#/machine/${all.example.machineId}/configuration`)(page, all)],
   ["logs", (page, all) => at(`#/machine/${all.example.machineId}/logs`)(page, all)],
+  ["fragment", openFragment],
   ["images", at("#/data")],
   ["image", openImage],
   ["readings", openReadings],
@@ -43,6 +44,24 @@ async function openImage(page: Page, all: ManagedMachine): Promise<void> {
   await page.getByLabel("Label of a box").first().fill("cone");
   await page.keyboard.press("Enter");
   await page.getByRole("list", { name: "Images" }).getByRole("listitem").first().getByRole("button").click();
+}
+
+/** Makes it where there is none yet. */
+async function openFragment(page: Page, all: ManagedMachine): Promise<void> {
+  const attributes = { max_rpm: { $variable: { name: "speed", default_value: 120 } } };
+  const motor = { name: "left", api: "rdk:component:motor", model: "fake", attributes };
+  await at("#/fragments")(page, all);
+  await page.getByText(/^\d+ fragments?$/).waitFor();
+  const made = page.getByRole("link", { name: "drive", exact: true });
+  if (await made.count() > 0) return await made.click();
+  await page.getByRole("button", { name: "New fragment…" }).click();
+  await page.getByLabel("Name").fill("drive");
+  await page.getByRole("button", { name: "Create" }).click();
+  await page.getByLabel("Text of the fragment").click();
+  await page.keyboard.press("Control+A");
+  await page.keyboard.insertText(`${JSON.stringify({ components: [motor] }, null, 2)}\n`);
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText(/^Saved\./).waitFor();
 }
 
 async function openReadings(page: Page, all: ManagedMachine): Promise<void> {

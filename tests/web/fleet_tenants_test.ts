@@ -35,6 +35,13 @@ const ADDRESSES: Readonly<Record<string, (ids: Tenant["ids"]) => readonly string
     `#/data/training/${job}`,
   ],
   rollouts: ({ rollout }) => ["#/rollouts", `#/rollouts/${rollout}`],
+  fragments: ({ fragment, part }) => [
+    "#/fragments",
+    ...["", "/uses", "/revisions", "/machine", `/machine/${part}`].map((tab) =>
+      `#/fragments/${fragment}${tab}`
+    ),
+  ],
+  compare: ({ part }) => ["#/compare", `#/compare/${part}/${part}`],
   logs: () => ["#/logs"],
   alerts: () => ["#/alerts"],
   registry: () => ["#/registry"],

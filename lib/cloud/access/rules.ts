@@ -6,6 +6,7 @@ import { AgentDeviceService } from "../../../proto/gen/agent_pb.ts";
 import { AppService } from "../../../proto/gen/app_pb.ts";
 import { ChangeService } from "../../../proto/gen/changes_pb.ts";
 import { CommandService } from "../../../proto/gen/commands_pb.ts";
+import { ConfigurationService } from "../../../proto/gen/configurations_pb.ts";
 import { RobotService } from "../../../proto/gen/robot_config_pb.ts";
 import { CloudSLAMService } from "../../../proto/gen/cloud_slam_pb.ts";
 import { AuthService, ExternalAuthService } from "../../../proto/gen/auth_pb.ts";
@@ -38,6 +39,7 @@ const records = RecordService.method;
 const releases = ReleaseService.method;
 const triggers = TriggerService.method;
 const usage = UsageService.method;
+const configurations = ConfigurationService.method;
 
 export const RULES: readonly Rule[] = [
   rule(AuthService.method.authenticate, "unauthenticated"),
@@ -128,6 +130,9 @@ export const RULES: readonly Rule[] = [
   rule(app.markPartForRestart, "operator", ["part", "partId"]),
 
   rule(app.updateRobotPart, "owner", ["part", "id"]),
+  // Another text than the saved one only by an owner, which the handler finds out.
+  rule(configurations.resolveConfiguration, "viewer", ["part", "partId"]),
+  rule(configurations.listFragmentUses, "viewer", ["fragment", "fragmentId"]),
   rule(app.getRobotPartHistory, "viewer", ["part", "id"]),
   rule(app.getRobotPartLogs, "viewer", ["part", "id"]),
   rule(app.tailRobotPartLogs, "viewer", ["part", "id"]),

@@ -10,6 +10,8 @@ interface LaterView {
 
 export const LATER_VIEWS: readonly LaterView[] = [
   { view: "logs", load: () => import("./records/fleet_logs.svelte") },
+  { view: "fragments", load: () => import("./fragments/fragments.svelte") },
+  { view: "compare", load: () => import("./configurations/compare.svelte") },
   { view: "registry", load: () => import("./registry/registry.svelte") },
   { view: "alerts", load: () => import("./alerts/alerts.svelte") },
   { view: "releases", load: () => import("./releases/releases.svelte") },

@@ -1,7 +1,9 @@
 /**
- * The address behind `#`: `#/` is the list, `#/machine/ID/TAB/PART` a machine, `#/rollouts/ID` a rollout, and
- * `#/data/TAB/ID` a dataset or a training job. `#/provider/QUERY` is the answer of the identity provider.
+ * The address behind `#`: `#/` is the list, `#/machine/ID/TAB/PART` a machine, `#/rollouts/ID` a rollout,
+ * `#/data/TAB/ID` a dataset or a training job, `#/fragments/ID/TAB/PART` a fragment, and `#/compare/PART/PART` two parts. `#/provider/QUERY` is the answer of the identity provider.
  */
+
+import { getContext, setContext } from "svelte";
 
 export class FleetRoute {
   #hash = $state(location.hash);
@@ -31,6 +33,17 @@ export class FleetRoute {
   get #parts(): string[] {
     return this.#hash.replace(/^#\/?/, "").split("/").map(decoded);
   }
+}
+
+const CONTEXT = Symbol("the address");
+
+export function provideRoute(route: FleetRoute): FleetRoute {
+  return setContext(CONTEXT, route);
+}
+
+/** The address of the page; for the beginning of a component. */
+export function useRoute(): FleetRoute {
+  return getContext<FleetRoute>(CONTEXT);
 }
 
 /** The address of a view of a machine. */

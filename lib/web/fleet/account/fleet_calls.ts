@@ -9,6 +9,7 @@ import type { AlertCalls } from "../alerts/alert_calls.ts";
 import type { RecordCalls } from "../records/record_calls.ts";
 import type { RolloutCalls } from "../rollouts/rollout_calls.ts";
 import type { ReleaseCalls } from "../releases/release_calls.ts";
+import type { ConfigurationCalls } from "../configurations/configuration_calls.ts";
 import type { UsageCalls } from "../usage/usage_calls.ts";
 
 /** A time of a message. */
@@ -20,6 +21,7 @@ export interface FleetCalls extends PublishedCalls {
   readonly records: RecordCalls;
   readonly alerts: AlertCalls;
   readonly usage: UsageCalls;
+  readonly configurations: ConfigurationCalls;
   readonly releases: ReleaseCalls;
   readonly data: DataClient;
   readonly training: TrainingCalls;
@@ -98,6 +100,34 @@ export interface PublishedCalls {
   listFragments(
     request: { readonly organizationId: string; readonly showPublic: boolean },
   ): Promise<appApi.ListFragmentsResponse>;
+  getFragment(
+    request: { readonly id: string; readonly version?: string },
+  ): Promise<appApi.GetFragmentResponse>;
+  createFragment(
+    request: {
+      readonly name: string;
+      readonly organizationId: string;
+      readonly config: unknown;
+      readonly visibility: number;
+    },
+  ): Promise<appApi.CreateFragmentResponse>;
+  updateFragment(
+    request: {
+      readonly id: string;
+      readonly name: string;
+      readonly config: unknown;
+      readonly visibility: number;
+      readonly lastKnownUpdate?: unknown;
+    },
+  ): Promise<appApi.UpdateFragmentResponse>;
+  deleteFragment(request: { readonly id: string }): Promise<object>;
+  getFragmentHistory(
+    request: { readonly id: string; readonly pageToken?: string; readonly pageLimit?: bigint },
+  ): Promise<appApi.GetFragmentHistoryResponse>;
+  setFragmentTag(
+    request: { readonly fragmentId: string; readonly tag: string; readonly revision: string },
+  ): Promise<object>;
+  deleteFragmentTag(request: { readonly fragmentId: string; readonly tag: string }): Promise<object>;
   listAuthorizations(
     request: { readonly organizationId: string; readonly resourceIds: readonly string[] },
   ): Promise<appApi.ListAuthorizationsResponse>;

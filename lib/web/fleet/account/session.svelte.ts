@@ -19,6 +19,7 @@ import { alertCalls } from "../alerts/alert_calls.ts";
 import { recordCalls } from "../records/record_calls.ts";
 import { rolloutCalls } from "../rollouts/rollout_calls.ts";
 import { releaseCalls } from "../releases/release_calls.ts";
+import { configurationCalls } from "../configurations/configuration_calls.ts";
 import { usageCalls } from "../usage/usage_calls.ts";
 import { inferenceCalls } from "../data/inference_calls.ts";
 import type { FleetCalls, PublishedCalls, TrainingCalls } from "./fleet_calls.ts";
@@ -212,6 +213,7 @@ async function callsBy(credentials: Credentials): Promise<FleetCalls> {
     records: recordCalls(transport),
     alerts: alertCalls(transport),
     usage: usageCalls(transport),
+    configurations: configurationCalls(transport),
     releases: releaseCalls(transport),
     data,
     training,

@@ -11,6 +11,22 @@ export function prettyJson(text: string): string {
   }
 }
 
+/** As people read it, with the settings of each object by name. */
+export function orderedJson(text: string): string {
+  try {
+    const ordered = JSON.parse(
+      text === "" ? "{}" : text,
+      (_, value: unknown) =>
+        typeof value === "object" && value !== null && !Array.isArray(value)
+          ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => a < b ? -1 : 1))
+          : value,
+    );
+    return prettyJson(JSON.stringify(ordered));
+  } catch {
+    return text;
+  }
+}
+
 /** What keeps a text from being a configuration at all; the control plane says the rest. */
 export function jsonProblems(text: string): readonly ConfigProblem[] {
   try {

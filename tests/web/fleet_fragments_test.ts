@@ -1,0 +1,229 @@
+/** Fragments and the comparison of configurations on the fleet's page in a real browser, by hand and keyboard. */
+
+import { assertEquals } from "@std/assert";
+import type { Browser, Page } from "playwright-core";
+import { DenoHost } from "../../lib/base/host_deno.ts";
+import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { builtPage } from "../../cli/built_page.ts";
+import { FLEET_PAGE } from "../../cli/page_path.ts";
+import { withDatabase } from "../cloud/stores.ts";
+import { newWorld, type ServedCloud, withCloud, type World } from "../cloud/world.ts";
+import { needingTest } from "../support/needing.ts";
+import { until } from "../support/until.ts";
+import { browserWithPage, launch, openPage, type WatchedPage } from "./browser.ts";
+import { assertEveryLook, assertTextOnly, MARKUP, signInByKey } from "./fleet_steps.ts";
+
+const HIDDEN = "hidden-word";
+
+interface FragmentsShared {
+  readonly served: ServedCloud;
+  readonly world: World;
+  /** Another tenant. */
+  readonly other: World;
+  readonly browser: Browser;
+  readonly watched: WatchedPage;
+}
+
+type FragmentsStep = readonly [name: string, run: (shared: FragmentsShared) => Promise<void>];
+
+/** Puts a text in place of that of an editor. */
+async function write(page: Page, label: string, text: string): Promise<void> {
+  await page.getByLabel(label, { exact: true }).click();
+  await page.keyboard.press("Control+A");
+  await page.keyboard.press("Delete");
+  await page.keyboard.insertText(text);
+}
+
+async function fragmentsOf({ app }: ServedCloud, { owner, organization: organizationId }: World) {
+  return (await (await app(owner)).listFragments({ organizationId })).fragments;
+}
+
+async function configOf({ app }: ServedCloud, { owner, part: id }: World) {
+  return JSON.parse((await (await app(owner)).getRobotPart({ id })).configJson);
+}
+
+const CONTENT = JSON.stringify({
+  components: [{
+    name: "arm",
+    api: "rdk:component:arm",
+    model: "fake",
+    attributes: { note: MARKUP, speed: { $variable: { name: "speed", default_value: 5 } }, api_key: HIDDEN },
+  }],
+});
+
+const STEPS: readonly FragmentsStep[] = [
+  ["a fragment is made, written, compared and saved", async (shared) => {
+    const { served, world, watched: { page } } = shared;
+    await page.goto(served.url);
+    await signInByKey(page, world.owner);
+    await page.getByRole("link", { name: "Fragments" }).press("Enter");
+    await page.getByText("No fragment is like this.").waitFor();
+    await page.getByRole("button", { name: "New fragment…" }).click();
+    await page.getByLabel("Name").fill(MARKUP);
+    await page.getByRole("button", { name: "Create" }).press("Enter");
+    await page.getByRole("heading", { level: 1, name: MARKUP }).waitFor();
+    await write(page, "Text of the fragment", CONTENT);
+    await page.getByRole("region", { name: "Variables" }).getByText("components.0.attributes.speed")
+      .waitFor();
+    await page.getByRole("button", { name: "Differences" }).click();
+    await page.getByLabel("Differences", { exact: true }).getByText("fake").first().waitFor();
+    await page.getByLabel("Name").fill("arm");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByRole("status").getByText(/^Saved\./).waitFor();
+    const [fragment] = await fragmentsOf(served, world);
+    assertEquals([fragment.name, fragment.revision], ["arm", "2"]);
+    await assertEveryLook(page);
+    await assertTextOnly(page);
+  }],
+  ["a change by somebody else is not overwritten", async ({ served, world, watched: { page } }) => {
+    const [{ id }] = await fragmentsOf(served, world);
+    await (await served.app(world.owner)).updateFragment({ id, name: "arms" });
+    await page.getByLabel("Name").fill("mine");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByRole("alert").getByText("was changed after you last read it").waitFor();
+    await page.getByRole("button", { name: "Read it again, without your changes" }).press("Enter");
+    await until(async () => await page.getByLabel("Name").inputValue() === "arms");
+  }],
+  [
+    "a machine uses it with variables and overrides, and the page shows what it becomes before it is saved",
+    async ({ served, world, watched: { page } }) => {
+      await page.getByRole("link", { name: "On a machine" }).click();
+      await page.getByLabel("Machine", { exact: true }).selectOption("rover");
+      await page.getByText("This part does not use the fragment yet.").waitFor();
+      await page.getByLabel("speed").fill("42");
+      await write(page, "Overrides", '[{"$set": {"components.arm.attributes.limit": 77}}]');
+      await page.getByRole("button", { name: "Show what it becomes" }).press("Enter");
+      const becomes = page.getByLabel("What it becomes", { exact: true });
+      await becomes.getByText("42").waitFor();
+      await becomes.getByText("77").waitFor();
+      await page.getByRole("button", { name: "Differences" }).click();
+      await page.getByRole("heading", { name: "Changes of the part's configuration" }).waitFor();
+      await page.getByRole("button", { name: "Add to this machine" }).click();
+      await page.getByRole("status").getByText(/^Saved\./).waitFor();
+      const [{ id }] = await fragmentsOf(served, world);
+      assertEquals(await configOf(served, world), {
+        fragments: [{ id, variables: { speed: 42 } }],
+        fragment_mods: [{ fragment_id: id, mods: [{ $set: { "components.arm.attributes.limit": 77 } }] }],
+      });
+      await assertEveryLook(page);
+      await page.getByRole("link", { name: "Uses" }).click();
+      const uses = page.getByRole("region", { name: "Uses" });
+      await uses.getByRole("row", { name: /rover rover-main newest/ }).waitFor();
+      await assertEveryLook(page);
+      await uses.getByRole("link", { name: /^What it becomes/ }).click();
+      await page.getByRole("heading", { name: "What it becomes on this machine" }).waitFor();
+      assertEquals(await page.getByLabel("speed").inputValue(), "42");
+      await assertTextOnly(page);
+    },
+  ],
+  ["revisions are compared, tagged and taken back", async ({ served, world, watched: { page } }) => {
+    await page.getByRole("link", { name: "Revisions" }).click();
+    const list = page.getByRole("region", { name: "Revisions", exact: true });
+    await list.getByRole("button", { name: /^2 / }).press("Enter");
+    await page.getByRole("heading", { name: "What revision 2 changed" }).waitFor();
+    await page.getByLabel("Tag", { exact: true }).fill("stable");
+    await page.getByRole("button", { name: "Set the tag" }).click();
+    await list.getByText("stable").waitFor();
+    await assertEveryLook(page);
+    await page.getByRole("button", { name: "Take this text back" }).click();
+    await page.getByText("The text of revision 2 is back, as a new revision.").waitFor();
+    await list.getByRole("button", { name: /^4 / }).waitFor();
+    await page.getByRole("button", { name: "Remove the tag stable" }).click();
+    await list.getByText("stable").waitFor({ state: "detached" });
+    assertEquals((await fragmentsOf(served, world))[0].revision, "4");
+    await assertTextOnly(page);
+  }],
+  [
+    "two machines are compared as written and as they get it",
+    async ({ served, world, watched: { page } }) => {
+      const second = await served.store.transaction((sql) =>
+        new Fleet(sql).createMachine(world.location, MARKUP, Date.now())
+      );
+      const [{ id: part }] = await new Fleet(served.store).parts(second.id);
+      const motor = { name: "left", api: "rdk:component:motor", model: "fake" };
+      const robotConfig = { components: [motor] };
+      await (await served.app(world.owner)).updateRobotPart({ id: part, name: MARKUP, robotConfig });
+      await page.goto(`${served.url}/#/machine/${world.machine}/configuration`);
+      await page.getByRole("link", { name: "Compare…" }).press("Enter");
+      await page.getByText("Choose two machines, or two parts of one.").waitFor();
+      const first = page.getByLabel("First machine", { exact: true });
+      await until(async () => await first.inputValue() === world.part);
+      await page.getByLabel("Search: Second machine").fill("onerror");
+      await page.getByLabel("Second machine", { exact: true }).selectOption(part);
+      await page.getByRole("status").getByText("They differ.").waitFor();
+      await page.locator(".cm-merge-b .cm-line").getByText("left").waitFor();
+      await page.getByLabel("Form").selectOption("as the machines get them");
+      await page.locator(".cm-merge-a .cm-line").getByText("42").waitFor();
+      await assertEveryLook(page);
+      await page.getByRole("button", { name: "Exchange" }).press("Enter");
+      await page.waitForURL(`**/compare/${part}/${world.part}`);
+      await first.selectOption(world.part);
+      await page.getByRole("status").getByText("The two are equal.").waitFor();
+      await assertTextOnly(page);
+    },
+  ],
+  ["an operator reads without secrets, and changes nothing", async ({ served, world, browser, watched }) => {
+    const operator = await openPage(browser, served.url);
+    const { page } = operator;
+    const [{ id }] = await fragmentsOf(served, world);
+    await page.goto(`${served.url}/#/fragments/${id}/machine/${world.part}`);
+    await signInByKey(page, world.operator);
+    await page.getByText("Secrets are shown as stars.").waitFor();
+    await page.getByLabel("What it becomes", { exact: true }).getByText("42").waitFor();
+    assertEquals(await page.getByText(HIDDEN).count(), 0);
+    assertEquals(await page.getByRole("button", { name: "Save" }).isDisabled(), true);
+    await page.getByRole("link", { name: "Text", exact: true }).click();
+    await page.getByText("Read only: only an owner of its organization").waitFor();
+    assertEquals(await page.getByRole("button", { name: "Delete…" }).isDisabled(), true);
+    for (const { foreign, errors } of [operator, watched]) assertEquals([foreign, errors], [[], []]);
+    await page.context().close();
+  }],
+  ["another tenant finds neither fragment nor part", async ({ served, world, other, browser }) => {
+    const stranger = await openPage(browser, served.url);
+    const [{ id }] = await fragmentsOf(served, world);
+    await stranger.page.goto(`${served.url}/#/fragments`);
+    await signInByKey(stranger.page, other.owner);
+    await stranger.page.getByText("No fragment is like this.").waitFor();
+    await stranger.page.goto(`${served.url}/#/fragments/${id}`);
+    await stranger.page.getByText("This fragment cannot be read").waitFor();
+    await stranger.page.goto(`${served.url}/#/compare/${world.part}/${other.part}`);
+    await stranger.page.getByText("They cannot be compared").waitFor();
+    await stranger.page.context().close();
+  }],
+  ["what nobody uses is deleted", async ({ served, world, watched: { page } }) => {
+    const [{ id }] = await fragmentsOf(served, world);
+    await page.goto(`${served.url}/#/fragments/${id}`);
+    await page.getByRole("button", { name: "Delete…" }).click();
+    await page.getByRole("button", { name: "Delete it" }).click();
+    await page.getByRole("alert").getByText("used by 1 part").waitFor();
+    await page.goto(`${served.url}/#/fragments/${id}/machine/${world.part}`);
+    await page.getByRole("button", { name: "Take out of this machine" }).click();
+    await page.getByText("This part does not use the fragment yet.").waitFor();
+    assertEquals(await configOf(served, world), {});
+    await page.getByRole("link", { name: "Text", exact: true }).click();
+    await page.getByRole("button", { name: "Delete…" }).click();
+    await page.getByRole("button", { name: "Delete it" }).press("Enter");
+    await page.getByText("No fragment is like this.").waitFor();
+  }],
+];
+
+needingTest(
+  "fragments on the fleet's page in Chromium",
+  await browserWithPage(FLEET_PAGE),
+  async (chromium, t) => {
+    const browser = await launch(chromium);
+    try {
+      await withDatabase("sqlite", async (database) => {
+        const store = await database.open();
+        const [world, other] = [await newWorld(store), await newWorld(store)];
+        await withCloud(database, async (served) => {
+          const watched = await openPage(browser, served.url);
+          const shared = { served, world, other, browser, watched };
+          for (const [name, run] of STEPS) await t.step(name, () => run(shared));
+        }, { page: builtPage(new DenoHost(), FLEET_PAGE) });
+      });
+    } finally {
+      await browser.close();
+    }
+  },
+);
