@@ -350,7 +350,7 @@ const LARGE_CLASSES: readonly string[] = [
   "lib/machine MachinePort",
   "lib/slam RelocalizationSearch",
   "lib/slam LocalMapper",
-  "lib/slam Mapper",
+  "lib/slam MapBuilder",
   "lib/wire TokenKeyRing",
   "lib/wire ClientCall",
   "lib/wire Call",

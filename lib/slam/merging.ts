@@ -37,6 +37,10 @@ const DARK = 100;
 const LIGHT = 160;
 const AGREED_M = 0.3;
 const AGREED_RAD = 0.05;
+/** The place by one scan may be off by a fraction of a degree, so the fit is climbed in these steps, at most so often. */
+const STEP_M = 0.03;
+const STEP_RAD = 0.003;
+const STEPS_MAX = 20;
 /** Constraints between the two maps from the search of the place; the mapper finds more. */
 const TIES_MAX = 50;
 /** One over the standard deviations of such a constraint: metres, radians. */
@@ -116,9 +120,32 @@ function agreementOf(seen: readonly Seen[], first: MapPicture, second: MapPictur
         Math.abs(wrapAngle(expected.yaw - one.pose.yaw)) < AGREED_RAD;
     };
     const agreed = left.filter(isAgreed);
-    const fit = agreed.length < AGREED_MIN ? 0 : fitAt(place, first, second);
-    if (fit >= FIT_MIN && fit > (best?.fit ?? 0)) best = { place, agreed, fit };
+    if (agreed.length >= AGREED_MIN) {
+      const found = { agreed, ...fittedNear(place, first, second) };
+      if (found.fit >= FIT_MIN && found.fit > (best?.fit ?? 0)) best = found;
+    }
     left = left.filter((one) => !isAgreed(one));
+  }
+  return best;
+}
+
+/** The place near another that fits best. */
+function fittedNear(from: Pose2d, first: MapPicture, second: MapPicture): { place: Pose2d; fit: number } {
+  let best = { place: from, fit: fitAt(from, first, second) };
+  for (let step = 0; step < STEPS_MAX; step++) {
+    const { x, y, yaw } = best.place, before = best.fit;
+    for (const sign of [-1, 1]) {
+      const neighbours = [
+        { x: x + sign * STEP_M, y, yaw },
+        { x, y: y + sign * STEP_M, yaw },
+        { x, y, yaw: yaw + sign * STEP_RAD },
+      ];
+      for (const place of neighbours) {
+        const fit = fitAt(place, first, second);
+        if (fit > best.fit) best = { place, fit };
+      }
+    }
+    if (best.fit === before) break;
   }
   return best;
 }

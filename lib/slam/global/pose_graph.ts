@@ -72,11 +72,6 @@ export class PoseGraph {
     this.#edges.push(edge);
   }
 
-  /** Replaces edges. */
-  changeEdges(change: (edge: GraphEdge) => GraphEdge): void {
-    this.#edges = this.#edges.map(change);
-  }
-
   /** Removes the edges for which `wrong` holds. */
   dropEdges(wrong: (edge: GraphEdge) => boolean): void {
     this.#edges = this.#edges.filter((edge) => !wrong(edge));

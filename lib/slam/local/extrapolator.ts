@@ -45,13 +45,17 @@ export interface Alternatives {
 
 export class Extrapolator {
   readonly #gravity = new GravityTracker();
-  readonly #odometry = new OdometryHistory();
+  readonly #odometry: OdometryHistory;
   #poses: TimedPose[] = [];
   /** The gyroscope's heading at the last pose. */
   #yawAtPose: number | undefined;
   #hasImu = false;
   #standstill: Standstill | undefined;
   #settling: Settling | undefined;
+
+  constructor(odometryDelayS = 0) {
+    this.#odometry = new OdometryHistory(odometryDelayS);
+  }
 
   addOdometry(reading: OdometryReading): void {
     if (this.#odometry.add(reading)) this.#settling = undefined;
@@ -72,9 +76,14 @@ export class Extrapolator {
     this.#standstill = undefined;
   }
 
-  /** Learns from the pose of a scan alone how late odometry is. The last pose is corrected with the next prediction. */
-  learnDelay(scan: ScanPose): void {
-    if (this.#odometry.learnDelay(scan)) this.#standstill = undefined;
+  /**
+   * Learns from the pose of a scan alone how late odometry is; true if it is later or less late than assumed. The last
+   * pose is corrected with the next prediction.
+   */
+  learnDelay(scan: ScanPose): boolean {
+    const isNew = this.#odometry.learnDelay(scan);
+    if (isNew) this.#standstill = undefined;
+    return isNew;
   }
 
   /** How late odometry is, as far as it is known. */

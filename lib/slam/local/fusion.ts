@@ -30,13 +30,16 @@ const POINT_VARIANCE = 0.03 ** 2;
 /**
  * If a match is off by more than this many standard deviations, noise is not the cause: either odometry or the match
  * has failed. It was odometry if the scan has this many points across each direction. A scan with a narrow view decides
- * only together with the next one, if that is off by the same amount, within these metres or radians and this share of
- * the path.
+ * only together with the scans before it, if these are off by the same amount, within these metres or radians and this
+ * share of the path. Against proven odometry it takes more of them: a narrow view of a corridor with niches fits at the
+ * neighbouring niche for several scans.
  */
 const DEVIATIONS_MAX = 3.5;
 const SURE_POINTS = 6;
 const ALIKE_OFF = 0.05;
 const ALIKE_SHARE = 0.3;
+const ALIKE_SCANS = 2;
+const ALIKE_SCANS_PROVEN = 6;
 /** The required certainty of a match in a direction, for it to show the error of odometry there. */
 const KNOWN_M = 0.05;
 const KNOWN_RAD = 0.03;
@@ -53,7 +56,7 @@ const SHARES: Record<OdometryVerdict, { readonly match: number; readonly noise: 
 };
 /**
  * A match with a submap of this many scans is worth a quarter of a later one, because the noise of the scans affects
- * every match with them.
+ * every match with them. Where odometry is refuted, only matches with fewer scans count less.
  */
 const YOUNG_SCANS = 30;
 const VARIANCE_MAX = [0.3 ** 2, 0.1 ** 2] as const;
@@ -73,8 +76,9 @@ export class OdometryFusion {
   #translationFactor = 1;
   #rotationFactor = 1;
   #left: Float64Array = new Float64Array(9);
-  /** The error of the last match, if it was too large for noise. */
+  /** The error of the last match, if it was too large for noise, and the number of such errors in a row. */
   #lastOff: readonly number[] | undefined;
+  #alikeScans = 0;
 
   /** The share of an error of the last prediction that is left after the match: a matrix over x, y and yaw, row by row. */
   get left(): Float64Array {
@@ -118,8 +122,8 @@ export class OdometryFusion {
       }
     }
     const wide = widened(before, known, off);
-    const prior = wide && this.#hasFailed(off, information, verdicts) ? wide : before;
-    this.#lastOff = wide && off;
+    this.#noteOff(wide && off);
+    const prior = wide && this.#hasFailed(information, verdicts) ? wide : before;
     // (1 + P H)^-1 P, and the share of the innovation: P' H.
     const after = updated(prior, known);
     const step = times(after, known, off);
@@ -129,13 +133,21 @@ export class OdometryFusion {
   }
 
   /** Whether odometry, and not a match that is off too far for noise, has failed. */
-  #hasFailed(off: readonly number[], information: Information, verdicts: OdometryVerdicts): boolean {
+  #hasFailed(information: Information, verdicts: OdometryVerdicts): boolean {
     if (verdicts.translation === "refuted" || verdicts.rotation === "refuted") return true;
     if (translationPoints(information) >= SURE_POINTS) return true;
+    const isProven = verdicts.translation === "proven" && verdicts.rotation === "proven";
+    return this.#alikeScans >= (isProven ? ALIKE_SCANS_PROVEN : ALIKE_SCANS);
+  }
+
+  /** Counts the errors in a row that are too large for noise, and alike. */
+  #noteOff(off: readonly number[] | undefined): void {
     const last = this.#lastOff;
-    return last !== undefined && Math.hypot(off[0] - last[0], off[1] - last[1]) <=
+    const isAlike = off && last && Math.hypot(off[0] - last[0], off[1] - last[1]) <=
         ALIKE_OFF + ALIKE_SHARE * Math.hypot(off[0], off[1]) &&
       Math.abs(wrapAngle(off[2] - last[2])) <= ALIKE_OFF + ALIKE_SHARE * Math.abs(off[2]);
+    this.#alikeScans = isAlike ? this.#alikeScans + 1 : 1;
+    this.#lastOff = off;
   }
 
   /** The covariance after a motion, by the variances of odometry. */
@@ -224,8 +236,9 @@ function weighed(
   { translation, rotation }: OdometryVerdicts,
   scanCount: number,
 ): Float64Array {
-  const age = (scanCount / (scanCount + YOUNG_SCANS)) ** 2;
-  const shareOf = (verdict: OdometryVerdict) => SHARES[verdict].match * (verdict === "refuted" ? 1 : age);
+  const age = (scanCount / (scanCount + YOUNG_SCANS)) ** 2,
+    youth = Math.min(1, (scanCount / YOUNG_SCANS) ** 2);
+  const shareOf = (verdict: OdometryVerdict) => SHARES[verdict].match * (verdict === "refuted" ? youth : age);
   const a = shareOf(translation), b = shareOf(rotation), c = Math.sqrt(a * b);
   return Float64Array.of(a * xx, a * xy, c * xt, a * yy, c * yt, b * tt);
 }

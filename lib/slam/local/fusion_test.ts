@@ -66,8 +66,12 @@ Deno.test("OdometryFusion: a match far off is a failure of odometry, and taken o
 });
 
 /** Where matches that are this far off, one after another, put a robot that stands by odometry nothing refutes. */
-function standing(information: Float64Array, offs: readonly Pose2d[]): Pose2d {
-  const fusion = new OdometryFusion(), verdicts = both("open");
+function standing(
+  information: Float64Array,
+  offs: readonly Pose2d[],
+  verdict: OdometryVerdict = "open",
+): Pose2d {
+  const fusion = new OdometryFusion(), verdicts = both(verdict);
   let pose: Pose2d = HERE;
   for (const off of offs) {
     pose = fusion.fuse({ last: pose, predicted: pose, verdicts, scanCount: 90 }, off, information);
@@ -84,6 +88,13 @@ Deno.test("OdometryFusion: one match of a narrow view far off says nothing; the 
     assertAlmostEquals(standing(narrow, [off, off, off]).y, off.y, 0.05);
     assertAlmostEquals(standing(ALL_ROUND, [off]).y, off.y, 0.05);
   }
+});
+
+Deno.test("OdometryFusion: proven odometry outlasts a few scans of a narrow view that fit at the next niche", () => {
+  const narrow = Float64Array.of(POINTS / 30, 0, 0, POINTS, 0, POINTS), off = { x: 0, y: 0.4, yaw: 0 };
+  const standingFor = (scans: number) => standing(narrow, new Array(scans).fill(off), "proven").y;
+  assertLess(Math.abs(standingFor(4)), 0.1);
+  assertAlmostEquals(standingFor(30), off.y, 0.1);
 });
 
 Deno.test("OdometryFusion: a scan without any wall leaves the pose to odometry", () => {

@@ -10,7 +10,15 @@ import { thinned, VoxelFilter } from "./filters.ts";
 import { LEVEL, type QuaternionTuple, rotatePoint } from "./gravity.ts";
 import { type Information, OdometryFusion, translationPoints } from "./fusion.ts";
 import { LaserOdometry, type Predictions } from "./laser_odometry.ts";
-import { type MatchedScan, OdometryProof, type OdometryVerdicts, REFUTED } from "./odometry/proof.ts";
+import type { OdometryBeliefs } from "./odometry/beliefs.ts";
+import {
+  type MatchedScan,
+  OdometryProof,
+  type OdometryVerdicts,
+  PROVEN,
+  REFUTED,
+  worseOf,
+} from "./odometry/proof.ts";
 import { OdometryTrust } from "./odometry/trust.ts";
 import { type Refinement, type RefinementWeights, ScanRefiner } from "./refinement.ts";
 import { type LeastConstrained, ScanMotion } from "./scan_motion.ts";
@@ -30,6 +38,9 @@ const WEIGHTS = { occupiedSpace: 1, translation: 3, rotation: 1 };
 /** Weight of the prediction in the direction that fewest points constrain: all of it at none, half at `DEGENERATE_POINTS`. */
 const DEGENERATE_POINTS = 8;
 const DEGENERATE_WEIGHT = 30;
+/** A robot that has moved less than this since odometry last changed may stand still. */
+const STANDING_M = 0.1;
+const STANDING_RAD = 0.1;
 /** Limit of scans that wait for odometry. */
 const UNPROVEN_MAX = 20;
 /** With this many points across each direction, scans show how far the robot drove. */
@@ -88,6 +99,10 @@ export interface LocalResult {
   readonly score: number;
   /** The direction that the scan constrains least, in the frame of the pose; undefined with odometry. */
   readonly leastConstrained: LeastConstrained | undefined;
+  /** The verdicts on the odometry since the last inserted scan: the worst ones. Without odometry it counts as refuted. */
+  readonly verdicts: OdometryVerdicts;
+  /** Odometry stood still since this time, and has made up for it: it knows the motion since. */
+  readonly caughtUpFromS: number | undefined;
   /** The inserted scan; undefined if the motion filter left it out. */
   readonly insertion: Insertion | undefined;
 }
@@ -114,6 +129,8 @@ interface Found {
   /** The pose before it was weighed against odometry, and whether its points constrain it in every direction. */
   readonly matched?: Pose2d;
   readonly knowsTranslation?: boolean;
+  /** On odometry, if the pose follows it. */
+  readonly verdicts?: OdometryVerdicts;
 }
 
 /** A scan in the robot's upright frame: x, y, … */
@@ -127,7 +144,7 @@ interface UprightScan {
 }
 
 export class LocalMapper {
-  readonly #extrapolator = new Extrapolator();
+  readonly #extrapolator: Extrapolator;
   readonly #filter = new VoxelFilter();
   readonly #surface = new SurfaceFilter();
   readonly #correlative = new CorrelativeMatcher();
@@ -135,17 +152,20 @@ export class LocalMapper {
   readonly #laser = new LaserOdometry();
   readonly #trust = new OdometryTrust();
   readonly #fusion = new OdometryFusion();
-  readonly #proof = new OdometryProof();
+  readonly #proof: OdometryProof;
   /** Scans whose odometry has not arrived. */
   #unproven: MatchedScan[] = [];
   readonly #shape = new ScanMotion();
   readonly #standstill = new Standstill();
   readonly #submaps: ActiveSubmaps;
   #lastInserted: { readonly timeS: number; readonly pose: Pose2d } | undefined;
+  #worst = PROVEN;
   #usualScore = 0.5;
   #last: { readonly timeS: number; readonly pose: Pose2d } | undefined;
 
-  constructor(private readonly options: MapperOptions) {
+  constructor(private readonly options: MapperOptions, beliefs?: OdometryBeliefs) {
+    this.#extrapolator = new Extrapolator(beliefs?.delayS);
+    this.#proof = new OdometryProof(beliefs?.verdicts);
     this.#submaps = new ActiveSubmaps(options.scansPerSubmap);
   }
 
@@ -162,9 +182,9 @@ export class LocalMapper {
     return this.#trust.reason;
   }
 
-  /** How late odometry is, as far as it is known. */
-  get odometryDelayS(): number {
-    return this.#extrapolator.odometryDelayS;
+  /** What the scans have shown about odometry so far. */
+  get odometryBeliefs(): OdometryBeliefs {
+    return { delayS: this.#extrapolator.odometryDelayS, verdicts: this.#proof.verdicts };
   }
 
   /** Ends the active submaps, because the robot may have been moved. The next scan begins new ones. */
@@ -182,29 +202,42 @@ export class LocalMapper {
     this.#extrapolator.reset(timeS, this.#last.pose);
   }
 
-  /** Undefined if no point of the scan is in range, or its pose is not finite. */
-  addScan(scan: RangeScan): LocalResult | undefined {
+  /**
+   * Undefined if no point of the scan is in range, or its pose is not finite. `isNode`: whether the scan goes into the
+   * submaps; undefined: if the robot has moved.
+   */
+  addScan(scan: RangeScan, isNode?: boolean): LocalResult | undefined {
     const { timeS, origin = IDENTITY_2D } = scan;
     const stoodSinceS = this.#extrapolator.takeCaughtUp(timeS);
     let prediction = this.#extrapolator.predict(timeS);
     const gravityAlignment = this.#extrapolator.gravityAlignment() ?? LEVEL;
     const { returns, misses, all, seen } = this.#upright(scan, prediction, gravityAlignment);
     if (returns.length === 0) return undefined;
-    if (stoodSinceS !== undefined) prediction = this.#caughtUp(seen, stoodSinceS, timeS);
+    let caughtUpFromS: number | undefined;
+    if (stoodSinceS !== undefined) {
+      const byOdometry = this.#caughtUp(seen, stoodSinceS, timeS);
+      prediction = byOdometry ?? this.#extrapolator.predict(timeS);
+      if (byOdometry) caughtUpFromS = this.#standstill.before?.timeS;
+    }
     const points = this.#filter.adaptive(returns, ADAPTIVE_EDGE_M, ADAPTIVE_POINTS);
-    const { pose, score, leastConstrained, matched = pose, knowsTranslation = false } = this.#match(
-      { points, returns, seen },
-      prediction,
-      timeS,
-    );
+    const { pose, score, leastConstrained, matched = pose, knowsTranslation = false, verdicts = REFUTED } =
+      this.#match(
+        { points, returns, seen },
+        prediction,
+        timeS,
+      );
     // A ray from a pose that is not finite would never end.
     if (!Number.isFinite(pose.x + pose.y + pose.yaw)) return undefined;
     this.#extrapolator.addPose(timeS, pose, prediction, this.#fusion.left);
-    this.#extrapolator.learnDelay({ timeS, pose: matched, knowsTranslation });
+    const isOtherDelay = this.#extrapolator.learnDelay({ seen, timeS, pose: matched, knowsTranslation });
+    if (isOtherDelay) this.#proof.reset();
     this.#last = { timeS, pose };
+    this.#worst = worseOf(this.#worst, verdicts);
     this.#noteStandstill({ seen, timeS, pose });
-    if (!this.#hasMoved(timeS, pose)) return { timeS, pose, score, leastConstrained, insertion: undefined };
+    const result = { timeS, pose, score, leastConstrained, verdicts: this.#worst, caughtUpFromS };
+    if (!(isNode ?? this.#hasMoved(timeS, pose))) return { ...result, insertion: undefined };
     this.#lastInserted = { timeS, pose };
+    this.#worst = PROVEN;
     this.#laser.begin(seen, pose);
     this.#prove({ seen, timeS, pose, matched });
     const submaps = this.#submaps.insert(pose, {
@@ -213,11 +246,22 @@ export class LocalMapper {
       surface: placed(this.#surface.between(all, origin), pose),
       origin: compose2d(pose, { ...origin, yaw: 0 }),
     });
-    return { timeS, pose, score, leastConstrained, insertion: { submaps, gravityAlignment, points } };
+    return { ...result, insertion: { submaps, gravityAlignment, points } };
   }
 
-  /** Compares odometry with scans once it is known for them. */
+  /**
+   * Compares odometry with scans once it is known for them. Odometry that has not changed for a while may be frozen:
+   * that is found out in another way, and says nothing about odometry that changes.
+   */
   #prove(scan: MatchedScan): void {
+    const standstill = this.#extrapolator.standstill(scan.timeS);
+    if (standstill && this.#trust.mayHang(standstill.lastedS)) {
+      const { x, y, yaw } = between2d(standstill.pose, scan.pose);
+      if (Math.hypot(x, y) < STANDING_M && Math.abs(yaw) < STANDING_RAD) return;
+      this.#proof.restart();
+      this.#unproven = [];
+      return;
+    }
     this.#unproven.push(scan);
     if (this.#unproven.length > UNPROVEN_MAX) this.#unproven.shift();
     while (this.#unproven.length > 0 && this.#extrapolator.hasOdometryOf(this.#unproven[0].timeS)) {
@@ -242,9 +286,11 @@ export class LocalMapper {
       this.#fusion.reset(this.#proof.verdicts);
     } else {
       const information = this.#informationOf(submap, returns, best.pose), { scanCount } = submap;
-      const predicted = { last, predicted: prediction, verdicts: this.#verdicts(timeS), scanCount };
+      const verdicts = this.#verdicts(timeS);
+      const predicted = { last, predicted: prediction, verdicts, scanCount };
       best = {
         ...best,
+        verdicts,
         matched: best.pose,
         knowsTranslation: translationPoints(information) >= KNOWN_POINTS,
         pose: this.#fusion.fuse(predicted, best.pose, information),
@@ -278,17 +324,17 @@ export class LocalMapper {
   }
 
   /**
-   * The prediction if odometry catches up after a standstill: its motion since the scan before, unless the scans refute
+   * The pose if odometry catches up after a standstill: its motion since the scan before; undefined if the scans refute
    * it. Scans mapped meanwhile may be in the wrong place.
    */
-  #caughtUp(seen: Float64Array, sinceS: number, timeS: number): Pose2d {
+  #caughtUp(seen: Float64Array, sinceS: number, timeS: number): Pose2d | undefined {
     this.#standstill.goBack(sinceS);
     const { before } = this.#standstill;
     const moved = before && this.#extrapolator.odometryBetween(before.timeS, timeS);
     const byOdometry = moved && compose2d(before.pose, moved), byScans = this.#last?.pose;
     if (!byOdometry || !byScans || this.#standstill.refutes(seen, byOdometry, byScans)) {
       this.#extrapolator.forgetOdometry();
-      return this.#extrapolator.predict(timeS);
+      return undefined;
     }
     this.restart();
     this.#proof.restart();

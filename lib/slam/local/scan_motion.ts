@@ -86,6 +86,11 @@ export class ScanMotion {
   readonly #step = new Float64Array(3);
   #fits = 0;
 
+  /** The standard deviation of the ranges of the set scan. */
+  get rangeNoiseM(): number {
+    return this.#rangeNoiseM;
+  }
+
   /** Sets the scan that later scans are compared with: x, y, … in the robot's frame. */
   begin(points: Float64Array): void {
     const count = points.length / 2;

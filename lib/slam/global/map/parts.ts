@@ -5,6 +5,7 @@
  */
 
 import type { QuaternionTuple } from "../../local/gravity.ts";
+import type { OdometryVerdicts } from "../../local/odometry/proof.ts";
 import type { Submap } from "../../local/submaps.ts";
 import type { Pose2d } from "../../pose2d.ts";
 import type { DegenerateDirection } from "../pose_graph.ts";
@@ -38,6 +39,8 @@ export interface MapNode {
    * or it is unknown.
    */
   readonly degenerate?: DegenerateDirection;
+  /** The verdicts on odometry for the motion from the node before; undefined if unknown. */
+  readonly verdicts?: OdometryVerdicts;
   /** The submaps that hold its scan, the older first. */
   readonly submaps: readonly MapSubmap[];
 }

@@ -5,6 +5,7 @@
  */
 
 import { between2d, type Pose2d, wrapAngle } from "../../pose2d.ts";
+import { ScanMotion } from "../scan_motion.ts";
 
 const STEP_S = 0.025;
 const STEPS = 21;
@@ -32,12 +33,19 @@ const MOTIONS_MIN = 6;
 const BETTER_SHARE = 0.4;
 const BETTER_VARIANCES = 10;
 const PENDING_MAX = 200;
+/**
+ * The two scans are compared directly, because a map that grew with late odometry confirms it. They show a motion if
+ * this share of the points fits, and its length with this many points across each direction.
+ */
+const SHARE_MIN = 0.5;
+const KNOWN_POINTS = 6;
 
 /** The pose by odometry at a time of its readings; undefined if there is none near it. */
 export type ReadingAt = (timeS: number) => Pose2d | undefined;
 
-/** The pose from a scan alone, and whether the scan shows how far the robot drove. */
+/** A scan and its pose from the match alone, and whether the match shows how far the robot drove. */
 export interface ScanPose {
+  readonly seen: Float64Array;
   readonly timeS: number;
   readonly pose: Pose2d;
   readonly knowsTranslation: boolean;
@@ -46,12 +54,17 @@ export interface ScanPose {
 export class OdometryDelay {
   /** For each delay, the sum of the squared differences of motions, in variances. */
   readonly #errors = new Float64Array(STEPS);
+  readonly #motion = new ScanMotion();
   #motions = 0;
-  #at = 0;
+  #at: number;
   /** The latest scans, until one is so old that the next is compared with it. */
   #scans: ScanPose[] = [];
   #comparedS = -Infinity;
   #pending: (readonly [from: ScanPose, to: ScanPose])[] = [];
+
+  constructor(delayS = 0) {
+    this.#at = Math.round(delayS / STEP_S);
+  }
 
   get delayS(): number {
     return this.#at * STEP_S;
@@ -89,13 +102,14 @@ export class OdometryDelay {
       if (!before || !after) return;
       motions.push(between2d(before, after));
     }
-    const seen = between2d(from.pose, to.pose);
-    const all = [seen, ...motions];
-    if (all.some(({ yaw }) => Math.abs(yaw) > MOTION_MAX_RAD)) return;
-    if (all.some(({ x, y }) => Math.hypot(x, y) > MOTION_MAX_M)) return;
+    if (motions.some(({ yaw }) => Math.abs(yaw) > MOTION_MAX_RAD)) return;
+    if (motions.some(({ x, y }) => Math.hypot(x, y) > MOTION_MAX_M)) return;
     const turns = motions.map(({ yaw }) => yaw), lengths = motions.map(({ x, y }) => Math.hypot(x, y));
-    const tellsTurn = spreadOf(turns) > NOISE_RAD;
-    const tellsLength = from.knowsTranslation && to.knowsTranslation && spreadOf(lengths) > NOISE_M;
+    const tellsTurn = spreadOf(turns) > NOISE_RAD, mayTellLength = spreadOf(lengths) > NOISE_M;
+    if (!tellsTurn && !mayTellLength) return;
+    const { seen, knowsTranslation } = this.#seenBetween(from, to);
+    if (Math.abs(seen.yaw) > MOTION_MAX_RAD || Math.hypot(seen.x, seen.y) > MOTION_MAX_M) return;
+    const tellsLength = knowsTranslation && mayTellLength;
     if (!tellsTurn && !tellsLength) return;
     const lengthM = Math.hypot(seen.x, seen.y);
     for (let k = 0; k < STEPS; k++) {
@@ -105,6 +119,15 @@ export class OdometryDelay {
         Math.min(VARIANCES_MAX, lengthOff ** 2);
     }
     this.#motions++;
+  }
+
+  /** The motion that the two scans show; that of their matches if they hardly overlap. */
+  #seenBetween(from: ScanPose, to: ScanPose): { readonly seen: Pose2d; readonly knowsTranslation: boolean } {
+    const matched = between2d(from.pose, to.pose);
+    this.#motion.begin(from.seen);
+    const { pose, share, leastConstrained } = this.#motion.match(to.seen, matched);
+    if (share >= SHARE_MIN) return { seen: pose, knowsTranslation: leastConstrained.points >= KNOWN_POINTS };
+    return { seen: matched, knowsTranslation: from.knowsTranslation && to.knowsTranslation };
   }
 
   #choose(): boolean {

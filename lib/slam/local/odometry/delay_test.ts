@@ -14,7 +14,8 @@ function delayBetween(
   for (let timeS = 1000; timeS < 1030; timeS += 0.1) {
     const { x, y, yaw } = scans(timeS);
     const pose = { x: x + off(0.01), y: y + off(0.01), yaw: yaw + off(0.005) };
-    delay.add({ timeS, pose, knowsTranslation }, timeS, odometry);
+    // Scans without points say nothing, so that their matches count.
+    delay.add({ seen: new Float64Array(0), timeS, pose, knowsTranslation }, timeS, odometry);
   }
   return delay.delayS;
 }

@@ -21,7 +21,7 @@ export const ODOMETRY_BASE_S = 0.1;
 
 export class OdometryHistory {
   readonly #jumps = new OdometryJumps();
-  readonly #delay = new OdometryDelay();
+  readonly #delay: OdometryDelay;
   #readings: OdometryReading[] = [];
   #isHanging = false;
   /** When odometry last caught up after a standstill, and whether no scan has arrived since. */
@@ -30,6 +30,10 @@ export class OdometryHistory {
   #stoodSinceS = -Infinity;
   /** Whether the motion before the first reading is unknown, because of a jump. */
   #hasBegunAnew = false;
+
+  constructor(delayS = 0) {
+    this.#delay = new OdometryDelay(delayS);
+  }
 
   /** How late odometry is, as far as it is known. */
   get delayS(): number {

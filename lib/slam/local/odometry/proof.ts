@@ -30,16 +30,24 @@ const KEPT = 0.97;
  * Odometry is proven after this many comparisons, if its errors are at most this share of those of the matches. From
  * then on the matches follow it, so that both have the same errors.
  */
-const PROVEN = { count: 6, share: 0.6 };
-/** It is refuted if its errors are this many times those of the matches, and larger than the noise of comparisons. */
-const REFUTED_AFTER = { count: 3, share: 1.5 };
+const PROVEN_AFTER = { count: 6, share: 0.6 };
+/**
+ * It is refuted if the squares of its errors are this many times those of the matches, and larger than the noise of the
+ * comparisons by this many standard deviations. A single square counts up to a limit: a comparison may fail.
+ */
+const REFUTED_AFTER = { count: 3, share: 2 };
 const NOISE_M = 0.012;
 const NOISE_RAD = 0.004;
+const DEVIATIONS_MAX = 2.5;
+const SQUARE_MAX = 16;
+/** The noise of the comparisons is proportional to that of the ranges, which is usually this; down to a share. */
+const USUAL_RANGE_NOISE_M = 0.025;
+const NOISE_SHARE_MIN = 0.5;
 /**
  * It is also refuted if its errors point in the same direction again and again, beyond this many standard deviations of
- * that noise.
+ * their mean. Their scatter is that of the errors themselves, and that of so many errors of usual noise.
  */
-const DEVIATIONS_MAX = 2.5;
+const USUAL_ERRORS = 4;
 
 /** The result of the comparisons: undecided, odometry is better than the matches, or odometry is worse. */
 export type OdometryVerdict = "open" | "proven" | "refuted";
@@ -50,7 +58,18 @@ export interface OdometryVerdicts {
   readonly rotation: OdometryVerdict;
 }
 
+const OPEN: OdometryVerdicts = { translation: "open", rotation: "open" };
+export const PROVEN: OdometryVerdicts = { translation: "proven", rotation: "proven" };
 export const REFUTED: OdometryVerdicts = { translation: "refuted", rotation: "refuted" };
+
+const WORST_FIRST: readonly OdometryVerdict[] = ["refuted", "open", "proven"];
+
+/** The worse of the verdicts on each part. */
+export function worseOf(a: OdometryVerdicts, b: OdometryVerdicts): OdometryVerdicts {
+  const worse = (one: OdometryVerdict, other: OdometryVerdict) =>
+    WORST_FIRST.indexOf(one) < WORST_FIRST.indexOf(other) ? one : other;
+  return { translation: worse(a.translation, b.translation), rotation: worse(a.rotation, b.rotation) };
+}
 
 /** A scan in the submaps. */
 export interface MatchedScan {
@@ -63,12 +82,24 @@ export interface MatchedScan {
 
 export class OdometryProof {
   readonly #motion = new ScanMotion();
-  readonly #translation = new Comparison(NOISE_M);
-  readonly #rotation = new Comparison(NOISE_RAD);
+  #translation: Comparison;
+  #rotation: Comparison;
   #from: MatchedScan | undefined;
+
+  constructor({ translation, rotation }: OdometryVerdicts = OPEN) {
+    this.#translation = new Comparison(NOISE_M, translation);
+    this.#rotation = new Comparison(NOISE_RAD, rotation);
+  }
 
   get verdicts(): OdometryVerdicts {
     return { translation: this.#translation.verdict, rotation: this.#rotation.verdict };
+  }
+
+  /** Forgets everything: odometry counted for other times until now. */
+  reset(): void {
+    this.restart();
+    this.#translation = new Comparison(NOISE_M, OPEN.translation);
+    this.#rotation = new Comparison(NOISE_RAD, OPEN.rotation);
   }
 
   /** Drops the earlier scans: odometry does not know the motion since. */
@@ -91,8 +122,9 @@ export class OdometryProof {
     const { yaw } = byOdometry.pose;
     if (Math.abs(wrapAngle(byMatch.pose.yaw - yaw)) > SAME_RAD) return;
     const offRad = (by: Pose2d) => Math.min(ERROR_MAX_RAD, Math.abs(wrapAngle(by.yaw - yaw)));
-    this.#rotation.add(offRad(odometry), offRad(matched));
-    this.#addTranslation(byMatch, byOdometry, odometry, matched);
+    const noisier = Math.max(NOISE_SHARE_MIN, this.#motion.rangeNoiseM / USUAL_RANGE_NOISE_M);
+    this.#rotation.add(offRad(odometry), offRad(matched), noisier);
+    this.#addTranslation(byMatch, byOdometry, odometry, matched, noisier);
   }
 
   /** Compares across the direction that the scans constrain least, or everywhere if that one is constrained enough. */
@@ -101,6 +133,7 @@ export class OdometryProof {
     byOdometry: ScanMotionResult,
     odometry: Pose2d,
     matched: Pose2d,
+    noisier: number,
   ): void {
     const { pose, leastConstrained: { x, y, points } } = byOdometry;
     const knownOf = (dx: number, dy: number) => {
@@ -110,8 +143,8 @@ export class OdometryProof {
     if (movedM < SPAN_M / 2 || knownOf(odometry.x, odometry.y) < ALONG_SHARE * movedM) return;
     if (knownOf(byMatch.pose.x - pose.x, byMatch.pose.y - pose.y) > SAME_M) return;
     const offM = (by: Pose2d) => Math.min(ERROR_MAX_M, knownOf(by.x - pose.x, by.y - pose.y));
-    const isTooFar = (odometry.x - pose.x) * odometry.x + (odometry.y - pose.y) * odometry.y > 0;
-    this.#translation.add(offM(odometry), offM(matched), isTooFar ? 1 : -1);
+    const tooFarM = ((odometry.x - pose.x) * odometry.x + (odometry.y - pose.y) * odometry.y) / movedM;
+    this.#translation.add(offM(odometry), offM(matched), noisier, tooFarM);
   }
 }
 
@@ -119,31 +152,52 @@ export class OdometryProof {
 class Comparison {
   #odometry = 0;
   #matches = 0;
-  #weight = 0;
-  /** The sum of the errors of odometry with their signs. */
+  /** Of the squares, in variances of the noise. */
+  #odometrySquares = 0;
+  #matchSquares = 0;
+  /** Of the errors of odometry with their signs, in standard deviations. */
   #drift = 0;
+  #driftSquares = 0;
+  #weight = 0;
   #count = 0;
-  #verdict: OdometryVerdict = "open";
+  #verdict: OdometryVerdict;
 
-  constructor(private readonly noise: number) {}
+  /** `verdict` counts until the comparisons give another. */
+  constructor(private readonly noise: number, verdict: OdometryVerdict) {
+    this.#verdict = verdict;
+  }
 
   get verdict(): OdometryVerdict {
     return this.#verdict;
   }
 
-  /** `sign` is the direction of the error of odometry; 0 if the errors do not add up. */
-  add(odometry: number, matches: number, sign = 0): void {
+  /** `noisier`: how many times the usual noise; `signed`: the error of odometry, if errors with a sign add up. */
+  add(odometry: number, matches: number, noisier: number, signed = 0): void {
+    const noise = this.noise * noisier, limit = Math.sqrt(SQUARE_MAX);
+    const drift = Math.max(-limit, Math.min(limit, signed / noise));
     this.#odometry = KEPT * this.#odometry + odometry;
-    this.#drift = KEPT * this.#drift + sign * odometry;
     this.#matches = KEPT * this.#matches + matches;
+    this.#odometrySquares = KEPT * this.#odometrySquares + Math.min(SQUARE_MAX, (odometry / noise) ** 2);
+    this.#matchSquares = KEPT * this.#matchSquares + Math.min(SQUARE_MAX, (matches / noise) ** 2);
+    this.#drift = KEPT * this.#drift + drift;
+    this.#driftSquares = KEPT * this.#driftSquares + drift ** 2;
     this.#weight = KEPT * this.#weight + 1;
     this.#count++;
     const share = this.#odometry / this.#matches;
-    if (this.#count >= PROVEN.count && share <= PROVEN.share) this.#verdict = "proven";
+    if (this.#count >= PROVEN_AFTER.count && share <= PROVEN_AFTER.share) this.#verdict = "proven";
     if (this.#count < REFUTED_AFTER.count) return;
-    const isLarge = this.#odometry > this.noise * this.#weight && share >= REFUTED_AFTER.share;
-    const drifts = Math.abs(this.#drift) > DEVIATIONS_MAX * this.noise * Math.sqrt(this.#weight) &&
-      share >= 1;
-    if (isLarge || drifts) this.#verdict = "refuted";
+    if (this.#isLarge || (share >= 1 && this.#drifts)) this.#verdict = "refuted";
+  }
+
+  get #isLarge(): boolean {
+    return this.#odometrySquares > this.#weight + DEVIATIONS_MAX * Math.sqrt(2 * this.#weight) &&
+      this.#odometrySquares >= REFUTED_AFTER.share * this.#matchSquares;
+  }
+
+  get #drifts(): boolean {
+    const mean = this.#drift / this.#weight;
+    const scattered = Math.max(0, this.#driftSquares - mean * this.#drift);
+    const variance = (scattered + USUAL_ERRORS) / (this.#weight + USUAL_ERRORS);
+    return Math.abs(mean) > DEVIATIONS_MAX * Math.sqrt(variance / this.#weight);
   }
 }

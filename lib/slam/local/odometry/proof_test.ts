@@ -23,9 +23,14 @@ function seenFrom({ x, y, yaw }: Pose2d): Float64Array {
   return Float64Array.from(points);
 }
 
-/** The verdicts after steps of 30 cm that odometry and the matches measure as these. */
-function verdictsOf(odometry: Pose2d, matches: Pose2d, steps: number): OdometryVerdicts {
-  const proof = new OdometryProof(), motions = [odometry];
+/** The verdicts after steps of 30 cm that odometry and the matches measure as these, from an earlier verdict on. */
+function verdictsOf(
+  odometry: Pose2d,
+  matches: Pose2d,
+  steps: number,
+  proof = new OdometryProof(),
+): OdometryVerdicts {
+  const motions = [odometry];
   let pose = IDENTITY_2D, matched = IDENTITY_2D;
   for (let step = 0; step < steps; step++) {
     proof.add({ seen: seenFrom(pose), timeS: step, pose, matched }, (fromS, toS) => {
@@ -55,4 +60,17 @@ Deno.test("OdometryProof: odometry that slips or turns wrongly is refuted after 
 Deno.test("OdometryProof: nothing is said of odometry that is as good as the matches, or after too little", () => {
   assertEquals(verdictsOf(STEP, STEP, 16), { translation: "open", rotation: "open" });
   assertEquals(verdictsOf(SHORT, STEP, 4), { translation: "open", rotation: "open" });
+});
+
+Deno.test("OdometryProof: a small error counts once it comes again and again", () => {
+  const almost = { x: 0.297, y: 0, yaw: 0.05 };
+  assertEquals(verdictsOf(almost, almost, 7).translation, "open");
+  assertEquals(verdictsOf(almost, almost, 16).translation, "refuted");
+});
+
+Deno.test("OdometryProof: begins with earlier verdicts, and forgets them when odometry counts for another time", () => {
+  const proof = new OdometryProof({ translation: "refuted", rotation: "proven" });
+  assertEquals(verdictsOf(STEP, STEP, 2, proof), { translation: "refuted", rotation: "proven" });
+  proof.reset();
+  assertEquals(proof.verdicts, { translation: "open", rotation: "open" });
 });

@@ -25,6 +25,8 @@ const HANGING_S = 0.5;
 const HANGING_TIMES = 4;
 const HANGING_M = 0.05;
 const HANGING_RAD = 0.05;
+/** One scan may be compared wrongly because of people: odometry fails at once only after this many in a row. */
+const CONTRADICTIONS_MIN = 3;
 /** The doubt that each contradiction adds, the least that counts, and the most. An agreement takes 1 away. */
 const CONTRADICTION = 2;
 const DOUBTED = 12;
@@ -34,7 +36,8 @@ export class OdometryTrust {
   #doubt = 0;
   /** The number of contradictions of each kind since odometry was last right. */
   #seen = { mirrored: 0, turn: 0, way: 0 };
-  #isContradicting = false;
+  /** The number of the last comparisons in a row that contradicted odometry. */
+  #contradictions = 0;
   #scans = 0;
   /** The number of comparisons in a row in which the scans moved and odometry did not. */
   #moving = 0;
@@ -51,9 +54,10 @@ export class OdometryTrust {
   compare(odometry: Pose2d, scans: Pose2d): void {
     const off = between2d(odometry, scans), offM = Math.hypot(off.x, off.y), offRad = Math.abs(off.yaw);
     const movedM = Math.hypot(scans.x, scans.y), turned = Math.abs(scans.yaw);
-    this.#isContradicting = offM > ERROR_M + ERROR_SHARE * movedM ||
+    const isContradicting = offM > ERROR_M + ERROR_SHARE * movedM ||
       offRad > ERROR_RAD + ERROR_SHARE * turned;
-    if (this.#isContradicting) {
+    this.#contradictions = isContradicting ? this.#contradictions + 1 : 0;
+    if (isContradicting) {
       this.#doubt = Math.min(DOUBT_MAX, this.#doubt + CONTRADICTION);
       const isTurn = offRad > ERROR_RAD + ERROR_SHARE * turned;
       const isMirrored = turned > MIRRORED_RAD && Math.abs(scans.yaw + odometry.yaw) < ERROR_SHARE * turned;
@@ -93,9 +97,9 @@ export class OdometryTrust {
     if (this.#doubt === 0) this.#seen = { mirrored: 0, turn: 0, way: 0 };
   }
 
-  /** Whether the last comparison contradicted odometry. */
+  /** Whether the last comparisons contradicted odometry. */
   get isContradicting(): boolean {
-    return this.#isContradicting;
+    return this.#contradictions >= CONTRADICTIONS_MIN;
   }
 
   get isDoubted(): boolean {

@@ -41,3 +41,13 @@ Deno.test("OdometryTrust: odometry of a robot that stands does not hang", () => 
     assertEquals(trust.isHanging(1, () => x === undefined ? undefined : { x, y: 0, yaw: 0 }), false);
   }
 });
+
+Deno.test("OdometryTrust: two wrong comparisons among people do not contradict odometry yet", () => {
+  const ahead = { x: 0.2, y: 0, yaw: 0 }, back = { x: -0.1, y: 0, yaw: 0 };
+  const trust = comparedOften(ahead, back, 2);
+  assertEquals(trust.isContradicting, false);
+  trust.compare(ahead, back);
+  assertEquals(trust.isContradicting, true);
+  trust.compare(ahead, ahead);
+  assertEquals(trust.isContradicting, false);
+});

@@ -1,0 +1,24 @@
+import { assert } from "@std/assert";
+import { worldOf } from "./worlds/matrix.ts";
+import { scoreWorld } from "./worlds/score.ts";
+
+/** Asserts the rule of `accuracy:slam --worlds` for the world of a seed. */
+function assertHolds(seed: number): void {
+  const { score } = scoreWorld(worldOf(seed));
+  const { oursM, odometryM, scansM, what } = score;
+  assert(
+    score.holds,
+    `${what}: ours is off by ${oursM} m, odometry by ${odometryM} m, scans alone by ${scansM} m`,
+  );
+}
+
+Deno.test("worlds: a corridor with niches, wheels that slip", () => assertHolds(8));
+
+Deno.test("worlds: a room full of people, odometry that freezes and catches up", () => assertHolds(18));
+
+Deno.test("worlds: a bare corridor, odometry that freezes in a turn", () => assertHolds(201));
+
+Deno.test("worlds: a warehouse with people, late odometry, scans that seem to contradict it", () =>
+  assertHolds(268));
+
+Deno.test("worlds: a hall, late odometry", () => assertHolds(229));
