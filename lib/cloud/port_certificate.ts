@@ -2,7 +2,8 @@
  * The control plane's own certificate: from two files, or from its own authority.
  *
  * A program that runs for years always shows a valid certificate: it reads replaced files again, and renews a
- * certificate of the authority when a third of its life is left, another authority signs, or its names change.
+ * certificate of the authority when a third of its life is left, another authority signs, its names change, or a clock
+ * that was ahead is set back.
  */
 
 import { SerialQueue } from "../base/async/serial_queue.ts";
@@ -94,12 +95,11 @@ export class PortCertificate {
   }
 
   async #current(): Promise<TlsFiles> {
-    const { from, host, clock } = this.parts;
+    const { from, host } = this.parts;
     if (!("authority" in from)) return await readTlsFiles(from, host);
     const { authority } = from;
     const names = await from.names();
-    const isGood = this.#issued && authority.hasSigned(this.#issued) &&
-      clock.nowMs() < this.#issued.renewMs && this.#names === names.join(" ");
+    const isGood = this.#issued && authority.isCurrent(this.#issued) && this.#names === names.join(" ");
     if (!isGood) {
       this.#issued = await authority.issue(names);
       this.#names = names.join(" ");

@@ -81,6 +81,16 @@ Deno.test("PortCertificate: renews in time, for new names, and when another auth
   await clock.advance(3_600_000);
   await until(() => renewed.length === 2);
   assert(renewed[1].certPem.endsWith(other.certificate));
+  const validFromMs = (tls: TlsFiles) => Date.parse(new X509Certificate(tls.certPem).validFrom);
+  clock.setOn(70 * DAY_MS);
+  await clock.advance(60_000);
+  await until(() => renewed.length === 3);
+  assert(validFromMs(renewed.pop()!) > clock.nowMs() - 2 * DAY_MS);
+  // The clock was ahead: the certificate of then is not valid yet.
+  clock.setOn(-70 * DAY_MS);
+  await clock.advance(60_000);
+  await until(() => renewed.length === 3);
+  assert(validFromMs(renewed.pop()!) < clock.nowMs());
   names = ["cloud", "*.place.svc.internal"];
   await clock.advance(300_000);
   await until(() => renewed.length === 3);

@@ -4,6 +4,7 @@ import { configText } from "../../lib/cloud/config/resolution.ts";
 import { Fragments } from "../../lib/cloud/config/fragments.ts";
 import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { ONLINE_MS } from "../../lib/cloud/fleet/presence.ts";
 import { keepHealth } from "../../lib/cloud/rollouts/part_health.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
 import type { FakeClock } from "../support/fake_clock.ts";
@@ -57,7 +58,7 @@ export class SimulatedFleet {
     const nowMs = this.clock.nowMs();
     await this.store.transaction(async (sql) => {
       const online = [...this.parts].filter(([name]) => !this.offline.has(name));
-      await new Fleet(sql).saw(new Map(online.map(([, { id }]) => [id, { atMs: nowMs }])));
+      await new Fleet(sql).saw(new Map(online.map(([, { id }]) => [id, { atMs: nowMs }])), ONLINE_MS);
       for (const [name, { id }] of online) {
         const { config, revision } = await new PartConfigs(sql).get(id);
         const isBad = this.bad.has(name) && versionIn(config) === "2";

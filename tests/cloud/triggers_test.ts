@@ -16,6 +16,7 @@ import { defaultLimits } from "../../lib/cloud/access/limits.ts";
 import { type ConfigThread, ConfigThreads, ownThread } from "../../lib/cloud/config/config_threads.ts";
 import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { ONLINE_MS } from "../../lib/cloud/fleet/presence.ts";
 import { LogStore } from "../../lib/cloud/logs/logs.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
 import { Deliveries } from "../../lib/cloud/triggers/deliveries.ts";
@@ -252,7 +253,9 @@ async function watched(store: Store, clock: FakeClock, triggers: Json) {
   const configs = new ConfigThreads(ownThread(() => []), defaultLimits(), clock);
   const events = new TriggerEvents({ store, files, clock, configs, limits: defaultLimits() });
   const sees = () =>
-    store.transaction((sql) => new Fleet(sql).saw(new Map([[world.part, { atMs: clock.nowMs() }]])));
+    store.transaction((sql) =>
+      new Fleet(sql).saw(new Map([[world.part, { atMs: clock.nowMs() }]]), ONLINE_MS)
+    );
   const logged = async () => {
     for (const event of await oldestEvents(store, 100)) await events.handle(event);
     const all = await new Deliveries(store).list({ organizationId: world.organization, limit: 100 });

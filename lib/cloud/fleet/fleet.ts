@@ -435,13 +435,15 @@ export class Fleet {
     await this.sql.query("DELETE FROM parts WHERE id = ?", id);
   }
 
-  /** Stores sightings of parts and their reports; ignores earlier times. */
-  async saw(parts: ReadonlyMap<string, { atMs: number; info?: string }>): Promise<void> {
+  /** Stores sightings of parts and their reports; ignores earlier times, unless the stored one is `aheadMs` later. */
+  async saw(parts: ReadonlyMap<string, { atMs: number; info?: string }>, aheadMs: number): Promise<void> {
     const text = `UPDATE parts SET seen_ms = ?, info = COALESCE(?, info)
-      WHERE id = ? AND (seen_ms IS NULL OR seen_ms < ?)`;
+      WHERE id = ? AND (seen_ms IS NULL OR seen_ms < ? OR seen_ms > ?)`;
     // All updates go to the database in one trip.
     await Promise.all(
-      [...parts].map(([id, { atMs, info }]) => this.sql.query(text, atMs, info ?? null, id, atMs)),
+      [...parts].map(([id, { atMs, info }]) =>
+        this.sql.query(text, atMs, info ?? null, id, atMs, atMs + aheadMs)
+      ),
     );
   }
 

@@ -55,7 +55,9 @@ export function fleetHandlers(cloud: CloudContext) {
 export function onlineMessage({ presence, clock }: CloudContext, seenMs: number | undefined) {
   return {
     onlineState: STATES[presence.state(seenMs)],
-    secondsSinceOnline: BigInt(seenMs === undefined ? 0 : Math.floor((clock.nowMs() - seenMs) / 1000)),
+    secondsSinceOnline: BigInt(
+      seenMs === undefined ? 0 : Math.max(0, Math.floor((clock.nowMs() - seenMs) / 1000)),
+    ),
     lastAccess: seenMs === undefined ? undefined : toTimestamp(seenMs),
   };
 }

@@ -23,7 +23,7 @@ import type { ConfigText, FragmentImport } from "../config/resolution.ts";
 import { agentReports } from "./agent_service.ts";
 import { versionProblems } from "./agent_versions.ts";
 import type { Part } from "./fleet.ts";
-import { ONLINE_MS } from "./presence.ts";
+import { isOnlineAt } from "./presence.ts";
 import { type CollectorRetention, keepCollectors } from "../retention/policies.ts";
 import { keepTriggers } from "../triggers/outbox.ts";
 
@@ -89,7 +89,7 @@ export async function savePartConfig(
   await new Fragments(sql).requireStamps(checked.stamps);
   await new PartConfigs(sql).set(id, checked, who, nowMs, knownMs);
   await keepCollectors(sql, id, checked.collectors);
-  await keepTriggers(sql, id, checked.triggers, seenMs !== null && nowMs - seenMs <= ONLINE_MS);
+  await keepTriggers(sql, id, checked.triggers, seenMs !== null && isOnlineAt(seenMs, nowMs));
 }
 
 async function check(

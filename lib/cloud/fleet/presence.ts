@@ -18,6 +18,14 @@ import { OWN_GROUP } from "../store/callers.ts";
 export const ONLINE_MS = 35_000;
 const SAVE_MS = 5_000;
 
+/**
+ * Whether a part that was last seen then is online. A clock that was ahead for a while leaves sightings in the future:
+ * they would keep a part online until that time comes.
+ */
+export function isOnlineAt(seenMs: number, nowMs: number): boolean {
+  return Math.abs(nowMs - seenMs) <= ONLINE_MS;
+}
+
 /** The last sighting of a part, and its report about itself as JSON. */
 interface Heard {
   readonly atMs: number;
@@ -52,14 +60,17 @@ export class Presence {
     });
   }
 
-  /** The last sighting of a part, given the database's. */
+  /** The last sighting of a part, given the database's; one in the future counts only if there is no other. */
   seenMs(partId: string, stored: number | null): number | undefined {
-    return Math.max(this.#heard.get(partId)?.atMs ?? 0, stored ?? 0) || undefined;
+    const all = [this.#heard.get(partId)?.atMs, stored].filter((atMs) => typeof atMs === "number");
+    const latestMs = this.clock.nowMs() + ONLINE_MS;
+    const past = all.filter((atMs) => atMs <= latestMs);
+    return Math.max(0, ...past.length > 0 ? past : all) || undefined;
   }
 
   state(seenMs: number | undefined): Online {
     if (seenMs === undefined) return "never";
-    return this.clock.nowMs() - seenMs <= ONLINE_MS ? "online" : "offline";
+    return isOnlineAt(seenMs, this.clock.nowMs()) ? "online" : "offline";
   }
 
   /** Writes the missing sightings to the database. */
@@ -80,7 +91,7 @@ export class Presence {
     this.#unsaved.clear();
     try {
       // Runs as svc-cloud's own work, not on behalf of the first caller.
-      const save = () => this.store.transaction((sql) => new Fleet(sql).saw(batch));
+      const save = () => this.store.transaction((sql) => new Fleet(sql).saw(batch, ONLINE_MS));
       await this.store.forCaller({ group: OWN_GROUP }, save);
     } catch (error) {
       for (const id of batch.keys()) this.#unsaved.add(id);

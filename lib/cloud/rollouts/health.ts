@@ -9,7 +9,7 @@ import type { ReleasedProgram } from "../packages/releases.ts";
 import { parseVersion } from "../../base/semver.ts";
 import type { ConfigThreads } from "../config/config_threads.ts";
 import { type AgentReport, agentReports } from "../fleet/agent_service.ts";
-import { ONLINE_MS, type Presence } from "../fleet/presence.ts";
+import { isOnlineAt, type Presence } from "../fleet/presence.ts";
 import { Conditions } from "../data/filter.ts";
 import { payloadBytes } from "../data/payload.ts";
 import { TabularData } from "../data/tabular_data.ts";
@@ -144,7 +144,7 @@ export async function partFactsOf(
     const seenMs = presence.seenMs(partId, stored);
     facts.set(partId, {
       seenMs,
-      isOnline: seenMs !== undefined && nowMs - seenMs <= ONLINE_MS,
+      isOnline: seenMs !== undefined && isOnlineAt(seenMs, nowMs),
       health: healths.get(partId),
       agent: agents.get(partId),
       errors: await errorsBetween(sql, partId, baseline.logNumber, baseline.logNumber + ENTRIES_MAX, 0),

@@ -94,7 +94,7 @@ export interface PartsQuery {
   /** Only parts up to this step. */
   readonly untilStep?: number;
   /** Only parts that were seen since then. */
-  readonly seenSinceMs?: number;
+  readonly seen?: readonly [fromMs: number, toMs: number];
   /** Only parts after this place. */
   readonly after?: number;
   readonly limit: number;
@@ -218,12 +218,12 @@ export class Rollouts {
   // Parts.
 
   async parts(id: string, query: PartsQuery): Promise<RolloutPart[]> {
-    const { states = [], unhealthy, untilStep, seenSinceMs, after, limit } = query;
+    const { states = [], unhealthy, untilStep, seen, after, limit } = query;
     const conditions: [string, ...(string | number)[]][] = [["r.rollout_id = ?", id]];
     if (states.length > 0) conditions.push([`r.state IN (${places(states)})`, ...states]);
     if (unhealthy) conditions.push(["r.unhealthy = 1"]);
     if (untilStep !== undefined) conditions.push(["r.step <= ?", untilStep]);
-    if (seenSinceMs !== undefined) conditions.push(["p.seen_ms >= ?", seenSinceMs]);
+    if (seen !== undefined) conditions.push(["p.seen_ms BETWEEN ? AND ?", ...seen]);
     if (after !== undefined) conditions.push(["r.place > ?", after]);
     const rows = await this.sql.query<PartRow>(
       `${PARTS} WHERE ${conditions.map(([text]) => text).join(" AND ")} ORDER BY r.place LIMIT ?`,

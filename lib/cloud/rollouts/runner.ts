@@ -316,8 +316,8 @@ async function saveAt(
 
 function onlineWaiting(rollouts: Rollouts, { id, step }: Rollout, nowMs: number, limit: number) {
   if (limit === 0) return Promise.resolve([]);
-  const seenSinceMs = nowMs - ONLINE_MS;
-  return rollouts.parts(id, { states: ["waiting"], untilStep: step, seenSinceMs, limit });
+  const seen = [nowMs - ONLINE_MS, nowMs + ONLINE_MS] as const;
+  return rollouts.parts(id, { states: ["waiting"], untilStep: step, seen, limit });
 }
 
 function turnOf(verdict: "moved" | Exclude<ReturnType<typeof verdictOf>, undefined>, nowMs: number) {

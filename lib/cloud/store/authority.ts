@@ -26,6 +26,11 @@ export interface Certificate {
 const ALGORITHM = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 const DAY_MS = 24 * 3600 * 1000;
 const AUTHORITY_DAYS = 3650;
+/**
+ * The clock of a computer that says an earlier time is wrong. A new authority is valid from then on, and ten years
+ * beyond it, so that it stays valid when a clock that was wrong at its making is set.
+ */
+const CLOCK_MIN_MS = Date.UTC(2026, 0, 1);
 export const CERTIFICATE_DAYS = 90;
 const RENEW_DAYS = 60;
 /** Allows for slow clocks of machines. */
@@ -87,16 +92,19 @@ export class Authority {
     };
   }
 
-  /** Whether the current authority has signed this certificate. */
-  hasSigned({ certificate }: Certificate): boolean {
-    return certificate.endsWith(this.#all()[0].certificate);
+  /** Whether the current authority has signed this certificate, it is valid already, and it is not due for renewal. */
+  isCurrent({ certificate, renewMs }: Certificate): boolean {
+    const nowMs = this.clock.nowMs();
+    const isTimely = nowMs < renewMs && renewMs <= latestRenewalMs(nowMs);
+    return isTimely && certificate.endsWith(this.#all()[0].certificate);
   }
 
   /** The certificate of a part: the same one until it is due for renewal, or the part has other names. */
   async ofPart(partId: string, names: readonly string[]): Promise<Certificate> {
     const find = `SELECT certificate, sealed_key AS "sealedKey", renew_ms AS "renewMs" FROM certificates
-      WHERE part_id = ? AND names = ? AND renew_ms > ?`;
-    const key = [partId, names.join(" "), this.clock.nowMs()];
+      WHERE part_id = ? AND names = ? AND renew_ms > ? AND renew_ms <= ?`;
+    const nowMs = this.clock.nowMs();
+    const key = [partId, names.join(" "), nowMs, latestRenewalMs(nowMs)];
     const found = async (sql: Sql) => {
       const [kept] = await sql.query<Omit<Certificate, "privateKey"> & { sealedKey: string }>(find, ...key);
       // A certificate of a removed authority is useless.
@@ -123,6 +131,11 @@ export class Authority {
       return { certificate, privateKey, renewMs };
     });
   }
+}
+
+/** A clock that was ahead has issued certificates with a later renewal; they are not valid yet. */
+function latestRenewalMs(nowMs: number): number {
+  return nowMs + RENEW_DAYS * DAY_MS + EARLIER_MS / 2;
 }
 
 /** AES-256-GCM; the key is derived from the authority's, and a part's text opens for that part alone. */
@@ -160,8 +173,8 @@ export async function newAuthority(nowMs: number): Promise<Kept> {
   const keys = await crypto.subtle.generateKey(ALGORITHM, true, ["sign", "verify"]);
   const certificate = await x509.X509CertificateGenerator.createSelfSigned({
     name: [{ CN: [`svc-cloud local authority ${randomBytes(4).toString("hex")}`] }],
-    notBefore: new Date(nowMs - EARLIER_MS),
-    notAfter: new Date(nowMs + AUTHORITY_DAYS * DAY_MS),
+    notBefore: new Date(Math.min(nowMs, CLOCK_MIN_MS) - EARLIER_MS),
+    notAfter: new Date(Math.max(nowMs, CLOCK_MIN_MS) + AUTHORITY_DAYS * DAY_MS),
     keys,
     signingAlgorithm: ALGORITHM,
     extensions: [

@@ -45,13 +45,15 @@ export class TriggerWatch {
   async lookAtParts(): Promise<void> {
     const { store, clock } = this;
     const nowMs = clock.nowMs();
+    const online = [nowMs - ONLINE_MS, nowMs + ONLINE_MS];
     const found = await store.query<WatchedPart & { isOnline: number }>(
       `SELECT t.part_id AS id, l.organization_id AS "organizationId", t.is_online AS "isOnline"
        FROM part_triggers t JOIN parts p ON p.id = t.part_id JOIN machines m ON m.id = p.machine_id
          JOIN locations l ON l.id = m.location_id
-       WHERE (t.is_online = 0 AND p.seen_ms >= ?) OR (t.is_online = 1 AND p.seen_ms < ?) LIMIT ?`,
-      nowMs - ONLINE_MS,
-      nowMs - ONLINE_MS,
+       WHERE (t.is_online = 0 AND p.seen_ms BETWEEN ? AND ?)
+         OR (t.is_online = 1 AND p.seen_ms NOT BETWEEN ? AND ?) LIMIT ?`,
+      ...online,
+      ...online,
       PARTS_AT_ONCE,
     );
     const isBreak = clock.monotonicMs() - this.#lookedMs > BREAK_MS;
