@@ -22,6 +22,7 @@ const VIEWS: readonly View[] = [
   ["machines", at("#/")],
   ["machine", (page, all) => at(`#/machine/${all.example.machineId}`)(page, all)],
   ["configuration", (page, all) => at(`#/machine/${all.example.machineId}/configuration`)(page, all)],
+  ["settings", (page, all) => at(`#/machine/${all.example.machineId}/settings`)(page, all)],
   ["logs", (page, all) => at(`#/machine/${all.example.machineId}/logs`)(page, all)],
   ["fragment", openFragment],
   ["images", at("#/data")],

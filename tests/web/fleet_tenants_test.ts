@@ -28,7 +28,9 @@ const TELLING_MIN = 5;
 const ADDRESSES: Readonly<Record<string, (ids: Tenant["ids"]) => readonly string[]>> = {
   "": () => ["#/"],
   machine: ({ machine, part }) =>
-    ["", "/configuration", "/logs", `/configuration/${part}`].map((tab) => `#/machine/${machine}${tab}`),
+    ["", "/configuration", "/settings", "/logs", `/configuration/${part}`].map((tab) =>
+      `#/machine/${machine}${tab}`
+    ),
   data: ({ dataset, training_job: job }) => [
     ...["images", "readings", "datasets", "training"].map((tab) => `#/data/${tab}`),
     `#/data/datasets/${dataset}`,

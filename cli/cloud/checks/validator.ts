@@ -2,7 +2,7 @@
  * The check of configurations by the rules of the machine, its agent and its triggers.
  */
 
-import { settingsProblems } from "../../../lib/agent/settings/settings.ts";
+import { settingsProblems, settingsSchema } from "../../../lib/agent/settings/settings.ts";
 import { APIS } from "../../../lib/api/mod.ts";
 import { isObject, type Json, type JsonObject } from "../../../lib/base/schema/schema.ts";
 import type { Validate } from "../../../lib/cloud/context.ts";
@@ -21,7 +21,9 @@ export function validator(): Validate {
   ];
 }
 
-/** The JSON Schema of a configuration, for editors. */
+/** The JSON Schema of a configuration, with the settings of the agent, for editors and forms. */
 export function schemaOfMachines(): JsonObject {
-  return machineSchema(new Registry(APIS, MODELS));
+  const schema = machineSchema(new Registry(APIS, MODELS));
+  const properties = { ...schema.properties as JsonObject, agent: settingsSchema() };
+  return { ...schema, properties };
 }

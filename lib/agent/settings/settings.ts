@@ -161,6 +161,25 @@ function goodSection(
   return good;
 }
 
+/** The JSON Schema of the settings, for editors and forms. */
+export function settingsSchema(): JsonObject {
+  const version = (program: string): JsonObject => ({
+    type: "string",
+    description: `of ${program}: "stable", "dev", a version such as 1.2.3, or an http, https or file URL`,
+  });
+  const versions = ["svc-agent", "svc-server"].map((program) => [program, version(program)]);
+  const sections = Object.entries(SECTIONS).map(([name, { field }]) => [name, field.jsonSchema()]);
+  return {
+    type: "object",
+    description: "settings of the agent",
+    properties: {
+      version_control: { type: "object", properties: Object.fromEntries(versions) },
+      ...Object.fromEntries(sections),
+      [NETWORKS]: { type: "object", additionalProperties: additionalNetworkField.jsonSchema() },
+    },
+  };
+}
+
 function saysNothing(value: Json): boolean {
   return value === null || value === "" || value === 0 ||
     (isObject(value) && Object.keys(value).length === 0) || (Array.isArray(value) && value.length === 0);
