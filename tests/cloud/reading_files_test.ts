@@ -14,6 +14,7 @@ import { Audit } from "../../lib/cloud/access/audit.ts";
 import { storedBy } from "../../lib/cloud/access/usage_report.ts";
 import { Conditions, tabularConditions } from "../../lib/cloud/data/filter.ts";
 import { type DataOrigin, originIdOf } from "../../lib/cloud/data/origins.ts";
+import { payloadIn } from "../../lib/cloud/data/payload.ts";
 import { type Query, ReadingQueries } from "../../lib/cloud/data/queries.ts";
 import { storeReadings, TabularData, type TabularReading } from "../../lib/cloud/data/tabular_data.ts";
 import { readingsAs } from "../../lib/cloud/exports/readings.ts";
@@ -26,7 +27,7 @@ import { neededFiles, releaseOrphans } from "../../lib/cloud/store/file_refs.ts"
 import { lastInFiles, lastsOfFiles } from "../../lib/cloud/readings/lasts.ts";
 import type { FileStore } from "../../lib/cloud/store/files.ts";
 import { FolderFiles } from "../../lib/cloud/store/folder_files.ts";
-import type { Store } from "../../lib/cloud/store/store.ts";
+import type { Sql, Store } from "../../lib/cloud/store/store.ts";
 import { forgetTagLists } from "../../lib/cloud/store/tag_lists.ts";
 import { TagsFilterType } from "../../proto/gen/data_pb.ts";
 import { FakeClock } from "../support/fake_clock.ts";
@@ -318,6 +319,53 @@ storeTest("a scan finds each reading once while others move", async (database) =
   }
   assertEquals(walked.toSorted((a, b) => a - b), Array.from({ length: 300 }, (_, minute) => minute));
 });
+
+storeTest(
+  "a scan of many sources finds each reading once, whichever statement they move after",
+  async (database) => {
+    const place = await placeOf(database);
+    const { store, files } = place;
+    for (let movedAfter = 1, isOver = false; !isOver; movedAfter++) {
+      const world = await newWorld(store);
+      const here = { ...place, world };
+      // In a file alone, in a file and in the table, in the table alone, and one without readings of these times.
+      await add(here, "barometer", minutes(0, 60));
+      await add(here, "hygrometer", minutes(0, 60));
+      await move(here);
+      await add(here, "hygrometer", minutes(60, 25));
+      await add(here, "thermometer", minutes(0, 40));
+      await add(here, "late", minutes(10_000, 1));
+
+      let statements = 0;
+      const sql: Sql = {
+        query: async (text, ...values) => {
+          const rows = await store.query(text, ...values);
+          if (++statements === movedAfter) await move(here);
+          return rows as never;
+        },
+      };
+      const sources = new Conditions().only("o.organization_id = ?", world.organization);
+      const captured = { untilUs: readingAt(1_000).capturedUs };
+      const found = new Map<string, number[]>();
+      for await (const part of new TabularData(sql, files).scan(sources, { captured, received: {} })) {
+        const minutesOf = part.rows.map(({ payload }) => minuteOf({ payload: payloadIn(payload) }));
+        found.set(part.origin.componentName, [
+          ...found.get(part.origin.componentName) ?? [],
+          ...minutesOf,
+        ]);
+      }
+
+      const all = (count: number) => Array.from({ length: count }, (_, minute) => minute);
+      const sorted = [...found].map(([name, some]) => [name, some.toSorted((a, b) => a - b)] as const);
+      assertEquals(
+        new Map(sorted),
+        new Map([["barometer", all(60)], ["hygrometer", all(85)], ["thermometer", all(40)]]),
+        `moved after statement ${movedAfter}`,
+      );
+      isOver = statements < movedAfter;
+    }
+  },
+);
 
 storeTest("a crash at any point of a move leaves each reading once", async (database) => {
   const place = await placeOf(database);

@@ -40,6 +40,10 @@ export interface QuerySource {
 
 const TURNS = { turnsMax: 2, turnsOfGroupMax: 1, waiting: [64, 16, 8], what: "queries" } as const;
 const TIME_MS = 60_000;
+/** Requests that are read ahead; each may have some megabytes. */
+const AHEAD_MAX = 2;
+
+type WithBody = [ContentRequest, readonly Uint8Array[]];
 
 export class ReadingQueries {
   readonly #data: TabularData;
@@ -94,8 +98,7 @@ export class ReadingQueries {
     const times = { captured: microsOf(requested), received: microsOf(received) };
     // The next readings are read while the process works on these.
     let taken: Promise<ContentAnswer> | undefined;
-    for await (const some of this.#data.scanParts(conditionsOf(organizationId, sources), times)) {
-      const [request, body] = "rows" in some ? packedBatch(some) : await this.#fileRequest(some, times);
+    for await (const [request, body] of this.#requests(organizationId, sources, times)) {
       if (taken && (await taken).head.more !== true) break;
       taken = process.ask(request, body, signal);
       // The next round awaits it, but an error of the database may prevent that round.
@@ -104,10 +107,27 @@ export class ReadingQueries {
     await taken;
   }
 
+  /** The readings for a query, read a few requests ahead. */
+  async *#requests(
+    organizationId: string,
+    sources: Narrowing["sources"],
+    times: ReadingTimes,
+  ): AsyncGenerator<WithBody> {
+    const ahead: Promise<WithBody>[] = [];
+    for await (const some of this.#data.scanParts(conditionsOf(organizationId, sources), times)) {
+      const next = "rows" in some ? Promise.resolve(packedBatch(some)) : this.#fileRequest(some, times);
+      // The round that yields it reports its error, if it comes.
+      next.catch(() => {});
+      ahead.push(next);
+      if (ahead.length > AHEAD_MAX) yield await ahead.shift()!;
+    }
+    yield* ahead;
+  }
+
   async #fileRequest(
     some: ReadingsOfFile,
     times: ReadingTimes,
-  ): Promise<[ContentRequest, readonly Uint8Array[]]> {
+  ): Promise<WithBody> {
     const content = await this.#data.contentOf(some) ?? new Uint8Array();
     const { origin, file: { tags }, after } = some;
     return [{ ask: "file", origin, tags, times, after, bytes: content.length }, [content]];
@@ -161,7 +181,7 @@ function microsOf({ fromMs, untilMs }: TimeRange): MicrosRange {
   };
 }
 
-function packedBatch({ origin, rows }: ReadingBatch): [ContentRequest, readonly Uint8Array[]] {
+function packedBatch({ origin, rows }: ReadingBatch): WithBody {
   const facts: ReadingFacts = {
     origin,
     rows: rows.map(({ capturedUs, receivedUs, tags, payload }) => {

@@ -17,7 +17,7 @@ import { Conditions, type MicrosRange, onlyType, type ReadingTimes, toMicros } f
 import { type DataOrigin, inOrder, noteOrigin, ORIGIN_COLUMNS, originIdOf, originIn } from "./origins.ts";
 import { addStoredBytes, dropStoredBytes } from "../store/stored_bytes.ts";
 import { payloadBytes, payloadIn } from "./payload.ts";
-import type { Sql, Store } from "../store/store.ts";
+import { places, type Sql, type Store } from "../store/store.ts";
 import { DataPipelines } from "../pipelines/pipelines.ts";
 import { noteTagList } from "../store/tag_lists.ts";
 import { noteEvent } from "../triggers/outbox.ts";
@@ -100,6 +100,8 @@ const FROM = "tabular_data d JOIN data_origins o ON o.id = d.origin_id";
 /** Rows per statement. */
 const ROWS_MAX = 400;
 const EXPORT_AT_ONCE = 500;
+/** Sources whose files are looked up together. */
+const ORIGINS_AT_ONCE = 32;
 /** Limit of the readings in one answer, and of those that an export keeps in memory. */
 const PAGE_BYTES_MAX = 8 * 1024 ** 2;
 /** Limit of one reading: it fits into a message with its facts. */
@@ -316,35 +318,79 @@ export class TabularData {
     times: ReadingTimes,
     storedMs?: number,
   ): AsyncGenerator<ReadingBatch | ReadingsOfFile> {
-    for (const { id, ...origin } of await this.#origins(sources)) {
-      const before = await this.#inFiles.list(within(id, times));
-      for (const file of before) yield { origin, file };
-      /** Up to which place readings have come from the table, and the newest file at that time. */
-      const seen: { readonly last: FilePlace; readonly newest: number }[] = [];
-      for (let last = "";;) {
-        const found = within(id, times);
-        if (storedMs !== undefined) found.only("d.stored_ms = ?", storedMs);
-        const page = { limit: EXPORT_AT_ONCE, order: "oldest first", last } as const;
-        const keys = await this.#ownKeys(found, page);
-        const batch = await this.#rows(keys);
-        if (batch.rows.length > 0) yield { origin, rows: batch.rows };
-        if (batch.last === "") break;
-        last = batch.last;
-        seen.push({ last: filePlaceIn(last), newest: Math.max(0, ...keys.map(({ newest }) => newest ?? 0)) });
-      }
+    const origins = await this.#origins(sources);
+    for (let at = 0; at < origins.length; at += ORIGINS_AT_ONCE) {
+      const some = origins.slice(at, at + ORIGINS_AT_ONCE);
+      const ids = some.map(({ id }) => id);
+      const before = await this.#filesOf(ids, times);
+      const inTable = await this.#inTable(ids, times.captured);
+      // The readings of these are in files now, if there are any.
+      const after = await this.#filesOf(ids.filter((id) => !inTable.has(id)), times);
 
-      const known = new Set(before.map(({ number }) => number));
-      const after = (await this.#inFiles.list(within(id, times))).filter(({ number }) => !known.has(number));
-      for (const file of after) {
-        yield { origin, file, after: seen.findLast(({ newest }) => newest < file.number)?.last };
+      for (const { id, ...origin } of some) {
+        const known = before.get(id) ?? [];
+        if (inTable.has(id)) yield* this.#partsOf({ id, origin }, known, times, storedMs);
+        else {
+          const fresh = (after.get(id) ?? []).filter(isUnknownTo(known));
+          for (const file of [...known, ...fresh]) yield { origin, file };
+        }
       }
     }
+  }
+
+  /** The parts of a source with these files and with readings in the table. */
+  async *#partsOf(
+    { id, origin }: { readonly id: string; readonly origin: DataOrigin },
+    known: readonly IndexedFile[],
+    times: ReadingTimes,
+    storedMs?: number,
+  ): AsyncGenerator<ReadingBatch | ReadingsOfFile> {
+    for (const file of known) yield { origin, file };
+
+    /** Up to which place readings have come from the table, and the newest file at that time. */
+    const seen: { readonly last: FilePlace; readonly newest: number }[] = [];
+    for (let last = "";;) {
+      const found = within([id], times);
+      if (storedMs !== undefined) found.only("d.stored_ms = ?", storedMs);
+      const page = { limit: EXPORT_AT_ONCE, order: "oldest first", last } as const;
+      const keys = await this.#ownKeys(found, page);
+      const batch = await this.#rows(keys);
+      if (batch.rows.length > 0) yield { origin, rows: batch.rows };
+      if (batch.last === "") break;
+      last = batch.last;
+      seen.push({ last: filePlaceIn(last), newest: Math.max(0, ...keys.map(({ newest }) => newest ?? 0)) });
+      const isEnd = keys.length < page.limit && last === placeOf(keys[keys.length - 1]);
+      if (isEnd) break;
+    }
+
+    const after = (await this.#filesOf([id], times)).get(id) ?? [];
+    for (const file of after.filter(isUnknownTo(known))) {
+      yield { origin, file, after: seen.findLast(({ newest }) => newest < file.number)?.last };
+    }
+  }
+
+  /** The files of some sources, by the sources' ids. */
+  async #filesOf(ids: readonly string[], times: ReadingTimes): Promise<Map<string, IndexedFile[]>> {
+    if (ids.length === 0) return new Map();
+    return Map.groupBy(await this.#inFiles.list(within(ids, times)), ({ originId }) => originId);
+  }
+
+  /** Which of these sources have readings of these times in the table. */
+  async #inTable(ids: readonly string[], captured: MicrosRange): Promise<Set<string>> {
+    const found = new Conditions().within("captured", captured);
+    const rows = await this.sql.query<{ id: string }>(
+      `SELECT o.id FROM data_origins o WHERE o.id IN (${places(ids)})
+         AND EXISTS (SELECT 1 FROM tabular_data d WHERE d.origin_id = o.id AND ${found.text})`,
+      ...ids,
+      ...found.values,
+    );
+    return new Set(rows.map(({ id }) => id));
   }
 
   /** The number of readings that `scan` would find. */
   async countOf(sources: Conditions, times: ReadingTimes): Promise<number> {
     let all = 0;
-    for (const { id } of await this.#origins(sources)) all += (await this.count(within(id, times))).count;
+    for (const { id } of await this.#origins(sources)) all += (await this.count(within([id], times))).count;
     return all;
   }
 
@@ -580,8 +626,13 @@ function rangeOf(times: readonly number[]): MicrosRange {
   };
 }
 
-/** The readings of a source within times. */
-function within(originId: string, times: ReadingTimes): Conditions {
-  return new Conditions().only("d.origin_id = ?", originId).within("captured", times.captured)
-    .within("received", times.received);
+/** The readings of sources, of at least one, within times. */
+function within(originIds: readonly string[], times: ReadingTimes): Conditions {
+  return new Conditions().only(`d.origin_id IN (${places(originIds)})`, ...originIds)
+    .within("captured", times.captured).within("received", times.received);
+}
+
+function isUnknownTo(known: readonly IndexedFile[]): (file: IndexedFile) => boolean {
+  const numbers = new Set(known.map(({ number }) => number));
+  return ({ number }) => !numbers.has(number);
 }
