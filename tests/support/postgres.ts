@@ -6,17 +6,23 @@
  */
 
 import { freePort } from "./free_port.ts";
+import { until } from "./until.ts";
 
 /** A server that was started here. */
 export interface PostgresServer {
   readonly port: number;
   readonly folder: string;
+  /** Kills the server (SIGKILL) without a chance to end its connections. */
+  kill(): void;
+  /** Starts a killed server again, on the same port. */
+  start(): Promise<void>;
   stop(): void;
 }
 
 /** Names the port of a server that already runs. */
 export const POSTGRES_VARIABLE = "SVC_TEST_POSTGRES";
 const CONNECTIONS_MAX = 400;
+const START_MS = 60_000;
 /** PostgreSQL does not run as root. */
 const NOBODY = { uid: 65_534, gid: 65_534 };
 
@@ -84,10 +90,18 @@ export function startPostgres(): PostgresServer {
   const settings = `-c listen_addresses=127.0.0.1,127.0.0.2 -p ${port} -k ${folder} -c fsync=off ` +
     `-c max_connections=${CONNECTIONS_MAX}`;
   const control = ["-D", `${folder}/data`, "-w", "-s"];
-  execute(`${programs}/pg_ctl`, [...control, "-l", `${folder}/log`, "-o", settings, "start"], other);
+  const start = () =>
+    execute(`${programs}/pg_ctl`, [...control, "-l", `${folder}/log`, "-o", settings, "start"], other);
+  start();
   return {
     port,
     folder,
+    kill: () => {
+      const [pid] = Deno.readTextFileSync(`${folder}/data/postmaster.pid`).split("\n");
+      Deno.kill(Number(pid), "SIGKILL");
+    },
+    // Processes of the killed one may still use its memory.
+    start: () => until(() => succeeds(start), { withinMs: START_MS }).then(() => {}),
     stop: () => {
       execute(`${programs}/pg_ctl`, [...control, "-m", "immediate", "stop"], other);
       Deno.removeSync(folder, { recursive: true });
@@ -107,6 +121,15 @@ export function postgresPrograms(): string | undefined {
     });
   } catch {
     return undefined;
+  }
+}
+
+function succeeds(work: () => void): boolean {
+  try {
+    work();
+    return true;
+  } catch {
+    return false;
   }
 }
 

@@ -107,7 +107,7 @@ export class PartChanges {
   #hear(): Promise<unknown> {
     const { notices } = this.cloud.store;
     return this.#listening ??= (async () => {
-      const stop = await notices.hear("changes", (text) => this.#heard(text));
+      const stop = await notices.hear("changes", (text) => this.#heard(text), () => this.#heard("anything"));
       await this.#lookAtReleases();
       return stop;
     })().catch((error) => {

@@ -13,8 +13,15 @@ export interface Notices {
   readonly shared: boolean;
   /** Throws `invalid_argument` for a notice that is too long. */
   tell(topic: NoticeTopic, text: string): Promise<void>;
-  /** Calls `listener` for each notice until the returned function is called. */
-  hear(topic: NoticeTopic, listener: (text: string) => void): Promise<() => Promise<void>>;
+  /**
+   * Calls `listener` for each notice until the returned function is called, and `missed` when a broken connection is
+   * back, because notices may have been lost meanwhile.
+   */
+  hear(
+    topic: NoticeTopic,
+    listener: (text: string) => void,
+    missed?: () => void,
+  ): Promise<() => Promise<void>>;
   /** Seals all later notices where others can hear them. Without keys, none is sent or accepted there. */
   useKeys(keys: NoticeKeys): void;
 }

@@ -18,12 +18,15 @@ import { type Lookup, sqlOf } from "../lookups.ts";
 import type { NoticeKeys, Notices, NoticeTopic } from "../notices.ts";
 import type { BatchStatement, Sql, SqlRow, SqlValue, Store, StoreWaiting } from "../store.ts";
 import { postgresAddress } from "./address.ts";
+import { type LineClient, NoticeLine } from "./notice_line.ts";
 import { NoticeOpener, NoticeSealer } from "./sealed_notices.ts";
 
 const CONNECTIONS_MAX = 10;
 /** Limit of connections that one group occupies. */
 const CONNECTIONS_OF_GROUP_MAX = 4;
 const CONNECT_SECONDS = 10;
+/** Longest pause before a connection is tried again; statements wait for it, so the driver's 20 s are too long. */
+const RECONNECT_SECONDS = 1;
 /** Tries of a transaction; the pauses between them grow up to the given one. */
 const ATTEMPTS_MAX = 30;
 const RETRY: BackoffLimits = { firstMs: 2, mostMs: 200, jitter: 1 };
@@ -50,6 +53,7 @@ type Client = ReturnType<typeof postgres>;
 export class PostgresStore implements Store {
   readonly notices: Notices;
   readonly #client: Client;
+  readonly #line: NoticeLine;
   readonly #callers = new StoreCallers();
   readonly #turns: CallerTurns;
   #closing: Promise<void> | undefined;
@@ -64,12 +68,13 @@ export class PostgresStore implements Store {
       ...{ what, ownGroup },
     }, clock);
     const { targetSession, ...address } = postgresAddress(url, rootCertificate);
-    this.#client = postgres({
+    const options = {
       // The driver accepts several hosts, although its type does not.
       ...address as Omit<typeof address, "host" | "port" | "ssl">,
       target_session_attrs: targetSession as "read-write" | undefined,
       max: CONNECTIONS_MAX,
       connect_timeout: CONNECT_SECONDS,
+      backoff: (attempt: number) => Math.min(2 ** attempt / 100, RECONNECT_SECONDS),
       onnotice: () => {},
       connection: {
         application_name: "svc-cloud",
@@ -80,8 +85,14 @@ export class PostgresStore implements Store {
         idle_in_transaction_session_timeout: TRANSACTION_MS,
       },
       types: { int8: { to: INT8, from: [INT8], parse: Number, serialize: String } },
-    }) as Client;
-    this.notices = new PostgresNotices(this.#client, clock);
+    };
+    this.#client = postgres(options) as unknown as Client;
+    this.#line = new NoticeLine((events) => {
+      const own = { max: 1, idle_timeout: null, max_lifetime: null, fetch_types: false, ...events };
+      // The driver accepts these options, although its type has neither null nor `onnotify`.
+      return postgres({ ...options, ...own } as unknown as typeof options) as unknown as LineClient;
+    }, clock);
+    this.notices = new PostgresNotices(this.#client, this.#line, clock);
   }
 
   forCaller<T>(caller: StoreCaller, work: () => T): T {
@@ -159,7 +170,9 @@ export class PostgresStore implements Store {
   }
 
   close(): Promise<void> {
-    return this.#closing ??= this.#client.end({ timeout: 5 });
+    return this.#closing ??= Promise.all([this.#line.close(), this.#client.end({ timeout: 5 })]).then(
+      () => {},
+    );
   }
 
   /** Waits for a connection, in turns that are fair among callers. */
@@ -199,7 +212,11 @@ class PostgresNotices implements Notices {
   #keys: NoticeKeys | undefined;
   #warnedMs = -Infinity;
 
-  constructor(private readonly client: Client, private readonly clock: Clock) {
+  constructor(
+    private readonly client: Client,
+    private readonly line: NoticeLine,
+    private readonly clock: Clock,
+  ) {
     this.#sealer = new NoticeSealer(clock);
   }
 
@@ -219,7 +236,11 @@ class PostgresNotices implements Notices {
     });
   }
 
-  async hear(topic: NoticeTopic, listener: (text: string) => void): Promise<() => Promise<void>> {
+  async hear(
+    topic: NoticeTopic,
+    listener: (text: string) => void,
+    missed: () => void = () => {},
+  ): Promise<() => Promise<void>> {
     const opener = new NoticeOpener(topic, this.clock);
     /** Keys may come from a file, so pieces wait for each other. */
     const listening = new SerialQueue();
@@ -230,9 +251,8 @@ class PostgresNotices implements Notices {
       if ("text" in heard && !stopped) listener(heard.text);
     };
     try {
-      const { unlisten } = await this.client.listen(channelOf(topic), (piece) => {
-        void listening.run(() => hear(piece));
-      });
+      const heard = (piece: string) => void listening.run(() => hear(piece));
+      const unlisten = await this.line.hear(channelOf(topic), { heard, missed });
       return async () => {
         stopped = true;
         await unlisten();
@@ -287,6 +307,9 @@ const CODES_OF: { readonly [state: string]: Code } = {
   "55P03": "unavailable",
   "57014": "deadline_exceeded",
   "57P01": "unavailable",
+  // The server ends connections because one of its processes died, recovers, or shuts down.
+  "57P02": "unavailable",
+  "57P03": "unavailable",
 };
 
 function isConflict(error: unknown): boolean {

@@ -1,0 +1,95 @@
+/**
+ * The connection on which a control plane listens for notices.
+ *
+ * A server that restarts ends the connection, and refuses new ones for a while. The line then connects again for as
+ * long as it takes, and tells its listeners that they may have missed notices. The driver's own `listen` tries once.
+ */
+
+import { type BackoffLimits, backoffMs } from "../../../base/async/backoff.ts";
+import type { Clock } from "../../../base/clock.ts";
+
+/** What the line uses of the driver's client, which has a single connection. */
+export interface LineClient {
+  unsafe(statement: string): PromiseLike<unknown>;
+  end(options: { readonly timeout: number }): Promise<void>;
+}
+
+export interface LineEvents {
+  onclose(): void;
+  onnotify(channel: string, text: string): void;
+}
+
+export interface LineListener {
+  readonly heard: (text: string) => void;
+  /** Notices may have been lost. */
+  readonly missed: () => void;
+}
+
+const AGAIN: BackoffLimits = { firstMs: 100, mostMs: 2_000, jitter: 0.5 };
+const END_S = 5;
+
+export class NoticeLine {
+  readonly #listeners = new Map<string, Set<LineListener>>();
+  readonly #closing = new AbortController();
+  #client: LineClient | undefined;
+  #returning: Promise<void> | undefined;
+
+  constructor(private readonly connect: (events: LineEvents) => LineClient, private readonly clock: Clock) {}
+
+  /** Listens until the returned function is called. Throws the driver's error if the database is away. */
+  async hear(channel: string, listener: LineListener): Promise<() => Promise<void>> {
+    const listeners = this.#listeners.getOrInsertComputed(channel, () => new Set());
+    listeners.add(listener);
+    const leave = () => {
+      listeners.delete(listener);
+      if (listeners.size > 0 || this.#listeners.get(channel) !== listeners) return false;
+      return this.#listeners.delete(channel);
+    };
+    try {
+      await this.#connected().unsafe(`LISTEN "${channel}"`);
+    } catch (error) {
+      leave();
+      throw error;
+    }
+    return async () => {
+      if (leave() && !this.#closing.signal.aborted) await this.#connected().unsafe(`UNLISTEN "${channel}"`);
+    };
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#client?.end({ timeout: END_S });
+    await this.#returning;
+  }
+
+  #connected(): LineClient {
+    return this.#client ??= this.connect({
+      onclose: () => {
+        if (this.#closing.signal.aborted || this.#listeners.size === 0) return;
+        this.#returning ??= this.#return().finally(() => this.#returning = undefined);
+      },
+      onnotify: (channel, text) => {
+        for (const { heard } of [...this.#listeners.get(channel) ?? []]) heard(text);
+      },
+    });
+  }
+
+  /** Listens again on everything. */
+  async #return(): Promise<void> {
+    const { signal } = this.#closing;
+    for (let attempt = 1; !signal.aborted; attempt++) {
+      try {
+        for (const channel of [...this.#listeners.keys()]) {
+          await this.#connected().unsafe(`LISTEN "${channel}"`);
+        }
+        for (const listeners of [...this.#listeners.values()]) {
+          for (const { missed } of [...listeners]) missed();
+        }
+        return;
+      } catch {
+        // The server is still away.
+        await this.clock.sleep(backoffMs(AGAIN, attempt), signal).catch(() => {});
+      }
+    }
+  }
+}
