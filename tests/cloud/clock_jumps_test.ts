@@ -25,11 +25,10 @@ storeTest(
     const logger = silentLogs(clock).logger("cloud");
     const presence = new Presence(store, clock, logger);
     const stored = async () => (await new Fleet(store).part(part)).seenMs;
-    const states = async (other: Presence) =>
-      [presence, other].map(async (one) => {
-        return one.state(one.seenMs(part, await stored()));
-      });
-    const both = async () => await Promise.all(await states(new Presence(store, clock, logger)));
+    const both = async () => {
+      const seenMs = await stored();
+      return [presence, new Presence(store, clock, logger)].map((one) => one.state(one.seenMs(part, seenMs)));
+    };
     const triggers = [{ name: "on", event: { type: "part_online" }, notifications: [] }];
     await store.transaction((sql) => keepTriggers(sql, part, triggers, true));
     const watch = new TriggerWatch(store, clock);

@@ -14,6 +14,7 @@ import { fileURLToPath } from "node:url";
 import { bytesUpTo } from "../../base/files/byte_reader.ts";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import { type Clock, deadline } from "../../base/clock.ts";
+import { clockHint } from "../../base/log/clock_hint.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { shownUrlsIn } from "../../base/log/shown_url.ts";
@@ -34,6 +35,8 @@ export interface DownloadParts {
   readonly fetch?: typeof fetch;
 }
 
+/** What happens while the clock is wrong. */
+const UNTIL_SET = "the download repeats until the time is set";
 /** Space that downloads leave free. */
 const RESERVE_BYTES = 32 * 1024 ** 2;
 /** Far above the size of any release. */
@@ -287,7 +290,7 @@ export class Download implements Fetcher {
       await files.remove(`${part}${NOTE_SUFFIX}`).catch(() => {});
     }
     const { retryMs } = error;
-    const problem = `${url}: ${chainOf(error)}${clockHint(chainOf(error), clock.nowMs())}`;
+    const problem = `${url}: ${chainOf(error)}${clockHint(chainOf(error), clock.nowMs(), UNTIL_SET)}`;
     // Drops the cause, whose text may contain the address with its password.
     return new SvcError(error.code, shownUrlsIn(problem), { retryMs });
   }
@@ -423,18 +426,6 @@ export async function sha256Of(files: ReadFiles, path: string): Promise<string> 
   const hash = createHash("sha256");
   for await (const chunk of files.readPieces(path)) hash.update(chunk);
   return hash.digest("hex");
-}
-
-/** A clock before this date was never set. */
-const EARLIEST_MS = 1_735_689_600_000;
-
-function clockHint(message: string, nowMs: number): string {
-  // Unknown authorities, wrong names and other faults of certificates do not depend on the time.
-  if (!/\bcert(ificate)?\b.*(not.?valid.?yet|not.?yet.?valid|expired)/i.test(message)) return "";
-  const date = new Date(nowMs).toISOString().slice(0, 10);
-  return nowMs < EARLIEST_MS
-    ? `; the clock of this device says ${date}, which is wrong: the download repeats until the time is set`
-    : `; is ${date}, as the clock of this device says, right?`;
 }
 
 function refusalOf({ version }: Release, { status, headers }: Response, nowMs: number): SvcError {

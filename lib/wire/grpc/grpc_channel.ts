@@ -10,6 +10,7 @@ import { connect as connectNet, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { connect as connectTls } from "node:tls";
 import { type Clock, deadline, race } from "../../base/clock.ts";
+import { clockHint } from "../../base/log/clock_hint.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { LoopbackEnds } from "../../base/host.ts";
 import type { CallOptions, Channel } from "../rpc/channel.ts";
@@ -338,7 +339,7 @@ async function connectTo(
   );
   const onError = (error: Error) => {
     const message = messageOf(error);
-    reject(failed(tls ? handshakeReason(message) : message, error));
+    reject(failed(tls ? handshakeReason(message) + clockHint(message, clock.nowMs()) : message, error));
   };
 
   const onAbort = () => reject(signal.reason);

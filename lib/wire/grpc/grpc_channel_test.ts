@@ -167,6 +167,13 @@ Deno.test("gRPC: TLS accepts a known CA or insecureSkipVerify and refuses an unk
     assertEquals(error.code, "unavailable");
     assertStringIncludes(error.message, "self-signed");
     stranger.close();
+
+    // To a clock that was never set, every authority is unknown.
+    const unset = Object.assign(new SystemClock(), { nowMs: () => Date.UTC(1973, 0, 14) });
+    const early = connectGrpc(`localhost:${port.port}`, { clock: unset, tls: {} });
+    const { message } = await failure(client(EchoService, early).echo({ message: "" }));
+    assertStringIncludes(message, "the clock of this device says 1973-01-14, which is wrong: set the time");
+    early.close();
   });
 });
 
