@@ -13,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file part_reports.proto.
  */
 export const file_part_reports: GenFile = /*@__PURE__*/
-  fileDesc("ChJwYXJ0X3JlcG9ydHMucHJvdG8SCnN2Yy5hcHAudjEiLQoWTGlzdFBhcnRSZXBvcnRzUmVxdWVzdBITCgttYWNoaW5lX2lkcxgBIAMoCSJCChdMaXN0UGFydFJlcG9ydHNSZXNwb25zZRInCgdyZXBvcnRzGAEgAygLMhYuc3ZjLmFwcC52MS5QYXJ0UmVwb3J0Ip4CCgpQYXJ0UmVwb3J0Eg8KB3BhcnRfaWQYASABKAkSEgoKbWFjaGluZV9pZBgCIAEoCRIWCg5zZXJ2ZXJfdmVyc2lvbhgDIAEoCRIVCg1hZ2VudF92ZXJzaW9uGAQgASgJEhAKCHBsYXRmb3JtGAUgASgJEhQKDG1hY2hpbmVfdGFncxgGIAMoCRIRCgl1bmhlYWx0aHkYByADKAkSFwoPdW5oZWFsdGh5X2NvdW50GAggASgNEhQKDGhhc19yZXBvcnRlZBgNIAEoCBIPCgdyZWZ1c2VkGAkgAygJEhUKDXdhbnRlZF9zZXJ2ZXIYCiABKAkSFAoMd2FudGVkX2FnZW50GAsgASgJEhQKDGNvbmZpZ19zdGF0ZRgMIAEoCTJvChFQYXJ0UmVwb3J0U2VydmljZRJaCg9MaXN0UGFydFJlcG9ydHMSIi5zdmMuYXBwLnYxLkxpc3RQYXJ0UmVwb3J0c1JlcXVlc3QaIy5zdmMuYXBwLnYxLkxpc3RQYXJ0UmVwb3J0c1Jlc3BvbnNlYgZwcm90bzM");
+  fileDesc("ChJwYXJ0X3JlcG9ydHMucHJvdG8SCnN2Yy5hcHAudjEiLQoWTGlzdFBhcnRSZXBvcnRzUmVxdWVzdBITCgttYWNoaW5lX2lkcxgBIAMoCSJCChdMaXN0UGFydFJlcG9ydHNSZXNwb25zZRInCgdyZXBvcnRzGAEgAygLMhYuc3ZjLmFwcC52MS5QYXJ0UmVwb3J0Iq8CCgpQYXJ0UmVwb3J0Eg8KB3BhcnRfaWQYASABKAkSEgoKbWFjaGluZV9pZBgCIAEoCRIWCg5zZXJ2ZXJfdmVyc2lvbhgDIAEoCRIVCg1hZ2VudF92ZXJzaW9uGAQgASgJEhAKCHBsYXRmb3JtGAUgASgJEhQKDG1hY2hpbmVfdGFncxgGIAMoCRIRCgl1bmhlYWx0aHkYByADKAkSFwoPdW5oZWFsdGh5X2NvdW50GAggASgNEhQKDGhhc19yZXBvcnRlZBgNIAEoCBIPCgdtaXNzaW5nGA4gAygJEg8KB3JlZnVzZWQYCSADKAkSFQoNd2FudGVkX3NlcnZlchgKIAEoCRIUCgx3YW50ZWRfYWdlbnQYCyABKAkSFAoMY29uZmlnX3N0YXRlGAwgASgJMm8KEVBhcnRSZXBvcnRTZXJ2aWNlEloKD0xpc3RQYXJ0UmVwb3J0cxIiLnN2Yy5hcHAudjEuTGlzdFBhcnRSZXBvcnRzUmVxdWVzdBojLnN2Yy5hcHAudjEuTGlzdFBhcnRSZXBvcnRzUmVzcG9uc2ViBnByb3RvMw");
 
 /**
  * @generated from message svc.app.v1.ListPartReportsRequest
@@ -105,6 +105,14 @@ export type PartReport = Message<"svc.app.v1.PartReport"> & {
    * @generated from field: bool has_reported = 13;
    */
   hasReported: boolean;
+
+  /**
+   * For given machines: the wanted versions that the agent cannot get, because there is no such release for its
+   * platform: "svc-server 1.2.3 for linux/arm64".
+   *
+   * @generated from field: repeated string missing = 14;
+   */
+  missing: string[];
 
   /**
    * Versions that the agent has refused.

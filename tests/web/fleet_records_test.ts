@@ -315,14 +315,35 @@ const STEPS: readonly RecordsStep[] = [
         const info = (version: string) => JSON.stringify({ version });
         await sql.query("UPDATE parts SET info = ?", info(MARKUP));
         await sql.query("UPDATE parts SET info = ? WHERE id = ?", info("v1.2.3"), world.part);
+        const agent = {
+          version_control: { "svc-server": "1.9.0", "svc-agent": "https://example.com/agent" },
+        };
+        await sql.query("UPDATE parts SET config = ? WHERE id = ?", JSON.stringify({ agent }), world.part);
+        const report = {
+          agentRunning: "1.0.0",
+          serverRunning: "1.2.3",
+          platform: "linux/arm64",
+          refused: [],
+        };
+        await sql.query(
+          "INSERT INTO agents (part_id, report, at_ms) VALUES (?, ?, 1)",
+          world.part,
+          JSON.stringify(report),
+        );
       });
       await page.reload();
       const versions = page.getByRole("region", { name: "Versions" });
       const rows = versions.getByRole("row");
       await versions.getByRole("row", { name: /1\.2\.3 stable .*linux\/a.*linux\/a.* 1$/ }).waitFor();
       await versions.getByRole("row", { name: /onerror.*not released here – – 1$/ }).waitFor();
-      assertEquals(await rows.count(), 4);
+      assertEquals(await rows.count(), 5);
       await rows.nth(1).getByText("1.10.0").waitFor();
+      await page.getByRole("button", { name: "Look for machines that want a missing release" }).press(
+        "Enter",
+      );
+      await page.getByRole("status").getByText("1 of 2 machines wants a release that is not here.").waitFor();
+      const missing = page.getByRole("region", { name: "Wanted releases" });
+      await missing.getByRole("row", { name: /svc-server 1\.9\.0 for linux\/arm64/ }).waitFor();
       await assertEveryLook(page);
       await assertTextOnly(page);
     },

@@ -187,6 +187,14 @@ export function releaseFileName({ name, version, platform }: PublishedRelease): 
   return `${name}-v${version}-${platform.replace("/", "-")}${extension}`;
 }
 
+/** Whether there is a release that an agent gets for a version, `stable` or `dev`. `all` may be of any program. */
+export function hasRelease(
+  all: readonly PublishedRelease[],
+  { name, version, platform }: { readonly name: string; readonly version: string; readonly platform: string },
+): boolean {
+  return choose(all.filter((one) => one.name === name && one.platform === platform), version) !== undefined;
+}
+
 function choose(all: readonly PublishedRelease[], wanted: string): PublishedRelease | undefined {
   if (wanted !== "stable" && wanted !== "dev") return chooseVersion(all, wanted.replace(/^v(?=\d)/, ""));
   const inIt = all.filter(({ channel }) => channel === "stable" || (wanted === "dev" && channel === "dev"));

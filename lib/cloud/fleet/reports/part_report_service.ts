@@ -7,7 +7,15 @@ import type { ServiceImpl } from "../../../wire/rpc/service.ts";
 import type { CloudContext } from "../../context.ts";
 import { Fleet } from "../fleet.ts";
 import { partsSeenBy } from "../fleet_service.ts";
-import { configState, type PartReport, partReports, readWanted, runningServer } from "./part_reports.ts";
+import { Releases } from "../../packages/releases.ts";
+import {
+  configState,
+  missingReleases,
+  type PartReport,
+  partReports,
+  readWanted,
+  runningServer,
+} from "./part_reports.ts";
 
 const MACHINES_MAX = 200;
 /** Unhealthy resources of each part in a list of all machines. */
@@ -30,6 +38,7 @@ export function partReportHandlers(cloud: CloudContext) {
         store,
         await new Fleet(store).partsOfMachines([...new Set(machineIds)]),
       );
+      const releases = await new Releases(store).list();
       const messages: MessageInitShape<typeof PartReportSchema>[] = [];
       for (const one of reports) {
         const { organizationId, id } = one.part;
@@ -38,6 +47,7 @@ export function partReportHandlers(cloud: CloudContext) {
           ...reportMessage(one),
           wantedServer: versions.server,
           wantedAgent: versions.agent,
+          missing: missingReleases(releases, one, versions),
           configState: configState(revision, one.health).state,
         });
       }

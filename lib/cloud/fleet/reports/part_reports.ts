@@ -9,9 +9,10 @@ import { isObject, type JsonObject } from "../../../base/schema/schema.ts";
 import type { ConfigThreads } from "../../config/config_threads.ts";
 import { PartConfigs, revisionText } from "../../config/part_config.ts";
 import { healthsOf, type PartHealth } from "../../rollouts/part_health.ts";
+import { hasRelease, type PublishedRelease } from "../../packages/releases.ts";
 import type { Store } from "../../store/store.ts";
 import { type AgentReport, agentReports } from "../agent_service.ts";
-import { versionOf } from "../agent_versions.ts";
+import { isUrl, versionOf } from "../agent_versions.ts";
 import { Fleet, type Part } from "../fleet.ts";
 
 /** A machine's report about itself, as it is stored. */
@@ -93,6 +94,30 @@ export async function readWanted(
     versions: { server: chosen("svc-server"), agent: chosen("svc-agent") },
     revision: revisionText(revision, found?.used ?? []),
   };
+}
+
+/**
+ * The wanted versions that an agent does not run and cannot get: `svc-server 1.2.3 for linux/arm64`. Nothing for a part
+ * without an agent, and for addresses, which only the device can check.
+ */
+export function missingReleases(
+  releases: readonly PublishedRelease[],
+  { agent, info }: Pick<PartReport, "agent" | "info">,
+  wanted: WantedVersions,
+): string[] {
+  const platform = agent?.platform || (info.platform ?? "");
+  if (!agent || platform === "") return [];
+  const chosen = [
+    { name: "svc-server", version: wanted.server, running: runningServer({ agent, info }) },
+    { name: "svc-agent", version: wanted.agent, running: agent.agentRunning },
+  ];
+  return chosen.filter(({ name, version, running }) =>
+    bare(version) !== bare(running) && !isUrl(version) && !hasRelease(releases, { name, version, platform })
+  ).map(({ name, version }) => `${name} ${version} for ${platform}`);
+}
+
+function bare(version: string): string {
+  return version.replace(/^v(?=\d)/, "");
 }
 
 /** Whether a machine runs its configuration: of one that has reported nothing that is unknown. */

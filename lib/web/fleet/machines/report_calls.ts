@@ -22,6 +22,8 @@ export interface ShownReport {
   readonly wantedAgent: string;
   /** `applied`, `behind`, `held back` or `unknown`. */
   readonly configState: string;
+  /** `svc-server 1.2.3 for linux/arm64`, wanted without a release here; for given machines only. */
+  readonly missing: readonly string[];
 }
 
 export interface ReportCalls {
@@ -47,6 +49,7 @@ const Report = wireMessage(`${PACKAGE}.PartReport`, {
   wanted_agent: [11, "string"],
   config_state: [12, "string"],
   has_reported: [13, "bool"],
+  missing: [14, "string", "repeated"],
 });
 
 const PartReportService = wireService(`${PACKAGE}.PartReportService`, {
