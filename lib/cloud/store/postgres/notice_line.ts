@@ -63,15 +63,24 @@ export class NoticeLine {
   }
 
   #connected(): LineClient {
-    return this.#client ??= this.connect({
+    return this.#client ??= this.#connect();
+  }
+
+  #connect(): LineClient {
+    const client: LineClient = this.connect({
       onclose: () => {
-        if (this.#closing.signal.aborted || this.#listeners.size === 0) return;
+        if (this.#closing.signal.aborted || this.#client !== client) return;
+        // A connection that was lost while it wrote never writes again, so the next one has a client of its own.
+        this.#client = undefined;
+        void client.end({ timeout: 0 });
+        if (this.#listeners.size === 0) return;
         this.#returning ??= this.#return().finally(() => this.#returning = undefined);
       },
       onnotify: (channel, text) => {
         for (const { heard } of [...this.#listeners.get(channel) ?? []]) heard(text);
       },
     });
+    return client;
   }
 
   /** Listens again on everything. */

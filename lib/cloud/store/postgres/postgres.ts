@@ -1,7 +1,7 @@
 /**
  * The store in a database of PostgreSQL, which any number of control planes may share.
  *
- * Owns the connection pool. Transactions are serializable; a transaction that conflicts with others runs again.
+ * Transactions are serializable; a transaction that conflicts with others runs again.
  *
  * The room owns everything specific to PostgreSQL: its address, the proof of its identity, its errors, and its
  * roles.
@@ -19,6 +19,7 @@ import type { NoticeKeys, Notices, NoticeTopic } from "../notices.ts";
 import type { BatchStatement, Sql, SqlRow, SqlValue, Store, StoreWaiting } from "../store.ts";
 import { postgresAddress } from "./address.ts";
 import { type LineClient, NoticeLine } from "./notice_line.ts";
+import { type Client, PostgresPool, type RunText } from "./pool.ts";
 import { NoticeOpener, NoticeSealer } from "./sealed_notices.ts";
 
 const CONNECTIONS_MAX = 10;
@@ -27,6 +28,8 @@ const CONNECTIONS_OF_GROUP_MAX = 4;
 const CONNECT_SECONDS = 10;
 /** Longest pause before a connection is tried again; statements wait for it, so the driver's 20 s are too long. */
 const RECONNECT_SECONDS = 1;
+/** Time for statements to end when the store closes. */
+const END_S = 5;
 /** Tries of a transaction; the pauses between them grow up to the given one. */
 const ATTEMPTS_MAX = 30;
 const RETRY: BackoffLimits = { firstMs: 2, mostMs: 200, jitter: 1 };
@@ -48,11 +51,11 @@ const REFUSALS = {
     "another database role that repeats what it heard",
 } as const;
 
-type Client = ReturnType<typeof postgres>;
+type DriverOptions = Parameters<typeof postgres>[0];
 
 export class PostgresStore implements Store {
   readonly notices: Notices;
-  readonly #client: Client;
+  readonly #pool: PostgresPool;
   readonly #line: NoticeLine;
   readonly #callers = new StoreCallers();
   readonly #turns: CallerTurns;
@@ -76,6 +79,10 @@ export class PostgresStore implements Store {
       connect_timeout: CONNECT_SECONDS,
       backoff: (attempt: number) => Math.min(2 ** attempt / 100, RECONNECT_SECONDS),
       onnotice: () => {},
+      // Nothing waits for the driver's own statements, and a failure of theirs would end the program.
+      fetch_types: false,
+      // A connection that ends counts as lost.
+      max_lifetime: null,
       connection: {
         application_name: "svc-cloud",
         synchronous_commit: "on",
@@ -86,13 +93,13 @@ export class PostgresStore implements Store {
       },
       types: { int8: { to: INT8, from: [INT8], parse: Number, serialize: String } },
     };
-    this.#client = postgres(options) as unknown as Client;
+    // The driver accepts these options, although its type has no lifetime without an end.
+    const connect = (more: object) => postgres({ ...options, ...more } as unknown as DriverOptions);
+    this.#pool = new PostgresPool((onclose) => connect({ onclose }) as unknown as Client);
     this.#line = new NoticeLine((events) => {
-      const own = { max: 1, idle_timeout: null, max_lifetime: null, fetch_types: false, ...events };
-      // The driver accepts these options, although its type has neither null nor `onnotify`.
-      return postgres({ ...options, ...own } as unknown as typeof options) as unknown as LineClient;
+      return connect({ max: 1, idle_timeout: null, ...events }) as unknown as LineClient;
     }, clock);
-    this.notices = new PostgresNotices(this.#client, this.#line, clock);
+    this.notices = new PostgresNotices(this.#pool, this.#line, clock);
   }
 
   forCaller<T>(caller: StoreCaller, work: () => T): T {
@@ -100,7 +107,7 @@ export class PostgresStore implements Store {
   }
 
   query<R>(statement: string | Lookup, ...values: SqlValue[]): Promise<R[]> {
-    return this.#inTurn(() => rowsOf<R>(this.#client, statement, values));
+    return this.#inTurn(() => rowsOf<R>(this.#pool.query, statement, values));
   }
 
   transaction<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
@@ -170,7 +177,7 @@ export class PostgresStore implements Store {
   }
 
   close(): Promise<void> {
-    return this.#closing ??= Promise.all([this.#line.close(), this.#client.end({ timeout: 5 })]).then(
+    return this.#closing ??= Promise.all([this.#line.close(), this.#pool.close(END_S)]).then(
       () => {},
     );
   }
@@ -190,11 +197,11 @@ export class PostgresStore implements Store {
     for (let attempt = 1;; attempt++) {
       try {
         return await this.#inTurn(() =>
-          this.#client.begin(mode, (client) =>
-            work({
-              query: (statement, ...values) => rowsOf(client as unknown as Client, statement, values),
-            }))
-        ) as T;
+          this.#pool.transaction(
+            mode,
+            (run) => work({ query: (statement, ...values) => rowsOf(run, statement, values) }),
+          )
+        );
       } catch (error) {
         if (!isConflict(error) || attempt === ATTEMPTS_MAX) throw failure("commit", error);
         await this.clock.sleep(backoffMs(RETRY, attempt));
@@ -213,7 +220,7 @@ class PostgresNotices implements Notices {
   #warnedMs = -Infinity;
 
   constructor(
-    private readonly client: Client,
+    private readonly pool: PostgresPool,
     private readonly line: NoticeLine,
     private readonly clock: Clock,
   ) {
@@ -232,7 +239,7 @@ class PostgresNotices implements Notices {
       }
       const pieces = this.#sealer.seal(topic, text, secret);
       const notify = `SELECT ${pieces.map(() => "pg_notify(?, ?)").join(", ")}`;
-      await rowsOf(this.client, notify, pieces.flatMap((piece) => [channelOf(topic), piece]));
+      await rowsOf(this.pool.query, notify, pieces.flatMap((piece) => [channelOf(topic), piece]));
     });
   }
 
@@ -276,13 +283,13 @@ function channelOf(topic: NoticeTopic): string {
 }
 
 async function rowsOf<R>(
-  client: Client,
+  run: RunText,
   statement: string | Lookup,
   values: readonly SqlValue[],
 ): Promise<R[]> {
   const text = sqlOf(statement);
   try {
-    return await client.unsafe(numbered(text), [...values], { prepare: true }) as unknown as R[];
+    return await run(numbered(text), values) as R[];
   } catch (error) {
     throw failure(text, error);
   }
@@ -317,7 +324,7 @@ function isConflict(error: unknown): boolean {
 }
 
 function failure(text: string, error: unknown): unknown {
-  const { code: state } = error as { code?: string };
+  const { code: state, severity } = error as { code?: string; severity?: string };
   if (error instanceof SvcError || state === undefined) return error;
   if (state === "22021") {
     return new SvcError("invalid_argument", "a text has a zero byte, wanted none", { cause: error });
@@ -334,8 +341,8 @@ function failure(text: string, error: unknown): unknown {
     const what = `a value cannot be used: ${messageOf(error)}`;
     return new SvcError("invalid_argument", `database: ${what} (${shown(text)})`, { cause: error });
   }
-  // Other codes than five letters and digits come from the connection, not from the database.
-  const code = CODES_OF[state] ?? (/^[0-9A-Z]{5}$/.test(state) ? "internal" : "unavailable");
+  // Other errors than the server's come from the connection.
+  const code = CODES_OF[state] ?? (severity === undefined ? "unavailable" : "internal");
   return new SvcError(code, `database: ${messageOf(error)} (${shown(text)})`, { cause: error });
 }
 

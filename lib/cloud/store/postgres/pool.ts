@@ -1,0 +1,118 @@
+/**
+ * The connections to a PostgreSQL database.
+ *
+ * The driver does not survive the loss of a connection during a transaction: it goes on to use it, which ends the
+ * program, or another transaction's, once it has connected again; and a connection that was lost while it wrote never
+ * writes again. So the loss of one connection ends the transactions on all of them, and the next statement gets new
+ * ones.
+ */
+
+import { SvcError } from "../../../base/error.ts";
+import type { SqlRow, SqlValue } from "../store.ts";
+
+/** What the pool uses of the driver's client, which has several connections. */
+export interface Client {
+  unsafe(text: string, values: SqlValue[], options: { readonly prepare: boolean }): PromiseLike<unknown>;
+  begin(mode: string, work: (client: Pick<Client, "unsafe">) => Promise<unknown>): Promise<unknown>;
+  end(options: { readonly timeout: number }): Promise<void>;
+}
+
+/** Runs a statement; returns its rows. Throws the driver's errors. */
+export type RunText = (text: string, values: readonly SqlValue[]) => Promise<readonly SqlRow[]>;
+
+/** Time for statements on the other connections to end. */
+const END_S = 1;
+
+/** A client, and what ends its transactions. */
+interface Connections {
+  readonly client: Client;
+  readonly transactions: Set<(error: unknown) => void>;
+  isLost: boolean;
+}
+
+export class PostgresPool {
+  #now: Connections | undefined;
+  readonly #ends = new Set<Promise<unknown>>();
+  #isClosed = false;
+
+  /** `connect` makes a client that calls `onclose` at the end of each connection. */
+  constructor(private readonly connect: (onclose: () => void) => Client) {}
+
+  readonly query: RunText = (text, values) => rowsOf(this.#connections.client, text, values);
+
+  /** Commits all of `work`, or nothing. Throws the driver's errors, and those of `work`. */
+  async transaction<T>(mode: string, work: (run: RunText) => Promise<T>): Promise<T> {
+    const connections = this.#connections;
+    const begun = connections.client.begin(mode, async (client) => {
+      const run: RunText = async (text, values) => {
+        if (connections.isLost) throw gone();
+        try {
+          return await rowsOf(client, text, values);
+        } catch (error) {
+          if (isLoss(error)) this.#lose(connections);
+          throw error;
+        }
+      };
+      try {
+        const result = await work(run);
+        if (!connections.isLost) return result;
+      } catch (error) {
+        if (!connections.isLost) throw error;
+      }
+      // The driver must neither commit nor roll back: it may have no connection for it.
+      return await new Promise<never>(() => {});
+    });
+    const { promise: lost, reject } = Promise.withResolvers<never>();
+    connections.transactions.add(reject);
+    try {
+      return await Promise.race([begun as Promise<T>, lost]);
+    } finally {
+      connections.transactions.delete(reject);
+    }
+  }
+
+  async close(seconds: number): Promise<void> {
+    this.#isClosed = true;
+    await this.#now?.client.end({ timeout: seconds });
+    await Promise.all(this.#ends);
+  }
+
+  get #connections(): Connections {
+    if (this.#now) return this.#now;
+    const connections: Connections = {
+      client: this.connect(() => this.#lose(connections)),
+      transactions: new Set(),
+      isLost: false,
+    };
+    return this.#now = connections;
+  }
+
+  #lose(connections: Connections): void {
+    if (connections.isLost || this.#isClosed) return;
+    connections.isLost = true;
+    for (const end of connections.transactions) end(gone());
+    if (this.#now === connections) this.#now = undefined;
+    const end = connections.client.end({ timeout: END_S }).finally(() => this.#ends.delete(end));
+    this.#ends.add(end);
+  }
+}
+
+async function rowsOf(
+  client: Pick<Client, "unsafe">,
+  text: string,
+  values: readonly SqlValue[],
+): Promise<readonly SqlRow[]> {
+  return await client.unsafe(text, [...values], { prepare: true }) as SqlRow[];
+}
+
+function gone(): SvcError {
+  const why = "whether it holds a change that was under way is unknown: look, and try again";
+  return new SvcError("unavailable", `database: a connection was lost; ${why}`);
+}
+
+/** Whether an error is the end of a connection: the server's farewell, or none. */
+function isLoss(error: unknown): boolean {
+  const { code = "", severity } = error as { readonly code?: string; readonly severity?: string };
+  if (severity !== undefined) return severity === "FATAL" || severity === "PANIC";
+  return /^(CONNECTION_[A-Z]+|CONNECT_TIMEOUT|E[A-Z]+)$/.test(code);
+}
