@@ -24,11 +24,14 @@ def options():
     if len(sys.argv) > 4:
         found = RobotClient.Options.with_api_key(api_key=sys.argv[4], api_key_id=sys.argv[3])
         found.dial_options.insecure = "tls" not in sys.argv[5:]
+        found.check_connection_interval = found.attempt_reconnect_interval = 0
         return found
     dial = DialOptions(insecure=True, disable_webrtc="webrtc" not in sys.argv)
-    # The client gives a machine one second for its check of the connection, which a busy computer exceeds;
-    # python_bonds.py plays lost connections.
-    return RobotClient.Options(dial_options=dial, refresh_interval=0, check_connection_interval=0)
+    # The client gives a machine one second for its check of the connection, which a busy computer exceeds; it checks
+    # until both intervals are 0. python_bonds.py plays lost connections.
+    return RobotClient.Options(
+        dial_options=dial, refresh_interval=0, check_connection_interval=0, attempt_reconnect_interval=0
+    )
 
 
 async def tour(address):
