@@ -5,6 +5,7 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { parseCredentials } from "../../lib/agent/settings/credentials.ts";
 import { nodeFolder } from "../interop/programs.ts";
+import { linuxProgram } from "../support/linux_program.ts";
 import { type Example, serveCloud, svcCloud } from "./program.ts";
 
 Deno.test("the script contains the address that served it; only the part's key gets its credentials", async () => {
@@ -250,11 +251,8 @@ Deno.test({
     const folder = await Deno.makeTempDir({ prefix: "svc-install-" });
     const data = ["--data", `${folder}/data`];
     const programOf = (mark: number) => {
-      const bytes = new Uint8Array(100);
-      bytes.set([0x7f, 0x45, 0x4c, 0x46]);
-      // For amd64.
-      bytes[18] = 62;
-      bytes[50] = mark;
+      const bytes = linuxProgram(100);
+      bytes[99] = mark;
       return bytes;
     };
     const publish = async (version: string, mark: number) => {
@@ -290,7 +288,7 @@ Deno.test({
         .output();
       const output = new TextDecoder();
       assertEquals(code, 0, output.decode(stderr));
-      return [output.decode(stdout).trim(), (await Deno.readFile(`${folder}/got/svc-agent`))[50]];
+      return [output.decode(stdout).trim(), (await Deno.readFile(`${folder}/got/svc-agent`))[99]];
     };
     try {
       await publish("1.0.0", 1);
