@@ -1,6 +1,7 @@
 /**
- * Kills random control planes among several under load, and judges afterwards: nothing acknowledged is lost or there
- * twice, every window of a pipeline counts once and right, every event of a trigger has been told.
+ * Kills random control planes among several under load, and what they share: PostgreSQL, single processes of it, and the
+ * object store. Judges afterwards: nothing acknowledged is lost or there twice, every window of a pipeline counts once
+ * and right, every event of a trigger was delivered.
  */
 
 import { assert, assertEquals, assertGreaterOrEqual } from "@std/assert";
@@ -32,6 +33,8 @@ export interface ChaosOptions {
   readonly lifeWrites: number;
   /** Also what goes on by itself: a pipeline over the readings, whose last windows take minutes. */
   readonly withPipeline: boolean;
+  /** Whether what the control planes share is killed, too. */
+  readonly withShared: boolean;
   readonly print: (line: string) => void;
 }
 
@@ -46,6 +49,45 @@ export interface ChaosResult {
   readonly repeated: number;
   readonly notices: number;
   readonly windows: number;
+}
+
+/** One kill of so many hits something that the control planes share, in this order. */
+const SHARED_EVERY = 2;
+const SHARED = ["a process of PostgreSQL", "the object store", "PostgreSQL"] as const;
+/** How long the database and the store stay away, at most. */
+const AWAY_MS = 3_000;
+
+/** Kills a random control plane, or something that they share; returns what it was, for people. */
+async function killOne(
+  planes: Planes,
+  kill: number,
+  withShared: boolean,
+  random: () => number,
+  returning: Promise<void>[],
+): Promise<string> {
+  if (!withShared || kill % SHARED_EVERY !== 0) {
+    // Another one may still be on its way back, but never are all of them away.
+    await until(() => planes.serving.length > 1, { withinMs: SETTLE_MS });
+    const serving = planes.serving;
+    const number = serving[Math.floor(random() * serving.length)];
+    await planes.kill(number);
+    returning.push(planes.start(number));
+    return `control plane ${number}`;
+  }
+
+  // A control plane does not start without its database.
+  await Promise.all(returning);
+  const what = SHARED[(kill / SHARED_EVERY - 1) % SHARED.length];
+  if (what === "a process of PostgreSQL") {
+    planes.database.killProcess(random());
+    return what;
+  }
+  const shared = what === "PostgreSQL" ? planes.database : planes.store;
+  await shared.kill();
+  const awayMs = random() * AWAY_MS;
+  await clock.sleep(awayMs);
+  await shared.start();
+  return `${what}, away for ${Math.round(awayMs)} ms`;
 }
 
 /** Throws if anything acknowledged is lost or there twice. */
@@ -65,13 +107,8 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
         const before = load.written;
         await until(() => load.written >= before + options.lifeWrites, { withinMs: SETTLE_MS });
         await clock.sleep(random() * REST_MS);
-        // Another one may still be on its way back, but never are all of them away.
-        await until(() => planes.serving.length > 1, { withinMs: SETTLE_MS });
-        const serving = planes.serving;
-        const number = serving[Math.floor(random() * serving.length)];
-        await planes.kill(number);
-        options.print(`kill ${kill}: control plane ${number}, ${load.written} writes acknowledged`);
-        returning.push(planes.start(number));
+        const what = await killOne(planes, kill, options.withShared, random, returning);
+        options.print(`kill ${kill}: ${what}, ${load.written} writes acknowledged`);
       }
     } finally {
       await Promise.all(returning);

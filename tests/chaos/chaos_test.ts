@@ -15,7 +15,14 @@ needingTest(
   "five kills among three control planes under load lose and double nothing acknowledged",
   needed,
   async () => {
-    const options = { kills: KILLS, seed: SEED, lifeWrites: 20, withPipeline: false, print: () => {} };
+    const options = {
+      kills: KILLS,
+      seed: SEED,
+      lifeWrites: 20,
+      withPipeline: false,
+      withShared: false,
+      print: () => {},
+    };
     const { repeated, notices, packages } = await runChaos(options);
     for (const count of [repeated, notices, packages]) assertGreater(count, 0);
   },

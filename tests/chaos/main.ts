@@ -1,5 +1,5 @@
 /**
- * Kills control planes at random under load: deno task chaos:cloud [kills (50)] [seed].
+ * Kills control planes, and what they share, at random under load: deno task chaos:cloud [kills (50)] [seed].
  *
  * Needs PostgreSQL and Node.js. Prints the seed first, and at the end what was acknowledged and found.
  */
@@ -16,6 +16,7 @@ const options = {
   seed: Number(seed),
   lifeWrites: 40,
   withPipeline: true,
+  withShared: true,
   print: console.log,
 };
 console.log(chaosLine(await runChaos(options)));

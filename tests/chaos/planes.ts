@@ -8,8 +8,8 @@ import { type Channel } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/rpc/metadata.ts";
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "../cloud/program.ts";
-import { createPostgresDatabase } from "../support/postgres.ts";
-import { withS3Environment } from "../support/s3_server.ts";
+import { type PostgresServer, startPostgres } from "../support/postgres.ts";
+import { type S3Server, withS3Environment } from "../support/s3_server.ts";
 
 const clock = new SystemClock();
 
@@ -99,6 +99,9 @@ export class Planes {
   private constructor(
     readonly example: Example,
     private readonly folder: string,
+    /** PostgreSQL, its one database, and the object store: they may be killed, too. */
+    readonly database: PostgresServer,
+    readonly store: S3Server,
     private readonly shared: readonly string[],
     { count, flags = [] }: PlanesOptions,
   ) {
@@ -145,14 +148,15 @@ export class Planes {
   /** Runs with all of them serving; needs PostgreSQL and Node.js. */
   static async run(options: PlanesOptions, work: (planes: Planes) => Promise<void>): Promise<void> {
     const folder = await Deno.makeTempDir({ prefix: "svc-chaos-" });
-    const database = createPostgresDatabase();
+    const database = startPostgres();
+    const url = `postgres://svc@127.0.0.1:${database.port}/postgres`;
     try {
-      await withS3Environment(async ({ address }) => {
-        const shared = ["--database", database.url, "--files", address, "--keys", `${folder}/keys`];
+      await withS3Environment(async (store) => {
+        const shared = ["--database", url, "--files", store.address, "--keys", `${folder}/keys`];
         const example: Example = JSON.parse(
           await svcCloud("init", "--data", `${folder}/data0`, ...shared, "--json"),
         );
-        const planes = new Planes(example, folder, shared, options);
+        const planes = new Planes(example, folder, database, store, shared, options);
         try {
           await Promise.all(Array.from({ length: options.count }, (_, number) => planes.start(number)));
           await work(planes);
@@ -161,7 +165,7 @@ export class Planes {
         }
       });
     } finally {
-      database.drop();
+      database.stop();
       await Deno.remove(folder, { recursive: true });
     }
   }

@@ -14,6 +14,8 @@ export interface PostgresServer {
   readonly folder: string;
   /** Kills the server (SIGKILL) without a chance to end its connections. */
   kill(): void;
+  /** Kills one of the processes that work for connections of svc-cloud; `choice` from 0 to 1 says which. */
+  killProcess(choice: number): void;
   /** Starts a killed server again, on the same port. */
   start(): Promise<void>;
   stop(): void;
@@ -99,6 +101,14 @@ export function startPostgres(): PostgresServer {
     kill: () => {
       const [pid] = Deno.readTextFileSync(`${folder}/data/postmaster.pid`).split("\n");
       Deno.kill(Number(pid), "SIGKILL");
+    },
+    killProcess: (choice) => {
+      const query = "SELECT pid FROM pg_stat_activity WHERE application_name = 'svc-cloud'";
+      const address = ["-h", "127.0.0.1", "-p", String(port), "-U", "svc", "-d", "postgres"];
+      const { stdout } = new Deno.Command(`${programs}/psql`, { args: [...address, "-Atc", query], cwd: "/" })
+        .outputSync();
+      const pids = new TextDecoder().decode(stdout).trim().split("\n").map(Number);
+      Deno.kill(pids[Math.floor(choice * pids.length)], "SIGKILL");
     },
     // Processes of the killed one may still use its memory.
     start: () => until(() => succeeds(start), { withinMs: START_MS }).then(() => {}),

@@ -11,6 +11,10 @@ export interface S3Server {
   /** What names its credentials. */
   readonly env: Readonly<Record<string, string>>;
   client(): S3Client;
+  /** Kills the server (SIGKILL). */
+  kill(): Promise<void>;
+  /** Starts a killed server again, on the same port and with the same objects. */
+  start(): Promise<void>;
 }
 
 const BUCKET = "svc-contents";
@@ -19,18 +23,33 @@ const KEY = "S3RVER";
 export async function withS3(run: (server: S3Server) => Promise<void>): Promise<void> {
   const programs = await nodeFolder();
   const folder = await Deno.makeTempDir({ prefix: "svc-s3-" });
-  const child = new Deno.Command("node", {
-    args: ["s3_server.mjs", folder, BUCKET],
-    cwd: programs,
-    stdin: "null",
-    stdout: "piped",
-    stderr: "inherit",
-  }).spawn();
-  const reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
-  try {
+  const begin = async (port: string) => {
+    const child = new Deno.Command("node", {
+      args: ["s3_server.mjs", folder, BUCKET, port],
+      cwd: programs,
+      stdin: "null",
+      stdout: "piped",
+      stderr: "inherit",
+    }).spawn();
+    const reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
+    const end = async () => {
+      child.kill("SIGKILL");
+      await reader.cancel();
+      await child.status;
+    };
     const { value } = await reader.read();
-    if (!value) throw new Error("the S3 server did not start");
-    const address = `s3://${BUCKET}/machines/one?endpoint=http://127.0.0.1:${value.trim()}`;
+    if (value) return { port: value.trim(), end };
+    await end();
+    throw new Error("the S3 server did not start");
+  };
+  let running: Awaited<ReturnType<typeof begin>> | undefined;
+  const kill = async () => {
+    await running?.end();
+    running = undefined;
+  };
+  try {
+    const { port } = running = await begin("0");
+    const address = `s3://${BUCKET}/machines/one?endpoint=http://127.0.0.1:${port}`;
     await run({
       address,
       env: { AWS_ACCESS_KEY_ID: KEY, AWS_SECRET_ACCESS_KEY: KEY },
@@ -40,11 +59,11 @@ export async function withS3(run: (server: S3Server) => Promise<void>): Promise<
           credentials: { accessKeyId: KEY, secretAccessKey: KEY },
           clock: new SystemClock(),
         }),
+      kill,
+      start: async () => void (running = await begin(port)),
     });
   } finally {
-    child.kill("SIGKILL");
-    await reader.cancel();
-    await child.status;
+    await kill();
     await Deno.remove(folder, { recursive: true });
   }
 }
