@@ -26,8 +26,6 @@ const CONNECTIONS_MAX = 10;
 /** Limit of connections that one group occupies. */
 const CONNECTIONS_OF_GROUP_MAX = 4;
 const CONNECT_SECONDS = 10;
-/** Longest pause before a connection is tried again; statements wait for it, so the driver's 20 s are too long. */
-const RECONNECT_SECONDS = 1;
 /** Time for statements to end when the store closes. */
 const END_S = 5;
 /** Tries of a transaction; the pauses between them grow up to the given one. */
@@ -77,11 +75,11 @@ export class PostgresStore implements Store {
       target_session_attrs: targetSession as "read-write" | undefined,
       max: CONNECTIONS_MAX,
       connect_timeout: CONNECT_SECONDS,
-      backoff: (attempt: number) => Math.min(2 ** attempt / 100, RECONNECT_SECONDS),
       onnotice: () => {},
       // Nothing waits for the driver's own statements, and a failure of theirs would end the program.
       fetch_types: false,
       // A connection that ends counts as lost.
+      idle_timeout: null,
       max_lifetime: null,
       connection: {
         application_name: "svc-cloud",
@@ -97,7 +95,7 @@ export class PostgresStore implements Store {
     const connect = (more: object) => postgres({ ...options, ...more } as unknown as DriverOptions);
     this.#pool = new PostgresPool((onclose) => connect({ onclose }) as unknown as Client);
     this.#line = new NoticeLine((events) => {
-      return connect({ max: 1, idle_timeout: null, ...events }) as unknown as LineClient;
+      return connect({ max: 1, ...events }) as unknown as LineClient;
     }, clock);
     this.notices = new PostgresNotices(this.#pool, this.#line, clock);
   }
