@@ -19,11 +19,17 @@ export const ONLINE_MS = 35_000;
 const SAVE_MS = 5_000;
 
 /**
- * Whether a part that was last seen then is online. A clock that was ahead for a while leaves sightings in the future:
- * they would keep a part online until that time comes.
+ * The first and the last time of sightings by which a part is online. A clock that was ahead for a while leaves sightings
+ * in the future: they would keep a part online until that time comes.
  */
+export function onlineTimes(nowMs: number): readonly [firstMs: number, lastMs: number] {
+  return [nowMs - ONLINE_MS, nowMs + ONLINE_MS];
+}
+
+/** Whether a part that was last seen then is online. */
 export function isOnlineAt(seenMs: number, nowMs: number): boolean {
-  return Math.abs(nowMs - seenMs) <= ONLINE_MS;
+  const [firstMs, lastMs] = onlineTimes(nowMs);
+  return seenMs >= firstMs && seenMs <= lastMs;
 }
 
 /** The last sighting of a part, and its report about itself as JSON. */
@@ -63,8 +69,8 @@ export class Presence {
   /** The last sighting of a part, given the database's; one in the future counts only if there is no other. */
   seenMs(partId: string, stored: number | null): number | undefined {
     const all = [this.#heard.get(partId)?.atMs, stored].filter((atMs) => typeof atMs === "number");
-    const latestMs = this.clock.nowMs() + ONLINE_MS;
-    const past = all.filter((atMs) => atMs <= latestMs);
+    const [, lastMs] = onlineTimes(this.clock.nowMs());
+    const past = all.filter((atMs) => atMs <= lastMs);
     return Math.max(0, ...past.length > 0 ? past : all) || undefined;
   }
 

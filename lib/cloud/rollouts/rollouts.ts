@@ -93,7 +93,7 @@ export interface PartsQuery {
   readonly unhealthy?: boolean;
   /** Only parts up to this step. */
   readonly untilStep?: number;
-  /** Only parts that were seen since then. */
+  /** Only parts that were last seen between these times, both included. */
   readonly seen?: readonly [fromMs: number, toMs: number];
   /** Only parts after this place. */
   readonly after?: number;

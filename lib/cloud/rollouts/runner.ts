@@ -16,7 +16,7 @@ import { PartConfigs } from "../config/part_config.ts";
 import type { CloudContext } from "../context.ts";
 import { Fleet, type Part } from "../fleet/fleet.ts";
 import { checkForOperator, savePartConfig } from "../fleet/part_saving.ts";
-import { ONLINE_MS } from "../fleet/presence.ts";
+import { onlineTimes } from "../fleet/presence.ts";
 import type { LogStore } from "../logs/logs.ts";
 import type { Sql } from "../store/store.ts";
 import { changed, undone } from "./change.ts";
@@ -316,8 +316,7 @@ async function saveAt(
 
 function onlineWaiting(rollouts: Rollouts, { id, step }: Rollout, nowMs: number, limit: number) {
   if (limit === 0) return Promise.resolve([]);
-  const seen = [nowMs - ONLINE_MS, nowMs + ONLINE_MS] as const;
-  return rollouts.parts(id, { states: ["waiting"], untilStep: step, seen, limit });
+  return rollouts.parts(id, { states: ["waiting"], untilStep: step, seen: onlineTimes(nowMs), limit });
 }
 
 function turnOf(verdict: "moved" | Exclude<ReturnType<typeof verdictOf>, undefined>, nowMs: number) {

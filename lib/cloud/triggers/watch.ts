@@ -7,7 +7,7 @@
 
 import type { Clock } from "../../base/clock.ts";
 import type { Store } from "../store/store.ts";
-import { ONLINE_MS } from "../fleet/presence.ts";
+import { onlineTimes } from "../fleet/presence.ts";
 import { LOG_ENTRIES_MAX, logConditions } from "./events.ts";
 import { noteEvent, triggersOf } from "./outbox.ts";
 
@@ -45,7 +45,7 @@ export class TriggerWatch {
   async lookAtParts(): Promise<void> {
     const { store, clock } = this;
     const nowMs = clock.nowMs();
-    const online = [nowMs - ONLINE_MS, nowMs + ONLINE_MS];
+    const online = onlineTimes(nowMs);
     const found = await store.query<WatchedPart & { isOnline: number }>(
       `SELECT t.part_id AS id, l.organization_id AS "organizationId", t.is_online AS "isOnline"
        FROM part_triggers t JOIN parts p ON p.id = t.part_id JOIN machines m ON m.id = p.machine_id
