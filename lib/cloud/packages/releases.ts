@@ -195,8 +195,13 @@ export function hasRelease(
   return choose(all.filter((one) => one.name === name && one.platform === platform), version) !== undefined;
 }
 
+/** `1.2.3` also of `v1.2.3`; other texts as they are. */
+export function plainVersion(text: string): string {
+  return text.replace(/^v(?=\d)/, "");
+}
+
 function choose(all: readonly PublishedRelease[], wanted: string): PublishedRelease | undefined {
-  if (wanted !== "stable" && wanted !== "dev") return chooseVersion(all, wanted.replace(/^v(?=\d)/, ""));
+  if (wanted !== "stable" && wanted !== "dev") return chooseVersion(all, plainVersion(wanted));
   const inIt = all.filter(({ channel }) => channel === "stable" || (wanted === "dev" && channel === "dev"));
   return chooseVersion(inIt, "dev");
 }

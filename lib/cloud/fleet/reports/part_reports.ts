@@ -9,7 +9,7 @@ import { isObject, type JsonObject } from "../../../base/schema/schema.ts";
 import type { ConfigThreads } from "../../config/config_threads.ts";
 import { PartConfigs, revisionText } from "../../config/part_config.ts";
 import { healthsOf, type PartHealth } from "../../rollouts/part_health.ts";
-import { hasRelease, type PublishedRelease } from "../../packages/releases.ts";
+import { hasRelease, plainVersion, type PublishedRelease } from "../../packages/releases.ts";
 import type { Store } from "../../store/store.ts";
 import { type AgentReport, agentReports } from "../agent_service.ts";
 import { isUrl, versionOf } from "../agent_versions.ts";
@@ -112,12 +112,9 @@ export function missingReleases(
     { name: "svc-agent", version: wanted.agent, running: agent.agentRunning },
   ];
   return chosen.filter(({ name, version, running }) =>
-    bare(version) !== bare(running) && !isUrl(version) && !hasRelease(releases, { name, version, platform })
+    plainVersion(version) !== plainVersion(running) && !isUrl(version) &&
+    !hasRelease(releases, { name, version, platform })
   ).map(({ name, version }) => `${name} ${version} for ${platform}`);
-}
-
-function bare(version: string): string {
-  return version.replace(/^v(?=\d)/, "");
 }
 
 /** Whether a machine runs its configuration: of one that has reported nothing that is unknown. */
