@@ -13,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file usage.proto.
  */
 export const file_usage: GenFile = /*@__PURE__*/
-  fileDesc("Cgt1c2FnZS5wcm90bxIKc3ZjLmFwcC52MSIqCg9HZXRVc2FnZVJlcXVlc3QSFwoPb3JnYW5pemF0aW9uX2lkGAEgASgJIq8BChBHZXRVc2FnZVJlc3BvbnNlEiUKBmxpbWl0cxgBIAMoCzIVLnN2Yy5hcHAudjEuVXNlZExpbWl0EicKCXJldGVudGlvbhgCIAEoCzIULnN2Yy5hcHAudjEuS2VwdERhdGESMgoKY29sbGVjdG9ycxgDIAMoCzIeLnN2Yy5hcHAudjEuQ29sbGVjdG9yUmV0ZW50aW9uEhcKD21vcmVfY29sbGVjdG9ycxgEIAEoCCI4CglVc2VkTGltaXQSDAoEbmFtZRgBIAEoCRIMCgR1c2VkGAIgASgEEg8KB2FsbG93ZWQYAyABKAQiRQoIS2VwdERhdGESDAoEZGF5cxgBIAEoDRIUCgxiaW5hcnlfYnl0ZXMYAiABKAQSFQoNdGFidWxhcl9ieXRlcxgDIAEoBCK4AQoSQ29sbGVjdG9yUmV0ZW50aW9uEg8KB3BhcnRfaWQYASABKAkSEQoJcGFydF9uYW1lGAIgASgJEhIKCm1hY2hpbmVfaWQYAyABKAkSFAoMbWFjaGluZV9uYW1lGAQgASgJEhYKDmNvbXBvbmVudF9uYW1lGAUgASgJEhMKC21ldGhvZF9uYW1lGAYgASgJEicKCXJldGVudGlvbhgHIAEoCzIULnN2Yy5hcHAudjEuS2VwdERhdGEyVQoMVXNhZ2VTZXJ2aWNlEkUKCEdldFVzYWdlEhsuc3ZjLmFwcC52MS5HZXRVc2FnZVJlcXVlc3QaHC5zdmMuYXBwLnYxLkdldFVzYWdlUmVzcG9uc2ViBnByb3RvMw");
+  fileDesc("Cgt1c2FnZS5wcm90bxIKc3ZjLmFwcC52MSIqCg9HZXRVc2FnZVJlcXVlc3QSFwoPb3JnYW5pemF0aW9uX2lkGAEgASgJIqECChBHZXRVc2FnZVJlc3BvbnNlEiUKBmxpbWl0cxgBIAMoCzIVLnN2Yy5hcHAudjEuVXNlZExpbWl0EicKCXJldGVudGlvbhgCIAEoCzIULnN2Yy5hcHAudjEuS2VwdERhdGESMgoKY29sbGVjdG9ycxgDIAMoCzIeLnN2Yy5hcHAudjEuQ29sbGVjdG9yUmV0ZW50aW9uEhcKD21vcmVfY29sbGVjdG9ycxgEIAEoCBIjCgVib3VuZBgFIAEoCzIULnN2Yy5hcHAudjEuS2VwdERhdGESIQoDb3duGAYgASgLMhQuc3ZjLmFwcC52MS5LZXB0RGF0YRIoCgdyZWNvcmRzGAcgASgLMhcuc3ZjLmFwcC52MS5LZXB0UmVjb3JkcyJfCgtLZXB0UmVjb3JkcxIQCghsb2dfZGF5cxgBIAEoDRIUCgxsb2dfZGF5c19tYXgYAiABKA0SFAoMb3duX2xvZ19kYXlzGAMgASgNEhIKCmF1ZGl0X2RheXMYBCABKA0iZwoTU2V0UmV0ZW50aW9uUmVxdWVzdBIXCg9vcmdhbml6YXRpb25faWQYASABKAkSIQoDb3duGAIgASgLMhQuc3ZjLmFwcC52MS5LZXB0RGF0YRIUCgxvd25fbG9nX2RheXMYAyABKA0iFgoUU2V0UmV0ZW50aW9uUmVzcG9uc2UiOAoJVXNlZExpbWl0EgwKBG5hbWUYASABKAkSDAoEdXNlZBgCIAEoBBIPCgdhbGxvd2VkGAMgASgEIkUKCEtlcHREYXRhEgwKBGRheXMYASABKA0SFAoMYmluYXJ5X2J5dGVzGAIgASgEEhUKDXRhYnVsYXJfYnl0ZXMYAyABKAQiuAEKEkNvbGxlY3RvclJldGVudGlvbhIPCgdwYXJ0X2lkGAEgASgJEhEKCXBhcnRfbmFtZRgCIAEoCRISCgptYWNoaW5lX2lkGAMgASgJEhQKDG1hY2hpbmVfbmFtZRgEIAEoCRIWCg5jb21wb25lbnRfbmFtZRgFIAEoCRITCgttZXRob2RfbmFtZRgGIAEoCRInCglyZXRlbnRpb24YByABKAsyFC5zdmMuYXBwLnYxLktlcHREYXRhMqgBCgxVc2FnZVNlcnZpY2USRQoIR2V0VXNhZ2USGy5zdmMuYXBwLnYxLkdldFVzYWdlUmVxdWVzdBocLnN2Yy5hcHAudjEuR2V0VXNhZ2VSZXNwb25zZRJRCgxTZXRSZXRlbnRpb24SHy5zdmMuYXBwLnYxLlNldFJldGVudGlvblJlcXVlc3QaIC5zdmMuYXBwLnYxLlNldFJldGVudGlvblJlc3BvbnNlYgZwcm90bzM");
 
 /**
  * @generated from message svc.app.v1.GetUsageRequest
@@ -42,7 +42,7 @@ export type GetUsageResponse = Message<"svc.app.v1.GetUsageResponse"> & {
   limits: UsedLimit[];
 
   /**
-   * Of everything that the organization's machines have captured.
+   * Of everything that the organization's machines have captured: the tighter ones of bound and own retention.
    *
    * @generated from field: svc.app.v1.KeptData retention = 2;
    */
@@ -59,6 +59,25 @@ export type GetUsageResponse = Message<"svc.app.v1.GetUsageResponse"> & {
    * @generated from field: bool more_collectors = 4;
    */
   moreCollectors: boolean;
+
+  /**
+   * The operator's, which the organization's own retention does not exceed.
+   *
+   * @generated from field: svc.app.v1.KeptData bound = 5;
+   */
+  bound?: KeptData | undefined;
+
+  /**
+   * Chosen by the organization's owners.
+   *
+   * @generated from field: svc.app.v1.KeptData own = 6;
+   */
+  own?: KeptData | undefined;
+
+  /**
+   * @generated from field: svc.app.v1.KeptRecords records = 7;
+   */
+  records?: KeptRecords | undefined;
 };
 
 /**
@@ -67,6 +86,88 @@ export type GetUsageResponse = Message<"svc.app.v1.GetUsageResponse"> & {
  */
 export const GetUsageResponseSchema: GenMessage<GetUsageResponse> = /*@__PURE__*/
   messageDesc(file_usage, 1);
+
+/**
+ * @generated from message svc.app.v1.KeptRecords
+ */
+export type KeptRecords = Message<"svc.app.v1.KeptRecords"> & {
+  /**
+   * For so many days the machines' logs are kept.
+   *
+   * @generated from field: uint32 log_days = 1;
+   */
+  logDays: number;
+
+  /**
+   * The operator's bound of them.
+   *
+   * @generated from field: uint32 log_days_max = 2;
+   */
+  logDaysMax: number;
+
+  /**
+   * Chosen by the organization's owners; 0 means the operator's bound.
+   *
+   * @generated from field: uint32 own_log_days = 3;
+   */
+  ownLogDays: number;
+
+  /**
+   * For so many days the audit log is kept. Only the operator changes it: it tells of the owners, too.
+   *
+   * @generated from field: uint32 audit_days = 4;
+   */
+  auditDays: number;
+};
+
+/**
+ * Describes the message svc.app.v1.KeptRecords.
+ * Use `create(KeptRecordsSchema)` to create a new message.
+ */
+export const KeptRecordsSchema: GenMessage<KeptRecords> = /*@__PURE__*/
+  messageDesc(file_usage, 2);
+
+/**
+ * @generated from message svc.app.v1.SetRetentionRequest
+ */
+export type SetRetentionRequest = Message<"svc.app.v1.SetRetentionRequest"> & {
+  /**
+   * @generated from field: string organization_id = 1;
+   */
+  organizationId: string;
+
+  /**
+   * Replaces what was chosen before; 0 means the operator's bound.
+   *
+   * @generated from field: svc.app.v1.KeptData own = 2;
+   */
+  own?: KeptData | undefined;
+
+  /**
+   * @generated from field: uint32 own_log_days = 3;
+   */
+  ownLogDays: number;
+};
+
+/**
+ * Describes the message svc.app.v1.SetRetentionRequest.
+ * Use `create(SetRetentionRequestSchema)` to create a new message.
+ */
+export const SetRetentionRequestSchema: GenMessage<SetRetentionRequest> = /*@__PURE__*/
+  messageDesc(file_usage, 3);
+
+/**
+ * @generated from message svc.app.v1.SetRetentionResponse
+ */
+export type SetRetentionResponse = Message<"svc.app.v1.SetRetentionResponse"> & {
+};
+
+/**
+ * Describes the message svc.app.v1.SetRetentionResponse.
+ * Use `create(SetRetentionResponseSchema)` to create a new message.
+ */
+export const SetRetentionResponseSchema: GenMessage<SetRetentionResponse> = /*@__PURE__*/
+  messageDesc(file_usage, 4);
 
 /**
  * @generated from message svc.app.v1.UsedLimit
@@ -97,7 +198,7 @@ export type UsedLimit = Message<"svc.app.v1.UsedLimit"> & {
  * Use `create(UsedLimitSchema)` to create a new message.
  */
 export const UsedLimitSchema: GenMessage<UsedLimit> = /*@__PURE__*/
-  messageDesc(file_usage, 2);
+  messageDesc(file_usage, 5);
 
 /**
  * 0 means no limit.
@@ -130,7 +231,7 @@ export type KeptData = Message<"svc.app.v1.KeptData"> & {
  * Use `create(KeptDataSchema)` to create a new message.
  */
 export const KeptDataSchema: GenMessage<KeptData> = /*@__PURE__*/
-  messageDesc(file_usage, 3);
+  messageDesc(file_usage, 6);
 
 /**
  * @generated from message svc.app.v1.CollectorRetention
@@ -177,7 +278,7 @@ export type CollectorRetention = Message<"svc.app.v1.CollectorRetention"> & {
  * Use `create(CollectorRetentionSchema)` to create a new message.
  */
 export const CollectorRetentionSchema: GenMessage<CollectorRetention> = /*@__PURE__*/
-  messageDesc(file_usage, 4);
+  messageDesc(file_usage, 7);
 
 /**
  * @generated from service svc.app.v1.UsageService
@@ -190,6 +291,16 @@ export const UsageService: GenService<{
     methodKind: "unary";
     input: typeof GetUsageRequestSchema;
     output: typeof GetUsageResponseSchema;
+  },
+  /**
+   * Sets the choice of the organization's owners; data past it is removed.
+   *
+   * @generated from rpc svc.app.v1.UsageService.SetRetention
+   */
+  setRetention: {
+    methodKind: "unary";
+    input: typeof SetRetentionRequestSchema;
+    output: typeof SetRetentionResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_usage, 0, "svc.app.v1.UsageService");

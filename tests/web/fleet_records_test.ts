@@ -1,6 +1,6 @@
 /** The records on the fleet's page in a real browser: the logs of many machines, by hand and keyboard. */
 
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import type { Browser, Page } from "playwright-core";
 import { LogEntrySchema } from "../../proto/gen/common_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
@@ -8,7 +8,7 @@ import { DenoHost } from "../../lib/base/host_deno.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
-import { keepCollectors, setRetention } from "../../lib/cloud/retention/policies.ts";
+import { keepCollectors, retentionOf, setRetention } from "../../lib/cloud/retention/policies.ts";
 import { Releases } from "../../lib/cloud/packages/releases.ts";
 import { Deliveries } from "../../lib/cloud/triggers/deliveries.ts";
 import { create } from "../../lib/wire/rpc/proto.ts";
@@ -51,6 +51,16 @@ async function log(
     return create(LogEntrySchema, { message, level, loggerName: MARKUP, time });
   });
   await (await robot(await ownKey(store, { machine }))).log({ id, logs });
+}
+
+/** Answers the next question of the page; resolves with its text. */
+function answerDialog(page: Page, answer: "accept" | "dismiss"): Promise<string> {
+  return new Promise((resolve) => {
+    page.once("dialog", (dialog) => {
+      resolve(dialog.message());
+      void dialog[answer]();
+    });
+  });
 }
 
 /** Modules; the first has two versions and a hostile description. */
@@ -290,11 +300,44 @@ const STEPS: readonly RecordsStep[] = [
     await limits.getByRole("row", { name: /Size of packages 18.B 20.B 90 % more than 80 %/ }).waitFor();
     assertEquals(await limits.getByRole("row").count(), 9);
     await page.getByRole("status").getByText("2 of 8 limits are nearly used up.").waitFor();
-    await page.getByText("30 days, 5.0\u202fGB of images and files").waitFor();
+    await page.getByText("30 days, 5.0\u202fGB of images and files").first().waitFor();
     await page.getByRole("region", { name: "Collectors" }).getByRole("row", { name: /Readings 7 days/ })
       .waitFor();
     await assertEveryLook(page);
     await assertTextOnly(page);
+  }],
+  ["an owner chooses the retention on the page, within the operator's bound", async (shared) => {
+    const { served, world, browser, watched: { page } } = shared;
+    const days = async () => (await retentionOf(served.store, world.organization)).days;
+    const form = page.getByRole("form", { name: "Retention" });
+    await page.getByRole("button", { name: "Change…" }).press("Enter");
+    await form.getByLabel("Captured data, days").fill("many");
+    await form.getByRole("button", { name: "Save" }).click();
+    await page.getByRole("alert").getByText("found many, wanted a number above 0").waitFor();
+    await assertEveryLook(page);
+    await form.getByLabel("Captured data, days").fill("31");
+    await form.getByRole("button", { name: "Save" }).click();
+    await page.getByRole("alert").getByText("found 31, wanted a whole number from 1 to 30").waitFor();
+    await form.getByLabel("Captured data, days").fill("7");
+    const asked = answerDialog(page, "dismiss");
+    await form.getByRole("button", { name: "Save" }).click();
+    assertStringIncludes(await asked, "removed for good");
+    assertEquals([await days(), await form.count()], [30, 1]);
+    await form.getByLabel("Logs of machines, days").fill("3");
+    const agreed = answerDialog(page, "accept");
+    await form.getByRole("button", { name: "Save" }).press("Enter");
+    await agreed;
+    await page.getByRole("status").getByText("The retention is saved.").waitFor();
+    await page.getByText("7 days, 5.0\u202fGB of images and files").waitFor();
+    await page.getByText("3 days", { exact: true }).waitFor();
+    assertEquals(await days(), 7);
+
+    const operator = await openPage(browser, served.url);
+    await operator.page.goto(`${served.url}/#/usage`);
+    await signInByKey(operator.page, world.operator);
+    await operator.page.getByTitle("Only an owner of the organization may do this.").waitFor();
+    assertEquals(await operator.page.getByRole("button", { name: "Change…" }).isDisabled(), true);
+    await operator.page.context().close();
   }],
   [
     "releases tell which parts run them, also versions without one",

@@ -6,7 +6,8 @@ import {
   collectorsOf,
   type DataRetention,
   GB_BYTES,
-  retentionOf,
+  type OwnRetention,
+  retentionSettings,
   setRetention,
 } from "../../../lib/cloud/retention/policies.ts";
 import { UsageError } from "../../flags.ts";
@@ -44,7 +45,7 @@ export const USAGE_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "retention",
     [],
-    "Prints or sets how long captured data of an organization is kept; without limits until somebody removes it.",
+    "Prints or sets how long captured data of an organization is kept at most; its owners choose less on the page.",
     [
       ORG,
       {
@@ -80,10 +81,17 @@ export const USAGE_COMMANDS: readonly CloudCommand[] = [
         const on = { kind: "organization", id } as const;
         await context.change("retention", on, (sql) => setRetention(sql, id, off ? {} : given));
       }
-      const whole = { organizationId: id, organizationName: name, ...await retentionOf(context.store, id) };
+      const { bound, own, inEffect } = await retentionSettings(context.store, id);
+      const whole = { organizationId: id, organizationName: name, ...inEffect, bound, own };
       const collectors = await collectorsOf(context.store, id);
       context.print({ ...whole, collectors }, [
         `organization ${name}: ${described(whole)}`,
+        ...isSet(own)
+          ? [
+            `of these the limits that were set here: ${described(bound)}`,
+            `and its owners' choice: ${described(own)}${logsText(own)}`,
+          ]
+          : [],
         ...collectors.map((one) =>
           `${one.componentName} ${one.methodName} of part ${one.partName}: ${described(one)}`
         ),
@@ -99,6 +107,14 @@ function described({ days, binaryBytes, tabularBytes }: DataRetention): string {
     tabularBytes === undefined ? [] : [`${tabularBytes / GB_BYTES} GB of readings`],
   ].flat();
   return limits.join(", ") || "until somebody removes it";
+}
+
+function isSet(own: OwnRetention): boolean {
+  return Object.values(own).some((one) => one !== undefined);
+}
+
+function logsText({ logDays }: OwnRetention): string {
+  return logDays === undefined ? "" : `; logs ${counted(logDays, "day")}`;
 }
 
 function amountIn(flag: string, value: number): number | undefined {

@@ -153,6 +153,7 @@ export const RULES: readonly Rule[] = [
   rule(triggers.testTrigger, "owner", ["part", "partId"]),
   rule(triggers.retryDeliveries, "owner", ["organization", "organizationId"]),
   rule(usage.getUsage, "viewer", ["organization", "organizationId"]),
+  rule(usage.setRetention, "owner", ["organization", "organizationId"]),
   rule(records.listAuditEntries, "owner", ["organization", "organizationId"]),
 
   rule(app.listFragments, "viewer", ["organization", "organizationId"]),

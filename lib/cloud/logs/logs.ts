@@ -145,11 +145,14 @@ export class LogStore {
 
   /** The start of the entries that have not expired and belong to the part's present organization. */
   async #sinceMs(partId: string): Promise<number> {
-    const [part] = await this.store.query<{ movedMs: number }>(
-      `SELECT moved_ms AS "movedMs" FROM parts WHERE id = ?`,
+    const [part] = await this.store.query<{ movedMs: number; ownDays: number | null }>(
+      `SELECT p.moved_ms AS "movedMs", r.own_log_days AS "ownDays" FROM parts p
+       JOIN machines m ON m.id = p.machine_id JOIN locations l ON l.id = m.location_id
+       LEFT JOIN data_retention r ON r.organization_id = l.organization_id WHERE p.id = ?`,
       partId,
     );
-    return Math.max(this.#oldestMs, part && part.movedMs > 0 ? part.movedMs + 1 : 0);
+    const ownMs = part?.ownDays ? this.clock.nowMs() - part.ownDays * DAY_MS : 0;
+    return Math.max(this.#oldestMs, ownMs, part && part.movedMs > 0 ? part.movedMs + 1 : 0);
   }
 
   /**
@@ -241,8 +244,16 @@ export class LogStore {
     }
   }
 
-  /** Deletes entries that are older than the limit `log_days`. */
+  /** Deletes entries that are older than the limit `log_days`, or than their organization keeps them. */
   async forgetOld(): Promise<void> {
+    const parts = await this.store.query<{ id: string; ownDays: number }>(
+      `SELECT p.id, r.own_log_days AS "ownDays" FROM data_retention r
+       JOIN locations l ON l.organization_id = r.organization_id JOIN machines m ON m.location_id = l.id
+       JOIN parts p ON p.machine_id = m.id WHERE r.own_log_days IS NOT NULL`,
+    );
+    for (const { id, ownDays } of parts) {
+      await this.#forgetOldOf(id, this.clock.nowMs() - ownDays * DAY_MS);
+    }
     for (;;) {
       const gone = await this.store.transaction(async (sql) => {
         const removed = await sql.query<{ ownerId: string; bytes: number }>(
@@ -250,6 +261,26 @@ export class LogStore {
              SELECT part_id, number FROM logs WHERE received_ms < ? LIMIT ?
            ) RETURNING part_id AS "ownerId", LENGTH(entry) + LENGTH(words) AS bytes`,
           this.#oldestMs,
+          FORGET_AT_ONCE,
+        );
+        await dropStoredBytes(sql, "logs", removed);
+        return removed;
+      });
+      if (gone.length < FORGET_AT_ONCE) return;
+    }
+  }
+
+  /** Deletes a part's entries from before a time. Their numbers are in the order of their arrival. */
+  async #forgetOldOf(partId: string, untilMs: number): Promise<void> {
+    for (;;) {
+      const gone = await this.store.transaction(async (sql) => {
+        const removed = await sql.query<{ ownerId: string; bytes: number }>(
+          `DELETE FROM logs WHERE part_id = ? AND received_ms < ? AND number IN (
+             SELECT number FROM logs WHERE part_id = ? ORDER BY number LIMIT ?
+           ) RETURNING part_id AS "ownerId", LENGTH(entry) + LENGTH(words) AS bytes`,
+          partId,
+          untilMs,
+          partId,
           FORGET_AT_ONCE,
         );
         await dropStoredBytes(sql, "logs", removed);

@@ -1,8 +1,9 @@
 /**
  * How long captured data is kept, by organization and by collector, which is a method of a component.
  *
- * Owns the tables `data_retention` and `collector_retention`. Collectors have theirs in the machine's configuration, in
- * the published `retention_policy` of a capture method.
+ * Owns the tables `data_retention` and `collector_retention`. An organization has the operator's bound and its owners'
+ * own choice within it; of each value the tighter one acts, so a bound that the operator lowers later acts at once.
+ * Collectors have theirs in the machine's configuration, in the published `retention_policy` of a capture method.
  *
  * The room owns the retention of captured data.
  */
@@ -37,6 +38,21 @@ export interface DueRetention extends DataRetention {
   };
 }
 
+/** What an organization's owners chose; an absent member means the operator's bound. */
+export interface OwnRetention extends DataRetention {
+  /** Of the machines' logs. */
+  readonly logDays?: number;
+}
+
+/** How long an organization's data is kept, and why. */
+export interface RetentionSettings {
+  /** Set by the operator. */
+  readonly bound: DataRetention;
+  readonly own: OwnRetention;
+  /** The tighter ones of both. */
+  readonly inEffect: DataRetention;
+}
+
 export const GB_BYTES = 1_000_000_000;
 const DAYS_MAX = 100_000;
 const GB_MAX = 1_000_000;
@@ -50,6 +66,16 @@ interface Row {
 }
 
 const COLUMNS = `days, binary_bytes AS "binaryBytes", tabular_bytes AS "tabularBytes"`;
+
+interface SettingsRow extends Row {
+  readonly ownDays: number | null;
+  readonly ownBinaryBytes: number | null;
+  readonly ownTabularBytes: number | null;
+  readonly ownLogDays: number | null;
+}
+
+const SETTINGS_COLUMNS = `${COLUMNS}, own_days AS "ownDays", own_binary_bytes AS "ownBinaryBytes",
+  own_tabular_bytes AS "ownTabularBytes", own_log_days AS "ownLogDays"`;
 
 /** The retention of the collectors in a configuration; meaningless entries are left out. */
 export function collectorsIn(config: JsonObject): CollectorRetention[] {
@@ -153,7 +179,7 @@ function wholeDays(days: number | undefined): number | undefined {
   return days === undefined ? undefined : Math.ceil(days);
 }
 
-/** Sets how long an organization's data is kept; without a value, it is kept until somebody removes it. */
+/** Sets the operator's bound of how long an organization's data is kept; without a value, there is none. */
 export async function setRetention(
   sql: Sql,
   organizationId: string,
@@ -164,19 +190,77 @@ export async function setRetention(
   if (wrong !== undefined) {
     throw new SvcError("invalid_argument", `found ${wrong}, wanted a whole number above 0`);
   }
-  await sql.query("DELETE FROM data_retention WHERE organization_id = ?", organizationId);
-  if (values.every((one) => one === undefined)) return;
   await sql.query(
-    `INSERT INTO data_retention (organization_id, days, binary_bytes, tabular_bytes, next_ms) VALUES (?, ?, ?, ?, 0)`,
+    `INSERT INTO data_retention (organization_id, days, binary_bytes, tabular_bytes, next_ms) VALUES (?, ?, ?, ?, 0)
+     ON CONFLICT (organization_id) DO UPDATE SET days = excluded.days, binary_bytes = excluded.binary_bytes,
+       tabular_bytes = excluded.tabular_bytes, next_ms = 0`,
     organizationId,
     ...values.map((one) => one ?? null),
   );
 }
 
+/** Sets the choice of an organization's owners, which the operator's bound must allow. */
+export async function setOwnRetention(
+  sql: Sql,
+  organizationId: string,
+  own: OwnRetention,
+  logDaysMax: number,
+): Promise<void> {
+  const { bound } = await retentionSettings(sql, organizationId);
+  requireWithin("days", own.days, bound.days ?? DAYS_MAX);
+  requireWithin("bytes of images and files", own.binaryBytes, bound.binaryBytes ?? GB_MAX * GB_BYTES);
+  requireWithin("bytes of readings", own.tabularBytes, bound.tabularBytes ?? GB_MAX * GB_BYTES);
+  requireWithin("days of logs", own.logDays, logDaysMax);
+  const values = [own.days, own.binaryBytes, own.tabularBytes, own.logDays];
+  await sql.query(
+    `INSERT INTO data_retention (organization_id, own_days, own_binary_bytes, own_tabular_bytes, own_log_days, next_ms)
+     VALUES (?, ?, ?, ?, ?, 0)
+     ON CONFLICT (organization_id) DO UPDATE SET own_days = excluded.own_days,
+       own_binary_bytes = excluded.own_binary_bytes, own_tabular_bytes = excluded.own_tabular_bytes,
+       own_log_days = excluded.own_log_days, next_ms = 0`,
+    organizationId,
+    ...values.map((one) => one ?? null),
+  );
+}
+
+function requireWithin(what: string, value: number | undefined, max: number): void {
+  if (value === undefined || (Number.isSafeInteger(value) && value > 0 && value <= max)) return;
+  throw new SvcError(
+    "invalid_argument",
+    `retention, ${what}: found ${value}, wanted a whole number from 1 to ${max}, ` +
+      "which the operator of the control plane allows, or none",
+  );
+}
+
+/** How long an organization's data is kept. */
 export async function retentionOf(sql: Sql, organizationId: string): Promise<DataRetention> {
-  const text = `SELECT ${COLUMNS} FROM data_retention WHERE organization_id = ?`;
-  const [field] = await sql.query<Row>(text, organizationId);
-  return field ? plain(field) : {};
+  return (await retentionSettings(sql, organizationId)).inEffect;
+}
+
+export async function retentionSettings(sql: Sql, organizationId: string): Promise<RetentionSettings> {
+  const text = `SELECT ${SETTINGS_COLUMNS} FROM data_retention WHERE organization_id = ?`;
+  const [found] = await sql.query<SettingsRow>(text, organizationId);
+  return found ? settingsIn(found) : { bound: {}, own: {}, inEffect: {} };
+}
+
+function settingsIn(row: SettingsRow): RetentionSettings {
+  const bound = plain(row);
+  const own = {
+    days: row.ownDays ?? undefined,
+    binaryBytes: row.ownBinaryBytes ?? undefined,
+    tabularBytes: row.ownTabularBytes ?? undefined,
+    logDays: row.ownLogDays ?? undefined,
+  };
+  const inEffect = {
+    days: tighter(bound.days, own.days),
+    binaryBytes: tighter(bound.binaryBytes, own.binaryBytes),
+    tabularBytes: tighter(bound.tabularBytes, own.tabularBytes),
+  };
+  return { bound, own, inEffect };
+}
+
+function tighter(one: number | undefined, other: number | undefined): number | undefined {
+  return one === undefined || other === undefined ? one ?? other : Math.min(one, other);
 }
 
 /** A collector of an organization with a retention of its own. */
@@ -210,14 +294,16 @@ export async function collectorsOf(
 
 /** Takes a retention that is due, and sets its next check to `nextMs`; nobody else takes it before. */
 export async function takeDue(sql: Sql, nowMs: number, nextMs: number): Promise<DueRetention | undefined> {
-  const [organization] = await sql.query<Row & { organizationId: string }>(
+  const [organization] = await sql.query<SettingsRow & { organizationId: string }>(
     `UPDATE data_retention SET next_ms = ? WHERE organization_id = (
        SELECT organization_id FROM data_retention WHERE next_ms <= ? ORDER BY next_ms, organization_id LIMIT 1)
-     RETURNING organization_id AS "organizationId", ${COLUMNS}`,
+     RETURNING organization_id AS "organizationId", ${SETTINGS_COLUMNS}`,
     nextMs,
     nowMs,
   );
-  if (organization) return { organizationId: organization.organizationId, ...plain(organization) };
+  if (organization) {
+    return { organizationId: organization.organizationId, ...settingsIn(organization).inEffect };
+  }
   const [collector] = await sql.query<Row & NonNullable<DueRetention["collector"]>>(
     `UPDATE collector_retention SET next_ms = ? WHERE (part_id, component_name, method_name) = (
        SELECT part_id, component_name, method_name FROM collector_retention WHERE next_ms <= ?

@@ -4,27 +4,50 @@
 
 import type { UsageService } from "../../../proto/gen/usage_pb.ts";
 import type { ServiceImpl } from "../../wire/rpc/service.ts";
-import type { CloudContext } from "../context.ts";
-import { collectorsOf, type DataRetention, retentionOf } from "./policies.ts";
+import { actorOf, type CloudContext } from "../context.ts";
+import { collectorsOf, type DataRetention, retentionSettings, setOwnRetention } from "./policies.ts";
 
 /** Limit of the collectors in an answer. */
 const COLLECTORS_MAX = 500;
 
-export function usageHandlers({ store, usage }: Pick<CloudContext, "store" | "usage">) {
+type UsageParts = Pick<CloudContext, "store" | "usage" | "limits" | "audit">;
+
+export function usageHandlers({ store, usage, limits: allowed, audit }: UsageParts) {
   return {
     async getUsage({ organizationId }) {
-      const limits = (await usage.ofOrganization(organizationId)).map(({ name, used, allowed }) => ({
-        name,
-        used: BigInt(used),
-        allowed: BigInt(allowed),
+      const limits = (await usage.ofOrganization(organizationId)).map((one) => ({
+        name: one.name,
+        used: BigInt(one.used),
+        allowed: BigInt(one.allowed),
       }));
+      const { bound, own, inEffect } = await retentionSettings(store, organizationId);
+      const { logDays, auditDays } = allowed;
       const found = await collectorsOf(store, organizationId, COLLECTORS_MAX + 1);
       return {
         limits,
-        retention: keptMessage(await retentionOf(store, organizationId)),
+        ...{ retention: keptMessage(inEffect), bound: keptMessage(bound), own: keptMessage(own) },
+        records: {
+          ...{ logDaysMax: logDays, auditDays, ownLogDays: own.logDays ?? 0 },
+          logDays: Math.min(logDays, own.logDays ?? logDays),
+        },
         collectors: found.slice(0, COLLECTORS_MAX).map((one) => ({ ...one, retention: keptMessage(one) })),
         moreCollectors: found.length > COLLECTORS_MAX,
       };
+    },
+
+    async setRetention({ organizationId, own, ownLogDays }, ctx) {
+      const wanted = {
+        days: own?.days || undefined,
+        binaryBytes: Number(own?.binaryBytes ?? 0n) || undefined,
+        tabularBytes: Number(own?.tabularBytes ?? 0n) || undefined,
+        logDays: ownLogDays || undefined,
+      };
+      await audit.change(
+        actorOf(ctx),
+        { kind: "organization", id: organizationId },
+        (sql) => setOwnRetention(sql, organizationId, wanted, allowed.logDays),
+      );
+      return {};
     },
   } satisfies ServiceImpl<typeof UsageService>;
 }

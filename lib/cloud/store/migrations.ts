@@ -10,7 +10,7 @@ import { AUDIT_TABLES } from "./steps/audit_tables.ts";
 import { recordFragmentUses } from "./steps/fragment_uses.ts";
 import { chooseHostWords } from "./steps/host_words.ts";
 import { EXPORT_TABLES } from "./steps/export_tables.ts";
-import { RETENTION_TABLES } from "./steps/retention_tables.ts";
+import { OWN_RETENTION_COLUMNS, RETENTION_TABLES } from "./steps/retention_tables.ts";
 import { OPERATOR_TABLES } from "./steps/operator_tables.ts";
 import { PASSKEY_TABLES } from "./steps/passkey_tables.ts";
 import { PIPELINE_TABLES } from "./steps/pipeline_tables.ts";
@@ -656,6 +656,7 @@ export const MIGRATIONS: readonly (readonly MigrationStep[])[] = [
     `CREATE INDEX trigger_deliveries_by_state ON trigger_deliveries (organization_id, state, created_ms)`,
   ],
   PASSKEY_TABLES,
+  OWN_RETENTION_COLUMNS,
 ];
 
 /** Work before the statements of a step: runs piece by piece, each in a transaction, until it returns true. */

@@ -21,3 +21,11 @@ export const RETENTION_TABLES: readonly string[] = [
   )`,
   `CREATE INDEX collector_retention_due ON collector_retention (next_ms)`,
 ];
+
+/** The choice of an organization's owners, beside the operator's bound. */
+export const OWN_RETENTION_COLUMNS: readonly string[] = [
+  `ALTER TABLE data_retention ADD COLUMN own_days BIGINT`,
+  `ALTER TABLE data_retention ADD COLUMN own_binary_bytes BIGINT`,
+  `ALTER TABLE data_retention ADD COLUMN own_tabular_bytes BIGINT`,
+  `ALTER TABLE data_retention ADD COLUMN own_log_days BIGINT`,
+];

@@ -1,4 +1,4 @@
-/** The control plane's call on what an organization has stored, which no published library has. */
+/** The control plane's calls on what an organization has stored and how long, which no published library has. */
 
 import { createPromiseClient, type Transport } from "@connectrpc/connect";
 import { wireMessage, wireService } from "../../machine/link/wire.ts";
@@ -27,13 +27,33 @@ export interface ShownCollector {
   readonly retention?: ShownRetention;
 }
 
+export interface ShownUsage {
+  readonly limits: readonly ShownLimit[];
+  readonly retention?: ShownRetention;
+  readonly collectors: readonly ShownCollector[];
+  readonly moreCollectors: boolean;
+  /** The operator's. */
+  readonly bound?: ShownRetention;
+  /** Chosen by the owners. */
+  readonly own?: ShownRetention;
+  readonly records?: {
+    readonly logDays: number;
+    readonly logDaysMax: number;
+    /** 0 means the operator's. */
+    readonly ownLogDays: number;
+    readonly auditDays: number;
+  };
+}
+
+export interface RetentionRequest {
+  readonly organizationId: string;
+  readonly own: ShownRetention;
+  readonly ownLogDays: number;
+}
+
 export interface UsageCalls {
-  getUsage(request: { readonly organizationId: string }): Promise<{
-    readonly limits: readonly ShownLimit[];
-    readonly retention?: ShownRetention;
-    readonly collectors: readonly ShownCollector[];
-    readonly moreCollectors: boolean;
-  }>;
+  getUsage(request: { readonly organizationId: string }): Promise<ShownUsage>;
+  setRetention(request: RetentionRequest): Promise<unknown>;
 }
 
 const PACKAGE = "svc.app.v1";
@@ -47,6 +67,12 @@ const Kept = wireMessage(`${PACKAGE}.KeptData`, {
   days: [1, "uint32"],
   binary_bytes: [2, "uint64"],
   tabular_bytes: [3, "uint64"],
+});
+const Records = wireMessage(`${PACKAGE}.KeptRecords`, {
+  log_days: [1, "uint32"],
+  log_days_max: [2, "uint32"],
+  own_log_days: [3, "uint32"],
+  audit_days: [4, "uint32"],
 });
 const Collector = wireMessage(`${PACKAGE}.CollectorRetention`, {
   part_id: [1, "string"],
@@ -66,7 +92,18 @@ const UsageService = wireService(`${PACKAGE}.UsageService`, {
       retention: [2, Kept],
       collectors: [3, Collector, "repeated"],
       more_collectors: [4, "bool"],
+      bound: [5, Kept],
+      own: [6, Kept],
+      records: [7, Records],
     }),
+  ],
+  SetRetention: [
+    wireMessage(`${PACKAGE}.SetRetentionRequest`, {
+      organization_id: [1, "string"],
+      own: [2, Kept],
+      own_log_days: [3, "uint32"],
+    }),
+    wireMessage(`${PACKAGE}.SetRetentionResponse`, {}),
   ],
 });
 
