@@ -34,10 +34,8 @@ interface Place {
 export async function requireFolder(place: Place, host: ReadFiles): Promise<void> {
   await requireNoRest(place, host);
   const { data, database } = place;
-  const there = database === ""
-    ? await hasDatabase(data, host)
-    : await host.readFolder(data).then(() => true, () => false);
-  if (there) return;
+  const isFolder = await isReadable(data, host);
+  if (database === "" ? await hasDatabase(data, host) : isFolder) return;
   throw new SvcError(
     "not_found",
     `found no control plane in ${data}: give its folder with --data (or SVC_CLOUD_DATA), run this where ` +
@@ -82,6 +80,17 @@ async function requireUnmoved(data: string, host: ReadFiles): Promise<void> {
     `the database of ${data} has moved ${text.trim()}: give the new one with --database (or SVC_CLOUD_DATABASE); ` +
       `to go on with the old one, without what has changed since, remove ${path}`,
   );
+}
+
+/** Throws where a folder is that this user may not read: what is in it is unknown. */
+async function isReadable(data: string, host: ReadFolders): Promise<boolean> {
+  try {
+    await host.readFolder(data);
+    return true;
+  } catch (error) {
+    if (SvcError.from(error).code === "permission_denied") throw error;
+    return false;
+  }
 }
 
 /** SQLite writes the first page of a new database before anything else of a control plane is made. */

@@ -5,6 +5,9 @@
 
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
+import { requireFolder } from "../../cli/cloud/data_folder.ts";
+import { FileError } from "../../lib/base/files/files.ts";
+import { SystemFiles } from "../../lib/base/files/system_files.ts";
 import { linuxProgram } from "../support/linux_program.ts";
 import { serveCloud, svcCloud } from "./program.ts";
 
@@ -178,3 +181,18 @@ Deno.test("serve: refuses a place with none of the contents that the database re
     await Deno.rename(`${folder}/unmounted`, `${folder}/disk`);
     assertEquals((await served(...files)).includes("lost"), false);
   }));
+
+Deno.test("a data folder that this user may not read is not taken for one without a control plane", async () => {
+  const files = new class extends SystemFiles {
+    override entries(path: string): Promise<never> {
+      return Promise.reject(
+        new FileError("permission_denied", `cannot list "${path}": it is another's`, path),
+      );
+    }
+  }();
+  await assertRejects(
+    () => requireFolder({ data: "/none/data", database: "" }, files),
+    FileError,
+    'cannot list "/none/data": it is another\'s',
+  );
+});

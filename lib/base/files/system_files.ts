@@ -18,6 +18,7 @@ import {
   type OpenHow,
 } from "./files.ts";
 import { windowsProblem } from "./names.ts";
+import { whyRefused } from "./refusal.ts";
 import { openUnlinked } from "./unlinked.ts";
 import { watchFile } from "./watch.ts";
 
@@ -306,11 +307,14 @@ function attemptNow<T>(verb: string, path: string, run: () => T): T {
   }
 }
 
-const KNOWN: { readonly [errno: string]: readonly [Code, string?] } = {
+const KNOWN: { readonly [errno: string]: readonly [Code, (string | ((path: string) => string))?] } = {
   ENOENT: ["not_found", "it does not exist"],
-  EACCES: ["permission_denied"],
-  EPERM: ["permission_denied"],
-  EROFS: ["permission_denied"],
+  EACCES: ["permission_denied", whyRefused],
+  EPERM: ["permission_denied", whyRefused],
+  EROFS: [
+    "permission_denied",
+    "its disk is read-only: mount it writable (mount -o remount,rw), or use another folder",
+  ],
   ENOSPC: ["resource_exhausted", "the disk is full"],
   EDQUOT: ["resource_exhausted", "the disk is full"],
   EEXIST: ["already_exists", "it already exists"],
@@ -321,7 +325,9 @@ function failure(verb: string, path: string, error: unknown): FileError {
   if (error instanceof FileError) return error;
   const unknown = error instanceof SvcError ? error.code : "unknown";
   const [code, why = messageOf(error)] = KNOWN[errnoOf(error)] ?? [unknown];
-  return new FileError(code, `cannot ${verb} "${path}": ${why}`, path, { cause: error });
+  // The reason for a refusal says more than the system's words.
+  const [reason, cause] = typeof why === "string" ? [why, error] : [why(path), undefined];
+  return new FileError(code, `cannot ${verb} "${path}": ${reason}`, path, { cause });
 }
 
 function errnoOf(error: unknown): string {
