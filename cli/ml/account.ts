@@ -31,7 +31,7 @@ export const ACCOUNT_COMMANDS: readonly MlCommand[] = [
       const name = values.profile || DEFAULT_PROFILE;
       const baseUrl = await chosenUrl(context, givenUrl);
       const keyId = asked(context, "--api-key-id", apiKeyId, "Id of the API key: ");
-      const given = host.env("SVC_API_KEY") || await piped(context);
+      const given = host.env("SVC_API_KEY")?.trim() || await piped(context);
       const key = new Secret(asked(context, "SVC_API_KEY", given, "API key: ", true));
       const ca = caFile === "" ? undefined : await host.readTextFile(caFile);
       context.choose({

@@ -10,7 +10,7 @@ import type { ReadFiles, WriteFiles } from "../base/files/files.ts";
 import { SvcError } from "../base/error.ts";
 import { parseJsonc } from "../base/schema/jsonc.ts";
 import { bool, DecodeContext, type Infer, mapOf, object, text } from "../base/schema/schema.ts";
-import { secret } from "../base/secret.ts";
+import { Secret, secret } from "../base/secret.ts";
 
 const MODE = 0o600;
 /** The profile that is used unless another one is chosen. */
@@ -111,6 +111,21 @@ export class ProfileFile {
     await this.host.makeFolder(this.#folder);
     await this.host.writeFile(this.path, `${text}\n`, { mode: MODE });
   }
+}
+
+/** An API key, which comes before the one of a profile. */
+export interface GivenKey {
+  readonly keyId: string;
+  readonly key: Secret;
+}
+
+/**
+ * The key of the environment, if both of its variables are set. No key has blanks at its ends; a file of variables may
+ * bring some, such as the carriage returns of another system.
+ */
+export function givenKey(host: Environment): GivenKey | undefined {
+  const [keyId, key] = ["SVC_API_KEY_ID", "SVC_API_KEY"].map((name) => host.env(name)?.trim());
+  return keyId && key ? { keyId, key: new Secret(key) } : undefined;
 }
 
 /** The profile with this name; throws `not_found` with the existing names. */

@@ -5,7 +5,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { SvcError } from "../base/error.ts";
 import { Secret } from "../base/secret.ts";
-import { chosen, type Profile, ProfileFile } from "./profile.ts";
+import { chosen, givenKey, type Profile, ProfileFile } from "./profile.ts";
 import { FakeHost } from "../../tests/support/fake_host.ts";
 
 const PATH = "/home/.svc/profiles.json";
@@ -78,4 +78,11 @@ Deno.test("ProfileFile: an invalid file gives an error and stays unchanged", asy
       "mend it, or remove it and log in again",
   );
   assertEquals(files.text(PATH), before);
+});
+
+Deno.test("a key of the environment has no blanks at its ends, and needs both of its variables", () => {
+  const host = new FakeHost({ env: { SVC_API_KEY_ID: " id\r", SVC_API_KEY: "k_secret\r\n" } });
+  const given = givenKey(host);
+  assertEquals([given?.keyId, given?.key.reveal()], ["id", "k_secret"]);
+  assertEquals(givenKey(new FakeHost({ env: { SVC_API_KEY_ID: "id", SVC_API_KEY: " " } })), undefined);
 });

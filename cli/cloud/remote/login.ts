@@ -140,7 +140,9 @@ async function login(
     const key = await signIn(place, who.email, password);
     profile = { ...common, keyId: who.email, key, session: true, ...NO_ORGANIZATION };
   } else {
-    const key = await secretOf(host, "SVC_API_KEY", "Key: ");
+    const given = await secretOf(host, "SVC_API_KEY", "Key: ");
+    // No key has blanks at its ends, but a file of variables may bring some.
+    const key = new Secret(given.reveal().trim());
     profile = { ...common, keyId: who.apiKeyId, key, session: false, ...NO_ORGANIZATION };
   }
 

@@ -9,8 +9,8 @@ import type { Clock } from "../../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../../lib/base/error.ts";
 import type { Host } from "../../../lib/base/host.ts";
 import { silentLogs } from "../../../lib/base/log/log.ts";
-import { Secret } from "../../../lib/base/secret.ts";
-import { chosen, ProfileFile } from "../../../lib/cloud_client/profile.ts";
+import type { Secret } from "../../../lib/base/secret.ts";
+import { chosen, givenKey, ProfileFile } from "../../../lib/cloud_client/profile.ts";
 import { signalingServerAt } from "../../../lib/cloud_client/client.ts";
 import { type CallOptions, type Channel, client, type ServiceClient } from "../../../lib/wire/rpc/channel.ts";
 import { type Credentials, dial, type Dialed, type DialOptions } from "../../../lib/wire/dial/dial.ts";
@@ -117,7 +117,7 @@ interface MachineAccount {
 
 /** The key of the environment, or of the profile. */
 async function accountOf(values: WhereValues, host: Host): Promise<MachineAccount | undefined> {
-  const [keyId, key] = [host.env("SVC_API_KEY_ID"), host.env("SVC_API_KEY")];
+  const given = givenKey(host);
   const profiles = new ProfileFile(host);
   const all = await profiles.read();
   const name = values.profile || all.current;
@@ -126,8 +126,8 @@ async function accountOf(values: WhereValues, host: Host): Promise<MachineAccoun
   const baseUrl = values.baseUrl || profile?.baseUrl;
   const caFile = values.caFile || profile?.caFile;
   const ca = caFile ? await host.readTextFile(caFile) : undefined;
-  if (keyId && key && values.profile === "") {
-    return { baseUrl, credentials: credentialsOf(keyId, new Secret(key)), ca, isGiven: true };
+  if (given && values.profile === "") {
+    return { baseUrl, credentials: credentialsOf(given.keyId, given.key), ca, isGiven: true };
   }
   if (!profile) return undefined;
   const credentials = credentialsOf(profile.keyId, profile.key);

@@ -7,7 +7,7 @@
 import type { Environment } from "../../base/host.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { AnyApi } from "../../resource/registry.ts";
-import type { Auth } from "../../wire/auth/auth.ts";
+import { type Auth, AUTHENTICATE } from "../../wire/auth/auth.ts";
 import { callBatchService } from "../../wire/grpc/call_batch.ts";
 import { health } from "../../wire/grpc/health.ts";
 import { reflection } from "../../wire/grpc/reflection.ts";
@@ -16,6 +16,12 @@ import type { Streams } from "../streams/streams.ts";
 import { requestLimit } from "./limits.ts";
 import { OPERATION_ID } from "./operations.ts";
 import { robotService, type RobotServiceParts } from "./service.ts";
+
+/** A client that offers a key to an open machine learns what to leave out. */
+const OPEN: ReadonlyMap<string, string> = new Map([[
+  AUTHENTICATE,
+  "this machine takes no credentials (its configuration has no auth.handlers): connect without a key",
+]]);
 
 export interface TablesParts
   extends Pick<RobotServiceParts, "machine" | "operations" | "sessions" | "clock"> {
@@ -66,6 +72,7 @@ export class Tables {
       table.add(service);
     }
     if (guard) table.add(guard.service);
+    else table.decline(OPEN);
     return table;
   }
 }

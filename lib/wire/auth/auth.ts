@@ -110,7 +110,7 @@ export interface Auth {
   stay(peer: Peer, leave: (reason: SvcError) => void): () => void;
 }
 
-const AUTHENTICATE = `/${AuthService.typeName}/${AuthService.method.authenticate.name}`;
+export const AUTHENTICATE = `/${AuthService.typeName}/${AuthService.method.authenticate.name}`;
 const PREFIX = "Bearer ";
 const UNLIMITED: KeyRateLimits = {
   wrongKeysPerAddress: Infinity,
