@@ -224,7 +224,8 @@ Deno.test("each outside package is imported by one file only", () => {
 });
 
 Deno.test("only lib/base ports and cli use the Deno namespace", () => {
-  const ports = /^(lib\/base\/((host|process)_deno|native\/\w+|files\/(system_files|watch))\.ts|cli\/)/;
+  const ports =
+    /^(lib\/base\/((host|process)_deno|native\/\w+|files\/(system_files|refusal|watch))\.ts|cli\/)/;
   assertEquals(having(/(?<!["'])\bDeno\./, ports), []);
 });
 
