@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file configurations.proto.
  */
 export const file_configurations: GenFile = /*@__PURE__*/
-  fileDesc("ChRjb25maWd1cmF0aW9ucy5wcm90bxIKc3ZjLmFwcC52MSJYChtSZXNvbHZlQ29uZmlndXJhdGlvblJlcXVlc3QSDwoHcGFydF9pZBgBIAEoCRITCgtjb25maWdfanNvbhgCIAEoCRITCgtmcmFnbWVudF9pZBgDIAEoCSKpAQocUmVzb2x2ZUNvbmZpZ3VyYXRpb25SZXNwb25zZRITCgtjb25maWdfanNvbhgBIAEoCRIyCghwcm9ibGVtcxgCIAMoCzIgLnN2Yy5hcHAudjEuQ29uZmlndXJhdGlvblByb2JsZW0SLQoJZnJhZ21lbnRzGAMgAygLMhouc3ZjLmFwcC52MS5GaWxsZWRGcmFnbWVudBIRCglpc19tYXNrZWQYBCABKAgiNQoUQ29uZmlndXJhdGlvblByb2JsZW0SDAoEcGF0aBgBIAEoCRIPCgdtZXNzYWdlGAIgASgJIjcKDkZpbGxlZEZyYWdtZW50EhMKC2ZyYWdtZW50X2lkGAEgASgJEhAKCHJldmlzaW9uGAIgASgJIkIKF0xpc3RGcmFnbWVudFVzZXNSZXF1ZXN0EhMKC2ZyYWdtZW50X2lkGAEgASgJEhIKCnBhZ2VfdG9rZW4YAiABKAkiiwEKGExpc3RGcmFnbWVudFVzZXNSZXNwb25zZRInCgVwYXJ0cxgBIAMoCzIYLnN2Yy5hcHAudjEuRnJhZ21lbnRQYXJ0EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRItCglmcmFnbWVudHMYAyADKAsyGi5zdmMuYXBwLnYxLkZyYWdtZW50UGFyZW50Im0KDEZyYWdtZW50UGFydBIPCgdwYXJ0X2lkGAEgASgJEhEKCXBhcnRfbmFtZRgCIAEoCRISCgptYWNoaW5lX2lkGAMgASgJEhQKDG1hY2hpbmVfbmFtZRgEIAEoCRIPCgd2ZXJzaW9uGAUgASgJIkQKDkZyYWdtZW50UGFyZW50EhMKC2ZyYWdtZW50X2lkGAEgASgJEgwKBG5hbWUYAiABKAkSDwoHdmVyc2lvbhgDIAEoCTLgAQoUQ29uZmlndXJhdGlvblNlcnZpY2USaQoUUmVzb2x2ZUNvbmZpZ3VyYXRpb24SJy5zdmMuYXBwLnYxLlJlc29sdmVDb25maWd1cmF0aW9uUmVxdWVzdBooLnN2Yy5hcHAudjEuUmVzb2x2ZUNvbmZpZ3VyYXRpb25SZXNwb25zZRJdChBMaXN0RnJhZ21lbnRVc2VzEiMuc3ZjLmFwcC52MS5MaXN0RnJhZ21lbnRVc2VzUmVxdWVzdBokLnN2Yy5hcHAudjEuTGlzdEZyYWdtZW50VXNlc1Jlc3BvbnNlYgZwcm90bzM");
+  fileDesc("ChRjb25maWd1cmF0aW9ucy5wcm90bxIKc3ZjLmFwcC52MSJYChtSZXNvbHZlQ29uZmlndXJhdGlvblJlcXVlc3QSDwoHcGFydF9pZBgBIAEoCRITCgtjb25maWdfanNvbhgCIAEoCRITCgtmcmFnbWVudF9pZBgDIAEoCSKpAQocUmVzb2x2ZUNvbmZpZ3VyYXRpb25SZXNwb25zZRITCgtjb25maWdfanNvbhgBIAEoCRIyCghwcm9ibGVtcxgCIAMoCzIgLnN2Yy5hcHAudjEuQ29uZmlndXJhdGlvblByb2JsZW0SLQoJZnJhZ21lbnRzGAMgAygLMhouc3ZjLmFwcC52MS5GaWxsZWRGcmFnbWVudBIRCglpc19tYXNrZWQYBCABKAgiNQoUQ29uZmlndXJhdGlvblByb2JsZW0SDAoEcGF0aBgBIAEoCRIPCgdtZXNzYWdlGAIgASgJIjcKDkZpbGxlZEZyYWdtZW50EhMKC2ZyYWdtZW50X2lkGAEgASgJEhAKCHJldmlzaW9uGAIgASgJIkIKF0xpc3RGcmFnbWVudFVzZXNSZXF1ZXN0EhMKC2ZyYWdtZW50X2lkGAEgASgJEhIKCnBhZ2VfdG9rZW4YAiABKAkiiwEKGExpc3RGcmFnbWVudFVzZXNSZXNwb25zZRInCgVwYXJ0cxgBIAMoCzIYLnN2Yy5hcHAudjEuRnJhZ21lbnRQYXJ0EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRItCglmcmFnbWVudHMYAyADKAsyGi5zdmMuYXBwLnYxLkZyYWdtZW50UGFyZW50Im0KDEZyYWdtZW50UGFydBIPCgdwYXJ0X2lkGAEgASgJEhEKCXBhcnRfbmFtZRgCIAEoCRISCgptYWNoaW5lX2lkGAMgASgJEhQKDG1hY2hpbmVfbmFtZRgEIAEoCRIPCgd2ZXJzaW9uGAUgASgJIkQKDkZyYWdtZW50UGFyZW50EhMKC2ZyYWdtZW50X2lkGAEgASgJEgwKBG5hbWUYAiABKAkSDwoHdmVyc2lvbhgDIAEoCSJWChZMaXN0UGFja2FnZVVzZXNSZXF1ZXN0EhcKD29yZ2FuaXphdGlvbl9pZBgBIAEoCRIPCgdpdGVtX2lkGAIgASgJEhIKCnBhZ2VfdG9rZW4YAyABKAkiigEKF0xpc3RQYWNrYWdlVXNlc1Jlc3BvbnNlEiYKBXBhcnRzGAEgAygLMhcuc3ZjLmFwcC52MS5QYWNrYWdlUGFydBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkSLgoJZnJhZ21lbnRzGAMgAygLMhsuc3ZjLmFwcC52MS5QYWNrYWdlRnJhZ21lbnQimAEKC1BhY2thZ2VQYXJ0Eg8KB3BhcnRfaWQYASABKAkSEQoJcGFydF9uYW1lGAIgASgJEhIKCm1hY2hpbmVfaWQYAyABKAkSFAoMbWFjaGluZV9uYW1lGAQgASgJEg8KB3ZlcnNpb24YBSABKAkSEwoLZnJhZ21lbnRfaWQYBiABKAkSFQoNZnJhZ21lbnRfbmFtZRgHIAEoCSJFCg9QYWNrYWdlRnJhZ21lbnQSEwoLZnJhZ21lbnRfaWQYASABKAkSDAoEbmFtZRgCIAEoCRIPCgd2ZXJzaW9uGAMgASgJMrwCChRDb25maWd1cmF0aW9uU2VydmljZRJpChRSZXNvbHZlQ29uZmlndXJhdGlvbhInLnN2Yy5hcHAudjEuUmVzb2x2ZUNvbmZpZ3VyYXRpb25SZXF1ZXN0Giguc3ZjLmFwcC52MS5SZXNvbHZlQ29uZmlndXJhdGlvblJlc3BvbnNlEl0KEExpc3RGcmFnbWVudFVzZXMSIy5zdmMuYXBwLnYxLkxpc3RGcmFnbWVudFVzZXNSZXF1ZXN0GiQuc3ZjLmFwcC52MS5MaXN0RnJhZ21lbnRVc2VzUmVzcG9uc2USWgoPTGlzdFBhY2thZ2VVc2VzEiIuc3ZjLmFwcC52MS5MaXN0UGFja2FnZVVzZXNSZXF1ZXN0GiMuc3ZjLmFwcC52MS5MaXN0UGFja2FnZVVzZXNSZXNwb25zZWIGcHJvdG8z");
 
 /**
  * @generated from message svc.app.v1.ResolveConfigurationRequest
@@ -245,6 +245,144 @@ export const FragmentParentSchema: GenMessage<FragmentParent> = /*@__PURE__*/
   messageDesc(file_configurations, 7);
 
 /**
+ * @generated from message svc.app.v1.ListPackageUsesRequest
+ */
+export type ListPackageUsesRequest = Message<"svc.app.v1.ListPackageUsesRequest"> & {
+  /**
+   * Whose parts and fragments; the item may be another organization's.
+   *
+   * @generated from field: string organization_id = 1;
+   */
+  organizationId: string;
+
+  /**
+   * `OWNER:NAME`, as in a configuration.
+   *
+   * @generated from field: string item_id = 2;
+   */
+  itemId: string;
+
+  /**
+   * @generated from field: string page_token = 3;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message svc.app.v1.ListPackageUsesRequest.
+ * Use `create(ListPackageUsesRequestSchema)` to create a new message.
+ */
+export const ListPackageUsesRequestSchema: GenMessage<ListPackageUsesRequest> = /*@__PURE__*/
+  messageDesc(file_configurations, 8);
+
+/**
+ * @generated from message svc.app.v1.ListPackageUsesResponse
+ */
+export type ListPackageUsesResponse = Message<"svc.app.v1.ListPackageUsesResponse"> & {
+  /**
+   * @generated from field: repeated svc.app.v1.PackagePart parts = 1;
+   */
+  parts: PackagePart[];
+
+  /**
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+
+  /**
+   * Those whose newest revision names the item itself; on the first page.
+   *
+   * @generated from field: repeated svc.app.v1.PackageFragment fragments = 3;
+   */
+  fragments: PackageFragment[];
+};
+
+/**
+ * Describes the message svc.app.v1.ListPackageUsesResponse.
+ * Use `create(ListPackageUsesResponseSchema)` to create a new message.
+ */
+export const ListPackageUsesResponseSchema: GenMessage<ListPackageUsesResponse> = /*@__PURE__*/
+  messageDesc(file_configurations, 9);
+
+/**
+ * @generated from message svc.app.v1.PackagePart
+ */
+export type PackagePart = Message<"svc.app.v1.PackagePart"> & {
+  /**
+   * @generated from field: string part_id = 1;
+   */
+  partId: string;
+
+  /**
+   * @generated from field: string part_name = 2;
+   */
+  partName: string;
+
+  /**
+   * @generated from field: string machine_id = 3;
+   */
+  machineId: string;
+
+  /**
+   * @generated from field: string machine_name = 4;
+   */
+  machineName: string;
+
+  /**
+   * As it stands there: a version, a range, a word, or nothing.
+   *
+   * @generated from field: string version = 5;
+   */
+  version: string;
+
+  /**
+   * The fragment in the part's configuration that brings the item; empty if the configuration names it itself.
+   *
+   * @generated from field: string fragment_id = 6;
+   */
+  fragmentId: string;
+
+  /**
+   * @generated from field: string fragment_name = 7;
+   */
+  fragmentName: string;
+};
+
+/**
+ * Describes the message svc.app.v1.PackagePart.
+ * Use `create(PackagePartSchema)` to create a new message.
+ */
+export const PackagePartSchema: GenMessage<PackagePart> = /*@__PURE__*/
+  messageDesc(file_configurations, 10);
+
+/**
+ * @generated from message svc.app.v1.PackageFragment
+ */
+export type PackageFragment = Message<"svc.app.v1.PackageFragment"> & {
+  /**
+   * @generated from field: string fragment_id = 1;
+   */
+  fragmentId: string;
+
+  /**
+   * @generated from field: string name = 2;
+   */
+  name: string;
+
+  /**
+   * @generated from field: string version = 3;
+   */
+  version: string;
+};
+
+/**
+ * Describes the message svc.app.v1.PackageFragment.
+ * Use `create(PackageFragmentSchema)` to create a new message.
+ */
+export const PackageFragmentSchema: GenMessage<PackageFragment> = /*@__PURE__*/
+  messageDesc(file_configurations, 11);
+
+/**
  * @generated from service svc.app.v1.ConfigurationService
  */
 export const ConfigurationService: GenService<{
@@ -268,6 +406,16 @@ export const ConfigurationService: GenService<{
     methodKind: "unary";
     input: typeof ListFragmentUsesRequestSchema;
     output: typeof ListFragmentUsesResponseSchema;
+  },
+  /**
+   * The parts and the fragments of an organization that name an item of the registry: a module, a model or another package.
+   *
+   * @generated from rpc svc.app.v1.ConfigurationService.ListPackageUses
+   */
+  listPackageUses: {
+    methodKind: "unary";
+    input: typeof ListPackageUsesRequestSchema;
+    output: typeof ListPackageUsesResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_configurations, 0, "svc.app.v1.ConfigurationService");

@@ -27,6 +27,7 @@ const LISTS: { readonly [words: string]: readonly string[] } = {
   "trigger deliveries": [],
   usage: [],
   retention: [],
+  "package uses": ["hand"],
   "release list": [],
   "release keys": [],
   "secret list": [],
@@ -57,7 +58,8 @@ sqliteTest("every list of svc-cloud is JSON in one style", async ({ flags, folde
   };
   const whole = { components: [{ ...camera, service_configs: [capture] }], triggers: [trigger] };
   made.push(await json("config", "set", "rover", await write("rover.json", whole)));
-  made.push(await json("fragment", "set", "eyes", await write("eyes.json", { components: [] })));
+  const hand = { name: "hand", package: `${organizationId}/hand`, version: "1", type: "ml_model" };
+  made.push(await json("fragment", "set", "eyes", await write("eyes.json", { packages: [hand] })));
   made.push(await json("fragment", "apply", "eyes", "second"));
   await Deno.mkdir(`${folder}/model`);
   await write("model/model.onnx", "weights");

@@ -85,6 +85,21 @@ async function addItems({ store }: ServedCloud, { organization }: World, count: 
   });
 }
 
+/** The organization's machine names an item of its own, and through a fragment, too. */
+async function nameItem({ app }: ServedCloud, world: World, name: string): Promise<void> {
+  const owner = await app(world.owner);
+  const named = (version: string) => ({
+    modules: [{ name: "m", type: "registry", module_id: `${world.organization}:${name}`, version }],
+  });
+  const { fragment } = await owner.createFragment({
+    name: MARKUP,
+    organizationId: world.organization,
+    config: named("2.0.0"),
+  });
+  const robotConfig = { ...named("^1.0.0"), fragments: [fragment!.id] };
+  await owner.updateRobotPart({ id: world.part, name: "rover-main", robotConfig });
+}
+
 /** A trigger, and dead notifications of it. */
 async function addAlerts({ store, app }: ServedCloud, world: World, count: number): Promise<void> {
   const target = "https://user:hidden-word@example.com/hook?key=hidden-word";
@@ -229,10 +244,28 @@ const STEPS: readonly RecordsStep[] = [
       await page.getByText("111 items").waitFor();
       await page.getByLabel("Search").fill("item-0");
       await page.getByText("1 item", { exact: true }).waitFor();
-      await page.getByRole("button", { name: "item-0" }).press("Enter");
+      await nameItem(served, world, "item-0");
+      await page.getByRole("link", { name: "item-0" }).press("Enter");
       const item = page.getByRole("region", { name: "Item item-0" });
       await item.getByText(MARKUP).first().waitFor();
       await item.getByRole("row", { name: /2\.0\.0.*linux\/arm64/ }).waitFor();
+      await item.getByText("1 machine, 1 fragment").waitFor();
+      await item.getByRole("row", { name: /rover-main \^1\.0\.0 its own configuration/ }).waitFor();
+      await item.getByRole("row", { name: /rover-main 2\.0\.0/ }).getByRole("link", {
+        name: MARKUP,
+        exact: true,
+      })
+        .waitFor();
+      // The item has an address of its own.
+      await page.reload();
+      await item.getByText("1 machine, 1 fragment").waitFor();
+      await page.getByLabel("Search").fill("item-0");
+      await page.getByText("1 item", { exact: true }).waitFor();
+      await assertEveryLook(page);
+      await page.goto(`${served.url}/#/registry/nobody:nothing`);
+      await page.getByRole("alert").getByText('there is no package "nobody:nothing"').waitFor();
+      await page.goBack();
+      await item.getByText("1 machine, 1 fragment").waitFor();
       assertEquals(await violations(page), []);
       await page.getByLabel("Kind").selectOption("maps");
       await page.getByText("Nothing is like this.").waitFor();

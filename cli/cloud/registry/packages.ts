@@ -5,6 +5,11 @@
  */
 
 import { Packages, VISIBILITIES } from "../../../lib/cloud/packages/packages.ts";
+import {
+  fragmentsWithPackage,
+  namesOfItem,
+  partsWithPackage,
+} from "../../../lib/cloud/config/package_uses.ts";
 import { UsageError } from "../../flags.ts";
 import { shownMs, sizeText } from "../../table.ts";
 import {
@@ -17,6 +22,9 @@ import {
   unknown,
 } from "../command_context.ts";
 import { shownPackage, UPLOAD, VISIBILITY } from "./upload.ts";
+
+const FIRST = { partId: "", fragmentId: "", version: "" };
+const USES_MAX = 10_000;
 
 export const PACKAGE_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
@@ -78,6 +86,38 @@ export const PACKAGE_COMMANDS: readonly CloudCommand[] = [
       });
       await removeContents(context, gone);
       context.print({ id, ...(version === undefined ? { all } : { version }) }, []);
+    },
+  ),
+  cloudCommand(
+    "package uses",
+    ["PACKAGE"],
+    "Lists the parts and fragments of an organization that name a package: a module, a model or another one.",
+    [ORG],
+    async (context, [given], { org }) => {
+      const { id } = await chosenOrganization(context.store, org);
+      const item = await new Packages(context.store).item(await idOf(context, given, org));
+      const names = namesOfItem(item);
+      const parts = await partsWithPackage(context.store, id, names, FIRST, USES_MAX);
+      const fragments = await fragmentsWithPackage(context.store, id, names, USES_MAX);
+      const named = fragments.map(({ name, ...one }) => ({ ...one, fragmentName: name }));
+      context.list("uses", [...named, ...parts], {
+        columns: [
+          { heading: "MACHINE", cutTo: 20 },
+          { heading: "PART", cutTo: 20 },
+          { heading: "FRAGMENT", cutTo: 20 },
+          { heading: "VERSION", cutTo: 12 },
+        ],
+        rows: [
+          ...named.map(({ fragmentName, version }) => ["", "", fragmentName, version || "any"]),
+          ...parts.map((one) => [
+            one.machineName,
+            one.partName,
+            one.fragmentName || one.fragmentId,
+            one.version || "any",
+          ]),
+        ],
+        empty: `no part and no fragment names ${shownPackage(item.namespace, item.name)}`,
+      });
     },
   ),
   cloudCommand(

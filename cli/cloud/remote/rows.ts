@@ -88,6 +88,7 @@ export const REMOTE_ROWS: Readonly<Record<string, RemoteKind>> = {
   "package upload": { packs: ["PATH"] },
   "package delete": PLAIN,
   "package update": PLAIN,
+  "package uses": PLAIN,
   "map start": { reads: ["--parameters"] },
   "map list": PLAIN,
   "map stop": PLAIN,

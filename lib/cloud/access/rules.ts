@@ -133,6 +133,8 @@ export const RULES: readonly Rule[] = [
   // Another text than the saved one only by an owner, which the handler finds out.
   rule(configurations.resolveConfiguration, "viewer", ["part", "partId"]),
   rule(configurations.listFragmentUses, "viewer", ["fragment", "fragmentId"]),
+  // The handler checks whether the caller may see the item.
+  rule(configurations.listPackageUses, "viewer", ["organization", "organizationId"]),
   rule(app.getRobotPartHistory, "viewer", ["part", "id"]),
   rule(app.getRobotPartLogs, "viewer", ["part", "id"]),
   rule(app.tailRobotPartLogs, "viewer", ["part", "id"]),

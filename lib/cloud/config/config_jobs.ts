@@ -8,6 +8,7 @@ import { type Code, messageOf, SvcError } from "../../base/error.ts";
 import { isObject, type Json, type JsonObject, type Problem } from "../../base/schema/schema.ts";
 import type { Validate } from "../context.ts";
 import { type ConditionJob, judge } from "../triggers/conditions.ts";
+import { packagesIn, type PackageUse } from "./package_uses.ts";
 import { type CollectorRetention, collectorsIn } from "../retention/policies.ts";
 import { asWarnings, isForMicrocontroller } from "./other_runtime.ts";
 import {
@@ -40,6 +41,8 @@ export interface ConfigResult extends Pick<Resolution, "problems" | "used" | "im
   readonly text: string;
   /** The configuration with its fragments filled in; for `fill`. */
   readonly config?: JsonObject;
+  /** The items of the registry that the configuration names itself. */
+  readonly packages: readonly PackageUse[];
   /** The settings of the agent with fragments filled in. */
   readonly agent?: Json;
   /** The triggers with fragments filled in. */
@@ -124,6 +127,7 @@ export async function workOn(job: ConfigJob, find: FindFragments, validate: Vali
     agent: config.agent,
     triggers: config.triggers,
     collectors: collectorsIn(config),
+    packages: packagesIn(json),
   };
 }
 

@@ -1,5 +1,5 @@
 /**
- * ConfigurationService: what configurations become, and who names a fragment. Thin, as `fleet/fleet_service.ts`.
+ * ConfigurationService: what configurations become, and who names a fragment or an item of the registry. Thin, as `fleet/fleet_service.ts`.
  *
  * A caller who may not see secrets gets stars for those of the part before the fragments are filled in, too: a variable
  * could carry one to a setting whose name does not say so.
@@ -16,12 +16,17 @@ import { Fleet } from "../fleet/fleet.ts";
 import { asItIs, ownsFragments } from "./config_view.ts";
 import { parsedConfig } from "./config_jobs.ts";
 import { namedFragmentUses, namedPartUses } from "./fragment_uses.ts";
+import { Packages } from "../packages/packages.ts";
+import { requireVisible } from "../packages/downloads.ts";
+import { fragmentsWithPackage, namesOfItem, partsWithPackage, type UsingPartPlace } from "./package_uses.ts";
 import { PartConfigs } from "./part_config.ts";
 
 /** Parts on a page, and fragments beside them. */
 const [PARTS_MAX, FRAGMENTS_MAX] = [500, 500];
 /** The part after which a page begins, and its version. */
 const PAGE_TOKEN = /^([\w-]{1,64}) ([\w.-]{0,60})$/;
+/** The part, the fragment and the version after which a page begins. */
+const PACKAGE_PAGE_TOKEN = /^([\w-]{1,64}) ([\w-]{0,64}) ([ -~]{0,128})$/;
 
 export function configurationHandlers(cloud: CloudContext) {
   const { store } = cloud;
@@ -50,7 +55,34 @@ export function configurationHandlers(cloud: CloudContext) {
         fragments: pageToken === "" ? await namedFragmentUses(store, fragmentId, FRAGMENTS_MAX) : [],
       };
     },
+    async listPackageUses({ organizationId, itemId, pageToken }, ctx) {
+      const item = await new Packages(store).item(itemId);
+      await requireVisible(cloud, ctx.entity, item, itemId);
+      const names = namesOfItem(item);
+      const after = packagePageAfter(pageToken);
+      const found = await partsWithPackage(store, organizationId, names, after, PARTS_MAX + 1);
+      const parts = found.slice(0, PARTS_MAX);
+      const last = parts.at(-1);
+      return {
+        parts,
+        nextPageToken: last && found.length > PARTS_MAX ? packagePageToken(last) : "",
+        fragments: pageToken === ""
+          ? await fragmentsWithPackage(store, organizationId, names, FRAGMENTS_MAX)
+          : [],
+      };
+    },
   } satisfies ServiceImpl<typeof ConfigurationService>;
+}
+
+function packagePageToken({ partId, fragmentId, version }: UsingPartPlace): string {
+  return `${partId} ${fragmentId} ${version}`;
+}
+
+function packagePageAfter(token: string): UsingPartPlace {
+  if (token === "") return { partId: "", fragmentId: "", version: "" };
+  const [, partId, fragmentId, version] = PACKAGE_PAGE_TOKEN.exec(token) ?? [];
+  if (partId !== undefined) return { partId, fragmentId, version };
+  throw new SvcError("invalid_argument", `found page token "${token}", wanted one from an earlier page`);
 }
 
 function pageAfter(token: string): { readonly partId: string; readonly version: string } {

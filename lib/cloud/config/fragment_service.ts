@@ -239,7 +239,7 @@ export async function checkFragment(
   }
   // Its own stamp is compared with the revision that was read.
   if (within) stamps.delete(within);
-  return { text: done.text, imports: done.imports, stamps };
+  return { text: done.text, imports: done.imports, packages: done.packages, stamps };
 }
 
 function tagHandlers({ store, audit, limits }: CloudContext) {

@@ -15,6 +15,7 @@ import { checkedName } from "../fleet/names.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { type Lookup, lookup } from "../store/lookups.ts";
 import { places, type Sql, type SqlValue } from "../store/store.ts";
+import { setPackagesOfFragment } from "./package_uses.ts";
 import type { ConfigText, FragmentText, FragmentVersion } from "./resolution.ts";
 
 export interface Fragment {
@@ -165,7 +166,7 @@ export class Fragments {
   async create(
     organizationId: string,
     name: string,
-    { text, imports }: ConfigText,
+    { text, imports, packages }: ConfigText,
     nowMs: number,
     { who = "", visibility = "private" }: { readonly who?: string; readonly visibility?: FragmentAudience } =
       {},
@@ -185,13 +186,14 @@ export class Fragments {
     );
     await this.#keep(id, who);
     await this.#setUses(id, imports);
+    await setPackagesOfFragment(this.sql, id, packages);
     return id;
   }
 
   async update(
     id: string,
     name: string,
-    { text, imports }: ConfigText,
+    { text, imports, packages }: ConfigText,
     nowMs: number,
     { who = "", visibility }: { readonly who?: string; readonly visibility?: FragmentAudience } = {},
   ): Promise<void> {
@@ -208,6 +210,7 @@ export class Fragments {
     );
     await this.#keep(id, who);
     await this.#setUses(id, imports);
+    await setPackagesOfFragment(this.sql, id, packages);
   }
 
   async #named(name: string, text: string, ...values: SqlValue[]): Promise<void> {

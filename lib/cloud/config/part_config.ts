@@ -11,6 +11,7 @@ import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import type { Sql } from "../store/store.ts";
 import { Fragments } from "./fragments.ts";
+import { setPackagesOfPart } from "./package_uses.ts";
 import type { ConfigText, Resolution } from "./resolution.ts";
 
 export interface PartConfig {
@@ -65,7 +66,7 @@ export class PartConfigs {
    */
   async set(
     partId: string,
-    { text, imports }: ConfigText,
+    { text, imports, packages }: ConfigText,
     who: string,
     nowMs: number,
     knownMs?: number,
@@ -100,6 +101,7 @@ export class PartConfigs {
       partId,
     );
     await new Fragments(this.sql).setUsesOfPart(partId, imports);
+    await setPackagesOfPart(this.sql, partId, packages);
     // The old text is already counted. An unmeasured history is measured here.
     await this.sql.query(
       `UPDATE parts SET config_bytes = LENGTH(config) + COALESCE(config_bytes,

@@ -18,6 +18,7 @@ import {
 } from "../../base/schema/schema.ts";
 import { overLimit } from "../access/limits.ts";
 import { changesOf, FragmentChanges } from "./fragment_mods.ts";
+import { packagesIn, type PackageUse } from "./package_uses.ts";
 import { clipped, requireFragments, ResolutionBudget, type ResolutionLimits } from "./resolution_budget.ts";
 
 /** A fragment at a version: a revision or a tag; empty for the newest. */
@@ -41,6 +42,8 @@ export interface ConfigText {
   readonly text: string;
   /** The fragments that it names itself. */
   readonly imports: readonly FragmentVersion[];
+  /** The items of the registry that it names itself. */
+  readonly packages: readonly PackageUse[];
 }
 
 /** Finds fragments, without the texts that exceed `lettersMax` together. A missing one is absent from the answer. */
@@ -106,7 +109,7 @@ export async function resolve(
 
 /** The stored form of a configuration. */
 export function configText(config: JsonObject): ConfigText {
-  return { text: JSON.stringify(config), imports: namedBy(config) };
+  return { text: JSON.stringify(config), imports: namedBy(config), packages: packagesIn(config) };
 }
 
 export interface FragmentEntry extends FragmentVersion {

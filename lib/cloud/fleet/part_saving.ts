@@ -104,8 +104,8 @@ async function check(
   const agent: JsonObject = done.agent === undefined ? {} : { agent: done.agent };
   const problems = [...done.problems, ...await versionProblems(store, agent, platform)];
   const warnings = problems.filter(({ severity }) => severity === "warning");
-  const { text: saved, imports, triggers, collectors } = done;
-  const checked = { text: saved, imports, triggers, collectors, organizationId, stamps, warnings };
+  const { text: saved, imports, packages, triggers, collectors } = done;
+  const checked = { text: saved, imports, packages, triggers, collectors, organizationId, stamps, warnings };
   return { checked, problems, used: done.used.map(({ id }) => id) };
 }
 

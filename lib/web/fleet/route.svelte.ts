@@ -1,5 +1,5 @@
 /**
- * The address behind `#`: `#/` is the list, `#/machine/ID/TAB/PART` a machine, `#/rollouts/ID` a rollout,
+ * The address behind `#`: `#/` is the list, `#/machine/ID/TAB/PART` a machine, `#/rollouts/ID` a rollout, `#/registry/ID` an item of the registry,
  * `#/data/TAB/ID` a dataset or a training job, `#/fragments/ID/TAB/PART` a fragment, and `#/compare/PART/PART` two parts. `#/provider/QUERY` is the answer of the identity provider.
  */
 
@@ -16,7 +16,7 @@ export class FleetRoute {
     return this.#parts[0] ?? "";
   }
 
-  /** Of the machine or rollout; the link of an invitation; which data. */
+  /** Of the machine, the rollout or the item; the link of an invitation; which data. */
   get id(): string {
     return this.#parts[1] ?? "";
   }

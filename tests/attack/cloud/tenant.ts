@@ -237,7 +237,8 @@ async function configure(
       model: "fake",
       attributes,
     };
-    const robotConfig: JsonObject = { components: [component], fragments: [...fragments] };
+    const packages = [{ name: "kept", package: `kept/${mark}`, version: "1", type: "archive" }];
+    const robotConfig: JsonObject = { components: [component], packages, fragments: [...fragments] };
     await app.updateRobotPart({ id, name: `part of ${mark}`, robotConfig });
   }
 }
@@ -277,7 +278,11 @@ async function addFragment(channel: Channel, organizationId: string, mark: strin
   const made = await app.createFragment({
     organizationId,
     name: `fragment of ${mark}`,
-    config: { note: mark, fragments: [base.fragment!.id] },
+    config: {
+      note: mark,
+      packages: [{ name: "kept", package: `kept/${mark}`, version: "1", type: "archive" }],
+      fragments: [base.fragment!.id],
+    },
   });
   await app.setFragmentTag({ fragmentId: made.fragment!.id, tag: "stable", revision: "1" });
   return made.fragment!.id;

@@ -97,6 +97,7 @@ export interface PublishedCalls {
       readonly pageToken?: string;
     },
   ): Promise<appApi.ListRegistryItemsResponse>;
+  getRegistryItem(request: { readonly itemId: string }): Promise<appApi.GetRegistryItemResponse>;
   listFragments(
     request: { readonly organizationId: string; readonly showPublic: boolean },
   ): Promise<appApi.ListFragmentsResponse>;

@@ -26,7 +26,29 @@ export interface FragmentParent {
   readonly version: string;
 }
 
+export interface PackagePart {
+  readonly partId: string;
+  readonly partName: string;
+  readonly machineId: string;
+  readonly machineName: string;
+  /** As it stands there; empty for none. */
+  readonly version: string;
+  /** Which brings the item; empty if the part names it itself. */
+  readonly fragmentId: string;
+  readonly fragmentName: string;
+}
+
 export interface ConfigurationCalls {
+  listPackageUses(
+    request: { readonly organizationId: string; readonly itemId: string; readonly pageToken?: string },
+  ): Promise<
+    {
+      readonly parts: readonly PackagePart[];
+      readonly nextPageToken: string;
+      /** On the first page. */
+      readonly fragments: readonly FragmentParent[];
+    }
+  >;
   resolveConfiguration(
     request: {
       readonly partId: string;
@@ -71,6 +93,21 @@ const Parent = wireMessage(`${PACKAGE}.FragmentParent`, {
   version: [3, "string"],
 });
 
+const UsingPart = wireMessage(`${PACKAGE}.PackagePart`, {
+  part_id: [1, "string"],
+  part_name: [2, "string"],
+  machine_id: [3, "string"],
+  machine_name: [4, "string"],
+  version: [5, "string"],
+  fragment_id: [6, "string"],
+  fragment_name: [7, "string"],
+});
+const UsingFragment = wireMessage(`${PACKAGE}.PackageFragment`, {
+  fragment_id: [1, "string"],
+  name: [2, "string"],
+  version: [3, "string"],
+});
+
 const ConfigurationService = wireService(`${PACKAGE}.ConfigurationService`, {
   ResolveConfiguration: [
     wireMessage(`${PACKAGE}.ResolveConfigurationRequest`, {
@@ -83,6 +120,18 @@ const ConfigurationService = wireService(`${PACKAGE}.ConfigurationService`, {
       problems: [2, Problem, "repeated"],
       fragments: [3, Filled, "repeated"],
       is_masked: [4, "bool"],
+    }),
+  ],
+  ListPackageUses: [
+    wireMessage(`${PACKAGE}.ListPackageUsesRequest`, {
+      organization_id: [1, "string"],
+      item_id: [2, "string"],
+      page_token: [3, "string"],
+    }),
+    wireMessage(`${PACKAGE}.ListPackageUsesResponse`, {
+      parts: [1, UsingPart, "repeated"],
+      next_page_token: [2, "string"],
+      fragments: [3, UsingFragment, "repeated"],
     }),
   ],
   ListFragmentUses: [

@@ -75,3 +75,8 @@ function dated(
 ): ShownVersion {
   return { version, createdMs: millisOf(createdOn), platforms: [] };
 }
+
+/** The address of an item. */
+export function itemHref(id: string): string {
+  return `#/registry/${encodeURIComponent(id)}`;
+}
