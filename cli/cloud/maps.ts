@@ -3,9 +3,6 @@
  */
 
 import { toTimestamp } from "../../lib/api/shared/time.ts";
-import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
-import { isObject, type JsonObject } from "../../lib/base/schema/schema.ts";
-import { SvcError } from "../../lib/base/error.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { newSession } from "../../lib/cloud/mapping/mapping_service.ts";
 import { type MappingSession, MappingSessions } from "../../lib/cloud/mapping/sessions.ts";
@@ -17,12 +14,12 @@ import {
   chosenOrganization,
   type CloudCommand,
   cloudCommand,
-  type CloudCommandContext,
   fleetNames,
   machineNamed,
   OF_ORG,
   ORG,
 } from "./command_context.ts";
+import { objectIn } from "./configs/documents.ts";
 
 export const MAP_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
@@ -91,7 +88,9 @@ export const MAP_COMMANDS: readonly CloudCommand[] = [
         mapName,
         existingMapVersion: extend,
         sensors,
-        slamConfig: await parametersIn(context, parameters),
+        slamConfig: parameters === ""
+          ? {}
+          : await objectIn(context, "map start", parameters, "an object of parameters"),
         captureInterval: { startTime: at("since", since), endTime: at("until", until) },
       });
       const on = { kind: "machine", id: machine } as const;
@@ -155,13 +154,6 @@ export const MAP_COMMANDS: readonly CloudCommand[] = [
     },
   ),
 ];
-
-async function parametersIn({ host }: CloudCommandContext, file: string): Promise<JsonObject> {
-  if (file === "") return {};
-  const json = parseJsonc(await host.readFile(file), { file });
-  if (isObject(json)) return json;
-  throw new SvcError("invalid_argument", `${file}: found ${typeof json}, wanted an object of parameters`);
-}
 
 function stateOf({ end, startedMs, stoppedMs }: Pick<MappingSession, "end" | "startedMs" | "stoppedMs">) {
   if (end) return end;

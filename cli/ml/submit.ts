@@ -11,7 +11,7 @@ import {
 } from "../../proto/gen/ml_training_pb.ts";
 import type { Dataset } from "../../proto/gen/dataset_pb.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { isObject } from "../../lib/base/schema/schema.ts";
+import { isObject, type Problem } from "../../lib/base/schema/schema.ts";
 import { LEARNING, USUAL_HOLDOUT_PERCENT } from "../../lib/learn/learning.ts";
 import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
 import {
@@ -468,7 +468,9 @@ function scriptId(name: string, organizationId: string): string {
 
 async function argumentsIn(context: MlCommandContext, file: string): Promise<{ [key: string]: string }> {
   if (file === "") return {};
-  const json = parseJsonc(await context.host.readFile(file), { file });
+  const problems: Problem[] = [];
+  const json = parseJsonc(await context.host.readFile(file), { file, problems });
+  for (const { path, message } of problems) context.note(`warning: ${file}: ${path}: ${message}`);
   if (!isObject(json)) {
     throw new SvcError("invalid_argument", `${file}: wanted an object such as {"num_epochs": 20}`);
   }

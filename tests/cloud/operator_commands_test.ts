@@ -228,3 +228,15 @@ storeTest(
     }
   },
 );
+
+storeTest("a key that a file has twice is warned about before it is saved", async ({ flags, folder }) => {
+  const { partId }: Example = JSON.parse(await svcCloud("init", "--json", ...flags));
+  const file = `${folder}/twice.json`;
+  await Deno.writeTextFile(file, '{"components": [{"name": "lost"}],\n"components": []}');
+  for (const words of [["config", "diff", partId], ["config", "set", partId], ["fragment", "set", "twice"]]) {
+    const { remarks } = await svcCloudPrinted(...words, file, ...flags);
+    const action = words.slice(0, 2).join(" ");
+    const warning = "warning: components: written more than once, the last one counts";
+    assertStringIncludes(remarks, `svc-cloud ${action}: ${warning}\n`);
+  }
+});

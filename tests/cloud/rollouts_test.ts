@@ -3,7 +3,7 @@
  * restarts of the control plane.
  */
 
-import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { ChangeService } from "../../proto/gen/changes_pb.ts";
 import { RolloutService, type StartRolloutRequestSchema } from "../../proto/gen/rollouts_pb.ts";
 import { configText } from "../../lib/cloud/config/resolution.ts";
@@ -344,6 +344,7 @@ storeTest("rollouts by command: start, status, list, pause, resume, abort", asyn
     "second",
   ]);
   const shown = await run("rollout", "status", id.slice(0, 8));
+  assertMatch(shown, /^change +fragment eye 2$/m);
   assertStringIncludes(shown, "> tag:canary");
   assertStringIncludes(shown, "the rest");
   await run("rollout", "pause", "new eye");

@@ -6,8 +6,7 @@
 
 import { SvcError } from "../../../lib/base/error.ts";
 import { jsonDiff } from "../../../lib/base/schema/json_secrets.ts";
-import { parseJsonc } from "../../../lib/base/schema/jsonc.ts";
-import { isObject, type JsonObject, type Problem } from "../../../lib/base/schema/schema.ts";
+import type { JsonObject } from "../../../lib/base/schema/schema.ts";
 import { tryAgain } from "../../../lib/cloud/config/fragments.ts";
 import { Fleet, type Part } from "../../../lib/cloud/fleet/fleet.ts";
 import { PartConfigs } from "../../../lib/cloud/config/part_config.ts";
@@ -24,6 +23,7 @@ import {
   recordNames,
 } from "../command_context.ts";
 import { named } from "../logs.ts";
+import { objectIn, tellWarnings } from "./documents.ts";
 import { editableText, editText } from "./editing.ts";
 
 const FORCE = {
@@ -80,8 +80,8 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
     [OF_ORG, FORCE, DRY_RUN, EXPECTED],
     async (context, [given, file], { org, force, dryRun, expected: expectedFile }) => {
       const part = await partNamed(context.store, given, org);
-      const config = await configIn(context, file);
-      const expected = expectedFile === "" ? undefined : await configIn(context, expectedFile);
+      const config = await objectIn(context, "config set", file);
+      const expected = expectedFile === "" ? undefined : await objectIn(context, "config set", expectedFile);
       const saving = { part: part.id, force, expected };
       if (dryRun) await printDifference(context, part, config, force);
       else await saveAndPrint(context, "config set", saving, () => Promise.resolve(config));
@@ -96,7 +96,7 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
       await printDifference(
         context,
         await partNamed(context.store, given, org),
-        await configIn(context, file),
+        await objectIn(context, "config diff", file),
         force,
       );
     },
@@ -162,12 +162,6 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
   ),
 ];
 
-async function configIn({ host }: CloudCommandContext, file: string): Promise<JsonObject> {
-  const json = parseJsonc(await host.readFile(file), { file });
-  if (isObject(json)) return json as JsonObject;
-  throw new SvcError("invalid_argument", `${file}: wanted an object such as {"components": []}`);
-}
-
 /** What a configuration would change, after the same check as before saving it. */
 async function printDifference(
   context: CloudCommandContext,
@@ -191,7 +185,7 @@ async function editConfig(
   const part = await partNamed(store, given, org);
   const { config } = await new PartConfigs(store).get(part.id);
   const isChanged = await editText(host, `${part.name}.json`, editableText(config), async (file) => {
-    const changed = await configIn(context, file);
+    const changed = await objectIn(context, "config edit", file);
     await saveAndPrint(
       context,
       "config edit",
@@ -217,12 +211,6 @@ async function saveAndPrint(
 ): Promise<void> {
   const revision = await saveConfig(context, action, saving, config);
   context.print({ id: saving.part, revision }, [`revision ${revision}`]);
-}
-
-function tellWarnings({ host }: CloudCommandContext, action: string, warnings: readonly Problem[]): void {
-  for (const { path, message } of warnings) {
-    host.writeError(`svc-cloud ${action}: warning: ${path}: ${message}\n`);
-  }
 }
 
 /** Checks and saves a configuration as the next revision; returns its number. */

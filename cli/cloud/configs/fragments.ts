@@ -2,8 +2,6 @@
  * Commands on fragments: pieces of configuration that many machines share.
  */
 
-import { SvcError } from "../../../lib/base/error.ts";
-import { parseJsonc } from "../../../lib/base/schema/jsonc.ts";
 import { isObject, type Json, type JsonObject } from "../../../lib/base/schema/schema.ts";
 import { checkFragment } from "../../../lib/cloud/config/fragment_service.ts";
 import { Fragments, tryAgain } from "../../../lib/cloud/config/fragments.ts";
@@ -20,6 +18,7 @@ import {
 } from "../command_context.ts";
 import { fragmentNamed, selectedParts, SELECTION_FLAGS } from "../selection.ts";
 import { counted } from "../../../lib/base/log/counted.ts";
+import { objectIn } from "./documents.ts";
 
 export const FRAGMENT_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
@@ -104,10 +103,7 @@ async function setFragment(
   [name, file]: readonly string[],
   { org }: { readonly org: string },
 ): Promise<void> {
-  const json = parseJsonc(await context.host.readFile(file), { file });
-  if (!isObject(json)) {
-    throw new SvcError("invalid_argument", `${file}: wanted an object such as {"components": []}`);
-  }
+  const json = await objectIn(context, "fragment set", file);
   const { id: organizationId } = await chosenOrganization(context.store, org);
   const { who } = context;
   const text = JSON.stringify(json);

@@ -3,7 +3,6 @@
  */
 
 import { SvcError } from "../../../lib/base/error.ts";
-import { parseJsonc } from "../../../lib/base/schema/jsonc.ts";
 import { Audit } from "../../../lib/cloud/access/audit.ts";
 import { PROGRAMS } from "../../../lib/cloud/packages/releases.ts";
 import { abortRollout, pauseRollout, resumeRollout } from "../../../lib/cloud/rollouts/orders.ts";
@@ -22,9 +21,11 @@ import {
   locationOf,
   ORG,
   partNamed,
+  recordNames,
   unknown,
 } from "../command_context.ts";
 import { fragmentNamed } from "../selection.ts";
+import { objectIn } from "./documents.ts";
 import { counted } from "../../../lib/base/log/counted.ts";
 
 const START_FLAGS = [
@@ -204,7 +205,7 @@ async function start(
   words: readonly string[],
   flags: StartFlags,
 ): Promise<void> {
-  const { store, configs, clock, host, who, print } = context;
+  const { store, configs, clock, who, print } = context;
   const { id: organizationId } = await chosenOrganization(store, flags.org);
   const change = await changeOf(context, flags);
   const inLocation = async (name: string) => (await locationOf(store, flags.org, name)).id;
@@ -216,9 +217,9 @@ async function start(
     locationIds: await Promise.all(flags.location.map(inLocation)),
     tags: flags.tag,
     partIds: await Promise.all(words.map(async (word) => (await partNamed(store, word, flags.org)).id)),
-    fragmentConfig: flags.config === "" ? "" : JSON.stringify(
-      parseJsonc(await host.readFile(flags.config), { file: flags.config }),
-    ),
+    fragmentConfig: flags.config === ""
+      ? ""
+      : JSON.stringify(await objectIn(context, "rollout start", flags.config)),
   };
   const id = await startRollout({ store, configs, audit: new Audit(store, clock) }, order, who);
   const view = await viewOf(context, await new Rollouts(store).get(id));
@@ -312,7 +313,7 @@ async function showStatus(
     ...facts([
       ["name", view.name],
       ["id", view.id],
-      ["change", [view.change.kind, view.change.id, view.change.version].filter(Boolean).join(" ")],
+      ["change", changeText(view, await recordNames(store))],
       ["state", view.state],
       ["reason", view.reason],
       ["started", `${shownMs(view.createdMs)} UTC by ${view.who}`],
@@ -322,6 +323,14 @@ async function showStatus(
     ...stepTable(view, host.columns()),
     ...parts.length > 0 ? ["", ...partTable(view, parts, host.columns())] : [],
   ]);
+}
+
+/** As in `fragment arm 4`; a fragment by its name. */
+function changeText(
+  { change: { kind, id, version } }: RolloutView,
+  names: ReadonlyMap<string, string>,
+): string {
+  return [kind, names.get(id) ?? id, version].filter(Boolean).join(" ");
 }
 
 type RolloutView = Awaited<ReturnType<typeof viewOf>>;
