@@ -12,8 +12,8 @@ import {
   type DescMethod,
   fromJson,
   type Message,
-  toJson,
 } from "../../../lib/wire/rpc/proto.ts";
+import { shownJson } from "../../../lib/wire/rpc/shown_json.ts";
 import { UsageError } from "../../flags.ts";
 
 /** A longer text of an answer is cut for people: it is a picture or a cloud. */
@@ -131,7 +131,7 @@ function typeOf(field: DescField): string {
 /** An answer as JSON, with fields that have their default values. */
 export function answerJson(message: DescMessage, answer: Message): Json {
   try {
-    return toJson(message, answer, { alwaysEmitImplicit: true }) as Json;
+    return shownJson(message, answer, { alwaysEmitImplicit: true }) as Json;
   } catch (cause) {
     throw new SvcError("internal", `the answer cannot be shown as JSON: ${messageOf(cause)}`, { cause });
   }

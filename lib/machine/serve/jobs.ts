@@ -12,7 +12,8 @@ import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger, Logs } from "../../base/log/log.ts";
 import { suggest } from "../../base/schema/suggest.ts";
 import { type Channel, client } from "../../wire/rpc/channel.ts";
-import { type DescMethod, type JsonObject, type Message, toJson } from "../../wire/rpc/proto.ts";
+import type { DescMethod, JsonObject, Message } from "../../wire/rpc/proto.ts";
+import { shownJson } from "../../wire/rpc/shown_json.ts";
 import type { AnyApi } from "../../resource/registry.ts";
 import { type JobConfig, jobLogger } from "../config/config.ts";
 import type { Machine } from "../graph/machine.ts";
@@ -196,7 +197,7 @@ class Job {
     try {
       const { method, answer } = await callOf(this.config, this.parts, this.closing);
       remember(this.history.succeededMs, clock.nowMs());
-      this.logger.debug("Job succeeded", () => ({ name, response: toJson(method.output, answer) }));
+      this.logger.debug("Job succeeded", () => ({ name, response: shownJson(method.output, answer) }));
       return true;
     } catch (error) {
       if (this.closing.aborted) return false;

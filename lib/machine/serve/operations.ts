@@ -10,8 +10,9 @@ import { BriefMap } from "../../base/brief_map.ts";
 import { type Clock, race } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
-import { type Message, toJson } from "../../wire/rpc/proto.ts";
+import type { Message } from "../../wire/rpc/proto.ts";
 import type { CallContext, Interceptor } from "../../wire/rpc/service.ts";
+import { shownJson } from "../../wire/rpc/shown_json.ts";
 import { idFrom } from "./call.ts";
 
 /** Metadata key of an operation's id, both ways. */
@@ -118,9 +119,9 @@ function cancel({ id, calls }: Running, why: string): void {
 function argumentsOf({ first, request }: Running): JsonObject {
   if (!request) return {};
   try {
-    return toJson(first.method.input, request) as JsonObject;
+    return shownJson(first.method.input, request) as JsonObject;
   } catch {
-    // Numbers without a JSON form (NaN in a Struct). The list is worth more than this detail.
+    // Times and packed messages without a JSON form. The list is worth more than this detail.
     return {};
   }
 }
