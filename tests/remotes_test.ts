@@ -23,7 +23,7 @@ import { DenoHost } from "../lib/base/host_deno.ts";
 import { type LogRecord, Logs, memorySink } from "../lib/base/log/log.ts";
 import type { JsonObject } from "../lib/base/schema/schema.ts";
 import { decodeConfig } from "../lib/machine/config/config.ts";
-import type { Node } from "../lib/machine/graph/node.ts";
+import type { Node } from "../lib/machine/graph/pass/node.ts";
 import { type Runtime, startRuntime } from "../lib/machine/runtime.ts";
 import { readPcd, writePcd } from "../lib/geometry/cloud/pcd.ts";
 import { createCloud } from "../lib/geometry/cloud/point_cloud.ts";

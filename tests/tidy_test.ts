@@ -328,6 +328,11 @@ Deno.test(`a class has at most ${CLASS_FIELDS_MAX} fields and ${CLASS_METHODS_MA
     }
   }
   assertEquals(large.filter((one) => !LARGE_CLASSES.includes(one)), []);
+  assertEquals(
+    LARGE_CLASSES.filter((one) => !large.includes(one)),
+    [],
+    "no longer large: take them off the list",
+  );
 });
 
 /** Classes that are still to be divided. None is added. */
@@ -344,7 +349,6 @@ const LARGE_CLASSES: readonly string[] = [
   "lib/cloud Fleet",
   "lib/cloud SqliteReaders",
   "lib/learn Convolution",
-  "lib/machine Machine",
   "lib/machine GraphNode",
   "lib/machine Remote",
   "lib/machine MachinePackages",

@@ -26,7 +26,7 @@ import { BroughtCalls } from "../wire/signaling/brought_calls.ts";
 import type { ServiceTable } from "../wire/rpc/service.ts";
 import { PortAnnouncement } from "./serve/announcement.ts";
 import { Activities, shutdownReason } from "./graph/activities.ts";
-import { BUILD_LIMITS, BUILD_TIMEOUT_VARIABLES } from "./graph/builder.ts";
+import { BUILD_LIMITS, BUILD_TIMEOUT_VARIABLES } from "./graph/pass/builder.ts";
 import { type MachineConfig, type ModuleConfig, resourceAliases, resourceLogger } from "./config/config.ts";
 import { uploaderOf } from "../cloud_client/data_uploader.ts";
 import { uploadPath } from "../cloud_client/path_upload.ts";

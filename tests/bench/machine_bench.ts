@@ -5,7 +5,7 @@
 
 import { cpuUsage } from "node:process";
 import { SystemClock } from "../../lib/base/clock.ts";
-import { planOf, type Standing, type WantedResource } from "../../lib/machine/graph/plan.ts";
+import { planOf, type Standing, type WantedResource } from "../../lib/machine/graph/pass/plan.ts";
 import { wire } from "../../lib/resource/graph.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";

@@ -18,7 +18,7 @@ import {
   type Standing,
   unsettled,
   type WantedResource,
-} from "../../lib/machine/graph/plan.ts";
+} from "../../lib/machine/graph/pass/plan.ts";
 
 const UPDATE = Deno.args.includes("--update");
 const FOLDER = new URL("plans/", import.meta.url);

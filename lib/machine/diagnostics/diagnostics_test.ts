@@ -7,7 +7,7 @@ import { CallStats } from "../serve/call_stats.ts";
 import type { MachineConfig } from "../config/config.ts";
 import { Diagnostics, type DiagnosticsOptions } from "./diagnostics.ts";
 import { decodeCapture } from "./ftdc_format.ts";
-import type { Node } from "../graph/node.ts";
+import type { Node } from "../graph/pass/node.ts";
 import { fakeCall } from "../../../tests/support/fake_call.ts";
 import { FakeHost } from "../../../tests/support/fake_host.ts";
 import { Registry } from "../../resource/registry.ts";

@@ -11,7 +11,7 @@ import { type Dependencies, model, Registry } from "../../resource/registry.ts";
 import { BaseComponent } from "../../resource/resource.ts";
 import type { MachineConfig, ResourceConfig } from "../config/config.ts";
 import { Machine } from "./machine.ts";
-import { GraphNode } from "./node.ts";
+import { GraphNode } from "./pass/node.ts";
 import { emptyConfig } from "../../../tests/support/configs.ts";
 import { FakeHost } from "../../../tests/support/fake_host.ts";
 

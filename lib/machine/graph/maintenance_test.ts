@@ -5,7 +5,7 @@ import { SvcError } from "../../base/error.ts";
 import { ResourceName } from "../../resource/name.ts";
 import type { Resource } from "../../resource/resource.ts";
 import { decideMaintenance, maintenanceAllowed, type SensorFinding } from "./maintenance.ts";
-import type { Node } from "./node.ts";
+import type { Node } from "./pass/node.ts";
 
 const SENSOR = "rdk:component:sensor/door";
 const MAINTENANCE = { sensorName: SENSOR, maintenanceAllowedKey: "safe" };

@@ -43,7 +43,7 @@ import { readLogEntry } from "./log_entry.ts";
 import { LogLimit } from "./log_limit.ts";
 import { bracketed } from "../../wire/port/endpoint.ts";
 import type { BuildState, Machine, Node } from "../graph/machine.ts";
-import type { NodeReachability } from "../graph/node.ts";
+import type { NodeReachability } from "../graph/pass/node.ts";
 import type { Operations } from "./operations.ts";
 import type { MachinePackages, PackageProgress } from "../packages/packages.ts";
 import type { RemoteStatus } from "../graph/remotes.ts";

@@ -2,7 +2,7 @@
  * tests/golden/plans shows correct plans; this file tests properties that a person cannot read there.
  */
 import { assertEquals } from "@std/assert";
-import { wire, type Wiring } from "../../resource/graph.ts";
+import { wire, type Wiring } from "../../../resource/graph.ts";
 import { planOf, retryScope, type Standing, unsettled, type WantedResource } from "./plan.ts";
 
 const full = (short: string) => `rdk:component:generic/${short}`;

@@ -6,9 +6,9 @@
  * one that started it.
  */
 
-import type { ResourceName } from "../../resource/name.ts";
-import type { Resource } from "../../resource/resource.ts";
-import type { ResourceConfig } from "../config/config.ts";
+import type { ResourceName } from "../../../resource/name.ts";
+import type { Resource } from "../../../resource/resource.ts";
+import type { ResourceConfig } from "../../config/config.ts";
 import type { Condition, Standing } from "./plan.ts";
 
 export type BuildState = "unconfigured" | "configuring" | "ready" | "unhealthy" | "removing";

@@ -5,13 +5,13 @@
  * that arrives too late or is no longer wanted. A build past its deadline holds no slot, even if it never ends.
  */
 
-import { Semaphore } from "../../base/async/semaphore.ts";
-import { type Clock, deadline, race } from "../../base/clock.ts";
-import { chainOf, SvcError } from "../../base/error.ts";
-import type { Logger } from "../../base/log/log.ts";
-import { formatDuration } from "../../base/schema/schema.ts";
-import type { ResourceName } from "../../resource/name.ts";
-import type { Resource } from "../../resource/resource.ts";
+import { Semaphore } from "../../../base/async/semaphore.ts";
+import { type Clock, deadline, race } from "../../../base/clock.ts";
+import { chainOf, SvcError } from "../../../base/error.ts";
+import type { Logger } from "../../../base/log/log.ts";
+import { formatDuration } from "../../../base/schema/schema.ts";
+import type { ResourceName } from "../../../resource/name.ts";
+import type { Resource } from "../../../resource/resource.ts";
 
 export interface BuildLimits {
   /** Builds at once. */

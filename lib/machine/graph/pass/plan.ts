@@ -14,7 +14,7 @@ import {
   wire,
   type Wiring,
   withUsers,
-} from "../../resource/graph.ts";
+} from "../../../resource/graph.ts";
 
 /** A present resource. */
 export interface Standing {
