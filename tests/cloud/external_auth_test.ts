@@ -55,7 +55,10 @@ storeTest(
       const refused = `permission_denied: this needs an API key that opens the machine "${fqdn}"`;
       assertEquals(await to(other.owner, fqdn), refused);
       assertEquals(await to(mine.owner, fqdn.replace("rover", "nobody")), refused.replace("rover", "nobody"));
-      assertEquals(await to(mine.owner, ""), "invalid_argument: found no host, wanted the name of a machine");
+      assertEquals(
+        await to(mine.owner, ""),
+        "invalid_argument: found no host, wanted the DNS name of a machine, such as main.LOCATION.svc.internal (svc-cloud hosts prints it)",
+      );
       assertStringIncludes(await to(undefined, fqdn), "unauthenticated");
       assertEquals(await outcome(token(mine.owner)), "ok");
     }),

@@ -70,6 +70,10 @@ storeTest(
           await outcome(echoes(served, owner, "rover.nowhere.svc.internal")),
           "permission_denied",
         );
+        for (const wrong of [`https://${mine.fqdn}`, `${mine.fqdn}/`, "rover"]) {
+          const found = `invalid_argument: found the host "${wrong}", wanted the DNS name of a machine`;
+          assertStringIncludes(await outcome(echoes(served, owner, wrong)), found);
+        }
         assertEquals(entities.length, 6);
       });
     }),

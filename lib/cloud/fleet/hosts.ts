@@ -16,6 +16,8 @@ const DOMAIN_CHARS_MAX = 120;
 /** The key under which commands find the domain. */
 const NOTE = "machine domain";
 const HOST_CHARS_MAX = 253;
+const HOST_SHOWN_CHARS = 80;
+const HOST_NAME = /^[\w-]+(\.[\w-]+)+$/;
 /** Locations in one certificate: each TLS handshake carries all its names. */
 const CERTIFIED_LOCATIONS_MAX = 200;
 
@@ -85,9 +87,20 @@ async function partAt({ store, machineDomain }: CloudContext, host: string): Pro
   return part && everyName(part, machineDomain).includes(host) ? part : undefined;
 }
 
+/** An address, or the name that people give a machine, is no host name; nobody's key would help. */
+function requireName(host: string): void {
+  if (HOST_NAME.test(host)) return;
+  const found = host === "" ? "no host" : `the host ${JSON.stringify(host.slice(0, HOST_SHOWN_CHARS))}`;
+  throw new SvcError(
+    "invalid_argument",
+    `found ${found}, wanted the DNS name of a machine, such as main.LOCATION.${MACHINE_DOMAIN} (svc-cloud hosts ` +
+      "prints it)",
+  );
+}
+
 /**
- * The part of a host name, for a caller with `need` on it. Throws `permission_denied`, with the same words, for a
- * caller without the role and for a missing part; records the attempt.
+ * The part of a host name, for a caller with `need` on it. Throws `invalid_argument` for other texts, and
+ * `permission_denied`, with the same words, for a caller without the role and for a missing part; records the attempt.
  */
 export async function partFor(
   cloud: CloudContext,
@@ -96,7 +109,7 @@ export async function partFor(
   need: AccessLevel,
 ): Promise<Part> {
   const { access, audit } = cloud;
-  if (host === "") throw new SvcError("invalid_argument", "found no host, wanted the name of a machine");
+  requireName(host);
   const part = await partAt(cloud, host);
   const refused = new SvcError("permission_denied", `this needs an API key that opens the machine "${host}"`);
   if (!part) throw refused;
