@@ -414,5 +414,6 @@ export async function removeContents(
 
 export function unknown(what: string, found: string, wanted: readonly string[]): SvcError {
   const hint = didYouMean(found, wanted);
-  return new UsageError(`${what}: found "${found}", wanted one of ${wanted.join(", ")}${hint}`);
+  const known = wanted.length === 0 ? "there is none yet" : `wanted one of ${wanted.join(", ")}${hint}`;
+  return new UsageError(`${what}: found "${found}", ${known}`);
 }

@@ -240,3 +240,11 @@ storeTest("a key that a file has twice is warned about before it is saved", asyn
     assertStringIncludes(remarks, `svc-cloud ${action}: ${warning}\n`);
   }
 });
+
+storeTest("a word that names nothing is told of by its own name, with what there is", async ({ flags }) => {
+  const run = (...args: string[]) => svcCloud(...args, ...flags);
+  await run("init");
+  await assertRejects(() => run("fleet", "--tag", "nope"), Error, '--tag: found "nope", there is none yet');
+  const update = () => run("package", "update", "maps", "--visibility", "public");
+  await assertRejects(update, Error, 'there is no package "maps"\n');
+});

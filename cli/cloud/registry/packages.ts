@@ -4,6 +4,7 @@
  * The room owns the registry by command: what is uploaded, looked into, shown, updated and removed.
  */
 
+import { SvcError } from "../../../lib/base/error.ts";
 import { Packages, VISIBILITIES } from "../../../lib/cloud/packages/packages.ts";
 import {
   fragmentsWithPackage,
@@ -11,6 +12,7 @@ import {
   partsWithPackage,
 } from "../../../lib/cloud/config/package_uses.ts";
 import { UsageError } from "../../flags.ts";
+import { namedOne } from "../../lookup.ts";
 import { shownMs, sizeText } from "../../table.ts";
 import {
   chosenOrganization,
@@ -151,8 +153,22 @@ export const PACKAGE_COMMANDS: readonly CloudCommand[] = [
   ),
 ];
 
-/** A name alone is one of the chosen organization. */
-async function idOf(context: CloudCommandContext, given: string, org: string): Promise<string> {
+/** A name alone is one of the chosen organization. Throws `not_found` with names that are like it. */
+async function idOf({ store }: CloudCommandContext, given: string, org: string): Promise<string> {
   if (/[:/]/.test(given)) return given;
-  return `${(await chosenOrganization(context.store, org)).id}:${given}`;
+  const { id: organizationId } = await chosenOrganization(store, org);
+  const packages = new Packages(store);
+  const id = `${organizationId}:${given}`;
+  const isThere = await packages.item(id).then(() => true, (error) => {
+    if (SvcError.from(error).code !== "not_found") throw error;
+    return false;
+  });
+  if (!isThere) {
+    namedOne(
+      "package",
+      given,
+      (await packages.list(organizationId)).map(({ item }) => ({ ...item, id: item.name })),
+    );
+  }
+  return id;
 }

@@ -325,8 +325,9 @@ function failure(verb: string, path: string, error: unknown): FileError {
   if (error instanceof FileError) return error;
   const unknown = error instanceof SvcError ? error.code : "unknown";
   const [code, why = messageOf(error)] = KNOWN[errnoOf(error)] ?? [unknown];
-  // The reason for a refusal says more than the system's words.
-  const [reason, cause] = typeof why === "string" ? [why, error] : [why(path), undefined];
+  const reason = typeof why === "string" ? why : why(path);
+  // A known reason says more than the system's words. The cause of a full disk tells it from a caller's limit.
+  const cause = reason === messageOf(error) || code === "resource_exhausted" ? error : undefined;
   return new FileError(code, `cannot ${verb} "${path}": ${reason}`, path, { cause });
 }
 
