@@ -280,7 +280,7 @@ async function addFragment(channel: Channel, organizationId: string, mark: strin
     name: `fragment of ${mark}`,
     config: {
       note: mark,
-      packages: [{ name: "kept", package: `kept/${mark}`, version: "1", type: "archive" }],
+      packages: [{ name: "shared", package: `kept/${mark}`, version: "1", type: "archive" }],
       fragments: [base.fragment!.id],
     },
   });
