@@ -83,8 +83,7 @@ export const INPUT_STEPS: readonly PageStep[] = [
   }],
   [
     "equal names, small and large numbers and writing from the right are shown as they are",
-    async (shared) => {
-      const { watched: { page } } = shared;
+    async ({ machine, watched: { page } }) => {
       await closeCards(page);
       const card = await cardOf(page, "odd1");
       await card.locator("td.value").first().waitFor();
@@ -95,6 +94,12 @@ export const INPUT_STEPS: readonly PageStep[] = [
       assertEquals(valuesOf("a.b").toSorted(), ["1", "2"]);
       assertEquals([...valuesOf("tiny"), ...valuesOf("huge")], ["1.2345e-5", "1.5e+300"]);
       assertEquals(valuesOf("\u202etxt.exe"), ["\u202eright"]);
+      // A sensor without a measurement; the other readings stay.
+      const sensor = machine.runtime.machine.find("rdk:component:sensor", "odd1");
+      await sensor.doCommand?.({ set: { heading: NaN, range: Infinity } });
+      await card.locator("tr", { hasText: "heading" }).getByText("NaN").waitFor();
+      await card.locator("tr", { hasText: "range" }).getByText("Infinity").waitFor();
+      await sensor.doCommand?.({ reset: true });
       const isolated = await page.evaluate(
         `getComputedStyle(document.querySelector("article[data-name=odd1] td.value")).unicodeBidi`,
       );

@@ -2,6 +2,8 @@
 
 import "../shared/styles.css";
 import { mount } from "svelte";
+import { giveEveryNumberJson } from "../machine/link/any_number.ts";
 import ThroughCloud from "./machine/through_cloud.svelte";
 
+giveEveryNumberJson();
 mount(ThroughCloud, { target: document.getElementById("page")! });

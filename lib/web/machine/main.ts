@@ -3,5 +3,7 @@
 import "../shared/styles.css";
 import { mount } from "svelte";
 import App from "./app.svelte";
+import { giveEveryNumberJson } from "./link/any_number.ts";
 
+giveEveryNumberJson();
 mount(App, { target: document.getElementById("page")! });
