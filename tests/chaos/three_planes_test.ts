@@ -7,7 +7,6 @@ import { assert, assertEquals } from "@std/assert";
 import { AppService } from "../../proto/gen/app_pb.ts";
 import { ChangeService, type FollowResponse } from "../../proto/gen/changes_pb.ts";
 import { RobotService } from "../../proto/gen/robot_config_pb.ts";
-import { SvcError } from "../../lib/base/error.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { type Channel, client } from "../../lib/wire/rpc/channel.ts";
 import { freePort } from "../support/free_port.ts";
@@ -17,6 +16,7 @@ import { programHere } from "../support/programs_here.ts";
 import { until } from "../support/until.ts";
 import { type Tokens, tokensOf } from "./load.ts";
 import { Planes } from "./planes.ts";
+import { awaitOutcome } from "../support/outcome.ts";
 
 const HAPROXY = new URL("../../examples/control_planes/haproxy.cfg", import.meta.url);
 const PLANES = [0, 1, 2];
@@ -100,8 +100,7 @@ async function everywhere(
   try {
     const calls = Array.from(
       { length: each * channels.length },
-      (_, at) =>
-        call(channels[at % channels.length], at).then(() => "ok", (error) => SvcError.from(error).code),
+      (_, at) => awaitOutcome(call(channels[at % channels.length], at)),
     );
     const ended: Record<string, number> = {};
     for (const end of await Promise.all(calls)) ended[end] = (ended[end] ?? 0) + 1;

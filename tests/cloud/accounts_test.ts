@@ -2,7 +2,6 @@
 
 import { assert, assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
 import { AppService } from "../../proto/gen/app_pb.ts";
-import { SvcError } from "../../lib/base/error.ts";
 import { Audit } from "../../lib/cloud/access/audit.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
 import { Accounts } from "../../lib/cloud/accounts/accounts.ts";
@@ -15,6 +14,7 @@ import { FakeClock } from "../support/fake_clock.ts";
 import { until } from "../support/until.ts";
 import { storeTest } from "./stores.ts";
 import { newKey, newWorld, type ServedCloud, withCloud } from "./world.ts";
+import { awaitOutcome } from "../support/outcome.ts";
 
 const PASSWORD = "correct horse battery";
 
@@ -74,8 +74,6 @@ async function withTokens(
   }
 }
 
-const codeOf = (call: Promise<unknown>) => call.then(() => "ok", (error) => SvcError.from(error).code);
-
 /** The link that the owner of an organization passes on. */
 async function invite(
   { url, app, token }: ServedCloud,
@@ -134,10 +132,13 @@ storeTest(
           world.machine,
         ]);
         assertEquals(
-          await codeOf(calls.newRobot({ location: world.location, name: "n" })),
+          await awaitOutcome(calls.newRobot({ location: world.location, name: "n" })),
           "permission_denied",
         );
-        assertEquals(await codeOf(calls.listOrganizationMembers({ organizationId })), "permission_denied");
+        assertEquals(
+          await awaitOutcome(calls.listOrganizationMembers({ organizationId })),
+          "permission_denied",
+        );
         const { members } = await owner.listOrganizationMembers({ organizationId });
         assertEquals(members.map(({ emails }) => emails), [["ann@example.com"]]);
         const [{ userId }] = members;
@@ -151,7 +152,7 @@ storeTest(
           () => owner.deleteKey({ id: userId }),
           () => owner.createKeyFromExistingKeyAuthorizations({ id: userId }),
         ];
-        for (const change of changes) assertEquals(await codeOf(change()), "permission_denied");
+        for (const change of changes) assertEquals(await awaitOutcome(change()), "permission_denied");
         const role = {
           authorizationType: "role",
           authorizationId: "location_owner",
@@ -179,7 +180,7 @@ storeTest(
         };
         assertEquals(sessions.map(({ isThis }) => isThis).sort(), [false, true]);
         await ann.ask("end-session", { id: sessions.find(({ isThis }) => !isThis)!.id });
-        assertEquals(await codeOf(other.listOrganizations({})), "unauthenticated");
+        assertEquals(await awaitOutcome(other.listOrganizations({})), "unauthenticated");
         assertEquals((await elsewhere.ask("token")).status, 401);
         await calls.listOrganizations({});
 
@@ -190,7 +191,7 @@ storeTest(
           (await ann.ask("password", { current: PASSWORD, password: `${PASSWORD}!` })).status,
           200,
         );
-        assertEquals(await codeOf(calls.listOrganizations({})), "unauthenticated");
+        assertEquals(await awaitOutcome(calls.listOrganizations({})), "unauthenticated");
         const fresh = app(await ann.token());
         await fresh.listOrganizations({});
         assertEquals((await new Person(url).signIn("ann@example.com")).status, 401);
@@ -198,10 +199,10 @@ storeTest(
         await owner.deleteOrganizationMember({ organizationId, userId });
         const { locationSummaries: none } = await fresh.listMachineSummaries({});
         assertEquals(none, []);
-        assertEquals(await codeOf(owner.getUserIDByEmail({ email: "ann@example.com" })), "not_found");
+        assertEquals(await awaitOutcome(owner.getUserIDByEmail({ email: "ann@example.com" })), "not_found");
         const cleared = await ann.ask("sign-out");
         assertStringIncludes(cleared.cookie!, "svc-session=; ");
-        assertEquals(await codeOf(fresh.listOrganizations({})), "unauthenticated");
+        assertEquals(await awaitOutcome(fresh.listOrganizations({})), "unauthenticated");
       });
     }),
 );
@@ -351,14 +352,20 @@ storeTest(
       };
       const on = { organizationId, email: "eve@example.com" };
       const asked = owner.createOrganizationInvite({ ...on, authorizations: [foreign] });
-      assertEquals(await codeOf(asked), "invalid_argument");
+      assertEquals(await awaitOutcome(asked), "invalid_argument");
       const operator = await app(mine.operator);
-      assertEquals(await codeOf(operator.createOrganizationInvite(on)), "permission_denied");
+      assertEquals(await awaitOutcome(operator.createOrganizationInvite(on)), "permission_denied");
       const other = await app(theirs.owner);
-      assertEquals(await codeOf(other.listOrganizationMembers({ organizationId })), "permission_denied");
+      assertEquals(
+        await awaitOutcome(other.listOrganizationMembers({ organizationId })),
+        "permission_denied",
+      );
       const former = await invite(served, mine.owner, organizationId, on.email);
       const update = { ...on, addAuthorizations: [foreign] };
-      assertEquals(await codeOf(owner.updateOrganizationInviteAuthorizations(update)), "invalid_argument");
+      assertEquals(
+        await awaitOutcome(owner.updateOrganizationInviteAuthorizations(update)),
+        "invalid_argument",
+      );
       const link = await invite(served, mine.owner, organizationId, on.email);
       assertEquals((await new Person(url).ask("invitation", { link: former })).status, 404);
       // Only an owner gets links.
@@ -386,10 +393,10 @@ storeTest(
           organizationId,
         ]);
         const stranger = await app2(served, await newWorld(store));
-        assertEquals(await codeOf(stranger.getUserIDByEmail({ email: on.email })), "not_found");
+        assertEquals(await awaitOutcome(stranger.getUserIDByEmail({ email: on.email })), "not_found");
         assertEquals((await stranger.listOrganizationsByUser({ userId })).orgs, []);
         assertEquals(
-          await codeOf(other.deleteOrganizationMember({ organizationId, userId })),
+          await awaitOutcome(other.deleteOrganizationMember({ organizationId, userId })),
           "permission_denied",
         );
         await other.deleteOrganizationMember({ organizationId: theirs.organization, userId });
@@ -427,7 +434,7 @@ storeTest(
         const calls = app(await ann.token());
         await calls.deleteKey({ id: world.owner.id });
         assertEquals(
-          await codeOf(calls.deleteOrganizationMember({ organizationId, userId })),
+          await awaitOutcome(calls.deleteOrganizationMember({ organizationId, userId })),
           "failed_precondition",
         );
         assert((await newKey(store, "owner", "organization", organizationId)).id);

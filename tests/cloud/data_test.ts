@@ -15,13 +15,13 @@ import { DatasetService } from "../../proto/gen/dataset_pb.ts";
 import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { FakeClock } from "../support/fake_clock.ts";
-import { SvcError } from "../../lib/base/error.ts";
 import { Datasets } from "../../lib/cloud/data/datasets.ts";
 import { datasetLine } from "../../lib/cloud_client/dataset.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
 import { anyPack, create, type MessageInitShape, StringValueSchema } from "../../lib/wire/rpc/proto.ts";
 import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest } from "./stores.ts";
+import { awaitOutcome } from "../support/outcome.ts";
 
 const START_MS = 1_700_000_000_000;
 type Filter = MessageInitShape<typeof FilterSchema>;
@@ -105,10 +105,6 @@ interface Image {
 
 const bytes = (content: string) => new TextEncoder().encode(content);
 const text = (content: Uint8Array) => new TextDecoder().decode(content);
-
-async function codeOf(run: Promise<unknown>): Promise<string> {
-  return await run.then(() => "ok", (error) => SvcError.from(error).code);
-}
 
 async function metadataOf(
   { data }: Awaited<ReturnType<typeof people>>,
@@ -198,8 +194,8 @@ storeTest(
         ".txt",
         "text/plain",
       ]);
-      assertEquals(await codeOf(upload({ fileExtension: "../x" })), "invalid_argument");
-      assertEquals(await codeOf(upload({ datasetIds: ["nothing"] })), "not_found");
+      assertEquals(await awaitOutcome(upload({ fileExtension: "../x" })), "invalid_argument");
+      assertEquals(await awaitOutcome(upload({ datasetIds: ["nothing"] })), "not_found");
 
       const streamed = await me.sync.streamingDataCaptureUpload((async function* () {
         const uploadMetadata = { partId, componentName: "cam", fileExtension: "png" };
@@ -212,7 +208,7 @@ storeTest(
       const headless = me.sync.fileUpload((async function* () {
         yield { uploadPacket: { case: "fileContents" as const, value: { data: bytes("x") } } };
       })());
-      assertEquals(await codeOf(headless), "invalid_argument");
+      assertEquals(await awaitOutcome(headless), "invalid_argument");
     }),
 );
 
@@ -225,7 +221,7 @@ storeTest(
       const image = { data: { case: "binary" as const, value: bytes("x") } };
       const reading = { data: { case: "struct" as const, value: {} } };
       const upload = (type: DataType, ...sensorContents: (typeof image | typeof reading)[]) =>
-        codeOf(sync.dataCaptureUpload({ metadata: { partId, type }, sensorContents }));
+        awaitOutcome(sync.dataCaptureUpload({ metadata: { partId, type }, sensorContents }));
       assertEquals(await upload(DataType.TABULAR_SENSOR, image), "invalid_argument");
       assertEquals(await upload(DataType.BINARY_SENSOR, reading), "invalid_argument");
       assertEquals(await upload(DataType.BINARY_SENSOR, image, image), "invalid_argument");
@@ -293,7 +289,7 @@ storeTest(
       const plain = await me.data.binaryDataByFilter({});
       assertEquals(plain.data.map(({ binary }) => binary.length), [0, 0, 0, 0]);
       assertEquals(
-        await codeOf(me.data.binaryDataByFilter({ dataRequest: { last: "x" } })),
+        await awaitOutcome(me.data.binaryDataByFilter({ dataRequest: { last: "x" } })),
         "invalid_argument",
       );
     }),
@@ -310,9 +306,12 @@ storeTest(
       const id = await them.image(other.part, "theirs", 0);
       assertEquals(await me.found({}), ["mine"]);
       assertEquals(await me.found({ robotName: "rover" }), ["mine"]);
-      assertEquals(await codeOf(me.found({ organizationIds: [other.organization] })), "permission_denied");
-      assertEquals(await codeOf(me.found({ partId: other.part })), "permission_denied");
-      assertEquals(await codeOf(me.data.binaryDataByIDs({ binaryDataIds: [id] })), "permission_denied");
+      assertEquals(
+        await awaitOutcome(me.found({ organizationIds: [other.organization] })),
+        "permission_denied",
+      );
+      assertEquals(await awaitOutcome(me.found({ partId: other.part })), "permission_denied");
+      assertEquals(await awaitOutcome(me.data.binaryDataByIDs({ binaryDataIds: [id] })), "permission_denied");
       assertEquals((await them.data.tabularDataByFilter({})).data, []);
       assertEquals((await me.data.tabularDataByFilter({})).data.length, 1);
       for (const [kind, of] of [["location", mine.location], ["machine", mine.machine]] as const) {
@@ -322,10 +321,13 @@ storeTest(
         assertEquals((await few.data.tagsByFilter({})).tags, ["seen"]);
       }
       const everything = me.data.deleteBinaryDataByFilter({ filter: {} });
-      assertEquals(await codeOf(everything), "invalid_argument");
+      assertEquals(await awaitOutcome(everything), "invalid_argument");
       const operator = await people(cloud, mine.operator);
       const filter = { organizationIds: [mine.organization] };
-      assertEquals(await codeOf(operator.data.deleteBinaryDataByFilter({ filter })), "permission_denied");
+      assertEquals(
+        await awaitOutcome(operator.data.deleteBinaryDataByFilter({ filter })),
+        "permission_denied",
+      );
       assertEquals((await me.data.deleteBinaryDataByFilter({ filter })).deletedCount, 1n);
       assertEquals(await me.found({}), []);
       assertEquals(await them.found({}), ["theirs"]);
@@ -353,11 +355,11 @@ storeTest(
         "z",
       ], []]);
       assertEquals(
-        await codeOf(me.data.addTagsToBinaryDataByIDs({ binaryDataIds: ids, tags: [" "] })),
+        await awaitOutcome(me.data.addTagsToBinaryDataByIDs({ binaryDataIds: ids, tags: [" "] })),
         "invalid_argument",
       );
       assertEquals(
-        await codeOf(me.data.addTagsToBinaryDataByIDs({ binaryDataIds: ["none"], tags: ["a"] })),
+        await awaitOutcome(me.data.addTagsToBinaryDataByIDs({ binaryDataIds: ["none"], tags: ["a"] })),
         "not_found",
       );
 
@@ -365,11 +367,14 @@ storeTest(
       const corners = { xMaxNormalized: 0.5, yMaxNormalized: 0.5 };
       const { bboxId } = await me.data.addBoundingBoxToImageByID({ ...box, ...corners });
       const outside = { ...box, xMaxNormalized: 1.1, yMaxNormalized: 0.5 };
-      assertEquals(await codeOf(me.data.addBoundingBoxToImageByID(outside)), "invalid_argument");
+      assertEquals(await awaitOutcome(me.data.addBoundingBoxToImageByID(outside)), "invalid_argument");
       await me.data.updateBoundingBox({ binaryDataId: ids[0], bboxId, label: "dog", confidence: 0.5 });
       const wrong = { binaryDataId: ids[0], bboxId, xMinNormalized: 0.7 };
-      assertEquals(await codeOf(me.data.updateBoundingBox(wrong)), "invalid_argument");
-      assertEquals(await codeOf(me.data.updateBoundingBox({ binaryDataId: ids[1], bboxId })), "not_found");
+      assertEquals(await awaitOutcome(me.data.updateBoundingBox(wrong)), "invalid_argument");
+      assertEquals(
+        await awaitOutcome(me.data.updateBoundingBox({ binaryDataId: ids[1], bboxId })),
+        "not_found",
+      );
       const [{ annotations }] = await metadataOf(me, ids[0]);
       assertEquals(
         annotations!.bboxes.map((one) => [one.id, one.label, one.xMaxNormalized, one.confidence]),
@@ -380,7 +385,7 @@ storeTest(
       assertEquals((await me.data.boundingBoxLabelsByFilter({ filter })).labels, ["dog"]);
       await me.data.removeBoundingBoxFromImageByID({ binaryDataId: ids[0], bboxId });
       assertEquals(
-        await codeOf(me.data.removeBoundingBoxFromImageByID({ binaryDataId: ids[0], bboxId })),
+        await awaitOutcome(me.data.removeBoundingBoxFromImageByID({ binaryDataId: ids[0], bboxId })),
         "not_found",
       );
     }),
@@ -396,11 +401,11 @@ storeTest(
       const ids = [await me.image(part, "0", 0), await me.image(part, "1", 1), await me.image(part, "2", 2)];
       const { id: datasetId } = await me.datasets.createDataset({ organizationId, name: "cats" });
       assertEquals(
-        await codeOf(me.datasets.createDataset({ organizationId, name: "cats" })),
+        await awaitOutcome(me.datasets.createDataset({ organizationId, name: "cats" })),
         "already_exists",
       );
       assertEquals(
-        await codeOf(me.datasets.createDataset({ organizationId, name: " " })),
+        await awaitOutcome(me.datasets.createDataset({ organizationId, name: " " })),
         "invalid_argument",
       );
       await me.data.addBinaryDataToDatasetByIDs({ binaryDataIds: ids.slice(0, 2), datasetId });
@@ -414,7 +419,7 @@ storeTest(
       await me.data.addBinaryDataToDatasetByIDs({ binaryDataIds: [ids[2]], datasetId: more });
       const both = { organizationId, datasetIds: [datasetId, more], name: "all" };
       const none = me.datasets.mergeDatasets({ organizationId, datasetIds: [], name: "none" });
-      assertEquals(await codeOf(none), "invalid_argument");
+      assertEquals(await awaitOutcome(none), "invalid_argument");
       const { datasetId: merged } = await me.datasets.mergeDatasets(both);
       await me.datasets.renameDataset({ id: more, name: "old dogs" });
       const { datasets } = await me.datasets.listDatasetsByOrganizationID({ organizationId });
@@ -436,15 +441,15 @@ storeTest(
       const foreign =
         (await them.datasets.createDataset({ organizationId: other.organization, name: "d" })).id;
       assertEquals(
-        await codeOf(me.data.addBinaryDataToDatasetByIDs({ binaryDataIds: [theirs], datasetId })),
+        await awaitOutcome(me.data.addBinaryDataToDatasetByIDs({ binaryDataIds: [theirs], datasetId })),
         "permission_denied",
       );
-      assertEquals(await codeOf(me.image(part, "3", 3, { datasetIds: [foreign] })), "not_found");
+      assertEquals(await awaitOutcome(me.image(part, "3", 3, { datasetIds: [foreign] })), "not_found");
 
       assertEquals((await me.data.deleteBinaryDataByIDs({ binaryDataIds: [ids[0]] })).deletedCount, 1n);
       assertEquals(await me.found({ datasetId: merged }), ["1", "2"]);
       for (const id of [datasetId, more, merged]) await me.datasets.deleteDataset({ id });
-      assertEquals(await codeOf(me.datasets.deleteDataset({ id: merged })), "not_found");
+      assertEquals(await awaitOutcome(me.datasets.deleteDataset({ id: merged })), "not_found");
       assertEquals(await me.found({}), ["1", "2"]);
     }),
 );
@@ -462,7 +467,7 @@ storeTest(
       assertEquals(await me.found({}), ["same"]);
       await me.data.deleteBinaryDataByIDs({ binaryDataIds: [ids[1]] });
       assertEquals(await files(), 0);
-      assertEquals(await codeOf(me.image(part, "bad", 0, { tags: [""] })), "invalid_argument");
+      assertEquals(await awaitOutcome(me.image(part, "bad", 0, { tags: [""] })), "invalid_argument");
       assertEquals(await files(), 0);
     }),
 );
@@ -489,7 +494,7 @@ storeTest("a signed URL serves a content until it expires or the content is dele
       405,
     );
     const long = me.data.createBinaryDataSignedURL({ binaryDataId, expirationMinutes: 10_081 });
-    assertEquals(await codeOf(long), "invalid_argument");
+    assertEquals(await awaitOutcome(long), "invalid_argument");
     await clock.advance(15 * 60_000);
     assertEquals((await get(signedUrl))[0], 403);
     const { signedUrl: again } = await me.data.createBinaryDataSignedURL({ binaryDataId });
@@ -602,7 +607,7 @@ storeTest(
       await theirOwner.readings(other.part, [1]);
       assertEquals(await remove({ partId: other.part }), 0);
       assertEquals(
-        await codeOf(theirOwner.data.deleteTabularData({ organizationId, filter: mine })),
+        await awaitOutcome(theirOwner.data.deleteTabularData({ organizationId, filter: mine })),
         "permission_denied",
       );
     }),

@@ -4,16 +4,12 @@
 
 import { assertEquals } from "@std/assert";
 import { hasHidden } from "../../lib/base/escape.ts";
-import { SvcError } from "../../lib/base/error.ts";
 import { svcCloud } from "./program.ts";
 import { storeTest } from "./stores.ts";
 import { newKey, newWorld, withCloud } from "./world.ts";
+import { awaitOutcome } from "../support/outcome.ts";
 
 const HOSTILE = "\x1b]0;owned\x07\x1b[2J\r\u202Egnp\u2066\x9b31m";
-
-async function codeOf(call: Promise<unknown>): Promise<string> {
-  return await call.then(() => "ok", (error) => SvcError.from(error).code);
-}
 
 /** Whether a text is harmless on a terminal, line ends aside. */
 function isHarmless(text: string): boolean {
@@ -41,7 +37,7 @@ storeTest(
         people.createKey({ name, authorizations }),
         people.renameKey({ id: keyId, name }),
       ];
-      assertEquals(await Promise.all(calls.map(codeOf)), calls.map(() => "invalid_argument"));
+      assertEquals(await Promise.all(calls.map(awaitOutcome)), calls.map(() => "invalid_argument"));
     }),
 );
 

@@ -7,6 +7,7 @@ import { SvcError } from "../../lib/base/error.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
 import { newKey, newWorld, withCloud } from "./world.ts";
 import { storeTest } from "./stores.ts";
+import { awaitOutcome } from "../support/outcome.ts";
 
 storeTest(
   "operators read and owners replace the metadata of organizations, locations, machines and parts",
@@ -47,10 +48,10 @@ storeTest(
         assertEquals((await read()).data, {});
       }
       assertEquals(
-        await codeOf(operator.updateRobotMetadata({ id: machine, data: {} })),
+        await awaitOutcome(operator.updateRobotMetadata({ id: machine, data: {} })),
         "permission_denied",
       );
-      assertEquals(await codeOf(owner.getRobotMetadata({ id: "nothing" })), "not_found");
+      assertEquals(await awaitOutcome(owner.getRobotMetadata({ id: "nothing" })), "not_found");
       const note = { id: part, data: { note: "x".repeat(100) } };
       assertMatch(await messageOf(owner.updateRobotPartMetadata(note)), /limit metadata_letters/);
     }, { limits: { ...defaultLimits(), metadataLetters: 100 } }),
@@ -73,13 +74,13 @@ storeTest(
       // All or nothing: each location is asked for.
       const hall = await app(await newKey(store, "operator", "location", location));
       assertEquals(names(await hall.listRobotsForLocations({ locationIds: [location] })), ["rover"]);
-      assertEquals(await codeOf(hall.listRobotsForLocations(both)), "permission_denied");
+      assertEquals(await awaitOutcome(hall.listRobotsForLocations(both)), "permission_denied");
       assertEquals(names(await hall.listRobotsForOrg({ orgId: organizationId })), ["rover"]);
       assertEquals(
-        await codeOf(owner.listRobotsForLocations({ locationIds: [location, other.location] })),
+        await awaitOutcome(owner.listRobotsForLocations({ locationIds: [location, other.location] })),
         "permission_denied",
       );
-      assertEquals(await codeOf(owner.listRobotsForLocations({})), "invalid_argument");
+      assertEquals(await awaitOutcome(owner.listRobotsForLocations({})), "invalid_argument");
     }),
 );
 
@@ -96,7 +97,9 @@ storeTest(
       const free = async (publicNamespace: string) =>
         (await owner.getOrganizationNamespaceAvailability({ publicNamespace })).available;
       assertEquals(await free("acme"), true);
-      for (const name of ["", "No Such Name"]) assertEquals(await codeOf(free(name)), "invalid_argument");
+      for (const name of ["", "No Such Name"]) {
+        assertEquals(await awaitOutcome(free(name)), "invalid_argument");
+      }
       const organizationId = mine.organization;
       const { organization } = await owner.updateOrganizationNamespace({
         organizationId,
@@ -105,7 +108,7 @@ storeTest(
       assertEquals(organization?.publicNamespace, "acme");
       assertEquals([await free("acme"), await found({ publicNamespace: "acme" })], [false, [organizationId]]);
       const again = owner.updateOrganizationNamespace({ organizationId, newPublicNamespace: "other" });
-      assertEquals(await codeOf(again), "failed_precondition");
+      assertEquals(await awaitOutcome(again), "failed_precondition");
     }),
 );
 
@@ -187,7 +190,7 @@ storeTest(
       const inner = await newKey(store, "owner", "location", mine.location);
       assertEquals((await counts(inner)).map(([, machines]) => machines).sort(), [0, 100]);
       const theirs = counts(mine.owner, { organizationId: other.organization });
-      assertEquals(await codeOf(theirs), "permission_denied");
+      assertEquals(await awaitOutcome(theirs), "permission_denied");
     }),
 );
 
@@ -229,15 +232,11 @@ storeTest(
       await all.deleteRobot({ id });
       await all.deleteLocation({ locationId });
       const look = await app(operator);
-      assertEquals(await codeOf(look.deleteOrganization({ organizationId })), "permission_denied");
+      assertEquals(await awaitOutcome(look.deleteOrganization({ organizationId })), "permission_denied");
       await all.deleteOrganization({ organizationId });
-      assertEquals(await codeOf(look.listOrganizations({})), "unauthenticated");
+      assertEquals(await awaitOutcome(look.listOrganizations({})), "unauthenticated");
     }),
 );
-
-async function codeOf(call: Promise<unknown>): Promise<string> {
-  return await call.then(() => "ok", (error) => SvcError.from(error).code);
-}
 
 async function messageOf(call: Promise<unknown>): Promise<string> {
   return await call.then(() => "ok", (error) => SvcError.from(error).message);

@@ -9,6 +9,7 @@ import { SvcError } from "../../lib/base/error.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
 import { newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest } from "./stores.ts";
+import { awaitOutcome } from "../support/outcome.ts";
 
 const network = (bind_address: string): JsonObject => ({ network: { bind_address } });
 
@@ -48,7 +49,7 @@ storeTest(
       assertEquals(rest.nextPageToken, "");
       // Python's library sends an empty token for the first page.
       assertEquals((await owner.getFragmentHistory({ id, pageToken: "", pageLimit: 10n })).history.length, 3);
-      assertEquals(await codeOf(owner.getFragmentHistory({ id, pageToken: "x" })), "invalid_argument");
+      assertEquals(await awaitOutcome(owner.getFragmentHistory({ id, pageToken: "x" })), "invalid_argument");
       const { fragment, revisions } = await owner.getFragment({ id });
       assertEquals([fragment?.revision, revisions.map(({ revision }) => revision)], ["4", [
         "4",
@@ -70,9 +71,9 @@ storeTest(
       const listed = async (fragmentVisibility: FragmentVisibility[]) =>
         (await stranger.listFragments({ organizationId: other.organization, fragmentVisibility })).fragments
           .map((one) => one.id);
-      const read = () => codeOf(stranger.getFragment({ id }));
+      const read = () => awaitOutcome(stranger.getFragment({ id }));
       const use = () =>
-        codeOf(stranger.updateRobotPart({ id: other.part, robotConfig: { fragments: [id] } }));
+        awaitOutcome(stranger.updateRobotPart({ id: other.part, robotConfig: { fragments: [id] } }));
       assertEquals([await listed([PUBLIC]), await read(), await use()], [
         [],
         "permission_denied",
@@ -97,7 +98,7 @@ storeTest(
           () => stranger.getFragmentHistory({ id }),
           () => stranger.deleteFragment({ id }),
         ]
-      ) assertEquals(await codeOf(call()), "permission_denied");
+      ) assertEquals(await awaitOutcome(call()), "permission_denied");
 
       const secret: JsonObject = { components: [{ name: "a", attributes: { password: "sesame" } }] };
       const shown = await assertRejects(
@@ -117,9 +118,9 @@ storeTest(
         SvcError,
         taken,
       );
-      assertEquals(await codeOf(owner.getFragmentHistory({ id, pageLimit: -1n })), "invalid_argument");
+      assertEquals(await awaitOutcome(owner.getFragmentHistory({ id, pageLimit: -1n })), "invalid_argument");
       // A stranger's use does not keep it.
-      assertEquals(await codeOf(owner.deleteFragment({ id })), "ok");
+      assertEquals(await awaitOutcome(owner.deleteFragment({ id })), "ok");
     }),
 );
 
@@ -148,7 +149,7 @@ storeTest(
           () => stranger.listNestedFragments({ fragmentId: id }),
           () => stranger.listNestedFragments({ additionalFragments: [{ fragmentId: id }] }),
         ]
-      ) assertEquals(await codeOf(call()), "permission_denied");
+      ) assertEquals(await awaitOutcome(call()), "permission_denied");
     }),
 );
 
@@ -184,17 +185,17 @@ storeTest(
       const { versionUsages } = await owner.getFragmentUsage({ fragmentId: id });
       assertEquals(versionUsages.map(({ version, machines }) => [version, machines]), [["stable", 1]]);
       const untag = () => owner.deleteFragmentTag({ fragmentId: id, tag: "stable" });
-      assertEquals(await codeOf(untag()), "failed_precondition");
+      assertEquals(await awaitOutcome(untag()), "failed_precondition");
       await use();
       assertEquals((await untag()).tags, []);
-      assertEquals(await codeOf(untag()), "not_found");
+      assertEquals(await awaitOutcome(untag()), "not_found");
       for (const tag of ["", "7", "a b", "x".repeat(61)]) {
         const wrong = owner.setFragmentTag({ fragmentId: id, tag, revision: "1" });
-        assertEquals(await codeOf(wrong), "invalid_argument");
+        assertEquals(await awaitOutcome(wrong), "invalid_argument");
       }
       const none = owner.setFragmentTag({ fragmentId: id, tag: "new", revision: "9" });
-      assertEquals(await codeOf(none), "not_found");
-      assertEquals(await codeOf(owner.getFragment({ id, version: "nothing" })), "not_found");
+      assertEquals(await awaitOutcome(none), "not_found");
+      assertEquals(await awaitOutcome(owner.getFragment({ id, version: "nothing" })), "not_found");
     }),
 );
 
@@ -212,7 +213,7 @@ storeTest(
       assertEquals(nested.resolvedFragments.length, 2);
       const added = await owner.listNestedFragments({ additionalFragments: [{ fragmentId: middle }] });
       assertEquals(added.fragments.map(({ name }) => name).sort(), ["middle", "shared"]);
-      assertEquals(await codeOf(owner.listNestedFragments({})), "invalid_argument");
+      assertEquals(await awaitOutcome(owner.listNestedFragments({})), "invalid_argument");
       await owner.updateFragment({ id, config: network("localhost:2") });
       const { resolvedFragments } = await owner.listMachineFragments({
         machineId: world.machine,
@@ -248,7 +249,7 @@ storeTest(
           additionalFragments: versions.map((version) => ({ fragmentId: id, version })),
         });
       assertEquals((await asked("5")).fragments.length, 1);
-      assertEquals(await codeOf(asked("5", "6")), "resource_exhausted");
+      assertEquals(await awaitOutcome(asked("5", "6")), "resource_exhausted");
     }, { limits: { ...defaultLimits(), revisionsPerFragment: 2, lettersPerConfiguration: 3_000 } }),
 );
 
@@ -262,8 +263,4 @@ async function withFragment(served: ServedCloud) {
 
 function bindOf(config: unknown): unknown {
   return (config as { network?: { bind_address?: string } } | undefined)?.network?.bind_address;
-}
-
-async function codeOf(call: Promise<unknown>): Promise<string> {
-  return await call.then(() => "ok", (error) => SvcError.from(error).code);
 }

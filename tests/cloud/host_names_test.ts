@@ -6,7 +6,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { X509Certificate } from "node:crypto";
 import { ExternalAuthService } from "../../proto/gen/auth_pb.ts";
-import { SvcError } from "../../lib/base/error.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { hostWordOf } from "../../lib/cloud/fleet/names.ts";
 import { MIGRATIONS } from "../../lib/cloud/store/migrations.ts";
@@ -15,6 +14,7 @@ import { client } from "../../lib/wire/rpc/channel.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest } from "./stores.ts";
+import { awaitOutcome } from "../support/outcome.ts";
 
 const DAY_MS = 24 * 3600 * 1000;
 
@@ -35,7 +35,7 @@ async function fqdnOf({ app }: ServedCloud, { owner }: World, id: string): Promi
 /** Which part a name leads the world's owner to: the one whose key opens the name. */
 async function opens({ channel }: ServedCloud, host: string, key: World["owner"]): Promise<string> {
   const { authenticateTo } = client(ExternalAuthService, await channel(key));
-  return await authenticateTo({ entity: host }).then(() => "ok", (error) => SvcError.from(error).code);
+  return await awaitOutcome(authenticateTo({ entity: host }));
 }
 
 storeTest(

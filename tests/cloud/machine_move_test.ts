@@ -13,6 +13,7 @@ import { client } from "../../lib/wire/rpc/channel.ts";
 import { until } from "../support/until.ts";
 import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest } from "./stores.ts";
+import { awaitOutcome } from "../support/outcome.ts";
 
 async function capture({ channel }: ServedCloud, key: World["owner"], partId: string, text: string) {
   const sync = client(DataSyncService, await channel(key));
@@ -77,14 +78,18 @@ storeTest(
 
       // Only an owner of both sides moves it.
       const move = { id: machine, name: "moved", location: to.location };
-      assertEquals(await codeOf(owner.updateRobot(move)), "permission_denied");
+      assertEquals(await awaitOutcome(owner.updateRobot(move)), "permission_denied");
       await store.transaction((sql) =>
         new Keys(sql).grant(from.owner.id, { role: "owner", kind: "location", resourceId: to.location })
       );
       await owner.updateRobot(move);
 
       const [rows] = [await store.query("SELECT id FROM api_keys WHERE id IN (?, ?)", own.id, helper.id)];
-      assertEquals([rows.length, await codeOf(held.config({ id })), await codeOf(held.certificate({ id }))], [
+      assertEquals([
+        rows.length,
+        await awaitOutcome(held.config({ id })),
+        await awaitOutcome(held.certificate({ id })),
+      ], [
         0,
         "unauthenticated",
         "unauthenticated",
@@ -92,7 +97,7 @@ storeTest(
       assertEquals((await store.query("SELECT id FROM shared_secrets WHERE part_id = ?", id)).length, 0);
       assertEquals(part?.secrets.length, 1);
       const operators = await app(from.operator);
-      assertEquals(await codeOf(operators.getRobotPart({ id })), "permission_denied");
+      assertEquals(await awaitOutcome(operators.getRobotPart({ id })), "permission_denied");
       const theirs = await app(to.owner);
       assertEquals((await theirs.getRobotAPIKeys({ robotId: machine })).apiKeys, []);
 
@@ -105,7 +110,10 @@ storeTest(
         assertEquals((await caller.getRobotPartHistory({ id })).history, []);
         assertEquals(await seenBy(served, key, from), [[], "null"]);
         const data = client(DataService, await channel(key));
-        assertEquals(await codeOf(data.binaryDataByIDs({ binaryDataIds: [image] })), "permission_denied");
+        assertEquals(
+          await awaitOutcome(data.binaryDataByIDs({ binaryDataIds: [image] })),
+          "permission_denied",
+        );
       }
       const [images] = await seenBy(served, from.owner, { ...from, machine: "" });
       assertEquals(images, ["image before"]);
@@ -143,7 +151,7 @@ storeTest(
       };
       const [formerly, now] = [await mappingOf(from), await mappingOf(to)];
       const { sessionId } = await formerly.start();
-      assertEquals(await codeOf(formerly.start()), "already_exists");
+      assertEquals(await awaitOutcome(formerly.start()), "already_exists");
       await store.transaction((sql) =>
         new Keys(sql).grant(from.owner.id, { role: "owner", kind: "location", resourceId: to.location })
       );
@@ -153,8 +161,8 @@ storeTest(
       assertEquals(await activeId(), "");
       const started = await now.start();
       assertEquals(await activeId(), started.sessionId);
-      assertEquals(await codeOf(now.start()), "already_exists");
-      assertEquals(await codeOf(now.stopMappingSession({ sessionId })), "permission_denied");
+      assertEquals(await awaitOutcome(now.start()), "already_exists");
+      assertEquals(await awaitOutcome(now.stopMappingSession({ sessionId })), "permission_denied");
       // The former organization still sees its session, which waits for no further data.
       await until(async () => {
         const { sessionMetadata } = await formerly.getMappingSessionMetadataByID({ sessionId });
@@ -181,7 +189,3 @@ storeTest(
       );
     }),
 );
-
-async function codeOf(call: Promise<unknown>): Promise<string> {
-  return await call.then(() => "ok", (error) => SvcError.from(error).code);
-}

@@ -7,7 +7,6 @@ import { AppService } from "../../proto/gen/app_pb.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { RobotService } from "../../proto/gen/robot_pb.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
-import { SvcError } from "../../lib/base/error.ts";
 import { Secret } from "../../lib/base/secret.ts";
 import { connectApp } from "../../lib/cloud_client/app_channel.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
@@ -15,6 +14,7 @@ import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/rpc/metadata.ts";
 import { startServer } from "../support/server.ts";
 import { type Example, serveCloud, svcCloud } from "./program.ts";
+import { awaitOutcome } from "../support/outcome.ts";
 
 const DEADLINE_MS = 120_000;
 const TYPE = "robot-location-secret";
@@ -52,13 +52,15 @@ Deno.test("a machine runs with its part's secret, and admits the secrets of its 
         const [{ id: secretId, secret: text }] = auth!.secrets;
         // The machine hears of it with its configuration.
         const { accessToken } = await eventually(() => show(text));
-        assertEquals(await codeOf(show(`${text}x`)), "unauthenticated");
+        assertEquals(await awaitOutcome(show(`${text}x`)), "unauthenticated");
         const inside = open(Metadata.from([["authorization", `Bearer ${accessToken}`]]));
         try {
           const { resourceNames } = client(RobotService, inside);
           await resourceNames({});
           await app.deleteLocationSecret({ locationId, secretId });
-          await eventually(async () => assertEquals(await codeOf(resourceNames({})), "unauthenticated"));
+          await eventually(async () =>
+            assertEquals(await awaitOutcome(resourceNames({})), "unauthenticated")
+          );
         } finally {
           inside.close();
         }
@@ -87,8 +89,4 @@ async function eventually<T>(work: () => Promise<T>): Promise<T> {
       await clock.sleep(50, deadline).catch(() => {});
     }
   }
-}
-
-async function codeOf(call: Promise<unknown>): Promise<string> {
-  return await call.then(() => "ok", (error) => SvcError.from(error).code);
 }

@@ -2,8 +2,7 @@
  * Packages: their retention, the choice of versions, and contents that appear and disappear.
  */
 
-import { assertEquals, assertRejects } from "@std/assert";
-import { SvcError } from "../../lib/base/error.ts";
+import { assertEquals } from "@std/assert";
 import { CONTENT_TABLES, keepFile, releaseFile, releaseOrphans } from "../../lib/cloud/store/file_refs.ts";
 import { FolderFiles } from "../../lib/cloud/store/folder_files.ts";
 import { type NewPackage, Packages } from "../../lib/cloud/packages/packages.ts";
@@ -11,6 +10,7 @@ import type { Store } from "../../lib/cloud/store/store.ts";
 import { newWorld } from "./world.ts";
 import { storeTest } from "./stores.ts";
 import { SystemFiles } from "../../lib/base/files/system_files.ts";
+import { awaitOutcome } from "../support/outcome.ts";
 
 const FILE = { sha256: "a".repeat(64), bytes: 3 };
 
@@ -25,10 +25,6 @@ async function add(store: Store, info: Partial<NewPackage> & { organizationId: s
     ...info,
   };
   return await store.transaction((sql) => new Packages(sql).add(whole, nowMs));
-}
-
-async function codeOf(run: Promise<unknown>): Promise<string> {
-  return (await assertRejects(() => run, SvcError)).code;
 }
 
 storeTest(
@@ -59,9 +55,9 @@ storeTest(
     for (const id of [`${organizationId}:fruit`, "acme:fruit", "acme/fruit"]) {
       assertEquals((await packages.find(id, "1.0.0")).metadata, { version: "1.0.0" });
     }
-    assertEquals(await codeOf(packages.find("acme:fruit", "^3")), "not_found");
-    assertEquals(await codeOf(packages.find("acme:vegetable", "latest")), "not_found");
-    assertEquals(await codeOf(packages.find("fruit", "latest")), "invalid_argument");
+    assertEquals(await awaitOutcome(packages.find("acme:fruit", "^3")), "not_found");
+    assertEquals(await awaitOutcome(packages.find("acme:vegetable", "latest")), "not_found");
+    assertEquals(await awaitOutcome(packages.find("fruit", "latest")), "invalid_argument");
     assertEquals(
       await packages.has(organizationId, { name: "fruit", version: "1.0.0", kind: "ml_model" }),
       true,
@@ -79,17 +75,17 @@ storeTest("a package version exists once per platform and is immutable", async (
   const module = { organizationId, type: "module" as const };
   await add(store, { ...module, platform: "linux/amd64" });
   await add(store, { ...module, platform: "linux/any", version: "1.1.0" }, 1);
-  assertEquals(await codeOf(add(store, { ...module, platform: "linux/amd64" })), "already_exists");
-  assertEquals(await codeOf(add(store, { organizationId, version: "2.0.0" })), "already_exists");
-  assertEquals(await codeOf(add(store, { ...module, platform: "amiga" })), "invalid_argument");
-  assertEquals(await codeOf(add(store, { ...module, version: "stable" })), "invalid_argument");
-  assertEquals(await codeOf(add(store, { ...module, name: "../etc" })), "invalid_argument");
+  assertEquals(await awaitOutcome(add(store, { ...module, platform: "linux/amd64" })), "already_exists");
+  assertEquals(await awaitOutcome(add(store, { organizationId, version: "2.0.0" })), "already_exists");
+  assertEquals(await awaitOutcome(add(store, { ...module, platform: "amiga" })), "invalid_argument");
+  assertEquals(await awaitOutcome(add(store, { ...module, version: "stable" })), "invalid_argument");
+  assertEquals(await awaitOutcome(add(store, { ...module, name: "../etc" })), "invalid_argument");
   const packages = new Packages(store);
   const id = `${organizationId}/fruit`;
   assertEquals((await packages.find(id, "latest", "linux/arm64")).version, "1.1.0");
   assertEquals((await packages.find(id, "^1", "linux/amd64")).version, "1.1.0");
   assertEquals((await packages.find(id, "1.0.0", "linux/amd64")).platform, "linux/amd64");
-  assertEquals(await codeOf(packages.find(id, "latest", "windows/amd64")), "not_found");
+  assertEquals(await awaitOutcome(packages.find(id, "latest", "windows/amd64")), "not_found");
 });
 
 storeTest("a public namespace is set once and belongs to one organization", async (database) => {
@@ -99,9 +95,9 @@ storeTest("a public namespace is set once and belongs to one organization", asyn
     store.transaction((sql) => new Packages(sql).setNamespace(organization, namespace));
   await name(mine.organization, "acme");
   await name(mine.organization, "acme");
-  assertEquals(await codeOf(name(mine.organization, "better")), "failed_precondition");
-  assertEquals(await codeOf(name(other.organization, "acme")), "already_exists");
-  assertEquals(await codeOf(name(other.organization, "No Good")), "invalid_argument");
+  assertEquals(await awaitOutcome(name(mine.organization, "better")), "failed_precondition");
+  assertEquals(await awaitOutcome(name(other.organization, "acme")), "already_exists");
+  assertEquals(await awaitOutcome(name(other.organization, "No Good")), "invalid_argument");
 });
 
 storeTest("a stored content is deleted with the last package that refers to it", async (database) => {
@@ -124,11 +120,11 @@ storeTest("a stored content is deleted with the last package that refers to it",
   };
   const sha256 = await keep("one");
   await keep("two");
-  assertEquals(await codeOf(keep("two")), "already_exists");
+  assertEquals(await awaitOutcome(keep("two")), "already_exists");
   await remove("one");
   assertEquals(await files.size(sha256), 3);
   await remove("two");
-  assertEquals(await codeOf(files.size(sha256)), "not_found");
+  assertEquals(await awaitOutcome(files.size(sha256)), "not_found");
   await keep("three");
   // Others remove and upload the same content all the time: an acknowledged content is there.
   for (let round = 0; round < 10; round++) {
@@ -154,7 +150,7 @@ storeTest("leftovers of a killed upload are removed once they are old", async (d
   await releaseOrphans(store, files, 1_000, signal);
   assertEquals(await files.size(orphan.sha256), 4);
   await releaseOrphans(store, files, Date.now() + 60_000, signal);
-  assertEquals(await codeOf(files.size(orphan.sha256)), "not_found");
+  assertEquals(await awaitOutcome(files.size(orphan.sha256)), "not_found");
   assertEquals(await files.size(own.sha256), 6);
 });
 

@@ -7,6 +7,7 @@ import { connect } from "../../lib/cloud/store/store.ts";
 import { needingTest } from "../support/needing.ts";
 import { postgresPrograms, startPostgres } from "../support/postgres.ts";
 import { until } from "../support/until.ts";
+import { awaitOutcome } from "../support/outcome.ts";
 
 const clock = new SystemClock();
 const programs = postgresPrograms();
@@ -23,8 +24,7 @@ needingTest(
     for (const store of [one, other]) store.notices.useKeys(keys);
     const heard: string[] = [];
     let missed = 0;
-    const outcome = () =>
-      one.query("SELECT 1 AS answer").then(() => "ok", (error) => SvcError.from(error).code);
+    const outcome = () => awaitOutcome(one.query("SELECT 1 AS answer"));
     try {
       const stop = await other.notices.hear("changes", (text) => void heard.push(text), () => void missed++);
       await one.notices.tell("changes", "before");

@@ -11,6 +11,7 @@ import { DataService, TabularDataSourceType } from "../../proto/gen/data_pb.ts";
 import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
 import { storeTest, withDatabase } from "./stores.ts";
 import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
+import { awaitOutcome } from "../support/outcome.ts";
 
 const START_MS = Date.UTC(2026, 2, 15, 14);
 const HOUR_MS = 3_600_000;
@@ -114,7 +115,7 @@ Deno.test("a query that cannot run, fills its memory or is given up ends alone",
       );
       const sink = { type: TabularDataSourceType.PIPELINE_SINK };
       const piped = me.data.tabularDataByMQL({ organizationId: organization, dataSource: sink });
-      assertEquals(await codeOf(piped), "not_found");
+      assertEquals(await awaitOutcome(piped), "not_found");
 
       const huge = { $map: { input: { $range: [0, 1e9] }, in: { value: "$$this" } } };
       assertMatch(
@@ -133,7 +134,7 @@ Deno.test("a query that cannot run, fills its memory or is given up ends alone",
         { organizationId: organization, mqlBinary },
         { signal: giveUp.signal },
       );
-      const ended = codeOf(endless);
+      const ended = awaitOutcome(endless);
       assertEquals(await they.query({ $count: "found" }), [{ found: 1 }]);
       giveUp.abort();
       assertEquals(await ended, "canceled");
@@ -194,7 +195,7 @@ Deno.test("a query in SQL that never ends, or fills its memory, ends alone", () 
       const giveUp = new AbortController();
       const recursion =
         "WITH RECURSIVE n AS (SELECT 1 AS x UNION ALL SELECT x FROM n) SELECT COUNT(*) FROM n";
-      const endless = codeOf(
+      const endless = awaitOutcome(
         me.data.tabularDataBySQL({ organizationId, sqlQuery: recursion }, { signal: giveUp.signal }),
       );
       const others = await they.data.tabularDataBySQL({
@@ -206,13 +207,9 @@ Deno.test("a query in SQL that never ends, or fills its memory, ends alone", () 
       assertEquals(await endless, "canceled");
       const full = "SELECT list(range) AS x FROM range(1000000000)";
       assertEquals(
-        await codeOf(me.data.tabularDataBySQL({ organizationId, sqlQuery: full })),
+        await awaitOutcome(me.data.tabularDataBySQL({ organizationId, sqlQuery: full })),
         "resource_exhausted",
       );
       const { rawData } = await me.data.tabularDataBySQL({ organizationId, sqlQuery: count });
       assertEquals(rawData.map((one) => deserialize(one)), [{ _1: 1 }]);
     })));
-
-function codeOf(call: Promise<unknown>): Promise<string> {
-  return call.then(() => "ok", (error) => SvcError.from(error).code);
-}

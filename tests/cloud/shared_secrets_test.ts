@@ -15,6 +15,7 @@ import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/rpc/metadata.ts";
 import { newWorld, type ServedCloud, withCloud } from "./world.ts";
 import { storeTest } from "./stores.ts";
+import { awaitOutcome } from "../support/outcome.ts";
 
 storeTest(
   "a part's secret is shown once and gives access to this part only",
@@ -52,7 +53,7 @@ storeTest(
             () => client(AppService, channel).createRobotPartSecret({ partId: world.part }),
             () => client(AppService, channel).updateRobotPart({ id: world.part, name: "mine" }),
           ]
-        ) assertEquals(await codeOf(call()), "permission_denied");
+        ) assertEquals(await awaitOutcome(call()), "permission_denied");
         // A machine knows its configuration.
         const { part } = await client(AppService, channel).getRobotPart({ id: world.part });
         assertEquals(part?.id, world.part);
@@ -81,10 +82,14 @@ storeTest(
         [`${world.part}\0`, "robot-secret", secret],
       ];
       for (const [entity, type, payload] of tries) {
-        assertEquals(await codeOf(authenticate(served, entity, type, payload)), "unauthenticated", entity);
+        assertEquals(
+          await awaitOutcome(authenticate(served, entity, type, payload)),
+          "unauthenticated",
+          entity,
+        );
       }
       const location = authenticate(served, world.location, "robot-location-secret", secret);
-      assertEquals(await codeOf(location), "invalid_argument");
+      assertEquals(await awaitOutcome(location), "invalid_argument");
     }),
 );
 
@@ -99,16 +104,16 @@ storeTest(
       const fresh = (await owner.createRobotPartSecret({ partId })).part!;
       assertEquals(fresh.secrets.map(({ secret }) => secret !== ""), [false, true]);
       await asRobot(served, partId, old.secret, async (channel) => {
-        const ask = () => codeOf(client(RobotService, channel).needsRestart({ id: partId }));
+        const ask = () => awaitOutcome(client(RobotService, channel).needsRestart({ id: partId }));
         assertEquals(await ask(), "ok");
         await asRobot(served, partId, fresh.secret, async (second) => {
           await owner.deleteRobotPartSecret({ partId, secretId: old.secrets[0].id });
           assertEquals(await ask(), "unauthenticated");
-          assertEquals(await codeOf(client(RobotService, second).needsRestart({ id: partId })), "ok");
+          assertEquals(await awaitOutcome(client(RobotService, second).needsRestart({ id: partId })), "ok");
         });
       });
       const gone = owner.deleteRobotPartSecret({ partId, secretId: old.secrets[0].id });
-      assertEquals(await codeOf(gone), "not_found");
+      assertEquals(await awaitOutcome(gone), "not_found");
       for (let count = 1; count < 5; count++) await owner.createRobotPartSecret({ partId });
       assertMatch(
         await owner.createRobotPartSecret({ partId }).then(() => "made", ({ message }) => message),
@@ -136,7 +141,7 @@ storeTest(
           async () => (await app(world.operator)).createLocationSecret({ locationId }),
           async () => (await app((await newWorld(store)).owner)).locationAuth({ locationId }),
         ]
-      ) assertEquals(await codeOf(call()), "permission_denied");
+      ) assertEquals(await awaitOutcome(call()), "permission_denied");
 
       const inner = await owner.createLocation({
         organizationId,
@@ -178,8 +183,4 @@ async function asRobot(
   } finally {
     channel.close();
   }
-}
-
-async function codeOf(call: Promise<unknown>): Promise<string> {
-  return await call.then(() => "ok", (error) => SvcError.from(error).code);
 }

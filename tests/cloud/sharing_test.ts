@@ -5,7 +5,6 @@
 import { assertEquals } from "@std/assert";
 import { AppService } from "../../proto/gen/app_pb.ts";
 import { DataService } from "../../proto/gen/data_pb.ts";
-import { SvcError } from "../../lib/base/error.ts";
 import { RULES } from "../../lib/cloud/access/rules.ts";
 import { Keys } from "../../lib/cloud/access/keys.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
@@ -14,6 +13,7 @@ import { client } from "../../lib/wire/rpc/channel.ts";
 import { codeOf, somethingIn } from "./rule_calls.ts";
 import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest } from "./stores.ts";
+import { awaitOutcome } from "../support/outcome.ts";
 
 storeTest(
   "sharing a location needs an owner of the location and of the other organization",
@@ -23,12 +23,12 @@ storeTest(
       const [host, guest] = [await newWorld(store), await newWorld(store)];
       const owner = await app(host.owner);
       const share = { locationId: host.location, organizationId: guest.organization };
-      assertEquals(await failing(owner.shareLocation(share)), "permission_denied");
-      assertEquals(await failing((await app(guest.owner)).shareLocation(share)), "permission_denied");
+      assertEquals(await awaitOutcome(owner.shareLocation(share)), "permission_denied");
+      assertEquals(await awaitOutcome((await app(guest.owner)).shareLocation(share)), "permission_denied");
       const both = await bothOwner(served, host, guest);
       const own = { locationId: host.location, organizationId: host.organization };
-      assertEquals(await failing(both.shareLocation(own)), "invalid_argument");
-      assertEquals(await failing(owner.unshareLocation(share)), "not_found");
+      assertEquals(await awaitOutcome(both.shareLocation(own)), "invalid_argument");
+      assertEquals(await awaitOutcome(owner.unshareLocation(share)), "not_found");
       await both.shareLocation(share);
       await both.shareLocation(share);
       const guests = async () =>
@@ -38,7 +38,7 @@ storeTest(
         [[host.organization, true], [guest.organization, false]],
       );
       // Who owns the location takes it back alone.
-      assertEquals(await failing((await app(guest.owner)).unshareLocation(share)), "permission_denied");
+      assertEquals(await awaitOutcome((await app(guest.owner)).unshareLocation(share)), "permission_denied");
       await owner.unshareLocation(share);
       assertEquals((await guests())?.length, 1);
     }),
@@ -108,10 +108,10 @@ storeTest(
           .sort(),
         ["broom", "rover"],
       );
-      assertEquals(await failing(look.getRobot({ id: hidden })), "permission_denied");
-      assertEquals(await failing(look.getLocation({ locationId: host.location })), "permission_denied");
+      assertEquals(await awaitOutcome(look.getRobot({ id: hidden })), "permission_denied");
+      assertEquals(await awaitOutcome(look.getLocation({ locationId: host.location })), "permission_denied");
       assertEquals(
-        await failing(look.getOrganization({ organizationId: host.organization })),
+        await awaitOutcome(look.getOrganization({ organizationId: host.organization })),
         "permission_denied",
       );
       // Nothing of the organization: it is not among theirs, and neither are its private packages.
@@ -131,7 +131,7 @@ storeTest(
       const hall = await app(await newKey(store, "owner", "location", guest.location));
       const rover = await app(await newKey(store, "owner", "machine", guest.machine));
       for (const one of [hall, rover]) {
-        assertEquals(await failing(one.getRobot({ id: host.machine })), "permission_denied");
+        assertEquals(await awaitOutcome(one.getRobot({ id: host.machine })), "permission_denied");
       }
     }),
 );
@@ -180,8 +180,4 @@ async function bothOwner({ store, app }: ServedCloud, host: World, guest: World)
 
 async function sharing({ store }: ServedCloud, host: Pick<World, "location">, guest: World): Promise<void> {
   await store.transaction((sql) => new Shares(sql).share(host.location, guest.organization));
-}
-
-async function failing(call: Promise<unknown>): Promise<string> {
-  return await call.then(() => "ok", (error) => SvcError.from(error).code);
 }

@@ -12,6 +12,7 @@ import { STATEMENT_MS } from "../../lib/cloud/store/callers.ts";
 import { connect, type Sql, type Store } from "../../lib/cloud/store/store.ts";
 import { until } from "../support/until.ts";
 import { sharedStoreTest } from "./stores.ts";
+import { awaitOutcome } from "../support/outcome.ts";
 
 const ENDLESS = "WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT COUNT(*) FROM c";
 
@@ -81,8 +82,6 @@ function limitsTest(name: string, run: (bench: LimitsBench) => Promise<void>): v
 const insert = (sql: Sql, name: string) => sql.query("INSERT INTO names (name) VALUES (?)", name);
 const names = async (sql: Sql) =>
   (await sql.query<{ name: string }>("SELECT name FROM names ORDER BY name")).map(({ name }) => name);
-const codeOf = async (run: Promise<unknown>) => (await assertRejects(() => run, SvcError)).code;
-
 limitsTest(
   "SqliteStore: a reading statement is interrupted at its deadline, and others go on",
   async (bench) => {
@@ -122,7 +121,7 @@ limitsTest(
     const last = store.transaction((sql) => insert(sql, "c"));
     await begun.promise;
     clock.pass();
-    assertEquals(await codeOf(stuck), "deadline_exceeded");
+    assertEquals(await awaitOutcome(stuck), "deadline_exceeded");
     await Promise.all([first, last]);
     assertEquals(await names(store), ["a", "c"]);
     assert(runs >= 1);
@@ -171,7 +170,7 @@ limitsTest(
     const batches = [store.batch([add("a"), add("c")]), store.batch([add("d")])];
     await begun.promise;
     clock.pass();
-    assertEquals(await codeOf(stuck), "deadline_exceeded");
+    assertEquals(await awaitOutcome(stuck), "deadline_exceeded");
     assertEquals(await Promise.all(batches), [[], []]);
     assertEquals(await names(store), ["a", "c", "d"]);
   },
@@ -259,7 +258,7 @@ limitsTest(
     assertEquals(await others, [[], []]);
     await until(() => clock.pending === 1);
     clock.pass();
-    assertEquals(await codeOf(endless), "deadline_exceeded");
+    assertEquals(await awaitOutcome(endless), "deadline_exceeded");
   },
 );
 
@@ -293,7 +292,7 @@ limitsTest("SqliteStore: a caller that has gone gives up what waits, and still c
   await until(() => clock.pending === 2);
   gone.abort(new SvcError("canceled", "gone"));
   clock.pass();
-  const codes = await Promise.all(waiting.map(codeOf));
+  const codes = await Promise.all(waiting.map(awaitOutcome));
   assertEquals(codes, ["deadline_exceeded", "deadline_exceeded", "canceled"]);
   assertEquals(await late, []);
 });
@@ -304,5 +303,5 @@ sharedStoreTest("a statement that takes too long ends with deadline_exceeded", a
     await sql.query("SET LOCAL statement_timeout = 20");
     await sql.query("SELECT pg_sleep(60)");
   });
-  assertEquals(await codeOf(slow), "deadline_exceeded");
+  assertEquals(await awaitOutcome(slow), "deadline_exceeded");
 });

@@ -7,13 +7,12 @@ import { SvcError } from "../../lib/base/error.ts";
 import { MIGRATIONS } from "../../lib/cloud/store/migrations.ts";
 import { migrate, type Sql, type Store } from "../../lib/cloud/store/store.ts";
 import { storeTest } from "./stores.ts";
+import { awaitOutcome } from "../support/outcome.ts";
 
 const insert = (sql: Sql, name: string, value: string) =>
   sql.query("INSERT INTO secrets (name, value) VALUES (?, ?)", name, value);
 const names = async (sql: Sql) =>
   (await sql.query<{ name: string }>("SELECT name FROM secrets ORDER BY name")).map(({ name }) => name);
-const codeOf = async (run: Promise<unknown>) => (await assertRejects(() => run, SvcError)).code;
-
 storeTest("the store returns text, numbers, bytes and null unchanged", async ({ open }) => {
   const store = await open();
   await store.transaction((sql) =>
@@ -68,10 +67,10 @@ storeTest("a failed statement ends its transaction", async ({ open }) => {
 storeTest("the store maps database errors to error codes", async ({ open }) => {
   const store = await open();
   await store.transaction((sql) => insert(sql, "a", "1"));
-  assertEquals(await codeOf(store.transaction((sql) => insert(sql, "a", "2"))), "already_exists");
+  assertEquals(await awaitOutcome(store.transaction((sql) => insert(sql, "a", "2"))), "already_exists");
   const orphan = "INSERT INTO machines (id, location_id, name, created_ms) VALUES ('m', 'none', 'm', 0)";
-  assertEquals(await codeOf(store.transaction((sql) => sql.query(orphan))), "failed_precondition");
-  assertEquals(await codeOf(store.query("SELECT * FROM nothing")), "internal");
+  assertEquals(await awaitOutcome(store.transaction((sql) => sql.query(orphan))), "failed_precondition");
+  assertEquals(await awaitOutcome(store.query("SELECT * FROM nothing")), "internal");
 });
 
 storeTest("the store refuses to write outside of transactions", async ({ open }) => {
@@ -94,7 +93,7 @@ storeTest("a batch is atomic, and stops at the rows that it must not find", asyn
     store.batch([add("a"), add("b"), many]),
     store.transaction((sql) => insert(sql, "c", "x")),
   ];
-  assertEquals(await codeOf(store.batch([add("d"), add("d")])), "already_exists");
+  assertEquals(await awaitOutcome(store.batch([add("d"), add("d")])), "already_exists");
   assertEquals((await Promise.all(kept)).map(({ length }) => length), [0, 0]);
   const [stopped, ...others] = await store.batch([add("e"), add("f"), many]);
   assertEquals([Number(stopped.found), others.length], [5, 0]);

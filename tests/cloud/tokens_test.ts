@@ -13,18 +13,10 @@ import { svcCloud } from "./program.ts";
 import { storeTest } from "./stores.ts";
 import { newKey, newWorld, ownKey, type ServedCloud, withCloud, type World } from "./world.ts";
 import { moving, until } from "../support/until.ts";
+import { awaitOutcome } from "../support/outcome.ts";
 
 /** Above the time for which a call may outlive its permission. */
 const STEP_MS = 5_000;
-
-async function codeOf(run: Promise<unknown>): Promise<string> {
-  try {
-    await run;
-    return "ok";
-  } catch (error) {
-    return SvcError.from(error).code;
-  }
-}
 
 storeTest(
   "a token ends with its key, and with its time; tokens of other keys stay valid",
@@ -37,7 +29,7 @@ storeTest(
         await app(world.operator),
         await newKey(store, "operator", "organization", world.organization),
       ];
-      const list = (one: typeof owner) => codeOf(one.listOrganizations({}));
+      const list = (one: typeof owner) => awaitOutcome(one.listOrganizations({}));
       assertEquals(await list(operator), "ok");
       const rotated = await owner.rotateKey({ id: world.operator.id });
       assertEquals(await list(operator), "unauthenticated");

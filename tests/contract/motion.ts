@@ -1,8 +1,8 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { type Motion, MotionApi, type Movement } from "../../lib/api/motion.ts";
-import { SvcError } from "../../lib/base/error.ts";
 import { type Pose, poseAt, posesAlmostEqual } from "../../lib/geometry/pose.ts";
 import type { Contract } from "./contract.ts";
+import { awaitOutcome } from "../support/outcome.ts";
 
 /** Bodies at the end of an arm that stands 1 m along X, and bodies that the machine cannot move. */
 const TOOL = "tool_moved";
@@ -25,10 +25,6 @@ async function checkAt(motion: Motion, wanted: Pose): Promise<void> {
   const { referenceFrame, pose } = await motion.getPose(TOOL, "", []);
   assertEquals(referenceFrame, "world");
   assert(posesAlmostEqual(pose, wanted, { mm: 0.1, deg: 0.1 }), `it is at ${JSON.stringify(pose)}`);
-}
-
-async function codeOf(run: Promise<unknown>): Promise<string> {
-  return (await assertRejects(() => run, SvcError)).code;
 }
 
 export const contract: Contract<Motion> = {
@@ -62,16 +58,16 @@ export const contract: Contract<Motion> = {
       const obstacles = [{ referenceFrame: "over", geometries: [ball] }];
       const goal = { ...THERE, y: -300 };
       const blocked = movement(goal, { worldState: { obstacles, transforms: [over] } });
-      assertEquals(await codeOf(motion.move(blocked)), "failed_precondition");
+      assertEquals(await awaitOutcome(motion.move(blocked)), "failed_precondition");
       await checkAt(motion, THERE);
     },
     "move refuses immovable and unknown components and unreachable poses": async (motion) => {
       assertEquals(
-        await codeOf(motion.move(movement(THERE, { componentName: GANTRY }))),
+        await awaitOutcome(motion.move(movement(THERE, { componentName: GANTRY }))),
         "failed_precondition",
       );
-      assertEquals(await codeOf(motion.move(movement(THERE, { componentName: "nobody" }))), "unknown");
-      assertEquals(await codeOf(motion.move(movement(poseAt(9000, 0, 0)))), "failed_precondition");
+      assertEquals(await awaitOutcome(motion.move(movement(THERE, { componentName: "nobody" }))), "unknown");
+      assertEquals(await awaitOutcome(motion.move(movement(poseAt(9000, 0, 0)))), "failed_precondition");
     },
     "getPlan returns each listed plan, and unknown plans are refused": async (motion) => {
       for (const { componentName, executionId } of await motion.listPlanStatuses(false)) {
@@ -79,10 +75,10 @@ export const contract: Contract<Motion> = {
         assertEquals((await motion.getPlan(which)).current.executionId, executionId);
       }
       assertEquals(
-        await codeOf(motion.getPlan({ componentName: "nobody", lastPlanOnly: false })),
+        await awaitOutcome(motion.getPlan({ componentName: "nobody", lastPlanOnly: false })),
         "unknown",
       );
-      assertEquals(await codeOf(motion.stopPlan("nobody")), "unknown");
+      assertEquals(await awaitOutcome(motion.stopPlan("nobody")), "unknown");
     },
   },
 };

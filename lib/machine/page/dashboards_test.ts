@@ -3,6 +3,7 @@ import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { FakeHost } from "../../../tests/support/fake_host.ts";
 import { SvcError } from "../../base/error.ts";
 import { type Dashboard, DashboardStore } from "./dashboards.ts";
+import { awaitOutcome } from "../../../tests/support/outcome.ts";
 
 const PATH = "/home/dashboards/local-config.json";
 const card = (name: string, isWide = false) => ({ id: `rdk:component:motor/${name}`, isWide });
@@ -17,10 +18,6 @@ const storeOn = (host: FakeHost) => new DashboardStore(PATH, host, clock);
 
 function keep(store: DashboardStore, one: Dashboard, formerName = "", caller = "alice"): Promise<void> {
   return store.set(one, formerName, { caller });
-}
-
-async function codeOf(work: Promise<unknown>): Promise<string> {
-  return (await assertRejects(() => work, SvcError)).code;
 }
 
 Deno.test("DashboardStore: keeps dashboards in a file, replaces them by name, renames in place and deletes", async () => {
@@ -38,10 +35,10 @@ Deno.test("DashboardStore: keeps dashboards in a file, replaces them by name, re
   ]);
   await keep(dashboards, dashboard("look", "a"), "drive");
   assertEquals((await dashboards.list()).map(({ name }) => name), ["look", "debug"]);
-  assertEquals(await codeOf(keep(dashboards, dashboard("debug", "b"), "look")), "already_exists");
+  assertEquals(await awaitOutcome(keep(dashboards, dashboard("debug", "b"), "look")), "already_exists");
   await dashboards.delete("look", by);
   assertEquals(await dashboards.list(), [dashboard("debug", "a")]);
-  assertEquals(await codeOf(dashboards.delete("look", by)), "not_found");
+  assertEquals(await awaitOutcome(dashboards.delete("look", by)), "not_found");
 });
 
 Deno.test("DashboardStore: refuses unusable dashboards, and keeps nothing of them", async () => {
@@ -75,7 +72,7 @@ Deno.test("DashboardStore: bounds the number of dashboards, and the changes that
   assertEquals(greedy.filter(({ status }) => status === "fulfilled").length, 9);
   assertEquals(other[0].status, "fulfilled");
   for (let at = 0; at < 32; at++) await keep(dashboards, dashboard(`b${at}`));
-  assertEquals(await codeOf(keep(dashboards, dashboard("one more"))), "resource_exhausted");
+  assertEquals(await awaitOutcome(keep(dashboards, dashboard("one more"))), "resource_exhausted");
   // A dashboard of a name that is there needs no place.
   await keep(dashboards, dashboard("b3", "a"));
 });

@@ -23,6 +23,7 @@ import { endlessModel, fileReaders } from "../hostile_models.ts";
 import { bombPictures } from "../hostile_pictures.ts";
 import { HOSTILE_SCRIPT } from "../hostile_script.ts";
 import { connectAs, type Credentials, type Place, type Tenant } from "./tenant.ts";
+import { awaitOutcome } from "../../support/outcome.ts";
 
 export interface ChainSetting {
   readonly place: Place;
@@ -163,7 +164,7 @@ async function keepToken({ place, attacker }: ChainSetting): Promise<string[]> {
     const thief = await connectAs(place, stolen);
     const ask = async () => {
       const call = client(AppService, thief).getOrganization({ organizationId: attacker.ids.organization });
-      return await call.then(() => "ok", (error) => SvcError.from(error).code);
+      return await awaitOutcome(call);
     };
     try {
       const before = await ask();
@@ -292,7 +293,7 @@ async function guessKeys({ place, attacker, victim }: ChainSetting): Promise<str
         entity: attacker.ids.key,
         credentials: { type: "api-key", payload },
       }, { timeoutMs: CALL_MS });
-      const code = await call.then(() => "ok", (error) => SvcError.from(error).code);
+      const code = await awaitOutcome(call);
       codes.push(code);
       if (code === "resource_exhausted") break;
     }
@@ -402,7 +403,7 @@ async function codeOf(
 ): Promise<string> {
   const channel = await connectAs(place, key);
   try {
-    return await call(channel).then(() => "ok", (error) => SvcError.from(error).code);
+    return await awaitOutcome(call(channel));
   } finally {
     channel.close();
   }

@@ -12,6 +12,7 @@ import { type Channel, client } from "../../../lib/wire/rpc/channel.ts";
 import { until } from "../../support/until.ts";
 import type { Chain, ChainSetting } from "./chains.ts";
 import { connectAs, type Credentials, type Place } from "./tenant.ts";
+import { awaitOutcome } from "../../support/outcome.ts";
 
 export const FLOOD_CHAINS: readonly Chain[] = [
   { name: "a search of logs that takes long", play: searchLogs },
@@ -46,10 +47,6 @@ async function as<T>(place: Place, key: Credentials, run: (channel: Channel) => 
   }
 }
 
-function codeOf(call: Promise<unknown>): Promise<string> {
-  return call.then(() => "ok", (error) => SvcError.from(error).code);
-}
-
 /** The findings of these questions, and of the victim, whose call is answered before them or among them. */
 async function besideVictim(
   { place, victim }: ChainSetting,
@@ -59,7 +56,7 @@ async function besideVictim(
     place,
     victim.owner,
     (channel) =>
-      codeOf(client(AppService, channel).getOrganization({ organizationId: victim.ids.organization })),
+      awaitOutcome(client(AppService, channel).getOrganization({ organizationId: victim.ids.organization })),
   );
   const [other, ...answers] = await Promise.all([honest, ...questions]);
   const found = answers.filter((answer) => !FAIR.includes(answer)).map((answer) => `it was told: ${answer}`);
@@ -85,7 +82,7 @@ function searchLogs(setting: ChainSetting): Promise<string[]> {
     ];
     return await besideVictim(
       setting,
-      filters.map((filter) => codeOf(app.getRobotPartLogs({ id, filter }, { timeoutMs: DEADLINE_MS }))),
+      filters.map((filter) => awaitOutcome(app.getRobotPartLogs({ id, filter }, { timeoutMs: DEADLINE_MS }))),
     );
   });
 }
@@ -121,7 +118,7 @@ function filterTags(setting: ChainSetting): Promise<string[]> {
         data.tagsByFilter({ filter }, { timeoutMs: DEADLINE_MS }),
       ];
     });
-    return await besideVictim(setting, questions.map(codeOf));
+    return await besideVictim(setting, questions.map(awaitOutcome));
   });
 }
 
@@ -133,7 +130,9 @@ async function listRegistry(setting: ChainSetting): Promise<string[]> {
     for (let item = 0; item < ITEMS; item++) {
       const { moduleId } = await app.createModule({ organizationId, name: `flood-${item}` });
       const markdownDescription = "m".repeat(DOCUMENTATION_LENGTH);
-      await codeOf(app.updateModule({ moduleId, markdownDescription, description: "flood", models: [] }));
+      await awaitOutcome(
+        app.updateModule({ moduleId, markdownDescription, description: "flood", models: [] }),
+      );
     }
   });
   return await as(place, attacker.machine, async (channel) => {
@@ -144,7 +143,7 @@ async function listRegistry(setting: ChainSetting): Promise<string[]> {
       if (index % 2 === 0) return app.listModules({ includeMarkdownDocumentation }, options);
       return app.listRegistryItems({ includeMarkdownDocumentation, searchTerm: "m" }, options);
     });
-    return await besideVictim(setting, questions.map(codeOf));
+    return await besideVictim(setting, questions.map(awaitOutcome));
   });
 }
 
@@ -205,7 +204,7 @@ function holdUploads({ place, attacker, victim }: ChainSetting): Promise<string[
     await until(() => refused > 0, { withinMs: DEADLINE_MS });
     const code = await as(place, victim.machine, (own) => {
       const upload = client(DataSyncService, own).fileUpload(slowly(victim.ids.part, Promise.resolve()));
-      return codeOf(upload);
+      return awaitOutcome(upload);
     });
     over.resolve();
     channel.close();

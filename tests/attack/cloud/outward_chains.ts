@@ -14,6 +14,7 @@ import { type Channel, client } from "../../../lib/wire/rpc/channel.ts";
 import { until } from "../../support/until.ts";
 import type { Chain, ChainSetting } from "./chains.ts";
 import { connectAs, type Credentials, type Place } from "./tenant.ts";
+import { awaitOutcome } from "../../support/outcome.ts";
 
 export const OUTWARD_CHAINS: readonly Chain[] = [
   { name: "a trigger calls what only the control plane reaches", play: callInside },
@@ -71,7 +72,7 @@ async function queryOutside({ place, attacker, victim }: ChainSetting): Promise<
       if (!isRefused) found.push(`${sqlQuery} was answered with ${answer}`);
     }
     const others = { organizationId: victim.ids.organization, sqlQuery: "SELECT COUNT(*) FROM readings" };
-    const code = await data.tabularDataBySQL(others).then(() => "ok", (error) => SvcError.from(error).code);
+    const code = await awaitOutcome(data.tabularDataBySQL(others));
     if (code !== "permission_denied") found.push(`a query of another organization: ${code}`);
     return found;
   });
@@ -187,19 +188,18 @@ async function exportOthers({ place, url, attacker, victim }: ChainSetting): Pro
   const theirs = victim.ids.sequence_export;
   const link = await as(place, attacker.owner, async (channel) => {
     const datasets = client(DatasetService, channel), data = client(DataService, channel);
-    const codeOf = (call: Promise<unknown>) => call.then(() => "ok", (error) => SvcError.from(error).code);
     const tries = {
       "an export began": () => datasets.startSequenceDatasetExport({ datasetId: victim.ids.dataset }),
       "an export was shown": () => datasets.getSequenceDatasetExport({ jobId: theirs }),
       "readings were exported": () => firstOf(data.exportTabularData({ partId: victim.ids.part })),
     };
-    for (const [what, run] of Object.entries(tries)) if (await codeOf(run()) === "ok") found.push(what);
+    for (const [what, run] of Object.entries(tries)) if (await awaitOutcome(run()) === "ok") found.push(what);
     const { id } = await datasets.createDataset({
       organizationId: attacker.ids.organization,
       name: "thief",
       type: DatasetType.SEQUENCE_DATA,
     });
-    await codeOf(data.addSequencesToDataset({
+    await awaitOutcome(data.addSequencesToDataset({
       datasetId: id,
       sequenceIds: [attacker.ids.sequence, victim.ids.sequence],
     }));

@@ -14,6 +14,7 @@ import type { JsonObject } from "../../../lib/wire/rpc/proto.ts";
 import { svcCloud } from "../../cloud/program.ts";
 import type { Chain, ChainSetting } from "./chains.ts";
 import { connectAs, type Credentials, type Place } from "./tenant.ts";
+import { awaitOutcome } from "../../support/outcome.ts";
 
 export const TENANT_CHAINS: readonly Chain[] = [
   { name: "fragments that multiply, and variables that hold variables", play: multiplyFragments },
@@ -30,10 +31,6 @@ async function as<T>(place: Place, key: Credentials, run: (channel: Channel) => 
   } finally {
     channel.close();
   }
-}
-
-function outcome(call: Promise<unknown>): Promise<string> {
-  return call.then(() => "ok", (error) => SvcError.from(error).code);
 }
 
 /** Whatever selects machines selects those of one's own alone, and what others have is not found. */
@@ -65,7 +62,7 @@ async function rollOut({ place, attacker, victim }: ChainSetting): Promise<strin
       resumed: () => rollouts.resumeRollout({ id }),
     };
     for (const [what, call] of Object.entries(calls)) {
-      if (await outcome(call()) === "ok") found.push(`another's rollout was ${what}`);
+      if (await awaitOutcome(call()) === "ok") found.push(`another's rollout was ${what}`);
     }
     return found;
   });
@@ -96,10 +93,11 @@ async function multiplyFragments({ place, attacker, victim }: ChainSetting): Pro
         if (made) config = above(made.fragment!.id);
       }
       const robotConfig = refused === "" ? config : undefined;
-      const saved = robotConfig && await outcome(app.updateRobotPart({ id: attacker.ids.part, robotConfig }));
+      const saved = robotConfig &&
+        await awaitOutcome(app.updateRobotPart({ id: attacker.ids.part, robotConfig }));
       if (saved === "ok") found.push(`a tower of ${name} was saved`);
     }
-    const others = await outcome(
+    const others = await awaitOutcome(
       as(
         place,
         victim.owner,
@@ -143,7 +141,7 @@ async function readFragment({ place, victim }: ChainSetting): Promise<string[]> 
     const app = client(AppService, channel);
     const robotConfig = { fragments: [fragmentId] };
     const found = [];
-    if (await outcome(app.updateRobotPart({ id: part, robotConfig })) === "ok") {
+    if (await awaitOutcome(app.updateRobotPart({ id: part, robotConfig })) === "ok") {
       found.push("the fragment was added");
     }
     const looks = [
@@ -188,7 +186,7 @@ async function takeName({ place, victim }: ChainSetting): Promise<string[]> {
     const opened = await as(
       place,
       key,
-      (own) => outcome(client(ExternalAuthService, own).authenticateTo({ entity: held.fqdn })),
+      (own) => awaitOutcome(client(ExternalAuthService, own).authenticateTo({ entity: held.fqdn })),
     );
     if (opened === "ok") found.push("the other's name leads to the thief");
     await app.updateRobot({ id: machine, location: before.location });
@@ -221,7 +219,7 @@ async function keepMachine({ place, attacker, victim }: ChainSetting): Promise<s
     place,
     mover,
     (channel) =>
-      outcome(client(AppService, channel).updateRobot({ id: given.id, location: victim.ids.location })),
+      awaitOutcome(client(AppService, channel).updateRobot({ id: given.id, location: victim.ids.location })),
   );
   if (unmoved === "ok") return ["a machine was moved into the victim's location"];
   await host("key", "grant", mover.id, "--role", "owner", "--on", `organization:${victim.ids.organization}`);
@@ -244,7 +242,7 @@ async function keepMachine({ place, attacker, victim }: ChainSetting): Promise<s
         "private key": () => robot.certificate({ id: given.partId }),
       })
     ) {
-      if (await outcome(look()) === "ok") found.push(`the former key got the ${what}`);
+      if (await awaitOutcome(look()) === "ok") found.push(`the former key got the ${what}`);
     }
     await host("key", "revoke", mover.id);
     await as(place, victim.owner, (channel) => client(AppService, channel).deleteRobot({ id: given.id }));
