@@ -8,6 +8,9 @@ const SCANS_MAX = 600;
 const POINTS_MAX = 1_200_000;
 const READINGS_MAX = 100_000;
 
+/** One reading of odometry after the delay is enough, but two readings may arrive at once. */
+const LATER_S = 0.1;
+
 type FirstReading =
   | { readonly kind: "odometry"; readonly reading: OdometryReading }
   | { readonly kind: "imu"; readonly reading: ImuReading }
@@ -38,16 +41,35 @@ export class Beginning {
     this.#points += scan.points.length / 3;
   }
 
-  /** Gives a builder all readings, also those that are added meanwhile. The same scans become nodes. */
-  *replay(builder: MapBuilder): Generator<void, void> {
+  /**
+   * Gives a builder all readings, also those that are added meanwhile. The same scans become nodes. Odometry that is
+   * late by `delayS` comes before the scans of its time.
+   */
+  *replay(builder: MapBuilder, delayS = 0): Generator<void, void> {
+    let early = 0;
+    const addOdometryUntil = (untilS: number, before: number) => {
+      for (; early < this.#readings.length; early++) {
+        const next = this.#readings[early];
+        if (next.kind !== "odometry") continue;
+        if (early > before && next.reading.timeS > untilS) return;
+        builder.addOdometry(next.reading);
+      }
+    };
+
     for (let k = 0; k < this.#readings.length; k++) {
       const one = this.#readings[k];
-      if (one.kind === "odometry") builder.addOdometry(one.reading);
-      else if (one.kind === "imu") builder.addImu(one.reading);
+      if (one.kind === "odometry") continue;
+      addOdometryUntil(delayS > 0 ? timeOf(one) + delayS + LATER_S : -Infinity, k);
+      if (one.kind === "imu") builder.addImu(one.reading);
       else {
         builder.addScan(one.scan, one.isNode);
         do yield; while (builder.work());
       }
     }
+    addOdometryUntil(Infinity, this.#readings.length);
   }
+}
+
+function timeOf(one: Exclude<FirstReading, { readonly kind: "odometry" }>): number {
+  return one.kind === "imu" ? one.reading.timeS : one.scan.timeS;
 }

@@ -200,9 +200,10 @@ export class MapBuilder implements Mapping {
     return false;
   }
 
-  pose(): Pose2d | undefined {
-    const isKnown = this.#unplaced === undefined || this.#isDoubted;
-    return this.#last && isKnown ? this.#toMap(this.#last.pose) : undefined;
+  /** `atS`: of a later time than the last scan, by odometry. */
+  pose(atS?: number): Pose2d | undefined {
+    const isKnown = this.#unplaced === undefined || this.#isDoubted, local = this.#localPose(atS);
+    return local && isKnown ? this.#toMap(local) : undefined;
   }
 
   localization(): Localization {
@@ -230,11 +231,17 @@ export class MapBuilder implements Mapping {
     return this.#nodeCount;
   }
 
-  /** The last scan relative to the last node, with which it moves when the map is optimised. */
-  lastScan(): { readonly node: number; readonly offset: Pose2d } | undefined {
-    const node = this.#nodes.at(-1);
-    return node && this.#last &&
-      { node: this.#nodes.length - 1, offset: between2d(node.localPose, this.#last.pose) };
+  /**
+   * The last scan, or a later time, relative to the last node, with which it moves when the map is optimised.
+   */
+  lastScan(atS?: number): { readonly node: number; readonly offset: Pose2d } | undefined {
+    const node = this.#nodes.at(-1), local = this.#localPose(atS);
+    return node && local && { node: this.#nodes.length - 1, offset: between2d(node.localPose, local) };
+  }
+
+  /** The pose of the last scan, or of a later time, among the latest scans. */
+  #localPose(atS: number | undefined): Pose2d | undefined {
+    return this.#last && atS !== undefined ? this.#local.predict(atS) : this.#last?.pose;
   }
 
   /** The present pose of a node in the map. */

@@ -4,6 +4,7 @@
  */
 
 import { Beginning } from "./beginning.ts";
+import { type HeldReading, LateOdometry } from "./late_odometry.ts";
 import { isWrongUnder, NO_BELIEFS, type OdometryBeliefs } from "./local/odometry/beliefs.ts";
 import { MapBuilder } from "./map_builder.ts";
 import type { MapState } from "./map_state.ts";
@@ -24,6 +25,7 @@ const AGAIN_MAX = 3;
 
 export class Mapper implements Mapping {
   #builder: MapBuilder;
+  readonly #late = new LateOdometry();
   /** All readings so far; undefined once they are too many. */
   #beginning: Beginning | undefined;
   /** The beliefs with which the map began, the present ones, and the number of scans since they changed. */
@@ -43,15 +45,41 @@ export class Mapper implements Mapping {
 
   addOdometry(reading: OdometryReading): boolean {
     this.#beginning?.addOdometry(reading);
-    return this.#builder.addOdometry(reading);
+    const isTaken = this.#builder.addOdometry(reading);
+    if (isTaken) this.#late.noteOdometry(reading.timeS);
+    this.#takeHeld();
+    return isTaken;
   }
 
   addImu(reading: ImuReading): boolean {
+    return this.#holds({ kind: "imu", reading }) || this.#takeImu(reading);
+  }
+
+  addScan(scan: RangeScan): boolean {
+    if (!this.#holds({ kind: "scan", reading: scan })) return this.#takeScan(scan);
+    this.#takeHeld();
+    return true;
+  }
+
+  /** On a finished map, odometry hardly matters, so nothing waits for it. */
+  #holds(reading: HeldReading): boolean {
+    return this.start.mode !== "localize" &&
+      this.#late.holds(reading, this.#builder.odometryBeliefs.delayS);
+  }
+
+  #takeHeld(next = () => this.#late.next(this.#builder.odometryBeliefs.delayS)): void {
+    for (let held = next(); held; held = next()) {
+      if (held.kind === "imu") this.#takeImu(held.reading);
+      else this.#takeScan(held.reading);
+    }
+  }
+
+  #takeImu(reading: ImuReading): boolean {
     this.#beginning?.addImu(reading);
     return this.#builder.addImu(reading);
   }
 
-  addScan(scan: RangeScan): boolean {
+  #takeScan(scan: RangeScan): boolean {
     const { nodeCount } = this.#builder, isTaken = this.#builder.addScan(scan);
     if (!this.#beginning) return isTaken;
     this.#beginning.addScan(scan, this.#builder.nodeCount > nodeCount);
@@ -75,7 +103,7 @@ export class Mapper implements Mapping {
   /** Replays all readings, also those that arrive meanwhile; then the new map replaces the old one. */
   *#beginningAgain(beginning: Beginning, beliefs: OdometryBeliefs): Generator<void, void> {
     const builder = new MapBuilder(this.start, beliefs);
-    yield* beginning.replay(builder);
+    yield* beginning.replay(builder, beliefs.delayS);
     // Callers know nodes by their numbers.
     if (builder.nodeCount !== this.#builder.nodeCount) {
       this.#beginning = undefined;
@@ -107,11 +135,12 @@ export class Mapper implements Mapping {
   }
 
   finishLater(): void {
+    this.#takeHeld(() => this.#late.nextNow());
     this.#isFinishing = true;
   }
 
   pose(): Pose2d | undefined {
-    return this.#builder.pose();
+    return this.#builder.pose(this.#late.newestScan?.timeS);
   }
 
   localization(): Localization {
@@ -124,7 +153,7 @@ export class Mapper implements Mapping {
 
   /** The last scan relative to the last node, with which it moves when the map is optimised. */
   lastScan(): { readonly node: number; readonly offset: Pose2d } | undefined {
-    return this.#builder.lastScan();
+    return this.#builder.lastScan(this.#late.newestScan?.timeS);
   }
 
   /** The present pose of a node in the map. */

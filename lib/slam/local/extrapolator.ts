@@ -15,6 +15,9 @@ const FREE_VELOCITY_BASE_S = 0.3;
 /** Longest use of the last velocity without odometry. */
 const VELOCITY_KEPT_S = 0.5;
 const POSES_KEPT = 16;
+/** The span of the last motion of odometry that has stopped, and the longest time for which it may have gone on. */
+const ONWARD_BASE_S = 0.3;
+const ONWARD_MAX_S = 3;
 
 interface TimedPose {
   readonly timeS: number;
@@ -185,19 +188,35 @@ export class Extrapolator {
     return from && to && between2d(from, to);
   }
 
+  /** The pose if the robot has gone on as by odometry until an earlier pose, although odometry has stopped. */
+  onward({ timeS, pose }: TimedPose, toS: number): Pose2d | undefined {
+    const before = this.odometryBetween(timeS - ONWARD_BASE_S, timeS);
+    return before &&
+      compose2d(pose, timesMotion(before, Math.min(ONWARD_MAX_S, toS - timeS) / ONWARD_BASE_S));
+  }
+
+  /** Forgets the poses after a time: they were wrong. */
+  forgetPosesAfter(timeS: number): void {
+    this.#poses = this.#poses.filter((one) => one.timeS <= timeS);
+  }
+
   #byVelocity(dt: number, baseS: number): Pose2d {
     const last = this.#poses.at(-1)!;
     const base = this.#poses.findLast(({ timeS }) => last.timeS - timeS >= baseS);
     if (!base || last.timeS - base.timeS > 2 * ODOMETRY_REACH_S) return IDENTITY_2D;
     const moved = between2d(base.pose, last.pose);
     const share = dt / (last.timeS - base.timeS);
-    // The robot drives an arc: halfway along it, half of the turn is done.
-    const heading = -0.5 * moved.yaw + 0.5 * moved.yaw * share;
-    const cos = Math.cos(heading), sin = Math.sin(heading);
-    return {
-      x: share * (cos * moved.x - sin * moved.y),
-      y: share * (sin * moved.x + cos * moved.y),
-      yaw: wrapAngle(share * moved.yaw),
-    };
+    return timesMotion(moved, share);
   }
+}
+
+/** A motion, so many times. The robot drives an arc: halfway along it, half of the turn is done. */
+function timesMotion(moved: Pose2d, share: number): Pose2d {
+  const heading = -0.5 * moved.yaw + 0.5 * moved.yaw * share;
+  const cos = Math.cos(heading), sin = Math.sin(heading);
+  return {
+    x: share * (cos * moved.x - sin * moved.y),
+    y: share * (sin * moved.x + cos * moved.y),
+    yaw: wrapAngle(share * moved.yaw),
+  };
 }

@@ -41,6 +41,9 @@ const DEGENERATE_WEIGHT = 30;
 /** A robot that has moved less than this since odometry last changed may stand still. */
 const STANDING_M = 0.1;
 const STANDING_RAD = 0.1;
+/** Matches that are this far from the pose by scans have followed frozen odometry. */
+const LEFT_BEHIND_M = 0.2;
+const LEFT_BEHIND_RAD = 0.1;
 /** Limit of scans that wait for odometry. */
 const UNPROVEN_MAX = 20;
 /** With this many points across each direction, scans show how far the robot drove. */
@@ -157,6 +160,8 @@ export class LocalMapper {
   #unproven: MatchedScan[] = [];
   readonly #shape = new ScanMotion();
   readonly #standstill = new Standstill();
+  /** The pose by the latest scan that was compared with the one before a standstill. */
+  #seenPose: Pose2d | undefined;
   readonly #submaps: ActiveSubmaps;
   #lastInserted: { readonly timeS: number; readonly pose: Pose2d } | undefined;
   #worst = PROVEN;
@@ -185,6 +190,11 @@ export class LocalMapper {
   /** What the scans have shown about odometry so far. */
   get odometryBeliefs(): OdometryBeliefs {
     return { delayS: this.#extrapolator.odometryDelayS, verdicts: this.#proof.verdicts };
+  }
+
+  /** The robot's pose at a time after the last scan. */
+  predict(timeS: number): Pose2d {
+    return this.#extrapolator.predict(timeS);
   }
 
   /** Ends the active submaps, because the robot may have been moved. The next scan begins new ones. */
@@ -220,21 +230,24 @@ export class LocalMapper {
       if (byOdometry) caughtUpFromS = this.#standstill.before?.timeS;
     }
     const points = this.#filter.adaptive(returns, ADAPTIVE_EDGE_M, ADAPTIVE_POINTS);
-    const { pose, score, leastConstrained, matched = pose, knowsTranslation = false, verdicts = REFUTED } =
-      this.#match(
-        { points, returns, seen },
-        prediction,
-        timeS,
-      );
+    const found = this.#match({ points, returns, seen }, prediction, timeS);
+    const { pose, score, leastConstrained, matched = pose, knowsTranslation = false } = found;
     // A ray from a pose that is not finite would never end.
     if (!Number.isFinite(pose.x + pose.y + pose.yaw)) return undefined;
     this.#extrapolator.addPose(timeS, pose, prediction, this.#fusion.left);
     const isOtherDelay = this.#extrapolator.learnDelay({ seen, timeS, pose: matched, knowsTranslation });
     if (isOtherDelay) this.#proof.reset();
     this.#last = { timeS, pose };
-    this.#worst = worseOf(this.#worst, verdicts);
+    this.#worst = worseOf(this.#worst, found.verdicts ?? REFUTED);
     this.#noteStandstill({ seen, timeS, pose });
-    const result = { timeS, pose, score, leastConstrained, verdicts: this.#worst, caughtUpFromS };
+    const result = {
+      timeS,
+      pose,
+      score,
+      leastConstrained,
+      verdicts: this.#worst,
+      caughtUpFromS,
+    };
     if (!(isNode ?? this.#hasMoved(timeS, pose))) return { ...result, insertion: undefined };
     this.#lastInserted = { timeS, pose };
     this.#worst = PROVEN;
@@ -281,6 +294,8 @@ export class LocalMapper {
     let best = hasOdometry ? this.#matchByOdometry(submap, scan, prediction, timeS, dt) : undefined;
     let predictions: Predictions | undefined;
     if (!best || this.#isContradicted(scan, prediction, best, timeS)) {
+      const seenPose = best && this.#leftBehind(best);
+      if (seenPose) return { pose: seenPose, score: best!.score };
       predictions = this.#laser.predictions(seen, last, prediction);
       best = this.#matchByScans(submap, points, predictions, dt);
       this.#fusion.reset(this.#proof.verdicts);
@@ -346,7 +361,11 @@ export class LocalMapper {
   #isHanging(seen: Float64Array, best: Found, timeS: number): boolean {
     const standstill = this.#extrapolator.standstill(timeS);
     const isHanging = this.#trust.isHanging(standstill?.lastedS ?? 0, () => {
-      return standstill && this.#standstill.seenAt(seen, standstill.pose, [best.pose]);
+      const { before } = this.#standstill;
+      const onward = before && this.#extrapolator.onward(before, timeS);
+      this.#seenPose = standstill &&
+        this.#standstill.seenAt(seen, standstill.pose, onward ? [best.pose, onward] : [best.pose]);
+      return this.#seenPose;
     });
     if (isHanging) {
       this.#extrapolator.markHanging();
@@ -356,17 +375,34 @@ export class LocalMapper {
     return isHanging;
   }
 
+  /**
+   * Odometry turns out to be frozen, and the matches have followed it: the pose from the scans, if it is elsewhere.
+   * Scans mapped meanwhile may be in the wrong place.
+   */
+  #leftBehind({ pose }: Found): Pose2d | undefined {
+    const seen = this.#seenPose, { before } = this.#standstill;
+    this.#seenPose = undefined;
+    if (!seen || !before) return undefined;
+    const { x, y, yaw } = between2d(pose, seen);
+    if (Math.hypot(x, y) < LEFT_BEHIND_M && Math.abs(yaw) < LEFT_BEHIND_RAD) return undefined;
+    this.#extrapolator.forgetPosesAfter(before.timeS);
+    this.restart();
+    return seen;
+  }
+
   /** Whether the scan contradicts the pose by odometry. */
   #isContradicted({ seen }: ScanPoints, prediction: Pose2d, best: Found, timeS: number): boolean {
     if (this.#isHanging(seen, best, timeS)) return true;
+    const isPoor = best.score < this.#usualScore - SEARCH_DROP;
     const key = this.#lastInserted, last = this.#last;
     const byOdometry = key && this.#extrapolator.odometryBetween(key.timeS, timeS);
-    if (!byOdometry || !last || !this.#trust.isDue(best.score < this.#usualScore - SEARCH_DROP)) {
+    if (!byOdometry || !last || !this.#trust.isDue(isPoor)) {
       return this.#trust.isDoubted;
     }
     const byScans = this.#laser.clearMotion(seen, [best.pose, prediction, last.pose]);
     if (byScans) this.#trust.compare(byOdometry, byScans);
-    return this.#trust.isDoubted || (byScans !== undefined && this.#trust.isContradicting);
+    // People who walk through the view may contradict odometry that fits.
+    return this.#trust.isDoubted || (byScans !== undefined && isPoor && this.#trust.isContradicting);
   }
 
   /**

@@ -11,9 +11,11 @@ const STEP_S = 0.025;
 const STEPS = 21;
 /** The longest delay that is considered. */
 const DELAY_MAX_S = STEP_S * (STEPS - 1);
-/** Time between two compared scans, and between two comparisons. */
+/** Time between two compared scans, at least if they overlap, and between two comparisons. */
 const SPAN_S = 0.8;
 const AGAIN_S = 0.15;
+/** Two scans overlap if the robot has turned by this share of the view. */
+const TURN_SHARE = 0.4;
 /** Noise of a motion between two scans. A motion counts if the delays predict it with larger differences than this. */
 const NOISE_RAD = 0.012;
 const NOISE_M = 0.02;
@@ -60,7 +62,8 @@ export class OdometryDelay {
   /** The latest scans, until one is so old that the next is compared with it. */
   #scans: ScanPose[] = [];
   #comparedS = -Infinity;
-  #pending: (readonly [from: ScanPose, to: ScanPose])[] = [];
+  /** A scan to compare with the first of those before it that show the same. */
+  #pending: { readonly before: readonly ScanPose[]; readonly to: ScanPose }[] = [];
 
   constructor(delayS = 0) {
     this.#at = Math.round(delayS / STEP_S);
@@ -82,15 +85,16 @@ export class OdometryDelay {
     const { timeS } = scan, last = this.#scans.at(-1);
     if (last && !(timeS > last.timeS && timeS - last.timeS < PAUSE_S)) this.#scans = [];
     while (this.#scans.length > 1 && timeS - this.#scans[1].timeS >= SPAN_S) this.#scans.shift();
-    const [from] = this.#scans;
+    const before = this.#scans.slice();
     this.#scans.push(scan);
-    if (from && timeS - this.#comparedS >= AGAIN_S) {
+    if (before.length > 0 && timeS - this.#comparedS >= AGAIN_S) {
       this.#comparedS = timeS;
-      this.#pending.push([from, scan]);
+      this.#pending.push({ before, to: scan });
       if (this.#pending.length > PENDING_MAX) this.#pending.shift();
     }
-    while (this.#pending.length > 0 && this.#pending[0][1].timeS + DELAY_MAX_S <= readyS) {
-      this.#compare(...this.#pending.shift()!, readingAt);
+    while (this.#pending.length > 0 && this.#pending[0].to.timeS + DELAY_MAX_S <= readyS) {
+      const { before, to } = this.#pending.shift()!;
+      this.#compare(firstOverlapping(before, to, readingAt), to, readingAt);
     }
     return this.#choose();
   }
@@ -141,6 +145,31 @@ export class OdometryDelay {
     this.#at = best;
     return true;
   }
+}
+
+/**
+ * The first scan from which odometry has not turned out of the view, whatever its delay: a narrow view leaves little to
+ * compare after a quick turn.
+ */
+function firstOverlapping(before: readonly ScanPose[], to: ScanPose, readingAt: ReadingAt): ScanPose {
+  const turnMax = TURN_SHARE * viewOf(to.seen);
+  const isOverlapping = (from: ScanPose) =>
+    [0, DELAY_MAX_S / 2, DELAY_MAX_S].every((delayS) => {
+      const first = readingAt(from.timeS + delayS), last = readingAt(to.timeS + delayS);
+      return !first || !last || Math.abs(wrapAngle(last.yaw - first.yaw)) <= turnMax;
+    });
+  return before.find(isOverlapping) ?? before[before.length - 1];
+}
+
+/** The angle that the points of a scan span, seen from the robot; 0 if there are none. */
+function viewOf(seen: Float64Array): number {
+  let least = Infinity, most = -Infinity;
+  for (let k = 0; k < seen.length; k += 2) {
+    const angle = Math.atan2(seen[k + 1], seen[k]);
+    least = Math.min(least, angle);
+    most = Math.max(most, angle);
+  }
+  return most > least ? most - least : 2 * Math.PI;
 }
 
 function spreadOf(values: readonly number[]): number {

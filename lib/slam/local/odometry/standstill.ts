@@ -12,6 +12,8 @@ import { ScanMotion, type ScanMotionResult } from "../scan_motion.ts";
  */
 const MOVING_SHARE = 0.45;
 const MOVING_POINTS = 8;
+/** Fewer points suffice if nearly all of the scan fits, and most of it not where a standing robot would see it. */
+const EVIDENT = { share: 0.8, gain: 0.4, points: 3 };
 /** The share must exceed that of a standing robot by this much. */
 const MOVING_GAIN = 0.05;
 /** Below this share, two scans cannot be compared. */
@@ -70,15 +72,16 @@ export class Standstill {
   seenAt(seen: Float64Array, standing: Pose2d, others: readonly Pose2d[]): Pose2d | undefined {
     const still = this.#compared(seen, standing), { before } = this;
     if (!before || !still) return undefined;
-    const isClear = ({ share, leastConstrained }: ScanMotionResult) =>
-      share >= MOVING_SHARE && leastConstrained.points >= MOVING_POINTS;
+    const shareStanding = this.#motion.shareAt(seen, between2d(before.pose, standing));
+    const isClear = ({ share, leastConstrained: { points } }: ScanMotionResult) =>
+      (share >= MOVING_SHARE && points >= MOVING_POINTS) ||
+      (share >= EVIDENT.share && share - shareStanding >= EVIDENT.gain && points >= EVIDENT.points);
     let best = still;
     for (const other of others) {
       const found = this.#compared(seen, other);
       if (found && found.share > best.share + MOVING_GAIN) best = found;
     }
     if (!isClear(best)) return undefined;
-    const shareStanding = this.#motion.shareAt(seen, between2d(before.pose, standing));
     return best.share > shareStanding + MOVING_GAIN ? compose2d(before.pose, best.pose) : standing;
   }
 
