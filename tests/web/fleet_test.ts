@@ -309,7 +309,7 @@ async function personStep({ managed, browser, watched: { page } }: FleetShared):
   await button(ann.page, "End all others").click();
   await other.page.getByText("The session has ended.").waitFor();
   // Signing out on a machine's page leaves that page, and ends the session all the same.
-  await other.page.getByLabel("E-mail").fill("ann@example.com");
+  await other.page.getByRole("textbox", { name: "E-mail" }).fill("ann@example.com");
   await other.page.getByLabel("Password").fill("correct horse battery");
   await button(other.page, "Sign in").click();
   await other.page.getByRole("row", { name: /ann@example.com owner of organization/ }).waitFor();

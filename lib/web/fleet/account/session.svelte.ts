@@ -31,6 +31,11 @@ const UNAUTHENTICATED = 401;
 
 export class FleetSession {
   state = $state<SessionState>("signing_in");
+  /**
+   * Whose views there are. They outlive a session that ends by itself, unseen, so that the same person goes on with a
+   * form as it was.
+   */
+  viewsOf = $state<string>();
   /** The control plane is asked to end the session. */
   isSigningOut = $state(false);
   /** Why nobody is signed in. */
@@ -134,6 +139,7 @@ export class FleetSession {
       }`;
     }
     this.isSigningOut = false;
+    this.viewsOf = undefined;
     this.#end(problem);
   }
 
@@ -150,7 +156,8 @@ export class FleetSession {
     if (error instanceof ConnectError && error.code === Code.Unauthenticated && this.state === "signed_in") {
       // Only so that the browser forgets its cookie.
       if (this.account) void askAccount("sign-out").catch(() => {});
-      this.#end(this.account ? "The session has ended." : "The control plane no longer takes this key.");
+      const why = this.account ? "The session has ended." : "The control plane no longer takes this key.";
+      this.#end(`${why} Sign in again to go on where you were.`);
     }
     return callProblem(error);
   }
@@ -159,12 +166,17 @@ export class FleetSession {
     try {
       this.#credentials = await this.#asPerson();
       this.calls = await callsBy(this.#credentials);
-      this.state = "signed_in";
+      this.#shown();
     } catch (error) {
       const isOver = error instanceof AccountRefusal && error.status === UNAUTHENTICATED;
       this.problem = isOver ? undefined : callProblem(error);
       this.state = "signed_out";
     }
+  }
+
+  #shown(): void {
+    this.viewsOf = this.who;
+    this.state = "signed_in";
   }
 
   /** The token of the present session. */
@@ -188,7 +200,7 @@ export class FleetSession {
     try {
       this.#credentials = await credentialsOf();
       this.calls = await callsBy(this.#credentials);
-      this.state = "signed_in";
+      this.#shown();
       return true;
     } catch (error) {
       this.problem = callProblem(error);

@@ -1,0 +1,145 @@
+/**
+ * What a person has typed on the fleet's page and not saved, in a real browser: it outlives the end of the session, and
+ * overwrites nothing that somebody else has saved meanwhile.
+ */
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import type { Browser, Page } from "playwright-core";
+import { DenoHost } from "../../lib/base/host_deno.ts";
+import { invitationPath, Invitations } from "../../lib/cloud/accounts/invitations.ts";
+import { builtPage } from "../../cli/built_page.ts";
+import { FLEET_PAGE } from "../../cli/page_path.ts";
+import { withDatabase } from "../cloud/stores.ts";
+import { newWorld, type ServedCloud, withCloud, type World } from "../cloud/world.ts";
+import { needingTest } from "../support/needing.ts";
+import { browserWithPage, launch, openPage, violations } from "./browser.ts";
+import { signInByKey } from "./fleet_steps.ts";
+
+interface UnsavedShared {
+  readonly served: ServedCloud;
+  readonly world: World;
+  readonly browser: Browser;
+  /** Of Ann, an owner with an account. */
+  readonly page: Page;
+}
+
+type UnsavedStep = readonly [name: string, run: (shared: UnsavedShared) => Promise<void>];
+
+const PASSWORD = "correct horse battery";
+const button = (page: Page, name: string) => page.getByRole("button", { name, exact: true });
+const editor = (page: Page) => page.getByRole("textbox", { name: "Configuration" });
+const configuration = ({ served, world }: UnsavedShared) =>
+  `${served.url}/#/machine/${world.machine}/configuration/${world.part}`;
+
+/** Puts a text in place of that of the editor. */
+async function write(page: Page, text: string): Promise<void> {
+  await editor(page).click();
+  await page.keyboard.press("Control+A");
+  await page.keyboard.press("Delete");
+  await page.keyboard.insertText(text);
+}
+
+function configOf(note: string): string {
+  return JSON.stringify({ components: [{ name: note, api: "rdk:component:generic", model: "fake" }] });
+}
+
+async function savedBy({ served: { app }, world }: UnsavedShared): Promise<string> {
+  return (await (await app(world.owner)).getRobotPart({ id: world.part })).configJson;
+}
+
+const STEPS: readonly UnsavedStep[] = [
+  ["a session that ends under a form leaves the form as it was", async (shared) => {
+    const { served: { store }, page } = shared;
+    await page.goto(configuration(shared));
+    await editor(page).waitFor();
+    await write(page, configOf("mine"));
+    await store.transaction((sql) => sql.query("DELETE FROM account_sessions"));
+    await page.getByText("The session has ended. Sign in again to go on where you were.").waitFor();
+    // Nothing of the fleet is to be seen, or reached by keyboard, until then.
+    assertEquals(await editor(page).count(), 0);
+    assertEquals(await violations(page), []);
+    await page.getByLabel("E-mail").fill("ann@example.com");
+    await page.getByLabel("Password").fill(PASSWORD);
+    await button(page, "Sign in").click();
+    await editor(page).getByText("mine").waitFor();
+    await button(page, "Save").click();
+    await page.getByText("Saved. The machine takes it over").waitFor();
+    assertStringIncludes(await savedBy(shared), "mine");
+  }],
+  ["somebody else signs in: nothing of the former form is there", async (shared) => {
+    const { served, world, browser } = shared;
+    const key = await served.store.transaction((sql) =>
+      sql.query<{ hash: string }>("SELECT hash FROM api_keys")
+    );
+    const other = await openPage(browser, served.url);
+    await other.page.goto(configuration(shared));
+    await signInByKey(other.page, world.owner);
+    await editor(other.page).waitFor();
+    await write(other.page, configOf("of the owner"));
+    await served.store.transaction((sql) =>
+      sql.query("UPDATE api_keys SET hash = 'x' WHERE id = ?", world.owner.id)
+    );
+    await other.page.getByText("The control plane no longer takes this key. Sign in again").waitFor();
+    await signInByKey(other.page, world.operator);
+    await other.page.getByText("Read only").waitFor();
+    await editor(other.page).getByText("mine").waitFor();
+    assertEquals(await editor(other.page).getByText("of the owner").count(), 0);
+    await other.page.context().close();
+    await served.store.transaction((sql) =>
+      sql.query("UPDATE api_keys SET hash = ? WHERE id = ?", key[0].hash, world.owner.id)
+    );
+  }],
+  ["of two people at one text the second sees what the first has saved", async (shared) => {
+    const { served, world, page } = shared;
+    await page.goto(configuration(shared));
+    await editor(page).getByText("mine").waitFor();
+    await write(page, configOf("second"));
+    const robotConfig = JSON.parse(configOf("first"));
+    await (await served.app(world.owner)).updateRobotPart({
+      id: world.part,
+      name: "rover-main",
+      robotConfig,
+    });
+    await button(page, "Save").click();
+    await page.getByRole("alert").getByText("after you last read it").waitFor();
+    assertStringIncludes(await savedBy(shared), "first");
+    await button(page, "Read it again").click();
+    await page.getByRole("status").getByText("Somebody else has saved another text meanwhile.").waitFor();
+    await page.getByText("first").first().waitFor();
+    assertEquals(await violations(page), []);
+    await button(page, "Save").click();
+    await page.getByText("Saved. The machine takes it over").waitFor();
+    assertStringIncludes(await savedBy(shared), "second");
+  }],
+];
+
+needingTest(
+  "unsaved text on the fleet's page in Chromium",
+  await browserWithPage(FLEET_PAGE),
+  async (chromium, t) => {
+    const browser = await launch(chromium);
+    try {
+      await withDatabase("sqlite", async (database) => {
+        const store = await database.open();
+        const world = await newWorld(store);
+        await withCloud(database, async (served) => {
+          const grant = { role: "owner", kind: "organization", resourceId: world.organization } as const;
+          const { opener } = await store.transaction((sql) =>
+            new Invitations(sql).invite(world.organization, "ann@example.com", [grant], Date.now())
+          );
+          const { page, foreign } = await openPage(browser, served.url);
+          await page.goto(`${served.url}${invitationPath(opener)}`);
+          await page.getByLabel("Your name").fill("Ann");
+          await page.getByLabel("Password").fill(PASSWORD);
+          await button(page, "Accept").click();
+          await page.getByText("ann@example.com").waitFor();
+          const shared = { served, world, browser, page };
+          for (const [name, run] of STEPS) await t.step(name, () => run(shared));
+          assertEquals(foreign, []);
+        }, { page: builtPage(new DenoHost(), FLEET_PAGE) });
+      });
+    } finally {
+      await browser.close();
+    }
+  },
+);
