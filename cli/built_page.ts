@@ -6,12 +6,12 @@ import { fileURLToPath } from "node:url";
 import type { ReadFiles } from "../lib/base/files/files.ts";
 import { embeddedFile } from "../lib/base/native/packed.ts";
 import type { PageSource } from "../lib/wire/page/page.ts";
-import type { PagePlace } from "./page_path.ts";
+import type { PagePaths } from "./page_path.ts";
 
 type PageBytes = Uint8Array<ArrayBuffer>;
 
 /** From source, the page is read again after it has been built again. */
-export function builtPage(host: ReadFiles, { path: file, name }: PagePlace): PageSource {
+export function builtPage(host: ReadFiles, { path: file, name }: PagePaths): PageSource {
   if (Deno.build.standalone) {
     let embedded: Promise<PageBytes | undefined> | undefined;
     return {

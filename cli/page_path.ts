@@ -1,6 +1,6 @@
 /** The pages of the programs: where the build puts them, and where the programs find them. */
 
-export interface PagePlace {
+export interface PagePaths {
   /** The folder of its sources in `lib/web`. */
   readonly folder: string;
   /** The built page as one file, from the root of the tree. */
@@ -10,11 +10,11 @@ export interface PagePlace {
 }
 
 /** The page of svc-server. */
-export const MACHINE_PAGE: PagePlace = {
+export const MACHINE_PAGE: PagePaths = {
   folder: "machine",
   path: "dist/web/machine.page",
   name: "svc-page",
 };
 
 /** The page of svc-cloud. */
-export const FLEET_PAGE: PagePlace = { folder: "fleet", path: "dist/web/fleet.page", name: "svc-fleet-page" };
+export const FLEET_PAGE: PagePaths = { folder: "fleet", path: "dist/web/fleet.page", name: "svc-fleet-page" };

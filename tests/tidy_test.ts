@@ -377,6 +377,16 @@ Deno.test("what xOf returns needs no closing: createX makes what must be closed"
   assertEquals(wrong, []);
 });
 
+Deno.test("an asynchronous function begins with a verb: xOf is a projection of what it is given", () => {
+  assertEquals(
+    having(
+      /^(?:export )?async function \w+Of\b|^ {2}(?:(?:static|override|private) )*async #?\w+Of\(/m,
+      /^$/,
+    ),
+    [],
+  );
+});
+
 Deno.test(`at most ${PARAGRAPH_STATEMENTS_MAX} statements follow each other without a blank line`, () => {
   const dense: string[] = [];
   for (const { path, text } of product.filter(({ path }) => PARAGRAPHED.test(path))) {

@@ -13,7 +13,7 @@ import { type Commands, SystemCommands } from "../../lib/agent/system/commands.t
 import { installService } from "../../lib/agent/system/systemd.ts";
 import { installLoader } from "../../lib/agent/update/loader.ts";
 import { notAProgram } from "../../lib/base/release/program_head.ts";
-import { headOf } from "../../lib/base/files/head.ts";
+import { readHead } from "../../lib/base/files/head.ts";
 import { type Clock, SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { DenoHost } from "../../lib/base/host_deno.ts";
@@ -45,8 +45,8 @@ function fileFlag<const N extends string>(name: N, help: string) {
 }
 
 /** The places on the device. */
-const PLACES = { base: "/opt/svc", config: "/etc/svc.json", defaults: "/etc/svc-defaults.json" };
-const KEYS = `${PLACES.base}/etc/release_keys.json`;
+const DEVICE_PATHS = { base: "/opt/svc", config: "/etc/svc.json", defaults: "/etc/svc-defaults.json" };
+const KEYS = `${DEVICE_PATHS.base}/etc/release_keys.json`;
 const AUTHORITIES = "/etc/svc-ca.pem";
 const RELEASES = ["/etc/os-release", "/usr/lib/os-release"];
 const SYSTEMD = ["/lib/systemd/systemd", "/usr/lib/systemd/systemd"];
@@ -54,7 +54,7 @@ const SYSTEMD = ["/lib/systemd/systemd", "/usr/lib/systemd/systemd"];
 const FOLDERS = [
   "/etc/systemd/system/multi-user.target.wants",
   "/usr/local/lib/systemd/system",
-  ...["bin", "cache", "etc", "state"].map((name) => `${PLACES.base}/${name}`),
+  ...["bin", "cache", "etc", "state"].map((name) => `${DEVICE_PATHS.base}/${name}`),
 ];
 const HEAD_BYTES = 4096;
 const TAR_MS = 10 * 60_000;
@@ -65,7 +65,7 @@ const COMPRESSED = [[0x1f, 0x8b], [0xfd, 0x37, 0x7a], [0x28, 0xb5, 0x2f, 0xfd], 
 export async function preinstall(options: PreinstallFlags, host: DenoHost, target: string): Promise<number> {
   const clock = new SystemClock();
   const program = options.program || ownProgram();
-  const version = await versionOf(program, options, host, clock);
+  const version = await readVersion(program, options, host, clock);
   await requireUsable(options, host);
   const agent: Preinstalled = { program, version, options, host, clock };
   const found = await host.stat(target);
@@ -86,14 +86,14 @@ function ownProgram(): string {
 }
 
 /** The version of the program; of one for another processor only the caller knows it. */
-async function versionOf(
+async function readVersion(
   program: string,
   { program: given, programVersion }: PreinstallFlags,
   host: DenoHost,
   clock: Clock,
 ): Promise<string> {
   if (given === "") return VERSION;
-  const head = await headOf(host, program, HEAD_BYTES);
+  const head = await readHead(host, program, HEAD_BYTES);
   const wrong = ["x64", "arm64"].map((arch) => notAProgram(head, { os: "linux", arch }));
   if (!wrong.includes(undefined)) throw new SvcError("invalid_argument", `--program ${program}: ${wrong[0]}`);
   if (programVersion !== "") return programVersion;
@@ -179,22 +179,29 @@ async function fill(root: string, agent: Preinstalled): Promise<void> {
   const { program, version, options, host, clock } = agent;
   using open = openLogs("svc-agent", "", host, clock);
   const { logs } = open;
-  const base = `${root}${PLACES.base}`;
+  const base = `${root}${DEVICE_PATHS.base}`;
   await host.makeFolder(base, { mode: 0o755 });
   const updater = updaterOf({ base, files: host, host, clock, name: "svc-agent", manages: true, logs });
   await updater.open();
   await updater.install(await copyToCache(host, updater, base, program, version), version);
   await installLoader(host, base);
-  const unit = agentUnit({ base: PLACES.base, configPath: PLACES.config, defaultsPath: PLACES.defaults });
+  const unit = agentUnit({
+    base: DEVICE_PATHS.base,
+    configPath: DEVICE_PATHS.config,
+    defaultsPath: DEVICE_PATHS.defaults,
+  });
   const logger = logs.logger("svc-agent");
   await installService(unit, { files: host, commands: NO_COMMANDS, logger, root });
   const { credentials, imageDefaults, keys, authorities } = options;
   if (credentials !== "") {
-    await host.makeFolder(dirname(`${root}${PLACES.config}`));
-    await writeCredentials(host, `${root}${PLACES.config}`, await host.readTextFile(credentials));
+    await host.makeFolder(dirname(`${root}${DEVICE_PATHS.config}`));
+    await writeCredentials(host, `${root}${DEVICE_PATHS.config}`, await host.readTextFile(credentials));
   }
   for (
-    const [from, to] of [[imageDefaults, PLACES.defaults], [keys, KEYS], [authorities, AUTHORITIES]] as const
+    const [from, to] of [[imageDefaults, DEVICE_PATHS.defaults], [keys, KEYS], [
+      authorities,
+      AUTHORITIES,
+    ]] as const
   ) {
     if (from === "") continue;
     await host.makeFolder(dirname(`${root}${to}`));
@@ -211,7 +218,7 @@ const NO_COMMANDS: Commands = {
 /** Appends everything to a tar file, whose later files replace earlier ones. */
 async function append(tar: string, agent: Preinstalled): Promise<void> {
   const { host, clock } = agent;
-  const head = await headOf(host, tar, HEAD_BYTES);
+  const head = await readHead(host, tar, HEAD_BYTES);
   if (COMPRESSED.some((mark) => mark.every((byte, at) => head[at] === byte))) {
     throw new SvcError(
       "invalid_argument",

@@ -24,21 +24,21 @@ import { printLines, printResult } from "../table.ts";
 import { versionLine } from "../version.ts";
 
 /** The default places. */
-const PLACES = { dir: "/opt/svc", config: "/etc/svc.json", defaults: "/etc/svc-defaults.json" };
+const DEFAULT_PATHS = { dir: "/opt/svc", config: "/etc/svc.json", defaults: "/etc/svc-defaults.json" };
 
 const FLAGS = [
   {
     name: "config",
     short: "c",
     type: "string",
-    default: PLACES.config,
+    default: DEFAULT_PATHS.config,
     value: "FILE",
     help: "Machine credentials.",
   },
   {
     name: "defaults",
     type: "string",
-    default: PLACES.defaults,
+    default: DEFAULT_PATHS.defaults,
     value: "FILE",
     help: "Manufacturer defaults.",
   },
@@ -206,9 +206,10 @@ function command(
 
 /** Absolute paths, because the runtime starts in another folder. */
 function located(values: AgentFlags, host: DenoHost): AgentFlags {
-  const places = host.platform().os === "windows" ? windowsPlaces(host) : PLACES;
+  const places = host.platform().os === "windows" ? windowsPaths(host) : DEFAULT_PATHS;
   const home = values.devMode ? `${host.cwd()}/svc-agent` : places.dir;
-  const at = (name: "config" | "defaults") => values[name] === PLACES[name] ? places[name] : values[name];
+  const at = (name: "config" | "defaults") =>
+    values[name] === DEFAULT_PATHS[name] ? places[name] : values[name];
   const absolute = (path: string) => resolve(host.cwd(), path);
   return {
     ...values,
@@ -219,7 +220,7 @@ function located(values: AgentFlags, host: DenoHost): AgentFlags {
 }
 
 /** The default places on Windows, in its folder for programs' data. */
-function windowsPlaces(host: DenoHost): typeof PLACES {
+function windowsPaths(host: DenoHost): typeof DEFAULT_PATHS {
   const folder = `${host.env("ProgramData") ?? "C:\\ProgramData"}\\svc`;
   return {
     dir: `${folder}\\agent`,

@@ -234,7 +234,7 @@ async function work(
     }
     const args = ["-config", await runtimeConfig(context, credentials)];
     if (plain) args.push("-allow-insecure-creds");
-    const parts = await partsOf(context, credentials, cloud, queue, args);
+    const parts = await createAgentParts(context, credentials, cloud, queue, args);
     const agent = new Agent({ ...parts, changes, rareMs: traffic.rareMs });
     if (context.networks) context.networks.known.online = () => agent.status.online;
     inquiries.agent = agent;
@@ -260,7 +260,7 @@ async function runtimeConfig(
   return path;
 }
 
-async function partsOf(
+async function createAgentParts(
   context: DaemonContext,
   credentials: MachineCredentials,
   cloud: CloudClient,

@@ -3,7 +3,7 @@
  */
 
 import { join } from "node:path";
-import { Download, sha256Of } from "../../lib/agent/update/download.ts";
+import { computeSha256, Download } from "../../lib/agent/update/download.ts";
 import type { BinaryName } from "../../lib/agent/update/release.ts";
 import { ReleaseCheck } from "../../lib/agent/update/release_check.ts";
 import { AcceptedKeys } from "../../lib/base/release/accepted_keys.ts";
@@ -38,7 +38,7 @@ export function updaterOf(
   const keys = new AcceptedKeys(releaseKeysFile(base), { files, clock, historyPath });
   return new Updater({
     ...{ name, files, clock: pace, logger, manages },
-    record: new UpdateRecord({ name, base, run, files, sumOf: (path) => sha256Of(files, path) }),
+    record: new UpdateRecord({ name, base, run, files, sumOf: (path) => computeSha256(files, path) }),
     fetcher: new Download({ base, files, clock, logger, keys, platform: publishedPlatform(host.platform()) }),
     checker: new ReleaseCheck({ name, files, clock, platform: host.platform(), processes: host }),
   });
@@ -62,7 +62,7 @@ export async function copyToCache(
   path: string,
   version: string,
 ): Promise<string> {
-  const file = updater.fileOf(version, await sha256Of(files, path));
+  const file = updater.fileOf(version, await computeSha256(files, path));
   const to = join(base, "cache", file);
   if (!await files.findFile(to)) await files.copyFile(path, to, { mode: 0o755 });
   return file;

@@ -238,14 +238,14 @@ async function compareMicro(
       const folder = await Deno.makeTempDir({ prefix: "svc_check_" });
       try {
         const sandbox = new Sandbox([], folder);
-        const empty = await costsOf(sandbox, programs.empty);
+        const empty = await measureCosts(sandbox, programs.empty);
         const [micro, server] = [
-          await costsOf(sandbox, programs.micro, 1),
-          await costsOf(sandbox, programs.server, 1),
+          await measureCosts(sandbox, programs.micro, 1),
+          await measureCosts(sandbox, programs.server, 1),
         ];
         const [micro50, server50] = [
-          await costsOf(sandbox, programs.micro, 50),
-          await costsOf(sandbox, programs.server, 50),
+          await measureCosts(sandbox, programs.micro, 50),
+          await measureCosts(sandbox, programs.server, 50),
         ];
         const share = (micro.residentMb - empty.residentMb) / (server.residentMb - empty.residentMb);
         const reported = [
@@ -275,7 +275,7 @@ async function compareMicro(
 }
 
 /** The shortest of several starts, and the memory after a quiet while. */
-async function costsOf(sandbox: Sandbox, path: string, resources?: number) {
+async function measureCosts(sandbox: Sandbox, path: string, resources?: number) {
   const file = `${sandbox.folder}/machine.json`;
   if (resources) await Deno.writeTextFile(file, JSON.stringify(machineOf(resources)));
   const args = resources ? ["-config", file] : [];

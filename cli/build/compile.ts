@@ -90,7 +90,7 @@ async function compileAll(
       const { bytes } = await compile({ deno: Deno.execPath(), version }, program, target, folder);
       terminal.write(`${folder}/${program.name}${target.suffix}  ${(bytes / 1e6).toFixed(1)} MB\n`);
     }
-    const provenance = await provenanceOf(version);
+    const provenance = await collectProvenance(version);
     if (privateKeyPem !== undefined && provenance.revision.endsWith("-dirty")) {
       throw new Error(
         "Cannot sign: the tree has changes, wanted a revision that others can build; commit first",
@@ -105,7 +105,7 @@ async function compileAll(
 }
 
 /** What the executables in `dist/` were made from. */
-export async function provenanceOf(deno: string): Promise<Provenance> {
+export async function collectProvenance(deno: string): Promise<Provenance> {
   const revision = (await Deno.readTextFile(`${ROOT}${REVISION_FILE}`)).trim();
   const lockSha256 = await bytesSum(await Deno.readFile(`${ROOT}deno.lock`));
   return { version: VERSION, revision, deno, lockSha256 };

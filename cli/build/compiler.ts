@@ -10,7 +10,7 @@ import { brotliCompressSync, constants } from "node:zlib";
 import { SvcError } from "../../lib/base/error.ts";
 import { didYouMean } from "../../lib/base/schema/suggest.ts";
 import { UsageError } from "../flags.ts";
-import { FLEET_PAGE, MACHINE_PAGE, type PagePlace } from "../page_path.ts";
+import { FLEET_PAGE, MACHINE_PAGE, type PagePaths } from "../page_path.ts";
 import { MODULE_PACKAGE, NOTICES_FILE, REVISION_FILE } from "../version.ts";
 import { V8_FLAGS } from "../v8_flags.ts";
 import {
@@ -95,7 +95,7 @@ export interface Executable {
   /** Whether it embeds the library for modules, for its users. */
   readonly modulePackage?: boolean;
   /** The page that it embeds. */
-  readonly page?: PagePlace;
+  readonly page?: PagePaths;
   /** Packages of features that it never turns on; only those features import them. */
   readonly without?: readonly string[];
 }
@@ -254,7 +254,7 @@ export async function compile(
   await configure(work, { ...imports, ...version && await otherVersion(version, work) });
   const packed = await packFiles(compiler, imports, target, { modulePackage, page });
   const carrier = packed.length > 0 && target.carries
-    ? await carrierOf(compiler, name, target, packed)
+    ? await buildCarrier(compiler, name, target, packed)
     : undefined;
   const facts = packed.map((path) => path.replace(PACKED_SUFFIX, FACTS_SUFFIX));
   const files = [REVISION_FILE, NOTICES_FILE, "install", ...facts];
@@ -603,7 +603,7 @@ interface Carrier {
 }
 
 /** A runtime that carries `packed` files, so that starts do not read them. */
-async function carrierOf(
+async function buildCarrier(
   compiler: Compiler,
   name: string,
   target: Target,

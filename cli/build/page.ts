@@ -10,7 +10,7 @@ import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { packAssets, type PageAsset } from "../../lib/wire/page/archive.ts";
-import { FLEET_PAGE, MACHINE_PAGE, type PagePlace } from "../page_path.ts";
+import { FLEET_PAGE, MACHINE_PAGE, type PagePaths } from "../page_path.ts";
 import { begin, type Terminal } from "../program.ts";
 import { whileLocked } from "./module_package.ts";
 
@@ -22,7 +22,7 @@ const PACKAGES = `${SOURCES}node_modules/`;
 /** The checksum of the lock file from which the packages were installed. */
 const INSTALLED = `${PACKAGES}.svc-installed`;
 const MADE = "dist/.build/web/";
-const PAGES: readonly PagePlace[] = [MACHINE_PAGE, FLEET_PAGE];
+const PAGES: readonly PagePaths[] = [MACHINE_PAGE, FLEET_PAGE];
 /** The checksum of the sources whose types were right. */
 const CHECKED = "dist/web/checked.sha256";
 const LOCK = "dist/web/.lock";
@@ -92,7 +92,7 @@ export async function main(args: readonly string[], terminal: Terminal): Promise
 }
 
 /** Builds a page if it is missing or its sources have changed; returns whether it did. Throws `unavailable`. */
-export async function buildPage(page: PagePlace): Promise<boolean> {
+export async function buildPage(page: PagePaths): Promise<boolean> {
   const wanted = await sourcesSum(page);
   if (await isBuilt(page, wanted)) return false;
   await Deno.mkdir(at("dist/web"), { recursive: true });
@@ -124,7 +124,7 @@ export async function buildPage(page: PagePlace): Promise<boolean> {
 }
 
 /** The file with the checksum of the sources of a built page. */
-function stampOf({ folder }: PagePlace): string {
+function stampOf({ folder }: PagePaths): string {
   return `dist/web/${folder}.sha256`;
 }
 
@@ -143,7 +143,7 @@ async function checkPages(): Promise<void> {
 
 /** Installs the packages of the lock file, unless they are there. */
 export async function installPagePackages(): Promise<void> {
-  const wanted = sumOf(await Deno.readFile(at(`${SOURCES}package-lock.json`)));
+  const wanted = computeSum(await Deno.readFile(at(`${SOURCES}package-lock.json`)));
   const present = await Deno.readTextFile(at(INSTALLED)).catch(() => undefined);
   if (present === await wanted) return;
   await npmProgram("install the packages of the page", "npm", [
@@ -179,20 +179,20 @@ async function ended(file: string, options: Deno.CommandOptions): Promise<Deno.C
   return await new Deno.Command(file, options).output();
 }
 
-async function isBuilt(page: PagePlace, sum: string): Promise<boolean> {
+async function isBuilt(page: PagePaths, sum: string): Promise<boolean> {
   const stamp = await Deno.readTextFile(at(stampOf(page))).catch(() => undefined);
   return stamp === sum && await Deno.stat(at(page.path)).then(() => true, () => false);
 }
 
 /** The checksum of all that decides what a page becomes; without one, of all sources. The fleet's shows machines. */
-async function sourcesSum(page?: PagePlace): Promise<string> {
+async function sourcesSum(page?: PagePaths): Promise<string> {
   const own = ["cli/build/page.ts", "lib/wire/page/archive.ts"];
   const without = ["node_modules", ...page === MACHINE_PAGE ? [FLEET_PAGE.folder] : []];
   const paths = [...await filesBelow(SOURCES, without), ...SHARED, ...own];
   const lines = await Promise.all(
-    paths.map(async (path) => `${await sumOf(await Deno.readFile(at(path)))} ${path}`),
+    paths.map(async (path) => `${await computeSum(await Deno.readFile(at(path)))} ${path}`),
   );
-  return await sumOf(new TextEncoder().encode(lines.join("\n")));
+  return await computeSum(new TextEncoder().encode(lines.join("\n")));
 }
 
 async function filesBelow(folder: string, without: readonly string[] = []): Promise<string[]> {
@@ -218,7 +218,7 @@ async function assetsIn(folder: string): Promise<PageAsset[]> {
     return {
       path: path.slice(folder.length),
       contentType,
-      sum: (await sumOf(bytes)).slice(0, SUM_DIGITS),
+      sum: (await computeSum(bytes)).slice(0, SUM_DIGITS),
       contents: {
         br: new Uint8Array(brotliCompressSync(bytes, { params })),
         gzip: new Uint8Array(gzipSync(bytes, { level: constants.Z_BEST_COMPRESSION })),
@@ -227,7 +227,7 @@ async function assetsIn(folder: string): Promise<PageAsset[]> {
   }));
 }
 
-async function sumOf(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
+async function computeSum(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
   return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
 }
 

@@ -64,7 +64,7 @@ async function makeSite(): Promise<void> {
   await copyPictures(source);
 
   await Deno.mkdir(new URL(".vitepress/", source), { recursive: true });
-  await Deno.writeTextFile(new URL(".vitepress/config.mjs", source), await configOf(pages));
+  await Deno.writeTextFile(new URL(".vitepress/config.mjs", source), await buildSiteConfig(pages));
   await installPackages(WORK.pathname, [GENERATOR]);
   await run(`${WORK.pathname}node_modules/.bin/vitepress`, ["build", source.pathname]);
   const library = `${SITE}/module`;
@@ -85,9 +85,9 @@ async function copyPictures(source: URL): Promise<void> {
 }
 
 /** VitePress's settings. Links to files of the tree that are no pages stay as they are. */
-async function configOf(pages: readonly string[]): Promise<string> {
+async function buildSiteConfig(pages: readonly string[]): Promise<string> {
   const shown = async (path: string): Promise<Page> => ({
-    text: await titleOf(path),
+    text: await readTitle(path),
     link: path.startsWith("examples/")
       ? `/${path.replace(/\.md$/, "")}`
       : `/${path.replace(/(README)?\.md$/, "")}`,
@@ -117,7 +117,7 @@ async function configOf(pages: readonly string[]): Promise<string> {
 }
 
 /** The first heading of a page. */
-async function titleOf(path: string): Promise<string> {
+async function readTitle(path: string): Promise<string> {
   const text = await Deno.readTextFile(new URL(path, ROOT));
   return /^# (.+)$/m.exec(text)?.[1] ?? path;
 }

@@ -15,7 +15,7 @@ import { CHANNELS, PROGRAMS, RELEASE_PLATFORMS } from "../../lib/cloud/packages/
 import { Rollouts } from "../../lib/cloud/rollouts/rollouts.ts";
 import { connect, type Store } from "../../lib/cloud/store/store.ts";
 import type { Blank, Candidate } from "../command.ts";
-import { type CloudFlags, type CloudProgramContext, databaseOf, located } from "./command_context.ts";
+import { type CloudFlags, type CloudProgramContext, located, locateDatabase } from "./command_context.ts";
 import { requireFolder } from "./data_folder.ts";
 import { LOG_LEVELS } from "./logs.ts";
 import { cloudProfiles } from "./remote/profiles.ts";
@@ -49,7 +49,7 @@ export async function cloudCandidates(
   if (!find) return [];
   const place = located(values, host);
   await requireFolder(place, host);
-  const store = connect(await databaseOf(place, host), new SystemClock());
+  const store = connect(await locateDatabase(place, host), new SystemClock());
   try {
     return await find(store);
   } finally {

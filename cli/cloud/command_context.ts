@@ -27,13 +27,13 @@ import { releaseFile } from "../../lib/cloud/store/file_refs.ts";
 import type { FileStore } from "../../lib/cloud/store/files.ts";
 import { Secrets, type SecretsParts } from "../../lib/cloud/store/secrets.ts";
 import { rootCertificateFile } from "../../lib/cloud/store/postgres/address.ts";
-import { openStore, type Sql, type Store, type StorePlace } from "../../lib/cloud/store/store.ts";
+import { openStore, type Sql, type Store, type StoreAddress } from "../../lib/cloud/store/store.ts";
 import type { Command as AnyCommand } from "../command.ts";
 import { type Flag, UsageError, type Values } from "../flags.ts";
 import type { Listing } from "../table.ts";
 import { ResultPrinter } from "./result_printer.ts";
 import { namedOne } from "../lookup.ts";
-import { openContents, requireContents } from "./contents/place.ts";
+import { openContents, requireContents } from "./contents/address.ts";
 import { DATABASE_FILE, requireFolder, requireNoRest } from "./data_folder.ts";
 import { PROFILE_FLAG, remoteProfile } from "./remote/profiles.ts";
 import { sqliteIn } from "./sqlite.ts";
@@ -165,7 +165,7 @@ export const LIMITS_FLAG = {
   help: "The file with limits for callers (JSON): see docs/limits.md.",
 } as const satisfies Flag;
 
-export async function limitsOf(path: string, files: ReadFiles): Promise<Limits> {
+export async function readLimits(path: string, files: ReadFiles): Promise<Limits> {
   return path === ""
     ? defaultLimits()
     : parseLimits(parseJsonc(await files.readFile(path), { file: path }), path);
@@ -261,7 +261,7 @@ export async function withStore<T>(
   // The folder is private to its owner; in one that was there before, the database itself is.
   await host.makeFolder(place.data, { mode: 0o700 });
   if (place.database === "") await makePrivate(`${place.data}/${DATABASE_FILE}`, host);
-  const store = await openStore(await databaseOf(place, host), new SystemClock());
+  const store = await openStore(await locateDatabase(place, host), new SystemClock());
   try {
     return await run(store);
   } finally {
@@ -278,10 +278,10 @@ async function makePrivate(path: string, host: Host): Promise<void> {
   });
 }
 
-export async function databaseOf(
+export async function locateDatabase(
   { data, database }: StoreFlags,
   host: PipeHost & ProcessTable & Pick<ReadFiles, "readTextFile">,
-): Promise<StorePlace> {
+): Promise<StoreAddress> {
   if (database === "") return { sqlite: sqliteIn(`${data}/${DATABASE_FILE}`, host) };
   const file = rootCertificateFile(database);
   return { url: database, rootCertificate: file && await host.readTextFile(file) };
@@ -298,7 +298,7 @@ export async function chosenOrganization(store: Store, wanted: string) {
   return only("organization", "org", wanted, await new Fleet(store).organizations());
 }
 
-export async function locationOf(store: Store, org: string, wanted: string) {
+export async function findLocation(store: Store, org: string, wanted: string) {
   const { id } = await chosenOrganization(store, org);
   return only("location", "location", wanted, await new Fleet(store).locations(id));
 }
@@ -395,7 +395,7 @@ export function timeOf(ms: number): string {
 }
 
 /** Reads a file for an upload. */
-export async function contentOf(
+export async function openUpload(
   { host }: CloudCommandContext,
   file: string,
 ): Promise<AsyncIterable<Uint8Array>> {

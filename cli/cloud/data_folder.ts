@@ -23,7 +23,7 @@ export const KEY_FILE = /^[\w-]+\.json$/;
 const MOVED_FILE = "moved.txt";
 
 /** A folder, and the PostgreSQL database that control planes use instead of one in it. */
-interface Place {
+interface DataAddress {
   readonly data: string;
   readonly database: string;
 }
@@ -31,7 +31,7 @@ interface Place {
 /**
  * Only `init` and `serve` create a folder; otherwise a command in the wrong place would show an empty control plane.
  */
-export async function requireFolder(place: Place, host: ReadFiles): Promise<void> {
+export async function requireFolder(place: DataAddress, host: ReadFiles): Promise<void> {
   await requireNoRest(place, host);
   const { data, database } = place;
   const isFolder = await isReadable(data, host);
@@ -47,7 +47,7 @@ export async function requireFolder(place: Place, host: ReadFiles): Promise<void
  * Throws `failed_precondition` where a new database would begin beside what belongs to another one, and where the
  * database has moved: the old one would take changes that the new one misses.
  */
-export async function requireNoRest({ data, database }: Place, host: ReadFiles): Promise<void> {
+export async function requireNoRest({ data, database }: DataAddress, host: ReadFiles): Promise<void> {
   if (database !== "") return;
   await requireUnmoved(data, host);
   if (await hasDatabase(data, host)) return;

@@ -9,7 +9,7 @@ import { EXAMPLE_DATASET, EXAMPLE_IMAGES, type ExampleIds, makeExample } from ".
 import { EXAMPLE_LABELS } from "../../lib/learn/example_scene.ts";
 import type { Flag, Values } from "../flags.ts";
 import { withBar } from "../progress/progress_bar.ts";
-import { openContents } from "./contents/place.ts";
+import { openContents } from "./contents/address.ts";
 import {
   type CloudCommand,
   type CloudProgramContext,

@@ -146,7 +146,7 @@ async function printLogs(
   const levels = level === "" ? [] : levelsFrom(level);
   const fromMs = since === "" ? undefined : sinceMs("since", since, clock.nowMs());
   const parts = await Promise.all(words.map((word) => partNamed(store, word, org)));
-  const chosen = words.length === 0 ? await partsOf(store, org) : parts;
+  const chosen = words.length === 0 ? await listParts(store, org) : parts;
   const logs = new LogStore(store, clock);
   const after = await logs.heads(chosen.map(({ id }) => id));
   const { entries } = await newestLogs(logs, chosen, { filter, levels, fromMs }, { limit });
@@ -177,7 +177,7 @@ async function printLogs(
 }
 
 /** The parts of an organization, or of all. */
-async function partsOf(store: Store, org: string): Promise<Part[]> {
+async function listParts(store: Store, org: string): Promise<Part[]> {
   const all = await new Fleet(store).allParts();
   if (org === "") return all;
   const { id } = await chosenOrganization(store, org);

@@ -24,9 +24,9 @@ import {
   chosenOrganization,
   type CloudCommand,
   cloudCommand,
+  findLocation,
   fleetNames,
   LOCATION,
-  locationOf,
   machineNamed,
   OF_ORG,
   ORG,
@@ -50,7 +50,7 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
       help: "The address of the control plane for the machine; by default the last address of serve.",
     }],
     async (context, [name], { org, location, address }) => {
-      const { id: on } = await locationOf(context.store, org, location);
+      const { id: on } = await findLocation(context.store, org, location);
       const url = address || await notedAddress(context.store) || NOBODY_SERVED;
       const secret = await newKeySecret(context.who);
       const made = await context.change(
@@ -123,7 +123,7 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
     [ORG],
     async (context, [machine, given], { org }) => {
       const { id } = await machineNamed(context.store, machine);
-      const { id: locationId, name: location } = await locationOf(context.store, org, given);
+      const { id: locationId, name: location } = await findLocation(context.store, org, given);
       await context.change("machine move", { kind: "machine", id }, async (sql, nowMs) => {
         const { name } = await new Fleet(sql).machine(id);
         await moveMachine(sql, id, { name, locationId }, nowMs);
@@ -205,7 +205,7 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
     async ({ store, clock, configs, list }, _, flags) => {
       const { org, location, tag, behind, offline, unhealthy, runs: wanted } = flags;
       const { id } = await chosenOrganization(store, org);
-      const at = location === "" ? undefined : (await locationOf(store, org, location)).id;
+      const at = location === "" ? undefined : (await findLocation(store, org, location)).id;
       const tagged = tag === "" ? undefined : await taggedParts(store, id, tag);
       const chosen = new Set(tagged?.map(({ id }) => id));
       const all = await fleetReports(store, clock, configs, id);
@@ -234,7 +234,7 @@ function tagCommand(
     async (context, [given, ...tags], { org }) => {
       const { id, name: machine } = await machineNamed(context.store, given, org);
       await context.change(name, { kind: "machine", id }, (sql) => change(new Fleet(sql), id, tags));
-      const all = await new Fleet(context.store).tagsOf(id);
+      const all = await new Fleet(context.store).readTags(id);
       context.print({ id, name: machine, tags: all }, [all.join(" ")]);
     },
   );

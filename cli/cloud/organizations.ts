@@ -4,7 +4,7 @@
 
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
-import { chosenOrganization, type CloudCommand, cloudCommand, locationOf, ORG } from "./command_context.ts";
+import { chosenOrganization, type CloudCommand, cloudCommand, findLocation, ORG } from "./command_context.ts";
 
 export const ORGANIZATION_COMMANDS: readonly CloudCommand[] = [
   cloudCommand("org create", ["NAME"], "Creates an organization.", [], async ({ change, print }, [name]) => {
@@ -88,7 +88,7 @@ export const ORGANIZATION_COMMANDS: readonly CloudCommand[] = [
     "Renames a location; the names of its machines in DNS stay.",
     [ORG],
     async (context, [given, name], { org }) => {
-      const { id } = await locationOf(context.store, org, given);
+      const { id } = await findLocation(context.store, org, given);
       const on = { kind: "location", id } as const;
       await context.change("location rename", on, (sql) => new Fleet(sql).renameLocation(id, name));
       context.print({ id, name }, [`${id} ${name}`]);
@@ -100,7 +100,7 @@ export const ORGANIZATION_COMMANDS: readonly CloudCommand[] = [
     "Removes a location without machines.",
     [ORG],
     async (context, [given], { org }) => {
-      const { id } = await locationOf(context.store, org, given);
+      const { id } = await findLocation(context.store, org, given);
       const on = { kind: "location", id } as const;
       await context.change("location delete", on, (sql) => new Fleet(sql).deleteLocation(id));
       context.print({ id }, []);

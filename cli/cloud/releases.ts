@@ -24,7 +24,7 @@ import {
   type CloudCommand,
   cloudCommand,
   type CloudCommandContext,
-  contentOf,
+  openUpload,
   removeContents,
   unknown,
 } from "./command_context.ts";
@@ -66,7 +66,7 @@ export const RELEASE_COMMANDS: readonly CloudCommand[] = [
       requireOneOf("--platform", platform, RELEASE_PLATFORMS);
       requireOneOf("--channel", channel, CHANNELS);
       await new Releases(context.store).check({ name, version, platform, channel });
-      const content = await contentOf(context, file);
+      const content = await openUpload(context, file);
       const bytes = await context.host.fileSize(file) ?? 0;
       let head = new Uint8Array();
       for await (const piece of context.host.readPieces(file)) {
@@ -74,7 +74,7 @@ export const RELEASE_COMMANDS: readonly CloudCommand[] = [
         break;
       }
       checkProgram(head, platform, file, bytes);
-      const signed = requireSignature ? await signedSumOf(context, file, signatureKey) : undefined;
+      const signed = requireSignature ? await signSum(context, file, signatureKey) : undefined;
       const files = await context.files();
       const on = { kind: "release", id: `${name} ${version} ${platform}` } as const;
       const made = await withBar(context, { what: `of ${basename(file)}`, inBytes: true }, (bar) => {
@@ -182,7 +182,7 @@ export const RELEASE_COMMANDS: readonly CloudCommand[] = [
 ];
 
 /** The SHA-256 that the signed sums beside a file have for it. */
-async function signedSumOf({ host }: CloudCommandContext, file: string, key: string): Promise<string> {
+async function signSum({ host }: CloudCommandContext, file: string, key: string): Promise<string> {
   const [sums, sig] = [SUMS_FILE, SUMS_SIGNATURE_FILE].map((name) => join(dirname(file), name));
   const [text, signature] = [await host.readTextFile(sums), await host.readFile(sig)];
   const found = verifiedSums(text, signature, pinnedKey(key).public_key).get(basename(file));

@@ -7,7 +7,7 @@ import { Fleet, type Part } from "../../lib/cloud/fleet/fleet.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
 import { type Flag, UsageError, type Values } from "../flags.ts";
 import { namedOne } from "../lookup.ts";
-import { chosenOrganization, locationOf, ORG, partNamed, unknown } from "./command_context.ts";
+import { chosenOrganization, findLocation, ORG, partNamed, unknown } from "./command_context.ts";
 
 export const SELECTION_FLAGS = [
   { ...ORG, help: "Organization; the only one by default. Parts are looked for in it only." },
@@ -39,7 +39,7 @@ export async function selectedParts(
     return [...new Map(named.map((one) => [one.id, one])).values()];
   }
   if (all) return await fleet.partsOfOrganization((await chosenOrganization(store, org)).id);
-  if (location !== "") return await fleet.partsIn([(await locationOf(store, org, location)).id]);
+  if (location !== "") return await fleet.partsIn([(await findLocation(store, org, location)).id]);
   if (tag !== "") return await taggedParts(store, (await chosenOrganization(store, org)).id, tag);
   const { id } = await fragmentNamed(store, org, fragment);
   const uses = new Set((await new Fragments(store).uses(id)).map(({ partId }) => partId));

@@ -23,7 +23,7 @@ import { type Column, facts, lengthText, timeText, withNames } from "../table.ts
 import { sinceMs } from "../flags.ts";
 import { countOf, type MlCommand, mlCommand, unknownWord } from "./command.ts";
 import { detachable, followJob, followLogs, printLogs, tellEnd } from "./follow.ts";
-import { findJob, jsonNames, modelOf, namesOf, withName } from "./lookup.ts";
+import { fetchModel, fetchNames, findJob, jsonNames, withName } from "./lookup.ts";
 import { confusionLines, metricsText } from "./measured.ts";
 import type { MlCommandContext } from "./command_context.ts";
 
@@ -258,7 +258,7 @@ export async function printJob(
   quiet = false,
 ): Promise<void> {
   if (quiet && !context.json) return;
-  const model = await modelOf(context, job);
+  const model = await fetchModel(context, job);
   const { metrics, confusion } = model?.info?.metadata ?? {};
   const known = {
     ...metrics === undefined ? {} : { metrics },
@@ -268,7 +268,7 @@ export async function printJob(
     ? { ...toJson(TrainingJobMetadataSchema, job) as JsonObject, ...known }
     : undefined;
   const matrix = model ? confusionLines(model) : [];
-  const names = await namesOf(context, job.organizationId);
+  const names = await fetchNames(context, job.organizationId);
   context.print(withNames(json, names), [
     ...describeJob(job, names, model ? metricsText(model) : ""),
     ...matrix.length > 0 ? ["", ...matrix] : [],

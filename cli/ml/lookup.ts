@@ -57,7 +57,7 @@ function nameableJob(job: TrainingJobMetadata) {
 }
 
 /** The names of organizations, and of the datasets of one of them, by their ids, as far as the caller may see them. */
-export async function namesOf(
+export async function fetchNames(
   context: MlCommandContext,
   organizationId: string,
 ): Promise<ReadonlyMap<string, string>> {
@@ -75,7 +75,7 @@ export async function namesOf(
 
 /** The same for JSON alone: tables have no place for them. */
 export async function jsonNames(context: MlCommandContext): Promise<ReadonlyMap<string, string>> {
-  return context.json ? await namesOf(context, await context.organization()) : new Map();
+  return context.json ? await fetchNames(context, await context.organization()) : new Map();
 }
 
 /** `shapes (dataset-1)`, or the id alone without a name. */
@@ -85,7 +85,7 @@ export function withName(id: string, names: ReadonlyMap<string, string>): string
 }
 
 /** Packages of a type, of the organization or with a name, the newest first. */
-export async function packagesOf(
+export async function fetchPackages(
   context: MlCommandContext,
   type: PackageType,
   name: string,
@@ -124,7 +124,7 @@ export function packageCells({ info, createdOn }: Package): string[] {
 }
 
 /** The model that a job has made; `undefined` if there is none, or none any more. */
-export async function modelOf(
+export async function fetchModel(
   context: MlCommandContext,
   { syncedModelId: id, modelVersion: version, status }: TrainingJobMetadata,
 ): Promise<Package | undefined> {
@@ -142,7 +142,7 @@ export async function modelOf(
 
 /** The name of the only training script of the organization. */
 export async function onlyScript(context: MlCommandContext): Promise<string> {
-  const all = await packagesOf(context, PackageType.ML_TRAINING, "");
+  const all = await fetchPackages(context, PackageType.ML_TRAINING, "");
   const names = [...new Set(all.map(({ info }) => info?.name ?? ""))].sort();
   if (names.length === 1) return names[0];
   const wanted = names.length === 0
@@ -153,7 +153,7 @@ export async function onlyScript(context: MlCommandContext): Promise<string> {
 }
 
 /** The images in a dataset without their contents, sorted by age, the oldest first, then by id. */
-export async function imagesOf(context: MlCommandContext, datasetId: string): Promise<DatasetImage[]> {
+export async function fetchImages(context: MlCommandContext, datasetId: string): Promise<DatasetImage[]> {
   const { data } = await context.services();
   const images: DatasetImage[] = [];
   for (let last = "";;) {
@@ -172,7 +172,7 @@ export async function imagesOf(context: MlCommandContext, datasetId: string): Pr
  */
 export async function findPart(context: MlCommandContext, wanted: string): Promise<string> {
   if (WHOLE_ID.test(wanted)) return wanted;
-  const all = await partsOf(context).catch((error) => {
+  const all = await fetchParts(context).catch((error) => {
     // A key that may upload for one part need not see the machines; then only an id helps.
     if (wanted !== "" && UNSEEN.includes(SvcError.from(error).code)) return undefined;
     throw error;
@@ -183,7 +183,7 @@ export async function findPart(context: MlCommandContext, wanted: string): Promi
   return machines.size === 1 ? (all.find(({ isMain }) => isMain) ?? all[0]).id : "";
 }
 
-async function partsOf(context: MlCommandContext) {
+async function fetchParts(context: MlCommandContext) {
   const { app } = await context.services();
   const organizationId = await context.organization();
   const { locationSummaries } = await app.listMachineSummaries({ organizationId }, context.limits);

@@ -16,7 +16,7 @@ import { Crc32c } from "../../lib/cloud_client/crc32c.ts";
 import { create } from "../../lib/wire/rpc/proto.ts";
 import { table } from "../table.ts";
 import { ML_EXIT, type MlCommand, mlCommand } from "./command.ts";
-import { findPart, jsonNames, PACKAGE_COLUMNS, packageCells, packagesOf } from "./lookup.ts";
+import { fetchPackages, findPart, jsonNames, PACKAGE_COLUMNS, packageCells } from "./lookup.ts";
 import { metricsText, mistakesText } from "./measured.ts";
 import type { Account, MlCommandContext, Services } from "./command_context.ts";
 import { upload } from "./data/transfer.ts";
@@ -43,7 +43,7 @@ export const MODEL_COMMANDS: readonly MlCommand[] = [
     "Lists the models of an organization, the newest first.",
     [],
     async (context, [name = ""]) => {
-      const found = await packagesOf(context, PackageType.ML_MODEL, name);
+      const found = await fetchPackages(context, PackageType.ML_MODEL, name);
       const message = create(ListPackagesResponseSchema, { packages: found });
       context.listMessage(ListPackagesResponseSchema, message, {
         columns: [

@@ -40,7 +40,7 @@ import {
 import { useEmbedded } from "./embedded.ts";
 import { detachable, followJob, tellEnd } from "./follow.ts";
 import { printJob, TIMEOUT } from "./jobs.ts";
-import { findDataset, imagesOf, onlyScript } from "./lookup.ts";
+import { fetchImages, findDataset, onlyScript } from "./lookup.ts";
 import { describePreflight, labelsIn, preflight } from "./data/preflight.ts";
 import { removeScript, SCRIPT_FLAGS, scriptNameOf, uploadScript } from "./scripts/scripts.ts";
 import type { MlCommandContext } from "./command_context.ts";
@@ -215,7 +215,7 @@ async function submitManaged(context: MlCommandContext, flags: Values<typeof MAN
   await chooseControlPlane(context, flags.embedded);
   const { jobs } = await context.services();
   const dataset = await findDataset(context, flags.datasetId || flags.dataset);
-  const images = given.length > 0 && !flags.dryRun ? [] : await imagesOf(context, dataset.id);
+  const images = given.length > 0 && !flags.dryRun ? [] : await fetchImages(context, dataset.id);
   const tags = given.length > 0 ? given : labelsIn(modelType, images);
   const target = targetOf(context, dataset, flags);
   const { organizationId, datasetId, modelName, modelVersion } = target;

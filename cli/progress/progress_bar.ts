@@ -36,7 +36,7 @@ interface Counted {
   readonly total?: number;
 }
 
-export interface BarPlace {
+export interface BarOutput {
   readonly host: Pick<Screen, "draw">;
   /** Writes a line on standard error, where a line cannot be redrawn. */
   note(line: string): void;
@@ -57,7 +57,7 @@ export class ProgressBar {
   #phase: { readonly text: string; readonly sinceMs: number } | undefined;
   #last: Counted | undefined;
 
-  constructor(private readonly place: BarPlace, private readonly work: Progressing) {
+  constructor(private readonly place: BarOutput, private readonly work: Progressing) {
     this.#beganMs = this.#shownMs = place.clock.monotonicMs();
   }
 

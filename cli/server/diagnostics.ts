@@ -28,13 +28,13 @@ import { UsageError } from "../flags.ts";
  * if there were checks and none passed.
  */
 export async function networkCheck(configPath: string, registry: Registry, host: Host): Promise<number> {
-  const appAddress = await appAddressOf(configPath, registry, host);
+  const appAddress = await findAppAddress(configPath, registry, host);
   const findings = await checkNetwork({ network: systemNetwork(host), clock: new SystemClock(), appAddress });
   host.write(formatReport(findings));
   return isOffline(findings) ? 1 : 0;
 }
 
-async function appAddressOf(path: string, registry: Registry, host: Host): Promise<string | undefined> {
+async function findAppAddress(path: string, registry: Registry, host: Host): Promise<string | undefined> {
   if (path === "") return undefined;
   try {
     const json = await readConfig(host, path);

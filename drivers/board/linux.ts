@@ -29,7 +29,7 @@ import {
   lineTable,
   probeGpio,
 } from "../../lib/device/gpio_back_end.ts";
-import { PwmChannel, pwmChipOf } from "../../lib/device/pwm.ts";
+import { findPwmChip, PwmChannel } from "../../lib/device/pwm.ts";
 import { type Construction, model } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Call, unsupported } from "../../lib/resource/resource.ts";
 import { analogField, AnalogReader } from "./analog_readers.ts";
@@ -275,7 +275,7 @@ class Linux extends BaseComponent implements Board {
       const hint = "name its channel instead of auto: pwmchip0/1";
       throw new SvcError("not_found", `pin ${pin} is not known to have hardware PWM; ${hint}`);
     }
-    return await PwmChannel.open(host, clock, await pwmChipOf(host, pwm.device), pwm.channel);
+    return await PwmChannel.open(host, clock, await findPwmChip(host, pwm.device), pwm.channel);
   }
 
   #analog(name: string): AnalogReader {

@@ -43,7 +43,7 @@ export const simulatedMotorField = object({
 export type SimulatedMotorSettings = NonNullable<Infer<typeof simulatedMotorField>>;
 
 /** The present levels of the pins. */
-export interface Wires {
+export interface PinLevels {
   isHigh(pin: string): boolean;
   /** The fraction of time for which the pin is high. */
   duty(pin: string): number;
@@ -63,7 +63,7 @@ export class SimulatedMotor {
   /** The edge that leads into each state of the encoder, turning forwards. */
   readonly #cycle: readonly Edge[];
 
-  constructor(private readonly settings: SimulatedMotorSettings, private readonly wires: Wires) {
+  constructor(private readonly settings: SimulatedMotorSettings, private readonly wires: PinLevels) {
     const { a = "", b = "", i } = settings.encoder;
     this.#cycle = i ? [falling(i), rising(i)] : [falling(a), rising(b), rising(a), falling(b)];
   }

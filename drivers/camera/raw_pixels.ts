@@ -35,7 +35,7 @@ export function pixelsOf(format: RawFormat, picture: RawPicture): ColorImage {
   }
 
   const rgba = new Uint8Array(width * height * 4);
-  const place = placesOf(format, row, height);
+  const place = pixelOffsetsOf(format, row, height);
   for (let y = 0, to = 0; y < height; y++) {
     for (let x = 0; x < width; x++, to += 4) {
       const { luma, u, v } = place(x, y);
@@ -51,7 +51,7 @@ export function pixelsOf(format: RawFormat, picture: RawPicture): ColorImage {
   return { width, height, rgba };
 }
 
-interface Places {
+interface PixelOffsets {
   luma: number;
   u: number;
   v: number;
@@ -61,12 +61,12 @@ interface Places {
  * Where the values of a pixel pair stand. Two pixels of a row share their colours; in planar formats two rows
  * share them as well. Every call returns the same object.
  */
-function placesOf(
+function pixelOffsetsOf(
   format: RawFormat,
   row: number,
   height: number,
-): (x: number, y: number) => Places {
-  const at: Places = { luma: 0, u: 0, v: 0 };
+): (x: number, y: number) => PixelOffsets {
+  const at: PixelOffsets = { luma: 0, u: 0, v: 0 };
   if (format === "YUYV" || format === "UYVY") {
     const first = format === "YUYV" ? 0 : 1;
     return (x, y) => {

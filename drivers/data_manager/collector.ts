@@ -44,7 +44,7 @@ export interface CollectorParts {
 /** A call has at least this long, or until the next call is due. */
 const CALL_MS = 10_000;
 /** An arm that carries a camera has this long to say where it is. */
-const PLACE_MS = 1_000;
+const POSE_MS = 1_000;
 /** The smallest difference between two times: a microsecond. */
 const STEP_MS = 0.001;
 /** The error message of published models for "nothing to capture this time". */
@@ -160,8 +160,8 @@ export class Collector {
   async #withPlace(file: TakenFile, signal: AbortSignal): Promise<TakenFile> {
     const { resource, frames, clock } = this.parts;
     if (file.mimeType !== MIME.pcd) return file;
-    const late = () => new SvcError("deadline_exceeded", `no answer within ${PLACE_MS} ms`);
-    const limited = deadline(clock, PLACE_MS, late, signal);
+    const late = () => new SvcError("deadline_exceeded", `no answer within ${POSE_MS} ms`);
+    const limited = deadline(clock, POSE_MS, late, signal);
     try {
       const own = { referenceFrame: resource.name.short, pose: IDENTITY_POSE };
       const call = { signal: limited.signal };

@@ -5,10 +5,10 @@
 
 import {
   type Accuracy,
+  collectReadings,
   type MovementSensor,
   MovementSensorApi,
   type MovementSensorProperties,
-  readingsOf,
 } from "../../lib/api/movement_sensor.ts";
 import type { GeoPoint, Readings } from "../../lib/api/shared/readings.ts";
 import { BaseApi } from "../../lib/api/base.ts";
@@ -48,7 +48,7 @@ export const FakeMovementSensor = model({
 
 class Fake extends BaseComponent implements MovementSensor {
   getReadings(call?: Call): Promise<Readings> {
-    return readingsOf(this, call);
+    return collectReadings(this, call);
   }
 
   getPosition(): Promise<{ coordinate: GeoPoint; altitudeM: number }> {

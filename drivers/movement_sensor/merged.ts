@@ -5,10 +5,10 @@
 
 import {
   type Accuracy,
+  collectReadings,
   type MovementSensor,
   MovementSensorApi,
   type MovementSensorProperties,
-  readingsOf,
 } from "../../lib/api/movement_sensor.ts";
 import type { GeoPoint, Readings } from "../../lib/api/shared/readings.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
@@ -55,7 +55,7 @@ class Merged extends BaseComponent implements MovementSensor {
   }
 
   getReadings(call?: Call): Promise<Readings> {
-    return readingsOf(this, call);
+    return collectReadings(this, call);
   }
 
   async getPosition(call?: Call): Promise<{ coordinate: GeoPoint; altitudeM: number }> {

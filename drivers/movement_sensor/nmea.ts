@@ -93,12 +93,12 @@ interface Reader {
   readonly read: (fields: readonly string[], target: Target) => void;
 }
 
-const PLACE = ["positive", "NS", "positive", "EW"] as const;
+const POSITION = ["positive", "NS", "positive", "EW"] as const;
 
 /** By the type (`GGA`) or, for a maker's own sentences, the whole address. */
 const READERS: { readonly [type: string]: readonly Reader[] } = {
   GGA: [{
-    fields: ["time", ...PLACE, "digit", "count", "positive", "number", "M"],
+    fields: ["time", ...POSITION, "digit", "count", "positive", "number", "M"],
     more: ["number", "M", "any", "any"],
     read: (fields, target) => {
       if (!target.position(fields.slice(1, 5), numberOf(fields[5]) ?? 0, 4)) return;
@@ -109,7 +109,7 @@ const READERS: { readonly [type: string]: readonly Reader[] } = {
     },
   }],
   GNS: [{
-    fields: ["time", ...PLACE, "modes", "count", "positive", "number"],
+    fields: ["time", ...POSITION, "modes", "count", "positive", "number"],
     more: ["number", "any", "any", "mode"],
     read: (fields, target) => {
       if (!target.position(fields.slice(1, 5), /[^N]/.test(fields[5]) ? qualityOf(fields[5]) : 0, 3)) return;
@@ -120,7 +120,7 @@ const READERS: { readonly [type: string]: readonly Reader[] } = {
     },
   }],
   RMC: [{
-    fields: ["time", "status", ...PLACE, "positive", "positive", "date", "number", "EWOrMode"],
+    fields: ["time", "status", ...POSITION, "positive", "positive", "date", "number", "EWOrMode"],
     more: ["mode", "mode"],
     read: (fields, target) => {
       const valid = fields[1] === "A" && fields[10] !== "N" && fields[11] !== "N";
@@ -129,7 +129,7 @@ const READERS: { readonly [type: string]: readonly Reader[] } = {
     },
   }],
   GLL: [{
-    fields: [...PLACE, "time", "status"],
+    fields: [...POSITION, "time", "status"],
     more: ["mode"],
     read: (fields, target) => {
       const valid = fields[5] === "A" && fields[6] !== "N";

@@ -7,9 +7,9 @@
 
 import {
   type Accuracy,
+  collectReadings,
   type MovementSensor,
   type MovementSensorProperties,
-  readingsOf,
 } from "../../lib/api/movement_sensor.ts";
 import type { GeoPoint, Readings } from "../../lib/api/shared/readings.ts";
 import type { Clock } from "../../lib/base/clock.ts";
@@ -46,7 +46,7 @@ export class SimulatedMovementSensor extends BaseComponent implements MovementSe
   }
 
   getReadings(call?: Call): Promise<Readings> {
-    return readingsOf(this, call);
+    return collectReadings(this, call);
   }
 
   getPosition(): Promise<{ coordinate: GeoPoint; altitudeM: number }> {

@@ -68,7 +68,7 @@ export const WheeledOdometry = model({
       logger.warn(`time_interval_msecs is ${intervalMs}: move the base slowly, or its position is inexact`);
     }
     const odometer = new Odometer(sizes);
-    odometer.start(await positionsOf(pair, signal));
+    odometer.start(await readPositions(pair, signal));
 
     return new Odometry(name, odometer, pair, intervalMs, { clock, logger });
   },
@@ -112,7 +112,7 @@ export class Odometer {
   }
 }
 
-async function positionsOf(motors: readonly Motor[], signal: AbortSignal): Promise<number[]> {
+async function readPositions(motors: readonly Motor[], signal: AbortSignal): Promise<number[]> {
   return await Promise.all(motors.map(async (motor) => {
     const position = await motor.getPosition({ signal });
     if (Number.isFinite(position)) return position;
@@ -252,7 +252,7 @@ class Odometry extends BaseMovementSensor {
     while (!signal.aborted) {
       try {
         await clock.sleep(this.intervalMs, signal);
-        const positions = await positionsOf(this.motors, signal);
+        const positions = await readPositions(this.motors, signal);
         const { distanceM, angleRad } = this.odometer.moved(positions);
         const nowMs = clock.monotonicMs(), seconds = Math.max(nowMs - atMs, 1) / 1000;
         this.#speedMps = distanceM / seconds;

@@ -31,7 +31,7 @@ export async function* copyIn(
   parts: AsyncIterable<FilePart>,
   signal: AbortSignal,
 ): AsyncGenerator<void> {
-  const target = await targetOf(host, to);
+  const target = await resolveTarget(host, to);
   const iterator = parts[Symbol.asyncIterator]();
   try {
     for (let files = 0;; files++) {
@@ -52,7 +52,10 @@ function tooMany(): SvcError {
 }
 
 /** The rules of scp: an existing folder takes the source; otherwise the destination is the new name. */
-async function targetOf(host: Files & Environment, { source, destination }: CopyToMachine): Promise<Target> {
+async function resolveTarget(
+  host: Files & Environment,
+  { source, destination }: CopyToMachine,
+): Promise<Target> {
   const path = pathHere(host, destination);
   const found = await host.stat(path);
   if (found?.kind === "folder") return { folder: path };
@@ -82,7 +85,7 @@ async function copyFile(
 
   const names = partsOfName(file.name);
   if (rename !== undefined) names[0] = rename;
-  const { path, facts } = await placeAt(host, `${folder}/${names.join("/")}`);
+  const { path, facts } = await resolveDestination(host, `${folder}/${names.join("/")}`);
   const mode = modeOf(file, facts);
   if (names.length > 1) await host.makeFolder(splitPath(path).folder, { mode: 0o755 });
   const content = contentOf(host, folder, file, first, rest, signal);
@@ -100,7 +103,7 @@ async function copyFile(
 }
 
 /** Where a file goes, and the facts of the file that it replaces there. */
-async function placeAt(host: Files, path: string): Promise<{ path: string; facts?: FileFacts }> {
+async function resolveDestination(host: Files, path: string): Promise<{ path: string; facts?: FileFacts }> {
   const facts = await host.stat(path);
   switch (facts?.kind) {
     case "file":
@@ -138,7 +141,7 @@ async function* contentOf(
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
   let unchecked = file.isFolder ? 0 : Math.max(0, file.sizeBytes);
-  await checkRoom(host, folder, file, unchecked);
+  await requireFreeSpace(host, folder, file, unchecked);
   unchecked = 0;
 
   for (let part = first;;) {
@@ -146,7 +149,7 @@ async function* contentOf(
     if (part.isLast) return;
     unchecked += part.data.length;
     if (unchecked > LOOK_EVERY_BYTES) {
-      await checkRoom(host, folder, file, 0);
+      await requireFreeSpace(host, folder, file, 0);
       unchecked = 0;
     }
     const next = await rest.next();
@@ -159,7 +162,12 @@ async function* contentOf(
   }
 }
 
-async function checkRoom(host: Files, folder: string, { name }: CopiedFile, bytes: number): Promise<void> {
+async function requireFreeSpace(
+  host: Files,
+  folder: string,
+  { name }: CopiedFile,
+  bytes: number,
+): Promise<void> {
   const free = await host.freeBytes(folder);
   if (free - bytes >= FREE_BYTES_MIN) return;
   throw new SvcError(

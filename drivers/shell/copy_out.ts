@@ -51,7 +51,7 @@ function tooMany(): SvcError {
 }
 
 /** The name on the other side; `.` and `..` are not names. */
-async function nameOf(host: ReadFiles, path: string): Promise<string> {
+async function resolveName(host: ReadFiles, path: string): Promise<string> {
   const { name } = splitPath(path);
   const real = /^\.{0,2}$/.test(name) ? splitPath(await host.realPath(path)).name : name;
   if (real !== "") return real;
@@ -98,7 +98,7 @@ class Outgoing {
   /** `above` are the real paths of the folders on the way, so that a link back to one of them is left out. */
   async *#below(relative: string, source: Source, above: readonly string[]): AsyncGenerator<FilePart> {
     const { path, facts } = source;
-    const name = `${relative}${await nameOf(this.host, path)}`;
+    const name = `${relative}${await resolveName(this.host, path)}`;
     if (++this.#files > FILES_MAX) throw tooMany();
     const isNamed = above.length === 0;
     if (facts.kind !== "folder") return yield* this.#one(name, source, isNamed);

@@ -16,7 +16,7 @@ import { BaseResource } from "../../lib/resource/resource.ts";
 
 const CHUNK_BYTES = 64 * 1024;
 /** Number of places on the way around the room, a circle of the radius below. */
-const PLACES = 16;
+const POSITIONS = 16;
 const RADIUS_MM = 1500;
 /** Distance between two points of a wall. */
 const SPACING_M = 0.005;
@@ -49,7 +49,7 @@ class Fake extends BaseResource implements Slam {
   }
 
   getPosition(): Promise<Pose> {
-    const angle = Math.max(0, this.#place) * 2 * Math.PI / PLACES;
+    const angle = Math.max(0, this.#place) * 2 * Math.PI / POSITIONS;
     return Promise.resolve({
       x: RADIUS_MM * Math.cos(angle),
       y: RADIUS_MM * Math.sin(angle),
@@ -63,7 +63,7 @@ class Fake extends BaseResource implements Slam {
   }
 
   async *getPointCloudMap(): AsyncIterable<Uint8Array> {
-    this.#place = (this.#place + 1) % PLACES;
+    this.#place = (this.#place + 1) % POSITIONS;
     yield* chunks(this.#map);
   }
 

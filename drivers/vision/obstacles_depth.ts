@@ -85,7 +85,7 @@ class Obstacles implements Skills {
 
   async segment(view: Shot, call?: Call): Promise<PointCloudObject[]> {
     const { cameraName } = view;
-    const [properties, images] = await Promise.all([this.#propertiesOf(view, call), view.images()]);
+    const [properties, images] = await Promise.all([this.#readProperties(view, call), view.images()]);
     const map = depthOf(images, cameraName);
     if (!properties?.intrinsics) return farOff(map, cameraName);
 
@@ -104,7 +104,7 @@ class Obstacles implements Skills {
     }));
   }
 
-  async #propertiesOf({ camera, cameraName }: Shot, call?: Call): Promise<CameraProperties | undefined> {
+  async #readProperties({ camera, cameraName }: Shot, call?: Call): Promise<CameraProperties | undefined> {
     const without = "the answer is one object without points, at the median distance of all readings";
     try {
       const properties = await camera.getProperties(call);

@@ -61,7 +61,7 @@ export class VisionModel extends BaseResource implements Vision {
 
   async getDetectionsFromCamera(camera: string, call?: Call): Promise<Detection[]> {
     const detect = this.#skill("detect");
-    return await detect(await firstOf(this.#view(camera, call)), call);
+    return await detect(await takeFirstImage(this.#view(camera, call)), call);
   }
 
   async getClassifications(image: EncodedImage, count: number, call?: Call): Promise<Classification[]> {
@@ -70,7 +70,7 @@ export class VisionModel extends BaseResource implements Vision {
 
   async getClassificationsFromCamera(camera: string, count: number, call?: Call): Promise<Classification[]> {
     const classify = this.#skill("classify");
-    return likeliest(await classify(await firstOf(this.#view(camera, call)), call), count);
+    return likeliest(await classify(await takeFirstImage(this.#view(camera, call)), call), count);
   }
 
   async getObjectPointClouds(camera: string, call?: Call): Promise<PointCloudObject[]> {
@@ -96,7 +96,7 @@ export class VisionModel extends BaseResource implements Vision {
 
   async captureAllFromCamera(camera: string, wanted: Wanted, call?: Call): Promise<Capture> {
     const view = this.#view(camera, call);
-    const image = await firstOf(view);
+    const image = await takeFirstImage(view);
     const { detect, classify, segment } = this.skills;
     const able = <S>(asked: boolean | undefined, skill: S | undefined, what: string): S | undefined => {
       if (asked && !skill) this.#logger.debug(`a client asks for ${what}, which ${this.name} does not give`);
@@ -163,15 +163,15 @@ export class VisionModel extends BaseResource implements Vision {
       () => this.#dependencies.lookUp(CameraApi, cameraName),
     );
     let taken: Promise<Images> | undefined;
-    return { cameraName, camera, images: () => taken ??= picturesOf(camera, cameraName, call) };
+    return { cameraName, camera, images: () => taken ??= takeImages(camera, cameraName, call) };
   }
 }
 
-async function firstOf(view: Shot): Promise<NamedImage> {
+async function takeFirstImage(view: Shot): Promise<NamedImage> {
   return (await view.images()).images[0];
 }
 
-async function picturesOf(camera: Camera, name: string, call?: Call): Promise<Images> {
+async function takeImages(camera: Camera, name: string, call?: Call): Promise<Images> {
   let images: Images;
   try {
     images = await camera.getImages([], call);

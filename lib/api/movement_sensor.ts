@@ -76,7 +76,7 @@ export interface Accuracy {
 }
 
 /** Every reading that the sensor supports, under its published name; models return it from `getReadings`. */
-export async function readingsOf(
+export async function collectReadings(
   sensor: Omit<MovementSensor, "getReadings">,
   call?: Call,
 ): Promise<Readings> {
@@ -117,7 +117,7 @@ export abstract class BaseMovementSensor extends BaseComponent implements Moveme
   }
 
   getReadings(call?: Call): Promise<Readings> {
-    return readingsOf(this, call);
+    return collectReadings(this, call);
   }
 
   getPosition(_call?: Call): Promise<{ coordinate: GeoPoint; altitudeM: number }> {

@@ -2,7 +2,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { SvcError } from "../base/error.ts";
 import { ResourceName } from "../resource/name.ts";
 import { unsupported } from "../resource/resource.ts";
-import { type MovementSensor, readingsOf } from "./movement_sensor.ts";
+import { collectReadings, type MovementSensor } from "./movement_sensor.ts";
 
 /** A sensor with a heading and the given other methods. */
 function sensor(more: Partial<MovementSensor> = {}): MovementSensor {
@@ -18,9 +18,9 @@ function sensor(more: Partial<MovementSensor> = {}): MovementSensor {
 }
 
 Deno.test("readingsOf: omits properties the movement sensor does not support", async () => {
-  assertEquals(await readingsOf(sensor()), { compass: 0 });
+  assertEquals(await collectReadings(sensor()), { compass: 0 });
   const moving = sensor({ getLinearVelocity: () => Promise.resolve({ x: 1, y: 2, z: 3 }) });
-  assertEquals(await readingsOf(moving), {
+  assertEquals(await collectReadings(moving), {
     compass: 0,
     linear_velocity: { _type: "vector3", x: 1, y: 2, z: 3 },
   });
@@ -28,5 +28,5 @@ Deno.test("readingsOf: omits properties the movement sensor does not support", a
 
 Deno.test("readingsOf: fails when a supported property fails", async () => {
   const broken = sensor({ getOrientation: () => Promise.reject(new SvcError("unavailable", "cable off")) });
-  await assertRejects(() => readingsOf(broken), SvcError, "cable off");
+  await assertRejects(() => collectReadings(broken), SvcError, "cable off");
 });

@@ -7,12 +7,12 @@
  * and empties the box when the entry is deleted.
  */
 
-interface Place<V> {
+interface Holder<V> {
   value: V | undefined;
 }
 
 export class BriefMap<K, V extends object> {
-  readonly #places = new Map<K, Place<V>>();
+  readonly #places = new Map<K, Holder<V>>();
 
   get size(): number {
     return this.#places.size;

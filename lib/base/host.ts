@@ -156,7 +156,7 @@ export interface Devices {
 }
 
 /** How a thread switches a wire: by a control call, or by a write if `request` is 0. */
-export interface Wire {
+export interface PulseLine {
   /** The descriptor. */
   readonly file: number;
   readonly request: number;
@@ -182,7 +182,7 @@ export interface Pulse {
 
 /** A thread that makes pulses. */
 export interface Pulses {
-  attach(wire: Wire): Pulse;
+  attach(wire: PulseLine): Pulse;
   lateness(): Lateness;
   close(): Promise<void>;
 }

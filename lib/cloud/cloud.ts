@@ -306,7 +306,8 @@ interface Handled {
 function linksOf(context: CloudContext): DataLinks {
   const { store } = context;
   return new DataLinks(context, async (id) => {
-    return await new MappingSessions(store).pictureOf(id) ?? await new SequenceExports(store).archiveOf(id);
+    return await new MappingSessions(store).findPicture(id) ??
+      await new SequenceExports(store).findArchive(id);
   });
 }
 

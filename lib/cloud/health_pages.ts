@@ -21,7 +21,7 @@ export function healthPages(parts: Parts): ReadonlyMap<string, Route> {
   let kept: { readonly untilMs: number; readonly troubles: Promise<readonly string[]> } | undefined;
   const troubles = () => {
     const nowMs = parts.clock.monotonicMs();
-    if (!kept || nowMs >= kept.untilMs) kept = { untilMs: nowMs + KEPT_MS, troubles: troublesOf(parts) };
+    if (!kept || nowMs >= kept.untilMs) kept = { untilMs: nowMs + KEPT_MS, troubles: findTroubles(parts) };
     return kept.troubles;
   };
   return new Map<string, Route>([
@@ -37,7 +37,7 @@ export function healthPages(parts: Parts): ReadonlyMap<string, Route> {
 const notGet = textAnswer(405, "wanted GET");
 
 /** The reasons why it cannot serve; details go to the log. */
-async function troublesOf({ store, files, clock, logger }: Parts): Promise<readonly string[]> {
+async function findTroubles({ store, files, clock, logger }: Parts): Promise<readonly string[]> {
   const troubles: string[] = [];
   const check = async (what: string, work: () => Promise<boolean>, unknown = what) => {
     const late = () => new SvcError("deadline_exceeded", `no answer within ${READY_MS / 1000} s`);

@@ -4,7 +4,7 @@
  */
 
 import { SvcError } from "../base/error.ts";
-import type { Devices, Wire } from "../base/host.ts";
+import type { Devices, PulseLine } from "../base/host.ts";
 import type { ReadFiles } from "../base/files/files.ts";
 import type { JsonObject } from "../base/schema/schema.ts";
 import { type Bias, type ChipInfo, type Edge, GpioChip, type LineInfo, type LineUse } from "./gpio.ts";
@@ -27,7 +27,7 @@ export interface HeldLine {
   /** Configures it as an input or an output. */
   use(use: LineUse): void;
   /** The wire by which a thread switches it. */
-  readonly wire: Wire;
+  readonly wire: PulseLine;
   close(): void;
 }
 

@@ -84,7 +84,7 @@ export class PwmChannel {
 }
 
 /** The PWM chip whose device has this name: `fe20c000.pwm`. */
-export async function pwmChipOf(files: PwmFiles, device: string): Promise<string> {
+export async function findPwmChip(files: PwmFiles, device: string): Promise<string> {
   const chips = await files.readFolder(FOLDER).catch(() => []);
   for (const chip of chips) {
     const path = await files.realPath(`${FOLDER}/${chip}/device`).catch(() => "");

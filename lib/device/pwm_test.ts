@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { assertRefused } from "../../tests/support/refusals.ts";
 import { SvcError } from "../base/error.ts";
-import { PwmChannel, pwmChipOf } from "./pwm.ts";
+import { findPwmChip, PwmChannel } from "./pwm.ts";
 
 const CHIP = "/sys/class/pwm/pwmchip0";
 
@@ -118,6 +118,6 @@ Deno.test("PwmChannel.open: a channel beyond the chip's, and a chip that is not 
 });
 
 Deno.test("pwmChipOf: finds the chip of a device, and says how a missing one is turned on", async () => {
-  assertEquals(await pwmChipOf(new FakePwm(), "fe20c000.pwm"), "pwmchip0");
-  await assertRefused("not_found", "dtoverlay=pwm", () => pwmChipOf(new FakePwm(), "20c000.pwm"));
+  assertEquals(await findPwmChip(new FakePwm(), "fe20c000.pwm"), "pwmchip0");
+  await assertRefused("not_found", "dtoverlay=pwm", () => findPwmChip(new FakePwm(), "20c000.pwm"));
 });

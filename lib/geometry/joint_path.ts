@@ -64,7 +64,7 @@ const LOOKS_PER_PAUSE = 10;
 /** Distance of the end between two places of a line. */
 const LINE_STEP_MM = 5;
 const LINE_STEP_DEG = 1;
-const LINE_PLACES_MAX = 5_000;
+const LINE_POINTS_MAX = 5_000;
 /** The smallest share of such a step. */
 const LINE_STEP_SMALLEST = 1 / 64;
 /** If one step of a line needs a larger joint change, the joint is turning over. */
@@ -113,7 +113,7 @@ export async function straightWay(reach: Reach, tolerance: LineTolerance): Promi
   const { model, start, goal } = reach;
   const look = new Look(reach);
   const line = lineBetween(fromPose(forwardKinematics(model, start)), fromPose(goal));
-  if (line.places > LINE_PLACES_MAX) throw refusal(reach, "a straight line there is too long");
+  if (line.places > LINE_POINTS_MAX) throw refusal(reach, "a straight line there is too long");
 
   const way: (readonly number[])[] = [start];
   // If the joints bend the way too much between two places of the line, tries half the step first.

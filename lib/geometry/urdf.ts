@@ -92,7 +92,7 @@ function namesOf(robot: Element, joints: readonly Element[]): FrameNames {
 function convert(joint: Element, names: FrameNames): { link: JsonObject; joint?: JsonObject } {
   const name = attribute(joint, "name"), type = attribute(joint, "type");
   const id = names.joint(name), parent = names.link(linkOf(joint, "parent"));
-  const place = placeOf(joint);
+  const place = poseOf(joint);
   if (type === "fixed") return { link: { id, parent, ...place } };
 
   const moving = type === "continuous" ? "revolute" : type;
@@ -138,7 +138,7 @@ function mimicOf(mimic: Element, follower: string, names: FrameNames): JsonObjec
   };
 }
 
-function placeOf(holder: Element): JsonObject {
+function poseOf(holder: Element): JsonObject {
   const origin = childOf(holder, "origin");
   const [x, y, z] = triple(origin, "xyz", [0, 0, 0]).map((metres) => metres * MM_PER_M);
   const [roll, pitch, yaw] = triple(origin, "rpy", [0, 0, 0]);
@@ -149,7 +149,7 @@ function geometryOf(link: Element): JsonObject | undefined {
   const collision = childOf(link, "collision");
   const shape = collision && childOf(collision, "geometry");
   const body = shape && bodyOf(shape);
-  return body && { ...body, ...placeOf(collision) };
+  return body && { ...body, ...poseOf(collision) };
 }
 
 /**

@@ -14,7 +14,7 @@ const WAIT_MS_MAX = 10 * 60_000;
 const NUMBERS_MAX = 1_000_000;
 
 /** The message to a thread: its rank in the team, and the memory of all. */
-export interface TeamPlace {
+export interface TeamSlot {
   readonly rank: number;
   readonly arrived: SharedArrayBuffer;
   /** The last numbers of each thread. */
@@ -22,7 +22,7 @@ export interface TeamPlace {
 }
 
 /** The places of a team of `size` threads. */
-export function teamPlaces(size: number): TeamPlace[] {
+export function teamSlots(size: number): TeamSlot[] {
   const brought = Array.from({ length: size }, () => new SharedArrayBuffer(4 * NUMBERS_MAX));
   const arrived = new SharedArrayBuffer(4);
   return brought.map((_, rank) => ({ rank, arrived, brought }));
@@ -33,7 +33,7 @@ export class Team {
   readonly #arrived: Int32Array;
   #meetings = 0;
 
-  constructor(private readonly place: TeamPlace) {
+  constructor(private readonly place: TeamSlot) {
     this.#brought = place.brought.map((buffer) => new Float32Array(buffer));
     this.#arrived = new Int32Array(place.arrived);
   }

@@ -4,7 +4,7 @@
 
 import { type Code, SvcError } from "../base/error.ts";
 import type { Sample, TrainingTask } from "./example.ts";
-import type { TeamPlace } from "./team.ts";
+import type { TeamSlot } from "./team.ts";
 import { type ModelDraft, type Progress, training } from "./training.ts";
 
 /** By this name the module knows that it runs as the thread and is not merely imported. */
@@ -13,7 +13,7 @@ export const TRAINER_WORKER = "svc-trainer";
 export interface TrainerRequest {
   readonly task: TrainingTask;
   readonly samples: readonly Sample[];
-  readonly place: TeamPlace;
+  readonly place: TeamSlot;
 }
 
 export type TrainerMessage =

@@ -18,7 +18,7 @@ import {
   type QualityMetrics,
 } from "./learner.ts";
 import { Adam } from "./network.ts";
-import { Team, type TeamPlace, teamPlaces } from "./team.ts";
+import { Team, type TeamSlot, teamSlots } from "./team.ts";
 import { boxesIn, drawView, square, variedView, WHOLE } from "./picture.ts";
 
 export interface Progress {
@@ -80,7 +80,7 @@ const SIDES = { single_label_classification: 96, multi_label_classification: 96,
 export function* training(
   task: TrainingTask,
   samples: readonly Sample[],
-  place: TeamPlace = teamPlaces(1)[0],
+  place: TeamSlot = teamSlots(1)[0],
 ): Generator<Progress, ModelDraft | undefined> {
   const team = new Team(place);
   const { learned, heldBack } = split(task, samples);

@@ -37,12 +37,12 @@ import { Diagnostics, type DiagnosticsOptions, ownerOf } from "./diagnostics/dia
 import { envDurationMs } from "./config/env_duration.ts";
 import { Jobs } from "./serve/jobs.ts";
 import { Machine } from "./graph/machine.ts";
-import { givenPlaceOf, MachinePort, type MachinePortParts } from "./serve/machine_port.ts";
+import { dialInfoOf, MachinePort, type MachinePortParts } from "./serve/machine_port.ts";
 import { maintenanceAllowed } from "./graph/maintenance.ts";
 import { type CheckNetwork, tellNetwork } from "./diagnostics/network_check.ts";
 import type { Modules } from "./modules/modules.ts";
 import { Operations } from "./serve/operations.ts";
-import { type Origin, originOf } from "./config/origin.ts";
+import { openOrigin, type Origin } from "./config/origin.ts";
 import { KEYS_VARIABLE, MachinePackages } from "./packages/packages.ts";
 import { LOOK_MS, LOOK_VARIABLES, PackageWatch } from "./packages/package_watch.ts";
 import { packageOfModule, wantedPackages } from "./packages/registry_folder.ts";
@@ -151,7 +151,7 @@ const SERVING_FILE = "SVC_SERVING_FILE";
 export async function startRuntime(options: RuntimeOptions, parts: RuntimeParts): Promise<Runtime> {
   const { configPath: path, allowInsecureCredentials = false, stopping } = options;
   const logger = parts.logs.logger("rdk.config");
-  const origin = await originOf({ ...parts, path, allowInsecureCredentials, logger, stopping });
+  const origin = await openOrigin({ ...parts, path, allowInsecureCredentials, logger, stopping });
   const { client, traffic } = origin;
   const home = homeFolder((name) => parts.host.env(name));
   const logs = client && await sendLogs({ ...parts, client, home, traffic });
@@ -208,7 +208,7 @@ async function start(
   const announcement = options.mdns ? createAnnouncement(options, parts) : undefined;
   const port = await MachinePort.open(first.config, {
     tableFor: (guard) => tables.port(robot, guard),
-    http: { restartStatus: restarts.status, routes: await pagesOf(diagnostics, options, parts) },
+    http: { restartStatus: restarts.status, routes: await buildRoutes(diagnostics, options, parts) },
     noTls: options.noTls,
     webrtc: options.webrtc ?? true,
     joined: (peer, identity) => streams.joined(peer, identity),
@@ -255,7 +255,7 @@ function configurationServices(
 }
 
 /** The pages beside the calls. */
-async function pagesOf(
+async function buildRoutes(
   { routes }: Diagnostics,
   { staticFolder, page }: RuntimeOptions,
   { host }: RuntimeParts,
@@ -662,7 +662,7 @@ function modulesOf(
 
 /** Who arranges connections to the other machines of the control plane. */
 function signalingOf(client: CloudClient, cloud: MachineConfig["cloud"]): SignalingServer {
-  const { signaling } = givenPlaceOf({ cloud });
+  const { signaling } = dialInfoOf({ cloud });
   return signaling === undefined ? client.signalingServer : signalingServerAt(signaling);
 }
 

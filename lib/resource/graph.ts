@@ -18,7 +18,7 @@ export interface Need {
 export type Edges = ReadonlyMap<string, Iterable<string>>;
 
 /** The result of `wire`; all names are full names. */
-export interface Wiring {
+export interface ResolvedDependencies {
   /** All resources, each after those it uses. */
   readonly order: readonly string[];
   /** The resources that each resource uses, optional or not, without cycles; the list may be empty. */
@@ -39,10 +39,12 @@ export interface Wiring {
  * Resolves the needs of every resource among all resources; refuses unknown, ambiguous, self and cyclic
  * edges.
  */
-export function wire(resources: ReadonlyMap<string, { readonly needs: readonly Need[] }>): Wiring {
+export function resolveDependencies(
+  resources: ReadonlyMap<string, { readonly needs: readonly Need[] }>,
+): ResolvedDependencies {
   const fulls = [...resources.keys()];
   const names = new Names(fulls);
-  const wires = new Wires(fulls, names.full);
+  const wires = new ResolvedEdges(fulls, names.full);
   for (const [owner, full] of fulls.entries()) {
     const missing: string[] = [];
     wires.begin();
@@ -99,7 +101,7 @@ export function topological(names: Iterable<string>, uses: Edges): string[] {
 /** `names` and all their users, direct or through users that `through` accepts. */
 export function withUsers(
   names: Iterable<string>,
-  usedBy: Wiring["usedBy"],
+  usedBy: ResolvedDependencies["usedBy"],
   through: (name: string) => boolean = () => true,
 ): Set<string> {
   const found = new Set(names);
@@ -216,7 +218,7 @@ class Links {
 }
 
 /** A wiring under construction; resources are added one after the other. */
-class Wires {
+class ResolvedEdges {
   readonly #links = new Links();
   /** For every link, whether it is optional for its owner. */
   readonly #optional: boolean[] = [];
@@ -246,7 +248,7 @@ class Wires {
     append(optional ? this.#refused : this.#blocked, this.fulls[owner], reason);
   }
 
-  wiring(): Wiring {
+  wiring(): ResolvedDependencies {
     const { fulls } = this;
     let usedBy = this.#links.reversed();
     let order = this.#links.order(usedBy);
@@ -267,7 +269,7 @@ class Wires {
     };
   }
 
-  #edges(): Pick<Wiring, "uses" | "optional"> {
+  #edges(): Pick<ResolvedDependencies, "uses" | "optional"> {
     const uses = new Map<string, readonly string[]>();
     const optional = new Map<string, Set<string>>();
     for (const [owner, full] of this.fulls.entries()) {

@@ -1,5 +1,5 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { levels, type Need, topological, wire, withUsers } from "./graph.ts";
+import { levels, type Need, resolveDependencies, topological, withUsers } from "./graph.ts";
 
 const motor = (name: string) => `rdk:component:motor/${name}`;
 const board = (name: string) => `rdk:component:board/${name}`;
@@ -11,7 +11,7 @@ function needs(edges: Record<string, string[]>): Map<string, { needs: Need[] }> 
 }
 
 Deno.test("wire: resolves short and full names", () => {
-  const { uses, usedBy, blocked } = wire(
+  const { uses, usedBy, blocked } = resolveDependencies(
     needs({ [motor("m")]: ["b", board("c")], [board("b")]: [], [board("c")]: [] }),
   );
   assertEquals([...uses.get(motor("m"))!], [board("b"), board("c")]);
@@ -20,7 +20,7 @@ Deno.test("wire: resolves short and full names", () => {
 });
 
 Deno.test("wire: blocks unknown, ambiguous and self dependencies, each alone", () => {
-  const { uses, blocked } = wire(needs({
+  const { uses, blocked } = resolveDependencies(needs({
     [motor("lost")]: ["nowhere", "b"],
     [motor("two")]: ["x"],
     [motor("x")]: [],
@@ -36,12 +36,14 @@ Deno.test("wire: blocks unknown, ambiguous and self dependencies, each alone", (
 });
 
 Deno.test("wire: a full name is valid although its short name is ambiguous", () => {
-  const { uses, blocked } = wire(needs({ [motor("a")]: [board("x")], [motor("x")]: [], [board("x")]: [] }));
+  const { uses, blocked } = resolveDependencies(
+    needs({ [motor("a")]: [board("x")], [motor("x")]: [], [board("x")]: [] }),
+  );
   assertEquals([[...uses.get(motor("a"))!], blocked.size], [[board("x")], 0]);
 });
 
 Deno.test("wire: finds remote resources without prefix, prefers local ones, and reports ambiguity", () => {
-  const { uses, blocked } = wire(needs({
+  const { uses, blocked } = resolveDependencies(needs({
     [motor("a")]: ["far"],
     [motor("b")]: ["one:far"],
     [motor("c")]: ["near"],
@@ -72,7 +74,9 @@ Deno.test("wire: finds remote resources without prefix, prefers local ones, and 
 });
 
 Deno.test("wire: refuses a single edge of a cycle and names the whole cycle", () => {
-  const { uses, blocked } = wire(needs({ [motor("a")]: ["b"], [motor("b")]: ["c"], [motor("c")]: ["a"] }));
+  const { uses, blocked } = resolveDependencies(
+    needs({ [motor("a")]: ["b"], [motor("b")]: ["c"], [motor("c")]: ["a"] }),
+  );
   assertEquals([...blocked.keys()], [motor("c")]);
   assertStringIncludes(
     blocked.get(motor("c"))!,
@@ -83,7 +87,7 @@ Deno.test("wire: refuses a single edge of a cycle and names the whole cycle", ()
 
 Deno.test("wire: breaks a cycle at an optional dependency, wherever it is", () => {
   const edges = { [motor("a")]: ["b?"], [motor("b")]: ["c"], [motor("c")]: ["a", "d"], [motor("d")]: [] };
-  const { uses, optional, blocked, refused } = wire(needs(edges));
+  const { uses, optional, blocked, refused } = resolveDependencies(needs(edges));
   assertEquals([blocked.size, [...refused.keys()]], [0, [motor("a")]]);
   assertStringIncludes(refused.get(motor("a"))!, "closes a cycle");
   assertEquals([uses.get(motor("a"))!.length, optional.size], [0, 0]);
@@ -98,12 +102,12 @@ Deno.test("wire: breaks every cycle of a dense graph", () => {
       (index + at) % 3 === 0 ? `${other}?` : other
     );
   }
-  const { uses } = wire(needs(edges));
+  const { uses } = resolveDependencies(needs(edges));
   assertEquals(topological(uses.keys(), uses).length, names.length);
 });
 
 Deno.test("wire: drops a missing optional dependency, and a repeated need is optional only if both are", () => {
-  const { uses, optional, blocked } = wire(needs({
+  const { uses, optional, blocked } = resolveDependencies(needs({
     [motor("m")]: ["gone?", "b?", "b"],
     [motor("n")]: ["b", "b?"],
     [motor("o")]: ["b?", "b?"],
@@ -114,7 +118,7 @@ Deno.test("wire: drops a missing optional dependency, and a repeated need is opt
 });
 
 Deno.test("withUsers: follows dependents only through names that pass the filter", () => {
-  const { usedBy } = wire(
+  const { usedBy } = resolveDependencies(
     needs({ [motor("a")]: [], [motor("b")]: ["a"], [motor("c")]: ["b"], [motor("d")]: [] }),
   );
   assertEquals([...withUsers([motor("a")], usedBy)], [motor("a"), motor("b"), motor("c")]);
@@ -124,7 +128,7 @@ Deno.test("withUsers: follows dependents only through names that pass the filter
 Deno.test("wire: handles a chain of 20,000 resources without recursion", () => {
   const edges: Record<string, string[]> = {};
   for (let i = 0; i < 20_000; i++) edges[motor(`m${i}`)] = i === 0 ? [] : [`m${i - 1}`];
-  const { uses, usedBy, blocked } = wire(needs(edges));
+  const { uses, usedBy, blocked } = resolveDependencies(needs(edges));
   assertEquals(blocked.size, 0);
   assertEquals(levels(uses.keys(), uses).length, 20_000);
   assertEquals(withUsers([motor("m0")], usedBy).size, 20_000);

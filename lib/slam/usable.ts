@@ -6,7 +6,7 @@ import type { ImuReading, OdometryReading } from "./mapping.ts";
 
 /** Seconds since 1970: some thousand years. */
 const TIME_MAX_S = 1e11;
-const PLACE_MAX_M = 1e6;
+const OFFSET_MAX_M = 1e6;
 /** Radians: enough for a robot that turns in one direction all its life. */
 const YAW_MAX = 1e6;
 const ACCELERATION_MAX = 1e4;
@@ -17,7 +17,7 @@ export function isTime(timeS: number): boolean {
 }
 
 export function isUsableOdometry({ timeS, pose }: OdometryReading): boolean {
-  return isTime(timeS) && within(PLACE_MAX_M, pose.x, pose.y) && within(YAW_MAX, pose.yaw);
+  return isTime(timeS) && within(OFFSET_MAX_M, pose.x, pose.y) && within(YAW_MAX, pose.yaw);
 }
 
 export function isUsableImu({ timeS, linearAcceleration, angularVelocity }: ImuReading): boolean {

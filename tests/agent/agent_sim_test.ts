@@ -11,7 +11,7 @@ import { assert, assertEquals } from "@std/assert";
 import { createHash } from "node:crypto";
 import { DeviceAgentConfigResponseSchema } from "../../proto/gen/agent_pb.ts";
 import { Agent } from "../../lib/agent/agent.ts";
-import { sha256Of } from "../../lib/agent/update/download.ts";
+import { computeSha256 } from "../../lib/agent/update/download.ts";
 import { fileNameOf } from "../../lib/agent/update/release.ts";
 import { OfflineReboots } from "../../lib/agent/supervise/offline.ts";
 import { RuntimeProcess } from "../../lib/agent/supervise/runtime.ts";
@@ -236,7 +236,7 @@ class Run {
       stamp: () => Promise.resolve(undefined),
       clean: () => Promise.resolve([]),
     };
-    const sumsOf = (path: string) => sha256Of(files, path);
+    const sumsOf = (path: string) => computeSha256(files, path);
     return new Updater({
       ...{ name, files, fetcher, clock: this.#clock, manages: true, random: this.#random },
       record: new UpdateRecord({ name, base: BASE, run: "/run/svc", files, sumOf: sumsOf }),

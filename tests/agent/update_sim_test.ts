@@ -8,7 +8,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { createHash } from "node:crypto";
-import { Download, sha256Of } from "../../lib/agent/update/download.ts";
+import { computeSha256, Download } from "../../lib/agent/update/download.ts";
 import { fileNameOf, keyOf, type Release } from "../../lib/agent/update/release.ts";
 import { STARTS_MAX } from "../../lib/agent/update/boot.ts";
 import { UpdateRecord } from "../../lib/agent/update/record.ts";
@@ -272,7 +272,7 @@ class Run {
       assert(booted, "nothing can be started");
       const version = FILES.get(booted.file)!;
       tried.push(version);
-      assertEquals(await sha256Of(files, booted.path), sumOf(bytesOf(version)), `${version} is damaged`);
+      assertEquals(await computeSha256(files, booted.path), sumOf(bytesOf(version)), `${version} is damaged`);
       if (VERSIONS[version] === "good") return;
     }
     throw new Error(`nothing that works is started: ${tried.join(", ")}`);
@@ -301,7 +301,7 @@ class Run {
 }
 
 function recordOn(files: FakeFiles): UpdateRecord {
-  const sumOf = (path: string) => sha256Of(files, path);
+  const sumOf = (path: string) => computeSha256(files, path);
   return new UpdateRecord({ name: "svc-server", base: BASE, run: "/run/svc", files, sumOf });
 }
 
@@ -312,7 +312,7 @@ function release(version: Version): Release {
 }
 
 async function check(files: FakeFiles, path: string, { sha256, version }: Build): Promise<void> {
-  if (await sha256Of(files, path) !== sha256) throw new SvcError("data_loss", "it is damaged");
+  if (await computeSha256(files, path) !== sha256) throw new SvcError("data_loss", "it is damaged");
   if (VERSIONS[version as Version] === "wrong") throw new SvcError("failed_precondition", "it is no program");
 }
 

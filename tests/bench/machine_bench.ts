@@ -6,7 +6,7 @@
 import { cpuUsage } from "node:process";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { planOf, type Standing, type WantedResource } from "../../lib/machine/graph/pass/plan.ts";
-import { wire } from "../../lib/resource/graph.ts";
+import { resolveDependencies } from "../../lib/resource/graph.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { RobotService } from "../../proto/gen/robot_pb.ts";
@@ -153,7 +153,7 @@ function graphOf(count: number, uses: (index: number) => number[]): Graph {
       return [fullOf(index), { fingerprint: "1", needs }];
     }),
   );
-  const wiring = wire(wanted);
+  const wiring = resolveDependencies(wanted);
   const standing = new Map(
     [...wanted.keys()].map((full): [string, Standing] => {
       return [full, { fingerprint: "1", holds: new Set(wiring.uses.get(full)), condition: "ready" }];

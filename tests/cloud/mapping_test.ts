@@ -8,7 +8,7 @@ import { assert, assertEquals, assertGreater, assertRejects, assertStringInclude
 import { CloudSLAMService, EndStatus } from "../../proto/gen/cloud_slam_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { unpacked } from "../../lib/base/files/archive.ts";
-import { bytesOf } from "../../lib/base/files/byte_reader.ts";
+import { collectBytes } from "../../lib/base/files/byte_reader.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { BinaryData } from "../../lib/cloud/data/binary_data.ts";
@@ -212,7 +212,7 @@ async function mappingOf(
       for await (
         const { path, bytes, content } of unpacked(files.read(sha256), { filesMax: 9, bytesMax: 1e9 })
       ) {
-        found.set(path, await bytesOf(content, bytes));
+        found.set(path, await collectBytes(content, bytes));
       }
       return found;
     },

@@ -337,7 +337,7 @@ Deno.test("a provider that lies, is slow or sends too much signs nobody in", asy
       { ...providerOptions(issuer), timeoutMs: 1_000 },
       new SystemClock(),
     );
-    return await provider.personOf(query, proof);
+    return await provider.fetchPerson(query, proof);
   };
   const refusal = async () => {
     const error = SvcError.from(

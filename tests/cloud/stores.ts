@@ -10,7 +10,7 @@ import { copyPostgres, copySqlite } from "./templates.ts";
 import { sqliteIn } from "../../cli/cloud/sqlite.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
-import { connect, openStore, type Store, type StorePlace } from "../../lib/cloud/store/store.ts";
+import { connect, openStore, type Store, type StoreAddress } from "../../lib/cloud/store/store.ts";
 
 export const KINDS = ["sqlite", "postgres"] as const;
 export type Kind = typeof KINDS[number];
@@ -80,7 +80,7 @@ function placeIn(kind: Kind, folder: string) {
   const sqlite = sqliteIn(`${folder}/cloud.db`, new DenoHost());
   let isMade = false;
   let postgres: PostgresDatabase | undefined;
-  const asItIs = (): StorePlace => {
+  const asItIs = (): StoreAddress => {
     if (kind === "postgres") postgres ??= createPostgresDatabase();
     isMade = true;
     return { sqlite, url: postgres?.url };

@@ -4,7 +4,7 @@ import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { UsageService } from "../../proto/gen/usage_pb.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
-import { keepCollectors, retentionOf, setRetention } from "../../lib/cloud/retention/policies.ts";
+import { keepCollectors, readRetention, setRetention } from "../../lib/cloud/retention/policies.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
 import { storeTest } from "./stores.ts";
 import { LogEntrySchema } from "../../proto/gen/common_pb.ts";
@@ -92,13 +92,13 @@ storeTest("owners choose the retention within the operator's bound", (database) 
     );
     await assertRejects(() => operator.setRetention(days(1)), SvcError);
     await assertRejects(() => stranger.setRetention(days(1)), SvcError);
-    assertEquals((await retentionOf(store, organizationId)).days, 7);
+    assertEquals((await readRetention(store, organizationId)).days, 7);
 
     // The operator's bound, set later, acts at once.
     await store.transaction((sql) => setRetention(sql, organizationId, { days: 5 }));
-    assertEquals((await retentionOf(store, organizationId)).days, 5);
+    assertEquals((await readRetention(store, organizationId)).days, 5);
     await owner.setRetention({ organizationId });
-    assertEquals(await retentionOf(store, organizationId), {
+    assertEquals(await readRetention(store, organizationId), {
       days: 5,
       binaryBytes: undefined,
       tabularBytes: undefined,

@@ -9,7 +9,7 @@
  */
 
 import { assertEquals } from "@std/assert";
-import { wire } from "../../lib/resource/graph.ts";
+import { resolveDependencies } from "../../lib/resource/graph.ts";
 import {
   obstacle,
   type Plan,
@@ -96,7 +96,7 @@ class History {
   take({ wanted, fails, retry }: Block): string[] {
     if (!retry) this.#wanted = wanted;
     this.#lines = [];
-    const wiring = wire(this.#wanted);
+    const wiring = resolveDependencies(this.#wanted);
     const scope = retry ? retryScope(this.#failed, this.#standing, wiring) : undefined;
     let plan = planOf(this.#standing, this.#wanted, wiring, scope);
     if (!retry) this.#failed.clear();
@@ -128,7 +128,7 @@ class History {
   }
 
   #build({ build }: Plan, fails: ReadonlySet<string>): void {
-    const { uses, optional } = wire(this.#wanted);
+    const { uses, optional } = resolveDependencies(this.#wanted);
     for (const group of build) {
       const parts = group.map((full) => {
         const used = [...uses.get(full)!];

@@ -6,7 +6,7 @@
  */
 
 import { SvcError } from "../../lib/base/error.ts";
-import type { Device, Follower, Lateness, Pointed, Pulse, Pulses, Wire } from "../../lib/base/host.ts";
+import type { Device, Follower, Lateness, Pointed, Pulse, PulseLine, Pulses } from "../../lib/base/host.ts";
 
 const EVENT_BYTES = 48;
 
@@ -77,7 +77,7 @@ export class FakeI2c {
 
 /** One wire's pulses, as the thread would make them. */
 export interface FakePulse {
-  readonly wire: Wire;
+  readonly wire: PulseLine;
   periodNs: number;
   onNs: number;
   running: boolean;

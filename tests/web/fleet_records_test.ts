@@ -8,7 +8,7 @@ import { DenoHost } from "../../lib/base/host_deno.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
-import { keepCollectors, retentionOf, setRetention } from "../../lib/cloud/retention/policies.ts";
+import { keepCollectors, readRetention, setRetention } from "../../lib/cloud/retention/policies.ts";
 import { Releases } from "../../lib/cloud/packages/releases.ts";
 import { Deliveries } from "../../lib/cloud/triggers/deliveries.ts";
 import { create } from "../../lib/wire/rpc/proto.ts";
@@ -341,7 +341,7 @@ const STEPS: readonly RecordsStep[] = [
   }],
   ["an owner chooses the retention on the page, within the operator's bound", async (shared) => {
     const { served, world, browser, watched: { page } } = shared;
-    const days = async () => (await retentionOf(served.store, world.organization)).days;
+    const days = async () => (await readRetention(served.store, world.organization)).days;
     const form = page.getByRole("form", { name: "Retention" });
     await page.getByRole("button", { name: "Change…" }).press("Enter");
     await form.getByLabel("Captured data, days").fill("many");

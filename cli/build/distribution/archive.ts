@@ -14,7 +14,7 @@ export async function makeArchive(
   { path, notices, version, folder }: DistributedBuild,
 ): Promise<string> {
   const title = `${name}-${version}-${target.name}`;
-  const manual = await manualOf(name);
+  const manual = await readManual(name);
   const files = [
     { from: path, name: `${name}${target.suffix}`, mode: PROGRAM_MODE },
     { from: `${ROOT}LICENSE`, name: "LICENSE", mode: 0o644 },
@@ -67,7 +67,7 @@ async function packTree(parent: string, name: string, file: string): Promise<voi
 }
 
 /** The path of a program's manual page, if it has one. */
-export async function manualOf(program: string): Promise<string | undefined> {
+export async function readManual(program: string): Promise<string | undefined> {
   const path = `${ROOT}docs/man/${program}.1`;
   return await exists(path) ? path : undefined;
 }

@@ -9,7 +9,7 @@ import { runtimeUnit } from "../../../lib/agent/system/runtime_service.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import { cloudUnit } from "../../cloud/serve/install.ts";
 import { type Executable, execute, ROOT, type Target } from "../compiler.ts";
-import { manualOf } from "./archive.ts";
+import { readManual } from "./archive.ts";
 import { type DistributedBuild, revisionTime } from "./build.ts";
 
 /** Debian's names of processors. */
@@ -60,7 +60,7 @@ export async function makeDeb(
   await copyTo(path, `${tree}/usr/bin/${name}`, PROGRAM_MODE);
   await copyTo(`${ROOT}LICENSE`, `${tree}/usr/share/doc/${name}/copyright`);
   await copyTo(notices, `${tree}/usr/share/doc/${name}/THIRD_PARTY_NOTICES`);
-  const manual = await manualOf(name);
+  const manual = await readManual(name);
   if (manual) await copyTo(manual, `${tree}/usr/share/man/man1/${name}.1`);
   const unit = UNITS[name];
   if (unit !== undefined) await writeTo(`${tree}/usr/lib/systemd/system/${name}.service`, unit);

@@ -8,7 +8,7 @@
 import { DenoHost } from "../../../lib/base/host_deno.ts";
 import { begin, EXIT, failed, type Terminal, unexpected } from "../../program.ts";
 import { NOTICES_FILE, PINNED_DENO, VERSION } from "../../version.ts";
-import { provenanceOf } from "../compile.ts";
+import { collectProvenance } from "../compile.ts";
 import { choose, EXECUTABLES, exists, ROOT, TARGETS } from "../compiler.ts";
 import { readSignKey, writeSums } from "../sums.ts";
 import { makeArchive } from "./archive.ts";
@@ -84,7 +84,7 @@ async function distribute(chosen: Chosen, terminal: Terminal): Promise<void> {
     }
     files.push(...made);
   }
-  await writeSums(folder, files, await provenanceOf(PINNED_DENO), privateKeyPem);
+  await writeSums(folder, files, await collectProvenance(PINNED_DENO), privateKeyPem);
 }
 
 if (import.meta.main) Deno.exit(await main(Deno.args, new DenoHost()));

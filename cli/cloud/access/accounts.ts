@@ -5,7 +5,7 @@
 import { Accounts, checkedEmail } from "../../../lib/cloud/accounts/accounts.ts";
 import { invitationPath, Invitations } from "../../../lib/cloud/accounts/invitations.ts";
 import { PersonSessions } from "../../../lib/cloud/accounts/sessions.ts";
-import { Keys, newKeySecret, organizationOf } from "../../../lib/cloud/access/keys.ts";
+import { findOrganization, Keys, newKeySecret } from "../../../lib/cloud/access/keys.ts";
 import type { Store } from "../../../lib/cloud/store/store.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import { Administrators } from "../../../lib/cloud/access/administrators.ts";
@@ -39,7 +39,7 @@ export const PERSON_COMMANDS: readonly CloudCommand[] = [
     [ROLE, ON, ADDRESS],
     async (context, [email], { role, on, address }) => {
       const grant = await wantedGrant(context.store, role, on);
-      const organizationId = await organizationOf(context.store, grant);
+      const organizationId = await findOrganization(context.store, grant);
       const { invitation, opener } = await context.change(
         "account invite",
         { kind: "organization", id: organizationId },

@@ -11,7 +11,7 @@ import { type ProgressBar, withBar } from "../../progress/progress_bar.ts";
 import { type CloudCommand, cloudCommand, type CloudCommandContext, timeOf } from "../command_context.ts";
 import { sqliteIn } from "../sqlite.ts";
 import { KEY_FILE, SQLITE_ENDS } from "../data_folder.ts";
-import { BackupPlace, type BackupRecord, copyContent } from "./place.ts";
+import { type BackupRecord, BackupTarget, copyContent } from "./target.ts";
 import { counted } from "../../../lib/base/log/counted.ts";
 import { sizeText } from "../../table.ts";
 
@@ -39,7 +39,7 @@ export const BACKUP: CloudCommand = cloudCommand(
   ],
   async (context, [place], { withoutKeys, list }) => {
     await requireElsewhere(context, place);
-    const to = await BackupPlace.open(place, context.host, context.clock);
+    const to = await BackupTarget.open(place, context.host, context.clock);
     if (list) {
       const records = await Promise.all((await to.names()).map((name) => to.record(name)));
       return context.list("backups", records, {
@@ -89,10 +89,10 @@ interface Copying {
   readonly bar: ProgressBar;
 }
 
-async function backUp(context: CloudCommandContext, place: string, to: BackupPlace, copying: Copying) {
+async function backUp(context: CloudCommandContext, place: string, to: BackupTarget, copying: Copying) {
   // What is left is worth a backup, too, which then says what is missing.
   const from = await context.files({ mayLack: true });
-  await requireOtherPlace(from, to.files, place);
+  await requireOtherTarget(from, to.files, place);
   const amounts = { copied: 0, bytes: 0 };
   const count = (one: { bytes: number; isNew: boolean } | undefined) => {
     if (one?.isNew) Object.assign(amounts, { copied: amounts.copied + 1, bytes: amounts.bytes + one.bytes });
@@ -181,7 +181,7 @@ async function has(files: FileStore, sha256: string): Promise<boolean> {
  * In the place of the control plane's own contents nobody else refers to a backup's files: the control plane would remove
  * them as left behind.
  */
-async function requireOtherPlace(own: FileStore, backup: FileStore, place: string): Promise<void> {
+async function requireOtherTarget(own: FileStore, backup: FileStore, place: string): Promise<void> {
   const mark = await backup.receive(onePiece(crypto.getRandomValues(new Uint8Array(32))));
   try {
     if (!await has(own, mark.file.sha256)) return;

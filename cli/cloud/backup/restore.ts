@@ -24,7 +24,7 @@ import { connect, openStore } from "../../../lib/cloud/store/store.ts";
 import { sinceMs, UsageError, type Values } from "../../flags.ts";
 import { isoTimes, printResult } from "../../table.ts";
 import { type ProgressBar, withBar } from "../../progress/progress_bar.ts";
-import { openContents } from "../contents/place.ts";
+import { openContents } from "../contents/address.ts";
 import {
   type CloudCommand,
   type CloudProgramContext,
@@ -36,7 +36,7 @@ import {
 import { sqliteIn } from "../sqlite.ts";
 import { DATABASE_FILE, KEY_FILE, restIn, SQLITE_ENDS, UNFINISHED_FILE } from "../data_folder.ts";
 import { each, incomplete } from "./backup.ts";
-import { BackupPlace, copyContent, verifiedContent } from "./place.ts";
+import { BackupTarget, copyContent, verifiedContent } from "./target.ts";
 import { counted } from "../../../lib/base/log/counted.ts";
 
 const FLAGS = [
@@ -94,7 +94,7 @@ async function restore(
   if (!isS3Address(place) && !await isFolder(host, resolve(host.cwd(), place))) {
     throw new SvcError("not_found", `there is no folder ${place}`);
   }
-  const from = await BackupPlace.open(place, host, clock);
+  const from = await BackupTarget.open(place, host, clock);
   const record = await from.record(backup);
   const revokedMs = revokeSince === "" ? undefined : timeIn(revokeSince, record.timeMs);
 

@@ -18,7 +18,7 @@ import {
   type CloudCommand,
   cloudCommand,
   type CloudCommandContext,
-  locationOf,
+  findLocation,
   ORG,
   partNamed,
   recordNames,
@@ -155,7 +155,7 @@ export const ROLLOUT_COMMANDS: readonly CloudCommand[] = [
   cloudCommand("rollout list", [], "Lists rollouts, newest first.", [ORG], async (context, _, { org }) => {
     const { store, list } = context;
     const all = await new Rollouts(store).list((await chosenOrganization(store, org)).id);
-    const shown = await Promise.all(all.map((one) => viewOf(context, one)));
+    const shown = await Promise.all(all.map((one) => readRolloutView(context, one)));
     list("rollouts", shown, {
       columns: [
         { heading: "ROLLOUT", cutTo: 16 },
@@ -207,13 +207,13 @@ async function start(
 ): Promise<void> {
   const { store, configs, clock, who, print } = context;
   const { id: organizationId } = await chosenOrganization(store, flags.org);
-  const change = await changeOf(context, flags);
-  const inLocation = async (name: string) => (await locationOf(store, flags.org, name)).id;
+  const change = await resolveChange(context, flags);
+  const inLocation = async (name: string) => (await findLocation(store, flags.org, name)).id;
   const order: RolloutOrder = {
     organizationId,
     name: flags.name || change.title,
     change: { kind: change.kind, id: change.id, version: flags.to },
-    plan: planOf(flags, await Promise.all(flags.step.map((step) => stepOf(step, inLocation)))),
+    plan: planOf(flags, await Promise.all(flags.step.map((step) => parseStep(step, inLocation)))),
     locationIds: await Promise.all(flags.location.map(inLocation)),
     tags: flags.tag,
     partIds: await Promise.all(words.map(async (word) => (await partNamed(store, word, flags.org)).id)),
@@ -222,7 +222,7 @@ async function start(
       : JSON.stringify(await objectIn(context, "rollout start", flags.config)),
   };
   const id = await startRollout({ store, configs, audit: new Audit(store, clock) }, order, who);
-  const view = await viewOf(context, await new Rollouts(store).get(id));
+  const view = await readRolloutView(context, await new Rollouts(store).get(id));
   const machines = sumOf(view.steps, "machines");
   print(isoTimes(view), [
     `rollout "${view.name}" (${id}) begins: ${counted(machines, "machine")} in ` +
@@ -231,7 +231,7 @@ async function start(
 }
 
 /** The kind and the subject of the change, and words for people. */
-async function changeOf(
+async function resolveChange(
   { store }: CloudCommandContext,
   { org, fragment, module, program, to: version, config }: StartFlags,
 ): Promise<{ readonly kind: string; readonly id: string; readonly title: string }> {
@@ -285,7 +285,7 @@ function readingOf(text: string): GivenPlan["readings"][number] {
 }
 
 /** Locations have names at the command line and ids in a plan. */
-async function stepOf(step: string, inLocation: (name: string) => Promise<string>): Promise<string> {
+async function parseStep(step: string, inLocation: (name: string) => Promise<string>): Promise<string> {
   const [kind, name] = [step.split(":", 1)[0], step.slice(step.indexOf(":") + 1)];
   return kind === "location" && name !== "" && step.includes(":")
     ? `location:${await inLocation(name)}`
@@ -304,7 +304,7 @@ async function showStatus(
     throw new SvcError("not_found", "there is no rollout yet: svc-cloud rollout start begins one");
   }
   const rollout = wanted === undefined ? all[0] : namedOne("rollout", wanted, all);
-  const view = await viewOf(context, rollout);
+  const view = await readRolloutView(context, rollout);
   const limit = isWhole ? PARTS_SHOWN_MAX : UNHEALTHY_SHOWN_MAX;
   const found = await rollouts.parts(rollout.id, { unhealthy: !isWhole, limit });
   // What has left the organization is no longer its business.
@@ -333,9 +333,9 @@ function changeText(
   return [kind, names.get(id) ?? id, version].filter(Boolean).join(" ");
 }
 
-type RolloutView = Awaited<ReturnType<typeof viewOf>>;
+type RolloutView = Awaited<ReturnType<typeof readRolloutView>>;
 
-async function viewOf({ store }: CloudCommandContext, rollout: Rollout) {
+async function readRolloutView({ store }: CloudCommandContext, rollout: Rollout) {
   const { id, name, change, plan, state, step, reason, who, createdMs, endedMs } = rollout;
   const counts = (await new Rollouts(store).counts([id])).get(id) ?? [];
   const steps = rolloutSteps(rollout, counts);
@@ -413,7 +413,7 @@ function orderCommand(
     const { id: organizationId } = await chosenOrganization(store, String(values.org));
     const { id } = namedOne("rollout", wanted, await new Rollouts(store).list(organizationId));
     await order(new Audit(store, clock), { who, action: name }, id, values);
-    const view = await viewOf(context, await new Rollouts(store).get(id));
+    const view = await readRolloutView(context, await new Rollouts(store).get(id));
     print(isoTimes(view), [`rollout "${view.name}" is ${view.state}`]);
   });
 }

@@ -6,7 +6,7 @@ import { copyDatabase } from "../../../lib/cloud/store/moving/database_move.ts";
 import { openStore } from "../../../lib/cloud/store/store.ts";
 import { UsageError } from "../../flags.ts";
 import { withBar } from "../../progress/progress_bar.ts";
-import { type CloudCommand, cloudCommand, databaseOf } from "../command_context.ts";
+import { type CloudCommand, cloudCommand, locateDatabase } from "../command_context.ts";
 import { noteMoved } from "../data_folder.ts";
 import { shownUrl } from "../../../lib/base/log/shown_url.ts";
 import { counted } from "../../../lib/base/log/counted.ts";
@@ -39,7 +39,7 @@ export const DATABASE_COMMANDS: readonly CloudCommand[] = [
         throw new SvcError("failed_precondition", `svc-cloud serves ${folder}: stop it, and move then`);
       }
       try {
-        const place = await databaseOf({ data: folder, database: to, keys: "", files: "" }, host);
+        const place = await locateDatabase({ data: folder, database: to, keys: "", files: "" }, host);
         const target = await openStore(place, new SystemClock());
         try {
           const tables = await withBar({ host, clock }, { what: "rows copied" }, (bar) => {

@@ -2,9 +2,9 @@
 
 import { withBar } from "../../progress/progress_bar.ts";
 import { each } from "../backup/backup.ts";
-import { copyContent } from "../backup/place.ts";
+import { copyContent } from "../backup/target.ts";
 import { type CloudCommand, cloudCommand } from "../command_context.ts";
-import { openContents } from "./place.ts";
+import { openContents } from "./address.ts";
 import { counted } from "../../../lib/base/log/counted.ts";
 import { sizeText } from "../../table.ts";
 

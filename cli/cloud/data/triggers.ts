@@ -16,7 +16,7 @@ import {
 import {
   noteEvent,
   type PartTriggers,
-  triggersOf,
+  selectTriggers,
   triggersPage,
 } from "../../../lib/cloud/triggers/outbox.ts";
 import { atLeastOne } from "../../flags.ts";
@@ -76,14 +76,14 @@ export const TRIGGER_COMMANDS: readonly CloudCommand[] = [
       const { store, clock, print } = context;
       const { id: partId } = await partNamed(store, given, org);
       const part = await new Fleet(store).part(partId);
-      const triggers = await triggersOf(store, partId);
+      const triggers = await selectTriggers(store, partId);
       const trigger = triggers.find((one) => one.name === name);
       if (!trigger) throw unknown("trigger", name, triggers.map((one) => one.name));
       const sinceMs = clock.nowMs();
       await context.change("trigger test", { kind: "part", id: partId }, (sql, nowMs) => {
         return noteEvent(sql, part, { kind: "test", trigger: name }, nowMs);
       });
-      const outcomes = await outcomesOf(context, partId, name, sinceMs, trigger.notifications.length);
+      const outcomes = await listOutcomes(context, partId, name, sinceMs, trigger.notifications.length);
       print({ deliveries: outcomes }, table(outcomes.map((one) => [one.state, one.target, one.error])));
       const failed = outcomes.filter(({ state }) => state !== "delivered").length;
       if (failed > 0) {
@@ -200,7 +200,7 @@ async function everyTrigger(
 }
 
 /** The notifications of a test, when all have ended or have failed once. */
-async function outcomesOf(
+async function listOutcomes(
   { store, clock }: CloudCommandContext,
   partId: string,
   trigger: string,

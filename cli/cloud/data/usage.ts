@@ -3,11 +3,11 @@
 import { Fleet } from "../../../lib/cloud/fleet/fleet.ts";
 import { storedBy } from "../../../lib/cloud/access/usage_report.ts";
 import {
-  collectorsOf,
   type DataRetention,
   GB_BYTES,
   type OwnRetention,
   retentionSettings,
+  selectCollectors,
   setRetention,
 } from "../../../lib/cloud/retention/policies.ts";
 import { UsageError } from "../../flags.ts";
@@ -83,7 +83,7 @@ export const USAGE_COMMANDS: readonly CloudCommand[] = [
       }
       const { bound, own, inEffect } = await retentionSettings(context.store, id);
       const whole = { organizationId: id, organizationName: name, ...inEffect, bound, own };
-      const collectors = await collectorsOf(context.store, id);
+      const collectors = await selectCollectors(context.store, id);
       context.print({ ...whole, collectors }, [
         `organization ${name}: ${described(whole)}`,
         ...isSet(own)

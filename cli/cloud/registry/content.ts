@@ -8,7 +8,7 @@
 import { join, resolve } from "node:path";
 import { messageOf, SvcError } from "../../../lib/base/error.ts";
 import { type ArchiveFile, packed, unpacked, unpackInto } from "../../../lib/base/files/archive.ts";
-import { headOf } from "../../../lib/base/files/head.ts";
+import { readHead } from "../../../lib/base/files/head.ts";
 import type { Host } from "../../../lib/base/host.ts";
 import { isObject, type JsonObject } from "../../../lib/base/schema/schema.ts";
 import { PACKAGE_KINDS, type PackageKind } from "../../../lib/cloud/packages/packages.ts";
@@ -80,7 +80,7 @@ export class UploadContent {
 
   async #checkFolder(folder: string, name: string, platform: string): Promise<string> {
     const { path } = await packagedProgram(folder, name, this.host);
-    const own = platformOfProgram(await headOf(this.host, path, HEAD_BYTES));
+    const own = platformOfProgram(await readHead(this.host, path, HEAD_BYTES));
     if (own !== "" && platform !== "" && own !== platform) {
       const message =
         `cannot run module "${name}": ${path} is a program for ${own}, wanted one for ${platform}`;

@@ -78,7 +78,7 @@ export const PACKAGE_COMMANDS: readonly CloudCommand[] = [
       if ((version === undefined) !== all) {
         throw new UsageError("package delete takes either a VERSION or --all, which removes every version");
       }
-      const id = await idOf(context, given, org);
+      const id = await findId(context, given, org);
       const on = { kind: "package", id } as const;
       const gone = await context.change("package delete", on, async (sql) => {
         const packages = new Packages(sql);
@@ -97,7 +97,7 @@ export const PACKAGE_COMMANDS: readonly CloudCommand[] = [
     [ORG],
     async (context, [given], { org }) => {
       const { id } = await chosenOrganization(context.store, org);
-      const item = await new Packages(context.store).item(await idOf(context, given, org));
+      const item = await new Packages(context.store).item(await findId(context, given, org));
       const names = namesOfItem(item);
       const parts = await partsWithPackage(context.store, id, names, FIRST, USES_MAX);
       const fragments = await fragmentsWithPackage(context.store, id, names, USES_MAX);
@@ -143,7 +143,7 @@ export const PACKAGE_COMMANDS: readonly CloudCommand[] = [
       if (Object.keys(change).length === 0) {
         throw new UsageError("nothing to change: wanted --visibility, --description or --url");
       }
-      const id = await idOf(context, given, org);
+      const id = await findId(context, given, org);
       await context.change("package update", { kind: "package", id }, async (sql, nowMs) => {
         const packages = new Packages(sql);
         await packages.updateItem(await packages.item(id), change, nowMs);
@@ -154,7 +154,7 @@ export const PACKAGE_COMMANDS: readonly CloudCommand[] = [
 ];
 
 /** A name alone is one of the chosen organization. Throws `not_found` with names that are like it. */
-async function idOf({ store }: CloudCommandContext, given: string, org: string): Promise<string> {
+async function findId({ store }: CloudCommandContext, given: string, org: string): Promise<string> {
   if (/[:/]/.test(given)) return given;
   const { id: organizationId } = await chosenOrganization(store, org);
   const packages = new Packages(store);

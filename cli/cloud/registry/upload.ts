@@ -18,8 +18,8 @@ import {
   cloudCommand,
   type CloudCommandContext,
   LIMITS_FLAG,
-  limitsOf,
   ORG,
+  readLimits,
 } from "../command_context.ts";
 import { factsOf, kindOfUpload, type MetaFacts, UploadContent } from "./content.ts";
 
@@ -63,7 +63,7 @@ export const UPLOAD = cloudCommand(
     const facts = content.meta && factsOf(content.meta, `${path}: meta.json`);
     const kind = kindOfUpload(type, facts, path);
     const { id: organizationId } = await chosenOrganization(context.store, org);
-    const name = await nameOf(context, given, facts, { organizationId, path });
+    const name = await requireName(context, given, facts, { organizationId, path });
     if (kind === "module" && !parseVersion(version)) {
       throw new UsageError(`VERSION: found "${version}", wanted one such as 1.2.3`);
     }
@@ -79,7 +79,7 @@ export const UPLOAD = cloudCommand(
       platform,
       metadata: metadataOf(kind === "module" ? facts : undefined, visibility),
     };
-    const limits = await limitsOf(limitsPath, context.host);
+    const limits = await readLimits(limitsPath, context.host);
     const logger = silentLogs(context.clock).logger("usage");
     const usage = new Usage({ sql: context.store, limits, clock: context.clock, logger });
     const cloud = { store: context.store, files: await context.files(), usage, limits };
@@ -131,7 +131,7 @@ async function keepDetails(
   await packages.updateItem(item, { details: { ...item.details, ...details } }, nowMs);
 }
 
-async function nameOf(
+async function requireName(
   context: CloudCommandContext,
   given: string | undefined,
   facts: MetaFacts | undefined,

@@ -5,9 +5,9 @@ import type { ReadFiles } from "../../../lib/base/files/files.ts";
 import { connectApp } from "../../../lib/cloud_client/app_channel.ts";
 import type { Profile } from "../../../lib/cloud_client/profile.ts";
 import type { Channel } from "../../../lib/wire/rpc/channel.ts";
-import { tokenOf } from "./person_session.ts";
+import { fetchToken } from "./person_session.ts";
 
-export async function channelOf(
+export async function openChannel(
   { baseUrl: address, keyId, key, session, allowInsecureCreds, caFile }: Profile,
   host: Pick<ReadFiles, "readTextFile">,
 ): Promise<Channel> {
@@ -16,7 +16,7 @@ export async function channelOf(
     address,
     keyId,
     key,
-    ...session ? { issue: () => tokenOf({ address, ca }, key) } : {},
+    ...session ? { issue: () => fetchToken({ address, ca }, key) } : {},
     allowInsecureCredentials: allowInsecureCreds,
     ca,
     clock: new SystemClock(),

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { SvcError } from "../../../lib/base/error.ts";
 import { editableText, editText } from "../configs/editing.ts";
 import { CONFIGURATION_COMMANDS } from "../configs/configurations.ts";
-import { type AnyValues, orderOf } from "./order.ts";
+import { type AnyValues, buildOrder } from "./order.ts";
 import { RemoteOutput } from "./output.ts";
 import { REMOTE_ROWS, type RemoteRow } from "./rows.ts";
 import { type RemoteContext, sendOrder } from "./send.ts";
@@ -50,6 +50,6 @@ async function send(
 ): Promise<number> {
   const { host } = context;
   const command = CONFIGURATION_COMMANDS.find((one) => one.words === words)!;
-  const order = await orderOf(command, REMOTE_ROWS[words] as RemoteRow, given, values, host);
+  const order = await buildOrder(command, REMOTE_ROWS[words] as RemoteRow, given, values, host);
   return await sendOrder(context, order, output ?? new RemoteOutput(host, order.files, values.json === true));
 }

@@ -88,7 +88,7 @@ export const LOGIN_COMMANDS: readonly CloudCommand[] = [
     "Ends the session of a profile, and deletes the profile; by default the current one.",
     [JSON_FLAG],
     async (host, [given], { profile, json }) => {
-      const name = await nameOf(host, given ?? profile);
+      const name = await askName(host, given ?? profile);
       await endSession(host, name);
       await cloudProfiles(host).remove(name);
       printResult(host, json, { profile: name }, [name]);
@@ -136,11 +136,11 @@ async function login(
   const who = email !== "" || apiKeyId !== "" ? { email, apiKeyId } : askedWho();
   let profile: Profile;
   if (who.email !== "") {
-    const password = await secretOf(host, "SVC_CLOUD_PASSWORD", "Password: ");
+    const password = await askSecret(host, "SVC_CLOUD_PASSWORD", "Password: ");
     const key = await signIn(place, who.email, password);
     profile = { ...common, keyId: who.email, key, session: true, ...NO_ORGANIZATION };
   } else {
-    const given = await secretOf(host, "SVC_API_KEY", "Key: ");
+    const given = await askSecret(host, "SVC_API_KEY", "Key: ");
     // No key has blanks at its ends, but a file of variables may bring some.
     const key = new Secret(given.reveal().trim());
     profile = { ...common, keyId: who.apiKeyId, key, session: false, ...NO_ORGANIZATION };
@@ -164,7 +164,7 @@ function askedWho(): { readonly email: string; readonly apiKeyId: string } {
   throw new UsageError("found neither --email nor --api-key-id, and there is no terminal to ask on");
 }
 
-async function secretOf(host: Host, variable: string, question: string): Promise<Secret> {
+async function askSecret(host: Host, variable: string, question: string): Promise<Secret> {
   const found = host.env(variable) ||
     (canAsk() ? askHidden(host, question) : (await firstLine(new SystemClock()))?.trim());
   if (found) return new Secret(found);
@@ -183,7 +183,7 @@ async function requireCommands(host: Host, named: NamedProfile): Promise<void> {
   const output = { output: () => {}, remarks: (text: string) => void remarks.push(text), end: () => {} };
   const { sendOrder }: typeof import("./send.ts") = await import(SEND);
   const code = await sendOrder({ host, ...named }, { message, files: [] }, output).catch(async (error) => {
-    if (named.profile.session) await endSessionOf(host, named.profile).catch(() => {});
+    if (named.profile.session) await endProfileSession(host, named.profile).catch(() => {});
     throw error;
   });
   if (code !== 0) {
@@ -191,7 +191,7 @@ async function requireCommands(host: Host, named: NamedProfile): Promise<void> {
   }
 }
 
-async function nameOf(host: Host, given: string): Promise<string> {
+async function askName(host: Host, given: string): Promise<string> {
   return given || (await cloudProfiles(host).read()).current;
 }
 
@@ -202,14 +202,14 @@ async function endSession(host: Host, name: string): Promise<void> {
   if (!profile.session) return;
   for (const problem of await openOwnWayOut(host)) host.writeError(`svc-cloud: ${problem}\n`);
   try {
-    await endSessionOf(host, profile);
+    await endProfileSession(host, profile);
   } catch (error) {
     const remedy = "it lasts until it is ended there: svc-cloud account sign-out EMAIL";
     writeHint(host, `svc-cloud logout: the session is not ended (${chainOf(error)}); ${remedy}`);
   }
 }
 
-async function endSessionOf(host: Host, { baseUrl: address, key, caFile }: Profile): Promise<void> {
+async function endProfileSession(host: Host, { baseUrl: address, key, caFile }: Profile): Promise<void> {
   await signOut({ address, ca: caFile ? await host.readTextFile(caFile) : undefined }, key);
 }
 

@@ -13,7 +13,7 @@ import type { MessageInitShape } from "../../../lib/wire/rpc/proto.ts";
 import type { Command, CommandContext } from "../../command.ts";
 import { type Flag, UsageError, valueKeyOf } from "../../flags.ts";
 import { UploadContent } from "../registry/content.ts";
-import { HOST_FLAGS, placesOf, type RemoteRow } from "./rows.ts";
+import { HOST_FLAGS, type RemoteRow, wordNames } from "./rows.ts";
 
 export type RemoteCommand = Pick<Command<CommandContext>, "words" | "takes" | "flags">;
 export type AnyValues = { readonly [key: string]: unknown };
@@ -36,7 +36,7 @@ export interface Order {
 
 type Value = MessageInitShape<typeof CommandValueSchema>;
 
-export async function orderOf(
+export async function buildOrder(
   { words: command, takes, flags }: RemoteCommand,
   row: RemoteRow,
   given: readonly string[],
@@ -44,7 +44,7 @@ export async function orderOf(
   host: Host,
 ): Promise<Order> {
   const files = new OrderFiles(host, row);
-  const places = placesOf(takes, given.length);
+  const places = wordNames(takes, given.length);
   const words: Value[] = [];
   for (const [at, text] of given.entries()) words.push(await files.valueIn("", places[at], text));
   const set: Value[] = [];
@@ -93,7 +93,7 @@ class OrderFiles {
       return { name, value: { case: "text", value: text } };
     }
     const isResult = writes.includes(place);
-    const content = isResult ? NO_CONTENT : await this.#contentOf(text, packs.includes(place));
+    const content = isResult ? NO_CONTENT : await this.#openContent(text, packs.includes(place));
     return { name, value: { case: "file", value: this.#add(text, this.all.length, isResult, content) } };
   }
 
@@ -103,7 +103,7 @@ class OrderFiles {
     for (const name of names) {
       const path = join(dirname(given), name);
       if (await this.host.fileSize(path) !== undefined) {
-        this.#add(path, 0, false, await this.#contentOf(path, false));
+        this.#add(path, 0, false, await this.#openContent(path, false));
       }
     }
   }
@@ -114,7 +114,7 @@ class OrderFiles {
     return this.all.push({ given, path: `${CARRIED}${folder}/${name}`, isResult, ...content }) - 1;
   }
 
-  async #contentOf(path: string, packs: boolean): Promise<Content> {
+  async #openContent(path: string, packs: boolean): Promise<Content> {
     const { host } = this;
     const facts = await host.stat(path);
     if (!facts) throw new SvcError("not_found", `there is no file ${path}`);

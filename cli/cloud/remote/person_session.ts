@@ -32,7 +32,7 @@ export async function signIn(place: SessionAddress, email: string, password: Sec
 }
 
 /** A token for calls. */
-export async function tokenOf(place: SessionAddress, session: Secret): Promise<string> {
+export async function fetchToken(place: SessionAddress, session: Secret): Promise<string> {
   const { value } = await post(place, "token", {}, session);
   if (typeof value.token === "string") return value.token;
   throw new SvcError("unavailable", `${place.address} answered without a token`);

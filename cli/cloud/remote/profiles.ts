@@ -31,7 +31,7 @@ export interface NamedProfile {
 type ProfileHost = Environment & ReadFiles & WriteFiles;
 
 /** The flags that name a control plane on this host, and their defaults. */
-const PLACES = [
+const LOCAL_FLAGS = [
   ["data", "svc-cloud-data", "SVC_CLOUD_DATA"],
   ["database", "", "SVC_CLOUD_DATABASE"],
   ["keys", "", "SVC_CLOUD_KEYS"],
@@ -54,7 +54,7 @@ export async function remoteProfile(
     requireHost(words, values, host);
     return undefined;
   }
-  const given = PLACES.filter(([name, usual]) => values[name] !== usual);
+  const given = LOCAL_FLAGS.filter(([name, usual]) => values[name] !== usual);
   const file = cloudProfiles(host);
   if (values.profile !== "") {
     const written = given.find(([name, _, variable]) => values[name] !== host.env(variable)?.trim());

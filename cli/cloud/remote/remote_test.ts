@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { SvcError } from "../../../lib/base/error.ts";
 import type { CommandRun } from "../../../lib/cloud/commands/command_service.ts";
-import { HOST_FLAGS, placesOf, REMOTE_ROWS, type RemoteKind } from "./rows.ts";
+import { HOST_FLAGS, REMOTE_ROWS, type RemoteKind, wordNames } from "./rows.ts";
 import { RemoteOutput } from "./output.ts";
 import { argumentsOf } from "./worker.ts";
 import { CLOUD_FLAGS } from "../command_context.ts";
@@ -28,7 +28,7 @@ Deno.test("every command has a row, and every place for a file in it is declared
     if (row === "edit" || "onHost" in row) continue;
     const declared = [...row.reads ?? [], ...row.packs ?? [], ...row.writes ?? []];
     const places = [
-      ...placesOf(takes, takes.length).filter((one) => FILE.test(one)),
+      ...wordNames(takes, takes.length).filter((one) => FILE.test(one)),
       ...flags.filter((flag) => FILE.test(flag.value ?? "") && !HOST_FLAGS.has(flag.name))
         .map(({ name }) => `--${name}`),
     ];
@@ -37,10 +37,10 @@ Deno.test("every command has a row, and every place for a file in it is declared
 });
 
 Deno.test("places: words take the places that the usage line gives them", () => {
-  assertEquals(placesOf(["[NAME]", "VERSION", "PATH"], 2), ["VERSION", "PATH"]);
-  assertEquals(placesOf(["[NAME]", "VERSION", "PATH"], 3), ["NAME", "VERSION", "PATH"]);
-  assertEquals(placesOf(["[PART...]"], 2), ["PART", "PART"]);
-  assertEquals(placesOf(["MACHINE", "TAG..."], 3), ["MACHINE", "TAG", "TAG"]);
+  assertEquals(wordNames(["[NAME]", "VERSION", "PATH"], 2), ["VERSION", "PATH"]);
+  assertEquals(wordNames(["[NAME]", "VERSION", "PATH"], 3), ["NAME", "VERSION", "PATH"]);
+  assertEquals(wordNames(["[PART...]"], 2), ["PART", "PART"]);
+  assertEquals(wordNames(["MACHINE", "TAG..."], 3), ["MACHINE", "TAG", "TAG"]);
 });
 
 Deno.test("an order names neither the host's files nor the control plane's places", () => {

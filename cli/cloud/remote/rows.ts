@@ -127,7 +127,7 @@ export const REMOTE_ROWS: Readonly<Record<string, RemoteKind>> = {
 export const HOST_FLAGS: ReadonlySet<string> = new Set(["limits"]);
 
 /** The places of the words of a command, in their order: `NAME`, `VERSION`, `PATH`. */
-export function placesOf(takes: readonly string[], count: number): string[] {
+export function wordNames(takes: readonly string[], count: number): string[] {
   const needed = takes.filter((one) => !one.startsWith("[")).length;
   const repeated = takes.find((one) => /\.\.\.\]?$/.test(one));
   let spare = count - needed;

@@ -8,7 +8,7 @@
 import type { Host } from "../../../lib/base/host.ts";
 import { openOwnWayOut } from "../../way_out.ts";
 import { editFromAfar } from "./edit.ts";
-import { type AnyValues, orderOf, type RemoteCommand } from "./order.ts";
+import { type AnyValues, buildOrder, type RemoteCommand } from "./order.ts";
 import { RemoteOutput } from "./output.ts";
 import type { NamedProfile } from "./profiles.ts";
 import { REMOTE_ROWS, type RemoteRow } from "./rows.ts";
@@ -25,6 +25,6 @@ export async function runFromAfar(
   for (const problem of await openOwnWayOut(host)) host.writeError(`svc-cloud: ${problem}\n`);
   const row = REMOTE_ROWS[command.words];
   if (row === "edit") return await editFromAfar(context, words, values);
-  const order = await orderOf(command, row as RemoteRow, words, values, host);
+  const order = await buildOrder(command, row as RemoteRow, words, values, host);
   return await sendOrder(context, order, new RemoteOutput(host, order.files, values.json === true));
 }

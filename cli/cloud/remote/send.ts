@@ -7,7 +7,7 @@ import type { Host } from "../../../lib/base/host.ts";
 import { client } from "../../../lib/wire/rpc/channel.ts";
 import type { MessageInitShape } from "../../../lib/wire/rpc/proto.ts";
 import { withBar } from "../../progress/progress_bar.ts";
-import { channelOf } from "./channel.ts";
+import { openChannel } from "./channel.ts";
 import type { Order, OrderFile } from "./order.ts";
 import type { RemoteOutput } from "./output.ts";
 import type { NamedProfile } from "./profiles.ts";
@@ -24,7 +24,7 @@ export async function sendOrder(
   { message, files }: Order,
   output: Pick<RemoteOutput, "output" | "remarks" | "end">,
 ): Promise<number> {
-  const channel = await channelOf(profile, host);
+  const channel = await openChannel(profile, host);
   const stopping = Promise.withResolvers<void>();
   const cut = new AbortController();
   let times = 0;

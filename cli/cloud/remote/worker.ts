@@ -15,7 +15,7 @@ import { EXIT } from "../../program.ts";
 import { VERSION } from "../../version.ts";
 import type { CloudCommand } from "../command_context.ts";
 import { CLOUD_PROGRAM } from "../program.ts";
-import { HOST_FLAGS, placesOf, REMOTE_ROWS, type RemoteRow } from "./rows.ts";
+import { HOST_FLAGS, REMOTE_ROWS, type RemoteRow, wordNames } from "./rows.ts";
 import { LENGTH_BYTES, type WorkerOrder } from "./worker_order.ts";
 
 /** Runs the command of the order on standard input; returns its exit code. */
@@ -55,7 +55,7 @@ export function argumentsOf(run: CommandRun, place: WorkerOrder["place"]): strin
     throw refusal(command, row);
   }
 
-  const places = placesOf(command.takes, run.words.length);
+  const places = wordNames(command.takes, run.words.length);
   const words = run.words.map((word, at) => valueIn(run, row, places[at], word));
   const { limits, ...shared } = place;
   const hasLimits = command.flags.some(({ name }) => HOST_FLAGS.has(name));

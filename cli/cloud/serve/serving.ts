@@ -17,7 +17,7 @@ import { openSandbox } from "../../../lib/cloud/sandbox/sandbox.ts";
 import { checkedTurnUrl, openStun, type TurnOptions } from "../../../lib/cloud/signaling/ice_servers.ts";
 import type { SignalingOptions } from "../../../lib/cloud/signaling/signaling.ts";
 import type { FileStore } from "../../../lib/cloud/store/files.ts";
-import { openServedContents, requireContents } from "../contents/place.ts";
+import { openServedContents, requireContents } from "../contents/address.ts";
 import { databaseDangers } from "../../../lib/cloud/store/postgres/dangers.ts";
 import { Secrets } from "../../../lib/cloud/store/secrets.ts";
 import type { Store } from "../../../lib/cloud/store/store.ts";
@@ -38,9 +38,9 @@ import { openInference, openSharedNative } from "./content.ts";
 import type { SERVE_FLAGS } from "./flags.ts";
 import {
   type CloudProgramContext,
-  limitsOf,
   located,
   ownConfigs,
+  readLimits,
   secretsOf,
   type StoreFlags,
   withStore,
@@ -95,7 +95,7 @@ export async function serveCloud({ host }: CloudProgramContext, given: ServeOpti
       logger.info("svc-cloud", { version: VERSION });
       const dangers = options.database === "" ? [] : await databaseDangers(store);
       for (const danger of dangers) logger.warn(`the database: ${danger}`);
-      const limits = await limitsOf(options.limits, host);
+      const limits = await readLimits(options.limits, host);
       const files = await openServedContents(options, host, clock, { limits, logger });
       await requireContents(store, files, options, { isLost: options.contentsLost, logger });
       const addresses = new Addresses(options.publicUrl, host.hostname(), host);
@@ -134,7 +134,7 @@ async function holdFolder({ data, database }: ServeOptions, host: Host): Promise
 /** Serves until `stopped` resolves with the reason. */
 async function serveParts(parts: Parts, stopped: Promise<string>): Promise<void> {
   const { options, addresses, store, files, host, clock, logger } = parts;
-  const turn = await turnOf(options, host);
+  const turn = await readTurnOptions(options, host);
   const stun = options.stun === "" ? undefined : await openStun(addressOf("--stun", options.stun), logger);
   const loopDelay = new LoopDelay(clock, logger, () => host.mainThreadCpuUs() / 1000);
   const { cloud, routes } = await openParts(parts, { turn, stunPort: stun?.port }, loopDelay);
@@ -172,7 +172,10 @@ async function serveParts(parts: Parts, stopped: Promise<string>): Promise<void>
 }
 
 /** The TURN servers, and the secret that they share. */
-async function turnOf({ turn, turnSecretFile }: ServeOptions, host: Host): Promise<TurnOptions | undefined> {
+async function readTurnOptions(
+  { turn, turnSecretFile }: ServeOptions,
+  host: Host,
+): Promise<TurnOptions | undefined> {
   if (turn.length === 0 && turnSecretFile === "") return undefined;
   if (turn.length === 0 || turnSecretFile === "") {
     throw new UsageError("--turn and --turn-secret-file: wanted both, found one of them");
@@ -209,7 +212,7 @@ async function openParts(
     organizations,
     createConfigThread,
     limits,
-    metricsKey: await metricsKeyOf(options, host),
+    metricsKey: await readMetricsKey(options, host),
     loopDelay,
     memory: () => host.usage(),
     localhostCertificates: options.localhostCertificates,
@@ -268,7 +271,7 @@ function organizationMakers(found: string): OrganizationMakers {
 }
 
 /** Reads the key for the metrics page; creates it if there is none. */
-async function metricsKeyOf(
+async function readMetricsKey(
   { metricsKeyFile, data }: ServeOptions,
   host: Host,
 ): Promise<string> {

@@ -23,13 +23,13 @@ import { isoTimes, sizeText, timeText } from "../../table.ts";
 import { commaWords, ML_EXIT, type MlCommand, mlCommand } from "../command.ts";
 import { localImages, OUTSIDE } from "./local_images.ts";
 import { IMPORT_COMMAND } from "./import.ts";
-import { findDataset, findPart, imagesOf, jsonNames } from "../lookup.ts";
+import { fetchImages, findDataset, findPart, jsonNames } from "../lookup.ts";
 import { describePreflight, preflight } from "./preflight.ts";
 import type { MlCommandContext } from "../command_context.ts";
 import { MODEL_TYPE, TAGS_FLAG } from "../submit.ts";
 import { addCaptured, FILTER_HELP } from "./captured.ts";
 import { LABEL_COMMANDS } from "./labels.ts";
-import { eachOf, EXTENSIONS, imageContent, OF_ALL_IMAGES, tellSkipped, upload } from "./transfer.ts";
+import { EXTENSIONS, imageContent, OF_ALL_IMAGES, processEach, tellSkipped, upload } from "./transfer.ts";
 import { counted } from "../../../lib/base/log/counted.ts";
 
 export const DATASET_COMMANDS: readonly MlCommand[] = [
@@ -86,7 +86,7 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
     [],
     async (context, [wanted]) => {
       const dataset = await findDataset(context, wanted);
-      const images = await imagesOf(context, dataset.id);
+      const images = await fetchImages(context, dataset.id);
       context.list(() => ({ datasetId: dataset.id, datasetName: dataset.name, images: isoTimes(images) }), {
         columns: [
           { heading: "NAME", cutTo: 16 },
@@ -150,7 +150,7 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
       const services = await context.services();
       const dataset = await findDataset(context, wanted);
       const partId = await findPart(context, part);
-      const ids = await eachOf(
+      const ids = await processEach(
         context,
         "added",
         images,
@@ -182,9 +182,9 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
     ],
     async (context, [wanted = ""], { modelType, tags, labels, quick }) => {
       const dataset = await findDataset(context, wanted);
-      const images = await imagesOf(context, dataset.id);
+      const images = await fetchImages(context, dataset.id);
       const type = modelType === "" ? assumedType(context, images) : parseModelType(modelType);
-      const unreadable = quick ? new Map<string, string>() : await unreadableOf(context, images);
+      const unreadable = quick ? new Map<string, string>() : await findUnreadable(context, images);
       const found = preflight({
         datasetId: dataset.id,
         type,
@@ -214,11 +214,11 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
     async (context, [wanted], { destination }) => {
       const services = await context.services();
       const dataset = await findDataset(context, wanted);
-      const images = await imagesOf(context, dataset.id);
+      const images = await fetchImages(context, dataset.id);
       const folder = destination || fileNameFrom(dataset.name);
       await context.host.makeFolder(join(folder, "data"));
       let there = 0;
-      await eachOf(context, "written", images, async (image) => {
+      await processEach(context, "written", images, async (image) => {
         const path = join(folder, imagePath(image));
         // Files are written completely or not at all.
         if (image.bytes > 0 && await context.host.fileSize(path) === image.bytes) there++;
@@ -269,13 +269,13 @@ function labelsText(
 }
 
 /** The images that a trainer would leave out because it cannot decode them, by id, with the reason. */
-async function unreadableOf(
+async function findUnreadable(
   context: MlCommandContext,
   images: readonly DatasetImage[],
 ): Promise<Map<string, string>> {
   const services = await context.services();
   const unreadable = new Map<string, string>();
-  await eachOf(context, "read", images, async (image) => {
+  await processEach(context, "read", images, async (image) => {
     const content = await imageContent(context, services, image);
     try {
       if (content.length > PICTURE_BYTES_MAX) {

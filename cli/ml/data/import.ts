@@ -16,7 +16,7 @@ import { readYolo, yoloFiles } from "../formats/yolo.ts";
 import { type LocalImage, looked } from "./local_images.ts";
 import { findDataset, findPart } from "../lookup.ts";
 import type { MlCommandContext } from "../command_context.ts";
-import { eachOf, OF_ALL_IMAGES, upload } from "./transfer.ts";
+import { OF_ALL_IMAGES, processEach, upload } from "./transfer.ts";
 import { counted } from "../../../lib/base/log/counted.ts";
 
 /** Limit of problems listed one by one. */
@@ -73,7 +73,7 @@ export const IMPORT_COMMAND: MlCommand = mlCommand(
     const { format: chosen, annotations, partId: part, dryRun } = flags;
     const { tags, labels } = flags as unknown as { tags: string[]; labels: string[] };
     const folder = await Folder.open(context.host, path, context.signal);
-    const { format, files } = await formOf(folder, chosen, annotations);
+    const { format, files } = await detectFormat(folder, chosen, annotations);
     await FORMATS[format].read(folder, files);
     const { images, skipped } = await looked(
       context.host,
@@ -101,7 +101,7 @@ export const IMPORT_COMMAND: MlCommand = mlCommand(
   },
 );
 
-async function formOf(
+async function detectFormat(
   folder: Folder,
   chosen: string,
   given: string,
@@ -151,7 +151,7 @@ async function uploaded(
 ): Promise<string[]> {
   const services = await context.services();
   const partId = await findPart(context, part);
-  return await eachOf(
+  return await processEach(
     context,
     "added",
     images,

@@ -10,7 +10,7 @@ import { UsageError } from "../../flags.ts";
 import { namedOne } from "../../lookup.ts";
 import { commaWords, type MlCommand, mlCommand } from "../command.ts";
 import type { MlCommandContext } from "../command_context.ts";
-import { findDataset, imagesOf } from "../lookup.ts";
+import { fetchImages, findDataset } from "../lookup.ts";
 import { imageContent } from "./transfer.ts";
 import { counted } from "../../../lib/base/log/counted.ts";
 
@@ -139,7 +139,7 @@ async function chosenImages(
   all: boolean,
 ): Promise<readonly DatasetImage[]> {
   if (all === words.length > 0) throw new UsageError("name images, or give --all for all of them");
-  const images = await imagesOf(context, (await findDataset(context, wanted)).id);
+  const images = await fetchImages(context, (await findDataset(context, wanted)).id);
   if (all) return images;
   const entries = images.map((image) => ({ ...image, name: image.fileName }));
   return words.map((word) => namedOne("image", word, entries));
@@ -154,7 +154,7 @@ async function boxFrom(context: MlCommandContext, image: DatasetImage, corners: 
     );
   }
   const areProportions = [x1, y1, x2, y2].every((one) => one <= 1);
-  const { width, height } = areProportions ? { width: 1, height: 1 } : await sizeOf(context, image);
+  const { width, height } = areProportions ? { width: 1, height: 1 } : await fetchSize(context, image);
   const box = {
     xMinNormalized: Math.min(x1, x2) / width,
     yMinNormalized: Math.min(y1, y2) / height,
@@ -167,7 +167,7 @@ async function boxFrom(context: MlCommandContext, image: DatasetImage, corners: 
   return box;
 }
 
-async function sizeOf(context: MlCommandContext, image: DatasetImage) {
+async function fetchSize(context: MlCommandContext, image: DatasetImage) {
   const content = await imageContent(context, await context.services(), image);
   const { width, height } = decodeColor(content, `reading ${image.fileName}`);
   if (width > 0 && height > 0) return { width, height };

@@ -11,7 +11,7 @@
 import { basename, dirname, isAbsolute, join, relative } from "node:path";
 import { messageOf, SvcError } from "../../../lib/base/error.ts";
 import type { FileFacts, ReadFiles } from "../../../lib/base/files/files.ts";
-import { headOf } from "../../../lib/base/files/head.ts";
+import { readHead } from "../../../lib/base/files/head.ts";
 import { escapedLine, hasHidden } from "../../../lib/base/escape.ts";
 import {
   any,
@@ -287,7 +287,7 @@ async function look(
   const { kind, modifiedMs, sizeBytes: bytes } = await stat(files, path);
   // Opening a pipe would wait for its other end.
   if (kind !== "file") return { modifiedMs: 0, bytes };
-  const head = await headOf(files, path, HEAD_BYTES);
+  const head = await readHead(files, path, HEAD_BYTES);
   if (isPng(head)) return { mimeType: "image/png", modifiedMs, bytes };
   if (isJpeg(head)) return { mimeType: "image/jpeg", modifiedMs, bytes };
   return { otherType: otherTypeOf(head), modifiedMs, bytes };

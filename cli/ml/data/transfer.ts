@@ -97,7 +97,7 @@ export async function upload(
  * Processes a few items at a time and shows progress; the answers have the items' order. After a failure, it finishes
  * the started items and begins no others.
  */
-export async function eachOf<T, R>(
+export async function processEach<T, R>(
   context: MlCommandContext,
   verb: string,
   items: readonly T[],

@@ -8,7 +8,7 @@
  */
 
 import { join, normalize } from "node:path";
-import { headOf } from "../../../lib/base/files/head.ts";
+import { readHead } from "../../../lib/base/files/head.ts";
 import { FileError, type ReadFiles } from "../../../lib/base/files/files.ts";
 import { messageOf, SvcError } from "../../../lib/base/error.ts";
 import type { Label, LabelBox } from "../../../lib/cloud_client/dataset.ts";
@@ -230,7 +230,7 @@ export class Folder {
 
   /** How boxes in pixels of an image of this size fit the file. */
   async fit(name: string, { width, height }: ImageSize): Promise<Fit> {
-    const real = await this.headerOf(name);
+    const real = await this.readHeader(name);
     if (!real) return {};
 
     const isShape = (wide: number, high: number) =>
@@ -244,9 +244,9 @@ export class Folder {
   }
 
   /** Size of the upright image and its orientation from its first bytes; `undefined` if they do not give them. */
-  async headerOf(name: string): Promise<ImageSize & { readonly orientation: Orientation } | undefined> {
+  async readHeader(name: string): Promise<ImageSize & { readonly orientation: Orientation } | undefined> {
     try {
-      const head = await headOf(this.port, this.at(name), HEAD_BYTES);
+      const head = await readHead(this.port, this.at(name), HEAD_BYTES);
       return { ...imageSize(head), orientation: isJpeg(head) ? jpegHeader(head).orientation : 1 };
     } catch {
       // All formats report files that are no images later, in the same way.

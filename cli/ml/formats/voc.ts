@@ -81,7 +81,7 @@ async function sizeIn(
     height: Number(size && textIn(size, "height")),
   };
   if (!(reported.width > 0 && reported.height > 0)) {
-    const real = await folder.headerOf(image);
+    const real = await folder.readHeader(image);
     if (real) return { size: real };
     throw invalid("it has boxes in pixels and tells no <size> with <width> and <height>: add it");
   }

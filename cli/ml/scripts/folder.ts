@@ -30,7 +30,7 @@ export async function scriptArchive(disk: ReadFiles, path: string): Promise<Scri
   const found = await disk.stat(path);
   if (!found) throw new SvcError("not_found", `cannot read "${path}": it does not exist`);
   const folder = found.kind === "folder";
-  const files = folder ? await filesIn(disk, path) : await filesOf(disk, path);
+  const files = folder ? await filesIn(disk, path) : await readArchiveFiles(disk, path);
   checkScript(path, files.map((file) => file.path));
   return {
     files: files.map(({ path: name, bytes }) => ({ name, size: BigInt(bytes) })),
@@ -77,7 +77,7 @@ async function filesIn(disk: ReadFiles, folder: string, prefix = "", depth = 0):
   );
 }
 
-async function filesOf(disk: ReadFiles, archive: string): Promise<ArchiveFile[]> {
+async function readArchiveFiles(disk: ReadFiles, archive: string): Promise<ArchiveFile[]> {
   const files: ArchiveFile[] = [];
   const limits = { filesMax: FILES_MAX, bytesMax: BYTES_MAX };
   for await (const file of unpacked(disk.readPieces(archive), limits)) files.push(file);

@@ -32,7 +32,7 @@ import {
   pairsOf,
   unknownWord,
 } from "../command.ts";
-import { jsonNames, PACKAGE_COLUMNS, packageCells, packagesOf } from "../lookup.ts";
+import { fetchPackages, jsonNames, PACKAGE_COLUMNS, packageCells } from "../lookup.ts";
 import { scriptArchive } from "./folder.ts";
 import { NEW_SCRIPT } from "./new.ts";
 import { testLocal } from "./run.ts";
@@ -112,7 +112,7 @@ export const SCRIPT_COMMANDS: readonly MlCommand[] = [
     "Lists the training scripts of an organization, the newest version first.",
     [],
     async (context, [name = ""]) => {
-      const found = await packagesOf(context, PackageType.ML_TRAINING, name);
+      const found = await fetchPackages(context, PackageType.ML_TRAINING, name);
       const message = create(ListPackagesResponseSchema, { packages: found });
       context.listMessage(ListPackagesResponseSchema, message, {
         columns: PACKAGE_COLUMNS,

@@ -23,7 +23,7 @@ export const CHECK: Command<FirstContext> = {
   flags: [],
   run: async (context, files, { json }: { readonly json: boolean }) => {
     const reports = [];
-    for (const file of files) reports.push(await reportOf(file, context));
+    for (const file of files) reports.push(await checkFile(file, context));
     const isGood = reports.every(({ errors }) => errors === 0);
     printResult(context.host, json, { files: reports }, reports.flatMap(linesOf));
     return isGood ? EXIT.ok : EXIT.failed;
@@ -38,7 +38,7 @@ interface Report {
   readonly problems: readonly CheckedProblem[];
 }
 
-async function reportOf(file: string, { host, registry }: FirstContext): Promise<Report> {
+async function checkFile(file: string, { host, registry }: FirstContext): Promise<Report> {
   const { problems, config } = await checked(file, { host, registry });
   const errors = problems.filter(({ severity }) => severity === "error").length;
   const managedBy = config?.cloud?.appAddress;

@@ -177,11 +177,11 @@ async function make(host: Host, folder: string, plan: ModulePlan): Promise<void>
 /** The library, from the build. */
 async function libraryFiles(host: Host): Promise<[name: string, text: string][]> {
   const made = fileURLToPath(new URL(`../../../${MODULE_PACKAGE}`, import.meta.url));
-  const filesOf = (folder: string) => libraryFilesOf(host, folder);
+  const filesOf = (folder: string) => readLibraryFiles(host, folder);
   return await withPacked(basename(MODULE_PACKAGE), filesOf) ?? await filesOf(made);
 }
 
-async function libraryFilesOf(host: Host, folder: string): Promise<[name: string, text: string][]> {
+async function readLibraryFiles(host: Host, folder: string): Promise<[name: string, text: string][]> {
   return await Promise.all(PACKAGE_FILES.map(async (file): Promise<[string, string]> => {
     try {
       return [file, await host.readTextFile(join(folder, file))];

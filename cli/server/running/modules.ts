@@ -75,7 +75,7 @@ async function restart(context: MachineContext, name: string): Promise<number> {
     const { modules, resources } = await machineReport(machine);
     const own = modules.find((one) => one.name === name);
     if (own?.state === "ready") {
-      const brought = await resourcesOf(machine, name);
+      const brought = await fetchResources(machine, name);
       const bad = resources.filter((one) =>
         one.state === "unhealthy" && (brought?.has(`${one.api}/${one.name}`) ?? true)
       );
@@ -94,7 +94,7 @@ async function restart(context: MachineContext, name: string): Promise<number> {
 }
 
 /** The full names of the module's resources; `undefined` if the machine's program does not tell. */
-async function resourcesOf(
+async function fetchResources(
   { robot, channel, limits }: MachineClient,
   module: string,
 ): Promise<ReadonlySet<string> | undefined> {

@@ -91,7 +91,7 @@ export async function reachMachine(values: WhereValues, parts: ReachParts): Prom
   const { host, signal } = parts;
   const where = values.machine.trim();
   const ca = values.caFile === "" ? undefined : await host.readTextFile(values.caFile);
-  const account = await accountOf(values, host);
+  const account = await readAccount(values, host);
   const dialed = isAddress(where)
     ? await byAddress(where, account, { ...values, ca }, parts)
     : await byName(where, account, ca, parts);
@@ -116,7 +116,7 @@ interface MachineAccount {
 }
 
 /** The key of the environment, or of the profile. */
-async function accountOf(values: WhereValues, host: Host): Promise<MachineAccount | undefined> {
+async function readAccount(values: WhereValues, host: Host): Promise<MachineAccount | undefined> {
   const given = givenKey(host);
   const profiles = new ProfileFile(host);
   const all = await profiles.read();

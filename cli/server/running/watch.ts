@@ -80,7 +80,7 @@ async function watch(
   const requests = methods.map((one) => [one, requestsOf(one, json, resource)] as const);
   try {
     for (let round = 1;; round++) {
-      tell("state", await stateOf(machine, resource));
+      tell("state", await fetchState(machine, resource));
       for (const [method, asked] of requests) {
         tell(method.name, await reading(machine, method, asked, signal));
       }
@@ -111,7 +111,7 @@ async function reading(
   }
 }
 
-async function stateOf({ robot, limits }: MachineClient, { api, name }: FoundResource): Promise<Json> {
+async function fetchState({ robot, limits }: MachineClient, { api, name }: FoundResource): Promise<Json> {
   try {
     const { resources } = await robot.getMachineStatus({}, limits);
     const own = resources.find((one) =>

@@ -47,7 +47,7 @@ export const INFO: Command<SlamContext> = {
     const warn = (message: string) => host.writeError(`${message}\n`);
     const info = await ofMap(path, async () => {
       const { formatVersion, items } = await openPbstream(host.readPieces(path), { warn });
-      return await infoOf(formatVersion, items);
+      return await readMapInfo(formatVersion, items);
     });
     printResult(host, json, info, linesOf(info));
   },
@@ -65,7 +65,7 @@ export async function ofMap<T>(path: string, read: () => Promise<T>): Promise<T>
   }
 }
 
-async function infoOf(formatVersion: number, items: AsyncIterable<MapItem>): Promise<MapInfo> {
+async function readMapInfo(formatVersion: number, items: AsyncIterable<MapItem>): Promise<MapInfo> {
   const trajectories = new Map<number, TrajectoryInfo>();
   let ids: readonly number[] = [];
   let [intraConstraints, interConstraints, landmarks, knownCells] = [0, 0, 0, 0];

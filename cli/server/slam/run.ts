@@ -94,7 +94,7 @@ export const RUN: Command<SlamContext> = {
       throw new UsageError(`--map: found "${values.map}", wanted a .pbstream file`);
     }
     // A bad place fails now rather than after hours.
-    if (values.map !== "") await requireFolderOf(values.map, host);
+    if (values.map !== "") await requireParentFolder(values.map, host);
     const relations = values.relations === "" ? undefined : await relationsIn(host, values.relations);
     const sensor = await sensorOfRun(host, path, values);
     const { log, hasOdometry, notes } = await recordingAt(host, path, values);
@@ -204,7 +204,7 @@ async function relationsIn(host: Host, path: string): Promise<readonly Relation[
   }
 }
 
-async function requireFolderOf(path: string, host: Host): Promise<void> {
+async function requireParentFolder(path: string, host: Host): Promise<void> {
   const folder = dirname(path);
   if ((await host.stat(folder))?.kind === "folder") return;
   throw new SvcError("not_found", `--map: cannot write "${path}": there is no folder ${folder}`);

@@ -119,7 +119,7 @@ export class NetworkManager implements NetworkPort {
   }
 
   async setAutoconnect({ path }: NetworkProfile, on: boolean, signal: AbortSignal): Promise<void> {
-    const settings = await this.#settingsOf(path, signal);
+    const settings = await this.#readSettings(path, signal);
     const changed = { ...settings, connection: { ...sectionOf(settings.connection), autoconnect: on } };
     // NetworkManager keeps the secrets of a profile that is written without any.
     const args = [typedSettings(changed)];
@@ -214,7 +214,7 @@ export class NetworkManager implements NetworkPort {
   }
 
   async #profile(path: string, signal: AbortSignal): Promise<NetworkProfile> {
-    const settings = await this.#settingsOf(path, signal);
+    const settings = await this.#readSettings(path, signal);
     const connection = sectionOf(settings.connection);
     const data = sectionOf(sectionOf(settings.user).data);
     const wifi = sectionOf(settings["802-11-wireless"]);
@@ -232,7 +232,7 @@ export class NetworkManager implements NetworkPort {
     };
   }
 
-  async #settingsOf(path: string, signal: AbortSignal): Promise<Record<string, unknown>> {
+  async #readSettings(path: string, signal: AbortSignal): Promise<Record<string, unknown>> {
     const iface = `${NM}.Settings.Connection`;
     return sectionOf(await this.#call<unknown>(path, iface, "GetSettings", undefined, [], signal));
   }

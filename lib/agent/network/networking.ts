@@ -354,7 +354,7 @@ export class Networking implements Subsystem {
   }
 
   #known(view: NetworkView) {
-    return managed(view).map((profile) => ({ ...placeOf(profile), ...this.#inRange.of(profile.ssid) }));
+    return managed(view).map((profile) => ({ ...wifiFactsOf(profile), ...this.#inRange.of(profile.ssid) }));
   }
 
   /**
@@ -542,10 +542,10 @@ function managed({ profiles, wifiDevice }: NetworkView): WifiProfile[] {
 /** The profile of the first network for the managed device. */
 function firstOf(view: NetworkView): WifiProfile | undefined {
   const networks = managed(view);
-  return profileOf(networks, firstNetwork(networks.map(placeOf))?.ssid);
+  return profileOf(networks, firstNetwork(networks.map(wifiFactsOf))?.ssid);
 }
 
-function placeOf({ name, ssid, priority, isHidden = false }: WifiProfile) {
+function wifiFactsOf({ name, ssid, priority, isHidden = false }: WifiProfile) {
   return { ssid, priority, isHidden, isChosen: name.startsWith(CHOSEN) };
 }
 

@@ -71,7 +71,7 @@ export async function openControl(
   try {
     await files.makeFolder(dirname(path));
     const at = join(await files.realPath(dirname(path)), basename(path));
-    unlock = await lockOf(files, at);
+    unlock = await takeLock(files, at);
     const close = at.endsWith(PIPE_FILE)
       ? await servePipe(files, at, controlled, clock)
       : await serveSocket(files, at, controlled, clock);
@@ -105,7 +105,7 @@ async function atShortPath<T>(files: AskFiles, path: string, work: (path: string
   }
 }
 
-async function lockOf(files: LockFiles, path: string): Promise<() => void> {
+async function takeLock(files: LockFiles, path: string): Promise<() => void> {
   // A file system without locks does not prevent the start.
   const unlock = await files.lock(`${path}.lock`).catch(() => () => {});
   if (unlock) return unlock;
@@ -192,7 +192,7 @@ async function ask(
   clock: Clock,
   withinMs = ANSWER_MS,
 ): Promise<Json> {
-  return await atShortPath(files, await addressOf(files, path), async (address) => {
+  return await atShortPath(files, await readAddress(files, path), async (address) => {
     return await askAt(address, path, request, clock, withinMs);
   });
 }
@@ -226,7 +226,7 @@ async function askAt(
 }
 
 /** Where the agent listens. */
-async function addressOf(files: ReadFiles, path: string): Promise<string> {
+async function readAddress(files: ReadFiles, path: string): Promise<string> {
   if (!path.endsWith(PIPE_FILE)) return path;
   return await files.readTextFile(path).catch((cause) => {
     throw unreachable(path, cause);

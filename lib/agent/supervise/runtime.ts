@@ -256,7 +256,7 @@ export class RuntimeProcess {
       await this.#clearLast();
       if (!this.#isWanted) return undefined;
       const { env } = this.#settings;
-      const allowed = await this.#allowedOf(env);
+      const allowed = await this.#dropRefused(env);
       const marks = { [RUNTIME_MARK]: base, [FILE_MARK]: file, [ENV_MARK]: hashOf(env) };
       const process = processes.spawn({
         command: path,
@@ -287,7 +287,7 @@ export class RuntimeProcess {
    * The configured variables. On a device with pinned keys, variables that load code into the signed program, or lead
    * it to other packages, are left out.
    */
-  async #allowedOf(env: RuntimeSettings["env"]): Promise<RuntimeSettings["env"]> {
+  async #dropRefused(env: RuntimeSettings["env"]): Promise<RuntimeSettings["env"]> {
     const { base, host, logger } = this.#parts;
     if (!await host.stat(releaseKeysFile(base))) return env;
     const refused = Object.keys(env).filter((name) => LOADING.test(name));

@@ -155,7 +155,7 @@ export class Download implements Fetcher {
     const file = fileNameOf(name, version, sha256);
     const path = join(this.#parts.base, "cache", file);
     const found = await this.#parts.files.findFile(path);
-    if (!found || await sha256Of(this.#parts.files, path) !== sha256) return undefined;
+    if (!found || await computeSha256(this.#parts.files, path) !== sha256) return undefined;
     return { key, version, file, sha256, sizeBytes: found.sizeBytes };
   }
 
@@ -270,7 +270,7 @@ export class Download implements Fetcher {
     const { files, base } = this.#parts;
     const { name, version, key } = release;
     const sizeBytes = (await files.findFile(part))?.sizeBytes ?? 0;
-    const sha256 = await sha256Of(files, part);
+    const sha256 = await computeSha256(files, part);
     const { sha256: wanted = sha256, sizeBytes: wantedBytes = sizeBytes } = promise;
     if (sha256 !== wanted || sizeBytes !== wantedBytes) {
       throw new SvcError("data_loss", `found ${sizeBytes} bytes with sum ${sha256}, wanted ${wanted}`);
@@ -422,7 +422,7 @@ function unsigned(base: string, found: string): SvcError {
 }
 
 /** The SHA-256 of a file, hexadecimal. */
-export async function sha256Of(files: ReadFiles, path: string): Promise<string> {
+export async function computeSha256(files: ReadFiles, path: string): Promise<string> {
   const hash = createHash("sha256");
   for await (const chunk of files.readPieces(path)) hash.update(chunk);
   return hash.digest("hex");

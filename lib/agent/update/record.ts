@@ -171,7 +171,7 @@ export class UpdateRecord {
   }
 
   /** A file of `cache` as a build; `undefined` if it is missing. */
-  async buildOf(file: string): Promise<Build | undefined> {
+  async readBuild(file: string): Promise<Build | undefined> {
     const { files, sumOf, name } = this.#parts;
     const found = await files.findFile(this.pathOf(file));
     if (!found) return undefined;
@@ -183,7 +183,7 @@ export class UpdateRecord {
   async #rebuild(): Promise<Slot> {
     const links = await this.links();
     const builds = new Map<string, Build | undefined>();
-    for (const file of Object.values(links)) builds.set(file, await this.buildOf(file));
+    for (const file of Object.values(links)) builds.set(file, await this.readBuild(file));
     return rebuilt(links, (file) => builds.get(file));
   }
 

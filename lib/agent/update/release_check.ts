@@ -5,12 +5,12 @@
  */
 
 import type { ReadFiles } from "../../base/files/files.ts";
-import { headOf } from "../../base/files/head.ts";
+import { readHead } from "../../base/files/head.ts";
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { endProcess, type RunningProcess, type SpawnHost } from "../../base/process.ts";
 import { answerInPlace, HEAD_BYTES, notAProgram, WEB_PAGE } from "../../base/release/program_head.ts";
-import { sha256Of } from "./download.ts";
+import { computeSha256 } from "./download.ts";
 import { type BinaryName, binaryNameIn, isCustomVersion, notTheProgram } from "./release.ts";
 import type { Build } from "./state.ts";
 import type { Checker } from "./updater.ts";
@@ -35,12 +35,12 @@ export class ReleaseCheck implements Checker {
   async check(path: string, { version, sha256, sizeBytes }: Build, signal: AbortSignal): Promise<void> {
     const { files, name, platform } = this.parts;
     const found = await files.findFile(path);
-    const sum = found && await sha256Of(files, path);
+    const sum = found && await computeSha256(files, path);
     if (found?.sizeBytes !== sizeBytes || sum !== sha256) {
       const wanted = `${sizeBytes} bytes with sum ${sha256}`;
       throw new SvcError("data_loss", `${path}: read back ${found?.sizeBytes ?? 0} bytes, wanted ${wanted}`);
     }
-    const head = await headOf(files, path, HEAD_BYTES);
+    const head = await readHead(files, path, HEAD_BYTES);
     // The content of a URL may be right at the next attempt, after the sign-in of a Wi-Fi or a server fault, so a
     // wrong one does not disqualify the URL. The bytes of a release, in contrast, have the sum that the cloud names.
     const inPlace = answerInPlace(head);
@@ -66,7 +66,7 @@ export class ReleaseCheck implements Checker {
     const limit = deadline(clock, PROBE_MS, late, signal);
     try {
       const [output, errors, { code }] = await race(
-        Promise.all([textOf(process.stdout), textOf(process.stderr), process.exited]),
+        Promise.all([joinLines(process.stdout), joinLines(process.stderr), process.exited]),
         limit.signal,
       );
       if (code === 0) return output;
@@ -79,7 +79,7 @@ export class ReleaseCheck implements Checker {
   }
 }
 
-async function textOf(lines: AsyncIterable<string>): Promise<string> {
+async function joinLines(lines: AsyncIterable<string>): Promise<string> {
   let text = "";
   for await (const line of lines) if (text.length < OUTPUT_CHARS_MAX) text += `${line}\n`;
   return text;

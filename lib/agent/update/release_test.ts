@@ -4,7 +4,7 @@ import { settle } from "../../base/clock.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { FakeProcesses } from "../../../tests/support/fake_processes.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
-import { sha256Of } from "./download.ts";
+import { computeSha256 } from "./download.ts";
 import { answerInPlace, notAProgram } from "../../base/release/program_head.ts";
 import { type BinaryName, binaryNameIn, fileNameOf, releaseOf, versionIn } from "./release.ts";
 import { ReleaseCheck } from "./release_check.ts";
@@ -117,7 +117,7 @@ async function checked(
   });
   try {
     await Deno.writeFile(path, bytes);
-    const sha256 = damaged ? "00" : await sha256Of(files, path);
+    const sha256 = damaged ? "00" : await computeSha256(files, path);
     const build = { key: "k", version: "1", file: "f", sha256, sizeBytes: bytes.length };
     const check = new ReleaseCheck({ name, platform: { os: "linux", arch: "x64" }, files, processes, clock });
     await check.check(path, build, new AbortController().signal);

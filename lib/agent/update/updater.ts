@@ -163,7 +163,7 @@ export class Updater {
   /** Adopts a file that somebody has put into `cache` as the first good version. */
   async install(file: string, version: string): Promise<void> {
     const { record, name } = this.#parts;
-    const found = await record.buildOf(file);
+    const found = await record.readBuild(file);
     if (!found) throw new SvcError("not_found", `cannot install ${name}: there is no ${record.pathOf(file)}`);
     const build = { ...found, version, key: keyOf(version, found.sha256) };
     const { good } = this.#slot;

@@ -2,7 +2,7 @@ import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
-import { sha256Of } from "./download.ts";
+import { computeSha256 } from "./download.ts";
 import { fileNameOf, keyOf, type Release } from "./release.ts";
 import { UpdateRecord } from "./record.ts";
 import type { Build } from "./state.ts";
@@ -26,7 +26,7 @@ class Bench {
   /** The next process. */
   async begin(manages = true): Promise<void> {
     const files = new SystemFiles();
-    const sumOf = (path: string) => sha256Of(files, path);
+    const sumOf = (path: string) => computeSha256(files, path);
     const record = new UpdateRecord({ name: NAME, base: this.base, run: `${this.base}/run`, files, sumOf });
     const fetcher: Fetcher = {
       withheld: () => Promise.resolve(undefined),
@@ -73,7 +73,7 @@ class Bench {
       `${this.base}/new`,
       `version ${version} ${this.sameBytes ? "" : this.stamp ?? ""}`,
     );
-    const sha256 = await sha256Of(files, `${this.base}/new`);
+    const sha256 = await computeSha256(files, `${this.base}/new`);
     const file = fileNameOf(NAME, version, sha256);
     const { size: sizeBytes } = await Deno.stat(`${this.base}/new`);
     await Deno.rename(`${this.base}/new`, `${this.base}/cache/${file}`);

@@ -39,14 +39,14 @@ interface Used {
   lastMs: number;
 }
 
-interface Place<T> {
+interface QueuedItem<T> {
   readonly item: T;
   readonly number: number;
 }
 
 /** The waiting items of a group, by member. */
 interface Line<T> {
-  readonly members: Map<string, Place<T>[]>;
+  readonly members: Map<string, QueuedItem<T>[]>;
   size: number;
 }
 
@@ -143,7 +143,7 @@ export class FairQueue<T> {
     return best;
   }
 
-  #remove(group: string, line: Line<T>, member: string, place: Place<T>): void {
+  #remove(group: string, line: Line<T>, member: string, place: QueuedItem<T>): void {
     const places = line.members.get(member) ?? [];
     const at = this.#lines.get(group) === line ? places.indexOf(place) : -1;
     if (at < 0) return;

@@ -64,7 +64,7 @@ export class ByteReader {
 }
 
 /** All chunks as one array of `bytes` bytes. Throws `data_loss` if their size differs. */
-export async function bytesOf(
+export async function collectBytes(
   chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   bytes: number,
 ): Promise<Uint8Array<ArrayBuffer>> {

@@ -3,7 +3,7 @@
 import type { ReadFiles } from "./files.ts";
 
 /** The first `length` bytes of a regular file, or all of a shorter one. */
-export async function headOf(
+export async function readHead(
   files: Pick<ReadFiles, "readPieces">,
   path: string,
   length: number,

@@ -52,7 +52,7 @@ async function* handlesIn(
   if (!held) return leftOut(below, "is a link or is gone");
 
   try {
-    const place = placeOf(held, folder);
+    const place = descriptorPath(held, folder);
     const names = (await readdir(place)).sort();
     if (names.length > NAMES_MAX) throw tooMuch(`${names.length} names in one folder`);
 
@@ -83,7 +83,7 @@ async function* handlesIn(
 }
 
 /** A folder that is held open by its descriptor, whatever its path leads to now. */
-function placeOf(handle: FileHandle, path: string): string {
+function descriptorPath(handle: FileHandle, path: string): string {
   return process.platform === "linux" ? `/proc/self/fd/${handle.fd}` : path;
 }
 

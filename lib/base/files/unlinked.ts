@@ -63,7 +63,7 @@ async function openStepwise(path: string): Promise<Opened> {
       await handle.close();
       await held.close();
     };
-    return { handle, at: placeIn(folder, name), close };
+    return { handle, at: entryPath(folder, name), close };
   } catch (error) {
     await folder.close();
     throw error;
@@ -71,14 +71,14 @@ async function openStepwise(path: string): Promise<Opened> {
 }
 
 /** The path of an entry of an open folder, whatever the folder's own path leads to now. */
-function placeIn({ fd }: FileHandle, name: string): string {
+function entryPath({ fd }: FileHandle, name: string): string {
   return `/proc/self/fd/${fd}/${name}`;
 }
 
 async function openIn(folder: FileHandle, name: string, flags: number): Promise<FileHandle> {
   if (name === "..") throw denied('its path has ".."');
   try {
-    return await open(placeIn(folder, name), flags);
+    return await open(entryPath(folder, name), flags);
   } catch (error) {
     const { code } = error as { code?: string };
     if (code === "ELOOP" || code === "ENOTDIR") throw denied(`"${name}" on its path is a link`, error);

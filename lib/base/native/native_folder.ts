@@ -82,14 +82,14 @@ export class NativeFolder {
 
   async #take(wanted: EmbeddedPackage, path: string): Promise<string> {
     const compared = this.#compared.get(path);
-    if (compared !== undefined && compared === await identityOf(path, wanted)) return path;
+    if (compared !== undefined && compared === await computeIdentity(path, wanted)) return path;
     for (let attempt = 1; !await holds(path, wanted); attempt++) {
       if (attempt > ATTEMPTS) throw new SvcError("unavailable", `the files in ${path} keep changing`);
       await this.#unpack(wanted, path);
     }
     const now = this.nowMs() / 1000;
     await Deno.utime(path, now, now).catch(() => {});
-    this.#compared.set(path, await identityOf(path, wanted));
+    this.#compared.set(path, await computeIdentity(path, wanted));
     return path;
   }
 
@@ -209,7 +209,9 @@ async function holds(path: string, { files }: EmbeddedPackage): Promise<boolean>
     if (names.size !== files.length) return false;
     for (const { name, bytes, sha256 } of files) {
       const found = await Deno.lstat(join(path, name));
-      if (!found.isFile || found.size !== bytes || await sumOf(join(path, name)) !== sha256) return false;
+      if (!found.isFile || found.size !== bytes || await computeSum(join(path, name)) !== sha256) {
+        return false;
+      }
     }
     return true;
   } catch {
@@ -217,7 +219,7 @@ async function holds(path: string, { files }: EmbeddedPackage): Promise<boolean>
   }
 }
 
-async function sumOf(path: string): Promise<string> {
+async function computeSum(path: string): Promise<string> {
   using file = await Deno.open(path);
   const sum = createHash("sha256"), buffer = new Uint8Array(READ_BYTES);
   for (;;) {
@@ -228,7 +230,7 @@ async function sumOf(path: string): Promise<string> {
 }
 
 /** Changes with every write to a file, and if another file takes its place. */
-async function identityOf(path: string, { files }: EmbeddedPackage): Promise<string> {
+async function computeIdentity(path: string, { files }: EmbeddedPackage): Promise<string> {
   const stats = await Promise.all(
     files.map(({ name }) => Deno.lstat(join(path, name)).catch(() => undefined)),
   );

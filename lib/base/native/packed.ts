@@ -69,7 +69,7 @@ export async function withPacked<T>(
 export async function openNativeFolder(): Promise<NativeFolder | undefined> {
   if (!Deno.build.standalone) return undefined;
   const clock = new SystemClock();
-  return await NativeFolder.open(nativePlaces(), () => clock.nowMs());
+  return await NativeFolder.open(nativeFolders(), () => clock.nowMs());
 }
 
 /** A package of native code that this executable embeds. */
@@ -94,7 +94,7 @@ async function sharedFolder(name: string): Promise<string | undefined> {
 }
 
 /** Where the shared folder may be, in order of preference. */
-function nativePlaces(): string[] {
+function nativeFolders(): string[] {
   const env = (name: string) => Deno.env.get(name);
   // A service's own folder, from systemd.
   const [cache] = env("CACHE_DIRECTORY")?.split(":") ?? [];

@@ -19,7 +19,7 @@ const CHUNK_BYTES = 4096;
 
 /** Standard output as a `PatientOutput` of `log.ts`, which also runs without Deno. */
 export function patientOutput() {
-  const hasRoom = roomCheck();
+  const hasRoom = createSpaceCheck();
   const encoder = new TextEncoder();
   const write = (text: string, patienceMs: number) => {
     const bytes = encoder.encode(text);
@@ -32,7 +32,7 @@ export function patientOutput() {
   return { hasRoom, write };
 }
 
-function roomCheck(): (waitMs: number) => boolean {
+function createSpaceCheck(): (waitMs: number) => boolean {
   const plain = () => true;
   if (Deno.build.os !== "linux") return plain;
   try {

@@ -11,7 +11,7 @@ import { C_LIBRARY } from "./reader_worker.ts";
 export const PULSE_WORKER = "svc-pulses";
 
 /** Wires per thread. */
-export const WIRES_MAX = 32;
+export const LINES_MAX = 32;
 /** Longest message that switches a wire. */
 export const MESSAGE_BYTES_MAX = 16;
 
@@ -39,10 +39,10 @@ export interface Shared {
 export function sharedMemory(): Shared {
   const shared = (bytes: number) => new SharedArrayBuffer(bytes);
   return {
-    numbers: new Int32Array(shared(4 * (FIRST_WIRE + WIRES_MAX * WIRE_NUMBERS))),
-    times: new Float64Array(shared(8 * 2 * WIRES_MAX)),
-    messages: new Uint8Array(shared(2 * MESSAGE_BYTES_MAX * WIRES_MAX)),
-    lengths: new Int32Array(shared(4 * WIRES_MAX)),
+    numbers: new Int32Array(shared(4 * (FIRST_WIRE + LINES_MAX * WIRE_NUMBERS))),
+    times: new Float64Array(shared(8 * 2 * LINES_MAX)),
+    messages: new Uint8Array(shared(2 * MESSAGE_BYTES_MAX * LINES_MAX)),
+    lengths: new Int32Array(shared(4 * LINES_MAX)),
     late: new Int32Array(shared(4 * (LATE_STEPS + 1))),
   };
 }
@@ -80,15 +80,15 @@ class PulseLoop {
   readonly #library = Deno.dlopen(C_LIBRARY, FUNCTIONS);
   readonly #time = new DataView(new ArrayBuffer(16));
   readonly #timeBytes = new Uint8Array(this.#time.buffer);
-  readonly #due = new Float64Array(WIRES_MAX);
-  readonly #period = new Float64Array(WIRES_MAX);
-  readonly #on = new Float64Array(WIRES_MAX);
-  readonly #high = new Uint8Array(WIRES_MAX);
-  readonly #running = new Uint8Array(WIRES_MAX);
-  readonly #taken = new Int32Array(WIRES_MAX);
-  readonly #calls: bigint[] = new Array(WIRES_MAX).fill(0n);
-  readonly #lengths: bigint[] = new Array(WIRES_MAX).fill(0n);
-  readonly #messages = Array.from({ length: 2 * WIRES_MAX }, () => new Uint8Array(MESSAGE_BYTES_MAX));
+  readonly #due = new Float64Array(LINES_MAX);
+  readonly #period = new Float64Array(LINES_MAX);
+  readonly #on = new Float64Array(LINES_MAX);
+  readonly #high = new Uint8Array(LINES_MAX);
+  readonly #running = new Uint8Array(LINES_MAX);
+  readonly #taken = new Int32Array(LINES_MAX);
+  readonly #calls: bigint[] = new Array(LINES_MAX).fill(0n);
+  readonly #lengths: bigint[] = new Array(LINES_MAX).fill(0n);
+  readonly #messages = Array.from({ length: 2 * LINES_MAX }, () => new Uint8Array(MESSAGE_BYTES_MAX));
 
   constructor(private readonly scope: Scope, private readonly shared: Shared) {}
 
@@ -98,7 +98,7 @@ class PulseLoop {
     while (Atomics.load(numbers, STOP) === 0) {
       const wake = Atomics.load(numbers, WAKE);
       let next = Infinity;
-      for (let wire = 0; wire < WIRES_MAX; wire++) {
+      for (let wire = 0; wire < LINES_MAX; wire++) {
         this.#take(wire);
         if (this.#running[wire] === 1) next = Math.min(next, this.#serve(wire));
       }

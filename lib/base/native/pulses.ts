@@ -5,7 +5,7 @@
  */
 
 import { SvcError } from "../error.ts";
-import type { Lateness, Pulse, Pulses, Wire } from "../host.ts";
+import type { Lateness, Pulse, PulseLine, Pulses } from "../host.ts";
 import {
   CALL,
   CHANGES,
@@ -13,6 +13,7 @@ import {
   FIRST_WIRE,
   LATE_STEP_US,
   LATE_STEPS,
+  LINES_MAX,
   MESSAGE_BYTES_MAX,
   PULSE_WORKER,
   type PulseAnswer,
@@ -22,7 +23,6 @@ import {
   TAKEN,
   WAKE,
   WIRE_NUMBERS,
-  WIRES_MAX,
 } from "./pulse_worker.ts";
 
 export class PulseThread implements Pulses {
@@ -51,10 +51,10 @@ export class PulseThread implements Pulses {
     this.#thread.postMessage(this.#shared);
   }
 
-  attach({ file, request, on, off }: Wire): Pulse {
-    const wire = Array.from({ length: WIRES_MAX }, (_, index) => index).find((one) => !this.#used.has(one));
+  attach({ file, request, on, off }: PulseLine): Pulse {
+    const wire = Array.from({ length: LINES_MAX }, (_, index) => index).find((one) => !this.#used.has(one));
     if (wire === undefined) {
-      throw new SvcError("resource_exhausted", `cannot make pulses on more than ${WIRES_MAX} wires`);
+      throw new SvcError("resource_exhausted", `cannot make pulses on more than ${LINES_MAX} wires`);
     }
 
     this.#used.add(wire);

@@ -42,7 +42,7 @@ export interface TextSpan {
 }
 
 /** The position of an error of `parseJsonc` in its text, from its message; `undefined` if it has none. */
-export function placeInText(message: string, file: string, text: string): number | undefined {
+export function positionInText(message: string, file: string, text: string): number | undefined {
   const [, line, column] =
     /^:(\d+):(\d+): /.exec(message.startsWith(file) ? message.slice(file.length) : "") ?? [];
   if (line === undefined) return undefined;

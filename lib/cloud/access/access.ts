@@ -272,7 +272,7 @@ export class Access {
         const admit = async () => {
           // All lookups go to the database in one trip.
           const looked = refs.slice(0, REFS_TOGETHER).map((ref) => this.#scopes(ref));
-          const asked = this.#callerOf(ctx.entity);
+          const asked = this.#readCaller(ctx.entity);
           for (const one of [asked, ...looked]) one.catch(() => {});
           this.#begin(ctx, request);
           await guard.recheck(ctx);
@@ -357,11 +357,11 @@ export class Access {
   }
 
   /** The roles of a key. Throws `unauthenticated` if there is no such key. */
-  async grantsOf(keyId: string | undefined): Promise<readonly EffectiveGrant[]> {
-    return (await this.#callerOf(keyId)).grants;
+  async readGrants(keyId: string | undefined): Promise<readonly EffectiveGrant[]> {
+    return (await this.#readCaller(keyId)).grants;
   }
 
-  async #callerOf(keyId: string = ""): Promise<Caller> {
+  async #readCaller(keyId: string = ""): Promise<Caller> {
     const rows = await this.sql.query<
       Partial<Grant> & { organization: string | null; jobs: number; guest: number }
     >(
@@ -393,18 +393,18 @@ export class Access {
 
   /** Whether a person may own the key: some keys belong to machines, and open only these, others to training jobs. */
   async isPersonal(keyId: string | undefined): Promise<boolean> {
-    const { grants, ofJob } = await this.#callerOf(keyId);
+    const { grants, ofJob } = await this.#readCaller(keyId);
     return !ofJob && grants.some(({ kind }) => kind !== "machine" && kind !== "part");
   }
 
   /** The resources on which a key has a role that satisfies `need`. */
   async reach(keyId: string | undefined, need: Role): Promise<EffectiveGrant[]> {
-    return (await this.grantsOf(keyId)).filter(({ role }) => ROLES.indexOf(role) >= ROLES.indexOf(need));
+    return (await this.readGrants(keyId)).filter(({ role }) => ROLES.indexOf(role) >= ROLES.indexOf(need));
   }
 
   /** The organizations in which a key has a role on anything. */
-  async organizationsOf(keyId: string | undefined): Promise<string[]> {
-    const scopes = (await this.grantsOf(keyId)).map(({ kind, resourceId }) =>
+  async readOrganizations(keyId: string | undefined): Promise<string[]> {
+    const scopes = (await this.readGrants(keyId)).map(({ kind, resourceId }) =>
       this.#scopes({ kind, id: resourceId })
     );
     return [...new Set((await Promise.all(scopes)).flat().map(({ organization }) => organization))];
@@ -423,7 +423,7 @@ export class Access {
 
   /** Whether a key's role on a resource satisfies `need`. */
   async may(keyId: string | undefined, need: AccessLevel, ref: Ref): Promise<boolean> {
-    const { grants: own, sharedGrants } = await this.#callerOf(keyId);
+    const { grants: own, sharedGrants } = await this.#readCaller(keyId);
     const grants = [...own, ...sharedGrants];
     try {
       requireRole(grants, need, ref, await this.#scopes(ref));

@@ -8,7 +8,7 @@
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../../base/clock.ts";
 import { enclosingOrganization, type Ref } from "./access.ts";
-import { places, type Sql, type SqlValue, type Store } from "../store/store.ts";
+import { placeholders, type Sql, type SqlValue, type Store } from "../store/store.ts";
 
 /** The actor (an API key's id, or a person at the command line) and the action. */
 export interface Actor {
@@ -45,7 +45,7 @@ export interface AuditSelection {
 }
 
 /** The place of an entry, newest first. */
-export type AuditPlace = Pick<AuditEntry, "atMs" | "id">;
+export type AuditCursor = Pick<AuditEntry, "atMs" | "id">;
 
 /** Objects that determine a machine's configuration and programs, and orders to it. */
 const CONCERNS_MACHINES: ReadonlySet<Subject["kind"]> = new Set<Subject["kind"]>([
@@ -125,7 +125,7 @@ export class Audit {
   }
 
   /** The newest entries in a selection, newest first; after a place, those that follow it. Letter case does not count. */
-  async newest(limit: number, selection: AuditSelection = {}, after?: AuditPlace): Promise<AuditEntry[]> {
+  async newest(limit: number, selection: AuditSelection = {}, after?: AuditCursor): Promise<AuditEntry[]> {
     const { organizationId, who = "", whoIds = [], action = "", sinceMs, untilMs } = selection;
     const conditions: string[] = [];
     const values: SqlValue[] = [];
@@ -138,7 +138,7 @@ export class Audit {
     if (organizationId !== undefined) add("organization_id = ?", organizationId);
     if (untilMs !== undefined) add("at_ms <= ?", untilMs);
     if (after) add("(at_ms < ? OR (at_ms = ? AND id > ?))", after.atMs, after.atMs, after.id);
-    const byId = whoIds.length > 0 ? ` OR who IN (${places(whoIds)})` : "";
+    const byId = whoIds.length > 0 ? ` OR who IN (${placeholders(whoIds)})` : "";
     if (who !== "") add(`(LOWER(who) LIKE ? ESCAPE '\\'${byId})`, like(who), ...whoIds);
     if (action !== "") add("LOWER(action) LIKE ? ESCAPE '\\'", like(action));
     return await this.store.query(

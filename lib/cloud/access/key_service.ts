@@ -15,13 +15,13 @@ import { Fleet } from "../fleet/fleet.ts";
 import type { Limits } from "./limits.ts";
 import {
   type ApiKey,
+  findOrganization,
   type Grant,
   GRANT_KINDS,
   Keys,
   type KeySecret,
   type NewKey,
   newKeySecret,
-  organizationOf,
   type Role,
   ROLES,
 } from "./keys.ts";
@@ -60,7 +60,7 @@ function apiKeyHandlers({ store, audit, access, limits }: CloudContext) {
       return await audit.change(actorOf(ctx), onKey(id), async (sql, nowMs) => {
         const { name, grants, organizationId } = await new Keys(sql).get(id);
         // Roles that other organizations gave the old key do not pass to its copy.
-        const own = await Promise.all(grants.map((one) => organizationOf(sql, one)));
+        const own = await Promise.all(grants.map((one) => findOrganization(sql, one)));
         const copied = grants.filter((_, at) => own[at] === organizationId);
         return await createWithin(sql, limits, secret, `${name} (again)`, copied, nowMs);
       });
@@ -193,7 +193,7 @@ async function createWithin(
   nowMs: number,
 ): Promise<NewKey> {
   const made = await new Keys(sql).create(secret, name, grants, nowMs);
-  await requireQuota(sql, limits, "keysPerOrganization", await organizationOf(sql, grants[0]));
+  await requireQuota(sql, limits, "keysPerOrganization", await findOrganization(sql, grants[0]));
   await requireRoles(sql, limits, made.id, grants);
   return made;
 }
@@ -205,7 +205,7 @@ async function requireRoles(
   grants: readonly Grant[],
 ): Promise<void> {
   await requireQuota(sql, limits, "rolesPerKey", keyId);
-  const organizations = await Promise.all(grants.map((grant) => organizationOf(sql, grant)));
+  const organizations = await Promise.all(grants.map((grant) => findOrganization(sql, grant)));
   for (const id of new Set(organizations)) await requireQuota(sql, limits, "rolesPerOrganization", id);
 }
 
@@ -220,10 +220,10 @@ async function requireConsent(
   keyId: string,
   grant: Grant,
 ): Promise<void> {
-  const organization = await organizationOf(store, grant);
+  const organization = await findOrganization(store, grant);
   const { organizationId } = await new Keys(store).get(keyId);
   if (organizationId === organization) return;
-  if ((await access.organizationsOf(keyId)).includes(organization)) return;
+  if ((await access.readOrganizations(keyId)).includes(organization)) return;
   if (await access.may(caller, "owner", { kind: "key", id: keyId })) return;
   throw new SvcError(
     "permission_denied",

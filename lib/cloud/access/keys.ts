@@ -16,7 +16,7 @@ import type { StoredKey } from "../../wire/auth/rate_limit.ts";
 import { checkedName } from "../fleet/names.ts";
 import { lookup } from "../store/lookups.ts";
 import { OWN_GROUP } from "../store/callers.ts";
-import { type BatchStatement, places, type Sql, type Store } from "../store/store.ts";
+import { type BatchStatement, placeholders, type Sql, type Store } from "../store/store.ts";
 
 export const ROLES = ["viewer", "operator", "owner"] as const;
 /**
@@ -134,7 +134,7 @@ export class Keys {
       name === "" ? `key of ${new Date(nowMs).toISOString()}` : checkedName(name),
       secret.hash,
       nowMs,
-      await organizationOf(this.sql, grants[0]),
+      await findOrganization(this.sql, grants[0]),
       secret.creator ?? "",
     );
     for (const grant of grants) await this.grant(id, grant);
@@ -172,7 +172,7 @@ export class Keys {
   of(resourceIds: readonly string[], organizationId = ""): Promise<ApiKey[]> {
     return this.#with(
       `${KEYS} WHERE ${PLAIN} AND (k.organization_id = ?
-         OR k.id IN (SELECT key_id FROM grants WHERE resource_id IN (${places(resourceIds)})))
+         OR k.id IN (SELECT key_id FROM grants WHERE resource_id IN (${placeholders(resourceIds)})))
        ORDER BY k.created_ms, k.id`,
       organizationId,
       ...resourceIds,
@@ -267,7 +267,7 @@ export class Keys {
     if (keys.length === 0) return [];
     const grants = await this.sql.query<Grant & { keyId: string }>(
       `SELECT key_id AS "keyId", role, kind, resource_id AS "resourceId" FROM grants
-       WHERE key_id IN (${places(keys)}) ORDER BY kind, resource_id`,
+       WHERE key_id IN (${placeholders(keys)}) ORDER BY kind, resource_id`,
       ...keys.map(({ id }) => id),
     );
     return keys.map((key) => ({
@@ -278,7 +278,7 @@ export class Keys {
 }
 
 /** The organization of a resource. Throws `not_found`. */
-export async function organizationOf(
+export async function findOrganization(
   sql: Sql,
   { kind, resourceId }: Pick<Grant, "kind" | "resourceId">,
 ): Promise<string> {

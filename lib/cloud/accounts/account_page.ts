@@ -71,14 +71,17 @@ export async function signedIn(
 
 /** Ends the browser's former session, because somebody else may have planted it. */
 export async function endFormer(cloud: CloudContext, asked: Asked): Promise<(sql: Sql) => Promise<void>> {
-  const former = await sessionOf(cloud, asked).catch(() => undefined);
+  const former = await requireSession(cloud, asked).catch(() => undefined);
   return async (sql) => {
     if (former) await new PersonSessions(sql).end(former.accountId, former.id).catch(() => {});
   };
 }
 
 /** The session of the request's cookie. Throws `unauthenticated`. */
-export async function sessionOf({ store, clock }: CloudContext, { request }: Asked): Promise<AccountSession> {
+export async function requireSession(
+  { store, clock }: CloudContext,
+  { request }: Asked,
+): Promise<AccountSession> {
   const nowMs = clock.nowMs();
   // Without TLS anybody may have planted a cookie of the same name: the one that opens a session counts.
   for (const opener of cookiesOf(request, COOKIE)) {
@@ -144,7 +147,7 @@ export async function accountAnswer(request: RouteRequest, page: AccountPage): P
       return answered(405, { error: `${request.path} answers POST, not ${request.method}` });
     }
     requireOwnPage(request);
-    const { value, cookie } = await page({ request, body: await bodyOf(request) });
+    const { value, cookie } = await page({ request, body: await readBody(request) });
     return answered(200, value, cookie === undefined ? [] : [["set-cookie", cookie]]);
   } catch (thrown) {
     const { code } = SvcError.from(thrown);
@@ -160,7 +163,7 @@ function requireOwnPage(request: RouteRequest): void {
 }
 
 /** JSON, which a form of another site cannot send. */
-async function bodyOf({ fields, body }: RouteRequest): Promise<Asked["body"]> {
+async function readBody({ fields, body }: RouteRequest): Promise<Asked["body"]> {
   const type = fieldValue(fields, "content-type") ?? "";
   if (!/^application\/json\b/i.test(type)) {
     throw new SvcError(

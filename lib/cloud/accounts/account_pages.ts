@@ -22,7 +22,7 @@ import {
   bodyText,
   cookieOf,
   endFormer,
-  sessionOf,
+  requireSession,
   shownAccount,
   signedIn,
 } from "./account_page.ts";
@@ -74,7 +74,7 @@ function sessionPages(
       return await signedIn(cloud, asked, account, await endFormer(cloud, asked));
     },
     token: async (asked) => {
-      const session = await sessionOf(cloud, asked);
+      const session = await requireSession(cloud, asked);
       const account = await new Accounts(store).get(session.accountId);
       return {
         value: {
@@ -86,7 +86,7 @@ function sessionPages(
       };
     },
     "sign-out": async (asked) => {
-      const session = await sessionOf(cloud, asked).catch(() => undefined);
+      const session = await requireSession(cloud, asked).catch(() => undefined);
       if (session) {
         const actor = { who: session.accountId, action: "SignOut" };
         const on = { kind: "account", id: session.accountId } as const;
@@ -95,7 +95,7 @@ function sessionPages(
       return { value: {}, cookie: cookieOf(asked.request, "", 0) };
     },
     sessions: async (asked) => {
-      const { id, accountId } = await sessionOf(cloud, asked);
+      const { id, accountId } = await requireSession(cloud, asked);
       const all = await new PersonSessions(store).of(accountId, clock.nowMs());
       return { value: { sessions: all.map((one) => ({ ...shownSession(one), isThis: one.id === id })) } };
     },
@@ -109,7 +109,7 @@ function endingPages(cloud: CloudContext, check: PasswordCheck): { readonly [nam
   return {
     /** Ends one of the person's sessions; without an id, all except this one. */
     "end-session": async (asked) => {
-      const { id, accountId } = await sessionOf(cloud, asked);
+      const { id, accountId } = await requireSession(cloud, asked);
       const wanted = typeof asked.body.id === "string" ? asked.body.id : undefined;
       const secret = await newKeySecret();
       const actor = { who: accountId, action: "EndSession" };
@@ -128,7 +128,7 @@ function endingPages(cloud: CloudContext, check: PasswordCheck): { readonly [nam
     },
     /** Sets another password: all sessions end, and a new one starts here. */
     password: async (asked) => {
-      const { accountId } = await sessionOf(cloud, asked);
+      const { accountId } = await requireSession(cloud, asked);
       const account = await new Accounts(store).get(accountId);
       await check.check(account.email, bodyText(asked, "current"), asked.request.peer);
       const hash = await newPasswordHash(bodyText(asked, "password"), account);

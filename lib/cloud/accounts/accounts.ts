@@ -12,7 +12,7 @@ import { SvcError } from "../../base/error.ts";
 import type { StoredKey } from "../../wire/auth/rate_limit.ts";
 import { type Grant, Keys, type KeySecret } from "../access/keys.ts";
 import { checkedName } from "../fleet/names.ts";
-import { places, type Sql } from "../store/store.ts";
+import { placeholders, type Sql } from "../store/store.ts";
 import { Passkeys } from "./passkeys/passkeys.ts";
 import { ProviderLinks } from "./provider_links.ts";
 
@@ -161,20 +161,12 @@ export class Accounts {
       `SELECT a.id, a.email, a.name, a.created_ms AS "createdMs",
          (SELECT MAX(created_ms) FROM account_sessions s WHERE s.account_id = a.id) AS "signedInMs",
          (SELECT MAX(seen_ms) FROM account_sessions s WHERE s.account_id = a.id) AS "seenMs"
-       FROM accounts a WHERE a.id IN (${places(ids)}) ORDER BY a.email`,
+       FROM accounts a WHERE a.id IN (${placeholders(ids)}) ORDER BY a.email`,
       ...ids,
     );
     return rows.map((row) => ({
       ...row,
       grants: (ofAccount.get(row.id) ?? []).map(({ keyId: _, ...grant }) => grant),
     }));
-  }
-
-  /** The names of those accounts that exist. */
-  async namesOf(ids: readonly string[]): Promise<ReadonlyMap<string, string>> {
-    if (ids.length === 0) return new Map();
-    const text = `SELECT id, email FROM accounts WHERE id IN (${places(ids)})`;
-    const rows = await this.sql.query<{ id: string; email: string }>(text, ...ids);
-    return new Map(rows.map(({ id, email }) => [id, email]));
   }
 }

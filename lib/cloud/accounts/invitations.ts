@@ -8,7 +8,7 @@
 
 import { SvcError } from "../../base/error.ts";
 import { isSameText } from "../../base/same_text.ts";
-import { type Grant, Keys, organizationOf } from "../access/keys.ts";
+import { findOrganization, type Grant, Keys } from "../access/keys.ts";
 import type { Limits } from "../access/limits.ts";
 import { requireQuota } from "../access/quota.ts";
 import type { Sql } from "../store/store.ts";
@@ -187,7 +187,7 @@ export async function giveRoles(
   { organizationId, grants }: Invitation,
 ): Promise<void> {
   for (const grant of grants) {
-    const present = await organizationOf(sql, grant).catch(() => undefined);
+    const present = await findOrganization(sql, grant).catch(() => undefined);
     if (present === organizationId) await new Keys(sql).grant(accountId, grant);
   }
   await requireQuota(sql, limits, "rolesPerKey", accountId);

@@ -10,7 +10,7 @@ import { toTimestamp } from "../../api/shared/time.ts";
 import { SvcError } from "../../base/error.ts";
 import type { CallContext, ServiceImpl } from "../../wire/rpc/service.ts";
 import { authorizationMessage, grantOf } from "../access/key_service.ts";
-import { type Grant, Keys, organizationOf } from "../access/keys.ts";
+import { findOrganization, type Grant, Keys } from "../access/keys.ts";
 import { requireQuota } from "../access/quota.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import { Fleet } from "../fleet/fleet.ts";
@@ -31,8 +31,8 @@ function readingHandlers({ store, access }: CloudContext) {
   /** The organizations that the account and the caller share, which is what others see of the account. */
   const common = async (accountId: string, ctx: CallContext) => {
     const [theirs, mine] = await Promise.all([
-      accounts.find(accountId).then((found) => found ? access.organizationsOf(accountId) : []),
-      access.organizationsOf(ctx.entity),
+      accounts.find(accountId).then((found) => found ? access.readOrganizations(accountId) : []),
+      access.readOrganizations(ctx.entity),
     ]);
     return theirs.filter((id) => mine.includes(id));
   };
@@ -175,7 +175,7 @@ async function grantsWithin(
 /** Throws `invalid_argument` for a role in another organization, because an owner of this one may not invite there. */
 async function grantWithin(sql: Sql, organizationId: string, one: Authorization): Promise<Grant> {
   const grant = grantOf(one);
-  if (await organizationOf(sql, grant) === organizationId) return grant;
+  if (await findOrganization(sql, grant) === organizationId) return grant;
   throw new SvcError(
     "invalid_argument",
     `${grant.kind} ${grant.resourceId} is not in organization ${organizationId}, to which you invite`,

@@ -97,7 +97,7 @@ export class IdentityProvider {
    * The person with whom the provider has answered (`query` is that of the address to which it sent the browser).
    * Throws `unauthenticated` for an answer that proves nothing, and `unavailable` if the provider does not answer.
    */
-  async personOf(query: URLSearchParams, { state, nonce, verifier }: VisitProof): Promise<ProviderPerson> {
+  async fetchPerson(query: URLSearchParams, { state, nonce, verifier }: VisitProof): Promise<ProviderPerson> {
     return await this.#inWords(async (oauth) => {
       const server = await this.#server(oauth);
       this.#endpoint(server, "token_endpoint");

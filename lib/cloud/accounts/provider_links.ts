@@ -13,7 +13,7 @@ export class ProviderLinks {
   constructor(private readonly sql: Sql) {}
 
   /** The id of the account of a person at the provider. */
-  async accountOf({ issuer, subject }: ProviderSubject): Promise<string | undefined> {
+  async findAccount({ issuer, subject }: ProviderSubject): Promise<string | undefined> {
     const [row] = await this.sql.query<{ readonly id: string }>(
       "SELECT account_id AS id FROM provider_links WHERE issuer = ? AND subject = ?",
       issuer,
@@ -30,7 +30,7 @@ export class ProviderLinks {
 
   /** Throws `already_exists` if the account, or the person at the provider, has another link. */
   async link(accountId: string, who: ProviderSubject, nowMs: number): Promise<void> {
-    const present = await this.accountOf(who);
+    const present = await this.findAccount(who);
     if (present === accountId) return;
     if (present !== undefined) {
       throw new SvcError("already_exists", "this person of the provider is linked with another account here");

@@ -22,7 +22,7 @@ import {
   cookiesOf,
   endFormer,
   type Reply,
-  sessionOf,
+  requireSession,
   shownAccount,
   signedIn,
 } from "./account_page.ts";
@@ -51,7 +51,7 @@ export function providerPages(
     /** Whether there is a provider, and for a person who has signed in, whether the account is linked with it. */
     provider: async (asked) => {
       if (!provider) return { value: { name: null } };
-      const session = await sessionOf(cloud, asked).catch(() => undefined);
+      const session = await requireSession(cloud, asked).catch(() => undefined);
       if (!session) return { value: { name: provider.name } };
       const isLinked = await new ProviderLinks(store).isLinked(session.accountId, provider.issuer);
       const hasPassword = await new Accounts(store).hasPassword(session.accountId);
@@ -142,7 +142,7 @@ class ProviderSignIn {
           "finished it: begin again",
       );
     }
-    const person = await this.provider.personOf(query, proof);
+    const person = await this.provider.fetchPerson(query, proof);
     const { value, ...reply } = await this.#enter(asked, visit, person);
     this.#attempts.giveBack(address, 2);
     return { value: { ...value as object, returnTo: visit.returnTo }, ...reply };
@@ -150,7 +150,7 @@ class ProviderSignIn {
 
   /** Ends the link of the account, and all other sessions, because the link may have opened them. */
   async unlink(asked: Asked): Promise<Reply> {
-    const { id, accountId } = await sessionOf(this.cloud, asked);
+    const { id, accountId } = await requireSession(this.cloud, asked);
     const account = await new Accounts(this.cloud.store).get(accountId);
     if (!await new Accounts(this.cloud.store).hasPassword(accountId)) {
       throw new SvcError(
@@ -182,7 +182,7 @@ class ProviderSignIn {
     if (purpose !== "link") {
       throw new SvcError("invalid_argument", "purpose: wanted sign-in, invitation or link");
     }
-    const { id, accountId } = await sessionOf(this.cloud, asked);
+    const { id, accountId } = await requireSession(this.cloud, asked);
     const accounts = new Accounts(store);
     // A session that somebody has left open does not become a lasting way in.
     if (await accounts.hasPassword(accountId)) {
@@ -195,7 +195,7 @@ class ProviderSignIn {
   async #enter(asked: Asked, visit: ProviderVisit, person: ProviderPerson): Promise<Reply> {
     if (visit.sessionId !== null) return await this.#link(asked, visit.sessionId, person);
     if (visit.invitationId !== null) return await this.#accept(asked, visit, person);
-    const accountId = await new ProviderLinks(this.cloud.store).accountOf(person);
+    const accountId = await new ProviderLinks(this.cloud.store).findAccount(person);
     if (accountId === undefined) return await this.#refuse(asked, person);
     return await this.#signIn(asked, visit, accountId, person);
   }
@@ -205,7 +205,7 @@ class ProviderSignIn {
     const endsFormer = await endFormer(this.cloud, asked);
     const stayed = { ...asked, body: { ...asked.body, stays: visit.stays } };
     const before = async (sql: Sql) => {
-      const present = await new ProviderLinks(sql).accountOf(person);
+      const present = await new ProviderLinks(sql).findAccount(person);
       if (present !== accountId) throw new SvcError("unauthenticated", "the link with the account has ended");
       await endsFormer(sql);
     };
@@ -213,7 +213,7 @@ class ProviderSignIn {
   }
 
   async #link(asked: Asked, sessionId: string, person: ProviderPerson): Promise<Reply> {
-    const { id, accountId } = await sessionOf(this.cloud, asked);
+    const { id, accountId } = await requireSession(this.cloud, asked);
     if (id !== sessionId) {
       throw new SvcError("unauthenticated", "another session than this one has asked for the link");
     }
@@ -250,7 +250,7 @@ class ProviderSignIn {
 
   /** The account of an address, which must be this person's already. */
   async #accountFor(sql: Sql, email: string, person: ProviderPerson): Promise<string | undefined> {
-    const linked = await new ProviderLinks(sql).accountOf(person);
+    const linked = await new ProviderLinks(sql).findAccount(person);
     const present = await new Accounts(sql).byEmail(email);
     if (linked !== present?.id) {
       const { name } = this.provider;

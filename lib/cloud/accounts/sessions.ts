@@ -8,7 +8,7 @@
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { isSameText } from "../../base/same_text.ts";
-import { places, type Sql } from "../store/store.ts";
+import { placeholders, type Sql } from "../store/store.ts";
 
 export interface AccountSession {
   readonly id: string;
@@ -23,7 +23,7 @@ export interface AccountSession {
 }
 
 /** The place at which a session starts. */
-export interface SessionPlace {
+export interface SessionOrigin {
   readonly address: string;
   readonly agent: string;
 }
@@ -44,7 +44,7 @@ export class PersonSessions {
   /** Begins a session; returns the text that opens it: id and secret. */
   async begin(
     accountId: string,
-    { address, agent }: SessionPlace,
+    { address, agent }: SessionOrigin,
     nowMs: number,
     untilMs: number,
   ): Promise<string> {
@@ -131,7 +131,7 @@ export class PersonSessions {
   }
 
   async #delete(ids: readonly string[]): Promise<void> {
-    await this.sql.query(`DELETE FROM account_sessions WHERE id IN (${places(ids)})`, ...ids);
+    await this.sql.query(`DELETE FROM account_sessions WHERE id IN (${placeholders(ids)})`, ...ids);
   }
 }
 

@@ -22,7 +22,7 @@ import { type KeyHash, Keys } from "../access/keys.ts";
 import type { MachineTokens } from "../access/machine_tokens.ts";
 import { type SharedSecret, SharedSecrets } from "../access/shared_secrets.ts";
 import type { CloudContext } from "../context.ts";
-import { Fleet, type PartPlace } from "../fleet/fleet.ts";
+import { Fleet, type PartSummary } from "../fleet/fleet.ts";
 import { partNames } from "../fleet/hosts.ts";
 import { Packages } from "../packages/packages.ts";
 import { hasCollectors, keepCollectors } from "../retention/policies.ts";
@@ -89,7 +89,7 @@ export interface ConfigCaller {
 
 /** The sources of a message besides the configuration. */
 interface Sources {
-  readonly part: PartPlace;
+  readonly part: PartSummary;
   readonly stamp: string;
   readonly access: Parameters<typeof withOwn>[1];
   readonly secrets: readonly SharedSecret[];
@@ -168,7 +168,7 @@ export class ConfigMessages {
   async #sources(partId: string): Promise<Sources> {
     const { store } = this.cloud;
     const [part, keys, secrets] = await Promise.all([
-      new Fleet(store).placeOf(partId),
+      new Fleet(store).partSummary(partId),
       new Keys(store).hashesFor(partId),
       new SharedSecrets(store).ofLocationWith(partId),
     ]);
@@ -191,13 +191,13 @@ export class ConfigMessages {
   async #isCurrent({ fragments, packages, outcome, organizationId }: Kept): Promise<boolean> {
     if ("error" in outcome && this.cloud.clock.nowMs() >= outcome.untilMs) return false;
     for (const { id, wanted, version } of packages) {
-      if (await this.#versionOf(id, wanted, organizationId) !== version) return false;
+      if (await this.#resolveVersion(id, wanted, organizationId) !== version) return false;
     }
     return await new Fragments(this.cloud.store).hasStamps(fragments);
   }
 
   /** The chosen version of a package, if the organization may use one. */
-  async #versionOf(id: string, wanted: string, organizationId: string): Promise<string | undefined> {
+  async #resolveVersion(id: string, wanted: string, organizationId: string): Promise<string | undefined> {
     try {
       const { item, version } = await new Packages(this.cloud.store).find(id, wanted);
       return item.visibility === "private" && item.organizationId !== organizationId ? undefined : version;
@@ -210,7 +210,7 @@ export class ConfigMessages {
   async #make(sources: Sources, masked = false): Promise<Kept> {
     const { store, logger, configs, clock } = this.cloud;
     const { id, organizationId } = sources.part;
-    const { text, revision } = await new PartConfigs(store).textOf(id);
+    const { text, revision } = await new PartConfigs(store).readText(id);
     const stamps = new Map<string, number>();
     const { stamp } = sources;
     let resolved: ConfigResult;
@@ -235,7 +235,7 @@ export class ConfigMessages {
   }
 
   /** A fragment may have changed since the configuration was saved. */
-  async #keepDerived({ id, seenMs }: PartPlace, { triggers, collectors }: ConfigResult): Promise<void> {
+  async #keepDerived({ id, seenMs }: PartSummary, { triggers, collectors }: ConfigResult): Promise<void> {
     const { store, presence } = this.cloud;
     if (!await hasCollectors(store, id, collectors)) {
       await store.transaction((sql) => keepCollectors(sql, id, collectors));
@@ -251,7 +251,7 @@ export class ConfigMessages {
     const packages: Floating[] = [];
     for (const one of message.packages) {
       const { package: id, version: wanted } = one;
-      const version = await this.#versionOf(id, wanted, organizationId);
+      const version = await this.#resolveVersion(id, wanted, organizationId);
       if (version === wanted) continue;
       packages.push({ id, wanted, version });
       // If there is none, the machine gets the reason when it requests it.

@@ -10,7 +10,7 @@ import type { JsonObject, Problem } from "../../base/schema/schema.ts";
 import type { CallContext } from "../../wire/rpc/service.ts";
 import type { Ref } from "../access/access.ts";
 import { type CloudContext, isPerson } from "../context.ts";
-import { places } from "../store/store.ts";
+import { placeholders } from "../store/store.ts";
 
 const PROBLEMS_SHOWN = 50;
 
@@ -25,7 +25,7 @@ export type ConfigView = (config: JsonObject) => JsonObject;
 export const asItIs: ConfigView = (config) => config;
 
 /** Owners, and machines for their own, see configurations unchanged; operators see stars for secrets. */
-export async function viewOf(
+export async function chooseConfigView(
   { access }: CloudContext,
   { entity }: CallContext,
   on: Ref,
@@ -42,7 +42,7 @@ export async function ownsFragments(
 ): Promise<boolean> {
   if (ids.length === 0) return true;
   const owners = await store.query<{ id: string }>(
-    `SELECT DISTINCT organization_id AS id FROM fragments WHERE id IN (${places(ids)})`,
+    `SELECT DISTINCT organization_id AS id FROM fragments WHERE id IN (${placeholders(ids)})`,
     ...ids,
   );
   for (const { id } of owners) {

@@ -18,7 +18,7 @@ import { parsedConfig } from "./config_jobs.ts";
 import { namedFragmentUses, namedPartUses } from "./fragment_uses.ts";
 import { Packages } from "../packages/packages.ts";
 import { requireVisible } from "../packages/downloads.ts";
-import { fragmentsWithPackage, namesOfItem, partsWithPackage, type UsingPartPlace } from "./package_uses.ts";
+import { fragmentsWithPackage, namesOfItem, partsWithPackage, type UsingPartCursor } from "./package_uses.ts";
 import { PartConfigs } from "./part_config.ts";
 
 /** Parts on a page, and fragments beside them. */
@@ -41,7 +41,7 @@ export function configurationHandlers(cloud: CloudContext) {
           `only an owner of part "${partId}" may ask what another text becomes`,
         );
       }
-      const { organizationId } = await new Fleet(store).placeOf(partId);
+      const { organizationId } = await new Fleet(store).partSummary(partId);
       const text = await wantedText(cloud, organizationId, { partId, configJson, fragmentId });
       return await resolvedFor(cloud, ctx, { organizationId, text, isOwner });
     },
@@ -74,11 +74,11 @@ export function configurationHandlers(cloud: CloudContext) {
   } satisfies ServiceImpl<typeof ConfigurationService>;
 }
 
-function packagePageToken({ partId, fragmentId, version }: UsingPartPlace): string {
+function packagePageToken({ partId, fragmentId, version }: UsingPartCursor): string {
   return `${partId} ${fragmentId} ${version}`;
 }
 
-function packagePageAfter(token: string): UsingPartPlace {
+function packagePageAfter(token: string): UsingPartCursor {
   if (token === "") return { partId: "", fragmentId: "", version: "" };
   const [, partId, fragmentId, version] = PACKAGE_PAGE_TOKEN.exec(token) ?? [];
   if (partId !== undefined) return { partId, fragmentId, version };
@@ -104,7 +104,7 @@ async function wantedText(
   organizationId: string,
   { partId, configJson, fragmentId }: WantedConfig,
 ): Promise<string> {
-  const { text } = configJson === "" ? await new PartConfigs(store).textOf(partId) : { text: configJson };
+  const { text } = configJson === "" ? await new PartConfigs(store).readText(partId) : { text: configJson };
   if (fragmentId === "" || text.length > limits.lettersPerConfiguration) return text;
   // A thread checks the depth and the size of a text from outside before anything recurses into it.
   if (configJson !== "") await configs.run(store, organizationId, { kind: "find", text });

@@ -14,7 +14,14 @@ import { requireWithin } from "../access/limits.ts";
 import { requireQuota } from "../access/quota.ts";
 import { requireConfigQuota } from "../access/usage.ts";
 import { actorOf, type CloudContext, pageStart } from "../context.ts";
-import { asItIs, type ConfigView, editorOf, requireNoErrors, textOf, viewOf } from "./config_view.ts";
+import {
+  asItIs,
+  chooseConfigView,
+  type ConfigView,
+  editorOf,
+  requireNoErrors,
+  textOf,
+} from "./config_view.ts";
 import type { FragmentStamps } from "./config_threads.ts";
 import { Fleet } from "../fleet/fleet.ts";
 import {
@@ -70,7 +77,7 @@ function readHandlers(cloud: CloudContext) {
     },
     async getFragmentHistory({ id, pageToken, pageLimit }, ctx) {
       const now = await fragments.get(id);
-      const show = await viewOf(cloud, ctx, onFragment(id));
+      const show = await chooseConfigView(cloud, ctx, onFragment(id));
       if (pageLimit !== undefined && pageLimit < 0n) {
         throw new SvcError("invalid_argument", `found page limit ${pageLimit}, wanted 0 or more`);
       }

@@ -14,7 +14,7 @@ import { counted } from "../../base/log/counted.ts";
 import { checkedName } from "../fleet/names.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { type Lookup, lookup } from "../store/lookups.ts";
-import { places, type Sql, type SqlValue } from "../store/store.ts";
+import { placeholders, type Sql, type SqlValue } from "../store/store.ts";
 import { setPackagesOfFragment } from "./package_uses.ts";
 import type { ConfigText, FragmentText, FragmentVersion } from "./resolution.ts";
 
@@ -104,7 +104,7 @@ const STAMPS_MAX = 16;
 
 /** The query for the stamps of `count` fragments. */
 export function stampsLookup(count: number): Lookup | string {
-  const text = `SELECT id, stamp FROM fragments WHERE id IN (${places(Array(count).fill(""))})`;
+  const text = `SELECT id, stamp FROM fragments WHERE id IN (${placeholders(Array(count).fill(""))})`;
   return count <= STAMPS_MAX ? lookup(text, count) : text;
 }
 
@@ -266,7 +266,7 @@ export class Fragments {
       `DELETE FROM fragment_revisions WHERE fragment_id = ?
          AND revision <= (SELECT revision FROM fragments WHERE id = ?) - ?
          AND revision NOT IN (SELECT revision FROM fragment_tags WHERE fragment_id = ?)
-         AND revision NOT IN (${places([0, ...named])})`,
+         AND revision NOT IN (${placeholders([0, ...named])})`,
       id,
       id,
       over < 0 ? count : over,
@@ -440,7 +440,7 @@ export class Fragments {
          COUNT(DISTINCT CASE WHEN l.organization_id <> f.organization_id THEN l.organization_id END) AS others
        FROM fragments f JOIN part_fragments u ON u.fragment_id = f.id JOIN parts p ON p.id = u.part_id
        JOIN machines m ON m.id = p.machine_id JOIN locations l ON l.id = m.location_id
-       WHERE f.id IN (${places(ids)}) GROUP BY f.id`,
+       WHERE f.id IN (${placeholders(ids)}) GROUP BY f.id`,
       ...ids,
     );
     return new Map(rows.map(({ id, parts, organizations, others }) => [id, {
@@ -456,7 +456,9 @@ export class Fragments {
     const rows = await this.sql.query<{ machineId: string }>(
       `SELECT DISTINCT m.id AS "machineId" FROM part_fragments u JOIN parts p ON p.id = u.part_id
        JOIN machines m ON m.id = p.machine_id
-       WHERE u.fragment_id IN (${places([...ids])}) AND m.location_id IN (${places(locationIds)})`,
+       WHERE u.fragment_id IN (${placeholders([...ids])}) AND m.location_id IN (${
+        placeholders(locationIds)
+      })`,
       ...ids,
       ...locationIds,
     );
@@ -515,7 +517,7 @@ export class Fragments {
       const pinned = await this.#pinned(some.filter(({ id }) => usable.has(id)), usable);
       const left = lettersMax - found.reduce((sum, { letters }) => sum + letters, 0);
       found.push(
-        ...(await this.#textsOf(pinned, left)).map((one) => ({
+        ...(await this.#readTexts(pinned, left)).map((one) => ({
           ...one,
           own: usable.get(one.id)!.organizationId === organizationId,
         })),
@@ -531,7 +533,7 @@ export class Fragments {
       { id: string; organizationId: string; revision: number; stamp: number; visibility: string }
     >(
       `SELECT id, organization_id AS "organizationId", revision, stamp, visibility FROM fragments
-       WHERE id IN (${places(ids)})`,
+       WHERE id IN (${placeholders(ids)})`,
       ...ids,
     );
   }
@@ -545,7 +547,9 @@ export class Fragments {
       id
     );
     const tags = tagged.length === 0 ? [] : await this.sql.query<Tag & { id: string }>(
-      `SELECT fragment_id AS id, tag, revision FROM fragment_tags WHERE fragment_id IN (${places(tagged)})`,
+      `SELECT fragment_id AS id, tag, revision FROM fragment_tags WHERE fragment_id IN (${
+        placeholders(tagged)
+      })`,
       ...tagged,
     );
     const revisions = new Map(tags.map(({ id, tag, revision }) => [`${id} ${tag}`, revision]));
@@ -559,7 +563,7 @@ export class Fragments {
     });
   }
 
-  async #textsOf(
+  async #readTexts(
     pinned: readonly (FragmentVersion & { readonly revision: number })[],
     lettersMax: number,
   ): Promise<Omit<FragmentText, "own">[]> {

@@ -8,7 +8,7 @@
  */
 
 import { isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
-import { places, type Sql } from "../store/store.ts";
+import { placeholders, type Sql } from "../store/store.ts";
 
 export interface PackageUse {
   /** `OWNER/NAME`, where the owner is the id or the public name of an organization. */
@@ -35,7 +35,7 @@ export interface UsingFragment {
   readonly version: string;
 }
 
-export type UsingPartPlace = Pick<UsingPart, "partId" | "fragmentId" | "version">;
+export type UsingPartCursor = Pick<UsingPart, "partId" | "fragmentId" | "version">;
 
 const USES_MAX = 1_000;
 const ITEM = /^[\w.-]{1,100}[/:][\w.-]{1,200}$/;
@@ -102,15 +102,15 @@ export function partsWithPackage(
   sql: Sql,
   organizationId: string,
   items: readonly string[],
-  after: UsingPartPlace,
+  after: UsingPartCursor,
   limit: number,
 ): Promise<UsingPart[]> {
   return sql.query(
     `WITH RECURSIVE naming (id, version) AS (
-       SELECT fragment_id, version FROM fragment_packages WHERE item IN (${places(items)})
+       SELECT fragment_id, version FROM fragment_packages WHERE item IN (${placeholders(items)})
        UNION SELECT u.fragment_id, n.version FROM fragment_fragments u JOIN naming n ON u.used_id = n.id
      ), uses (part_id, version, fragment_id) AS (
-       SELECT part_id, version, '' FROM part_packages WHERE item IN (${places(items)})
+       SELECT part_id, version, '' FROM part_packages WHERE item IN (${placeholders(items)})
        UNION SELECT u.part_id, n.version, n.id FROM part_fragments u JOIN naming n ON u.fragment_id = n.id
      )
      SELECT u.part_id AS "partId", p.name AS "partName", m.id AS "machineId", m.name AS "machineName", u.version,
@@ -141,7 +141,7 @@ export function fragmentsWithPackage(
   return sql.query(
     `SELECT u.fragment_id AS "fragmentId", f.name, u.version
      FROM fragment_packages u JOIN fragments f ON f.id = u.fragment_id
-     WHERE u.item IN (${places(items)}) AND f.organization_id = ? ORDER BY f.name, u.version LIMIT ?`,
+     WHERE u.item IN (${placeholders(items)}) AND f.organization_id = ? ORDER BY f.name, u.version LIMIT ?`,
     ...items,
     organizationId,
     limit,

@@ -51,7 +51,7 @@ export class PartConfigs {
   }
 
   /** The configuration as it is stored. */
-  async textOf(partId: string): Promise<{ readonly text: string; readonly revision: number }> {
+  async readText(partId: string): Promise<{ readonly text: string; readonly revision: number }> {
     const [row] = await this.sql.query<{ text: string; revision: number }>(
       "SELECT config AS text, revision FROM parts WHERE id = ?",
       partId,

@@ -94,7 +94,7 @@ export async function resolve(
   const found = await gather(config, find, limits);
   if (masked) { for (const one of found.values()) one.config = maskedFragment(one.config); }
   const used = [...new Map([...found.values()].map((one) => [`${one.id} ${one.revision}`, one])).values()];
-  const at = new BoundedPlace();
+  const at = new BoundedContext();
   const resolved = findOnly ? {} : new Filling(found, budget, within ? [within] : []).fill(config, at);
   // Counts the result, because a change may have put any value anywhere.
   new ResolutionBudget(limits).count(resolved);
@@ -119,7 +119,7 @@ export interface FragmentEntry extends FragmentVersion {
 /** The fragments that a configuration names itself; reports entries that name none. */
 export function importsOf(
   { fragments }: JsonObject,
-  at: DecodeContext = new BoundedPlace(),
+  at: DecodeContext = new BoundedContext(),
 ): FragmentEntry[] {
   if (fragments === undefined || fragments === null) return [];
   if (!Array.isArray(fragments)) return at.wanted("a list of fragments", fragments) ?? [];
@@ -232,9 +232,9 @@ function hidesIn(named: FragmentVersion, found: FoundFragments): boolean {
 }
 
 /** A place with a limited list of problems. */
-class BoundedPlace extends DecodeContext {
+class BoundedContext extends DecodeContext {
   override at(key: string | number): DecodeContext {
-    return new BoundedPlace(clippedPath(this.path, key), this.problems);
+    return new BoundedContext(clippedPath(this.path, key), this.problems);
   }
 
   override error(message: string): undefined {

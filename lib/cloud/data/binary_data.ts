@@ -16,7 +16,7 @@ import { type DataOrigin, noteOrigin, ORIGIN_COLUMNS, plainText } from "./origin
 import { ANNOTATION_COLUMNS, type AnnotationRow, Datasets, sorted } from "./datasets.ts";
 import type { Label, LabelBox } from "../../cloud_client/dataset.ts";
 import type { StoredFile } from "../store/files.ts";
-import { places, type Sql, type SqlValue } from "../store/store.ts";
+import { placeholders, type Sql, type SqlValue } from "../store/store.ts";
 import { noteEvent } from "../triggers/outbox.ts";
 
 export interface BinaryUpload {
@@ -114,7 +114,7 @@ export class BinaryData {
   async page(found: Conditions, { limit, order, last }: BinaryPage): Promise<BinaryItem[]> {
     const newest = order === "newest first";
     if (last !== "") {
-      found.only(`(d.captured_us, d.id) ${newest ? "<" : ">"} (?, ?)`, ...placeIn(last));
+      found.only(`(d.captured_us, d.id) ${newest ? "<" : ">"} (?, ?)`, ...parseItemCursor(last));
     }
     const direction = newest ? "DESC" : "ASC";
     return await this.#items(found, `ORDER BY d.captured_us ${direction}, d.id ${direction} LIMIT ?`, limit);
@@ -123,7 +123,7 @@ export class BinaryData {
   /** In the order of the ids. Throws `not_found`. */
   async get(ids: readonly string[]): Promise<BinaryItem[]> {
     const items = new Map(
-      (await this.#items(new Conditions().only(`d.id IN (${places(ids)})`, ...ids))).map((
+      (await this.#items(new Conditions().only(`d.id IN (${placeholders(ids)})`, ...ids))).map((
         one,
       ) => [one.id, one]),
     );
@@ -167,7 +167,7 @@ export class BinaryData {
   async removeTags(found: Conditions, tags: readonly string[]): Promise<number> {
     checkedLabels("tag", tags);
     const rows = await this.sql.query(
-      `DELETE FROM data_tags WHERE tag IN (${places(tags)})
+      `DELETE FROM data_tags WHERE tag IN (${placeholders(tags)})
          AND data_id IN (SELECT d.id FROM ${FROM} WHERE ${found.text}) RETURNING tag`,
       ...tags,
       ...found.values,
@@ -277,7 +277,7 @@ export class BinaryData {
       Map.groupBy(
         await this.sql.query<{ dataId: string; name: string }>(
           `SELECT data_id AS "dataId", ${column} AS name FROM ${table} WHERE data_id IN (${
-            places(ids)
+            placeholders(ids)
           }) ORDER BY 2`,
           ...ids,
         ),
@@ -299,12 +299,12 @@ export class BinaryData {
 }
 
 /** The start of the next page: after this item. */
-export function placeOf({ capturedUs, id }: { readonly capturedUs: number; readonly id: string }): string {
+export function itemCursor({ capturedUs, id }: { readonly capturedUs: number; readonly id: string }): string {
   return `${capturedUs}:${id}`;
 }
 
 /** The position in the field `what` of a request. Throws `invalid_argument`. */
-export function placeIn(last: string, what = "last"): [number, string] {
+export function parseItemCursor(last: string, what = "last"): [number, string] {
   const [capturedUs, id] = last.split(/:(.*)/s);
   if (/^-?\d{1,16}$/.test(capturedUs) && id) return [Number(capturedUs), id];
   throw new SvcError("invalid_argument", `found ${what} "${last}", wanted one from an earlier page`);

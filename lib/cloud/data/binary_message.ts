@@ -29,7 +29,7 @@ export async function binaryMessage(
 ): Promise<MessageInitShape<typeof BinaryDataSchema>> {
   const { id, tags, mimeType } = item;
   return {
-    binary: includeBinary ? await contentOf(files, item) : undefined,
+    binary: includeBinary ? await readContent(files, item) : undefined,
     metadata: {
       id,
       binaryDataId: id,
@@ -48,7 +48,7 @@ export async function binaryMessage(
   };
 }
 
-async function contentOf(files: FileStore, { id, sha256, bytes }: BinaryItem): Promise<Uint8Array> {
+async function readContent(files: FileStore, { id, sha256, bytes }: BinaryItem): Promise<Uint8Array> {
   if (bytes > CONTENT_BYTES_MAX) {
     throw new SvcError("resource_exhausted", `the content of data "${id}" has ${bytes} bytes, ${WANTED}`);
   }

@@ -15,14 +15,14 @@ import { sequenceHandlers } from "./sequence_service.ts";
 import { pageOf, tabularHandlers } from "./tabular_service.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import { requireWithin } from "../access/limits.ts";
-import { BinaryData, placeOf } from "./binary_data.ts";
+import { BinaryData, itemCursor } from "./binary_data.ts";
 import { binaryConditions, Conditions } from "./filter.ts";
 import type { DataLinks } from "./links.ts";
 import { Datasets } from "./datasets.ts";
 import type { LabelBox } from "../../cloud_client/dataset.ts";
 import { releaseFile } from "../store/file_refs.ts";
 import type { Role } from "../access/keys.ts";
-import { places, type Sql } from "../store/store.ts";
+import { placeholders, type Sql } from "../store/store.ts";
 
 const IDS_MAX = 1_000;
 const REMOVE_AT_ONCE = 500;
@@ -57,7 +57,7 @@ function findHandlers(cloud: CloudContext, links: DataLinks) {
       const data = await Promise.all(page.map((item) => binaryMessage(files, item, includeBinary)));
       const totalSizeBytes = BigInt(page.reduce((sum, { bytes }) => sum + bytes, 0));
       const last = page.at(-1);
-      return { data, count: BigInt(data.length), totalSizeBytes, last: last ? placeOf(last) : "" };
+      return { data, count: BigInt(data.length), totalSizeBytes, last: last ? itemCursor(last) : "" };
     },
     async binaryDataByIDs({ binaryDataIds, binaryIds, includeBinary }) {
       const items = await binary.get(idsOf(binaryDataIds, binaryIds));
@@ -200,7 +200,7 @@ async function filtered(
 }
 
 function these(ids: readonly string[]): Conditions {
-  return new Conditions().only(`d.id IN (${places(ids)})`, ...ids);
+  return new Conditions().only(`d.id IN (${placeholders(ids)})`, ...ids);
 }
 
 /** Ids in both forms; of the older form, which has several members, one member suffices. */

@@ -69,7 +69,7 @@ export function dataSyncHandlers(cloud: CloudContext) {
           yield packet.value.data;
         }
       };
-      const upload = uploadOf(await sourceOf(cloud, metadata), metadata);
+      const upload = uploadOf(await resolveSource(cloud, metadata), metadata);
       const id = await addBinary(cloud, entity, upload, content());
       return { fileId: id, binaryDataId: id };
     },
@@ -85,7 +85,7 @@ export function dataSyncHandlers(cloud: CloudContext) {
           yield packet.value;
         }
       };
-      const upload = uploadOf(await sourceOf(cloud, uploadMetadata), uploadMetadata, sensorMetadata);
+      const upload = uploadOf(await resolveSource(cloud, uploadMetadata), uploadMetadata, sensorMetadata);
       const id = await addBinary(cloud, entity, upload, content());
       return { fileId: id, binaryDataId: id };
     },
@@ -93,7 +93,7 @@ export function dataSyncHandlers(cloud: CloudContext) {
 }
 
 /** The source of an upload: its part; without one, its organization or that of its datasets. */
-async function sourceOf({ store }: CloudContext, metadata: UploadMetadata): Promise<Source> {
+async function resolveSource({ store }: CloudContext, metadata: UploadMetadata): Promise<Source> {
   const { partId, datasetIds } = metadata;
   if (partId !== "") return await new Fleet(store).part(partId);
   const organizationId = metadata.organizationId ||

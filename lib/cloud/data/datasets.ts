@@ -9,7 +9,7 @@ import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { checkedName } from "../fleet/names.ts";
 import { type DatasetImage, imageFileName, type Label, type LabelBox } from "../../cloud_client/dataset.ts";
-import { places, type Sql } from "../store/store.ts";
+import { placeholders, type Sql } from "../store/store.ts";
 
 /** The members of a dataset; `sequences.ts` has datasets of sequences. */
 export type DatasetType = "images" | "sequences";
@@ -44,14 +44,14 @@ export class Datasets {
 
   list(organizationId: string, type?: DatasetType): Promise<Dataset[]> {
     const only = type ? [type] : ["images", "sequences"];
-    const where = `organization_id = ? AND type IN (${places(only)})`;
+    const where = `organization_id = ? AND type IN (${placeholders(only)})`;
     return this.sql.query(`${DATASET_COLUMNS} WHERE ${where} ORDER BY name`, organizationId, ...only);
   }
 
   /** The datasets of several organizations, up to a limit. */
   listOf(organizationIds: readonly string[], limit: number): Promise<Dataset[]> {
     if (organizationIds.length === 0) return Promise.resolve([]);
-    const where = `organization_id IN (${places(organizationIds)})`;
+    const where = `organization_id IN (${placeholders(organizationIds)})`;
     return this.sql.query(
       `${DATASET_COLUMNS} WHERE ${where} ORDER BY name, id LIMIT ?`,
       ...organizationIds,
@@ -138,7 +138,7 @@ export class Datasets {
     const merged = await this.create(organizationId, name, "images", nowMs);
     await this.sql.query(
       `INSERT INTO dataset_data (dataset_id, data_id)
-       SELECT DISTINCT CAST(? AS TEXT), data_id FROM dataset_data WHERE dataset_id IN (${places(ids)})`,
+       SELECT DISTINCT CAST(? AS TEXT), data_id FROM dataset_data WHERE dataset_id IN (${placeholders(ids)})`,
       merged,
       ...ids,
     );

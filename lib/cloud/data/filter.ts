@@ -9,7 +9,7 @@ import { type Filter, type TagsFilter, TagsFilterType } from "../../../proto/gen
 import { toMs } from "../../api/shared/time.ts";
 import { SvcError } from "../../base/error.ts";
 import type { EffectiveGrant } from "../access/access.ts";
-import { places, type SqlValue } from "../store/store.ts";
+import { placeholders, type SqlValue } from "../store/store.ts";
 
 /** The fields of a filter that name the source of data. */
 export type OriginFilter =
@@ -95,7 +95,7 @@ export class Conditions {
   /** The column has this value, or one of these; no condition without a value. */
   is(column: string, wanted: string | readonly string[] = []): this {
     const values = typeof wanted === "string" ? [wanted].filter((one) => one !== "") : few(wanted);
-    return values.length === 0 ? this : this.only(`${column} IN (${places(values)})`, ...values);
+    return values.length === 0 ? this : this.only(`${column} IN (${placeholders(values)})`, ...values);
   }
 }
 
@@ -106,11 +106,11 @@ export function binaryConditions(filter: Filter | undefined, reach: readonly Eff
   const tags = wantedTags(filter?.tagsFilter);
   if (tags === "any") found.only(`${tagged})`);
   else if (tags === "none") found.only(`NOT ${tagged})`);
-  else if (tags.length > 0) found.only(`${tagged} AND t.tag IN (${places(few(tags))}))`, ...tags);
+  else if (tags.length > 0) found.only(`${tagged} AND t.tag IN (${placeholders(few(tags))}))`, ...tags);
   if (filter && filter.bboxLabels.length > 0) {
     found.only(
       `EXISTS (SELECT 1 FROM annotations a WHERE a.data_id = d.id AND a.x_min IS NOT NULL
-         AND a.label IN (${places(few(filter.bboxLabels))}))`,
+         AND a.label IN (${placeholders(few(filter.bboxLabels))}))`,
       ...filter.bboxLabels,
     );
   }
@@ -134,7 +134,7 @@ export function tabularConditions(
   if (tags === "any") return found.only("d.tags <> '[]'");
   if (tags === "none") return found.only("d.tags = '[]'");
   if (tags.length === 0) return found;
-  const lists = `SELECT t.list FROM reading_tags t WHERE t.tag IN (${places(few(tags))})`;
+  const lists = `SELECT t.list FROM reading_tags t WHERE t.tag IN (${placeholders(few(tags))})`;
   return found.only(`d.tag_list IN (${lists})`, ...tags);
 }
 
@@ -220,7 +220,7 @@ function within(reach: readonly EffectiveGrant[]): Conditions {
   const [organizations, locations, machines] = [of("organization"), of("location"), of("machine")];
   const parts = of("part");
   const none = "CAST(NULL AS TEXT)";
-  const list = (ids: readonly string[]) => ids.length > 0 ? places(ids) : none;
+  const list = (ids: readonly string[]) => ids.length > 0 ? placeholders(ids) : none;
   return new Conditions().only(
     `(o.organization_id IN (${list(organizations)})
       OR (o.machine_id IN (${list(machines)}) OR o.part_id IN (${list(parts)}))

@@ -128,7 +128,7 @@ export class ReadingQueries {
     some: ReadingsOfFile,
     times: ReadingTimes,
   ): Promise<WithBody> {
-    const content = await this.#data.contentOf(some) ?? new Uint8Array();
+    const content = await this.#data.readContent(some) ?? new Uint8Array();
     const { origin, file: { tags }, after } = some;
     return [{ ask: "file", origin, tags, times, after, bytes: content.length }, [content]];
   }

@@ -15,7 +15,7 @@ import type { ServiceImpl } from "../../wire/rpc/service.ts";
 import { requireQuota } from "../access/quota.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import { Fleet } from "../fleet/fleet.ts";
-import { BinaryData, placeIn, placeOf } from "./binary_data.ts";
+import { BinaryData, itemCursor, parseItemCursor } from "./binary_data.ts";
 import { binaryMessage } from "./binary_message.ts";
 import { binaryConditions, keptMicros } from "./filter.ts";
 import { ofSequence, type Sequence, type SequenceFields, type SequencePage, Sequences } from "./sequences.ts";
@@ -66,7 +66,7 @@ export function sequenceHandlers({ store, files, access, audit, limits }: CloudC
         binaryConditions(undefined, await access.reach(ctx.entity, "viewer")),
         sequence,
       ).only("o.organization_id = ?", sequence.organizationId);
-      if (last !== "") placeIn(last, "page_token");
+      if (last !== "") parseItemCursor(last, "page_token");
       const limit = sizeOf(pageSize);
       const items = await new BinaryData(store).page(found, {
         limit: limit + 1,
@@ -75,7 +75,7 @@ export function sequenceHandlers({ store, files, access, audit, limits }: CloudC
       });
       const page = items.slice(0, limit);
       const data = await Promise.all(page.map((item) => binaryMessage(files, item, false)));
-      return { data, nextPageToken: items.length > limit ? placeOf(page[limit - 1]) : "" };
+      return { data, nextPageToken: items.length > limit ? itemCursor(page[limit - 1]) : "" };
     },
     async addSequencesToDataset({ datasetId: id, sequenceIds }, ctx) {
       const ids = idsOf(sequenceIds);

@@ -8,8 +8,8 @@
 import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import type { Part } from "../fleet/fleet.ts";
-import { places, type Sql, type SqlValue } from "../store/store.ts";
-import { checkedLabels, placeIn, placeOf } from "./binary_data.ts";
+import { placeholders, type Sql, type SqlValue } from "../store/store.ts";
+import { checkedLabels, itemCursor, parseItemCursor } from "./binary_data.ts";
 import type { Conditions } from "./filter.ts";
 import { plainText } from "./origins.ts";
 import { Datasets } from "./datasets.ts";
@@ -111,7 +111,7 @@ export class Sequences {
     const [where, id] = "datasetId" in of
       ? [IN_DATASET, of.datasetId]
       : ["s.organization_id = ?", of.organizationId];
-    const after = token === "" ? [] : placeIn(token, "page_token");
+    const after = token === "" ? [] : parseItemCursor(token, "page_token");
     const found = await this.#found(
       `WHERE ${where} ${after.length > 0 ? "AND (s.created_ms, s.id) > (?, ?)" : ""}
        ORDER BY s.created_ms, s.id LIMIT ?`,
@@ -121,7 +121,7 @@ export class Sequences {
     );
     const sequences = found.slice(0, limit);
     const last = sequences.at(-1);
-    const next = found.length > limit && last ? placeOf({ capturedUs: last.createdMs, id: last.id }) : "";
+    const next = found.length > limit && last ? itemCursor({ capturedUs: last.createdMs, id: last.id }) : "";
     return { sequences, next };
   }
 
@@ -162,7 +162,7 @@ export class Sequences {
     await this.#dataset(datasetId);
     if (ids.length === 0) return;
     await this.sql.query(
-      `DELETE FROM dataset_sequences WHERE dataset_id = ? AND sequence_id IN (${places(ids)})`,
+      `DELETE FROM dataset_sequences WHERE dataset_id = ? AND sequence_id IN (${placeholders(ids)})`,
       datasetId,
       ...ids,
     );
@@ -181,7 +181,7 @@ export class Sequences {
     const rows = await this.sql.query<Row>(`SELECT ${COLUMNS} FROM sequences s ${where}`, ...values);
     const memberships = rows.length === 0 ? [] : await this.sql.query<{ id: string; datasetId: string }>(
       `SELECT sequence_id AS id, dataset_id AS "datasetId" FROM dataset_sequences
-       WHERE sequence_id IN (${places(rows)}) ORDER BY dataset_id`,
+       WHERE sequence_id IN (${placeholders(rows)}) ORDER BY dataset_id`,
       ...rows.map(({ id }) => id),
     );
     const datasets = Map.groupBy(memberships, ({ id }) => id);

@@ -9,15 +9,15 @@ import { createHash } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { sortedJson } from "../../base/schema/schema.ts";
 import type { JsonObject } from "../../wire/rpc/proto.ts";
-import { type BinaryPage, placeIn, placeOf } from "./binary_data.ts";
-import { comparePlaces, type FilePlace, type FileReading, isAfter } from "../readings/reading_file.ts";
+import { type BinaryPage, itemCursor, parseItemCursor } from "./binary_data.ts";
+import { compareCursors, type FileCursor, type FileReading, isAfter } from "../readings/reading_file.ts";
 import { type IndexedFile, isAllWithin, ReadingFiles } from "../readings/reading_files.ts";
 import type { FileStore } from "../store/files.ts";
 import { Conditions, type MicrosRange, onlyType, type ReadingTimes, toMicros } from "./filter.ts";
 import { type DataOrigin, inOrder, noteOrigin, ORIGIN_COLUMNS, originIdOf, originIn } from "./origins.ts";
 import { addStoredBytes, dropStoredBytes } from "../store/stored_bytes.ts";
 import { payloadBytes, payloadIn } from "./payload.ts";
-import { places, type Sql, type Store } from "../store/store.ts";
+import { placeholders, type Sql, type Store } from "../store/store.ts";
 import { DataPipelines } from "../pipelines/pipelines.ts";
 import { noteTagList } from "../store/tag_lists.ts";
 import { noteEvent } from "../triggers/outbox.ts";
@@ -82,7 +82,7 @@ export interface ReadingsOfFile {
   readonly origin: DataOrigin;
   readonly file: IndexedFile;
   /** Only those after this place. */
-  readonly after?: FilePlace;
+  readonly after?: FileCursor;
 }
 
 export interface PackedReading {
@@ -322,10 +322,10 @@ export class TabularData {
     for (let at = 0; at < origins.length; at += ORIGINS_AT_ONCE) {
       const some = origins.slice(at, at + ORIGINS_AT_ONCE);
       const ids = some.map(({ id }) => id);
-      const before = await this.#filesOf(ids, times);
+      const before = await this.#selectFiles(ids, times);
       const inTable = await this.#inTable(ids, times.captured);
       // The readings of these are in files now, if there are any.
-      const after = await this.#filesOf(ids.filter((id) => !inTable.has(id)), times);
+      const after = await this.#selectFiles(ids.filter((id) => !inTable.has(id)), times);
 
       for (const { id, ...origin } of some) {
         const known = before.get(id) ?? [];
@@ -348,7 +348,7 @@ export class TabularData {
     for (const file of known) yield { origin, file };
 
     /** Up to which place readings have come from the table, and the newest file at that time. */
-    const seen: { readonly last: FilePlace; readonly newest: number }[] = [];
+    const seen: { readonly last: FileCursor; readonly newest: number }[] = [];
     for (let last = "";;) {
       const found = within([id], times);
       if (storedMs !== undefined) found.only("d.stored_ms = ?", storedMs);
@@ -358,19 +358,22 @@ export class TabularData {
       if (batch.rows.length > 0) yield { origin, rows: batch.rows };
       if (batch.last === "") break;
       last = batch.last;
-      seen.push({ last: filePlaceIn(last), newest: Math.max(0, ...keys.map(({ newest }) => newest ?? 0)) });
-      const isEnd = keys.length < page.limit && last === placeOf(keys[keys.length - 1]);
+      seen.push({
+        last: parseFileCursor(last),
+        newest: Math.max(0, ...keys.map(({ newest }) => newest ?? 0)),
+      });
+      const isEnd = keys.length < page.limit && last === itemCursor(keys[keys.length - 1]);
       if (isEnd) break;
     }
 
-    const after = (await this.#filesOf([id], times)).get(id) ?? [];
+    const after = (await this.#selectFiles([id], times)).get(id) ?? [];
     for (const file of after.filter(isUnknownTo(known))) {
       yield { origin, file, after: seen.findLast(({ newest }) => newest < file.number)?.last };
     }
   }
 
   /** The files of some sources, by the sources' ids. */
-  async #filesOf(ids: readonly string[], times: ReadingTimes): Promise<Map<string, IndexedFile[]>> {
+  async #selectFiles(ids: readonly string[], times: ReadingTimes): Promise<Map<string, IndexedFile[]>> {
     if (ids.length === 0) return new Map();
     return Map.groupBy(await this.#inFiles.list(within(ids, times)), ({ originId }) => originId);
   }
@@ -379,7 +382,7 @@ export class TabularData {
   async #inTable(ids: readonly string[], captured: MicrosRange): Promise<Set<string>> {
     const found = new Conditions().within("captured", captured);
     const rows = await this.sql.query<{ id: string }>(
-      `SELECT o.id FROM data_origins o WHERE o.id IN (${places(ids)})
+      `SELECT o.id FROM data_origins o WHERE o.id IN (${placeholders(ids)})
          AND EXISTS (SELECT 1 FROM tabular_data d WHERE d.origin_id = o.id AND ${found.text})`,
       ...ids,
       ...found.values,
@@ -388,14 +391,14 @@ export class TabularData {
   }
 
   /** The number of readings that `scan` would find. */
-  async countOf(sources: Conditions, times: ReadingTimes): Promise<number> {
+  async countReadings(sources: Conditions, times: ReadingTimes): Promise<number> {
     let all = 0;
     for (const { id } of await this.#origins(sources)) all += (await this.count(within([id], times))).count;
     return all;
   }
 
   /** The content of a file; `undefined` if its readings are gone. */
-  async contentOf({ file }: ReadingsOfFile): Promise<Uint8Array | undefined> {
+  async readContent({ file }: ReadingsOfFile): Promise<Uint8Array | undefined> {
     return (await this.#inFiles.content(file))?.bytes;
   }
 
@@ -456,8 +459,8 @@ export class TabularData {
     const own = await this.#ownKeys(found, page);
     const { limit, order, last } = page;
     const newestFirst = order === "newest first";
-    const inOrder = (a: PlacedKey, b: PlacedKey) => (newestFirst ? -1 : 1) * compareKeys(a, b);
-    const start = last === "" ? undefined : keyPlace(last);
+    const inOrder = (a: KeyCursor, b: KeyCursor) => (newestFirst ? -1 : 1) * compareKeys(a, b);
+    const start = last === "" ? undefined : parseKeyCursor(last);
     const { captured } = new Conditions().within("captured", {
       [newestFirst ? "untilUs" : "fromUs"]: start?.capturedUs,
     }).within("captured", found.times.captured).times;
@@ -475,8 +478,8 @@ export class TabularData {
         some.push(...keys.filter((key) => !start || inOrder(key, start) > 0));
         if (some.length >= limit || isTooMuch(some)) break;
       }
-      const known = new Set(merged.map(placeOf));
-      const all = [...merged, ...some.filter((key) => !known.has(placeOf(key)))].sort(inOrder);
+      const known = new Set(merged.map(itemCursor));
+      const all = [...merged, ...some.filter((key) => !known.has(itemCursor(key)))].sort(inOrder);
       merged = fitting(all.slice(0, limit));
       isFull = merged.length < all.length || all.length === limit;
     }
@@ -491,7 +494,7 @@ export class TabularData {
     const newest = order === "newest first";
     const rest = new Conditions();
     if (last !== "") {
-      const [capturedUs, id] = placeIn(last);
+      const [capturedUs, id] = parseItemCursor(last);
       const [originId, entryId = ""] = id.split(":");
       rest.only(`d.captured_us ${newest ? "<=" : ">="} ?`, capturedUs).only(
         `(d.captured_us, d.origin_id, d.entry_id) ${newest ? "<" : ">"} (?, ?, ?)`,
@@ -528,12 +531,12 @@ export class TabularData {
     const mine = fitting(keys);
     if (mine.length === 0) return { rows: [], last: "" };
     const own = mine.filter(({ row }) => row === undefined);
-    const found = new Map(mine.flatMap((key) => key.row ? [[placeOf(key), key.row] as const] : []));
-    for (const row of await this.#ownRows(own)) found.set(placeOf(row), row);
-    await this.#addMoved(own.filter((key) => !found.has(placeOf(key))), found);
+    const found = new Map(mine.flatMap((key) => key.row ? [[itemCursor(key), key.row] as const] : []));
+    for (const row of await this.#ownRows(own)) found.set(itemCursor(row), row);
+    await this.#addMoved(own.filter((key) => !found.has(itemCursor(key))), found);
     return {
-      rows: mine.flatMap((key) => found.get(placeOf(key)) ?? []),
-      last: placeOf(mine[mine.length - 1]),
+      rows: mine.flatMap((key) => found.get(itemCursor(key)) ?? []),
+      last: itemCursor(mine[mine.length - 1]),
     };
   }
 
@@ -555,7 +558,7 @@ export class TabularData {
   /** Readings that have moved since their keys were read; those that nobody has any more were removed. */
   async #addMoved(keys: readonly Key[], found: Map<string, Row>): Promise<void> {
     for (const [originId, some] of Map.groupBy(keys, ({ id }) => id.split(":")[0])) {
-      const wanted = new Set(some.map(placeOf));
+      const wanted = new Set(some.map(itemCursor));
       const captured = rangeOf(some.map(({ capturedUs }) => capturedUs));
       const files = await this.#inFiles.list(
         new Conditions().only("d.origin_id = ?", originId).within("captured", captured),
@@ -563,7 +566,7 @@ export class TabularData {
       for (const file of files) {
         for await (const group of this.#inFiles.readings(file, { captured, received: {} })) {
           for (const { row } of group.map((one) => fileKey(file, one))) {
-            if (wanted.has(placeOf(row))) found.set(placeOf(row), row);
+            if (wanted.has(itemCursor(row))) found.set(itemCursor(row), row);
           }
         }
       }
@@ -575,7 +578,7 @@ type FilePart = Pick<
   IndexedFile,
   "originId" | "number" | "fromUs" | "untilUs" | "receivedFromUs" | "receivedUntilUs"
 >;
-type PlacedKey = Pick<Key, "id" | "capturedUs">;
+type KeyCursor = Pick<Key, "id" | "capturedUs">;
 
 /** The keys whose readings fit into one answer; at least one. */
 function fitting(keys: readonly Key[]): readonly Key[] {
@@ -588,17 +591,17 @@ function isTooMuch(keys: readonly Key[]): boolean {
   return fitting(keys).length < keys.length;
 }
 
-function compareKeys(a: PlacedKey, b: PlacedKey): number {
-  return comparePlaces({ ...a, entryId: a.id }, { ...b, entryId: b.id });
+function compareKeys(a: KeyCursor, b: KeyCursor): number {
+  return compareCursors({ ...a, entryId: a.id }, { ...b, entryId: b.id });
 }
 
-function keyPlace(last: string): PlacedKey {
-  const [capturedUs, id] = placeIn(last);
+function parseKeyCursor(last: string): KeyCursor {
+  const [capturedUs, id] = parseItemCursor(last);
   return { capturedUs, id };
 }
 
-function filePlaceIn(last: string): FilePlace {
-  const [capturedUs, id] = placeIn(last);
+function parseFileCursor(last: string): FileCursor {
+  const [capturedUs, id] = parseItemCursor(last);
   return { capturedUs, entryId: id.split(":")[1] };
 }
 
@@ -628,7 +631,7 @@ function rangeOf(times: readonly number[]): MicrosRange {
 
 /** The readings of sources, of at least one, within times. */
 function within(originIds: readonly string[], times: ReadingTimes): Conditions {
-  return new Conditions().only(`d.origin_id IN (${places(originIds)})`, ...originIds)
+  return new Conditions().only(`d.origin_id IN (${placeholders(originIds)})`, ...originIds)
     .within("captured", times.captured).within("received", times.received);
 }
 

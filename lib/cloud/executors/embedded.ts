@@ -45,7 +45,7 @@ export class EmbeddedExecutor implements Executor {
     const kind = job.modelType as ModelKind;
     log("info", `reading ${counted(work.images.length, "image")}`);
     const decoder = new Decoder(this.content, signal);
-    const examples = await examplesOf(work, kind, decoder).finally(() => decoder.close());
+    const examples = await readExamples(work, kind, decoder).finally(() => decoder.close());
     const unknown = examples.some(({ labels }) => labels.includes(UNKNOWN)) && !job.labels.includes(UNKNOWN);
     const labels = unknown ? [...job.labels, UNKNOWN] : job.labels;
     const { seed = SEED, holdoutPercent = USUAL_HOLDOUT_PERCENT, epochs } = job.learning ?? {};
@@ -74,7 +74,7 @@ export class EmbeddedExecutor implements Executor {
 }
 
 /** Decodes the readable pictures and scales them down at once, because all of them stay in memory. */
-async function examplesOf(
+async function readExamples(
   { job, images, read, log, signal }: Work,
   kind: ModelKind,
   decoder: Decoder,

@@ -99,7 +99,7 @@ export class ScriptExecutor implements Executor {
 
   /** Opens the executor with every installed Python that works in the sandbox; `undefined` if there is none. */
   static async open(host: ScriptHost, clock: Clock, options: Options): Promise<ScriptExecutor | undefined> {
-    const all = await Promise.all(PYTHONS.map((program) => pythonOf(program, host, clock)));
+    const all = await Promise.all(PYTHONS.map((program) => findPython(program, host, clock)));
     const found = new Map<string, Python>();
     for (const one of all) {
       if (one && !found.has(one.key) && await worksIn(one, host, clock, options)) found.set(one.key, one);
@@ -312,8 +312,13 @@ async function sourceIn(files: ReadFiles, folder: string): Promise<string> {
   );
 }
 
-async function pythonOf(program: string, host: ScriptHost, clock: Clock): Promise<Python | undefined> {
-  const lines = await linesOf({ command: program, args: ["-c", ASK], leash: true }, program, host, clock);
+async function findPython(program: string, host: ScriptHost, clock: Clock): Promise<Python | undefined> {
+  const lines = await forwardLines(
+    { command: program, args: ["-c", ASK], leash: true },
+    program,
+    host,
+    clock,
+  );
   const [version = "", minor, uri, ...prefixes] = lines ?? [];
   if (prefixes.length === 0) return undefined;
   const description =
@@ -338,14 +343,14 @@ async function worksIn(
   const cell = await sandbox.cell({ readable: prefixes, limits });
   try {
     const command = cell.command({ command: uri, args: ["-c", ASK], env: { PATH: SYSTEM_PATH } });
-    return await linesOf(command, uri, host, clock) !== undefined;
+    return await forwardLines(command, uri, host, clock) !== undefined;
   } finally {
     cell.close();
   }
 }
 
 /** A program's output; nothing if it fails or is missing. */
-async function linesOf(
+async function forwardLines(
   command: ProcessCommand,
   name: string,
   host: ScriptHost,

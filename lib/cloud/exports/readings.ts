@@ -67,7 +67,7 @@ export async function* readingsAs(
 ): AsyncGenerator<Uint8Array> {
   const encoder = new TextEncoder();
   const { files, sources, captured } = selection;
-  const total = await new TabularData(sql, files).countOf(sources, { captured, received: {} });
+  const total = await new TabularData(sql, files).countReadings(sources, { captured, received: {} });
   let written = 0;
   const batches = async function* () {
     for await (const batch of scan(sql, selection)) {

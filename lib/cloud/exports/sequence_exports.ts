@@ -72,7 +72,7 @@ export class SequenceExports {
   }
 
   /** The archive of a link. */
-  async archiveOf(id: string): Promise<LinkedContent | undefined> {
+  async findArchive(id: string): Promise<LinkedContent | undefined> {
     const found = await this.find(id);
     if (!found?.sha256) return undefined;
     const { datasetId, sha256, bytes } = found;

@@ -1,6 +1,6 @@
 /** The published files of a dataset of sequences: three Parquet files in a ZIP archive. */
 
-import { BinaryData, placeOf } from "../data/binary_data.ts";
+import { BinaryData, itemCursor } from "../data/binary_data.ts";
 import { Conditions } from "../data/filter.ts";
 import { ofSequence, type Sequence, Sequences } from "../data/sequences.ts";
 import { TabularData } from "../data/tabular_data.ts";
@@ -95,7 +95,7 @@ async function* binaryRows(sql: Sql, sequence: Sequence): AsyncGenerator<readonl
     ]);
     if (items.length < PAGE) return;
     const end = items[items.length - 1];
-    last = placeOf(end);
+    last = itemCursor(end);
   }
 }
 

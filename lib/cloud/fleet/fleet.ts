@@ -11,7 +11,7 @@ import { randomInt, randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { checkedName, HostWords } from "./names.ts";
 import { type Lookup, lookup } from "../store/lookups.ts";
-import { places, queryByIds, type Sql, type SqlValue } from "../store/store.ts";
+import { placeholders, queryByIds, type Sql, type SqlValue } from "../store/store.ts";
 
 interface Named {
   readonly id: string;
@@ -52,7 +52,7 @@ export interface Part extends Named {
   readonly info: string;
 }
 
-export type PartPlace = Omit<Part, "info">;
+export type PartSummary = Omit<Part, "info">;
 
 const LOCATION_ID = { letters: "abcdefghijklmnopqrstuvwxyz0123456789", length: 10 };
 
@@ -80,13 +80,15 @@ export const LOCATIONS =
 const MACHINES = `SELECT m.id, m.name, m.created_ms AS "createdMs", m.location_id AS "locationId",
     (SELECT MAX(p.seen_ms) FROM parts p WHERE p.machine_id = m.id) AS "seenMs"
   FROM machines m`;
-const PLACE = `p.id, p.name, p.created_ms AS "createdMs", p.machine_id AS "machineId", p.main, p.revision,
+const PART_COLUMNS =
+  `p.id, p.name, p.created_ms AS "createdMs", p.machine_id AS "machineId", p.main, p.revision,
     p.seen_ms AS "seenMs", m.name AS "machineName", m.location_id AS "locationId",
     l.organization_id AS "organizationId", COALESCE(h.word, p.id) AS "hostWord"`;
-const PLACED = `FROM parts p JOIN machines m ON m.id = p.machine_id JOIN locations l ON l.id = m.location_id
+const PART_TABLES =
+  `FROM parts p JOIN machines m ON m.id = p.machine_id JOIN locations l ON l.id = m.location_id
     LEFT JOIN part_hosts h ON h.part_id = p.id AND h.released_ms IS NULL`;
-const PARTS = `SELECT ${PLACE}, p.info ${PLACED}`;
-const PART_PLACE = lookup(`SELECT ${PLACE} ${PLACED} WHERE p.id = ?`);
+const PARTS = `SELECT ${PART_COLUMNS}, p.info ${PART_TABLES}`;
+const PART_SUMMARY = lookup(`SELECT ${PART_COLUMNS} ${PART_TABLES} WHERE p.id = ?`);
 const RESTART = lookup("SELECT restart FROM parts WHERE id = ?");
 
 const LOCATIONS_ABOVE = lookup(
@@ -98,7 +100,7 @@ const LOCATIONS_ABOVE = lookup(
   LOCATION_LEVELS_MAX + 1,
 );
 
-export const FLEET_LOOKUPS = [PART_PLACE, RESTART, LOCATIONS_ABOVE];
+export const FLEET_LOOKUPS = [PART_SUMMARY, RESTART, LOCATIONS_ABOVE];
 
 const TAG = /^[\p{L}\p{N}][\p{L}\p{N}._:/-]{0,63}$/u;
 const TAGS_MAX = 50;
@@ -115,7 +117,7 @@ export class Fleet {
   /** The existing organizations among the ids, by name. The cost does not depend on other organizations. */
   async organizationsAmong(ids: readonly string[]): Promise<Organization[]> {
     if (ids.length === 0) return [];
-    return await this.sql.query(`${ORGANIZATIONS} WHERE id IN (${places(ids)}) ORDER BY name`, ...ids);
+    return await this.sql.query(`${ORGANIZATIONS} WHERE id IN (${placeholders(ids)}) ORDER BY name`, ...ids);
   }
 
   organization(id: string): Promise<Organization> {
@@ -298,7 +300,7 @@ export class Fleet {
     return tags;
   }
 
-  async tagsOf(machineId: string): Promise<string[]> {
+  async readTags(machineId: string): Promise<string[]> {
     const text = "SELECT tag FROM machine_tags WHERE machine_id = ? ORDER BY tag";
     return (await this.sql.query<{ tag: string }>(text, machineId)).map(({ tag }) => tag);
   }
@@ -314,13 +316,15 @@ export class Fleet {
       const text = "INSERT INTO machine_tags (machine_id, tag) VALUES (?, ?) ON CONFLICT DO NOTHING";
       await this.sql.query(text, machineId, tag);
     }
-    const all = await this.tagsOf(machineId);
+    const all = await this.readTags(machineId);
     if (all.length <= TAGS_MAX) return;
     throw new SvcError("resource_exhausted", `a machine has at most ${TAGS_MAX} tags, found ${all.length}`);
   }
 
   async untag(machineId: string, tags: readonly string[]): Promise<void> {
-    const text = `DELETE FROM machine_tags WHERE machine_id = ? AND tag IN (${places(tags)}) RETURNING tag`;
+    const text = `DELETE FROM machine_tags WHERE machine_id = ? AND tag IN (${
+      placeholders(tags)
+    }) RETURNING tag`;
     const gone = await this.sql.query<{ tag: string }>(text, machineId, ...tags);
     const missing = tags.find((tag) => !gone.some((one) => one.tag === tag));
     if (missing !== undefined) throw new SvcError("not_found", `the machine has no tag "${missing}"`);
@@ -335,7 +339,7 @@ export class Fleet {
   async partsOfMachines(machineIds: readonly string[]): Promise<Part[]> {
     if (machineIds.length === 0) return [];
     return await this.sql.query(
-      `${PARTS} WHERE p.machine_id IN (${places(machineIds)}) ORDER BY m.name, p.main DESC, p.name`,
+      `${PARTS} WHERE p.machine_id IN (${placeholders(machineIds)}) ORDER BY m.name, p.main DESC, p.name`,
       ...machineIds,
     );
   }
@@ -343,7 +347,7 @@ export class Fleet {
   async partsIn(locationIds: readonly string[]): Promise<Part[]> {
     if (locationIds.length === 0) return [];
     return await this.sql.query(
-      `${PARTS} WHERE m.location_id IN (${places(locationIds)}) ORDER BY m.name, p.main DESC, p.name`,
+      `${PARTS} WHERE m.location_id IN (${placeholders(locationIds)}) ORDER BY m.name, p.main DESC, p.name`,
       ...locationIds,
     );
   }
@@ -369,8 +373,8 @@ export class Fleet {
   }
 
   /** The same without the part's report, which may be long. */
-  placeOf(id: string): Promise<PartPlace> {
-    return this.#one(PART_PLACE, "part", id);
+  partSummary(id: string): Promise<PartSummary> {
+    return this.#one(PART_SUMMARY, "part", id);
   }
 
   /** Creates a part; the first one of a machine is its main part. */
@@ -482,7 +486,7 @@ export async function locationsWithin(sql: Sql, ids: readonly string[]): Promise
   if (ids.length === 0) return [];
   return await sql.query(
     `WITH RECURSIVE inside (id) AS (
-       SELECT id FROM locations WHERE id IN (${places(ids)})
+       SELECT id FROM locations WHERE id IN (${placeholders(ids)})
        UNION SELECT l.id FROM locations l JOIN inside i ON l.parent_id = i.id
      )
      ${LOCATIONS} WHERE l.id IN (SELECT id FROM inside) ORDER BY l.name, l.id`,
@@ -496,7 +500,7 @@ export async function locationsOfMachines(
 ): Promise<{ readonly machineId: string; readonly locationId: string }[]> {
   if (ids.length === 0) return [];
   return await sql.query(
-    `SELECT id AS "machineId", location_id AS "locationId" FROM machines WHERE id IN (${places(ids)})
+    `SELECT id AS "machineId", location_id AS "locationId" FROM machines WHERE id IN (${placeholders(ids)})
      ORDER BY location_id, id`,
     ...ids,
   );

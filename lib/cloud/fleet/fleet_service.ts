@@ -67,7 +67,7 @@ function organizationHandlers(cloud: CloudContext) {
   const fleet = new Fleet(store);
   return {
     async listOrganizations(_request, ctx) {
-      const mine = await access.organizationsOf(ctx.entity);
+      const mine = await access.readOrganizations(ctx.entity);
       return { organizations: (await fleet.organizationsAmong(mine)).map(organizationMessage) };
     },
     async getOrganization({ organizationId }) {
@@ -106,7 +106,7 @@ function organizationHandlers(cloud: CloudContext) {
     },
     /** Among those within the caller's reach. */
     async searchOrganizations({ orgId, orgName, publicNamespace }, ctx) {
-      const mine = await access.organizationsOf(ctx.entity);
+      const mine = await access.readOrganizations(ctx.entity);
       const found = (await fleet.organizationsAmong(mine)).filter(({ id, name, namespace }) =>
         (!orgId || id === orgId) &&
         (!orgName || name.toLowerCase().includes(orgName.toLowerCase())) &&
@@ -258,7 +258,7 @@ function machinePartHandlers(cloud: CloudContext) {
       return {};
     },
     async listMachineSummaries({ organizationId, locationIds, fragmentIds, limit = SUMMARIES }, ctx) {
-      const { seen, single } = await placesOf(cloud, ctx, organizationId);
+      const { seen, single } = await findVisibleLocations(cloud, ctx, organizationId);
       const [at, using] = [new Set(locationIds), new Set(fragmentIds)];
       const locations = seen.filter(({ id }) => at.size === 0 || at.has(id));
       const ids = locations.map(({ id }) => id);
@@ -284,14 +284,18 @@ function machinePartHandlers(cloud: CloudContext) {
 }
 
 /** The places that the caller may see, in one organization or in all organizations of the caller. */
-async function placesOf(cloud: CloudContext, ctx: CallContext, organizationId: string): Promise<SeenPlaces> {
+async function findVisibleLocations(
+  cloud: CloudContext,
+  ctx: CallContext,
+  organizationId: string,
+): Promise<VisibleLocations> {
   const { store, access } = cloud;
-  if (organizationId === "") return await placesIn(store, await reachOf(cloud, ctx));
+  if (organizationId === "") return await findLocationsIn(store, await readReach(cloud, ctx));
   if (await access.may(ctx.entity, "viewer", { kind: "organization", id: organizationId })) {
-    return await placesIn(store, { organizations: [organizationId] });
+    return await findLocationsIn(store, { organizations: [organizationId] });
   }
   const own = new Set((await new Fleet(store).locations(organizationId)).map(({ id }) => id));
-  const { seen, single } = await placesIn(store, await reachOf(cloud, ctx));
+  const { seen, single } = await findLocationsIn(store, await readReach(cloud, ctx));
   return { seen: seen.filter(({ id }) => own.has(id)), single };
 }
 
@@ -302,7 +306,7 @@ interface Reached {
   readonly machines?: readonly string[];
 }
 
-async function reachOf({ access }: CloudContext, ctx: CallContext): Promise<Reached> {
+async function readReach({ access }: CloudContext, ctx: CallContext): Promise<Reached> {
   const held = await access.reach(ctx.entity, "viewer");
   const on = (wanted: string) =>
     held.filter(({ kind }) => kind === wanted).map(({ resourceId }) => resourceId);
@@ -311,7 +315,7 @@ async function reachOf({ access }: CloudContext, ctx: CallContext): Promise<Reac
 
 /** Everything that a caller's roles cover, including roles on shared locations, regardless of the call. */
 export async function seenBy(cloud: CloudContext, ctx: CallContext) {
-  const { seen, single } = await placesIn(cloud.store, await reachOf(cloud, ctx));
+  const { seen, single } = await findLocationsIn(cloud.store, await readReach(cloud, ctx));
   const whole = new Set(seen.map(({ id }) => id).filter((id) => !single.has(id)));
   return {
     hasLocation: (id: string) => whole.has(id),
@@ -322,7 +326,7 @@ export async function seenBy(cloud: CloudContext, ctx: CallContext) {
 
 /** The parts of all machines that the caller sees. */
 export async function partsSeenBy(cloud: CloudContext, ctx: CallContext): Promise<Part[]> {
-  const { seen, single } = await placesOf(cloud, ctx, "");
+  const { seen, single } = await findVisibleLocations(cloud, ctx, "");
   return await partsWithin(new Fleet(cloud.store), seen.map(({ id }) => id), single);
 }
 
@@ -330,13 +334,13 @@ export async function partsSeenBy(cloud: CloudContext, ctx: CallContext): Promis
 async function partsWithin(
   fleet: Fleet,
   locationIds: readonly string[],
-  single: SeenPlaces["single"],
+  single: VisibleLocations["single"],
 ): Promise<Part[]> {
   const parts = await fleet.partsIn(locationIds);
   return parts.filter(({ locationId, machineId }) => single.get(locationId)?.has(machineId) ?? true);
 }
 
-interface SeenPlaces {
+interface VisibleLocations {
   /**
    * A place in which the caller sees only single machines has no name here, because the caller could not read it
    * otherwise.
@@ -346,7 +350,7 @@ interface SeenPlaces {
   readonly single: ReadonlyMap<string, ReadonlySet<string>>;
 }
 
-async function placesIn(store: Store, reached: Reached): Promise<SeenPlaces> {
+async function findLocationsIn(store: Store, reached: Reached): Promise<VisibleLocations> {
   const { organizations = [], locations = [], machines = [] } = reached;
   const fleet = new Fleet(store);
   const shares = new Shares(store);

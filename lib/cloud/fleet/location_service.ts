@@ -66,7 +66,7 @@ function treeHandlers(cloud: CloudContext) {
       await audit.change(actorOf(ctx), { kind: "location", id }, async (sql) => {
         // Published: an empty name changes nothing, and an empty parent means a location of the organization itself.
         if (name) await new Fleet(sql).renameLocation(id, name);
-        if (parentLocationId === "") await requireOrganizationOf(cloud, sql, id, ctx);
+        if (parentLocationId === "") await requireOwnerAbove(cloud, sql, id, ctx);
         if (parentLocationId !== undefined) await new Fleet(sql).moveLocation(id, parentLocationId);
       });
       return await shown(id, ctx);
@@ -79,7 +79,7 @@ function treeHandlers(cloud: CloudContext) {
 }
 
 /** Moving a location away from people with a role on its parent needs the same role as creating one at the top. */
-async function requireOrganizationOf(
+async function requireOwnerAbove(
   { access }: CloudContext,
   sql: Sql,
   locationId: string,
@@ -195,7 +195,7 @@ async function organizationsShown(
   entity: string | undefined,
 ): Promise<ReadonlyMap<string, readonly string[]>> {
   const guests = await new Shares(store).guestsIn(locations.map(({ id }) => id));
-  const mine = guests.size > 0 ? await access.organizationsOf(entity) : [];
+  const mine = guests.size > 0 ? await access.readOrganizations(entity) : [];
   return new Map(locations.map(({ id, organizationId }) => {
     const all = guests.get(id) ?? [];
     return [id, [

@@ -16,12 +16,12 @@ const TABLES = { organization: "organizations", location: "locations", machine: 
 type Noted = keyof typeof TABLES;
 
 export function metadataHandlers({ store, audit, limits }: CloudContext) {
-  const read = async (kind: Noted, id: string) => ({ data: await metadataOf(store, kind, id) });
+  const read = async (kind: Noted, id: string) => ({ data: await readMetadata(store, kind, id) });
   const write = async (kind: Noted, id: string, data: JsonObject = {}, ctx: CallContext) => {
     const text = JSON.stringify(data);
     requireWithin(limits, "metadataLetters", text.length);
     await audit.change(actorOf(ctx), { kind, id }, async (sql) => {
-      await metadataOf(sql, kind, id);
+      await readMetadata(sql, kind, id);
       await sql.query(`UPDATE ${TABLES[kind]} SET metadata = ? WHERE id = ?`, text, id);
     });
     return {};
@@ -39,7 +39,7 @@ export function metadataHandlers({ store, audit, limits }: CloudContext) {
   } satisfies ServiceImpl<typeof AppService>;
 }
 
-async function metadataOf(sql: Sql, kind: Noted, id: string): Promise<JsonObject> {
+async function readMetadata(sql: Sql, kind: Noted, id: string): Promise<JsonObject> {
   const text = `SELECT metadata FROM ${TABLES[kind]} WHERE id = ?`;
   const [row] = await sql.query<{ metadata: string }>(text, id);
   if (row) return JSON.parse(row.metadata);

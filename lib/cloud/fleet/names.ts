@@ -11,7 +11,7 @@ import { domainToASCII } from "node:url";
 import { SvcError } from "../../base/error.ts";
 import { escapedLine, hasHidden } from "../../base/escape.ts";
 import { CERTIFICATE_DAYS } from "../store/authority.ts";
-import { places, type Sql } from "../store/store.ts";
+import { placeholders, type Sql } from "../store/store.ts";
 
 export const NAME_CHARS_MAX = 200;
 
@@ -63,7 +63,9 @@ export class HostWords {
       nowMs - RESERVED_MS,
     );
     const others = await this.sql.query<{ word: string }>(
-      `SELECT word FROM part_hosts WHERE location_id = ? AND part_id <> ? AND word IN (${places(words)})`,
+      `SELECT word FROM part_hosts WHERE location_id = ? AND part_id <> ? AND word IN (${
+        placeholders(words)
+      })`,
       locationId,
       partId,
       ...words,

@@ -14,7 +14,7 @@ import { requireConfigQuota } from "../access/usage.ts";
 import { actorOf, boundMs, type CloudContext, pageStart } from "../context.ts";
 import { secretMessage } from "./location_service.ts";
 import { Fleet, type Part } from "./fleet.ts";
-import { asItIs, type ConfigView, editorOf, textOf, viewOf } from "../config/config_view.ts";
+import { asItIs, chooseConfigView, type ConfigView, editorOf, textOf } from "../config/config_view.ts";
 import { tryAgain } from "../config/fragments.ts";
 import { type PartChange, PartConfigs } from "../config/part_config.ts";
 import { partNames } from "./hosts.ts";
@@ -39,11 +39,11 @@ function readHandlers(cloud: CloudContext) {
   return {
     async getRobotParts({ robotId }, ctx) {
       const parts = await fleet.parts(robotId);
-      const show = await viewOf(cloud, ctx, { kind: "machine", id: robotId });
+      const show = await chooseConfigView(cloud, ctx, { kind: "machine", id: robotId });
       return { parts: await Promise.all(parts.map((part) => partMessage(cloud, part, show))) };
     },
     async getRobotPart({ id }, ctx) {
-      const show = await viewOf(cloud, ctx, { kind: "part", id });
+      const show = await chooseConfigView(cloud, ctx, { kind: "part", id });
       const part = await partMessage(cloud, await fleet.part(id), show);
       return { part, configJson: part.robotConfigJson };
     },
@@ -52,12 +52,12 @@ function readHandlers(cloud: CloudContext) {
       // If several machines have parts of this name, the one that had it first.
       const found = named.find(({ id, hostWord }) => hostWord === hostWordOf(name, id)) ?? named[0];
       if (!found) throw new SvcError("not_found", `there is no part "${name}" in location ${locationId}`);
-      const show = await viewOf(cloud, ctx, { kind: "part", id: found.id });
+      const show = await chooseConfigView(cloud, ctx, { kind: "part", id: found.id });
       return { part: await partMessage(cloud, found, show) };
     },
     async getRobotPartHistory({ id, pageToken, pageLimit, start, end }, ctx) {
       const part = await fleet.part(id);
-      const show = await viewOf(cloud, ctx, { kind: "part", id });
+      const show = await chooseConfigView(cloud, ctx, { kind: "part", id });
       const asked = Math.min(Math.max(Number(pageLimit ?? 0n), 0) || HISTORY_PAGE, HISTORY_PAGE);
       const query = {
         before: pageToken ? pageStart(pageToken) : undefined,

@@ -9,7 +9,7 @@
 
 import { SvcError } from "../../base/error.ts";
 import { type Location, LOCATIONS } from "./fleet.ts";
-import { places, type Sql } from "../store/store.ts";
+import { placeholders, type Sql } from "../store/store.ts";
 
 export class Shares {
   constructor(private readonly sql: Sql) {}
@@ -46,7 +46,7 @@ export class Shares {
     if (locationIds.length === 0) return new Map();
     const rows = await this.sql.query<{ location: string; guest: string }>(
       `WITH RECURSIVE above (location, id) AS (
-         SELECT id, id FROM locations WHERE id IN (${places(locationIds)})
+         SELECT id, id FROM locations WHERE id IN (${placeholders(locationIds)})
          UNION SELECT a.location, l.parent_id FROM locations l JOIN above a ON l.id = a.id
            WHERE l.parent_id IS NOT NULL
        )

@@ -5,7 +5,7 @@
  * and a guest have no id here.
  */
 
-import { places, type Sql } from "../store/store.ts";
+import { placeholders, type Sql } from "../store/store.ts";
 import { isPerson } from "../context.ts";
 import type { AuditEntry } from "../access/audit.ts";
 
@@ -50,14 +50,14 @@ export async function namedEntries(
   if (ids.length > 0) {
     for (const text of NAMES) {
       const found = await sql.query<{ id: string; name: string }>(
-        `${text} (${places(ids)})`,
+        `${text} (${placeholders(ids)})`,
         organizationId,
         ...ids,
       );
       for (const { id, name } of found) names.set(id, name);
     }
     // A key that is gone tells nothing about anybody.
-    const text = `SELECT id FROM api_keys WHERE id IN (${places(ids)})`;
+    const text = `SELECT id FROM api_keys WHERE id IN (${placeholders(ids)})`;
     const known = await sql.query<{ id: string }>(text, ...ids);
     for (const { id } of known) if (!names.has(id)) strangers.add(id);
   }

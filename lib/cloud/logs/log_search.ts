@@ -10,7 +10,7 @@ import { CallerTurns } from "../../base/async/turns.ts";
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { fromBinary } from "../../wire/rpc/proto.ts";
-import { places, type SqlValue, type Store } from "../store/store.ts";
+import { placeholders, type SqlValue, type Store } from "../store/store.ts";
 
 /** The conditions on entries. */
 export interface LogFilter {
@@ -32,19 +32,19 @@ export interface LogFilter {
 export type LogOrdering = "newest first" | "oldest first" | "arrival";
 
 /** The place of an entry in every order. */
-export interface LogPlace {
+export interface LogCursor {
   readonly writtenMs: number;
   /** Its place in the order of arrival. */
   readonly number: number;
 }
 
-export interface PlacedLog extends LogPlace {
+export interface NumberedLog extends LogCursor {
   readonly entry: LogEntry;
 }
 
 /** Entries that fit into one answer. */
 export interface LogsFound {
-  readonly entries: readonly PlacedLog[];
+  readonly entries: readonly NumberedLog[];
   /** Whether more entries follow. */
   readonly more: boolean;
 }
@@ -53,7 +53,7 @@ export interface LogPaging {
   readonly order: LogOrdering;
   readonly limit: number;
   /** Entries that follow this place in the order. */
-  readonly after?: LogPlace;
+  readonly after?: LogCursor;
 }
 
 /** Limit of the entries in one answer, in bytes; a longer entry is alone in its answer. */
@@ -76,7 +76,7 @@ const TURNS = {
   what: "log searches",
 } as const;
 
-interface Sized extends LogPlace {
+interface Sized extends LogCursor {
   readonly bytes: number;
 }
 
@@ -132,7 +132,7 @@ export class LogSearch {
       const rest = at ? chosen.and(sorting.after(at)) : chosen;
       const leave = isSearch ? await this.#turns.enter([partId], signal) : undefined;
       const begunMs = this.clock.monotonicMs();
-      let end: LogPlace | undefined;
+      let end: LogCursor | undefined;
       try {
         end = isSearch ? await this.#place(rest, sorting, rows) : undefined;
         const stretch = (end ? rest.and(sorting.upTo(end)) : rest).and(wanted);
@@ -155,8 +155,8 @@ export class LogSearch {
   }
 
   /** The place of the last of the next `rows` entries; `undefined` if fewer follow. */
-  async #place(rest: Conditions, { text }: Sorting, rows: number): Promise<LogPlace | undefined> {
-    const [place] = await this.store.query<LogPlace>(
+  async #place(rest: Conditions, { text }: Sorting, rows: number): Promise<LogCursor | undefined> {
+    const [place] = await this.store.query<LogCursor>(
       `SELECT number, written_ms AS "writtenMs" FROM logs WHERE ${rest.text} ORDER BY ${text} LIMIT 1 OFFSET ?`,
       ...rest.values,
       rows - 1,
@@ -174,11 +174,11 @@ export class LogSearch {
     );
   }
 
-  async #entries(partId: string, found: readonly LogPlace[], { text }: Sorting): Promise<PlacedLog[]> {
+  async #entries(partId: string, found: readonly LogCursor[], { text }: Sorting): Promise<NumberedLog[]> {
     if (found.length === 0) return [];
-    const rows = await this.store.query<LogPlace & { entry: Uint8Array }>(
+    const rows = await this.store.query<LogCursor & { entry: Uint8Array }>(
       `SELECT number, written_ms AS "writtenMs", entry FROM logs
-       WHERE part_id = ? AND number IN (${places(found)}) ORDER BY ${text}`,
+       WHERE part_id = ? AND number IN (${placeholders(found)}) ORDER BY ${text}`,
       partId,
       ...found.map(({ number }) => number),
     );
@@ -200,17 +200,17 @@ class Sorting {
     this.#follows = order === "newest first" ? "<" : ">";
   }
 
-  after(place: LogPlace): Conditions {
+  after(place: LogCursor): Conditions {
     return this.#compared(this.#follows, place);
   }
 
-  upTo(place: LogPlace): Conditions {
+  upTo(place: LogCursor): Conditions {
     return this.#compared(this.#follows === ">" ? "<=" : ">=", place);
   }
 
-  #compared(how: string, { writtenMs, number }: LogPlace): Conditions {
+  #compared(how: string, { writtenMs, number }: LogCursor): Conditions {
     const values = this.order === "arrival" ? [number] : [writtenMs, number];
-    return new Conditions().add(`${this.#columns} ${how} (${places(values)})`, ...values);
+    return new Conditions().add(`${this.#columns} ${how} (${placeholders(values)})`, ...values);
   }
 }
 
@@ -239,7 +239,7 @@ function contentOf({ filter = "", levels = [], logger = "" }: LogFilter): Condit
     throw new SvcError("invalid_argument", `${found}, wanted at most ${LEVELS_MAX}`);
   }
   if (levels.length > 0) {
-    content.add(`level IN (${places(levels)})`, ...levels.map((level) => level.toLowerCase()));
+    content.add(`level IN (${placeholders(levels)})`, ...levels.map((level) => level.toLowerCase()));
   }
   return content;
 }

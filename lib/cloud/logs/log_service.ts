@@ -11,7 +11,7 @@ import type { ServiceImpl } from "../../wire/rpc/service.ts";
 import { CALLER_LEVELS } from "../access/limits.ts";
 import { boundMs, type CloudContext } from "../context.ts";
 import { Fleet } from "../fleet/fleet.ts";
-import type { LogPlace } from "./log_search.ts";
+import type { LogCursor } from "./log_search.ts";
 import type { LogStore } from "./logs.ts";
 
 const PAGE = 100;
@@ -37,10 +37,10 @@ export function logHandlers(
         logger: source,
         ...boundsOf(request, clock.nowMs()),
         order: order === LogOrder.ASCENDING ? "oldest first" : "newest first",
-        after: pageToken ? placeIn(pageToken) : undefined,
+        after: pageToken ? parseLogCursor(pageToken) : undefined,
         limit: Math.min(Math.max(Number(limit ?? 0n), 0) || PAGE, PAGE_MAX),
       }, ctx.signal);
-      const nextPageToken = more ? placeText(entries[entries.length - 1]) : "";
+      const nextPageToken = more ? formatLogCursor(entries[entries.length - 1]) : "";
       return { logs: entries.map(({ entry }) => withCaller(entry)), nextPageToken };
     },
     async *tailRobotPartLogs({ id, filter, errorsOnly }, ctx) {
@@ -81,11 +81,11 @@ function lengthOf(range: string): number {
   throw new SvcError("invalid_argument", `found range "${range}", wanted a duration such as "24h" or "10d"`);
 }
 
-function placeText({ writtenMs, number }: LogPlace): string {
+function formatLogCursor({ writtenMs, number }: LogCursor): string {
   return `${writtenMs}:${number}`;
 }
 
-function placeIn(token: string): LogPlace {
+function parseLogCursor(token: string): LogCursor {
   const [, writtenMs, number] = /^(-?\d{1,16}):(\d{1,16})$/.exec(token) ?? [];
   if (number !== undefined) return { writtenMs: Number(writtenMs), number: Number(number) };
   throw new SvcError("invalid_argument", `found page token "${token}", wanted one from an earlier page`);

@@ -19,7 +19,7 @@ import { fieldsText } from "../../cloud_client/log_message.ts";
 import { defaultLimits, type Limits, requireWithin } from "../access/limits.ts";
 import type { CloudContext } from "../context.ts";
 import { addedLogBytes, dropStoredBytes } from "../store/stored_bytes.ts";
-import { type BatchStatement, places, type SqlValue, type Store } from "../store/store.ts";
+import { type BatchStatement, placeholders, type SqlValue, type Store } from "../store/store.ts";
 import {
   type LogFilter,
   LOGGER_LENGTH,
@@ -189,7 +189,7 @@ export class LogStore {
   async heads(partIds: readonly string[]): Promise<Map<string, number>> {
     if (partIds.length === 0) return new Map();
     const rows = await this.store.query<{ id: string; number: number }>(
-      `SELECT part_id AS id, number FROM log_heads WHERE part_id IN (${places(partIds)})`,
+      `SELECT part_id AS id, number FROM log_heads WHERE part_id IN (${placeholders(partIds)})`,
       ...partIds,
     );
     const heads = new Map(rows.map(({ id, number }) => [id, number]));
@@ -252,7 +252,7 @@ export class LogStore {
        JOIN parts p ON p.machine_id = m.id WHERE r.own_log_days IS NOT NULL`,
     );
     for (const { id, ownDays } of parts) {
-      await this.#forgetOldOf(id, this.clock.nowMs() - ownDays * DAY_MS);
+      await this.#forgetPartLogs(id, this.clock.nowMs() - ownDays * DAY_MS);
     }
     for (;;) {
       const gone = await this.store.transaction(async (sql) => {
@@ -271,7 +271,7 @@ export class LogStore {
   }
 
   /** Deletes a part's entries from before a time. Their numbers are in the order of their arrival. */
-  async #forgetOldOf(partId: string, untilMs: number): Promise<void> {
+  async #forgetPartLogs(partId: string, untilMs: number): Promise<void> {
     for (;;) {
       const gone = await this.store.transaction(async (sql) => {
         const removed = await sql.query<{ ownerId: string; bytes: number }>(

@@ -9,8 +9,8 @@ import { type LogEntry, LogEntrySchema } from "../../../proto/gen/common_pb.ts";
 import { toBinary } from "../../wire/rpc/proto.ts";
 import type { EffectiveGrant } from "../access/access.ts";
 import { locationsWithin } from "../fleet/fleet.ts";
-import { places, type Sql, type SqlValue } from "../store/store.ts";
-import type { LogFilter, LogPlace, PlacedLog } from "./log_search.ts";
+import { placeholders, type Sql, type SqlValue } from "../store/store.ts";
+import type { LogCursor, LogFilter, NumberedLog } from "./log_search.ts";
 import type { LogStore } from "./logs.ts";
 
 /** A part whose logs are read. */
@@ -33,11 +33,11 @@ export interface PartSelection {
 }
 
 /** The place of an entry in the order of all parts' entries: by time, then by part. */
-export interface PartLogPlace extends LogPlace {
+export interface PartLogCursor extends LogCursor {
   readonly partId: string;
 }
 
-export interface PartLog extends PlacedLog {
+export interface PartLog extends NumberedLog {
   readonly partId: string;
 }
 
@@ -62,7 +62,7 @@ export async function loggedParts(
   const values: SqlValue[] = [];
   const oneOf = (condition: (list: string) => string, wanted: readonly string[]) => {
     // An empty list of values is no condition on its own.
-    conditions.push(condition(wanted.length > 0 ? places(wanted) : "NULL"));
+    conditions.push(condition(wanted.length > 0 ? placeholders(wanted) : "NULL"));
     values.push(...wanted);
   };
   oneOf((list) => `l.organization_id IN (${list})`, organizationIds);
@@ -95,13 +95,13 @@ export async function newestLogs(
   logs: Pick<LogStore, "find">,
   parts: readonly { readonly id: string; readonly lastMs?: number | null }[],
   filter: LogFilter,
-  { limit, after }: { readonly limit: number; readonly after?: PartLogPlace },
+  { limit, after }: { readonly limit: number; readonly after?: PartLogCursor },
   signal?: AbortSignal,
 ): Promise<PartLogs> {
   const newest = new Newest(limit);
   for (const { id, lastMs } of parts) {
     if (lastMs === null || newest.isTooOld(lastMs ?? LAST)) continue;
-    let place = after && placeIn(id, after);
+    let place = after && cursorOfPart(id, after);
     for (let more = true; more;) {
       const fromMs = Math.max(filter.fromMs ?? -LAST, newest.oldestMs);
       const paging = { order: "newest first", after: place, limit: limit + 1 } as const;
@@ -116,7 +116,7 @@ export async function newestLogs(
 }
 
 /** Where a part's entries go on behind a place in the order of all parts' entries. */
-function placeIn(partId: string, { writtenMs, number, partId: last }: PartLogPlace): LogPlace {
+function cursorOfPart(partId: string, { writtenMs, number, partId: last }: PartLogCursor): LogCursor {
   if (partId === last) return { writtenMs, number };
   return { writtenMs, number: partId > last ? LAST : -1 };
 }

@@ -13,7 +13,7 @@ import { SvcError } from "../../base/error.ts";
 import type { MessageInitShape } from "../../wire/rpc/proto.ts";
 import type { CallContext, ServiceImpl } from "../../wire/rpc/service.ts";
 import { Accounts } from "../accounts/accounts.ts";
-import type { AuditPlace } from "../access/audit.ts";
+import type { AuditCursor } from "../access/audit.ts";
 import { CALLER_LEVELS } from "../access/limits.ts";
 import { actorsNamed, namedEntries } from "./audit_names.ts";
 import { toTimestamp } from "../../api/shared/time.ts";
@@ -24,7 +24,7 @@ import {
   loggedParts,
   newestLogs,
   type PartLog,
-  type PartLogPlace,
+  type PartLogCursor,
   type PartLogs,
 } from "./many_logs.ts";
 
@@ -65,7 +65,7 @@ export function recordHandlers(
       if (!list || list.length <= LISTED_MAX) continue;
       throw new SvcError("invalid_argument", `found a list of ${list.length}, wanted at most ${LISTED_MAX}`);
     }
-    const organizationIds = organizationId === "" ? await access.organizationsOf(entity) : [organizationId];
+    const organizationIds = organizationId === "" ? await access.readOrganizations(entity) : [organizationId];
     const all = await loggedParts(
       store,
       { organizationIds, locationIds, machineIds, tags },
@@ -77,7 +77,7 @@ export function recordHandlers(
     ...auditHandlers(cloud),
     async listLogs({ selection, limit, pageToken }, ctx) {
       const chosen = await partsOf(selection, ctx);
-      const paging = { limit: limitOf(limit), after: pageToken ? placeIn(pageToken) : undefined };
+      const paging = { limit: limitOf(limit), after: pageToken ? parseLogCursor(pageToken) : undefined };
       return listMessage(
         chosen,
         await newestLogs(logs, chosen.parts, filterOf(selection), paging, ctx.signal),
@@ -134,7 +134,7 @@ function auditHandlers({ store, audit }: Pick<CloudContext, "store" | "audit">) 
         untilMs: boundMs(end),
       };
       const count = limitOf(limit);
-      const after = pageToken ? auditPlaceIn(pageToken) : undefined;
+      const after = pageToken ? parseAuditCursor(pageToken) : undefined;
       const found = await audit.newest(count + 1, selection, after);
       const page = found.slice(0, count);
       const named = await namedEntries(store, organizationId, members, page);
@@ -146,7 +146,7 @@ function auditHandlers({ store, audit }: Pick<CloudContext, "store" | "audit">) 
   } satisfies Partial<ServiceImpl<typeof RecordService>>;
 }
 
-function auditPlaceIn(token: string): AuditPlace {
+function parseAuditCursor(token: string): AuditCursor {
   const [, atMs, id] = /^(\d{1,16}):([\w-]{1,100})$/.exec(token) ?? [];
   if (id !== undefined) return { atMs: Number(atMs), id };
   throw new SvcError("invalid_argument", `found page token "${token}", wanted one from an earlier page`);
@@ -161,7 +161,7 @@ function listMessage(
   { entries, more }: PartLogs,
   order: "newest first" | "oldest first" = "newest first",
 ): ListedLogs {
-  const nextPageToken = more && entries.length > 0 ? placeText(entries[entries.length - 1]) : "";
+  const nextPageToken = more && entries.length > 0 ? formatLogCursor(entries[entries.length - 1]) : "";
   const shown = logMessages(parts, order === "newest first" ? entries : entries.toReversed());
   return { logs: shown, nextPageToken, parts: parts.length, partsLeftOut: leftOut };
 }
@@ -182,11 +182,11 @@ function logMessages(
   });
 }
 
-function placeText({ writtenMs, number, partId }: PartLogPlace): string {
+function formatLogCursor({ writtenMs, number, partId }: PartLogCursor): string {
   return `${writtenMs}:${number}:${partId}`;
 }
 
-function placeIn(token: string): PartLogPlace {
+function parseLogCursor(token: string): PartLogCursor {
   const [, writtenMs, number, partId] = /^(-?\d{1,16}):(\d{1,16}):([\w-]{1,100})$/.exec(token) ?? [];
   if (partId !== undefined) return { writtenMs: Number(writtenMs), number: Number(number), partId };
   throw new SvcError("invalid_argument", `found page token "${token}", wanted one from an earlier page`);

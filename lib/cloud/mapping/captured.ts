@@ -11,7 +11,7 @@ import { imuReading, OdometryPlane } from "../../../drivers/slam/mapper/sensors.
 import { isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
 import type { OrientationVector, Vec3 } from "../../geometry/pose.ts";
 import type { ImuReading, OdometryReading } from "../../slam/mapping.ts";
-import { BinaryData, placeOf } from "../data/binary_data.ts";
+import { BinaryData, itemCursor } from "../data/binary_data.ts";
 import { Conditions, onlyType } from "../data/filter.ts";
 import { TabularData } from "../data/tabular_data.ts";
 import type { FileStore } from "../store/files.ts";
@@ -85,7 +85,7 @@ class Stream {
     this.#isPageFull = page.length === PAGE;
     const last = page.at(-1);
     if (!last) return;
-    this.#last = placeOf(last);
+    this.#last = itemCursor(last);
     this.#waiting.push(...page);
     this.#waiting.sort((a, b) => a.capturedUs - b.capturedUs || compared(contentOf(a), contentOf(b)));
   }

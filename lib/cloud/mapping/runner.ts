@@ -243,7 +243,7 @@ export class MappingRunner {
     try {
       for (;;) {
         const now = await new MappingSessions(store).get(session.id);
-        const end = await this.#endOf(now, data);
+        const end = await this.#findEnd(now, data);
         for (let next; (next = await data.next(end.untilUs));) {
           signal.throwIfAborted();
           await making.add(next);
@@ -271,7 +271,7 @@ export class MappingRunner {
   }
 
   /** The time until which the data are complete, and whether the session ends there. */
-  async #endOf(now: MappingSession, data: CapturedData) {
+  async #findEnd(now: MappingSession, data: CapturedData) {
     const nowMs = this.options.clock.nowMs();
     const isLate = nowMs - now.createdMs > SESSION_MS_MAX;
     const { untilUs = isLate ? nowMs * 1000 : undefined, stoppedMs } = now;

@@ -13,7 +13,7 @@ import type { JsonObject } from "../../base/schema/schema.ts";
 import type { Pose2d } from "../../slam/pose2d.ts";
 import { MIME } from "../../geometry/image/image.ts";
 import type { LinkedContent } from "../data/links.ts";
-import { places, type Sql } from "../store/store.ts";
+import { placeholders, type Sql } from "../store/store.ts";
 
 export interface NewSession {
   readonly organizationId: string;
@@ -117,7 +117,7 @@ export class MappingSessions {
   }
 
   /** The picture of a session's map; `undefined` if there is no such session, or no picture. */
-  async pictureOf(id: string): Promise<LinkedContent | undefined> {
+  async findPicture(id: string): Promise<LinkedContent | undefined> {
     const [row] = await this.sql.query<{ sha256: string; bytes: number; name: string }>(
       `SELECT sha256, bytes, map_name AS name FROM mapping_sessions WHERE id = ? AND sha256 IS NOT NULL`,
       id,
@@ -180,7 +180,7 @@ export class MappingSessions {
   async waiting(mine: readonly string[], nowMs: number): Promise<MappingSession | undefined> {
     const [row] = await this.sql.query<Row>(
       `${SESSIONS} WHERE ${ACTIVE} AND (runner IS NULL OR lease_ms < ?)
-       ${mine.length > 0 ? `AND id NOT IN (${places(mine)})` : ""}
+       ${mine.length > 0 ? `AND id NOT IN (${placeholders(mine)})` : ""}
        ORDER BY (SELECT COUNT(*) FROM mapping_sessions AS o WHERE o.organization_id = mapping_sessions.organization_id
          AND o.ended_ms IS NULL AND o.runner IS NOT NULL AND o.lease_ms >= ?), created_ms, id LIMIT 1`,
       nowMs,

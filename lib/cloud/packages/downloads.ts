@@ -112,7 +112,7 @@ export class Downloads {
     const one = await new Packages(this.cloud.store).get(id);
     if (!linked) await requireVisible(this.cloud, entity, one.item, id);
     if (name.endsWith(SIGNATURE)) {
-      const signedName = await this.#idOf(one, request.query.get("as"));
+      const signedName = await this.#resolveId(one, request.query.get("as"));
       return this.#signature(signedName, one.version, one.platform, one, one.createdMs);
     }
     if (name.endsWith(CHANNEL)) return await this.#packageChannel(one, request.query);
@@ -129,7 +129,7 @@ export class Downloads {
 
   /** The signed statement that a version of the package is the current one of the channel in the query. */
   async #packageChannel(one: Package, query: URLSearchParams): Promise<RouteAnswer> {
-    const name = await this.#idOf(one, query.get("as"));
+    const name = await this.#resolveId(one, query.get("as"));
     const [wanted, platform] = [wantedIn(query), query.get("platform") ?? ""];
     const { organizationId, name: own } = one.item;
     const current = await new Packages(this.cloud.store).find(`${organizationId}/${own}`, wanted, platform);
@@ -141,7 +141,7 @@ export class Downloads {
   }
 
   /** The id in a package's signature: the requested id, if it is an id of the package. */
-  async #idOf({ item }: Package, asked: string | null): Promise<string> {
+  async #resolveId({ item }: Package, asked: string | null): Promise<string> {
     if (asked === null) return `${item.organizationId}/${item.name}`;
     const { id } = await new Packages(this.cloud.store).item(asked);
     if (id === item.id) return asked;
@@ -248,7 +248,7 @@ export async function requireVisible(
   id: string,
 ): Promise<void> {
   if (item.visibility !== "private") return;
-  if ((await access.organizationsOf(entity)).includes(item.organizationId)) return;
+  if ((await access.readOrganizations(entity)).includes(item.organizationId)) return;
   throw new SvcError("not_found", `there is no package "${id}"`);
 }
 

@@ -5,7 +5,7 @@
 
 import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
-import { places, type Sql, type SqlValue } from "../store/store.ts";
+import { placeholders, type Sql, type SqlValue } from "../store/store.ts";
 import type { Item, Package, PackageKind, Visibility } from "./packages.ts";
 
 /** The conditions of a list; an empty list of values is no condition. */
@@ -60,20 +60,20 @@ type PackageColumns = Omit<Package, "item" | "metadata"> & {
 
 /** The items of a page, a few at a time. */
 export async function* listItems(sql: Sql, query: ItemQuery): AsyncGenerator<readonly ListedItem[]> {
-  const keys = await keysOf(sql, query);
+  const keys = await selectKeys(sql, query);
   let letters = 0;
   const over = keys.findIndex((key, index) => (letters += key.letters) > LETTERS_MAX && index > 0);
   let some: ItemKey[] = [];
   let read = 0;
   for (const key of over < 0 ? keys : keys.slice(0, over)) {
     if (some.length > 0 && read + key.letters > READ_LETTERS_MAX) {
-      yield await itemsOf(sql, some, query.markdown);
+      yield await selectItems(sql, some, query.markdown);
       [some, read] = [[], 0];
     }
     some.push(key);
     read += key.letters;
   }
-  if (some.length > 0) yield await itemsOf(sql, some, query.markdown);
+  if (some.length > 0) yield await selectItems(sql, some, query.markdown);
 }
 
 /** The contents of items, by item, newest last. */
@@ -81,7 +81,9 @@ export async function packagesByItem(sql: Sql, items: readonly Item[]): Promise<
   const rows = await sql.query<PackageColumns>(
     `SELECT p.item_id AS "itemId", p.id, p.version, p.platform, p.sha256, p.bytes, p.metadata,
        p.created_ms AS "createdMs"
-     FROM packages p WHERE p.item_id IN (${places(items)}) ORDER BY p.created_ms, p.version, p.platform`,
+     FROM packages p WHERE p.item_id IN (${
+      placeholders(items)
+    }) ORDER BY p.created_ms, p.version, p.platform`,
     ...items.map(({ id }) => id),
   );
   const byId = new Map(items.map((item) => [item.id, item]));
@@ -94,10 +96,10 @@ export async function packagesByItem(sql: Sql, items: readonly Item[]): Promise<
 }
 
 /** Reads only the sizes, so that items that do not fit are never read. */
-async function keysOf(sql: Sql, query: ItemQuery): Promise<ItemKey[]> {
+async function selectKeys(sql: Sql, query: ItemQuery): Promise<ItemKey[]> {
   const [conditions, values] = conditionsOf(query);
   const own = query.ownFirst && query.mine.length > 0;
-  const order = own ? `CASE WHEN i.organization_id IN (${places(query.mine)}) THEN 0 ELSE 1 END, ` : "";
+  const order = own ? `CASE WHEN i.organization_id IN (${placeholders(query.mine)}) THEN 0 ELSE 1 END, ` : "";
   const markdown = query.markdown ? " + LENGTH(i.markdown)" : "";
   return await sql.query<ItemKey>(
     `SELECT i.id, LENGTH(i.description) + LENGTH(i.details)${markdown} +
@@ -119,11 +121,11 @@ function conditionsOf(query: ItemQuery): [string[], SqlValue[]] {
     values.push(...given);
   };
   const isOneOf = (column: string, given: readonly string[] = []) => {
-    if (given.length > 0) only(`${column} IN (${places(few(given))})`, ...given);
+    if (given.length > 0) only(`${column} IN (${placeholders(few(given))})`, ...given);
   };
 
   if (mine.length === 0) only("i.visibility = 'public'");
-  else only(`(i.visibility = 'public' OR i.organization_id IN (${places(mine)}))`, ...mine);
+  else only(`(i.visibility = 'public' OR i.organization_id IN (${placeholders(mine)}))`, ...mine);
   if (organizationId) only("i.organization_id = ?", organizationId);
   isOneOf("i.kind", query.kinds);
   isOneOf("i.visibility", query.visibilities);
@@ -157,12 +159,12 @@ function platformCondition(wanted: string): [condition: string, ...values: strin
   return [`p.platform = '' OR ${alike}`, ...patterns];
 }
 
-async function itemsOf(sql: Sql, keys: readonly ItemKey[], markdown: boolean): Promise<ListedItem[]> {
+async function selectItems(sql: Sql, keys: readonly ItemKey[], markdown: boolean): Promise<ListedItem[]> {
   const rows = await sql.query<ItemColumns>(
     `SELECT i.id, i.organization_id AS "organizationId", o.namespace, i.name, i.kind, i.visibility,
        i.description, i.url, ${markdown ? "i.markdown" : "''"} AS markdown, i.details,
        i.created_ms AS "createdMs", i.updated_ms AS "updatedMs"
-     FROM ${ITEMS} WHERE i.id IN (${places(keys)})`,
+     FROM ${ITEMS} WHERE i.id IN (${placeholders(keys)})`,
     ...keys.map(({ id }) => id),
   );
   const items = rows.map((row): Item => ({ ...row, details: JSON.parse(row.details) }));

@@ -107,7 +107,7 @@ function itemHandlers(cloud: CloudContext) {
       return {};
     },
     async listRegistryItems(request, ctx) {
-      const query = queryOf(request, await cloud.access.organizationsOf(ctx.entity));
+      const query = queryOf(request, await cloud.access.readOrganizations(ctx.entity));
       const items = [];
       for await (const some of query ? listItems(store, query) : []) {
         for (const { item, packages } of some) items.push(itemMessage(item, packages, query!.markdown));
@@ -180,7 +180,7 @@ function moduleLists(cloud: CloudContext) {
       const modules = [];
       // This request has no pages; ListRegistryItems lists what others have shared.
       const pages = listItems(cloud.store, {
-        mine: await cloud.access.organizationsOf(ctx.entity),
+        mine: await cloud.access.readOrganizations(ctx.entity),
         organizationId,
         kinds: ["module"],
         markdown,

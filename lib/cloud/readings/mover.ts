@@ -10,13 +10,13 @@
 import { createHash } from "node:crypto";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
-import { bytesOf, onePiece } from "../../base/files/byte_reader.ts";
+import { collectBytes, onePiece } from "../../base/files/byte_reader.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { keepFile } from "../store/file_refs.ts";
 import { type FileStore, requireSameSum } from "../store/files.ts";
-import { places, type Sql, type SqlValue, type Store } from "../store/store.ts";
+import { placeholders, type Sql, type SqlValue, type Store } from "../store/store.ts";
 import { OWN_PACKING, type Packing, READING_FILE_BYTES_MAX, type ReadingPacker } from "./packer.ts";
-import type { FilePlace, FileReading, FileSummary } from "./reading_file.ts";
+import type { FileCursor, FileReading, FileSummary } from "./reading_file.ts";
 import { ReadingFiles } from "./reading_files.ts";
 
 export interface MoverParts {
@@ -70,7 +70,7 @@ interface Pass {
   moved: number;
 }
 
-type Key = FilePlace & { readonly bytes: number };
+type Key = FileCursor & { readonly bytes: number };
 
 /** Moves readings as long as there are some. */
 export class ReadingMover {
@@ -171,7 +171,7 @@ export class ReadingMoves {
     if (!common) return false;
     const group = { originId, untilMs, ...common };
     const keys = await this.#keys(group);
-    const { content, ...made } = await packing.pack(await readingsOf(store, group, keys));
+    const { content, ...made } = await packing.pack(await selectReadings(store, group, keys));
     if (made.readings === 0) return false;
     try {
       await keepFile(store, files, onePiece(content), READING_FILE_BYTES_MAX, async (file) => {
@@ -258,7 +258,7 @@ async function commonTags(
   return found;
 }
 
-async function readingsOf(sql: Sql, { originId }: Group, keys: readonly Key[]): Promise<FileReading[]> {
+async function selectReadings(sql: Sql, { originId }: Group, keys: readonly Key[]): Promise<FileReading[]> {
   const readings: FileReading[] = [];
   for (let at = 0; at < keys.length; at += READ_AT_ONCE) {
     const some = keys.slice(at, at + READ_AT_ONCE);
@@ -266,7 +266,7 @@ async function readingsOf(sql: Sql, { originId }: Group, keys: readonly Key[]): 
     const rows = await sql.query<FileReading>(
       `SELECT captured_us AS "capturedUs", entry_id AS "entryId", received_us AS "receivedUs", stored_ms AS "storedMs",
          payload FROM tabular_data WHERE origin_id = ? AND captured_us >= ? AND captured_us <= ?
-         AND entry_id IN (${places(entries)}) ORDER BY captured_us, entry_id`,
+         AND entry_id IN (${placeholders(entries)}) ORDER BY captured_us, entry_id`,
       originId,
       some[0].capturedUs,
       some[some.length - 1].capturedUs,
@@ -280,7 +280,7 @@ async function readingsOf(sql: Sql, { originId }: Group, keys: readonly Key[]): 
 
 /** What was written is there. */
 async function requireWhole(files: FileStore, sha256: string, bytes: number): Promise<void> {
-  const content = await bytesOf(files.read(sha256), bytes);
+  const content = await collectBytes(files.read(sha256), bytes);
   requireSameSum(createHash("sha256").update(content).digest("hex"), sha256);
 }
 

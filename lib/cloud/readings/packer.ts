@@ -10,7 +10,7 @@ import type { Clock } from "../../base/clock.ts";
 import { type ContentOptions, type ContentProcess, withContent } from "../sandbox/content/process.ts";
 import type { ContentRequest } from "../sandbox/content/worker.ts";
 import {
-  fileOf,
+  buildFile,
   type FileReading,
   type FileSummary,
   type FileTimes,
@@ -48,7 +48,7 @@ export class ReadingPacker {
   ): Promise<T> {
     const leave = await this.#turns.enter(caller, signal);
     try {
-      if (!this.content) return await work({ pack: fileOf, without: fileWithout }, signal);
+      if (!this.content) return await work({ pack: buildFile, without: fileWithout }, signal);
       return await withContent(this.content, TIME_MS, tooLong, signal, (process, signal) => {
         return work(packingIn(process, signal), signal);
       });

@@ -32,7 +32,7 @@ export interface FileReading {
 }
 
 /** A place in the order of a file. */
-export type FilePlace = Pick<FileReading, "capturedUs" | "entryId">;
+export type FileCursor = Pick<FileReading, "capturedUs" | "entryId">;
 
 /** What readings have in common that are removed from a file: times, both bounds included. */
 export interface FileTimes {
@@ -74,7 +74,7 @@ const COLUMNS: readonly ParquetColumn[] = [
  * A file with these readings, in the order of their places. It has been read again, and gave the same readings. Throws
  * `internal` otherwise.
  */
-export async function fileOf(readings: readonly FileReading[]): Promise<MadeFile> {
+export async function buildFile(readings: readonly FileReading[]): Promise<MadeFile> {
   const types = new PathTypes();
   const texts = () => types.text === undefined ? [] : [{ key: PATH_TYPES_KEY, value: types.text }];
   const content = Buffer.concat(await Array.fromAsync(parquetOf(COLUMNS, groupsOf(readings, types), texts)));
@@ -108,7 +108,7 @@ export async function fileWithout(
       else kept.push(one);
     }
   }
-  return await fileOf(kept);
+  return await buildFile(kept);
 }
 
 /** The readings of these times, a group at a time: the oldest first, or the newest. */
@@ -137,15 +137,15 @@ export function sourceOf(content: Uint8Array): ParquetSource {
 }
 
 /** Less than 0 if `a` comes before `b`. */
-export function comparePlaces(a: FilePlace, b: FilePlace): number {
+export function compareCursors(a: FileCursor, b: FileCursor): number {
   if (a.capturedUs !== b.capturedUs) return a.capturedUs - b.capturedUs;
   if (a.entryId === b.entryId) return 0;
   return a.entryId < b.entryId ? -1 : 1;
 }
 
 /** Whether a reading comes after a place; after none, each does. */
-export function isAfter(one: FilePlace, place: FilePlace | undefined): boolean {
-  return place === undefined || comparePlaces(one, place) > 0;
+export function isAfter(one: FileCursor, place: FileCursor | undefined): boolean {
+  return place === undefined || compareCursors(one, place) > 0;
 }
 
 export function isOfTimes(one: FileReading, { captured, received, stored }: FileTimes): boolean {
@@ -193,7 +193,7 @@ function readingOf(row: ParquetRow, writer: PayloadWriter): FileReading {
 }
 
 function isSame(one: FileReading, other: FileReading | undefined): boolean {
-  return other !== undefined && comparePlaces(one, other) === 0 && one.receivedUs === other.receivedUs &&
+  return other !== undefined && compareCursors(one, other) === 0 && one.receivedUs === other.receivedUs &&
     one.storedMs === other.storedMs && Buffer.compare(one.payload, other.payload) === 0;
 }
 

@@ -7,15 +7,15 @@
  */
 
 import { createHash } from "node:crypto";
-import { bytesOf } from "../../base/files/byte_reader.ts";
+import { collectBytes } from "../../base/files/byte_reader.ts";
 import { assert, SvcError } from "../../base/error.ts";
 import { Conditions } from "../data/filter.ts";
 import { type DataOrigin, ORIGIN_COLUMNS } from "../data/origins.ts";
 import { type FileStore, requireSameSum } from "../store/files.ts";
 import type { Sql } from "../store/store.ts";
 import {
-  comparePlaces,
-  type FilePlace,
+  compareCursors,
+  type FileCursor,
   type FileReading,
   type FileSummary,
   type FileTimes,
@@ -77,8 +77,8 @@ export class ReadingFiles {
 
   /** Readings of these times, a group at a time, the oldest first or the newest; none if the file is gone. */
   async *readings(file: IndexedFile, times: FileTimes, newestFirst = false): AsyncGenerator<FileReading[]> {
-    let last: FilePlace | undefined;
-    const isNew = (one: FileReading) => !last || (newestFirst ? -1 : 1) * comparePlaces(one, last) > 0;
+    let last: FileCursor | undefined;
+    const isNew = (one: FileReading) => !last || (newestFirst ? -1 : 1) * compareCursors(one, last) > 0;
     for (let now: IndexedFile | undefined = file, left = TRIES; now; left--) {
       try {
         for await (const group of readingsIn(this.#source(now), times, newestFirst)) {
@@ -163,7 +163,7 @@ export class ReadingFiles {
   }
 
   async #whole({ sha256, fileBytes }: IndexedFile): Promise<Uint8Array> {
-    const bytes = await bytesOf(this.#store.read(sha256), fileBytes);
+    const bytes = await collectBytes(this.#store.read(sha256), fileBytes);
     requireSameSum(createHash("sha256").update(bytes).digest("hex"), sha256);
     return bytes;
   }

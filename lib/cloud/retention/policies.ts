@@ -233,7 +233,7 @@ function requireWithin(what: string, value: number | undefined, max: number): vo
 }
 
 /** How long an organization's data is kept. */
-export async function retentionOf(sql: Sql, organizationId: string): Promise<DataRetention> {
+export async function readRetention(sql: Sql, organizationId: string): Promise<DataRetention> {
   return (await retentionSettings(sql, organizationId)).inEffect;
 }
 
@@ -272,7 +272,7 @@ export interface PartCollector extends CollectorRetention {
 }
 
 /** The collectors of an organization that have a retention of their own, by the names of their machines. */
-export async function collectorsOf(
+export async function selectCollectors(
   sql: Sql,
   organizationId: string,
   limit?: number,

@@ -19,7 +19,7 @@ import { type IndexedFile, ReadingFiles } from "../readings/reading_files.ts";
 import { ReadingRemoval } from "../readings/removal.ts";
 import { releaseFile } from "../store/file_refs.ts";
 import type { FileStore } from "../store/files.ts";
-import { places, type Sql, type Store } from "../store/store.ts";
+import { placeholders, type Sql, type Store } from "../store/store.ts";
 import { type DueRetention, hurry, takeDue } from "./policies.ts";
 import { counted } from "../../base/log/counted.ts";
 
@@ -102,7 +102,7 @@ export class RetentionRunner {
     const { store } = this.parts;
     const sum = `SELECT CAST(COALESCE(SUM(s.bytes), 0) AS BIGINT) AS bytes FROM stored_bytes s
       JOIN data_origins o ON o.id = s.owner_id WHERE s.kind = 'readings' AND`;
-    const over = due.tabularBytes === undefined ? 0 : await sumOf(store, sum, due) - due.tabularBytes;
+    const over = due.tabularBytes === undefined ? 0 : await sumBytes(store, sum, due) - due.tabularBytes;
     const untilUs = cutoffUs(due, this.parts.clock.nowMs());
     if (untilUs === undefined && over <= 0) return 0;
     const found = ofSubject(due);
@@ -163,7 +163,7 @@ export class RetentionRunner {
     let oldest = Number.MAX_SAFE_INTEGER;
     const patienceMs = Math.min(REWRITE_MS, (due.days ?? 0) * DAY_MS * REWRITE_SHARE);
     if (overBytes > 0) {
-      if (file.bytes > overBytes) oldest = await countOf(new ReadingFiles(store, files), file, overBytes);
+      if (file.bytes > overBytes) oldest = await countOldest(new ReadingFiles(store, files), file, overBytes);
     } else {
       if (untilUs === undefined || file.fromUs >= untilUs) return 0;
       if (file.untilUs >= untilUs && file.fromUs >= untilUs - patienceMs * 1000) return 0;
@@ -185,7 +185,7 @@ export class RetentionRunner {
     const { store, files } = this.parts;
     const sum = `SELECT CAST(COALESCE(SUM(d.bytes), 0) AS BIGINT) AS bytes FROM binary_data d
       JOIN data_origins o ON o.id = d.origin_id WHERE`;
-    const over = due.binaryBytes === undefined ? 0 : await sumOf(store, sum, due) - due.binaryBytes;
+    const over = due.binaryBytes === undefined ? 0 : await sumBytes(store, sum, due) - due.binaryBytes;
     const untilUs = cutoffUs(due, this.parts.clock.nowMs());
     if (untilUs === undefined && over <= 0) return 0;
     const found = ofSubject(due).only(
@@ -200,7 +200,7 @@ export class RetentionRunner {
     const ids = excess(oldest, over, untilUs).map(({ id }) => id);
     if (ids.length === 0) return 0;
     // Somebody may have just put one into a dataset.
-    const only = new Conditions().only(`d.id IN (${places(ids)})`, ...ids)
+    const only = new Conditions().only(`d.id IN (${placeholders(ids)})`, ...ids)
       .only("NOT EXISTS (SELECT 1 FROM dataset_data s WHERE s.data_id = d.id)");
     const contents = await this.#noted(
       due,
@@ -231,7 +231,7 @@ export class RetentionRunner {
 }
 
 /** How many of the oldest readings of a file have so many bytes. */
-async function countOf(index: ReadingFiles, file: IndexedFile, bytes: number): Promise<number> {
+async function countOldest(index: ReadingFiles, file: IndexedFile, bytes: number): Promise<number> {
   let [count, left] = [0, bytes];
   for await (const group of index.readings(file, { captured: {}, received: {} })) {
     for (const { payload } of group) {
@@ -268,7 +268,7 @@ function ofSubject({ organizationId, collector }: DueRetention): Conditions {
     .only("o.method_name = ?", collector.methodName);
 }
 
-async function sumOf(sql: Sql, text: string, due: DueRetention): Promise<number> {
+async function sumBytes(sql: Sql, text: string, due: DueRetention): Promise<number> {
   const found = ofSubject(due);
   const [{ bytes }] = await sql.query<{ bytes: number }>(`${text} ${found.text}`, ...found.values);
   return bytes;

@@ -5,7 +5,7 @@
 import type { UsageService } from "../../../proto/gen/usage_pb.ts";
 import type { ServiceImpl } from "../../wire/rpc/service.ts";
 import { actorOf, type CloudContext } from "../context.ts";
-import { collectorsOf, type DataRetention, retentionSettings, setOwnRetention } from "./policies.ts";
+import { type DataRetention, retentionSettings, selectCollectors, setOwnRetention } from "./policies.ts";
 
 /** Limit of the collectors in an answer. */
 const COLLECTORS_MAX = 500;
@@ -22,7 +22,7 @@ export function usageHandlers({ store, usage, limits: allowed, audit }: UsagePar
       }));
       const { bound, own, inEffect } = await retentionSettings(store, organizationId);
       const { logDays, auditDays } = allowed;
-      const found = await collectorsOf(store, organizationId, COLLECTORS_MAX + 1);
+      const found = await selectCollectors(store, organizationId, COLLECTORS_MAX + 1);
       return {
         limits,
         ...{ retention: keptMessage(inEffect), bound: keptMessage(bound), own: keptMessage(own) },

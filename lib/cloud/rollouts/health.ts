@@ -14,10 +14,10 @@ import { Conditions } from "../data/filter.ts";
 import { payloadBytes } from "../data/payload.ts";
 import { TabularData } from "../data/tabular_data.ts";
 import type { FileStore } from "../store/files.ts";
-import { places, type Sql } from "../store/store.ts";
+import { placeholders, type Sql } from "../store/store.ts";
 import type { RolloutChange } from "./change.ts";
 import type { RolloutPlan, RolloutReading } from "./plan.ts";
-import { healthsOf, type PartHealth } from "./part_health.ts";
+import { type PartHealth, readPartHealths } from "./part_health.ts";
 import type { Baseline, Rollout, RolloutPart } from "./rollouts.ts";
 
 export interface PartFacts {
@@ -131,14 +131,14 @@ function runningOf(kind: ReleasedProgram, agent: AgentReport | undefined): strin
 }
 
 /** The facts of parts, by part; `nowMs` from before the parts were read. */
-export async function partFactsOf(
+export async function readPartFacts(
   sql: Sql,
   presence: Presence,
   parts: readonly Pick<RolloutPart, "partId" | "seenMs" | "baseline">[],
   nowMs: number,
 ): Promise<ReadonlyMap<string, PartFacts>> {
   const ids = parts.map(({ partId }) => partId);
-  const [healths, agents] = [await healthsOf(sql, ids), await agentReports(sql, ids)];
+  const [healths, agents] = [await readPartHealths(sql, ids), await agentReports(sql, ids)];
   const facts = new Map<string, PartFacts>();
   for (const { partId, seenMs: stored, baseline } of parts) {
     const seenMs = presence.seenMs(partId, stored);
@@ -154,10 +154,15 @@ export async function partFactsOf(
 }
 
 /** The state of a part just before its change. */
-export async function baselineOf(sql: Sql, partId: string, soakMs: number, nowMs: number): Promise<Baseline> {
+export async function readBaseline(
+  sql: Sql,
+  partId: string,
+  soakMs: number,
+  nowMs: number,
+): Promise<Baseline> {
   const text = "SELECT COALESCE(MAX(number), 0) AS head FROM logs WHERE part_id = ?";
   const [{ head }] = await sql.query<{ head: number }>(text, partId);
-  const health = (await healthsOf(sql, [partId])).get(partId);
+  const health = (await readPartHealths(sql, [partId])).get(partId);
   return {
     logNumber: head,
     errors: await errorsBetween(sql, partId, head - ENTRIES_MAX, head, nowMs - soakMs),
@@ -210,7 +215,7 @@ async function errorsBetween(
 ): Promise<number> {
   const [{ amount }] = await sql.query<{ amount: number }>(
     `SELECT COUNT(*) AS amount FROM (SELECT number FROM logs WHERE part_id = ? AND number > ? AND number <= ?
-       AND received_ms >= ? AND level IN (${places(ERROR_LEVELS)}) LIMIT ?) AS errors`,
+       AND received_ms >= ? AND level IN (${placeholders(ERROR_LEVELS)}) LIMIT ?) AS errors`,
     partId,
     after,
     until,

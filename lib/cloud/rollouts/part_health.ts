@@ -28,7 +28,10 @@ interface HealthRow {
 const REPORT_CHARS_MAX = 300;
 const REPORT_ENTRIES_MAX = 50;
 
-export async function healthsOf(sql: Sql, partIds: readonly string[]): Promise<Map<string, PartHealth>> {
+export async function readPartHealths(
+  sql: Sql,
+  partIds: readonly string[],
+): Promise<Map<string, PartHealth>> {
   const rows = await queryByIds<HealthRow>(
     sql,
     partIds,

@@ -9,7 +9,7 @@
 
 import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
-import { places, type Sql } from "../store/store.ts";
+import { placeholders, type Sql } from "../store/store.ts";
 import type { RolloutChange, Undo } from "./change.ts";
 import type { RolloutPlan } from "./plan.ts";
 
@@ -189,7 +189,7 @@ export class Rollouts {
     const isEnd = !UNFINISHED.includes(to);
     const [row] = await this.sql.query(
       `UPDATE rollouts SET state = ?, reason = ?, next_ms = ?, ended_ms = ? WHERE id = ?
-         AND state IN (${places(from)}) RETURNING id`,
+         AND state IN (${placeholders(from)}) RETURNING id`,
       ...[to, reason, nowMs, isEnd ? nowMs : null, id, ...from],
     );
     if (!row) {
@@ -220,7 +220,7 @@ export class Rollouts {
   async parts(id: string, query: PartsQuery): Promise<RolloutPart[]> {
     const { states = [], unhealthy, untilStep, seen, after, limit } = query;
     const conditions: [string, ...(string | number)[]][] = [["r.rollout_id = ?", id]];
-    if (states.length > 0) conditions.push([`r.state IN (${places(states)})`, ...states]);
+    if (states.length > 0) conditions.push([`r.state IN (${placeholders(states)})`, ...states]);
     if (unhealthy) conditions.push(["r.unhealthy = 1"]);
     if (untilStep !== undefined) conditions.push(["r.step <= ?", untilStep]);
     if (seen !== undefined) conditions.push(["p.seen_ms BETWEEN ? AND ?", ...seen]);
@@ -239,7 +239,7 @@ export class Rollouts {
 
   async countIn(id: string, states: readonly RolloutPartState[]): Promise<number> {
     const text = `SELECT COUNT(*) AS amount FROM rollout_parts WHERE rollout_id = ? AND state IN (${
-      places(states)
+      placeholders(states)
     })`;
     const [{ amount }] = await this.sql.query<{ amount: number }>(text, id, ...states);
     return Number(amount);
@@ -257,7 +257,7 @@ export class Rollouts {
       `UPDATE rollout_parts SET state = ?, unhealthy = COALESCE(?, unhealthy), reason = COALESCE(?, reason),
          undo = COALESCE(?, undo), baseline = COALESCE(?, baseline), revision = COALESCE(?, revision),
          applied_ms = COALESCE(?, applied_ms), taken_ms = COALESCE(?, taken_ms)
-       WHERE rollout_id = ? AND part_id = ? AND state IN (${places(from)}) RETURNING part_id`,
+       WHERE rollout_id = ? AND part_id = ? AND state IN (${placeholders(from)}) RETURNING part_id`,
       state,
       unhealthy === undefined ? null : Number(unhealthy),
       reason ?? null,
@@ -281,7 +281,9 @@ export class Rollouts {
     reason: string,
   ): Promise<void> {
     await this.sql.query(
-      `UPDATE rollout_parts SET state = ?, reason = ? WHERE rollout_id = ? AND state IN (${places(from)})`,
+      `UPDATE rollout_parts SET state = ?, reason = ? WHERE rollout_id = ? AND state IN (${
+        placeholders(from)
+      })`,
       ...[to, reason, id, ...from],
     );
   }
@@ -299,7 +301,7 @@ export class Rollouts {
       { id: string; step: number; state: string; unhealthy: number; amount: number }
     >(
       `SELECT rollout_id AS id, step, state, unhealthy, COUNT(*) AS amount FROM rollout_parts
-       WHERE rollout_id IN (${places(ids)}) GROUP BY rollout_id, step, state, unhealthy`,
+       WHERE rollout_id IN (${placeholders(ids)}) GROUP BY rollout_id, step, state, unhealthy`,
       ...ids,
     );
     const found = new Map<string, StepCounts[]>();
@@ -333,7 +335,7 @@ export class Rollouts {
       const some = partIds.slice(start, start + PARTS_A_QUERY);
       const rows = await this.sql.query<{ id: string; name: string; state: string }>(
         `SELECT o.id, o.name, o.state FROM rollout_parts r JOIN rollouts o ON o.id = r.rollout_id
-         WHERE r.is_open = 1 AND r.part_id IN (${places(some)}) LIMIT 1`,
+         WHERE r.is_open = 1 AND r.part_id IN (${placeholders(some)}) LIMIT 1`,
         ...some,
       );
       if (rows.length === 0) continue;

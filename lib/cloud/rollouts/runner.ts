@@ -21,7 +21,7 @@ import type { LogStore } from "../logs/logs.ts";
 import type { Sql } from "../store/store.ts";
 import { changed, undone } from "./change.ts";
 import { decided } from "./decision.ts";
-import { baselineOf, partFactsOf, readingProblem, verdictOf } from "./health.ts";
+import { readBaseline, readingProblem, readPartFacts, verdictOf } from "./health.ts";
 import { isWithin } from "./plan.ts";
 import { type Rollout, type RolloutPart, type RolloutPartState, Rollouts } from "./rollouts.ts";
 
@@ -117,7 +117,7 @@ export class RolloutRunner {
     const { store, clock, presence } = this.parts;
     const nowMs = clock.nowMs();
     const watched = await new Rollouts(store).parts(rollout.id, { states: IN_FLIGHT, limit: WATCHED_MAX });
-    const facts = await partFactsOf(store, presence, watched, nowMs);
+    const facts = await readPartFacts(store, presence, watched, nowMs);
     const isSettled = clock.monotonicMs() >= this.#settledMs;
     for (const part of watched) {
       const judged = part.organizationId === rollout.organizationId
@@ -240,11 +240,11 @@ export class RolloutRunner {
       const text = JSON.stringify(made.config);
       await requireConfigQuota(this.parts, part.organizationId, text.length);
       const checked = await checkForOperator(this.parts, part, text);
-      const baseline = await baselineOf(store, part.id, rollout.plan.soakMs, clock.nowMs());
+      const baseline = await readBaseline(store, part.id, rollout.plan.soakMs, clock.nowMs());
       const actor = { who: rollout.who, action: "ApplyRollout" };
       await audit.change(actor, { kind: "part", id: part.id }, async (sql, nowMs) => {
         const rollouts = new Rollouts(sql);
-        await requireRoom(rollouts, rollout);
+        await requireCapacity(rollouts, rollout);
         await saveAt(sql, part, checked, { revision, who: rollout.who, nowMs });
         await new PartConfigs(sql).keepNewest(part.id, limits.revisionsPerPart, limits.configBytesPerPart);
         const now = { undo: made.undo, baseline, revision: revision + 1, appliedMs: nowMs };
@@ -289,7 +289,7 @@ class Gone extends SvcError {
 }
 
 /** Throws unless the rollout still runs and may change one more machine. */
-async function requireRoom(rollouts: Rollouts, { id, plan }: Rollout): Promise<void> {
+async function requireCapacity(rollouts: Rollouts, { id, plan }: Rollout): Promise<void> {
   if (!await rollouts.isIn(id, "running")) throw new Gone();
   if (plan.atOnce > 0 && await rollouts.countIn(id, IN_FLIGHT) >= plan.atOnce) throw new Gone();
 }

@@ -20,7 +20,7 @@ import { versionProblems } from "../fleet/agent_versions.ts";
 import { locationsAbove } from "../fleet/fleet.ts";
 import { Packages } from "../packages/packages.ts";
 import type { Sql, Store } from "../store/store.ts";
-import { places } from "../store/store.ts";
+import { placeholders } from "../store/store.ts";
 import { changed, checkedChange, type RolloutChange } from "./change.ts";
 import { checkedPlan, dividedParts, type GivenPlan, type PlannedPart } from "./plan.ts";
 import { newRolloutId, Rollouts } from "./rollouts.ts";
@@ -143,16 +143,19 @@ async function existing(sql: Sql, organizationId: string, change: RolloutChange)
 async function candidates(sql: Sql, order: RolloutOrder, change: RolloutChange): Promise<PlannedPart[]> {
   const { organizationId, locationIds, tags, partIds } = order;
   const selected: [string, ...string[]][] = [];
-  if (partIds.length > 0) selected.push([`p.id IN (${places(partIds)})`, ...partIds]);
+  if (partIds.length > 0) selected.push([`p.id IN (${placeholders(partIds)})`, ...partIds]);
   if (locationIds.length > 0) {
     const inside = `WITH RECURSIVE inside (id) AS (SELECT id FROM locations WHERE id IN (${
-      places(locationIds)
+      placeholders(locationIds)
     })
       UNION SELECT c.id FROM locations c JOIN inside i ON c.parent_id = i.id) SELECT id FROM inside`;
     selected.push([`m.location_id IN (${inside})`, ...locationIds]);
   }
   if (tags.length > 0) {
-    selected.push([`m.id IN (SELECT machine_id FROM machine_tags WHERE tag IN (${places(tags)}))`, ...tags]);
+    selected.push([
+      `m.id IN (SELECT machine_id FROM machine_tags WHERE tag IN (${placeholders(tags)}))`,
+      ...tags,
+    ]);
   }
   const [concerns, ...values] = concerned(change);
   const where = [

@@ -41,12 +41,12 @@ export function inferenceHandlers(context: CloudContext, options: InferenceOptio
         throw new SvcError("invalid_argument", "registry_item_id is empty, wanted a model");
       }
       const found = await new Packages(store).find(registryItemId, registryItemVersion || "latest");
-      const mine = await access.organizationsOf(entity);
+      const mine = await access.readOrganizations(entity);
       if (found.item.visibility === "private" && !mine.includes(found.item.organizationId)) {
         throw new SvcError("not_found", `there is no package "${registryItemId}"`);
       }
       checkPackage(found);
-      const image = await imageOf(
+      const image = await findImage(
         context,
         organizationId,
         request.binaryDataId || request.binaryId?.fileId || "",
@@ -102,7 +102,7 @@ function checkPackage({ item, version, bytes }: Package): void {
   }
 }
 
-async function imageOf({ store }: CloudContext, organizationId: string, id: string): Promise<BinaryItem> {
+async function findImage({ store }: CloudContext, organizationId: string, id: string): Promise<BinaryItem> {
   if (id === "") throw new SvcError("invalid_argument", "binary_data_id is empty, wanted an image");
   const [image] = await new BinaryData(store).get([id]);
   if (image.organizationId !== organizationId) throw new SvcError("not_found", `there is no data "${id}"`);

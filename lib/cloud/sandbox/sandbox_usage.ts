@@ -94,7 +94,7 @@ export class WatchedFolder {
     limits: UsageLimits,
     clock: Clock,
   ): Promise<WatchedFolder> {
-    return new WatchedFolder(files, path, limits, await contentOf(files, path, Infinity), clock);
+    return new WatchedFolder(files, path, limits, await measureContent(files, path, Infinity), clock);
   }
 
   /** `atLast`: measures even if it has just done so, because the programs may have exceeded the limit since. */
@@ -106,7 +106,7 @@ export class WatchedFolder {
     }
     const fromMs = clock.monotonicMs();
     if (fromMs < this.#walkAtMs && !atLast) return undefined;
-    const now = await contentOf(disk, path, begun.files + limits.folderFiles);
+    const now = await measureContent(disk, path, begun.files + limits.folderFiles);
     const tookMs = clock.monotonicMs() - fromMs;
     this.#walkAtMs = fromMs + Math.min(WALK_MS_MAX, Math.max(WALK_MS_MIN, tookMs / WALK_SHARE));
     const files = now.files - begun.files;
@@ -125,7 +125,7 @@ interface Content {
 }
 
 /** The content of a folder, counted only until it exceeds the given number of files. */
-async function contentOf(disk: ReadFiles, path: string, filesMax: number): Promise<Content> {
+async function measureContent(disk: ReadFiles, path: string, filesMax: number): Promise<Content> {
   const folders = [path];
   let [files, bytes] = [0, 0];
   for (let folder = folders.pop(); folder !== undefined && files <= filesMax; folder = folders.pop()) {
@@ -155,10 +155,10 @@ async function processesBeyond(
   if (seconds > limits.cpuSeconds) {
     return tooMuch(`used ${Math.round(seconds)} s of processor time`, `at most ${limits.cpuSeconds} s`);
   }
-  const resident = await sumOf(files, all, "status", /^VmRSS:\s+(\d+) kB$/m);
+  const resident = await computeSum(files, all, "status", /^VmRSS:\s+(\d+) kB$/m);
   if (resident <= limits.memoryBytes) return undefined;
   // Shared memory is counted for each process; counting it once is slow.
-  const bytes = await sumOf(files, all, "smaps_rollup", /^Pss:\s+(\d+) kB$/m) || resident;
+  const bytes = await computeSum(files, all, "smaps_rollup", /^Pss:\s+(\d+) kB$/m) || resident;
   if (bytes <= limits.memoryBytes) return undefined;
   return tooMuch(`used ${mib(bytes)} of memory`, `at most ${mib(limits.memoryBytes)}`);
 }
@@ -191,7 +191,7 @@ export function parseStat(text: string): Process | undefined {
   return { pid: Number.parseInt(text), parent: Number(fields[1]), ticks };
 }
 
-async function sumOf(
+async function computeSum(
   files: ReadFiles,
   processes: readonly Process[],
   file: string,

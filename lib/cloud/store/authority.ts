@@ -87,7 +87,7 @@ export class Authority {
     });
     return {
       certificate: `${issued.toString("pem")}\n${certificate}`,
-      privateKey: await pemOf(keys.privateKey),
+      privateKey: await exportPem(keys.privateKey),
       renewMs: nowMs + RENEW_DAYS * DAY_MS,
     };
   }
@@ -182,10 +182,10 @@ export async function newAuthority(nowMs: number): Promise<Kept> {
       new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
     ],
   });
-  return { certificate: `${certificate.toString("pem")}\n`, privateKey: await pemOf(keys.privateKey) };
+  return { certificate: `${certificate.toString("pem")}\n`, privateKey: await exportPem(keys.privateKey) };
 }
 
-async function pemOf(key: CryptoKey): Promise<string> {
+async function exportPem(key: CryptoKey): Promise<string> {
   const lines = Buffer.from(await crypto.subtle.exportKey("pkcs8", key)).toString("base64").match(
     /.{1,64}/g,
   )!;

@@ -86,7 +86,7 @@ export interface LookedFor {
  * sight when the disk is back. `missing` if the rows refer to contents, and none of a few of these is in the place; `lost` if an operator has said
  * so of this place.
  */
-export async function lackOf(
+export async function findLack(
   store: Store,
   files: FileStore,
   { place, isLost }: LookedFor,

@@ -20,7 +20,7 @@ import { MIGRATIONS, MOVES } from "./migrations.ts";
 import type { Notices } from "./notices.ts";
 import { PostgresStore } from "./postgres/postgres.ts";
 import type { StoreCaller } from "./callers.ts";
-import { type SqlitePlace, SqliteStore } from "./sqlite/sqlite.ts";
+import { type SqliteAddress, SqliteStore } from "./sqlite/sqlite.ts";
 
 export type SqlValue = string | number | null | Uint8Array;
 export type SqlRow = { readonly [column: string]: SqlValue };
@@ -75,9 +75,9 @@ export interface Store extends Sql {
 /** The lengths of a store's queues, by the names that metrics have for them. */
 export type StoreWaiting = { readonly [queue: string]: number };
 
-export interface StorePlace {
+export interface StoreAddress {
   /** The file of an SQLite database, created if it is missing, and the processes that run its statements. */
-  readonly sqlite?: SqlitePlace;
+  readonly sqlite?: SqliteAddress;
   /** `postgres://user:password@host:port/database`; takes precedence over a file. */
   readonly url?: string;
   /** The certificates in the file that the URL names. */
@@ -85,7 +85,7 @@ export interface StorePlace {
 }
 
 /** Opens a database and migrates its tables. */
-export async function openStore(place: StorePlace, clock: Clock): Promise<Store> {
+export async function openStore(place: StoreAddress, clock: Clock): Promise<Store> {
   const store = connect(place, clock);
   try {
     await migrate(store);
@@ -97,7 +97,7 @@ export async function openStore(place: StorePlace, clock: Clock): Promise<Store>
 }
 
 /** Opens a database unchanged. */
-export function connect({ sqlite, url, rootCertificate }: StorePlace, clock: Clock): Store {
+export function connect({ sqlite, url, rootCertificate }: StoreAddress, clock: Clock): Store {
   if (url) return new PostgresStore(url, clock, rootCertificate);
   if (sqlite) return new SqliteStore(sqlite, clock);
   throw new SvcError("invalid_argument", "found neither a file nor a URL of a database, wanted one of them");
@@ -145,12 +145,12 @@ export async function queryByIds<T>(
   const found: T[] = [];
   for (let start = 0; start < ids.length; start += IDS_A_QUERY) {
     const some = ids.slice(start, start + IDS_A_QUERY);
-    found.push(...await sql.query<T>(textOf(places(some)), ...some));
+    found.push(...await sql.query<T>(textOf(placeholders(some)), ...some));
   }
   return found;
 }
 
 /** `?, ?, ?`: one placeholder per value. */
-export function places(values: readonly unknown[]): string {
+export function placeholders(values: readonly unknown[]): string {
   return values.map(() => "?").join(", ");
 }

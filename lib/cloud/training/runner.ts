@@ -207,7 +207,7 @@ export class TrainingRunner {
       if (before.startable === 0) return undefined;
       const nowMs = clock.nowMs();
       const started = await jobs.start(before.jobs[0].id, this.#id, nowMs + LEASE_MS, nowMs);
-      await tellPlaces(jobs, before, await jobs.waiting(queue, runningMax), nowMs);
+      await logQueuePositions(jobs, before, await jobs.waiting(queue, runningMax), nowMs);
       return started;
     });
     if (!job) return false;
@@ -365,7 +365,7 @@ export async function letGo(
 }
 
 /** Logs the places of the first waiting jobs if they have changed, and always that of a new job. */
-export async function tellPlaces(
+export async function logQueuePositions(
   jobs: TrainingJobs,
   before: FairOrder<Waiting>,
   now: FairOrder<Waiting>,

@@ -38,7 +38,7 @@ import {
   MODEL_KINDS,
   type ModelKind,
 } from "../../cloud_client/training_request.ts";
-import { letGo, logEnd, tellPlaces, type TrainingRunner } from "./runner.ts";
+import { letGo, logEnd, logQueuePositions, type TrainingRunner } from "./runner.ts";
 import { isFinalState, TRAINING_STATES } from "./state.ts";
 
 const PAGE = 100;
@@ -55,7 +55,7 @@ export function trainingHandlers(context: CloudContext, runner?: TrainingRunner)
   return {
     submitTrainingJob,
     async submitCustomTrainingJob(request, ctx) {
-      const mine = await access.organizationsOf(ctx.entity);
+      const mine = await access.readOrganizations(ctx.entity);
       return await submit(ctx, request.organizationId, (sql) => submitter.custom(sql, request, mine));
     },
     async getTrainingJob({ id }) {
@@ -122,7 +122,7 @@ function submission(context: CloudContext, runner: TrainingRunner | undefined) {
       const id = await all.add(job, images, nowMs, runner?.waitingMax);
       await requireQuota(sql, limits, "trainingJobsPerOrganization", organizationId);
       await all.log(id, notes.map((message) => ({ atMs: nowMs, level: "info", message })));
-      await tellPlaces(all, before, await all.waiting(queue, runningMax), nowMs, id);
+      await logQueuePositions(all, before, await all.waiting(queue, runningMax), nowMs, id);
       return id;
     });
     runner?.wake();
@@ -146,7 +146,7 @@ class Submitter {
     await this.#checkModel(sql, organizationId, modelName, modelVersion);
     checkLabels(labels);
     const learning = checkLearning(request);
-    const images = await imagesOf(sql, organizationId, datasetId);
+    const images = await selectImages(sql, organizationId, datasetId);
     const counts = checkImages(modelType, labels, images);
     const framework = frameworkOf(modelFramework);
     if (framework !== "" && framework !== "onnx") {
@@ -175,10 +175,10 @@ class Submitter {
     const { organizationId, datasetId, modelName, modelVersion, registryItemId } = request;
     await this.#checkModel(sql, organizationId, modelName, modelVersion);
     checkArguments(request.arguments);
-    const script = await scriptOf(sql, request);
+    const script = await findScript(sql, request);
     const visible = script.item.visibility !== "private" || mine.includes(script.item.organizationId);
     if (!visible) throw new SvcError("not_found", `there is no package "${registryItemId}"`);
-    const images = await imagesOf(sql, organizationId, datasetId);
+    const images = await selectImages(sql, organizationId, datasetId);
     if (images.length === 0) {
       throw new SvcError("failed_precondition", "the dataset has no images, wanted some");
     }
@@ -254,7 +254,7 @@ class Submitter {
   }
 }
 
-async function scriptOf(
+async function findScript(
   sql: Sql,
   { registryItemId: id, registryItemVersion: version }: SubmitCustomTrainingJobRequest,
 ): Promise<Package> {
@@ -271,7 +271,7 @@ async function scriptOf(
   throw new SvcError("invalid_argument", `"${id}" is a ${found.item.kind}, wanted an ml_training script`);
 }
 
-async function imagesOf(sql: Sql, organizationId: string, id: string): Promise<readonly DatasetImage[]> {
+async function selectImages(sql: Sql, organizationId: string, id: string): Promise<readonly DatasetImage[]> {
   if (id === "") throw new SvcError("invalid_argument", "dataset_id is empty, wanted the id of a dataset");
   const datasets = new Datasets(sql);
   const dataset = await datasets.get(id);

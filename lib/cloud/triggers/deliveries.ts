@@ -55,12 +55,12 @@ export interface DeliverySelection {
   readonly partId?: string;
   readonly state?: DeliveryState;
   /** Those that follow this place. */
-  readonly after?: DeliveryPlace;
+  readonly after?: DeliveryCursor;
   readonly limit: number;
 }
 
 /** The place of a notification, newest first. */
-export type DeliveryPlace = Pick<Delivery, "createdMs" | "id">;
+export type DeliveryCursor = Pick<Delivery, "createdMs" | "id">;
 
 const DAY_MS = 24 * 3600 * 1000;
 const DELIVERED_MS = 7 * DAY_MS;

@@ -25,8 +25,8 @@ import { type Around, type EventContent, messageFor } from "./messages.ts";
 import {
   type LoggedEntries,
   type PartEvent,
+  selectTriggers,
   takeEvent,
-  triggersOf,
   type UploadedFile,
   type UploadedReadings,
 } from "./outbox.ts";
@@ -69,7 +69,7 @@ export class TriggerEvents {
   async handle(event: PartEvent): Promise<void> {
     const { store } = this.parts;
     const around = await this.#around(event);
-    const triggers = around ? await triggersOf(store, event.partId) : [];
+    const triggers = around ? await selectTriggers(store, event.partId) : [];
     const firings = await this.#firings(event, triggers);
     await store.transaction(async (sql) => {
       if (!await takeEvent(sql, event.id) || !around) return;

@@ -125,7 +125,7 @@ export async function hasTriggers(sql: Sql, partId: string, json: Json | undefin
 }
 
 /** The triggers of a part. */
-export async function triggersOf(sql: Sql, partId: string): Promise<Trigger[]> {
+export async function selectTriggers(sql: Sql, partId: string): Promise<Trigger[]> {
   const text = "SELECT triggers FROM part_triggers WHERE part_id = ?";
   const [row] = await sql.query<{ triggers: string }>(text, partId);
   return row ? triggersIn(JSON.parse(row.triggers)).triggers : [];

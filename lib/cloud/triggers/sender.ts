@@ -15,7 +15,7 @@ import { type OutwardOptions, sendOnce } from "../../wire/outward/single_request
 import type { Store } from "../store/store.ts";
 import { type ClaimedDelivery, Deliveries } from "./deliveries.ts";
 import type { SendMail } from "./mailer.ts";
-import { triggersOf } from "./outbox.ts";
+import { selectTriggers } from "./outbox.ts";
 
 export interface SenderOptions {
   /** Where webhooks may go. */
@@ -52,7 +52,7 @@ export class NotificationSender {
   async send(delivery: ClaimedDelivery, signal: AbortSignal): Promise<void> {
     const { kind, target, partId, trigger } = delivery;
     // If the trigger has been removed, or points elsewhere by now, nothing is sent.
-    const configured = (await triggersOf(this.store, partId)).find(({ name }) => name === trigger);
+    const configured = (await selectTriggers(this.store, partId)).find(({ name }) => name === trigger);
     const notification = configured?.notifications.find(({ type, value }) =>
       type === kind && value === target
     );

@@ -10,8 +10,14 @@ import type { ServiceImpl } from "../../wire/rpc/service.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import { Fleet } from "../fleet/fleet.ts";
 import { queryByIds, type Sql } from "../store/store.ts";
-import { Deliveries, type Delivery, DELIVERY_STATES, type DeliveryPlace, shownTarget } from "./deliveries.ts";
-import { noteEvent, triggersOf, triggersPage } from "./outbox.ts";
+import {
+  Deliveries,
+  type Delivery,
+  DELIVERY_STATES,
+  type DeliveryCursor,
+  shownTarget,
+} from "./deliveries.ts";
+import { noteEvent, selectTriggers, triggersPage } from "./outbox.ts";
 
 const PAGE = 100;
 const PAGE_MAX = 1_000;
@@ -61,7 +67,7 @@ export function triggerHandlers({ store, audit }: Pick<CloudContext, "store" | "
         );
       }
       const count = Math.min(limit || PAGE, PAGE_MAX);
-      const after = pageToken === "" ? undefined : placeIn(pageToken);
+      const after = pageToken === "" ? undefined : parseDeliveryCursor(pageToken);
       const found = await new Deliveries(store).list({ organizationId, state, after, limit: count + 1 });
       const page = found.slice(0, count);
       const names = await partNames(store, organizationId, page);
@@ -73,7 +79,7 @@ export function triggerHandlers({ store, audit }: Pick<CloudContext, "store" | "
     },
     async testTrigger({ partId, trigger }, ctx) {
       const part = await new Fleet(store).part(partId);
-      const known = (await triggersOf(store, partId)).some(({ name }) => name === trigger);
+      const known = (await selectTriggers(store, partId)).some(({ name }) => name === trigger);
       if (!known) throw new SvcError("not_found", `the part has no trigger "${trigger}"`);
       const on = { kind: "part", id: partId } as const;
       await audit.change(
@@ -143,7 +149,7 @@ function shortened(text: string): string {
   return text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text;
 }
 
-function placeIn(token: string): DeliveryPlace {
+function parseDeliveryCursor(token: string): DeliveryCursor {
   const [, createdMs, id] = /^(\d{1,15}):([\w-]{1,100})$/.exec(token) ?? [];
   if (id !== undefined) return { createdMs: Number(createdMs), id };
   throw unknownPage(token);

@@ -9,7 +9,7 @@ import type { Clock } from "../../base/clock.ts";
 import type { Store } from "../store/store.ts";
 import { onlineTimes } from "../fleet/presence.ts";
 import { LOG_ENTRIES_MAX, logConditions } from "./events.ts";
-import { noteEvent, triggersOf } from "./outbox.ts";
+import { noteEvent, selectTriggers } from "./outbox.ts";
 
 /** Limit of changed parts in one pass. */
 const PARTS_AT_ONCE = 200;
@@ -102,7 +102,7 @@ export class TriggerWatch {
     head: number,
   ): Promise<void> {
     const { store, clock } = this;
-    const triggers = await triggersOf(store, part.id);
+    const triggers = await selectTriggers(store, part.id);
     const levels = triggers.find(({ name }) => name === trigger)?.event.logLevels ?? [];
     const found = levels.length === 0 || until === after ? [] : await store.query<{ number: number }>(
       `SELECT number FROM logs WHERE ${logConditions(levels)} ORDER BY number LIMIT ?`,

@@ -104,7 +104,7 @@ export function upright(image: ColorImage, orientation: Orientation): ColorImage
   const to = new Uint32Array(columns * rows);
   for (let y = 0, at = 0; y < rows; y++) {
     for (let x = 0; x < columns; x++, at++) {
-      const [column, row] = storedPlace(orientation, x, y, width, height);
+      const [column, row] = storedPoint(orientation, x, y, width, height);
       to[at] = from[row * width + column];
     }
   }
@@ -121,7 +121,7 @@ interface Sides {
 
 /** The sides in the upright picture of a box in the stored one. */
 export function uprightSides({ xMin, yMin, xMax, yMax }: Sides, orientation: Orientation): Sides {
-  const [first, second] = [[xMin, yMin], [xMax, yMax]].map(([x, y]) => uprightPlace(orientation, x, y));
+  const [first, second] = [[xMin, yMin], [xMax, yMax]].map(([x, y]) => uprightPoint(orientation, x, y));
   return {
     xMin: Math.min(first[0], second[0]),
     yMin: Math.min(first[1], second[1]),
@@ -131,7 +131,7 @@ export function uprightSides({ xMin, yMin, xMax, yMax }: Sides, orientation: Ori
 }
 
 /** The place in the upright picture of (x, y) in the stored one, both as fractions. */
-function uprightPlace(orientation: Orientation, x: number, y: number): readonly [x: number, y: number] {
+function uprightPoint(orientation: Orientation, x: number, y: number): readonly [x: number, y: number] {
   switch (orientation) {
     case 1:
       return [x, y];
@@ -153,7 +153,7 @@ function uprightPlace(orientation: Orientation, x: number, y: number): readonly 
 }
 
 /** The stored pixel that stands at (x, y) of the upright picture. */
-function storedPlace(
+function storedPoint(
   orientation: Orientation,
   x: number,
   y: number,

@@ -9,10 +9,10 @@ import { messageOf } from "../../base/error.ts";
 import type { Problem } from "../../base/schema/schema.ts";
 import { suggest } from "../../base/schema/suggest.ts";
 import type { LineColumn } from "../../base/schema/text_places.ts";
-import { wire } from "../../resource/graph.ts";
+import { resolveDependencies } from "../../resource/graph.ts";
 import type { Registry } from "../../resource/registry.ts";
 import { decodeConfig, type MachineConfig } from "./config.ts";
-import { parseConfig, placesIn } from "./file.ts";
+import { parseConfig, positionsIn } from "./file.ts";
 import type { ResourceConfig } from "./resource_config.ts";
 
 export interface CheckedProblem extends Problem, Partial<LineColumn> {}
@@ -40,7 +40,7 @@ export function checkConfig(
   }
 
   const { config, problems: found } = decodeConfig(json, registry, { env });
-  const where = placesIn(bytes, { file, env });
+  const where = positionsIn(bytes, { file, env });
   const all = [...problems, ...found, ...unmet(config), ...sharedPins(config)];
   const placed = all.map((problem): CheckedProblem => ({ ...problem, ...where(problem.path) }));
   return { problems: placed.sort((a, b) => lineOf(a) - lineOf(b) || columnOf(a) - columnOf(b)), config };
@@ -88,7 +88,7 @@ function unmet({ resources, remotes, modules }: MachineConfig): Problem[] {
   const needs = new Map(resources.map((resource) => [resource.name.full, {
     needs: needsOf(resource).filter(({ name }) => known(name)),
   }]));
-  const { blocked } = wire(needs);
+  const { blocked } = resolveDependencies(needs);
   for (const { name, path } of resources) {
     const reason = blocked.get(name.full);
     if (reason !== undefined) problems.push({ severity: "error", path, message: reason });

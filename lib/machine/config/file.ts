@@ -42,7 +42,7 @@ export function parseConfig(bytes: Uint8Array, { file, env, problems, spans }: P
  * Finds where each path stands in the text of a configuration that `parseConfig` accepts. Reads the text at the first
  * question only: few configurations have problems.
  */
-export function placesIn(
+export function positionsIn(
   bytes: Uint8Array,
   options: Pick<ParseOptions, "file" | "env">,
 ): (path: string) => LineColumn | undefined {

@@ -15,7 +15,7 @@ import type { ReadFiles, WatchFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Problem } from "../../base/schema/schema.ts";
-import { parseConfig, placesIn, readConfigBytes } from "./file.ts";
+import { parseConfig, positionsIn, readConfigBytes } from "./file.ts";
 import type { ConfigDraft, ConfigSource } from "./source.ts";
 
 /**
@@ -107,7 +107,7 @@ export class FileSource implements ConfigSource {
     try {
       const options = { file: this.name, env: (name: string) => env.call(this.#parts.host, name), problems };
       const json = parseConfig(look.bytes, options);
-      const where = placesIn(look.bytes, options);
+      const where = positionsIn(look.bytes, options);
       return { json, revision: look.mark.slice(0, REVISION_LENGTH), problems, where };
     } catch (thrown) {
       return SvcError.from(thrown);

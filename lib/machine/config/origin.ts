@@ -50,7 +50,7 @@ export interface Origin {
 }
 
 /** Reads the file. Throws if it is unreadable, or if credentials would travel in the clear. */
-export async function originOf(parts: OriginParts): Promise<Origin> {
+export async function openOrigin(parts: OriginParts): Promise<Origin> {
   const { path, registry, host, clock, logger, stopping } = parts;
   const env = (name: string) => host.env(name);
   const file = new FileSource({ path, host, clock });

@@ -5,7 +5,7 @@ import { SvcError } from "../../base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import { Registry } from "../../resource/registry.ts";
 import { ConfigReading } from "./reading.ts";
-import { originOf } from "./origin.ts";
+import { openOrigin } from "./origin.ts";
 
 const PATH = "/etc/m.json";
 
@@ -19,7 +19,7 @@ async function readingOf(text: string) {
   await write(text);
   const registry = new Registry([], []);
   const parts = { path: PATH, registry, host, clock, logger, version: "1.2.3" };
-  const { source, read } = await originOf({ ...parts, allowInsecureCredentials: false });
+  const { source, read } = await openOrigin({ ...parts, allowInsecureCredentials: false });
   const reading = new ConfigReading({ source, read, registry, env: () => undefined, logger });
   return { reading, write, logged: () => records.splice(0).map(({ message }) => message) };
 }

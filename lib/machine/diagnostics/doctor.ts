@@ -79,15 +79,15 @@ const DEVICE_KINDS: readonly DeviceKind[] = [
 export async function examine(parts: DoctorParts): Promise<Examination[]> {
   const { host } = parts;
   const { os, arch } = host.platform();
-  const findings: Examination[] = [await systemOf(host, os, arch)];
+  const findings: Examination[] = [await examineSystem(host, os, arch)];
   if (os === "linux") {
-    for (const kind of DEVICE_KINDS) findings.push(await devicesOf(kind, host, parts.clock));
+    for (const kind of DEVICE_KINDS) findings.push(await examineDevices(kind, host, parts.clock));
     findings.push(await udevRules(host));
   } else {
     const found = `pins, buses and cameras are not examined on ${os}`;
     findings.push({ subject: "devices", outcome: "note", found });
   }
-  findings.push(await timeOf(parts), await diskOf(parts), await portOf(parts));
+  findings.push(await examineTime(parts), await examineDisk(parts), await examinePort(parts));
   return findings;
 }
 
@@ -101,7 +101,7 @@ export function formatExaminations(findings: readonly Examination[]): string[] {
   ]);
 }
 
-async function systemOf(host: DoctorHost, os: string, arch: string): Promise<Examination> {
+async function examineSystem(host: DoctorHost, os: string, arch: string): Promise<Examination> {
   const board = (await host.readTextFile("/proc/device-tree/model").catch(() => "")).replace(/\0.*$/s, "");
   const release = await host.readTextFile("/etc/os-release").catch(() => "");
   const name = /^PRETTY_NAME="?([^"\n]+)/m.exec(release)?.[1] ?? os;
@@ -110,7 +110,7 @@ async function systemOf(host: DoctorHost, os: string, arch: string): Promise<Exa
   return { subject: "system", outcome: "ok", found };
 }
 
-async function devicesOf(
+async function examineDevices(
   { subject, pattern, remedy }: DeviceKind,
   host: DoctorHost,
   clock: Clock,
@@ -134,7 +134,7 @@ async function devicesOf(
 
 /** Asks the system without opening the device. */
 async function mayUse(path: string, host: DoctorHost, clock: Clock): Promise<boolean> {
-  const { code } = await outputOf(["test", "-r", path, "-a", "-w", path], host, clock);
+  const { code } = await captureOutput(["test", "-r", path, "-a", "-w", path], host, clock);
   return code === 0;
 }
 
@@ -147,7 +147,7 @@ async function udevRules(host: DoctorHost): Promise<Examination> {
   return { subject, outcome: "ok", found: listed(rules.map((name) => `${folder}/${name}`)) };
 }
 
-async function timeOf({ host, clock }: DoctorParts): Promise<Examination> {
+async function examineTime({ host, clock }: DoctorParts): Promise<Examination> {
   const subject = "clock";
   const nowMs = clock.nowMs();
   const now = new Date(nowMs).toISOString().slice(0, 19).replace("T", " ");
@@ -158,7 +158,7 @@ async function timeOf({ host, clock }: DoctorParts): Promise<Examination> {
   }
   if (host.platform().os !== "linux") return { subject, outcome: "ok", found: `${now} UTC` };
 
-  const { code, text } = await outputOf(
+  const { code, text } = await captureOutput(
     ["timedatectl", "show", "-p", "NTPSynchronized", "--value"],
     host,
     clock,
@@ -175,7 +175,7 @@ async function timeOf({ host, clock }: DoctorParts): Promise<Examination> {
   return { subject, outcome: "note", found: `${now} UTC, not set by the network`, remedy };
 }
 
-async function diskOf({ host, folder }: DoctorParts): Promise<Examination> {
+async function examineDisk({ host, folder }: DoctorParts): Promise<Examination> {
   const subject = "disk";
   try {
     const free = await host.freeBytes(folder);
@@ -189,12 +189,12 @@ async function diskOf({ host, folder }: DoctorParts): Promise<Examination> {
   }
 }
 
-async function portOf({ host, listen, tryListen }: DoctorParts): Promise<Examination> {
+async function examinePort({ host, listen, tryListen }: DoctorParts): Promise<Examination> {
   const subject = "port";
   const address = `${listen.host || "every interface"}, port ${listen.port}`;
   const error = await tryListen(listen.host, listen.port);
   if (!error) return { subject, outcome: "ok", found: `${address} is free` };
-  const holder = await holderOf(listen.port, host);
+  const holder = await findHolder(listen.port, host);
   const held = holder === undefined ? "" : ` by ${holder}`;
   const isTaken = error.code === "already_exists";
   return {
@@ -209,7 +209,7 @@ const LISTENING = "0A";
 const PROCESSES_MAX = 5_000;
 
 /** The program that listens on a TCP port, as `/proc` shows it to this user: `svc-server (pid 123)`. */
-export async function holderOf(port: number, host: ReadFiles & LinkFiles): Promise<string | undefined> {
+export async function findHolder(port: number, host: ReadFiles & LinkFiles): Promise<string | undefined> {
   const inodes = new Set<string>();
   for (const table of ["/proc/net/tcp", "/proc/net/tcp6"]) {
     const lines = (await host.readTextFile(table).catch(() => "")).split("\n").slice(1);
@@ -236,7 +236,7 @@ export async function holderOf(port: number, host: ReadFiles & LinkFiles): Promi
 }
 
 /** Runs a program; a missing one counts as failed. */
-async function outputOf(
+async function captureOutput(
   [command, ...args]: readonly string[],
   host: SpawnHost,
   clock: Clock,

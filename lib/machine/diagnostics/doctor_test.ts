@@ -3,7 +3,7 @@ import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { FakeHost } from "../../../tests/support/fake_host.ts";
 import { FakeProcesses } from "../../../tests/support/fake_processes.ts";
 import { SvcError } from "../../base/error.ts";
-import { type Examination, examine, formatExaminations, holderOf } from "./doctor.ts";
+import { type Examination, examine, findHolder, formatExaminations } from "./doctor.ts";
 
 const NOW = new Date("2026-05-04T12:00:00Z");
 
@@ -90,6 +90,6 @@ Deno.test("holderOf: names the program that has a port, and nobody if it is free
   const tcp = "  sl  local rem st\n   0: 0100007F:1F90 00000000:0000 0A 0:0 0:0 0 0 0 777 1\n";
   const host = new FakeHost({ files: { "/proc/net/tcp": tcp, "/proc/42/comm": "node-red\n" } });
   await host.turnLink("/proc/42/fd/9", "socket:[777]");
-  assertEquals(await holderOf(8080, host), "node-red (pid 42)");
-  assertEquals(await holderOf(8081, host), undefined);
+  assertEquals(await findHolder(8080, host), "node-red (pid 42)");
+  assertEquals(await findHolder(8081, host), undefined);
 });

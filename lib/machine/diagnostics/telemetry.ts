@@ -79,7 +79,7 @@ export async function startTelemetry(options: TelemetryOptions, parts: Telemetry
 /** Receives the end of a call. */
 type End = (error?: SvcError) => void;
 
-async function resourceOf(version: string) {
+async function describeResource(version: string) {
   const { resourceFromAttributes } = await import("@opentelemetry/resources");
   return resourceFromAttributes({ "service.name": "svc-server", "service.version": version });
 }
@@ -100,7 +100,7 @@ async function createSpans(options: TelemetryOptions, parts: TelemetryParts) {
   const nothing = () => Promise.resolve();
   const onEnd = (span: ReadableSpan) => sinks.forEach((sink) => sink.add(span));
   const provider = new TracerProvider({
-    resource: await resourceOf(version),
+    resource: await describeResource(version),
     spanProcessors: [{ onStart: () => {}, onEnd, forceFlush: nothing, shutdown: nothing }],
   });
   const tracer = provider.getTracer("svc-server", version);
@@ -265,7 +265,7 @@ async function createMetrics({ clock, logger, host, version }: TelemetryParts) {
   }
 
   const reader = new Reader();
-  const provider = new MeterProvider({ resource: await resourceOf(version), readers: [reader] });
+  const provider = new MeterProvider({ resource: await describeResource(version), readers: [reader] });
   const meter = provider.getMeter("svc-server", version);
   const duration = meter.createHistogram("rpc.server.call.duration", { unit: "s" });
   const open = meter.createUpDownCounter("svc.calls.open");

@@ -12,7 +12,7 @@ import { messageOf, SvcError } from "../../base/error.ts";
 import type { Registry } from "../../resource/registry.ts";
 import { type CallContext, isOnThisMachine, type Service, service } from "../../wire/rpc/service.ts";
 import { machineSchema } from "../config/config.ts";
-import type { ConfigEditor, PlacedProblem } from "./editor.ts";
+import type { ConfigEditor, LocatedProblem } from "./editor.ts";
 
 const TEXT_CHARS_MAX = 2 * 1024 * 1024;
 
@@ -30,14 +30,14 @@ export interface ConfigurationServiceParts {
 export function configurationService(parts: ConfigurationServiceParts, guarded: boolean): Service {
   const { editor, registry, managedBy = "" } = parts;
   const mayChange = async (ctx: CallContext) => {
-    const reason = await refusalOf(parts, guarded, ctx);
+    const reason = await findRefusal(parts, guarded, ctx);
     if (reason) throw new SvcError("permission_denied", reason);
   };
   return service(ConfigurationService, {
     getConfiguration: async (_request, ctx) => ({
       ...await editor.show(),
       path: editor.path,
-      readOnlyReason: await refusalOf(parts, guarded, ctx) ?? "",
+      readOnlyReason: await findRefusal(parts, guarded, ctx) ?? "",
       managedBy,
     }),
     getSchema: () => ({ json: JSON.stringify(machineSchema(registry)) }),
@@ -66,7 +66,7 @@ export function configurationService(parts: ConfigurationServiceParts, guarded: 
 }
 
 /** Why the caller may not change the file; `undefined` if it may. */
-async function refusalOf(
+async function findRefusal(
   { host, untrusted, managedBy }: ConfigurationServiceParts,
   guarded: boolean,
   { peer }: CallContext,
@@ -100,6 +100,6 @@ function checkedText(text: string): string {
   );
 }
 
-function problemMessage({ path, message, severity, from, to }: PlacedProblem) {
+function problemMessage({ path, message, severity, from, to }: LocatedProblem) {
   return { path, message, isWarning: severity === "warning", from, to };
 }

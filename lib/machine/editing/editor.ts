@@ -14,7 +14,7 @@ import type { Environment } from "../../base/host.ts";
 import type { Files } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
-import { placeInText, type TextSpan } from "../../base/schema/jsonc.ts";
+import { positionInText, type TextSpan } from "../../base/schema/jsonc.ts";
 import type { Problem } from "../../base/schema/schema.ts";
 import { spanAt } from "../../base/schema/text_places.ts";
 import type { Registry } from "../../resource/registry.ts";
@@ -45,10 +45,10 @@ export interface ShownConfig {
 }
 
 /** A problem and where it stands in the text. */
-export interface PlacedProblem extends Problem, TextSpan {}
+export interface LocatedProblem extends Problem, TextSpan {}
 
 export interface CheckedConfig {
-  readonly problems: readonly PlacedProblem[];
+  readonly problems: readonly LocatedProblem[];
   readonly isUsable: boolean;
 }
 
@@ -203,8 +203,8 @@ export class ConfigEditor {
   }
 
   /** A problem of the grammar, whose message begins with the file and the place. */
-  #placed(message: string, text: string): PlacedProblem {
-    const from = placeInText(message, this.path, text);
+  #placed(message: string, text: string): LocatedProblem {
+    const from = positionInText(message, this.path, text);
     const shown = from === undefined ? message : message.slice(this.path.length).replace(/^:\d+:\d+: /, "");
     return {
       severity: "error",

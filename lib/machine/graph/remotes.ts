@@ -275,7 +275,7 @@ class Remote {
     const { clock } = this.parts;
     const robot = client(RobotService, channel);
     const peer = `remote "${this.config.name}"`;
-    const services = (limits: CallOptions) => servicesOf(robot, limits);
+    const services = (limits: CallOptions) => fetchServices(robot, limits);
     const foreign = new ForeignApis({ ...this.parts, peer, channel, services });
     try {
       for (;;) {
@@ -404,7 +404,7 @@ class Remote {
 type Robot = ServiceClient<typeof RobotService>;
 
 /** The service of every API of a remote's resources. */
-async function servicesOf(robot: Robot, limits: CallOptions): Promise<ReadonlyMap<string, string>> {
+async function fetchServices(robot: Robot, limits: CallOptions): Promise<ReadonlyMap<string, string>> {
   const { resourceRpcSubtypes } = await robot.resourceRPCSubtypes({}, limits);
   return new Map(resourceRpcSubtypes.map(({ subtype, protoService }) => {
     return [`${subtype?.namespace}:${subtype?.type}:${subtype?.subtype}`, protoService];

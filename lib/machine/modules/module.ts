@@ -19,7 +19,7 @@ import type { Activities } from "../graph/activities.ts";
 import { commandOf, dataFolder, type MachineIdentity } from "./launch.ts";
 import { ModuleModels, type Offer } from "./models.ts";
 import type { ModuleGroups } from "./groups.ts";
-import { firstRun, programOf } from "./program.ts";
+import { findProgram, firstRun } from "./program.ts";
 import { ModuleProcess } from "./process.ts";
 import type { ModuleParent } from "./parent.ts";
 
@@ -261,7 +261,7 @@ export class Module {
     if (this.#status.state === "pending") this.#set({ state: "starting" });
     const ended = activities?.begin("module", { module: name });
     try {
-      const program = await programOf(config, home, host, release);
+      const program = await findProgram(config, home, host, release);
       const data = dataFolder(home, machine, name);
       await host.makeFolder(data, { mode: 0o750 });
 

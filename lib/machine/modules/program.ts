@@ -10,7 +10,7 @@ import { dirname, isAbsolute, join, normalize } from "node:path";
 import type { WholeEnvironment, WorkingFolder } from "../../base/host.ts";
 import { unpackInto } from "../../base/files/archive.ts";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
-import { headOf } from "../../base/files/head.ts";
+import { readHead } from "../../base/files/head.ts";
 import { type Clock, deadline } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
@@ -57,7 +57,7 @@ const metaField = object({
 }).required();
 
 /** The program of `config`, in version `release` if it is known. Throws if it cannot run. */
-export async function programOf(
+export async function findProgram(
   config: ModuleConfig,
   home: string,
   host: ProgramHost,
@@ -148,7 +148,7 @@ async function packaged(
   { name }: Pick<ModuleConfig, "name">,
   host: ReadFiles,
 ): Promise<ModuleProgram> {
-  const meta = await metaOf(folder, host);
+  const meta = await readMeta(folder, host);
   const entry = meta?.entrypoint ?? configured;
   if (!entry) {
     const wanted = 'wanted "entrypoint", the path of the program in the package';
@@ -165,11 +165,11 @@ async function packaged(
 }
 
 async function firstRunIn(folder: string, host: ReadFiles): Promise<Pick<ModuleProgram, "firstRun">> {
-  const script = (await metaOf(folder, host))?.firstRun;
+  const script = (await readMeta(folder, host))?.firstRun;
   return script ? { firstRun: inside(folder, script) } : {};
 }
 
-async function metaOf(folder: string, host: ReadFiles) {
+async function readMeta(folder: string, host: ReadFiles) {
   const path = join(folder, "meta.json");
   const size = await host.fileSize(path);
   if (size === undefined) return undefined;
@@ -264,7 +264,7 @@ const BEGINNINGS = ["\x7fELF", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe", "#!"];
 
 /** The system hands any other file to a shell, which reads a script in Python as its own commands. */
 async function checkBeginning(path: string, attempt: string, host: ReadFiles): Promise<void> {
-  const head = String.fromCharCode(...await headOf(host, path, 4));
+  const head = String.fromCharCode(...await readHead(host, path, 4));
   if (BEGINNINGS.some((one) => head.startsWith(one))) return;
   let interpreter = "sh";
   if (/\.[cm]?[jt]s$/.test(path)) interpreter = "node";

@@ -8,7 +8,7 @@ import type { ModuleConfig } from "../config/config.ts";
 import { moduleField } from "../config/settings.ts";
 import { DecodeContext } from "../../base/schema/schema.ts";
 import type { Json } from "../../base/schema/schema.ts";
-import { firstRun, programOf } from "./program.ts";
+import { findProgram, firstRun } from "./program.ts";
 
 const clock = new SystemClock();
 const host = new DenoHost();
@@ -17,12 +17,12 @@ Deno.test("programOf: unpacks an archive once per content and runs the entrypoin
   await using home = await Home.make();
   const archive = await home.archive({ "meta.json": { entrypoint: "bin/run" }, "bin/run": "#!/bin/sh\n" });
   const config = home.config({ executable_path: archive });
-  const first = await programOf(config, home.path, host);
+  const first = await findProgram(config, home.path, host);
   assertMatch(first.path, /\/packages-local\/probe-[0-9a-f]{16}\/bin\/run$/);
   assertEquals(first.path, `${first.root}/bin/run`);
-  assertEquals(await programOf(config, home.path, host), first);
+  assertEquals(await findProgram(config, home.path, host), first);
   await home.archive({ "meta.json": { entrypoint: "bin/run" }, "bin/run": "#!/bin/sh\n# newer\n" });
-  const second = await programOf(config, home.path, host);
+  const second = await findProgram(config, home.path, host);
   assertEquals(await host.readFolder(`${home.path}/packages-local`), [second.root.split("/").at(-1)!]);
 });
 
@@ -31,7 +31,7 @@ Deno.test("programOf: a program that cannot run gives an error with a remedy", a
   await Deno.writeTextFile(`${home.path}/plain`, "text", { mode: 0o644 });
   await Deno.writeTextFile(`${home.path}/broken.tgz`, "no archive");
   const refused = async (entry: Record<string, Json>, message: RegExp) => {
-    const error = await assertRejects(() => programOf(home.config(entry), home.path, host), SvcError);
+    const error = await assertRejects(() => findProgram(home.config(entry), home.path, host), SvcError);
     assertMatch(error.message, message);
   };
   await refused({ executable_path: `${home.path}/missing` }, /there is no file .*missing/);
@@ -59,7 +59,7 @@ Deno.test("programOf: runs a registry module from its package folder", async () 
   );
   await Deno.writeTextFile(`${folder}/run.sh`, "#!/bin/sh\n", { mode: 0o755 });
   const config = home.config({ type: "registry", module_id: "acme:probe", version: "1.2.0" });
-  const found = await programOf(config, home.path, host);
+  const found = await findProgram(config, home.path, host);
   assertEquals(found, { path: `${folder}/run.sh`, root: folder, firstRun: `${folder}/setup.sh` });
 });
 
@@ -74,7 +74,7 @@ Deno.test("first_run: runs until it succeeds once, and its output and result are
   const { signal } = new AbortController();
   const run = async (more: Record<string, Json> = {}) => {
     const config = home.config({ executable_path: `${home.path}/probe.tgz`, ...more });
-    const program = await programOf(config, home.path, host);
+    const program = await findProgram(config, home.path, host);
     const command = { command: program.path, env: { WORD: "from the environment" } };
     const within = <T>(command: T) => Promise.resolve(command);
     const logger = home.logs.logger("m");

@@ -566,13 +566,13 @@ function parsed(text: string): unknown {
 }
 
 /** The first piece of a text, whatever comes after it. */
-async function beginningOf({ body }: Response): Promise<string> {
+async function readBeginning({ body }: Response): Promise<string> {
   for await (const piece of body ?? []) return new TextDecoder().decode(piece);
   return "";
 }
 
 async function refusal(answer: Response): Promise<SvcError> {
-  const line = (await beginningOf(answer)).split("\n")[0].slice(0, REFUSAL_CHARS_MAX);
+  const line = (await readBeginning(answer)).split("\n")[0].slice(0, REFUSAL_CHARS_MAX);
   const refused = answer.status === 404 ? "not_found" : "permission_denied";
   const code = answer.status < 500 ? refused : "unavailable";
   return new SvcError(code, `the download was refused with ${answer.status}: ${line}`);

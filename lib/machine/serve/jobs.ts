@@ -195,7 +195,7 @@ class Job {
     const { clock } = this.parts;
     this.logger.debug("Job triggered", { name });
     try {
-      const { method, answer } = await callOf(this.config, this.parts, this.closing);
+      const { method, answer } = await callMethod(this.config, this.parts, this.closing);
       remember(this.history.succeededMs, clock.nowMs());
       this.logger.debug("Job succeeded", () => ({ name, response: shownJson(method.output, answer) }));
       return true;
@@ -214,7 +214,7 @@ function remember(times: number[], timeMs: number): void {
 }
 
 /** One call of a job's method: `DoCommand` gets its command, other methods only the resource's name. */
-async function callOf(
+async function callMethod(
   { resource, method: wanted, command }: JobConfig,
   { machine, channel }: JobsParts,
   signal: AbortSignal,

@@ -26,7 +26,7 @@ import { followTlsFiles, readTlsFiles, type TlsPaths } from "../../wire/port/tls
 import type { ServiceTable } from "../../wire/rpc/service.ts";
 import { TokenKeyRing } from "../../wire/auth/key_ring.ts";
 import type { MachineConfig } from "../config/config.ts";
-import { holderOf } from "../diagnostics/doctor.ts";
+import { findHolder } from "../diagnostics/doctor.ts";
 import { atHome } from "../config/upload_rules.ts";
 import type { Bind } from "../config/settings.ts";
 import type { AnnouncedAddress } from "./announcement.ts";
@@ -57,7 +57,7 @@ export interface MachinePortParts {
   /** Called for each peer that connects over WebRTC; returns a function for the peer's end. */
   readonly joined?: MachineWebRtcParts["joined"];
   /** Another signaling service that brings calls; `given` returns the control plane's present information about it. */
-  readonly elsewhere?: (given: () => GivenPlace, answer: Parameters<CallsElsewhere>[0]) => ReturnType<
+  readonly elsewhere?: (given: () => DialInfo, answer: Parameters<CallsElsewhere>[0]) => ReturnType<
     CallsElsewhere
   >;
   /** Called with the URL whenever it changes. */
@@ -72,7 +72,7 @@ export interface MachinePortParts {
 }
 
 /** The control plane's information for calls to the machine through it. */
-export interface GivenPlace {
+export interface DialInfo {
   /** The machine's names at the control plane. */
   readonly names: readonly string[];
   /** The signaling server, `https://host:port`, if it is not the control plane itself. */
@@ -130,7 +130,7 @@ export class MachinePort {
 
   /** Throws if the port does not open as configured. */
   static async open(config: MachineConfig, parts: MachinePortParts): Promise<MachinePort> {
-    const door = await doorOf(config, parts);
+    const door = await readDoor(config, parts);
     const settings = settingsOf(config);
     const keys = await TokenKeyRing.open(tokenKeysPath(config, parts), parts);
     try {
@@ -185,7 +185,7 @@ export class MachinePort {
   async #renew(config: MachineConfig): Promise<void> {
     // The certificate's files are followed separately, for the configuration in force.
     if (this.#closed || !this.#isOpen || !this.#door.tls || this.#door.fromFiles) return;
-    const { tls, fromFiles } = await doorOf(config, this.#parts);
+    const { tls, fromFiles } = await readDoor(config, this.#parts);
     if (tls && !fromFiles) this.#show(tls);
   }
 
@@ -223,7 +223,7 @@ export class MachinePort {
     this.#followFiles(config);
     await this.#keys.moveTo(tokenKeysPath(config, this.#parts));
     try {
-      const door = await doorOf(config, this.#parts);
+      const door = await readDoor(config, this.#parts);
       if (this.#isOpen && door.tls && this.#door.tls && isSameBut(door, this.#door)) {
         this.#show(door.tls);
         this.#door = door;
@@ -310,7 +310,7 @@ function isInUse(error: unknown): boolean {
 /** The error of a port that does not open, with the setting that names it and the program that has it. */
 async function refusedPort(error: unknown, { port }: Bind, host: MachinePortParts["host"]): Promise<unknown> {
   if (!(error instanceof SvcError) || !error.message.startsWith("cannot listen on")) return error;
-  const holder = isInUse(error) ? await holderOf(port, host) : undefined;
+  const holder = isInUse(error) ? await findHolder(port, host) : undefined;
   const message = holder === undefined
     ? error.message
     : error.message.replace("it is in use", `it is in use by ${holder}`);
@@ -363,20 +363,20 @@ async function open(
 /** The machine's names and WebRTC settings, which may change while the port is open. */
 class Names {
   now: readonly string[];
-  given: GivenPlace;
+  given: DialInfo;
   webrtc: WebRtcSettings;
   readonly changed = new Set<() => void>();
 
   constructor(config: MachineConfig) {
     this.now = namesOf(config);
-    this.given = givenPlaceOf(config);
+    this.given = dialInfoOf(config);
     this.webrtc = webrtcOf(config);
   }
 
   change(config: MachineConfig): void {
     const before = JSON.stringify(this.given);
     this.now = namesOf(config);
-    this.given = givenPlaceOf(config);
+    this.given = dialInfoOf(config);
     this.webrtc = webrtcOf(config);
     if (JSON.stringify(this.given) === before) return;
     for (const hear of [...this.changed]) hear();
@@ -393,7 +393,7 @@ function webrtcOf({ network: { webrtc } }: MachineConfig): WebRtcSettings {
 }
 
 /** The control plane's information for calls to the machine through it. */
-export function givenPlaceOf({ cloud }: Pick<MachineConfig, "cloud">): GivenPlace {
+export function dialInfoOf({ cloud }: Pick<MachineConfig, "cloud">): DialInfo {
   const { fqdn, localFqdn, signalingAddress: address, signalingInsecure } = cloud ?? {};
   const names = [fqdn, localFqdn].filter((name) => name !== undefined);
   if (!address) return { names };
@@ -448,9 +448,9 @@ function settingsOf(config: MachineConfig): AuthSettings | undefined {
 }
 
 /** Reads the certificate, if there is one. */
-async function doorOf(config: MachineConfig, { noTls, host: files }: MachinePortParts): Promise<Door> {
+async function readDoor(config: MachineConfig, { noTls, host: files }: MachinePortParts): Promise<Door> {
   const { network, auth: { tlsAuthEntities } } = config;
-  const tls = noTls || network.noTls ? undefined : await tlsOf(config, files);
+  const tls = noTls || network.noTls ? undefined : await readTls(config, files);
   const { host, port, managedHost } = network.bindAddress;
   const managed = tls && !network.tlsCertFile;
   return {
@@ -462,7 +462,7 @@ async function doorOf(config: MachineConfig, { noTls, host: files }: MachinePort
   };
 }
 
-async function tlsOf(config: MachineConfig, host: ReadFiles): Promise<TlsFiles | undefined> {
+async function readTls(config: MachineConfig, host: ReadFiles): Promise<TlsFiles | undefined> {
   const paths = tlsPathsOf(config);
   if (paths) return await readTlsFiles(paths, host);
   const { cloud } = config;

@@ -18,7 +18,7 @@ import { AuthService } from "../../../proto/gen/auth_pb.ts";
 import { Health } from "../../../proto/gen/health_pb.ts";
 import { SignalingService } from "../../../proto/gen/signaling_pb.ts";
 import { decodeConfig, type MachineConfig } from "../config/config.ts";
-import { givenPlaceOf, MachinePort } from "./machine_port.ts";
+import { dialInfoOf, MachinePort } from "./machine_port.ts";
 import { FakeFiles } from "../../../tests/support/fake_files.ts";
 
 const clock = new SystemClock();
@@ -104,7 +104,7 @@ async function changed(
 
 Deno.test("givenPlaceOf: takes the names and the signaling address from the cloud section", () => {
   const place = (cloud: JsonObject) =>
-    givenPlaceOf(configOf({ cloud: { id: "p", secret: "s", fqdn: "m", ...cloud } }));
+    dialInfoOf(configOf({ cloud: { id: "p", secret: "s", fqdn: "m", ...cloud } }));
   assertEquals(place({}), { names: ["m"] });
   assertEquals(place({ signaling_address: "a:1" }), { names: ["m"], signaling: "https://a:1" });
   const plain = { signaling_address: "a:1", signaling_insecure: true };

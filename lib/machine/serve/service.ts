@@ -133,7 +133,10 @@ function resourceMethods({ machine, jobs, packages, internal = [] }: RobotServic
       const cloud = cloudMessage(machine.config);
       return {
         resources: [
-          ...[...machine.nodes].map((node) => ({ ...statusMessage(node), ...placeMessage(node, machine) })),
+          ...[...machine.nodes].map((node) => ({
+            ...statusMessage(node),
+            ...reachabilityMessage(node, machine),
+          })),
           ...internal.flatMap(({ status }) => status ? statusMessage(status) : []),
           ...machine.remotes.map(remoteMessage),
         ].map((status) => ({ reachability: Reachability.REACHABLE, ...status, cloudMetadata: cloud })),
@@ -358,7 +361,7 @@ function statusMessage({ name, state, updatedMs, revision, error = "" }: StatusN
 }
 
 /** A node's machine, and whether clients reach it by its name; a remote's resource has its client name. */
-function placeMessage({ name }: Node, machine: Machine) {
+function reachabilityMessage({ name }: Node, machine: Machine) {
   const reachability = REACHABILITIES[machine.reachability(name)];
   if (!name.isRemote) return { reachability };
   return {

@@ -74,7 +74,7 @@ export class Streams {
         return {};
       },
       getStreamOptions: async ({ name }, { signal }) => ({
-        resolutions: await this.#sizesOf(cameraName(name), signal),
+        resolutions: await this.#fetchSizes(cameraName(name), signal),
       }),
       setStreamOptions: async ({ name, resolution }, { signal }) => {
         await this.#resize(cameraName(name), resolution, signal);
@@ -211,7 +211,7 @@ export class Streams {
     if (closed) this.#closing.add(closed);
   }
 
-  async #sizesOf(name: string, signal: AbortSignal): Promise<VideoSize[]> {
+  async #fetchSizes(name: string, signal: AbortSignal): Promise<VideoSize[]> {
     const { images } = await this.#camera(name).getImages([], { signal });
     if (images.length === 0) throw new SvcError("unavailable", `camera ${name} has no picture`);
     const { width, height } = imageSize(images[0].image);
@@ -224,7 +224,7 @@ export class Streams {
   }
 
   async #resize(name: string, size: VideoSize | undefined, signal: AbortSignal): Promise<void> {
-    const sizes = await this.#sizesOf(name, signal);
+    const sizes = await this.#fetchSizes(name, signal);
     const found = sizes.find(({ width, height }) => width === size?.width && height === size.height);
     if (size && !found) {
       const wanted = sizes.map(({ width, height }) => `${width}x${height}`).join(", ");

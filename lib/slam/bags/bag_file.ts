@@ -29,7 +29,7 @@ const PARTS_MAX = 10_000;
 /** Reads a file, or the folder of a rosbag2. Throws `invalid_argument` with the path and the reason. */
 export async function readBag(files: BagFiles, path: string, topics: BagTopics = {}): Promise<BagRecording> {
   const log = new BagLog(topics);
-  for (const part of await partsOf(files, path)) {
+  for (const part of await listParts(files, path)) {
     try {
       const cut = () => log.note(`"${part}" ends in the middle: what comes before is used`);
       for await (const message of messagesIn(files, part, cut)) log.add(message);
@@ -60,7 +60,7 @@ function messagesIn(
 }
 
 /** The file itself, or the files of a folder in the order of their numbers. */
-async function partsOf(files: BagFiles, path: string): Promise<string[]> {
+async function listParts(files: BagFiles, path: string): Promise<string[]> {
   if ((await files.stat(path))?.kind !== "folder") return [path];
   const names = (await files.readFolder(path)).filter((name) => KINDS.some((kind) => name.endsWith(kind)));
   if (names.length > 0 && names.length <= PARTS_MAX) {

@@ -28,7 +28,7 @@ export interface TimedPose2d {
 }
 
 /** The lidar in the plane of the robot. */
-export interface LidarPlace {
+export interface LidarMounting {
   readonly pose: Pose2d;
   readonly isUpsideDown: boolean;
 }
@@ -68,7 +68,7 @@ export class Transforms {
   }
 
   /** A frame in another; undefined if no chain of transforms links the two. */
-  between(frame: string, base: string): LidarPlace | undefined {
+  between(frame: string, base: string): LidarMounting | undefined {
     const own = this.#chain(frameName(frame)), others = this.#chain(frameName(base));
     const common = own.find(([name]) => others.some(([other]) => other === name));
     if (!common) return undefined;

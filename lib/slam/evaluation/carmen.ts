@@ -39,7 +39,7 @@ const DEGREE = Math.PI / 180;
 const SAME_M = 0.003;
 const SAME_RAD = 0.003;
 /** Largest distance of a laser from the robot's origin. */
-const PLACE_MAX_M = 3;
+const OFFSET_MAX_M = 3;
 /** The robot must have turned by this much, because otherwise a pose from another program would look the same. */
 const TURNED_RAD = 0.5;
 
@@ -65,7 +65,7 @@ export function readCarmenLog(text: string): CarmenLog {
       if (key !== undefined && value !== undefined) params.set(key, value);
     }
   }
-  return { scans: withPlace(scans), odometry };
+  return { scans: withLidarPose(scans), odometry };
 }
 
 /** Lines one by one: a log has megabytes, and an array of its lines would double them. */
@@ -156,12 +156,12 @@ function rangesIn(fields: readonly string[], from: number, count: number, where:
  * Adds the laser's place on the robot if the log does not state it: on a path with turns, the poses of laser and robot
  * always have the same difference.
  */
-function withPlace(scans: CarmenScan[]): CarmenScan[] {
+function withLidarPose(scans: CarmenScan[]): CarmenScan[] {
   const open = scans.filter(({ sensor }) => !sensor?.lidar);
   if (open.length < 2) return scans;
   const place = between2d(open[0].odometry, open[0].laser);
   const isNowhere = Math.hypot(place.x, place.y) < SAME_M && Math.abs(place.yaw) < SAME_RAD;
-  if (isNowhere || Math.hypot(place.x, place.y) > PLACE_MAX_M) return scans;
+  if (isNowhere || Math.hypot(place.x, place.y) > OFFSET_MAX_M) return scans;
   const isSame = open.every(({ odometry, laser }) => {
     const off = between2d(place, between2d(odometry, laser));
     return Math.hypot(off.x, off.y) < SAME_M && Math.abs(off.yaw) < SAME_RAD;

@@ -21,7 +21,7 @@ export interface ReplayOptions {
   readonly onScan?: (done: number, total: number) => void;
 }
 
-interface PlacedScan {
+interface ReplayedScan {
   readonly timeS: number;
   readonly node: number;
   /** As seen from the node. */
@@ -31,7 +31,7 @@ interface PlacedScan {
 /** Plays the scans in order, except those that are not later than the one before; then finishes the map. */
 export function replay(log: CarmenLog, mapper: Mapper, options: ReplayOptions): TimedPose[] {
   const { withOdometry, every = 1 } = options;
-  const placed: PlacedScan[] = [];
+  const placed: ReplayedScan[] = [];
   let lastS = -Infinity;
   let taken: { readonly scan: CarmenScan; readonly node: number; readonly offset: Pose2d } | undefined;
   log.scans.forEach((scan, at) => {

@@ -19,7 +19,7 @@ export interface SensorFacts {
 }
 
 const DEGREE = Math.PI / 180;
-const PLACE_MAX_M = 100;
+const OFFSET_MAX_M = 100;
 const ANGLE_MAX_DEG = 360;
 const SWEEP_MAX_S = 2;
 
@@ -39,8 +39,8 @@ export function readSensorFacts(text: string): SensorFacts {
   const firstDeg = numberAt(all.first_beam_deg, "first_beam_deg", ANGLE_MAX_DEG);
   return {
     lidar: lidar && {
-      x: numberAt(lidar.x, "lidar.x", PLACE_MAX_M) ?? 0,
-      y: numberAt(lidar.y, "lidar.y", PLACE_MAX_M) ?? 0,
+      x: numberAt(lidar.x, "lidar.x", OFFSET_MAX_M) ?? 0,
+      y: numberAt(lidar.y, "lidar.y", OFFSET_MAX_M) ?? 0,
       yaw: (numberAt(lidar.yaw_deg, "lidar.yaw_deg", ANGLE_MAX_DEG) ?? 0) * DEGREE,
     },
     firstBeamRad: firstDeg === undefined ? undefined : firstDeg * DEGREE,
@@ -54,8 +54,8 @@ export function readSensorFacts(text: string): SensorFacts {
 export function lidarPoseOf(text: string): Pose2d | undefined {
   const parts = text.split(",").map((part) => part.trim() === "" ? NaN : Number(part));
   const [x, y, yawDeg] = parts;
-  const isPose = parts.length === 3 && parts.every(Number.isFinite) && Math.abs(x) <= PLACE_MAX_M &&
-    Math.abs(y) <= PLACE_MAX_M && Math.abs(yawDeg) <= ANGLE_MAX_DEG;
+  const isPose = parts.length === 3 && parts.every(Number.isFinite) && Math.abs(x) <= OFFSET_MAX_M &&
+    Math.abs(y) <= OFFSET_MAX_M && Math.abs(yawDeg) <= ANGLE_MAX_DEG;
   return isPose ? { x, y, yaw: yawDeg * DEGREE } : undefined;
 }
 

@@ -2,7 +2,7 @@ import { assert, assertAlmostEquals, assertEquals, assertLess } from "@std/asser
 import { randomFrom } from "../../geometry/random.ts";
 import { RING, viewFrom } from "../../../tests/support/floor_plan.ts";
 import { GridInserter, ProbabilityGrid } from "../local/probability_grid.ts";
-import { placed } from "../local/local_mapper.ts";
+import { pointsAt } from "../local/local_mapper.ts";
 import { Submap } from "../local/submaps.ts";
 import { between2d, compose2d, type Pose2d } from "../pose2d.ts";
 import { BlockCholesky, eliminating, withoutPause } from "./block_cholesky.ts";
@@ -140,7 +140,7 @@ Deno.test("SearchGrid: finds a scan metres and half a turn away, and rejects an 
     const pose = { x: 0.3 * k, y: 0, yaw: 0 };
     const points = flat(viewFrom(RING, pose, { ...view, seed: k }));
     const none = new Float64Array(0);
-    inserter.insert(grid, { origin: pose, returns: placed(points, pose), misses: none, surface: none });
+    inserter.insert(grid, { origin: pose, returns: pointsAt(points, pose), misses: none, surface: none });
   }
   grid.crop();
   const search = new SearchGrid(grid);

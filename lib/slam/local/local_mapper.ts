@@ -254,9 +254,9 @@ export class LocalMapper {
     this.#laser.begin(seen, pose);
     this.#prove({ seen, timeS, pose, matched });
     const submaps = this.#submaps.insert(pose, {
-      returns: placed(returns, pose),
-      misses: placed(misses, pose),
-      surface: placed(this.#surface.between(all, origin), pose),
+      returns: pointsAt(returns, pose),
+      misses: pointsAt(misses, pose),
+      surface: pointsAt(this.#surface.between(all, origin), pose),
       origin: compose2d(pose, { ...origin, yaw: 0 }),
     });
     return { ...result, insertion: { submaps, gravityAlignment, points } };
@@ -556,7 +556,7 @@ function joined(a: Float64Array, b: Float64Array): Float64Array {
 }
 
 /** Points (x, y, …) of a frame at a pose, outside that frame. */
-export function placed(points: Float64Array, { x, y, yaw }: Pose2d): Float64Array {
+export function pointsAt(points: Float64Array, { x, y, yaw }: Pose2d): Float64Array {
   const cos = Math.cos(yaw), sin = Math.sin(yaw);
   const out = new Float64Array(points.length);
   for (let k = 0; k < points.length; k += 2) {

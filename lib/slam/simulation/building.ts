@@ -135,7 +135,7 @@ export interface Obstacles {
 export function obstaclesAt({ walls, doors, people }: Building, timeS: number): Obstacles {
   return {
     segments: [...walls, ...doors.map((door) => leafAt(door, timeS))],
-    people: people.map((person) => placeOf(person, timeS)),
+    people: people.map((person) => positionOf(person, timeS)),
   };
 }
 
@@ -152,7 +152,7 @@ function leafAt({ hingeX, hingeY, widthM, closedAngle, periodS, phaseS }: Door, 
   };
 }
 
-function placeOf({ walk, speedMps, phaseS }: Person, timeS: number): { x: number; y: number } {
+function positionOf({ walk, speedMps, phaseS }: Person, timeS: number): { x: number; y: number } {
   const { fromX, fromY, toX, toY } = walk;
   const lengthM = Math.hypot(toX - fromX, toY - fromY);
   const there = share(timeS + phaseS, 2 * lengthM / speedMps) * 2;

@@ -84,7 +84,7 @@ async function ask(
 ): Promise<Uint8Array[]> {
   const requests = () => one({ host: "", messageRequest: question });
   try {
-    return await filesOf(
+    return await collectFiles(
       client(ServerReflection, channel).serverReflectionInfo(requests(), limits),
       question,
     );
@@ -92,7 +92,7 @@ async function ask(
     if (SvcError.from(error).code !== "unimplemented") throw error;
     const older = client(ServerReflectionAlpha, channel);
     // The two versions differ only in their names.
-    return await filesOf(older.serverReflectionInfo(requests() as never, limits), question);
+    return await collectFiles(older.serverReflectionInfo(requests() as never, limits), question);
   }
 }
 
@@ -104,7 +104,7 @@ interface Answer {
   readonly messageResponse: { readonly case?: string; readonly value?: unknown };
 }
 
-async function filesOf(answers: AsyncIterable<Answer>, question: Question): Promise<Uint8Array[]> {
+async function collectFiles(answers: AsyncIterable<Answer>, question: Question): Promise<Uint8Array[]> {
   for await (const { messageResponse: { case: kind, value } } of answers) {
     if (kind === "fileDescriptorResponse") {
       const { fileDescriptorProto } = value as { fileDescriptorProto: Uint8Array[] };

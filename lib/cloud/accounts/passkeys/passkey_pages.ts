@@ -21,7 +21,7 @@ import {
   cookiesOf,
   endFormer,
   type Reply,
-  sessionOf,
+  requireSession,
   shownAccount,
   signedIn,
 } from "../account_page.ts";
@@ -76,7 +76,7 @@ class PasskeySignIn {
     } catch (error) {
       place = { origin: null, reason: messageOf(error) };
     }
-    const session = await sessionOf(this.cloud, asked).catch(() => undefined);
+    const session = await requireSession(this.cloud, asked).catch(() => undefined);
     if (!session) return { value: place };
     const all = await new Passkeys(store).of(session.accountId);
     const hasPassword = await new Accounts(store).hasPassword(session.accountId);
@@ -87,7 +87,7 @@ class PasskeySignIn {
   async beginAdding(asked: Asked): Promise<Reply> {
     const { store, addresses } = this.cloud;
     const party = relyingPartyOf(addresses, asked.request.peer);
-    const { id, accountId } = await sessionOf(this.cloud, asked);
+    const { id, accountId } = await requireSession(this.cloud, asked);
     const name = checkedName(bodyText(asked, "name").trim());
     const account = await new Accounts(store).get(accountId);
     // A session that somebody has left open does not become a lasting way in.
@@ -145,7 +145,7 @@ class PasskeySignIn {
 
   /** Removes a passkey, and ends all other sessions, because it may have opened them. */
   async remove(asked: Asked): Promise<Reply> {
-    const { id, accountId } = await sessionOf(this.cloud, asked);
+    const { id, accountId } = await requireSession(this.cloud, asked);
     const wanted = bodyText(asked, "id", 2_000);
     const secret = await newKeySecret();
     const actor = { who: accountId, action: "RemovePasskey" };
@@ -179,7 +179,7 @@ class PasskeySignIn {
     sessionId: string,
     proof: string,
   ): Promise<Reply> {
-    const { id, accountId } = await sessionOf(this.cloud, asked);
+    const { id, accountId } = await requireSession(this.cloud, asked);
     if (id !== sessionId) {
       throw new SvcError("unauthenticated", "another session than this one adds the passkey");
     }

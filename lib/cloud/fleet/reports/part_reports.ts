@@ -8,7 +8,7 @@ import { shownUrl } from "../../../base/log/shown_url.ts";
 import { isObject, type JsonObject } from "../../../base/schema/schema.ts";
 import type { ConfigThreads } from "../../config/config_threads.ts";
 import { PartConfigs, revisionText } from "../../config/part_config.ts";
-import { healthsOf, type PartHealth } from "../../rollouts/part_health.ts";
+import { type PartHealth, readPartHealths } from "../../rollouts/part_health.ts";
 import { hasRelease, plainVersion, type PublishedRelease } from "../../packages/releases.ts";
 import type { Store } from "../../store/store.ts";
 import { type AgentReport, agentReports } from "../agent_service.ts";
@@ -38,7 +38,7 @@ export async function partReports(store: Store, parts: readonly Part[]): Promise
   const ids = parts.map(({ id }) => id);
   const [agents, healths, tags] = await Promise.all([
     agentReports(store, ids),
-    healthsOf(store, ids),
+    readPartHealths(store, ids),
     new Fleet(store).tags([...new Set(parts.map(({ machineId }) => machineId))]),
   ]);
   return parts.map((part) => {

@@ -4,7 +4,7 @@
  */
 
 import { unpacked } from "../../../base/files/archive.ts";
-import { bytesOf, joinedBytes } from "../../../base/files/byte_reader.ts";
+import { collectBytes, joinedBytes } from "../../../base/files/byte_reader.ts";
 import { SvcError } from "../../../base/error.ts";
 import { viewpointOf } from "../../../geometry/cloud/viewpoint.ts";
 import { mapCloud, paintMap } from "../../../slam/map_picture.ts";
@@ -68,7 +68,7 @@ export class MapMaker {
 async function* mapIn(archive: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let found: Uint8Array | undefined;
   for await (const { path, bytes, content } of unpacked(archive, MAP_FILES)) {
-    if (path.split("/").at(-1) === MAP_FILE) found = await bytesOf(content, bytes);
+    if (path.split("/").at(-1) === MAP_FILE) found = await collectBytes(content, bytes);
   }
   if (!found) throw new SvcError("failed_precondition", `the package has no ${MAP_FILE}, wanted a map`);
   yield found;

@@ -11,7 +11,7 @@
 
 import type { Platform } from "../../../base/host.ts";
 import type { WriteFiles } from "../../../base/files/files.ts";
-import { bytesOf } from "../../../base/files/byte_reader.ts";
+import { collectBytes } from "../../../base/files/byte_reader.ts";
 import { type Clock, deadline, race } from "../../../base/clock.ts";
 import { type Code, CODES, SvcError } from "../../../base/error.ts";
 import type { PipedProcess, PipeHost, ProcessCommand } from "../../../base/process.ts";
@@ -170,7 +170,7 @@ export class ContentProcess {
     try {
       const head = await this.#reader.next(bytesMax);
       if (!head) throw new SvcError("unavailable", "it has ended");
-      answer = { head, bytes: await bytesOf(this.#reader.body.part(head.bytes), head.bytes) };
+      answer = { head, bytes: await collectBytes(this.#reader.body.part(head.bytes), head.bytes) };
     } catch (error) {
       if (SvcError.from(error).code !== "unavailable") throw error;
       throw await this.#ended;

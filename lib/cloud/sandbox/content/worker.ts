@@ -17,7 +17,7 @@ import {
 } from "../../../api/shared/vision_tensors.ts";
 import { detectorNames } from "../../../api/shared/detector_outputs.ts";
 import { unpacked } from "../../../base/files/archive.ts";
-import { bytesOf } from "../../../base/files/byte_reader.ts";
+import { collectBytes } from "../../../base/files/byte_reader.ts";
 import { SystemFiles } from "../../../base/files/system_files.ts";
 import { assert, SvcError } from "../../../base/error.ts";
 import type { JsonObject } from "../../../base/schema/schema.ts";
@@ -27,7 +27,7 @@ import { fitted } from "../../../learn/picture.ts";
 import type { MapperOptions } from "../../../slam/mapping.ts";
 import type { DataOrigin } from "../../data/origins.ts";
 import type { PackedReading } from "../../data/tabular_data.ts";
-import type { FilePlace, FileReading, FileTimes, MadeFile } from "../../readings/reading_file.ts";
+import type { FileCursor, FileReading, FileTimes, MadeFile } from "../../readings/reading_file.ts";
 import { ContentFrameReader, type Head, headBytes } from "./frames.ts";
 import type { MapMaker, Movements } from "./map_maker.ts";
 import type { Pipeline } from "./pipeline.ts";
@@ -77,7 +77,7 @@ export interface FileRequest {
   readonly tags: string;
   readonly times: FileTimes;
   /** Only readings after this place. */
-  readonly after?: FilePlace;
+  readonly after?: FileCursor;
   readonly bytes: number;
 }
 
@@ -174,7 +174,7 @@ function isOfFiles(request: ContentRequest): request is FilesRequest {
 
 /** Makes a file of readings. */
 async function readingFile({ body }: ContentFrameReader, request: FilesRequest): Promise<Answer> {
-  const { fileOf, fileWithout } = await import("../../readings/reading_file.ts");
+  const { buildFile: fileOf, fileWithout } = await import("../../readings/reading_file.ts");
   let made: MadeFile;
   if (request.ask === "without") {
     made = await fileWithout(await body.take(request.bytes), request.times, request.oldest);
@@ -205,7 +205,7 @@ class QueryRequests {
     if (request.ask === "query") {
       const parts: Uint8Array[] = [];
       for (const size of request.sizes) parts.push(await body.take(size));
-      this.#query = await queryOf(request, parts);
+      this.#query = await openQuery(request, parts);
       return [{ narrowing: this.#query.narrowing() as unknown as JsonObject }, []];
     }
     const query = this.#query;
@@ -244,7 +244,7 @@ async function takeFile(
   return true;
 }
 
-async function queryOf(
+async function openQuery(
   { language, stamp }: ContentRequest & { ask: "query" },
   parts: readonly Uint8Array[],
 ): Promise<Pipeline | SqlQuery> {
@@ -323,11 +323,13 @@ async function modelIn(archive: AsyncIterable<Uint8Array>) {
   let labels: string[] | undefined;
   for await (const { path, bytes, content } of unpacked(archive, MODEL_FILES)) {
     const name = path.split("/").at(-1)!;
-    if (name === "labels.txt") labels = labelsIn(await bytesOf(content, bytes));
+    if (name === "labels.txt") labels = labelsIn(await collectBytes(content, bytes));
     if (!name.endsWith(".onnx")) continue;
     names.push(name);
     // If there are several models, the one with the usual name.
-    if (model === undefined || name === "model.onnx") model = { name, bytes: await bytesOf(content, bytes) };
+    if (model === undefined || name === "model.onnx") {
+      model = { name, bytes: await collectBytes(content, bytes) };
+    }
   }
   const chosen = names.filter((name) => name === "model.onnx").length;
   if (model && (names.length === 1 || chosen === 1)) return { model: model.bytes, labels };

@@ -47,7 +47,7 @@ export async function copyDatabase(
   to: Store,
   reported: (progress: MoveProgress) => void,
 ): Promise<CopiedTable[]> {
-  const tables = inOrderOfReferences(await tablesOf(from));
+  const tables = inOrderOfReferences(await listTables(from));
   await begin(to, tables);
   const total = await rowsIn(from, tables);
   const copied: CopiedTable[] = [];
@@ -55,7 +55,7 @@ export async function copyDatabase(
   for (const table of tables) {
     await copyTable(from, to, table, (rows) => reported({ done: done += rows, total }));
     reported({ done, total, checking: table.name });
-    const [before, after] = await Promise.all([from, to].map((sql) => sumsOf(sql, table)));
+    const [before, after] = await Promise.all([from, to].map((sql) => computeSums(sql, table)));
     if (JSON.stringify(before) !== JSON.stringify(after)) {
       const found = `table ${table.name}: found ${describe(after)}, wanted ${describe(before)}`;
       throw new SvcError("internal", `the copy differs: ${found}; the old database is as it was`);
@@ -96,7 +96,7 @@ async function begin(to: Store, tables: readonly Table[]): Promise<void> {
   });
 }
 
-async function tablesOf(from: Sql): Promise<Table[]> {
+async function listTables(from: Sql): Promise<Table[]> {
   const names = await from.query<{ name: string }>(
     "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name",
   );
@@ -208,7 +208,7 @@ async function insert(sql: Sql, { name, columns }: Table, rows: readonly SqlRow[
 }
 
 /** The number of rows; then for each column the number of values, and their sum or their length. */
-async function sumsOf(sql: Sql, table: Table): Promise<number[]> {
+async function computeSums(sql: Sql, table: Table): Promise<number[]> {
   const sums = table.columns.flatMap(({ name, type }, index) => {
     const column = quoted(name);
     const summed = /BIGINT|INT/i.test(type) ? `${column} % ${MODULUS}` : `LENGTH(${column})`;

@@ -38,7 +38,7 @@ export class PostgresPool {
   /** `connect` makes a client that calls `onclose` at the end of each connection. */
   constructor(private readonly connect: (onclose: () => void) => Client) {}
 
-  readonly query: RunText = (text, values) => rowsOf(this.#connections.client, text, values);
+  readonly query: RunText = (text, values) => queryRows(this.#connections.client, text, values);
 
   /** Commits all of `work`, or nothing. Throws the driver's errors, and those of `work`. */
   async transaction<T>(mode: string, work: (run: RunText) => Promise<T>): Promise<T> {
@@ -47,7 +47,7 @@ export class PostgresPool {
       const run: RunText = async (text, values) => {
         if (connections.isLost) throw gone();
         try {
-          return await rowsOf(client, text, values);
+          return await queryRows(client, text, values);
         } catch (error) {
           if (isLoss(error)) this.#lose(connections);
           throw error;
@@ -97,7 +97,7 @@ export class PostgresPool {
   }
 }
 
-async function rowsOf(
+async function queryRows(
   client: Pick<Client, "unsafe">,
   text: string,
   values: readonly SqlValue[],

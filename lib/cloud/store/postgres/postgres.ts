@@ -105,7 +105,7 @@ export class PostgresStore implements Store {
   }
 
   query<R>(statement: string | Lookup, ...values: SqlValue[]): Promise<R[]> {
-    return this.#inTurn(() => rowsOf<R>(this.#pool.query, statement, values));
+    return this.#inTurn(() => queryRows<R>(this.#pool.query, statement, values));
   }
 
   transaction<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
@@ -197,7 +197,7 @@ export class PostgresStore implements Store {
         return await this.#inTurn(() =>
           this.#pool.transaction(
             mode,
-            (run) => work({ query: (statement, ...values) => rowsOf(run, statement, values) }),
+            (run) => work({ query: (statement, ...values) => queryRows(run, statement, values) }),
           )
         );
       } catch (error) {
@@ -237,7 +237,7 @@ class PostgresNotices implements Notices {
       }
       const pieces = this.#sealer.seal(topic, text, secret);
       const notify = `SELECT ${pieces.map(() => "pg_notify(?, ?)").join(", ")}`;
-      await rowsOf(this.pool.query, notify, pieces.flatMap((piece) => [channelOf(topic), piece]));
+      await queryRows(this.pool.query, notify, pieces.flatMap((piece) => [channelOf(topic), piece]));
     });
   }
 
@@ -280,7 +280,7 @@ function channelOf(topic: NoticeTopic): string {
   return `svc_cloud_${topic}`;
 }
 
-async function rowsOf<R>(
+async function queryRows<R>(
   run: RunText,
   statement: string | Lookup,
   values: readonly SqlValue[],

@@ -19,7 +19,7 @@ import {
   type StoreCallers,
 } from "../callers.ts";
 import type { SqlValue } from "../store.ts";
-import type { SqlitePlace } from "./sqlite.ts";
+import type { SqliteAddress } from "./sqlite.ts";
 import type { StatementRequest } from "./frames.ts";
 import { Interrupted, type SqliteProcess, type StatementOutcome } from "./process.ts";
 
@@ -89,7 +89,7 @@ export class SqliteReaders {
 
   constructor(
     private readonly start: () => SqliteProcess,
-    private readonly cpuMs: SqlitePlace["cpuMs"],
+    private readonly cpuMs: SqliteAddress["cpuMs"],
     private readonly callers: StoreCallers,
     private readonly clock: Clock,
   ) {

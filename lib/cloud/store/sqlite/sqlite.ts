@@ -27,7 +27,7 @@ const INCREMENTAL = 2;
 /** Pages of 4 KB that are released at once; the same number may stay free. */
 const SHRINK_PAGES = 512;
 
-export interface SqlitePlace {
+export interface SqliteAddress {
   readonly file: string;
   readonly start: StartSqlite;
   /** The processor time of a process so far; `undefined` if the system does not report it. */
@@ -43,7 +43,7 @@ export class SqliteStore implements Store {
   readonly #rewriting: () => SqliteProcess;
   #closing: Promise<void> | undefined;
 
-  constructor({ file, start, cpuMs }: SqlitePlace, clock: Clock) {
+  constructor({ file, start, cpuMs }: SqliteAddress, clock: Clock) {
     this.#rewriting = () => new SqliteProcess(() => start(true), file, false, clock);
     this.#writer = new SqliteWriter(
       () => new SqliteProcess(start, file, false, clock),

@@ -10,9 +10,9 @@ import {
   levels,
   levelsOf,
   type Need,
+  type ResolvedDependencies,
+  resolveDependencies,
   topological,
-  wire,
-  type Wiring,
   withUsers,
 } from "../../../resource/graph.ts";
 
@@ -46,7 +46,7 @@ type Stand = ReadonlyMap<string, Standing>;
 type Want = ReadonlyMap<string, WantedResource>;
 
 /** Why a wanted resource cannot be built; `undefined` if it can. */
-export function obstacle(full: string, wanted: Want, { blocked }: Wiring): string | undefined {
+export function obstacle(full: string, wanted: Want, { blocked }: ResolvedDependencies): string | undefined {
   const reasons = [wanted.get(full)?.problem, blocked.get(full)].filter((reason) => reason !== undefined);
   return reasons.length > 0 ? reasons.join("; ") : undefined;
 }
@@ -58,7 +58,7 @@ export function obstacle(full: string, wanted: Want, { blocked }: Wiring): strin
 export function planOf(
   standing: Stand,
   wanted: Want,
-  wiring: Wiring = wire(wanted),
+  wiring: ResolvedDependencies = resolveDependencies(wanted),
   scope?: ReadonlySet<string>,
 ): Plan {
   const gone = scope ? [] : [...standing.keys()].filter((full) => !wanted.has(full));
@@ -84,7 +84,7 @@ function holdsRight(
   full: string,
   { holds }: Standing,
   standing: Stand,
-  { uses, optional }: Wiring,
+  { uses, optional }: ResolvedDependencies,
   stale: ReadonlySet<string>,
 ): boolean {
   let held = 0;
@@ -101,7 +101,11 @@ function holdsRight(
 }
 
 /** The scope of a retry of `failed`: they and those that wait for them. */
-export function retryScope(failed: Iterable<string>, standing: Stand, { usedBy }: Wiring): Set<string> {
+export function retryScope(
+  failed: Iterable<string>,
+  standing: Stand,
+  { usedBy }: ResolvedDependencies,
+): Set<string> {
   return withUsers(failed, usedBy, (full) => standing.get(full)?.condition !== "ready");
 }
 
@@ -109,7 +113,7 @@ export function retryScope(failed: Iterable<string>, standing: Stand, { usedBy }
 export function unsettled(
   built: Iterable<string>,
   standing: Stand,
-  { usedBy, optional }: Wiring,
+  { usedBy, optional }: ResolvedDependencies,
 ): Set<string> {
   const without = new Set<string>();
   for (const full of built) {

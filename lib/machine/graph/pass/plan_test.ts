@@ -2,7 +2,7 @@
  * tests/golden/plans shows correct plans; this file tests properties that a person cannot read there.
  */
 import { assertEquals } from "@std/assert";
-import { wire, type Wiring } from "../../../resource/graph.ts";
+import { type ResolvedDependencies, resolveDependencies } from "../../../resource/graph.ts";
 import { planOf, retryScope, type Standing, unsettled, type WantedResource } from "./plan.ts";
 
 const full = (short: string) => `rdk:component:generic/${short}`;
@@ -35,10 +35,10 @@ function standing(texts: Record<string, string>): Map<string, Standing> {
 function steps(
   from: Record<string, string>,
   to: Record<string, string>,
-  scope?: (stand: Map<string, Standing>, wiring: Wiring) => Set<string>,
+  scope?: (stand: Map<string, Standing>, wiring: ResolvedDependencies) => Set<string>,
 ): string {
   const [stand, want] = [standing(from), wanted(to)];
-  const wiring = wire(want);
+  const wiring = resolveDependencies(want);
   const { close, build } = planOf(stand, want, wiring, scope?.(stand, wiring));
   const show = (groups: readonly (readonly string[])[]) => groups.map(shorts).join(", ");
   return `close: ${show(close)}; build: ${show(build)}`;
@@ -56,19 +56,20 @@ Deno.test("planOf: closes a build in progress whose configuration changed", () =
 Deno.test("retryScope: contains the failed resource and its waiting dependents, without optional users", () => {
   const from = { a: "1!", b: "1!", c: "1", d: "1 c", e: "1!" };
   const to = { a: "1", b: "1 a", c: "1 a?", d: "1 c", e: "1" };
-  const retry = (stand: Map<string, Standing>, wiring: Wiring) => retryScope([full("a")], stand, wiring);
+  const retry = (stand: Map<string, Standing>, wiring: ResolvedDependencies) =>
+    retryScope([full("a")], stand, wiring);
   assertEquals(steps(from, to, retry), "close: ; build: a, b");
 });
 
 Deno.test("unsettled: optional users of a recovered resource are rebuilt with their dependents", () => {
   const from = { a: "1", b: "1 a", c: "1", d: "1 c", e: "1!" };
   const to = { a: "1", b: "1 a", c: "1 a?", d: "1 c", e: "1" };
-  const scope = (stand: Map<string, Standing>, wiring: Wiring) =>
+  const scope = (stand: Map<string, Standing>, wiring: ResolvedDependencies) =>
     unsettled([full("a"), full("b")], stand, wiring);
   assertEquals(steps(from, to, scope), "close: d, c; build: c, d");
 });
 
 Deno.test("unsettled: is empty when every optional user has its dependency", () => {
   const stand = standing({ a: "1", c: "1 a" });
-  assertEquals(unsettled([full("a")], stand, wire(wanted({ a: "1", c: "1 a?" }))).size, 0);
+  assertEquals(unsettled([full("a")], stand, resolveDependencies(wanted({ a: "1", c: "1 a?" }))).size, 0);
 });

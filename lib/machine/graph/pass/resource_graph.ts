@@ -8,7 +8,7 @@
 import type { Clock } from "../../../base/clock.ts";
 import { SvcError } from "../../../base/error.ts";
 import type { JsonObject } from "../../../base/schema/schema.ts";
-import { wire, type Wiring } from "../../../resource/graph.ts";
+import { type ResolvedDependencies, resolveDependencies } from "../../../resource/graph.ts";
 import { ResourceName } from "../../../resource/name.ts";
 import type { Resource } from "../../../resource/resource.ts";
 import type { MachineConfig } from "../../config/config.ts";
@@ -23,7 +23,7 @@ export class ResourceGraph {
   /** The remotes' nodes by the names that clients use. */
   readonly #bySimple = new Map<string, GraphNode[]>();
   #wanted: WantedEntries = new Map();
-  #wiring = wire(new Map());
+  #wiring = resolveDependencies(new Map());
   #remotes: MachineConfig["remotes"] = [];
 
   constructor(
@@ -41,7 +41,7 @@ export class ResourceGraph {
     return this.#wanted;
   }
 
-  get wiring(): Wiring {
+  get wiring(): ResolvedDependencies {
     return this.#wiring;
   }
 
@@ -68,7 +68,7 @@ export class ResourceGraph {
     const { refused } = this.#wiring;
     this.#wanted = wanted;
     this.#remotes = remotes;
-    this.#wiring = wire(wanted);
+    this.#wiring = resolveDependencies(wanted);
     return [...this.#wiring.refused].filter(([full, reason]) => refused.get(full) !== reason);
   }
 

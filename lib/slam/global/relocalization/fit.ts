@@ -23,7 +23,7 @@ const AROUND_CELLS = 3;
 const AROUND_TURNS = 2;
 const TURN_STEP_RAD = 0.5 * Math.PI / 180;
 
-export interface PlacedScan {
+export interface PosedScan {
   /** As seen from the robot: x, y, … */
   readonly points: Float64Array;
   readonly pose: Pose2d;
@@ -37,7 +37,7 @@ export interface PoseFit {
   readonly knownFit: number;
 }
 
-export function fitOf(grid: ProbabilityGrid, { points, pose }: PlacedScan): PoseFit {
+export function fitOf(grid: ProbabilityGrid, { points, pose }: PosedScan): PoseFit {
   const { cells, cellsX, cellsY, maxX, maxY, resolution } = grid;
   const cos = Math.cos(pose.yaw), sin = Math.sin(pose.yaw);
   const valueAt = (x: number, y: number): number => {

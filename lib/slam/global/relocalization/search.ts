@@ -7,7 +7,7 @@
  */
 
 import { thinned } from "../../local/filters.ts";
-import { placed } from "../../local/local_mapper.ts";
+import { pointsAt } from "../../local/local_mapper.ts";
 import { ScanRefiner } from "../../local/refinement.ts";
 import { between2d, compose2d, type Pose2d } from "../../pose2d.ts";
 import type { MapNode, MapSubmap } from "../map/parts.ts";
@@ -276,7 +276,7 @@ export class RelocalizationSearch {
 
 /** The points of several nodes in the frame of one. */
 function together(nodes: readonly MapNode[], last: MapNode): Float64Array {
-  const clouds = nodes.map(({ localPose, points }) => placed(points, between2d(last.localPose, localPose)));
+  const clouds = nodes.map(({ localPose, points }) => pointsAt(points, between2d(last.localPose, localPose)));
   const all = new Float64Array(clouds.reduce((sum, { length }) => sum + length, 0));
   let at = 0;
   for (const cloud of clouds) {

@@ -1,6 +1,6 @@
 /** The pages below `/account/` of the control plane: a person's session, whose secret no script reads. */
 
-import type { CreationOptions, PasskeyPlace, RequestOptions } from "./passkeys.ts";
+import type { CreationOptions, PasskeyOrigin, RequestOptions } from "./passkeys.ts";
 
 export interface PersonAccount {
   readonly id: string;
@@ -35,7 +35,7 @@ export interface PersonPasskey {
 }
 
 /** Where passkeys can be used; the rest is about the account of a person who has signed in. */
-export interface PasskeysState extends PasskeyPlace {
+export interface PasskeysState extends PasskeyOrigin {
   readonly rpId?: string;
   readonly hasPassword?: boolean;
   readonly passkeys?: readonly PersonPasskey[];

@@ -20,14 +20,14 @@ export interface RequestOptions {
 }
 
 /** Where passkeys can be used. */
-export interface PasskeyPlace {
+export interface PasskeyOrigin {
   /** The public address; `null` if there are none, for `reason`. */
   readonly origin: string | null;
   readonly reason?: string;
 }
 
 /** Why this browser cannot use passkeys here; `undefined` if it can. */
-export function passkeyProblem({ origin, reason }: PasskeyPlace): string | undefined {
+export function passkeyProblem({ origin, reason }: PasskeyOrigin): string | undefined {
   if (origin === null) return reason ?? "passkeys cannot be used here";
   if (location.origin !== origin) {
     return `passkeys work at ${origin} alone, and this page is ${location.origin}`;

@@ -6,7 +6,7 @@ export const ROLE_WORDS = ["viewer", "operator", "owner"] as const;
 export type RoleWord = typeof ROLE_WORDS[number];
 
 /** A thing that roles are given on. */
-export interface RolePlace {
+export interface RoleResource {
   readonly resourceType: "organization" | "location" | "robot";
   readonly resourceId: string;
   /** `location hall` */
@@ -18,7 +18,7 @@ type Authorization = Pick<appApi.Authorization, "authorizationId" | "resourceTyp
 /** `operator of location hall` */
 export function roleText(
   { authorizationId, resourceType, resourceId }: Authorization,
-  places: readonly RolePlace[],
+  places: readonly RoleResource[],
 ): string {
   const role = authorizationId.replace(/^.*_/, "");
   const place = places.find((one) => one.resourceId === resourceId);
@@ -27,7 +27,12 @@ export function roleText(
 }
 
 /** The message for a role. */
-export function authorizationOf(role: RoleWord, place: RolePlace, organizationId: string, identityId = "") {
+export function authorizationOf(
+  role: RoleWord,
+  place: RoleResource,
+  organizationId: string,
+  identityId = "",
+) {
   return {
     authorizationType: "role",
     authorizationId: `${place.resourceType}_${role}`,

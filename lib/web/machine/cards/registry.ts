@@ -10,7 +10,7 @@ type CardModule = { readonly default: Component };
 const CARDS = import.meta.glob<CardModule>(["./component/*.svelte", "./service/*.svelte"]);
 
 /** Loads the card of an API, `rdk:component:motor`. */
-export async function cardOf(api: string): Promise<Component> {
+export async function loadCard(api: string): Promise<Component> {
   const [namespace, type, subtype] = api.split(":");
   const load = namespace === "rdk" ? CARDS[`./${type}/${subtype}.svelte`] : undefined;
   return (await (load ?? (() => import("./reflected.svelte")))()).default;

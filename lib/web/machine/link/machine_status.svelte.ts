@@ -66,7 +66,7 @@ const UNREACHABLE: readonly string[] = [
 ];
 
 export class MachineStatus {
-  readonly #poll = poll(statusOf, EVERY_MS);
+  readonly #poll = poll(fetchStatus, EVERY_MS);
   readonly resources = $derived(resourcesOf(this.#poll.value));
   readonly byId = $derived(new Map(this.resources.map((one) => [one.id, one])));
   readonly modules = $derived(modulesOf(this.#poll.value));
@@ -92,7 +92,7 @@ export class MachineStatus {
   }
 }
 
-async function statusOf(client: RobotClient): Promise<StatusMessage> {
+async function fetchStatus(client: RobotClient): Promise<StatusMessage> {
   const service = client.createServiceClient(StatusService) as unknown as {
     getMachineStatus(request: object): Promise<StatusMessage>;
   };

@@ -81,7 +81,7 @@ export class Contract {
 }
 
 /** Asks the machine for the contract of an API. */
-export async function contractOf(client: RobotClient, api: string): Promise<Contract> {
+export async function fetchContract(client: RobotClient, api: string): Promise<Contract> {
   const { service: name, files } = await pageServiceOf(client).describeApi({ api });
   const set = new FileDescriptorSet({ file: files.map((bytes) => FileDescriptorProto.fromBinary(bytes)) });
   const registry = createRegistryFromDescriptors(set);

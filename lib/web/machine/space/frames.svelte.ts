@@ -61,10 +61,10 @@ export class SceneFrames {
 
   readonly #known = poll(knownFrames, FRAMES_EVERY_MS);
   readonly #poses = poll((client) => this.#posed(client), POSES_EVERY_MS);
-  readonly #clouds = poll((client) => this.#cloudsOf(client), CLOUDS_EVERY_MS, {
+  readonly #clouds = poll((client) => this.#fetchClouds(client), CLOUDS_EVERY_MS, {
     enabled: () => this.clouded.length > 0,
   });
-  readonly #transforms = poll((client) => this.#storesOf(client), CLOUDS_EVERY_MS, {
+  readonly #transforms = poll((client) => this.#fetchStores(client), CLOUDS_EVERY_MS, {
     enabled: () => this.#named("world_state_store").length > 0,
   });
 
@@ -90,7 +90,7 @@ export class SceneFrames {
     const types = new Map(this.#status.resources.map(({ name, type }) => [name, type]));
     return await Promise.all(
       known.slice(0, FRAMES_MAX).map(async ({ name, parent, geometry }) => {
-        const pose = await poseOf(client, name);
+        const pose = await fetchPose(client, name);
         const own = await ownGeometries(client, types.get(name), name);
         if (own) {
           return {
@@ -98,7 +98,7 @@ export class SceneFrames {
             parent,
             pose,
             geometries: own,
-            geometriesPose: await poseOf(client, `${name}_origin`, pose),
+            geometriesPose: await fetchPose(client, `${name}_origin`, pose),
           };
         }
         return { name, parent, pose, geometries: geometry ? [geometry] : [], geometriesPose: pose };
@@ -106,10 +106,10 @@ export class SceneFrames {
     );
   }
 
-  async #cloudsOf(client: RobotClient): Promise<SceneCloud[]> {
+  async #fetchClouds(client: RobotClient): Promise<SceneCloud[]> {
     const found = await Promise.allSettled(this.clouded.map(async (camera) => ({
       camera,
-      pose: await poseOf(client, camera),
+      pose: await fetchPose(client, camera),
       pcd: await new CameraClient(client, camera).getPointCloud(),
     })));
     const failed = found.find((one) => one.status === "rejected");
@@ -118,7 +118,7 @@ export class SceneFrames {
     return clouds;
   }
 
-  async #storesOf(client: RobotClient): Promise<SceneFrame[]> {
+  async #fetchStores(client: RobotClient): Promise<SceneFrame[]> {
     const all = await Promise.all(
       this.#named("world_state_store").map(async (name) => {
         const store = new WorldStateStoreClient(client, name);
@@ -147,7 +147,7 @@ async function knownFrames(client: RobotClient): Promise<KnownFrame[]> {
 }
 
 /** The pose of a frame in the world; of one that the machine does not know, `other`. */
-async function poseOf(client: RobotClient, frame: string, other: WirePose = ORIGIN): Promise<WirePose> {
+async function fetchPose(client: RobotClient, frame: string, other: WirePose = ORIGIN): Promise<WirePose> {
   try {
     return await poseInWorld(client, frame, ORIGIN);
   } catch {

@@ -72,8 +72,8 @@ export class SqlQuery {
     await engine.lock();
     const statement = await readStatement(engine, text);
     const bounds = {
-      requested: await rangeOf(engine, statement, "time_requested"),
-      received: await rangeOf(engine, statement, "time_received"),
+      requested: await findTimeRange(engine, statement, "time_requested"),
+      received: await findTimeRange(engine, statement, "time_received"),
     };
     const texts = Array.from({ length: 9 }, () => "VARCHAR" as const);
     const tables = {
@@ -255,10 +255,10 @@ function standardNames(text: string): string {
   });
 }
 
-async function rangeOf(engine: SqlEngine, statement: SqlStatement, field: string): Promise<TimeRange> {
+async function findTimeRange(engine: SqlEngine, statement: SqlStatement, field: string): Promise<TimeRange> {
   const range: { fromMs?: number; untilMs?: number } = {};
   for (const { side, node } of statement.conditions([]).bounds.filter((one) => one.field === field)) {
-    const ms = await timeOf(engine, node);
+    const ms = await evaluateTime(engine, node);
     if (ms === undefined) continue;
     if (side === "from") range.fromMs = Math.max(range.fromMs ?? ms, ms);
     else range.untilMs = Math.min(range.untilMs ?? ms, ms);
@@ -267,7 +267,7 @@ async function rangeOf(engine: SqlEngine, statement: SqlStatement, field: string
 }
 
 /** The time that an expression denotes; `undefined` if it is not a time. */
-async function timeOf(engine: SqlEngine, node: TimeBound["node"]): Promise<number | undefined> {
+async function evaluateTime(engine: SqlEngine, node: TimeBound["node"]): Promise<number | undefined> {
   try {
     const template = String(await engine.value("SELECT json_serialize_sql('SELECT 1'::VARCHAR)"));
     const tree = JSON.parse(template, (name, value) => name === "query_location" ? 0 : value);

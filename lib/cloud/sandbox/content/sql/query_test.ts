@@ -4,7 +4,7 @@ import { SvcError } from "../../../../base/error.ts";
 import type { JsonObject } from "../../../../base/schema/schema.ts";
 import type { ReadingBatch } from "../../../data/tabular_data.ts";
 import { celsius, FIRST_MS, HOUR_MS, readingBatch } from "../../../../../tests/support/reading_batch.ts";
-import { fileOf } from "../../../readings/reading_file.ts";
+import { buildFile } from "../../../readings/reading_file.ts";
 import { SqlEngine } from "./engine.ts";
 import { SqlQuery } from "./query.ts";
 
@@ -465,5 +465,5 @@ Deno.test("SQL reads many files", async () => {
 
 async function fileContent({ rows }: ReadingBatch): Promise<Uint8Array> {
   const readings = rows.map((one, at) => ({ ...one, storedMs: 0, entryId: String(at).padStart(32, "0") }));
-  return (await fileOf(readings)).content;
+  return (await buildFile(readings)).content;
 }

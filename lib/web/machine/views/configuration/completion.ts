@@ -6,7 +6,7 @@ import {
   type CompletionResult,
   snippet,
 } from "@codemirror/autocomplete";
-import { placeAt, valueOf } from "./document.ts";
+import { positionAt, valueOf } from "./document.ts";
 import {
   emptyValue,
   type Schema,
@@ -19,7 +19,7 @@ import {
 
 export function completionBy(schema: Schema): (context: CompletionContext) => CompletionResult | null {
   return ({ state, pos, explicit }) => {
-    const place = placeAt(state, pos);
+    const place = positionAt(state, pos);
     if (!place || place.from === pos && !explicit && place.kind === "key") return null;
 
     const document = valueOf(state);

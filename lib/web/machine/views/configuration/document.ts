@@ -8,7 +8,7 @@ import { applyEdits, format } from "jsonc-parser";
 import type { Path, SchemaValue } from "./schema.ts";
 
 /** What stands at a place: a key or a value of the object or list at `path`. */
-export interface TextPlace {
+export interface TextPosition {
   readonly path: Path;
   /** `key`: the name of a member; `value`: the value of the member `path` leads to. */
   readonly kind: "key" | "value";
@@ -19,7 +19,7 @@ export interface TextPlace {
   readonly present: readonly string[];
 }
 
-export function placeAt(state: EditorState, at: number): TextPlace | undefined {
+export function positionAt(state: EditorState, at: number): TextPosition | undefined {
   let node: SyntaxNode = syntaxTree(state).resolveInner(at, -1);
   const text = (one: SyntaxNode) => state.sliceDoc(one.from, one.to);
   const [from, to] = ["String", "PropertyName", "Number", "True", "False", "Null"].includes(node.name)

@@ -52,7 +52,7 @@ export const look = EditorView.theme({
 });
 
 /** A place in a shadow tree of an element, where an editor's style sheets need no permission of the page's policy. */
-export function shadowPlace(
+export function shadowPosition(
   element: HTMLElement,
 ): { readonly parent: HTMLElement; readonly root: ShadowRoot } {
   const root = element.attachShadow({ mode: "open" });

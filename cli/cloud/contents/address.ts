@@ -12,7 +12,7 @@ import { type Logger, silentLogs } from "../../../lib/base/log/log.ts";
 import { defaultLimits, type Limits } from "../../../lib/cloud/access/limits.ts";
 import { DiskSpace } from "../../../lib/cloud/store/disk_space.ts";
 import type { FileStore } from "../../../lib/cloud/store/files.ts";
-import { lackOf } from "../../../lib/cloud/store/file_refs.ts";
+import { findLack } from "../../../lib/cloud/store/file_refs.ts";
 import { FolderFiles } from "../../../lib/cloud/store/folder_files.ts";
 import { MovingFiles } from "../../../lib/cloud/store/moving_files.ts";
 import { findS3Credentials, isS3Address, parseS3Address } from "../../../lib/cloud/store/s3/s3_address.ts";
@@ -21,7 +21,7 @@ import type { Store } from "../../../lib/cloud/store/store.ts";
 /** Age after which an unfinished upload counts as abandoned by a dead process. */
 const UNFINISHED_MS = 24 * 3600 * 1000;
 
-export interface ContentsPlace {
+export interface ContentsAddress {
   /** The data folder. */
   readonly data: string;
   /** A folder or an address; empty: the folder `files` of the data folder. */
@@ -36,7 +36,7 @@ export interface ContentsOptions {
 
 /** The contents for `serve`, which are readable in their former place too while they move. */
 export async function openServedContents(
-  { data, files, filesBefore }: ContentsPlace & { readonly filesBefore: string },
+  { data, files, filesBefore }: ContentsAddress & { readonly filesBefore: string },
   host: Host,
   clock: Clock,
   options: ContentsOptions,
@@ -51,11 +51,11 @@ export async function openServedContents(
 export async function requireContents(
   store: Store,
   files: FileStore,
-  { data, files: named }: ContentsPlace,
+  { data, files: named }: ContentsAddress,
   { isLost = false, logger }: { readonly isLost?: boolean; readonly logger?: Logger } = {},
 ): Promise<void> {
   const place = named === "" ? `${data}/files` : named;
-  const lack = await lackOf(store, files, { place, isLost });
+  const lack = await findLack(store, files, { place, isLost });
   if (lack === undefined) return;
   const found = `none of the contents that the database refers to is in ${place}`;
   if (lack === "lost") {
@@ -70,7 +70,7 @@ export async function requireContents(
 
 /** Opens the contents. Control planes that share a database share them, too. */
 export async function openContents(
-  { data, files }: ContentsPlace,
+  { data, files }: ContentsAddress,
   host: Host,
   clock: Clock,
   { limits = defaultLimits(), logger = silentLogs(clock).logger("files") }: ContentsOptions = {},

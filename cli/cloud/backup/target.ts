@@ -52,19 +52,19 @@ interface Records {
   write(name: string, text: string): Promise<void>;
 }
 
-export class BackupPlace {
+export class BackupTarget {
   private constructor(
     private readonly shown: string,
     readonly files: FileStore,
     private readonly records: Records,
   ) {}
 
-  static async open(place: string, host: Host, clock: Clock): Promise<BackupPlace> {
+  static async open(place: string, host: Host, clock: Clock): Promise<BackupTarget> {
     const olderThanMs = clock.nowMs() - UNFINISHED_MS;
     if (!isS3Address(place)) {
       const folder = resolve(host.cwd(), place);
       const files = await FolderFiles.open(host, join(folder, "files"), { olderThanMs });
-      return new BackupPlace(place, files, {
+      return new BackupTarget(place, files, {
         names: () => host.readFolder(folder),
         read: (name) => host.readFile(join(folder, name)),
         write: (name, text) => host.writeFile(join(folder, name), text, { mode: 0o600 }),
@@ -75,7 +75,7 @@ export class BackupPlace {
     const client = new S3Client({ address, credentials: await findS3Credentials(env, host), clock });
     const { prefix } = address;
     const files = await S3Files.open(client, { prefix: `${prefix}files/`, olderThanMs });
-    return new BackupPlace(`s3://${address.bucket}/${prefix}`, files, {
+    return new BackupTarget(`s3://${address.bucket}/${prefix}`, files, {
       names: async () => {
         const found = await Array.fromAsync(client.list(`${prefix}backup-`));
         return found.map(({ key }) => key.slice(prefix.length));
