@@ -1,10 +1,10 @@
 /**
- * A place with backups: a folder or an S3-compatible store.
+ * Where backups are kept: a folder or an S3-compatible store.
  *
  * Each backup is a small file `backup-TIME.json`, written last; it names by their sums what belongs to it. Contents, the
  * copies of the database among them, are stored once for all backups.
  *
- * The room owns backups: their place, how they are made, and how a control plane is made of one.
+ * The room owns backups: where they are kept, how they are made, and how a control plane is made of one.
  */
 
 import { createHash } from "node:crypto";
@@ -59,19 +59,19 @@ export class BackupTarget {
     private readonly records: Records,
   ) {}
 
-  static async open(place: string, host: Host, clock: Clock): Promise<BackupTarget> {
+  static async open(target: string, host: Host, clock: Clock): Promise<BackupTarget> {
     const olderThanMs = clock.nowMs() - UNFINISHED_MS;
-    if (!isS3Address(place)) {
-      const folder = resolve(host.cwd(), place);
+    if (!isS3Address(target)) {
+      const folder = resolve(host.cwd(), target);
       const files = await FolderFiles.open(host, join(folder, "files"), { olderThanMs });
-      return new BackupTarget(place, files, {
+      return new BackupTarget(target, files, {
         names: () => host.readFolder(folder),
         read: (name) => host.readFile(join(folder, name)),
         write: (name, text) => host.writeFile(join(folder, name), text, { mode: 0o600 }),
       });
     }
     const env = (name: string) => host.env(name) || undefined;
-    const address = parseS3Address(place, env);
+    const address = parseS3Address(target, env);
     const client = new S3Client({ address, credentials: await findS3Credentials(env, host), clock });
     const { prefix } = address;
     const files = await S3Files.open(client, { prefix: `${prefix}files/`, olderThanMs });
@@ -82,7 +82,7 @@ export class BackupTarget {
       },
       read: async (name) => {
         const content = await client.get(`${prefix}${name}`, 0);
-        if (!content) throw new SvcError("not_found", `there is no ${name} in ${place}`);
+        if (!content) throw new SvcError("not_found", `there is no ${name} in ${target}`);
         return await joined(content.pieces, RECORD_BYTES_MAX);
       },
       write: (name, text) => client.put(`${prefix}${name}`, new TextEncoder().encode(text)),

@@ -44,7 +44,7 @@ export interface AuditSelection {
   readonly untilMs?: number;
 }
 
-/** The place of an entry, newest first. */
+/** Where an entry stands, newest first. */
 export type AuditCursor = Pick<AuditEntry, "atMs" | "id">;
 
 /** Objects that determine a machine's configuration and programs, and orders to it. */
@@ -124,7 +124,7 @@ export class Audit {
     return 1;
   }
 
-  /** The newest entries in a selection, newest first; after a place, those that follow it. Letter case does not count. */
+  /** The newest entries in a selection, newest first; after a cursor, those that follow it. Letter case does not count. */
   async newest(limit: number, selection: AuditSelection = {}, after?: AuditCursor): Promise<AuditEntry[]> {
     const { organizationId, who = "", whoIds = [], action = "", sinceMs, untilMs } = selection;
     const conditions: string[] = [];

@@ -22,7 +22,7 @@ export interface AccountSession {
   readonly agent: string;
 }
 
-/** The place at which a session starts. */
+/** Where a session starts. */
 export interface SessionOrigin {
   readonly address: string;
   readonly agent: string;

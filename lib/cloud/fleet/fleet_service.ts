@@ -283,7 +283,7 @@ function machinePartHandlers(cloud: CloudContext) {
   } satisfies ServiceImpl<typeof AppService>;
 }
 
-/** The places that the caller may see, in one organization or in all organizations of the caller. */
+/** The locations and machines that the caller may see, in one organization or in all organizations of the caller. */
 async function findVisibleLocations(
   cloud: CloudContext,
   ctx: CallContext,
@@ -342,7 +342,7 @@ async function partsWithin(
 
 interface VisibleLocations {
   /**
-   * A place in which the caller sees only single machines has no name here, because the caller could not read it
+   * A location in which the caller sees only single machines has no name here, because the caller could not read it
    * otherwise.
    */
   readonly seen: readonly { readonly id: string; readonly name: string }[];

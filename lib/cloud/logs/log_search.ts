@@ -31,10 +31,10 @@ export interface LogFilter {
  */
 export type LogOrdering = "newest first" | "oldest first" | "arrival";
 
-/** The place of an entry in every order. */
+/** Where an entry stands in every order. */
 export interface LogCursor {
   readonly writtenMs: number;
-  /** Its place in the order of arrival. */
+  /** Its number in the order of arrival. */
   readonly number: number;
 }
 
@@ -52,7 +52,7 @@ export interface LogsFound {
 export interface LogPaging {
   readonly order: LogOrdering;
   readonly limit: number;
-  /** Entries that follow this place in the order. */
+  /** Entries that follow this cursor in the order. */
   readonly after?: LogCursor;
 }
 
@@ -134,7 +134,7 @@ export class LogSearch {
       const begunMs = this.clock.monotonicMs();
       let end: LogCursor | undefined;
       try {
-        end = isSearch ? await this.#place(rest, sorting, rows) : undefined;
+        end = isSearch ? await this.#cursor(rest, sorting, rows) : undefined;
         const stretch = (end ? rest.and(sorting.upTo(end)) : rest).and(wanted);
         found.push(...await this.#sizes(stretch, sorting, limit + 1 - found.length));
       } finally {
@@ -154,14 +154,14 @@ export class LogSearch {
     };
   }
 
-  /** The place of the last of the next `rows` entries; `undefined` if fewer follow. */
-  async #place(rest: Conditions, { text }: Sorting, rows: number): Promise<LogCursor | undefined> {
-    const [place] = await this.store.query<LogCursor>(
+  /** The cursor of the last of the next `rows` entries; `undefined` if fewer follow. */
+  async #cursor(rest: Conditions, { text }: Sorting, rows: number): Promise<LogCursor | undefined> {
+    const [cursor] = await this.store.query<LogCursor>(
       `SELECT number, written_ms AS "writtenMs" FROM logs WHERE ${rest.text} ORDER BY ${text} LIMIT 1 OFFSET ?`,
       ...rest.values,
       rows - 1,
     );
-    return place;
+    return cursor;
   }
 
   /** Reads only the sizes, so that entries that do not fit are never read. */
@@ -182,7 +182,7 @@ export class LogSearch {
       partId,
       ...found.map(({ number }) => number),
     );
-    return rows.map(({ entry, ...place }) => ({ ...place, entry: fromBinary(LogEntrySchema, entry) }));
+    return rows.map(({ entry, ...cursor }) => ({ ...cursor, entry: fromBinary(LogEntrySchema, entry) }));
   }
 }
 
@@ -200,12 +200,12 @@ class Sorting {
     this.#follows = order === "newest first" ? "<" : ">";
   }
 
-  after(place: LogCursor): Conditions {
-    return this.#compared(this.#follows, place);
+  after(cursor: LogCursor): Conditions {
+    return this.#compared(this.#follows, cursor);
   }
 
-  upTo(place: LogCursor): Conditions {
-    return this.#compared(this.#follows === ">" ? "<=" : ">=", place);
+  upTo(cursor: LogCursor): Conditions {
+    return this.#compared(this.#follows === ">" ? "<=" : ">=", cursor);
   }
 
   #compared(how: string, { writtenMs, number }: LogCursor): Conditions {

@@ -32,7 +32,7 @@ export interface PartSelection {
   readonly tags?: readonly string[];
 }
 
-/** The place of an entry in the order of all parts' entries: by time, then by part. */
+/** Where an entry stands in the order of all parts' entries: by time, then by part. */
 export interface PartLogCursor extends LogCursor {
   readonly partId: string;
 }
@@ -101,21 +101,21 @@ export async function newestLogs(
   const newest = new Newest(limit);
   for (const { id, lastMs } of parts) {
     if (lastMs === null || newest.isTooOld(lastMs ?? LAST)) continue;
-    let place = after && cursorOfPart(id, after);
+    let cursor = after && cursorOfPart(id, after);
     for (let more = true; more;) {
       const fromMs = Math.max(filter.fromMs ?? -LAST, newest.oldestMs);
-      const paging = { order: "newest first", after: place, limit: limit + 1 } as const;
+      const paging = { order: "newest first", after: cursor, limit: limit + 1 } as const;
       const bounded = fromMs === -LAST ? filter : { ...filter, fromMs };
       const page = await logs.find(id, { ...bounded, ...paging }, signal);
       newest.add(page.entries.map((one) => ({ ...one, partId: id })));
-      place = page.entries.at(-1);
-      more = page.more && place !== undefined && !newest.isTooOld(place.writtenMs);
+      cursor = page.entries.at(-1);
+      more = page.more && cursor !== undefined && !newest.isTooOld(cursor.writtenMs);
     }
   }
   return newest;
 }
 
-/** Where a part's entries go on behind a place in the order of all parts' entries. */
+/** Where a part's entries go on behind a cursor in the order of all parts' entries. */
 function cursorOfPart(partId: string, { writtenMs, number, partId: last }: PartLogCursor): LogCursor {
   if (partId === last) return { writtenMs, number };
   return { writtenMs, number: partId > last ? LAST : -1 };

@@ -19,7 +19,7 @@ import {
 } from "./reading_file.ts";
 
 export interface Packing {
-  /** A file with these readings, in the order of their places. */
+  /** A file with these readings, in the order of their cursors. */
   pack(readings: readonly FileReading[]): Promise<MadeFile>;
   /** The file without its readings of these times, or without the `oldest` ones of them. */
   without(content: Uint8Array, times: FileTimes, oldest?: number): Promise<MadeFile>;

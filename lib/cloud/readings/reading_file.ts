@@ -31,7 +31,7 @@ export interface FileReading {
   readonly payload: Uint8Array;
 }
 
-/** A place in the order of a file. */
+/** Where a reading stands in the order of a file. */
 export type FileCursor = Pick<FileReading, "capturedUs" | "entryId">;
 
 /** What readings have in common that are removed from a file: times, both bounds included. */
@@ -71,7 +71,7 @@ const COLUMNS: readonly ParquetColumn[] = [
 ];
 
 /**
- * A file with these readings, in the order of their places. It has been read again, and gave the same readings. Throws
+ * A file with these readings, in the order of their cursors. It has been read again, and gave the same readings. Throws
  * `internal` otherwise.
  */
 export async function buildFile(readings: readonly FileReading[]): Promise<MadeFile> {
@@ -143,9 +143,9 @@ export function compareCursors(a: FileCursor, b: FileCursor): number {
   return a.entryId < b.entryId ? -1 : 1;
 }
 
-/** Whether a reading comes after a place; after none, each does. */
-export function isAfter(one: FileCursor, place: FileCursor | undefined): boolean {
-  return place === undefined || compareCursors(one, place) > 0;
+/** Whether a reading comes after a cursor; after none, each does. */
+export function isAfter(one: FileCursor, cursor: FileCursor | undefined): boolean {
+  return cursor === undefined || compareCursors(one, cursor) > 0;
 }
 
 export function isOfTimes(one: FileReading, { captured, received, stored }: FileTimes): boolean {

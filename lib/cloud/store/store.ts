@@ -85,8 +85,8 @@ export interface StoreAddress {
 }
 
 /** Opens a database and migrates its tables. */
-export async function openStore(place: StoreAddress, clock: Clock): Promise<Store> {
-  const store = connect(place, clock);
+export async function openStore(address: StoreAddress, clock: Clock): Promise<Store> {
+  const store = connect(address, clock);
   try {
     await migrate(store);
     return store;

@@ -54,12 +54,12 @@ export interface DeliverySelection {
   readonly organizationId?: string;
   readonly partId?: string;
   readonly state?: DeliveryState;
-  /** Those that follow this place. */
+  /** Those that follow this cursor. */
   readonly after?: DeliveryCursor;
   readonly limit: number;
 }
 
-/** The place of a notification, newest first. */
+/** Where a notification stands, newest first. */
 export type DeliveryCursor = Pick<Delivery, "createdMs" | "id">;
 
 const DAY_MS = 24 * 3600 * 1000;
