@@ -133,8 +133,6 @@ export class Streams {
     signal: AbortSignal,
   ): Promise<void> {
     const video = this.#videoOf(name, caller);
-    await race(video.first, signal);
-
     const ssrc = crypto.getRandomValues(new Uint32Array(1))[0];
     const listener = {
       feedback: (packet: Uint8Array) => {
@@ -142,7 +140,21 @@ export class Streams {
       },
       closed: () => {},
     };
-    const track = await peer.negotiation.addVideo(streamName(name), ssrc, VP8_PAYLOAD_TYPE, listener, signal);
+
+    // Published clients give up after 5 s without a track, and the encoder of a slow computer takes seconds to start:
+    // the peer gets the track while the first picture is taken.
+    const [shown, added] = await Promise.allSettled([
+      race(video.first, signal),
+      peer.negotiation.addVideo(streamName(name), ssrc, VP8_PAYLOAD_TYPE, listener, signal),
+    ]);
+    if (added.status === "rejected") throw added.reason;
+    const track = added.value;
+    if (shown.status === "rejected") {
+      track.close();
+      await peer.negotiation.renegotiate(signal).catch(() => {});
+      throw shown.reason;
+    }
+
     const unwatch = video.watch(track, ssrc);
     const stop = () => {
       unwatch();

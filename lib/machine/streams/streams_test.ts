@@ -34,13 +34,16 @@ const NAMES = [
 
 class TestCamera extends BaseComponent implements Camera {
   fails = false;
+  /** A picture takes until this is there. */
+  light: Promise<void> | undefined;
 
-  getImages() {
+  async getImages() {
+    await this.light;
     if (this.fails) throw new SvcError("unavailable", "it is dark");
     const rgba = new Uint8Array(4 * 128 * 96);
     const image = encodeImage({ kind: "color", image: { width: 128, height: 96, rgba } }, MIME.rgba);
     const images = [{ sourceName: "color", mimeType: MIME.rgba, image }];
-    return Promise.resolve({ images, capturedAtMs: 0 });
+    return { images, capturedAtMs: 0 };
   }
 
   getPointCloud(): Promise<Uint8Array> {
@@ -187,6 +190,25 @@ Deno.test("AddStream: fails without WebRTC, for an unknown or failing camera, an
     assert(encoders.every(({ closed }) => closed));
     assertEquals(await code(calls.addStream({ name: "left+eye" })), "ok");
     assertEquals(await code(calls.addStream({ name: "left+eye" })), "already_exists");
+  }));
+
+Deno.test("AddStream: the viewer gets its track while the camera takes its first picture, and loses it without one", () =>
+  withStreams(async ({ dial, camera, rtc }) => {
+    const calls = client(StreamService, await dial());
+    const tracks = () => rtc.peers.flatMap((peer) => peer.tracks);
+    for (const fails of [false, true]) {
+      const light = Promise.withResolvers<void>();
+      camera.light = light.promise;
+      const before = tracks().length;
+      const added = calls.addStream({ name: "left+eye" });
+      await until(() => tracks().length > before);
+      camera.fails = fails;
+      light.resolve();
+      if (fails) await assertRejects(() => added, SvcError, "it is dark");
+      else await added;
+      assertEquals(tracks().at(-1)!.isOpen, !fails);
+      if (!fails) await calls.removeStream({ name: "left+eye" });
+    }
   }));
 
 Deno.test("AddStream: the caller with the most videos gives way to another caller", () =>
