@@ -123,7 +123,10 @@ Deno.test("commands from afar print and do what the same commands on the host do
   assertStringIncludes(await places.done("config", "show", partId), '"disable_mdns": true');
   assertStringIncludes(await places.done("config", "history", partId), "ann");
   const wrong = await places.write("wrong.json", []);
-  assertStringIncludes(await places.refused("config", "set", partId, wrong), `${wrong}: wanted an object`);
+  assertStringIncludes(
+    await places.refused("config", "set", partId, wrong),
+    `${wrong}: found an empty array, wanted an object`,
+  );
   const missing = `${places.home}/missing.json`;
   assertStringIncludes(await places.refused("config", "set", partId, missing), `there is no file ${missing}`);
   assertStringIncludes(await places.done("config", "restore", partId, "1"), "revision");
