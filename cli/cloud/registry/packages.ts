@@ -4,9 +4,9 @@
  * The room owns the registry by command: what is uploaded, looked into, shown, updated and removed.
  */
 
-import { SvcError } from "../../../lib/base/error.ts";
 import { Packages, VISIBILITIES } from "../../../lib/cloud/packages/packages.ts";
 import {
+  BEFORE_ALL_USES,
   fragmentsWithPackage,
   namesOfItem,
   partsWithPackage,
@@ -25,7 +25,6 @@ import {
 } from "../command_context.ts";
 import { shownPackage, UPLOAD, VISIBILITY } from "./upload.ts";
 
-const FIRST = { partId: "", fragmentId: "", version: "" };
 const USES_MAX = 10_000;
 
 export const PACKAGE_COMMANDS: readonly CloudCommand[] = [
@@ -99,7 +98,7 @@ export const PACKAGE_COMMANDS: readonly CloudCommand[] = [
       const { id } = await chosenOrganization(context.store, org);
       const item = await new Packages(context.store).item(await findId(context, given, org));
       const names = namesOfItem(item);
-      const parts = await partsWithPackage(context.store, id, names, FIRST, USES_MAX);
+      const parts = await partsWithPackage(context.store, id, names, BEFORE_ALL_USES, USES_MAX);
       const fragments = await fragmentsWithPackage(context.store, id, names, USES_MAX);
       const named = fragments.map(({ name, ...one }) => ({ ...one, fragmentName: name }));
       context.list("uses", [...named, ...parts], {
@@ -159,11 +158,7 @@ async function findId({ store }: CloudCommandContext, given: string, org: string
   const { id: organizationId } = await chosenOrganization(store, org);
   const packages = new Packages(store);
   const id = `${organizationId}:${given}`;
-  const isThere = await packages.item(id).then(() => true, (error) => {
-    if (SvcError.from(error).code !== "not_found") throw error;
-    return false;
-  });
-  if (!isThere) {
+  if (!await packages.itemIfAny(id)) {
     namedOne(
       "package",
       given,

@@ -27,7 +27,7 @@ export function whyRefused(path: string, own = ownId()): string {
     const why = `permission denied: ${found.place} has the permissions ${permissions}`;
     return found.isDevice ? why : `${why}; chmod changes them, unless a rule of the system is in the way`;
   }
-  const [owner, user] = [accountOf(found.uid), accountOf(own)];
+  const [owner, user] = accountNames([found.uid, own]);
   const why =
     `permission denied: ${found.place} belongs to ${owner} with the permissions ${permissions}, and this ` +
     `program runs as ${user}`;
@@ -59,12 +59,13 @@ function ownId(): number | undefined {
   }
 }
 
-/** The name of a user, if the system tells it. Not every user of a container has one. */
-function accountOf(uid: number): string {
+/** The names of users, as far as the system tells them. Not every user of a container has one. */
+function accountNames(uids: readonly number[]): string[] {
+  let lines: string[][] = [];
   try {
-    const lines = Deno.readTextFileSync("/etc/passwd").split("\n").map((line) => line.split(":"));
-    return lines.find((fields) => fields[2] === String(uid))?.[0] ?? `uid ${uid}`;
+    lines = Deno.readTextFileSync("/etc/passwd").split("\n").map((line) => line.split(":"));
   } catch {
-    return `uid ${uid}`;
+    // The numbers do.
   }
+  return uids.map((uid) => lines.find((fields) => fields[2] === String(uid))?.[0] ?? `uid ${uid}`);
 }

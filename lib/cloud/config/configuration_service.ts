@@ -18,7 +18,13 @@ import { parsedConfig } from "./config_jobs.ts";
 import { namedFragmentUses, namedPartUses } from "./fragment_uses.ts";
 import { Packages } from "../packages/packages.ts";
 import { requireVisible } from "../packages/downloads.ts";
-import { fragmentsWithPackage, namesOfItem, partsWithPackage, type UsingPartCursor } from "./package_uses.ts";
+import {
+  BEFORE_ALL_USES,
+  fragmentsWithPackage,
+  namesOfItem,
+  partsWithPackage,
+  type UsingPartCursor,
+} from "./package_uses.ts";
 import { PartConfigs } from "./part_config.ts";
 
 /** Parts on a page, and fragments beside them. */
@@ -79,7 +85,7 @@ function packagePageToken({ partId, fragmentId, version }: UsingPartCursor): str
 }
 
 function packagePageAfter(token: string): UsingPartCursor {
-  if (token === "") return { partId: "", fragmentId: "", version: "" };
+  if (token === "") return BEFORE_ALL_USES;
   const [, partId, fragmentId, version] = PACKAGE_PAGE_TOKEN.exec(token) ?? [];
   if (partId !== undefined) return { partId, fragmentId, version };
   throw new SvcError("invalid_argument", `found page token "${token}", wanted one from an earlier page`);

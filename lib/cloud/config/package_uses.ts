@@ -37,6 +37,9 @@ export interface UsingFragment {
 
 export type UsingPartCursor = Pick<UsingPart, "partId" | "fragmentId" | "version">;
 
+/** Where the first page begins. */
+export const BEFORE_ALL_USES: UsingPartCursor = { partId: "", fragmentId: "", version: "" };
+
 const USES_MAX = 1_000;
 const ITEM = /^[\w.-]{1,100}[/:][\w.-]{1,200}$/;
 const VERSION = /^[ -~]{0,128}$/;

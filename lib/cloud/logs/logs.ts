@@ -252,35 +252,26 @@ export class LogStore {
        JOIN parts p ON p.machine_id = m.id WHERE r.own_log_days IS NOT NULL`,
     );
     for (const { id, ownDays } of parts) {
-      await this.#forgetPartLogs(id, this.clock.nowMs() - ownDays * DAY_MS);
+      // The numbers of a part's entries are in the order of their arrival.
+      await this.#forget(
+        `part_id = ? AND received_ms < ? AND number IN (
+           SELECT number FROM logs WHERE part_id = ? ORDER BY number LIMIT ?
+         )`,
+        [id, this.clock.nowMs() - ownDays * DAY_MS, id],
+      );
     }
-    for (;;) {
-      const gone = await this.store.transaction(async (sql) => {
-        const removed = await sql.query<{ ownerId: string; bytes: number }>(
-          `DELETE FROM logs WHERE (part_id, number) IN (
-             SELECT part_id, number FROM logs WHERE received_ms < ? LIMIT ?
-           ) RETURNING part_id AS "ownerId", LENGTH(entry) + LENGTH(words) AS bytes`,
-          this.#oldestMs,
-          FORGET_AT_ONCE,
-        );
-        await dropStoredBytes(sql, "logs", removed);
-        return removed;
-      });
-      if (gone.length < FORGET_AT_ONCE) return;
-    }
+    const old = "(part_id, number) IN (SELECT part_id, number FROM logs WHERE received_ms < ? LIMIT ?)";
+    await this.#forget(old, [this.#oldestMs]);
   }
 
-  /** Deletes a part's entries from before a time. Their numbers are in the order of their arrival. */
-  async #forgetPartLogs(partId: string, untilMs: number): Promise<void> {
+  /** Deletes the entries of a condition, some at a time; its last parameter is how many. */
+  async #forget(condition: string, values: readonly SqlValue[]): Promise<void> {
     for (;;) {
       const gone = await this.store.transaction(async (sql) => {
         const removed = await sql.query<{ ownerId: string; bytes: number }>(
-          `DELETE FROM logs WHERE part_id = ? AND received_ms < ? AND number IN (
-             SELECT number FROM logs WHERE part_id = ? ORDER BY number LIMIT ?
-           ) RETURNING part_id AS "ownerId", LENGTH(entry) + LENGTH(words) AS bytes`,
-          partId,
-          untilMs,
-          partId,
+          `DELETE FROM logs WHERE ${condition}
+           RETURNING part_id AS "ownerId", LENGTH(entry) + LENGTH(words) AS bytes`,
+          ...values,
           FORGET_AT_ONCE,
         );
         await dropStoredBytes(sql, "logs", removed);

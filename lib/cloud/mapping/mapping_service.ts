@@ -148,9 +148,7 @@ async function checkMap(sql: Sql, organizationId: string, name: string, existing
   const packages = new Packages(sql);
   const id = `${organizationId}/${name}`;
   const item = existingVersion === ""
-    ? await packages.item(id).catch((error) => {
-      if (SvcError.from(error).code !== "not_found") throw error;
-    })
+    ? await packages.itemIfAny(id)
     : (await packages.find(id, existingVersion)).item;
   if (!item || item.kind === "slam_map") return;
   throw new SvcError("already_exists", `map_name: there is a ${item.kind} "${name}" already, wanted a map`);

@@ -214,15 +214,15 @@ export class Packages {
 
   /** `org/name`, `org:name` or, with the public name of the organization, `namespace:name`. Throws `not_found`. */
   async item(id: string): Promise<Item> {
-    const { owner, name } = splitId(id);
-    const found = await this.#itemNamed(
-      "i.name = ? AND (i.organization_id = ? OR o.namespace = ?)",
-      name,
-      owner,
-      owner,
-    );
+    const found = await this.itemIfAny(id);
     if (found) return found;
     throw new SvcError("not_found", `there is no package "${id}"`);
+  }
+
+  /** The same; `undefined` if there is none. */
+  itemIfAny(id: string): Promise<Item | undefined> {
+    const { owner, name } = splitId(id);
+    return this.#itemNamed("i.name = ? AND (i.organization_id = ? OR o.namespace = ?)", name, owner, owner);
   }
 
   async createItem(organizationId: string, name: string, kind: PackageKind, nowMs: number): Promise<Item> {

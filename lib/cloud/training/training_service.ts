@@ -209,9 +209,7 @@ class Submitter {
   async #checkModel(sql: Sql, organizationId: string, name: string, version: string): Promise<void> {
     checkNamed({ model_name: name, model_version: version });
     const packages = new Packages(sql);
-    const item = await packages.item(`${organizationId}/${name}`).catch((error) => {
-      if (SvcError.from(error).code !== "not_found") throw error;
-    });
+    const item = await packages.itemIfAny(`${organizationId}/${name}`);
     if (item && item.kind !== "ml_model") {
       throw new SvcError(
         "already_exists",

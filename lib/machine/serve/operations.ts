@@ -119,7 +119,7 @@ function cancel({ id, calls }: Running, why: string): void {
 function argumentsOf({ first, request }: Running): JsonObject {
   if (!request) return {};
   try {
-    return shownJson(first.method.input, request) as JsonObject;
+    return shownJson(first.method.input, request);
   } catch {
     // Times and packed messages without a JSON form. The list is worth more than this detail.
     return {};
