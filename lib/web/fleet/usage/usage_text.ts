@@ -1,5 +1,6 @@
 /** Limits and retentions in words. Pure. */
 
+import { counted } from "../../../base/log/counted.ts";
 import { byteSize, inWords } from "../../shared/format.ts";
 import type { RetentionRequest, ShownLimit, ShownRetention } from "./usage_calls.ts";
 
@@ -59,7 +60,7 @@ export function retentionText(retention: ShownRetention | undefined): string {
 }
 
 export function daysText(days = 0): string {
-  return `${days} ${days === 1 ? "day" : "days"}`;
+  return counted(days, "day");
 }
 
 const GB_BYTES = 1_000_000_000;
