@@ -22,8 +22,7 @@ const COLUMNS: readonly Column[] = [
 const INDENT = 12;
 
 export function statusLines(status: AgentStatus, form: TableForm): string[] {
-  const { version, uptimeMs, online, offlineWhy, sinceOnlineMs, runtime, versions, problems } = status;
-  const since = sinceOnlineMs === undefined ? "never reached" : `last reached ${duration(sinceOnlineMs)} ago`;
+  const { version, uptimeMs, runtime, versions, problems } = status;
   const failures = runtime.failures > 0
     ? `; failed ${counted(runtime.failures, "time")}, the last time it ${runtime.lastFailure}`
     : "";
@@ -32,7 +31,7 @@ export function statusLines(status: AgentStatus, form: TableForm): string[] {
   return [
     ...problems.flatMap((problem) => line("!", problem)),
     ...line("svc-agent", `${version}, up for ${duration(uptimeMs)}`),
-    ...line("cloud", online ? "reached" : `${since}: ${offlineWhy}`),
+    ...line("cloud", cloudText(status)),
     ...line(
       "svc-server",
       `${runtime.phase}${runtime.pid === undefined ? "" : `, pid ${runtime.pid}`}${
@@ -43,6 +42,12 @@ export function statusLines(status: AgentStatus, form: TableForm): string[] {
     ...fittedTable(COLUMNS, named.map(([name, one]) => versionRow(name, one)), form),
     ...named.flatMap(([name, one]) => remarks(one).flatMap((text) => ["", ...line(name, text)])),
   ];
+}
+
+function cloudText({ online, refused, offlineWhy, sinceOnlineMs }: AgentStatus): string {
+  if (online) return "reached";
+  const since = sinceOnlineMs === undefined ? "never reached" : `last reached ${duration(sinceOnlineMs)} ago`;
+  return refused ? `refuses this device: ${offlineWhy}` : `${since}: ${offlineWhy}`;
 }
 
 /** The status for programs: times in place of lengths of time that are out of date when they are read. */

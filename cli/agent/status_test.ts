@@ -16,6 +16,7 @@ const STATUS: AgentStatus = {
   version: "1.2.3",
   uptimeMs: 3_600_000,
   online: false,
+  refused: false,
   offlineWhy:
     "reaching https://cloud.example.com failed: the name does not exist, and no other one was given",
   sinceOnlineMs: 90_000,
@@ -55,6 +56,8 @@ Deno.test("svc-agent status fits 60, 80 and 140 columns, and shows every version
     assertStringIncludes(text, "svc-server  downloads 5.0 MB of 20.0 MB (25 %)");
     assert(!text.includes("\x1b"), "what the cloud wrote moves no cursor");
   }
+  const refused = statusLines({ ...STATUS, refused: true, offlineWhy: "invalid credentials" }, {});
+  assert(refused.includes("cloud       refuses this device: invalid credentials"), refused.join("\n"));
   const whole = statusLines(STATUS, {}).find((line) => line.startsWith("cloud"));
   assert(whole!.endsWith("no other one was given"), "without a terminal no line is cut or broken");
 });

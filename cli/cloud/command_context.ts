@@ -376,7 +376,10 @@ function only<T extends { id: string; name: string }>(
   if (wanted !== "") return namedOne(what, wanted, all);
   if (all.length === 1) return all[0];
   if (all.length === 0) {
-    throw new SvcError("failed_precondition", `there is no ${what} yet: make one first`);
+    throw new SvcError(
+      "failed_precondition",
+      `there is no ${what} yet: svc-cloud ${flag} create NAME makes one`,
+    );
   }
   throw new UsageError(
     `there are ${all.length} ${what}s: tell which one with --${flag}: ${

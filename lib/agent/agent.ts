@@ -197,11 +197,12 @@ export class Agent {
   get status(): AgentStatus {
     const { options, updaters, clock } = this.#parts;
     const nowMs = clock.monotonicMs();
-    const { isOnline, offlineWhy, lastOnlineMs } = this.#polls;
+    const { isOnline, isRefused, offlineWhy, lastOnlineMs } = this.#polls;
     return {
       version: options.version,
       uptimeMs: nowMs - this.#startedMs,
       online: isOnline,
+      refused: isRefused,
       offlineWhy: isOnline ? undefined : offlineWhy,
       sinceOnlineMs: lastOnlineMs === undefined ? undefined : nowMs - lastOnlineMs,
       runtime: this.#runtime.state,
@@ -291,7 +292,9 @@ export class Agent {
         () => {},
       );
     }
-    logger.warn("the cloud does not answer; starting without it");
+    logger.warn(
+      `the cloud ${this.#polls.isRefused ? "refuses this device" : "does not answer"}; starting without it`,
+    );
   }
 
   /** Applies what the cloud wants, as far as time allows. */
@@ -324,6 +327,9 @@ export class Agent {
     if (!answer) return;
     this.#versionProblems = answer.versionProblems.slice(0, VERSION_PROBLEMS_MAX)
       .map((problem) => shownUrlsIn(problem.slice(0, PROBLEM_CHARS)));
+    if (this.#facts.isNew(this.#versionProblems.join("\n"), "versions")) {
+      for (const problem of this.#versionProblems) this.#parts.logger.warn(problem);
+    }
     await this.#decide(sectionsOf(answer));
     this.#setTarget(answer);
   }

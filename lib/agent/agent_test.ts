@@ -429,7 +429,7 @@ Deno.test("an offline device whose disk is full or that cannot reboot works on",
 });
 
 Deno.test("a cloud that refuses the machine is no reason for a reboot", async () => {
-  const { begin, clock, subject, world } = scene();
+  const { begin, clock, subject, world, records } = scene();
   world.answer = sections({}, { device_reboot_after_offline_minutes: 10 });
   const { end } = begin();
   await clock.advance(10_000);
@@ -437,7 +437,9 @@ Deno.test("a cloud that refuses the machine is no reason for a reboot", async ()
   await clock.advance(30 * 60_000);
   world.answer = new SvcError("resource_exhausted", "too many wrong keys");
   await clock.advance(30 * 60_000);
-  assertEquals([world.rebooted, subject.status.online], [[], false]);
+  assertEquals([world.rebooted, subject.status.online, subject.status.refused], [[], false, true]);
+  const told = (text: string) => records.filter(({ message }) => message.includes(text)).length;
+  assertEquals([told("the cloud refuses this device: the key is revoked"), told("does not answer")], [1, 0]);
   world.answer = new SvcError("unavailable", "nobody there");
   await clock.advance(12 * 60_000);
   assertEquals(world.rebooted.length, 1);
@@ -491,7 +493,7 @@ Deno.test("a device may be interrupted when the runtime says so, and when none r
 });
 
 Deno.test("Agent: the status lists problems of settings, versions and the system", async () => {
-  const { begin, subject, clock, world } = scene();
+  const { begin, subject, clock, world, records } = scene();
   world.answer = {
     ...sections({ viam_server_start_timeout_minutes: "x" }),
     additionalNetworks: { home: { type: "wifi" }, lan: { type: "wired", priority: 1000 } },
@@ -513,6 +515,8 @@ Deno.test("Agent: the status lists problems of settings, versions and the system
     starts.map(() => true),
     problems.join("\n"),
   );
+  const told = () => records.filter(({ message }) => message.startsWith("svc-server: there is no release"));
+  assertEquals(told().map(({ level }) => level), ["warn"], "the device's own log has it, once");
   world.answer = sections({});
   world.unable = undefined;
   await clock.advance(6 * 60_000);

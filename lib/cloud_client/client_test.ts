@@ -67,7 +67,11 @@ Deno.test("CloudClient: concurrent calls share a token, and an invalid token is 
 Deno.test("CloudClient: wrong credentials fail every call with unauthenticated", () =>
   withClient(async (client, app) => {
     for (let n = 0; n < 2; n++) {
-      const error = await assertRejects(() => client.config(), SvcError, "invalid credentials");
+      const error = await assertRejects(
+        () => client.config(),
+        SvcError,
+        `invalid credentials: the api-key ${KEY_ID} is wrong`,
+      );
       assertEquals(error.code, "unauthenticated");
     }
     assertEquals(app.calls, []);

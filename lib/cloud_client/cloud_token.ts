@@ -5,7 +5,7 @@
 
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import type { Clock } from "../base/clock.ts";
-import { SvcError } from "../base/error.ts";
+import { messageOf, SvcError } from "../base/error.ts";
 import type { Secret } from "../base/secret.ts";
 import { type CallOptions, type Channel, client } from "../wire/rpc/channel.ts";
 import { Metadata } from "../wire/rpc/metadata.ts";
@@ -91,6 +91,12 @@ export class CloudToken {
     const { entity, type, payload } = this.credentials;
     const credentials = { type, payload: payload.reveal() };
     const { authenticate } = client(AuthService, this.channel);
-    return (await authenticate({ entity, credentials }, limits)).accessToken;
+    try {
+      return (await authenticate({ entity, credentials }, limits)).accessToken;
+    } catch (cause) {
+      if (SvcError.from(cause).code !== "unauthenticated") throw cause;
+      const reasons = `the ${type} ${entity} is wrong, rotated, revoked, or of another control plane`;
+      throw new SvcError("unauthenticated", `${messageOf(cause)}: ${reasons}`);
+    }
   }
 }

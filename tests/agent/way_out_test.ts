@@ -82,7 +82,8 @@ function proxies(connectPort: number, socksPort: number, loginPort: number): Rec
   ];
 }
 
-const ANSWERED = /^invalid credentials$/;
+const ANSWERED =
+  /^invalid credentials: the [-a-z]+ \S+ is wrong, rotated, revoked, or of another control plane$/;
 const UNTRUSTED = /UnknownIssuer|unable to|self-signed/i;
 
 needingTest(

@@ -128,7 +128,8 @@ export class CloudPolls {
       if (this.#isRefused) offline.answered();
       this.#offlineWhy = shownUrlsIn(chainOf(error));
       if (this.#problems.isNew(this.#offlineWhy)) {
-        logger.warn(`the cloud does not answer: ${this.#offlineWhy}`);
+        const what = this.#isRefused ? "refuses this device" : "does not answer";
+        logger.warn(`the cloud ${what}: ${this.#offlineWhy}`);
       }
       this.#isOnline = false;
       this.#intervalMs = RETRY_MS;

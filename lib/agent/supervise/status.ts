@@ -11,6 +11,8 @@ export interface AgentStatus {
   readonly uptimeMs: number;
   /** Whether the cloud answered the last request. */
   readonly online: boolean;
+  /** Whether it answered, but refuses the device: a revoked key, a deleted machine. */
+  readonly refused: boolean;
   readonly offlineWhy?: string;
   /** Time since its last answer. */
   readonly sinceOnlineMs?: number;
