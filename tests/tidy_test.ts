@@ -225,12 +225,12 @@ Deno.test("each outside package is imported by one file only", () => {
 
 Deno.test("only lib/base ports and cli use the Deno namespace", () => {
   const ports =
-    /^(lib\/base\/((host|process)_deno|native\/\w+|files\/(system_files|refusal|watch))\.ts|cli\/)/;
+    /^(lib\/base\/((host|process)_deno|native\/\w+|files\/(system_files|refusal|owner|watch))\.ts|cli\/)/;
   assertEquals(having(/(?<!["'])\bDeno\./, ports), []);
 });
 
 Deno.test("only the ports in lib/base import node:fs, node:child_process and node:dgram", () => {
-  const doors = /^lib\/base\/(files\/(system_files|strangers|unlinked)|native\/socket_table|udp)\.ts$/;
+  const doors = /^lib\/base\/(files\/(system_files|strangers|owner|unlinked)|native\/socket_table|udp)\.ts$/;
   // A thread is given no port: it loads the native runtime from files that it unpacks for itself.
   const threads = /^lib\/learn\/onnx\/worker\.ts$/;
   const modules = /"node:(fs|fs\/promises|child_process|dgram)"/;

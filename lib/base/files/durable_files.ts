@@ -53,6 +53,10 @@ export abstract class DurableFiles implements Files {
 
   /** Throws if nothing is at the path. */
   protected abstract look(path: string, links: boolean): Promise<FileFacts>;
+  /** Opens a new file that will replace the one at `path`. */
+  protected openTemporary(temporary: string, _path: string, mode: number): Promise<OpenFile> {
+    return this.open(temporary, "exclusive", mode);
+  }
   protected abstract rename(from: string, to: string): Promise<void>;
   /** Throws if something is at the path. */
   protected abstract makeLink(path: string, text: string): Promise<void>;
@@ -138,7 +142,7 @@ export abstract class DurableFiles implements Files {
     if (await this.#isDevice(path)) return await this.#writeInto(path, content);
     const temporary = `${path}.${this.temporaryName()}${TEMPORARY}`;
     try {
-      const file = await this.open(temporary, "exclusive", mode);
+      const file = await this.openTemporary(temporary, path, mode);
       try {
         await writeAll(file, content);
         await file.sync();

@@ -18,6 +18,7 @@ import {
   type OpenHow,
 } from "./files.ts";
 import { windowsProblem } from "./names.ts";
+import { giveFile, giveFolders, heirOf, isRoot, missingFolders } from "./owner.ts";
 import { whyRefused } from "./refusal.ts";
 import { openUnlinked } from "./unlinked.ts";
 import { watchFile } from "./watch.ts";
@@ -91,7 +92,9 @@ export class SystemFiles extends DurableFiles {
   openAppend(path: string): AppendFile {
     return attemptNow("append to", path, () => {
       checkName(path);
+      const missing = isRoot() ? missingFolders(dirname(path)) : [];
       Deno.mkdirSync(dirname(path), { recursive: true, mode: FOLDER_MODE });
+      giveFolders(missing);
       return new SystemAppendFile(path);
     });
   }
@@ -112,9 +115,20 @@ export class SystemFiles extends DurableFiles {
   }
 
   open(path: string, how: OpenHow, mode = 0o644): Promise<OpenFile> {
+    return this.#open(path, how, mode, path);
+  }
+
+  protected override openTemporary(temporary: string, path: string, mode: number): Promise<OpenFile> {
+    return this.#open(temporary, "exclusive", mode, path);
+  }
+
+  /** If the file is new, it gets the owner that `like` has, or would have. */
+  #open(path: string, how: OpenHow, mode: number, like: string): Promise<OpenFile> {
     return attempt("write", path, async () => {
       checkName(path);
+      const heir = isRoot() ? heirOf(like) : undefined;
       const file = await Deno.open(path, { ...OPENING[how], mode });
+      if (heir) giveFile(path, file.statSync(), heir);
       return {
         write: (bytes) =>
           attempt("write", path, async () => {
@@ -129,7 +143,9 @@ export class SystemFiles extends DurableFiles {
   makeFolder(path: string, { mode = FOLDER_MODE } = {}): Promise<void> {
     return attempt("make", path, async () => {
       checkName(path);
+      const missing = isRoot() ? missingFolders(path) : [];
       await Deno.mkdir(path, { recursive: true, mode });
+      giveFolders(missing);
     });
   }
 
@@ -169,7 +185,9 @@ export class SystemFiles extends DurableFiles {
   lock(path: string): Promise<(() => void) | undefined> {
     return attempt("lock", path, async () => {
       checkName(path);
+      const heir = isRoot() ? heirOf(path) : undefined;
       const file = await Deno.open(path, { read: true, write: true, create: true, mode: 0o600 });
+      if (heir) giveFile(path, file.statSync(), heir);
       const taken = await file.tryLock(true).catch((error) => {
         file.close();
         throw error;
@@ -244,8 +262,10 @@ class SystemAppendFile implements AppendFile {
   readonly #file: Deno.FsFile;
 
   constructor(private readonly path: string) {
+    const heir = isRoot() ? heirOf(path) : undefined;
     this.#file = Deno.openSync(path, { read: true, append: true, create: true, mode: APPEND_MODE });
-    const { size, isFile } = this.#file.statSync();
+    const { size, isFile, dev, ino } = this.#file.statSync();
+    if (heir) giveFile(path, { dev, ino }, heir);
     this.sizeBytes = size;
     this.regular = isFile;
     const last = new Uint8Array(1);
