@@ -7,7 +7,7 @@ import type { Clock } from "../../../lib/base/clock.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import { connectApp } from "../../../lib/cloud_client/app_channel.ts";
 import { client } from "../../../lib/wire/rpc/channel.ts";
-import type { Credentials } from "../../../lib/wire/dial/dial.ts";
+import type { Credentials } from "../../../lib/wire/dial/renewed_token.ts";
 import { type Nameable, namedOne } from "../../lookup.ts";
 
 interface NameAccount {

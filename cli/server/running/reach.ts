@@ -13,7 +13,8 @@ import type { Secret } from "../../../lib/base/secret.ts";
 import { chosen, givenKey, ProfileFile } from "../../../lib/cloud_client/profile.ts";
 import { signalingServerAt } from "../../../lib/cloud_client/client.ts";
 import { type CallOptions, type Channel, client, type ServiceClient } from "../../../lib/wire/rpc/channel.ts";
-import { type Credentials, dial, type Dialed, type DialOptions } from "../../../lib/wire/dial/dial.ts";
+import { dial, type Dialed, type DialOptions } from "../../../lib/wire/dial/dial.ts";
+import type { Credentials } from "../../../lib/wire/dial/renewed_token.ts";
 import type { GrpcOptions } from "../../../lib/wire/grpc/grpc_channel.ts";
 import { type Flag, UsageError, type Values } from "../../flags.ts";
 

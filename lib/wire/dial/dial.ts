@@ -9,27 +9,18 @@
  * The room owns the one client for machines: how it dials them, and how it keeps a connection.
  */
 
-import { AuthService } from "../../../proto/gen/auth_pb.ts";
 import { isIP } from "node:net";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, type Code, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
-import type { Secret } from "../../base/secret.ts";
-import { type Channel, client } from "../rpc/channel.ts";
+import type { Channel } from "../rpc/channel.ts";
 import { connectGrpc, type GrpcOptions } from "../grpc/grpc_channel.ts";
 import type { MdnsNetwork } from "../mdns/links.ts";
 import { Metadata } from "../rpc/metadata.ts";
+import { type Credentials, RenewedToken } from "./renewed_token.ts";
 
-/** Time limits for the machine, and for a signaling server. */
-export const ANSWER_TIMEOUT_MS = 10_000;
 /** Error codes of a signaling server that refuses these credentials; no other method is tried with them. */
 const REFUSED: readonly Code[] = ["unauthenticated", "permission_denied"];
-
-export interface Credentials {
-  readonly entity: string;
-  readonly type: string;
-  readonly payload: Secret;
-}
 
 export interface SignalingServer {
   /** `host:port` */
@@ -119,8 +110,10 @@ async function direct(address: string, by: Dialed["by"], options: DialOptions): 
   const header = new Metadata();
   const channel = connect(address, { clock, tls, header, lost });
   try {
-    if (credentials) await authenticate(channel, credentials, header, signal);
-    return { channel, header, by };
+    if (!credentials) return { channel, header, by };
+    const token = new RenewedToken(channel, credentials, header, clock);
+    await token.issue(signal);
+    return { channel: token.renewed(), header, by };
   } catch (error) {
     channel.close();
     throw error;
@@ -137,7 +130,7 @@ async function throughSignaling(host: string, options: DialOptions): Promise<Dia
   const asked = new Metadata();
   const channel = connect(signaling.address, { clock, tls: signaling.tls, header: asked, proxied: true });
   try {
-    if (credentials) await authenticate(channel, credentials, asked, signal);
+    if (credentials) await new RenewedToken(channel, credentials, asked, clock).issue(signal);
     const dialed = await dialWebRtc({ signaling: channel, host, clock, signal, lost: () => lost?.() });
     const header = new Metadata();
     return { channel: withHeader(dialed, header), header, by: "WebRTC" };
@@ -150,18 +143,6 @@ async function throughSignaling(host: string, options: DialOptions): Promise<Dia
   } finally {
     channel.close();
   }
-}
-
-async function authenticate(
-  channel: Channel,
-  { entity, type, payload }: Credentials,
-  header: Metadata,
-  signal: AbortSignal,
-): Promise<void> {
-  const { authenticate } = client(AuthService, channel);
-  const request = { entity, credentials: { type, payload: payload.reveal() } };
-  const { accessToken } = await authenticate(request, { timeoutMs: ANSWER_TIMEOUT_MS, signal });
-  header.set("authorization", `Bearer ${accessToken}`);
 }
 
 /** The same channel with an additional header for each call. */

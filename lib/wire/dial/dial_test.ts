@@ -7,11 +7,12 @@ import { fakeInterface, FakeLan, FakeMdnsNetwork } from "../../../tests/support/
 import { SvcError } from "../../base/error.ts";
 import { Logs } from "../../base/log/log.ts";
 import { Secret } from "../../base/secret.ts";
-import { client } from "../rpc/channel.ts";
+import { type Channel, client } from "../rpc/channel.ts";
 import type { GrpcOptions } from "../grpc/grpc_channel.ts";
 import { Announcer } from "../mdns/announcer.ts";
 import { memoryChannel } from "../rpc/memory.ts";
-import { service, ServiceTable } from "../rpc/service.ts";
+import { Metadata } from "../rpc/metadata.ts";
+import { type CallContext, service, ServiceTable } from "../rpc/service.ts";
 import { dial, type DialOptions } from "./dial.ts";
 import { type Connected, MachineLink } from "./machine_link.ts";
 
@@ -54,6 +55,18 @@ function bench() {
   };
   const options: DialOptions = { clock, logger, connect, signal: new AbortController().signal };
   return { clock, logger, options, connect, dialed, far, lose: () => lost.at(-1)!() };
+}
+
+/** A channel that sends a header, as those of gRPC do. */
+function withHeader(channel: Channel, header: Metadata): Channel {
+  return {
+    call: (method, requests, options = {}) =>
+      channel.call(method, requests, {
+        ...options,
+        header: Metadata.from([...header, ...options.header ?? []]),
+      }),
+    close: () => channel.close(),
+  };
 }
 
 const credentials = (payload = "right") => ({ entity: "me", type: "api-key", payload: new Secret(payload) });
@@ -147,4 +160,71 @@ Deno.test("MachineLink: reconnects after random pauses, a single connection at a
   assertEquals(reasons.at(-1), "no answer");
   await link.close(new SvcError("canceled", "no longer wanted"));
   assertEquals(clock.pending, 0);
+});
+
+/** A machine that takes the newest token only, and counts what it was asked for. */
+function forgetful() {
+  const clock = new FakeClock();
+  const seen = { issued: 0, calls: 0, away: false, lifeS: 30 * 24 * 3600 };
+  const claims = () => btoa(JSON.stringify({ iat: 0, exp: seen.lifeS })).replaceAll("=", "");
+  const token = () => `a.${claims()}.${seen.issued}`;
+  const good = (context: CallContext) => {
+    seen.calls++;
+    if (context.requestHeader.get("authorization") === `Bearer ${token()}`) return;
+    throw new SvcError("unauthenticated", "unauthenticated: token is expired");
+  };
+  const connect = (_: string, { header }: GrpcOptions) => {
+    const table = new ServiceTable(clock);
+    table.add(service(AuthService, {
+      authenticate: () => {
+        if (seen.away) throw new SvcError("unavailable", "nobody there");
+        seen.issued++;
+        return { accessToken: token() };
+      },
+    }));
+    table.add(service(RobotService, {
+      getVersion: (_, context) => {
+        good(context);
+        return { version: "1" };
+      },
+      streamStatus: async function* (_, context) {
+        good(context);
+        yield { status: [] };
+      },
+    }));
+    return withHeader(memoryChannel(table), header!);
+  };
+  const signal = new AbortController().signal;
+  const logger = new Logs(clock, []).logger("dial");
+  const dialIt = () => dial("far:1", { clock, logger, connect, signal, credentials: credentials() });
+  return { clock, seen, dialIt };
+}
+
+Deno.test("dial: a token is exchanged before it ends, once for all calls", async () => {
+  const { clock, seen, dialIt } = forgetful();
+  const { channel } = await dialIt();
+  const { getVersion } = client(RobotService, channel);
+  await getVersion({});
+  await clock.advance(28 * 24 * 3600_000);
+  await Promise.all([getVersion({}), getVersion({})]);
+  assertEquals([seen.issued, seen.calls], [2, 3]);
+  channel.close();
+});
+
+Deno.test("dial: a call that a machine refuses for its token is repeated once with a new one", async () => {
+  const { seen, dialIt } = forgetful();
+  const { channel } = await dialIt();
+  const { getVersion, streamStatus } = client(RobotService, channel);
+  seen.issued++;
+  await getVersion({});
+  seen.issued++;
+  for await (const { status } of streamStatus({})) assertEquals(status, []);
+  assertEquals([seen.issued, seen.calls], [5, 4]);
+
+  seen.issued++;
+  seen.away = true;
+  await assertRejects(() => getVersion({}), SvcError, "token is expired");
+  seen.away = false;
+  await getVersion({});
+  channel.close();
 });

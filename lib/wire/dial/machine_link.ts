@@ -11,14 +11,8 @@ import { deadline } from "../../base/clock.ts";
 import { chainOf, messageOf, SvcError } from "../../base/error.ts";
 import { type CallOptions, type Channel, client, type ServiceClient } from "../rpc/channel.ts";
 import type { Metadata } from "../rpc/metadata.ts";
-import {
-  ANSWER_TIMEOUT_MS,
-  type Credentials,
-  dial,
-  type Dialed,
-  type DialOptions,
-  withBothWays,
-} from "./dial.ts";
+import { dial, type Dialed, type DialOptions, withBothWays } from "./dial.ts";
+import { ANSWER_TIMEOUT_MS, type Credentials } from "./renewed_token.ts";
 
 /** Metadata key of a session's id. */
 export const SESSION_ID = "viam-sid";
