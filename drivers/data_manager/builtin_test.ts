@@ -345,7 +345,11 @@ Deno.test("files of subfolders are sent too; empty, changing and linked ones sta
     "/films/link is not taken to the cloud: it is a link, wanted a file",
     "/films/passwd is not taken to the cloud: it is a link, wanted a file",
     '/nowhere is not taken to the cloud: cannot list "/nowhere": it does not exist',
+    "/films/next.mp4 is not taken to the cloud: it is empty",
   ]);
+  await files.writeFile("/films/next.mp4", bytes("n"));
+  await clock.advance(60 * SECOND_MS);
+  assertEquals(sent.filter((one) => one.kind === "file" && one.fileName === "next.mp4").length, 1);
   await manager.close();
 });
 

@@ -1,6 +1,7 @@
 /**
  * Folders whose files count as captured data, those of their subfolders included. Each file that no longer changes
- * moves into the spool and leaves its folder. Empty files stay: some program is about to write them.
+ * moves into the spool and leaves its folder. Empty files stay: some program is about to write them. One that stays
+ * empty is logged once.
  *
  * The file is first renamed to a name with the time of the move. If the process ends in between, the next
  * process uses that same time, so the file arrives once.
@@ -14,6 +15,7 @@ import type { Clock } from "../../lib/base/clock.ts";
 import { messageOf } from "../../lib/base/error.ts";
 import { heldBytes, type HeldFile } from "../../lib/base/files/files.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
+import { LogOnChange } from "../../lib/base/log/on_change.ts";
 import type { Spool, SpoolHost } from "./spool.ts";
 
 export interface FoldersParts {
@@ -33,6 +35,9 @@ const TAKEN = /\.taken-at-(\d+)$/;
 /** A larger file stays in its folder. */
 const FILE_BYTES_MAX = 256 * 1024 * 1024;
 
+/** How long a file may be empty before the log names it. */
+const EMPTY_MS = 60_000;
+
 /** A file in one of the folders. */
 interface Found {
   readonly path: string;
@@ -45,7 +50,7 @@ interface Found {
 export class Folders {
   /** The last seen state of each file, and since when it has had that state. */
   #known = new Map<string, { state: string; sinceMs: number }>();
-  readonly #reported = new Set<string>();
+  readonly #reported = new LogOnChange();
 
   constructor(private readonly parts: FoldersParts) {}
 
@@ -58,7 +63,11 @@ export class Folders {
         const before = this.#known.get(path);
         const state = `${bytes} ${modifiedMs}`;
         const sinceMs = before?.state === state ? before.sinceMs : clock.monotonicMs();
-        if (!TAKEN.test(path) && clock.monotonicMs() - sinceMs < quietMs) {
+        const unchangedMs = clock.monotonicMs() - sinceMs;
+        if (bytes === 0) {
+          known.set(path, { state, sinceMs });
+          if (unchangedMs >= Math.max(EMPTY_MS, quietMs)) this.#tell(path, new Error("it is empty"));
+        } else if (!TAKEN.test(path) && unchangedMs < quietMs) {
           known.set(path, { state, sinceMs });
         } else if (bytes > FILE_BYTES_MAX) {
           this.#tell(path, new Error(`it has ${bytes} bytes, wanted at most ${FILE_BYTES_MAX}`));
@@ -86,7 +95,7 @@ export class Folders {
       }
       const facts = await host.stat(path, { links: true });
       if (facts?.kind === "link") this.#tell(path, new Error("it is a link, wanted a file"));
-      if (facts?.kind !== "file" || facts.sizeBytes === 0) continue;
+      if (facts?.kind !== "file") continue;
       yield { path, name, bytes: facts.sizeBytes, modifiedMs: facts.modifiedMs };
     }
   }
@@ -122,8 +131,8 @@ export class Folders {
 
   /** Logs each problem once. */
   #tell(path: string, error: unknown): undefined {
-    if (this.#reported.has(path)) return;
-    this.#reported.add(path);
-    this.parts.logger.warn(`${path} is not taken to the cloud: ${messageOf(error)}`);
+    const problem = messageOf(error);
+    if (!this.#reported.isNew(problem, path)) return;
+    this.parts.logger.warn(`${path} is not taken to the cloud: ${problem}`);
   }
 }
