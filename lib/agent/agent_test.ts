@@ -438,8 +438,11 @@ Deno.test("a cloud that refuses the machine is no reason for a reboot", async ()
   world.answer = new SvcError("resource_exhausted", "too many wrong keys");
   await clock.advance(30 * 60_000);
   assertEquals([world.rebooted, subject.status.online, subject.status.refused], [[], false, true]);
-  const told = (text: string) => records.filter(({ message }) => message.includes(text)).length;
-  assertEquals([told("the cloud refuses this device: the key is revoked"), told("does not answer")], [1, 0]);
+  const logged = (text: string) => records.filter(({ message }) => message.includes(text)).length;
+  assertEquals([logged("the cloud refuses this device: the key is revoked"), logged("does not answer")], [
+    1,
+    0,
+  ]);
   world.answer = new SvcError("unavailable", "nobody there");
   await clock.advance(12 * 60_000);
   assertEquals(world.rebooted.length, 1);
@@ -515,8 +518,8 @@ Deno.test("Agent: the status lists problems of settings, versions and the system
     starts.map(() => true),
     problems.join("\n"),
   );
-  const told = () => records.filter(({ message }) => message.startsWith("svc-server: there is no release"));
-  assertEquals(told().map(({ level }) => level), ["warn"], "the device's own log has it, once");
+  const logged = () => records.filter(({ message }) => message.startsWith("svc-server: there is no release"));
+  assertEquals(logged().map(({ level }) => level), ["warn"], "the device's own log has it, once");
   world.answer = sections({});
   world.unable = undefined;
   await clock.advance(6 * 60_000);
