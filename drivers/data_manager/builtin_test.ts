@@ -353,6 +353,29 @@ Deno.test("files of subfolders are sent too; empty, changing and linked ones sta
   await manager.close();
 });
 
+Deno.test("a file that somebody removes while it is taken is no problem to tell", async () => {
+  const { manager, sent, clock, files, records } = await bench({ additional_sync_paths: ["/films"] });
+  await files.makeFolder("/films");
+  for (const name of ["listed", "read", "moved", "stays"]) {
+    await files.writeFile(`/films/${name}`, new TextEncoder().encode(name));
+  }
+  const { openUnlinked, moveFile } = files;
+  files.openUnlinked = async (path) => {
+    if (path.endsWith("listed")) files.removeFile(path);
+    const held = await openUnlinked.call(files, path);
+    if (path.endsWith("read")) files.removeFile(path);
+    return held;
+  };
+  files.moveFile = (from, to) => {
+    moveFile.call(files, from, to);
+    if (from.endsWith("moved")) files.removeFile(to);
+  };
+  await clock.advance(120 * SECOND_MS);
+  const names = sent.map((one) => one.kind === "file" && one.fileName);
+  assertEquals([names, files.paths, records.map(({ message }) => message)], [["moved", "stays"], [], []]);
+  await manager.close();
+});
+
 Deno.test("0 stands for the default, as published configurations have it, and an interval of 0 for none", async () => {
   const zeros = {
     capture_dir: "",

@@ -12,7 +12,7 @@
 
 import { join, resolve } from "node:path";
 import type { Clock } from "../../lib/base/clock.ts";
-import { messageOf } from "../../lib/base/error.ts";
+import { messageOf, SvcError } from "../../lib/base/error.ts";
 import { heldBytes, type HeldFile } from "../../lib/base/files/files.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import { LogOnChange } from "../../lib/base/log/on_change.ts";
@@ -72,7 +72,7 @@ export class Folders {
         } else if (bytes > FILE_BYTES_MAX) {
           this.#tell(path, new Error(`it has ${bytes} bytes, wanted at most ${FILE_BYTES_MAX}`));
         } else {
-          await this.#takeFile(file).catch((error) => this.#tell(path, error));
+          await this.#takeFile(file).catch((error) => this.#tellUnlessGone(path, error));
         }
       }
     }
@@ -126,7 +126,19 @@ export class Folders {
       fileName: name.replace(TAKEN, ""),
       content,
     });
-    host.removeFile(taken);
+    try {
+      host.removeFile(taken);
+    } catch (error) {
+      // Somebody removed it meanwhile; the spool has its content.
+      if (SvcError.from(error).code !== "not_found") throw error;
+    }
+  }
+
+  /** What somebody removes during the round is wanted nowhere. */
+  async #tellUnlessGone(path: string, error: unknown): Promise<void> {
+    const isGone = SvcError.from(error).code === "not_found" &&
+      await this.parts.host.stat(path, { links: true }) === undefined;
+    if (!isGone) this.#tell(path, error);
   }
 
   /** Logs each problem once. */
