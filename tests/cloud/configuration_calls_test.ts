@@ -58,7 +58,28 @@ storeTest(
       assertEquals(JSON.parse(draft.configJson).components[0].attributes, { speed: 5, api_key: HIDDEN });
       assertEquals(draft.problems.map(({ path }) => path), [`fragments.${fragmentId}`]);
 
+      const fragmentJson =
+        '{"components": [{"name": "hand", "api": "rdk:component:gripper", "model": "fake"}]}';
+      const unsaved = await calls.resolveConfiguration({ partId, fragmentId, fragmentJson });
+      assertEquals(JSON.parse(unsaved.configJson).components[0].name, "hand");
+      const pinned = JSON.stringify({ fragments: [{ id: fragmentId, version: "1" }] });
+      const former = await calls.resolveConfiguration({
+        partId,
+        fragmentId,
+        fragmentJson,
+        configJson: pinned,
+      });
+      assertEquals(JSON.parse(former.configJson).components[0].name, "arm");
+
       const operator = client(ConfigurationService, await channel(world.operator));
+      for (const [asked, refused] of [[operator, "only an owner of fragment"], [calls, "JSON"]] as const) {
+        const text = asked === calls ? "[" : fragmentJson;
+        await assertRejects(
+          () => asked.resolveConfiguration({ partId, fragmentId, fragmentJson: text }),
+          SvcError,
+          refused,
+        );
+      }
       const starred = await operator.resolveConfiguration({ partId });
       assertEquals([starred.configJson.includes(HIDDEN), starred.isMasked], [false, true]);
       await assertRejects(() => operator.resolveConfiguration({ partId, configJson }), SvcError, "owner");

@@ -258,7 +258,7 @@ const STEPS: readonly DataStep[] = [
     const stranger = await openPage(browser, served.url);
     await stranger.page.goto(`${served.url}/#/data`);
     await signInByKey(stranger.page, other.owner);
-    await stranger.page.getByText("No image is like this.").waitFor();
+    await stranger.page.getByText(/^There is no image yet/).waitFor();
     const { datasetIds = [] } =
       (await data.binaryDataByFilter({ dataRequest: { filter: { organizationIds: [world.organization] } } }))
         .data[0]?.metadata ?? {};

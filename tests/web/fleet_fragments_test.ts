@@ -57,7 +57,7 @@ const STEPS: readonly FragmentsStep[] = [
     await page.goto(served.url);
     await signInByKey(page, world.owner);
     await page.getByRole("link", { name: "Fragments" }).press("Enter");
-    await page.getByText("No fragment is like this.").waitFor();
+    await page.getByText(/^There is no fragment yet/).waitFor();
     await page.getByRole("button", { name: "New fragment…" }).click();
     await page.getByLabel("Name").fill(MARKUP);
     await page.getByRole("button", { name: "Create" }).press("Enter");
@@ -183,7 +183,7 @@ const STEPS: readonly FragmentsStep[] = [
     const [{ id }] = await fragmentsOf(served, world);
     await stranger.page.goto(`${served.url}/#/fragments`);
     await signInByKey(stranger.page, other.owner);
-    await stranger.page.getByText("No fragment is like this.").waitFor();
+    await stranger.page.getByText(/^There is no fragment yet/).waitFor();
     await stranger.page.goto(`${served.url}/#/fragments/${id}`);
     await stranger.page.getByText("This fragment cannot be read").waitFor();
     await stranger.page.goto(`${served.url}/#/compare/${world.part}/${other.part}`);
@@ -203,7 +203,7 @@ const STEPS: readonly FragmentsStep[] = [
     await page.getByRole("link", { name: "Text", exact: true }).click();
     await page.getByRole("button", { name: "Delete…" }).click();
     await page.getByRole("button", { name: "Delete it" }).press("Enter");
-    await page.getByText("No fragment is like this.").waitFor();
+    await page.getByText(/^There is no fragment yet/).waitFor();
   }],
 ];
 

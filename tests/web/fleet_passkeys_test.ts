@@ -87,6 +87,7 @@ async function usePasskeys(browser: Browser, at: string, link: string): Promise<
   await button(page, "Add a passkey").waitFor();
 
   // A removed passkey opens nothing any more.
+  page.once("dialog", (dialog) => void dialog.accept());
   await button(page, "Remove the passkey Laptop").click();
   await row.waitFor({ state: "detached" });
   await button(page, "Sign out").click();

@@ -220,13 +220,13 @@ const STEPS: readonly RecordsStep[] = [
       await page.getByRole("button", { name: "Older entries" }).press("Enter");
       await page.getByText(/^1\d\d entries$/).waitFor();
       await page.getByLabel("Action").fill("nothing");
-      await page.getByText("Nothing is like this.").waitFor();
+      await page.getByText("No entry is like this.").waitFor();
       await page.getByLabel("Action").fill("UPDATE");
       await page.getByText("100 and more entries").waitFor();
       await page.getByLabel("Who").fill("own");
       await page.getByText("100 and more entries").waitFor();
       await page.getByLabel("From").fill("2999-01-01T00:00");
-      await page.getByText("Nothing is like this.").waitFor();
+      await page.getByText("No entry is like this.").waitFor();
       await page.getByLabel("From").fill("");
       await assertTextOnly(page);
     },
@@ -298,7 +298,7 @@ const STEPS: readonly RecordsStep[] = [
     const events = () => served.store.query("SELECT facts FROM trigger_events");
     assertEquals((await events()).length, 1);
     await page.getByLabel("State").selectOption("pending");
-    await page.getByText("There is no notification like this.").waitFor();
+    await page.getByText("No notification is pending.").waitFor();
     await page.getByRole("button", { name: "Send all dead ones again" }).click();
     await page.getByText("119 sent again.").waitFor();
     await until(async () => await rows.count() === 101);
@@ -434,10 +434,10 @@ const STEPS: readonly RecordsStep[] = [
     await stranger.page.getByText("1 part", { exact: true }).waitFor();
     await stranger.page.getByText("0 of 0").waitFor();
     await stranger.page.getByRole("link", { name: "Audit" }).click();
-    await stranger.page.getByText("Nothing is like this.").waitFor();
+    await stranger.page.getByText("Nothing has been changed or refused yet.").waitFor();
     await stranger.page.getByRole("link", { name: "Alerts" }).click();
-    await stranger.page.getByText("No machine has triggers.").waitFor();
-    await stranger.page.getByText("There is no notification like this.").waitFor();
+    await stranger.page.getByText("No machine has triggers").waitFor();
+    await stranger.page.getByText(/^Nothing has been sent yet/).waitFor();
     await stranger.page.getByRole("link", { name: "Usage" }).click();
     await stranger.page.getByText("No collector has a retention of its own.").waitFor();
     for (const { foreign, errors } of [stranger, watched]) assertEquals([foreign, errors], [[], []]);

@@ -84,10 +84,10 @@ const STEPS: readonly FleetStep[] = [
       await page.getByRole("link", { name: "Machines", exact: true }).first().click();
       await page.getByRole("row", { name: /never seen/ }).getByText(MARKUP).waitFor();
       await page.getByRole("searchbox", { name: "Search" }).fill("ONERROR");
-      await page.getByText("1 of 2, 1 online").waitFor();
+      await page.getByText("1 of 2 machines, 1 online").waitFor();
       await page.getByRole("searchbox", { name: "Search" }).fill("");
       await page.getByRole("combobox", { name: "State" }).selectOption("online");
-      await page.getByText("1 of 2, 1 online").waitFor();
+      await page.getByText("1 of 2 machines, 1 online").waitFor();
       await assertTextOnly(page);
     },
   ],
@@ -103,14 +103,14 @@ const STEPS: readonly FleetStep[] = [
       const search = page.getByRole("searchbox", { name: "Search" });
       const state = page.getByRole("combobox", { name: "State" });
       await state.selectOption("");
-      await page.getByText("2 of 2, 1 online").waitFor();
+      await page.getByText("2 of 2 machines, 1 online").waitFor();
       for (const words of ["CANARY", `${VERSION} canary`]) {
         await search.fill(words);
-        await page.getByText("1 of 2, 1 online").waitFor();
+        await page.getByText("1 of 2 machines, 1 online").waitFor();
       }
       await search.fill("");
       await state.selectOption("unhealthy");
-      await page.getByText("0 of 2, 1 online").waitFor();
+      await page.getByText("0 of 2 machines, 1 online").waitFor();
       await state.selectOption("online");
       assertEquals(await violations(page), []);
       await row.getByRole("link").click();
@@ -192,11 +192,11 @@ const STEPS: readonly FleetStep[] = [
     await page.getByText("Bring it online").click();
     assert(await button(page, "Create a key for this machine").isDisabled());
     await page.getByRole("link", { name: "Machines", exact: true }).first().click();
-    await page.getByText("2 of 2, 1 online").waitFor();
+    await page.getByText("2 of 2 machines, 1 online").waitFor();
     // A key of a machine alone lists it, without the name of its location.
     await button(page, "Sign out").click();
     await signInByKey(page, example.config.cloud.api_key);
-    await page.getByText("1 of 1, 1 online").waitFor();
+    await page.getByText("1 of 1 machine, 1 online").waitFor();
     assertEquals(await violations(page), []);
     await page.getByRole("row", { name: /online/ }).getByRole("link").click();
     await page.getByRole("link", { name: "Look and drive" }).waitFor();
@@ -212,7 +212,7 @@ const STEPS: readonly FleetStep[] = [
       const { page, errors } = await openPage(browser, cloud.url, { width: 390, height: 844, dark: true });
       await page.goto(cloud.url);
       await signInByKey(page, stranger);
-      await page.getByText(/^No machines are listed/).waitFor();
+      await page.getByText(/^There is no machine yet/).waitFor();
       assertEquals(await violations(page), []);
       for (const tab of ["", "/configuration", "/logs"]) {
         await page.goto(`${cloud.url}/#/machine/${example.machineId}${tab}`);
@@ -222,7 +222,7 @@ const STEPS: readonly FleetStep[] = [
       await page.goto(`${cloud.url}/machine?part=${example.partId}#/control`);
       await page.getByText(/This machine cannot be read/).waitFor();
       await page.goto(`${cloud.url}/`);
-      await page.getByText(/^No machines are listed/).waitFor();
+      await page.getByText(/^There is no machine yet/).waitFor();
       assertEquals(await page.evaluate("document.documentElement.scrollWidth"), 390);
       await svcCloud("key", "revoke", stranger.id, ...data);
       await page.getByText("The control plane no longer takes this key.").waitFor();

@@ -12,6 +12,7 @@ import { FLEET_PAGE } from "../../cli/page_path.ts";
 import { withDatabase } from "../cloud/stores.ts";
 import { newWorld, type ServedCloud, withCloud, type World } from "../cloud/world.ts";
 import { needingTest } from "../support/needing.ts";
+import { within } from "../support/until.ts";
 import { browserWithPage, launch, openPage, violations } from "./browser.ts";
 import { signInByKey } from "./fleet_steps.ts";
 
@@ -25,6 +26,7 @@ interface UnsavedShared {
 
 type UnsavedStep = readonly [name: string, run: (shared: UnsavedShared) => Promise<void>];
 
+const QUESTION_MS = 30_000;
 const PASSWORD = "correct horse battery";
 const button = (page: Page, name: string) => page.getByRole("button", { name, exact: true });
 const editor = (page: Page) => page.getByRole("textbox", { name: "Configuration" });
@@ -37,6 +39,16 @@ async function write(page: Page, text: string): Promise<void> {
   await page.keyboard.press("Control+A");
   await page.keyboard.press("Delete");
   await page.keyboard.insertText(text);
+}
+
+/** Answers the next question of the page; resolves with its text. */
+function nextDialog(page: Page, answer: "accept" | "dismiss", way = "the page"): Promise<string> {
+  const { promise, resolve } = Promise.withResolvers<string>();
+  page.once("dialog", (dialog) => {
+    void dialog[answer]();
+    resolve(dialog.message());
+  });
+  return within(`a question on leaving by ${way}`, promise, QUESTION_MS);
 }
 
 function configOf(note: string): string {
@@ -111,6 +123,88 @@ const STEPS: readonly UnsavedStep[] = [
     await page.getByText("Saved. The machine takes it over").waitFor();
     assertStringIncludes(await savedBy(shared), "second");
   }],
+  ["a form that is left with typed text asks first, by every way out", async (shared) => {
+    const { page } = shared;
+    await page.getByRole("link", { name: "Overview" }).click();
+    await page.getByRole("region", { name: /^Part / }).waitFor();
+    await page.getByRole("link", { name: "Configuration" }).click();
+    await editor(page).getByText("second").waitFor();
+    await write(page, configOf("third"));
+    const here = page.url();
+    const ways: readonly (readonly [string, () => Promise<unknown>])[] = [
+      ["a link", () => page.getByRole("link", { name: "Rollouts" }).press("Enter")],
+      ["back", () => page.evaluate("history.back()")],
+      ["another address", () => page.evaluate("location.hash = '#/people'")],
+      ["signing out", () => button(page, "Sign out").press("Enter")],
+    ];
+    for (const [way, leave] of ways) {
+      const asked = nextDialog(page, "dismiss", way);
+      await leave();
+      assertEquals(await asked, "What you have typed here is not saved. Leave it?", way);
+      await page.waitForURL(here);
+      await editor(page).getByText("third").waitFor();
+    }
+    const unload = nextDialog(page, "dismiss", "a reload");
+    await page.evaluate("setTimeout(() => location.reload())");
+    assertEquals(await unload, "");
+    await editor(page).getByText("third").waitFor();
+
+    const left = nextDialog(page, "accept");
+    await page.getByRole("link", { name: "Rollouts" }).press("Enter");
+    await left;
+    await page.getByRole("heading", { name: "Rollouts" }).waitFor();
+    await page.goBack();
+    // What was left is gone, and nothing is asked any more.
+    await editor(page).getByText("second").waitFor();
+    await page.getByRole("link", { name: "People" }).press("Enter");
+    await page.getByRole("heading", { name: "People" }).waitFor();
+  }],
+  ["a form that is sent goes on without a question, and one that is closed asks", async (shared) => {
+    const { page } = shared;
+    await page.getByRole("link", { name: "Machines", exact: true }).first().press("Enter");
+    await button(page, "New machine…").press("Enter");
+    await page.getByRole("form", { name: "New machine" }).getByLabel("Name").fill("cart");
+    const asked = nextDialog(page, "dismiss");
+    await button(page, "New machine…").press("Enter");
+    await asked;
+    await button(page, "Create").press("Enter");
+    await page.getByRole("heading", { name: "cart", exact: true }).waitFor();
+    await page.getByRole("link", { name: "People" }).press("Enter");
+    await page.getByRole("heading", { name: "People" }).waitFor();
+  }],
+  [
+    "the text of a fragment stays from tab to tab, and shows what it becomes before it is saved",
+    async (shared) => {
+      const { served, world, page } = shared;
+      const app = await served.app(world.owner);
+      const { fragment } = await app.createFragment({
+        name: "arm",
+        organizationId: world.organization,
+        config: JSON.parse(configOf("saved")),
+      });
+      const robotConfig = { fragments: [fragment!.id] };
+      await app.updateRobotPart({ id: world.part, name: "rover-main", robotConfig });
+      await page.goto(`${served.url}/#/fragments/${fragment!.id}`);
+      const text = page.getByLabel("Text of the fragment");
+      await text.click();
+      await page.keyboard.press("Control+A");
+      await page.keyboard.insertText(configOf("unsaved"));
+      await page.getByRole("link", { name: "On a machine" }).press("Enter");
+      await page.getByLabel("Machine", { exact: true }).selectOption(world.part);
+      await page.getByText("With the text of the fragment that is not saved yet.").waitFor();
+      await page.getByLabel("What it becomes", { exact: true }).getByText("unsaved").waitFor();
+      assertEquals(await violations(page), []);
+      const asked = nextDialog(page, "dismiss");
+      await page.getByRole("link", { name: "Fragments" }).first().press("Enter");
+      await asked;
+      await page.getByRole("link", { name: "Text", exact: true }).press("Enter");
+      await text.getByText("unsaved").waitFor();
+      await button(page, "Save").press("Enter");
+      await page.getByRole("status").getByText(/^Saved\./).waitFor();
+      await page.getByRole("link", { name: "Fragments" }).first().press("Enter");
+      await page.getByRole("link", { name: "arm" }).waitFor();
+    },
+  ],
 ];
 
 needingTest(

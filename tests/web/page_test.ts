@@ -129,7 +129,8 @@ const MACHINE_STEPS: readonly PageStep[] = [
       await gizmo.locator("select").first().selectOption("Out");
       await gizmo.getByLabel("turns").fill("1");
       await gizmo.getByRole("button", { name: "Call Out" }).click();
-      await until(async () => await gizmo.getByLabel("Answer").count() === 2);
+      const answers = gizmo.getByLabel("Answer");
+      await until(async () => await answers.count() === 2, { found: () => gizmo.innerText() });
       const board = await cardOf(page, "board1");
       await board.getByRole("button", { name: "All methods" }).click();
       await board.getByText("viam.component.board.v1.BoardService").waitFor();

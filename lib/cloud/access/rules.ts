@@ -130,7 +130,7 @@ export const RULES: readonly Rule[] = [
   rule(app.markPartForRestart, "operator", ["part", "partId"]),
 
   rule(app.updateRobotPart, "owner", ["part", "id"]),
-  // Another text than the saved one only by an owner, which the handler finds out.
+  // Another text than a saved one only by its owner, which the handler finds out.
   rule(configurations.resolveConfiguration, "viewer", ["part", "partId"]),
   rule(configurations.listFragmentUses, "viewer", ["fragment", "fragmentId"]),
   // The handler checks whether the caller may see the item.

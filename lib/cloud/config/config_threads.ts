@@ -22,6 +22,7 @@ import {
   workOn,
 } from "./config_jobs.ts";
 import { Fragments } from "./fragments.ts";
+import type { FragmentText } from "./resolution.ts";
 import type { ConditionJob } from "../triggers/conditions.ts";
 
 /** A thread: it answers each request, and a job possibly by wanting texts first. */
@@ -79,7 +80,7 @@ export class ConfigThreads {
   async run(
     sql: Sql,
     organizationId: string,
-    given: Omit<ConfigJob, "limits">,
+    { draft, ...given }: Omit<ConfigJob, "limits"> & { readonly draft?: FragmentDraft },
     stamps = new Map<string, number>(),
   ): Promise<ConfigResult> {
     const { limits } = this;
@@ -103,7 +104,7 @@ export class ConfigThreads {
         if (!("wanted" in answer)) throw unexpected(answer);
         const texts = await fragments.texts(answer.wanted, organizationId, answer.lettersMax);
         for (const { id, stamp } of texts.stamps) stamps.set(id, stamp);
-        request = { texts: texts.found };
+        request = { texts: draft ? texts.found.map((one) => withDraft(one, draft)) : texts.found };
       }
     });
   }
@@ -201,6 +202,17 @@ export class ConfigThreads {
       thread.onAnswer = () => {};
     }
   }
+}
+
+/** The text of a fragment that nobody has saved. */
+export interface FragmentDraft {
+  readonly id: string;
+  readonly text: string;
+}
+
+/** The draft in place of the newest revision; other revisions and fragments stay as they are. */
+function withDraft(found: FragmentText, { id, text }: FragmentDraft): FragmentText {
+  return found.id === id && found.version === "" ? { ...found, text, letters: text.length } : found;
 }
 
 /** People and machines have separate turns, so that a person's change does not wait for the polls of all machines. */

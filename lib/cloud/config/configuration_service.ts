@@ -15,6 +15,8 @@ import { actorOf, type CloudContext } from "../context.ts";
 import { Fleet } from "../fleet/fleet.ts";
 import { asItIs, ownsFragments } from "./config_view.ts";
 import { parsedConfig } from "./config_jobs.ts";
+import type { FragmentDraft } from "./config_threads.ts";
+import { Fragments } from "./fragments.ts";
 import { namedFragmentUses, namedPartUses } from "./fragment_uses.ts";
 import { Packages } from "../packages/packages.ts";
 import { requireVisible } from "../packages/downloads.ts";
@@ -37,7 +39,7 @@ const PACKAGE_PAGE_TOKEN = /^([\w-]{1,64}) ([\w-]{0,64}) ([ -~]{0,128})$/;
 export function configurationHandlers(cloud: CloudContext) {
   const { store } = cloud;
   return {
-    async resolveConfiguration({ partId, configJson, fragmentId }, ctx) {
+    async resolveConfiguration({ partId, configJson, fragmentId, fragmentJson }, ctx) {
       const on: Ref = { kind: "part", id: partId };
       const isOwner = await cloud.access.may(ctx.entity, "owner", on);
       if (configJson !== "" && !isOwner) {
@@ -49,7 +51,8 @@ export function configurationHandlers(cloud: CloudContext) {
       }
       const { organizationId } = await new Fleet(store).partSummary(partId);
       const text = await wantedText(cloud, organizationId, { partId, configJson, fragmentId });
-      return await resolvedFor(cloud, ctx, { organizationId, text, isOwner });
+      const draft = fragmentJson === "" ? undefined : await checkDraft(cloud, ctx, fragmentId, fragmentJson);
+      return await resolvedFor(cloud, ctx, { organizationId, text, draft, isOwner });
     },
     async listFragmentUses({ fragmentId, pageToken }) {
       const found = await namedPartUses(store, fragmentId, pageAfter(pageToken), PARTS_MAX + 1);
@@ -117,6 +120,27 @@ async function wantedText(
   return JSON.stringify(onlyFragment(parsedConfig(text), fragmentId));
 }
 
+/** The text that an owner of a fragment has not saved, checked as a text that is saved. */
+async function checkDraft(
+  cloud: CloudContext,
+  ctx: CallContext,
+  id: string,
+  text: string,
+): Promise<FragmentDraft> {
+  const { store, access, audit, configs } = cloud;
+  const on: Ref = { kind: "fragment", id };
+  if (!await access.may(ctx.entity, "owner", on)) {
+    await audit.refused(actorOf(ctx), [on]);
+    throw new SvcError(
+      "permission_denied",
+      `only an owner of fragment "${id}" may ask what another text of it becomes`,
+    );
+  }
+  const [owner] = await new Fragments(store).owners([id]);
+  const { text: checked } = await configs.run(store, owner.organizationId, { kind: "find", text });
+  return { id, text: checked };
+}
+
 /** The entries of a configuration that name a fragment, with their overrides. */
 function onlyFragment({ fragments, fragment_mods: mods }: JsonObject, id: string): JsonObject {
   const named = Array.isArray(fragments)
@@ -129,16 +153,17 @@ function onlyFragment({ fragments, fragment_mods: mods }: JsonObject, id: string
 async function resolvedFor(
   cloud: CloudContext,
   { entity }: CallContext,
-  { organizationId, text, isOwner }: {
+  { organizationId, text, draft, isOwner }: {
     readonly organizationId: string;
     readonly text: string;
+    readonly draft: FragmentDraft | undefined;
     readonly isOwner: boolean;
   },
 ) {
   const { store, configs } = cloud;
   const fill = (masked: boolean) => {
     const shown = masked && !isOwner ? JSON.stringify(starred(parsedConfig(text))) : text;
-    return configs.run(store, organizationId, { kind: "fill", text: shown, masked });
+    return configs.run(store, organizationId, { kind: "fill", text: shown, masked, draft });
   };
   const own = await fill(!isOwner);
   const mayReveal = isOwner && await ownsFragments(cloud, entity, own.used.map(({ id }) => id));

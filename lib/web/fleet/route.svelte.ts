@@ -4,12 +4,13 @@
  */
 
 import { getContext, setContext } from "svelte";
+import { followAddress } from "../shared/unsaved.svelte.ts";
 
 export class FleetRoute {
   #hash = $state(location.hash);
 
   constructor() {
-    addEventListener("hashchange", () => this.#hash = location.hash);
+    followAddress((hash) => this.#hash = hash);
   }
 
   get view(): string {

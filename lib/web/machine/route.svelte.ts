@@ -1,10 +1,12 @@
 /** The address behind `#`: which view is open, and what it shows. */
 
+import { followAddress } from "../shared/unsaved.svelte.ts";
+
 export class PageRoute {
   #hash = $state(location.hash);
 
   constructor() {
-    addEventListener("hashchange", () => this.#hash = location.hash);
+    followAddress((hash) => this.#hash = hash);
   }
 
   /** The first name of the address, or nothing. */

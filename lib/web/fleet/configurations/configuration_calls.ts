@@ -56,6 +56,8 @@ export interface ConfigurationCalls {
       readonly configJson?: string;
       /** Only what this fragment becomes. */
       readonly fragmentId?: string;
+      /** In place of that fragment's newest revision; for its owners. */
+      readonly fragmentJson?: string;
     },
   ): Promise<ResolvedConfiguration>;
   listFragmentUses(
@@ -114,6 +116,7 @@ const ConfigurationService = wireService(`${PACKAGE}.ConfigurationService`, {
       part_id: [1, "string"],
       config_json: [2, "string"],
       fragment_id: [3, "string"],
+      fragment_json: [4, "string"],
     }),
     wireMessage(`${PACKAGE}.ResolveConfigurationResponse`, {
       config_json: [1, "string"],
