@@ -25,6 +25,7 @@ import { CloudSLAMService } from "../../proto/gen/cloud_slam_pb.ts";
 import { PackageService } from "../../proto/gen/packages_pb.ts";
 import { PartReportService } from "../../proto/gen/part_reports_pb.ts";
 import { RecordService } from "../../proto/gen/records_pb.ts";
+import { BackupService } from "../../proto/gen/backups_pb.ts";
 import { ReleaseService } from "../../proto/gen/releases_pb.ts";
 import { RolloutService } from "../../proto/gen/rollouts_pb.ts";
 import { TrainingService } from "../../proto/gen/training_pb.ts";
@@ -73,6 +74,7 @@ import { fleetHandlers } from "./fleet/fleet_service.ts";
 import { keyHandlers } from "./access/key_service.ts";
 import { logHandlers } from "./logs/log_service.ts";
 import { releaseHandlers } from "./packages/release_service.ts";
+import { backupHandlers } from "./retention/backup_service.ts";
 import { usageHandlers } from "./retention/usage_service.ts";
 import { triggerHandlers } from "./triggers/trigger_service.ts";
 import { recordHandlers } from "./logs/record_service.ts";
@@ -371,6 +373,7 @@ function servicesOf(context: CloudContext, parts: Handled): Service[] {
     service(DataSyncService, dataSyncHandlers(context)),
     service(DatasetService, { ...datasetHandlers(context), ...sequenceExportHandlers(context, links) }),
     service(ReleaseService, releaseHandlers(context)),
+    service(BackupService, backupHandlers(context)),
     service(PackageService, packageHandlers(context, downloads)),
     service(MLTrainingService, training),
     service(TrainingService, { submitTrainingJob: training.submitTrainingJob }),

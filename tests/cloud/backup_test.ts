@@ -4,6 +4,8 @@
  */
 
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
+import { DatabaseSync } from "node:sqlite";
+import { DATABASE_FILE } from "../../cli/cloud/data_folder.ts";
 import { withS3 } from "../support/s3_server.ts";
 import { type Example, serveCloud, svcCloud, svcCloudPrinted } from "./program.ts";
 import { linuxProgram } from "../support/linux_program.ts";
@@ -165,6 +167,7 @@ Deno.test("a backup of a control plane that lacks contents is made, and fails fo
     assertStringIncludes(lacking, "1 content is missing in the control plane itself");
     const { backups } = JSON.parse(await svcCloud("backup", place, "--list", "--json", ...data));
     assertEquals(backups.length, 1);
+    assertEquals(notedIn(`${folder}/data`)["last backup"].missing, 1);
     const copy = ["--data", `${folder}/copy`];
     const partly = String(await assertRejects(() => svcCloud("restore", place, ...copy)));
     assertStringIncludes(partly, "1 content is missing in the backup, of which everything else is restored");
@@ -174,10 +177,27 @@ Deno.test("a backup of a control plane that lacks contents is made, and fails fo
     await Deno.rename(`${folder}/unmounted`, `${folder}/data/files`);
     const whole = JSON.parse(await svcCloud("backup", place, "--json", ...data));
     assertEquals([whole.contents, whole.missing], [1, 0]);
+    const noted = notedIn(`${folder}/data`)["last backup"];
+    assertEquals([noted.missing, noted.contents, noted.place], [0, 1, place]);
+    await Deno.writeTextFile(`${folder}/file`, "");
+    await assertRejects(() => svcCloud("backup", `${folder}/file`, ...data));
+    assertEquals(notedIn(`${folder}/data`)["failed backup"].place, `${folder}/file`);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
 });
+
+/** What the command has noted in the database of a data folder. */
+function notedIn(data: string) {
+  const database = new DatabaseSync(`${data}/${DATABASE_FILE}`, { readOnly: true });
+  try {
+    const rows = database.prepare("SELECT name, value FROM settings WHERE name LIKE '% backup'").all();
+    const noted = rows.map(({ name, value }) => [name, value === "" ? undefined : JSON.parse(String(value))]);
+    return Object.fromEntries(noted);
+  } finally {
+    database.close();
+  }
+}
 
 Deno.test("a backup in an object store is restored", () =>
   withS3(async (server) => {

@@ -37,6 +37,7 @@ const VIEWS: readonly View[] = [
   ["people", at("#/people")],
   ["releases", at("#/releases")],
   ["usage", at("#/usage")],
+  ["backups", at("#/backups")],
   ["audit", at("#/audit")],
 ];
 

@@ -14,6 +14,7 @@ import { Deliveries } from "../../lib/cloud/triggers/deliveries.ts";
 import { create } from "../../lib/wire/rpc/proto.ts";
 import { builtPage } from "../../cli/built_page.ts";
 import { FLEET_PAGE } from "../../cli/page_path.ts";
+import { noteBackup, noteFailedBackup } from "../../lib/cloud/retention/last_backup.ts";
 import { withDatabase } from "../cloud/stores.ts";
 import { newWorld, ownKey, type ServedCloud, withCloud, type World } from "../cloud/world.ts";
 import { needingTest } from "../support/needing.ts";
@@ -427,6 +428,29 @@ const STEPS: readonly RecordsStep[] = [
   ["every view is whole on a narrow screen and in the dark", async (shared) => {
     for (const hash of ["#/logs", "#/audit", "#/registry"]) await assertNarrow(shared, hash);
   }],
+  [
+    "the last backup is shown with its age, and a warning for none, a broken one and an old one",
+    async (shared) => {
+      const { served, watched: { page } } = shared;
+      await page.goto(`${served.url}/#/backups`);
+      await page.getByText(/^There is no backup of this control plane/).waitFor();
+      await assertEveryLook(page);
+      const [place, nowMs] = ["/mnt/copies", Date.now()];
+      const made = { timeMs: nowMs - 60_000, place, contents: 1, missing: 0 };
+      await noteBackup(served.store, made);
+      await page.reload();
+      await page.getByRole("region", { name: "Last backup" }).getByText("whole").waitFor();
+      assertEquals(await page.getByText(place).count(), 0);
+      assertEquals(await page.getByText("The last backup is").count(), 0);
+      await noteBackup(served.store, { ...made, timeMs: nowMs - 30 * 24 * 3_600_000, missing: 2 });
+      await noteFailedBackup(served.store, { timeMs: nowMs, place, reason: MARKUP });
+      await page.reload();
+      await page.getByText("The last backup is broken: 2 contents are missing in it.").waitFor();
+      await page.getByText("The last backup is older than a week.").waitFor();
+      await page.getByText(/^A backup failed/).waitFor();
+      await assertEveryLook(page);
+    },
+  ],
   ["another tenant sees nothing of it", async ({ served, other, browser, watched }) => {
     const stranger = await openPage(browser, served.url);
     await stranger.page.goto(`${served.url}/#/logs`);

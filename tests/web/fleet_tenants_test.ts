@@ -50,6 +50,7 @@ const ADDRESSES: Readonly<Record<string, (ids: Tenant["ids"]) => readonly string
   releases: () => ["#/releases"],
   people: () => ["#/people"],
   usage: () => ["#/usage"],
+  backups: () => ["#/backups"],
   audit: () => ["#/audit"],
   account: () => ["#/account"],
   // These are asked for without a session, by secrets that nobody else has.

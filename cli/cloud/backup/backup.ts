@@ -2,9 +2,11 @@
 
 import { onePiece } from "../../../lib/base/files/byte_reader.ts";
 import { join, resolve } from "node:path";
-import { SvcError } from "../../../lib/base/error.ts";
+import { messageOf, SvcError } from "../../../lib/base/error.ts";
 import { neededFiles } from "../../../lib/cloud/store/file_refs.ts";
 import type { FileStore } from "../../../lib/cloud/store/files.ts";
+import { noteBackup, noteFailedBackup } from "../../../lib/cloud/retention/last_backup.ts";
+import { isS3Address } from "../../../lib/cloud/store/s3/s3_address.ts";
 import { connect, type Store } from "../../../lib/cloud/store/store.ts";
 import { ItemsProgress, type ShareHeard } from "../../progress/items_progress.ts";
 import { type ProgressBar, withBar } from "../../progress/progress_bar.ts";
@@ -39,8 +41,8 @@ export const BACKUP: CloudCommand = cloudCommand(
   ],
   async (context, [place], { withoutKeys, list }) => {
     await requireElsewhere(context, place);
-    const to = await BackupTarget.open(place, context.host, context.clock);
     if (list) {
+      const to = await BackupTarget.open(place, context.host, context.clock);
       const records = await Promise.all((await to.names()).map((name) => to.record(name)));
       return context.list("backups", records, {
         columns: [{ heading: "NAME" }, { heading: "TIME" }],
@@ -49,8 +51,11 @@ export const BACKUP: CloudCommand = cloudCommand(
       });
     }
     const copying = { withKeys: !withoutKeys, copyTo: context.store.copyTo };
-    const made = await withBar(context, { what: "contents copied" }, (bar) => {
-      return backUp(context, place, to, { ...copying, bar });
+    const made = await noted(context, place, async () => {
+      const to = await BackupTarget.open(place, context.host, context.clock);
+      return await withBar(context, { what: "contents copied" }, (bar) => {
+        return backUp(context, place, to, { ...copying, bar });
+      });
     });
     const size = `${counted(made.contents, "content")}, ${made.copied} of them new (${sizeText(made.bytes)})`;
     context.print(made, [`${made.name}: the database, ${counted(made.keys, "key")}, ${size}`]);
@@ -60,6 +65,32 @@ export const BACKUP: CloudCommand = cloudCommand(
     }
   },
 );
+
+interface Made {
+  readonly timeMs: number;
+  readonly contents: number;
+  readonly missing: number;
+}
+
+/** Makes a backup, and notes in the database how that ended. */
+async function noted<T extends Made>(
+  { store, host, clock }: CloudCommandContext,
+  given: string,
+  make: () => Promise<T>,
+): Promise<T> {
+  const place = isS3Address(given) ? given : resolve(host.cwd(), given);
+  try {
+    const made = await make();
+    const { timeMs, contents, missing } = made;
+    await noteBackup(store, { timeMs, place, contents, missing });
+    return made;
+  } catch (error) {
+    const failed = { timeMs: clock.nowMs(), place, reason: messageOf(error) };
+    // The reason of the failure itself is worth more than that of the note.
+    await noteFailedBackup(store, failed).catch(() => {});
+    throw error;
+  }
+}
 
 /** The error of a copy that is made, but lacks contents to which the database refers. */
 export function incomplete(missing: number, where: string): SvcError {

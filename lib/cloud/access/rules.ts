@@ -18,6 +18,7 @@ import { ServerReflection } from "../../../proto/gen/reflection_pb.ts";
 import { ServerReflection as ServerReflectionAlpha } from "../../../proto/gen/reflection_v1alpha_pb.ts";
 import { PartReportService } from "../../../proto/gen/part_reports_pb.ts";
 import { RecordService } from "../../../proto/gen/records_pb.ts";
+import { BackupService } from "../../../proto/gen/backups_pb.ts";
 import { ReleaseService } from "../../../proto/gen/releases_pb.ts";
 import { RolloutService } from "../../../proto/gen/rollouts_pb.ts";
 import { SignalingService } from "../../../proto/gen/signaling_pb.ts";
@@ -228,6 +229,8 @@ export const RULES: readonly Rule[] = [
 
   // Releases are of the control plane as a whole, and everybody may download them.
   rule(releases.listReleases, "authenticated"),
+  // Only administrators learn where the backup is, which the handler finds out.
+  rule(BackupService.method.getLastBackup, "authenticated"),
 
   // Each item's visibility decides who finds it in the registry.
   rule(packages.createPackage, "owner", ["organization", "info.organizationId"]),

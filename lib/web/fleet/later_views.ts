@@ -15,6 +15,7 @@ export const LATER_VIEWS: readonly LaterView[] = [
   { view: "registry", load: () => import("./registry/registry.svelte") },
   { view: "alerts", load: () => import("./alerts/alerts.svelte") },
   { view: "releases", load: () => import("./releases/releases.svelte") },
+  { view: "backups", load: () => import("./backups/backups.svelte") },
   { view: "usage", load: () => import("./usage/usage.svelte") },
   { view: "audit", load: () => import("./records/audit.svelte") },
 ];

@@ -8,6 +8,7 @@ import type { ReportCalls } from "../machines/report_calls.ts";
 import type { AlertCalls } from "../alerts/alert_calls.ts";
 import type { RecordCalls } from "../records/record_calls.ts";
 import type { RolloutCalls } from "../rollouts/rollout_calls.ts";
+import type { BackupCalls } from "../backups/backup_calls.ts";
 import type { ReleaseCalls } from "../releases/release_calls.ts";
 import type { ConfigurationCalls } from "../configurations/configuration_calls.ts";
 import type { UsageCalls } from "../usage/usage_calls.ts";
@@ -23,6 +24,7 @@ export interface FleetCalls extends PublishedCalls {
   readonly usage: UsageCalls;
   readonly configurations: ConfigurationCalls;
   readonly releases: ReleaseCalls;
+  readonly backups: BackupCalls;
   readonly data: DataClient;
   readonly training: TrainingCalls;
   readonly inference: InferenceCalls;

@@ -18,6 +18,7 @@ import { reportCalls } from "../machines/report_calls.ts";
 import { alertCalls } from "../alerts/alert_calls.ts";
 import { recordCalls } from "../records/record_calls.ts";
 import { rolloutCalls } from "../rollouts/rollout_calls.ts";
+import { backupCalls } from "../backups/backup_calls.ts";
 import { releaseCalls } from "../releases/release_calls.ts";
 import { configurationCalls } from "../configurations/configuration_calls.ts";
 import { usageCalls } from "../usage/usage_calls.ts";
@@ -227,6 +228,7 @@ async function callsBy(credentials: Credentials): Promise<FleetCalls> {
     usage: usageCalls(transport),
     configurations: configurationCalls(transport),
     releases: releaseCalls(transport),
+    backups: backupCalls(transport),
     data,
     training,
     inference: inferenceCalls(transport),

@@ -3,11 +3,13 @@
 import type { appApi } from "@viamrobotics/sdk";
 import { millisOf } from "../../machine/link/wire.ts";
 
+export const TRAINING_SCRIPT = "training script";
+
 /** By the numbers of the published PackageType. */
 export const ITEM_KINDS: readonly (readonly [type: number, word: string])[] = [
   [3, "module"],
   [2, "model"],
-  [5, "training script"],
+  [5, TRAINING_SCRIPT],
   [4, "map"],
   [1, "archive"],
 ];
