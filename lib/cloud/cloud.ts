@@ -55,8 +55,8 @@ import { memberHandlers } from "./accounts/member_service.ts";
 import { PersonSessions } from "./accounts/sessions.ts";
 import { Addresses } from "./addresses.ts";
 import { dataHandlers } from "./data/data_service.ts";
-import { ReadingQueries } from "./data/queries.ts";
-import { queryHandlers } from "./data/query_service.ts";
+import { ReadingQueries } from "./data/queries/queries.ts";
+import { queryHandlers } from "./data/queries/query_service.ts";
 import { pipelineHandlers } from "./pipelines/pipeline_service.ts";
 import { sequenceExportHandlers } from "./exports/sequence_export_service.ts";
 import { SequenceExportRunner, SequenceExports } from "./exports/sequence_exports.ts";
@@ -266,7 +266,7 @@ export function openCloud(options: CloudOptions): Cloud {
     close: async () => {
       await signaling.close();
       await changes.close();
-      for (const one of runners) await one?.close();
+      for (const one of [...runners, queries]) await one?.close();
       await sweep.close();
       configs.close();
       await presence.close();

@@ -6,7 +6,9 @@ import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { deserialize, serialize } from "bson";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { SvcError } from "../../lib/base/error.ts";
+import { Keys, newKeySecret } from "../../lib/cloud/access/keys.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
+import { AppService } from "../../proto/gen/app_pb.ts";
 import { DataService, TabularDataSourceType } from "../../proto/gen/data_pb.ts";
 import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
 import { storeTest, withDatabase } from "./stores.ts";
@@ -182,6 +184,36 @@ storeTest(
       assertEquals([data, time], [{ readings: { celsius: 1_202 } }, new Date(START_MS + 1_202 * HOUR_MS)]);
     }),
 );
+
+Deno.test("a process that has answered a query answers no other organization and no revoked key", () =>
+  withDatabase("sqlite", (database) =>
+    withCloud(database, async (cloud) => {
+      const [mine, theirs] = [await newWorld(cloud.store), await newWorld(cloud.store)];
+      // One key with a role in both organizations, and one that is revoked.
+      const secret = await newKeySecret();
+      const grants = [mine, theirs].map(({ organization }) =>
+        ({ role: "owner", kind: "organization", resourceId: organization }) as const
+      );
+      const both = await cloud.store.transaction((sql) => new Keys(sql).create(secret, "both", grants, 0));
+      const me = await person(cloud, mine.owner, mine.organization);
+      const they = await person(cloud, theirs.owner, theirs.organization);
+      await me.readings(mine.part, "indoors", [1, 2]);
+      await they.readings(theirs.part, "outdoors", [3]);
+      const { data } = await person(cloud, both, mine.organization);
+      const counted = async (organizationId: string) => {
+        const sqlQuery = "SELECT organization_id AS id, COUNT(*) AS n FROM readings GROUP BY ALL";
+        const { rawData } = await data.tabularDataBySQL({ organizationId, sqlQuery });
+        return rawData.map((one) => deserialize(one));
+      };
+      for (let round = 0; round < 2; round++) {
+        assertEquals(await counted(mine.organization), [{ id: mine.organization, n: 2 }]);
+        assertEquals(await counted(theirs.organization), [{ id: theirs.organization, n: 1 }]);
+      }
+      await client(AppService, await cloud.channel(mine.owner)).deleteKey({ id: both.id });
+      for (const { organization } of [mine, theirs]) {
+        assertEquals(await awaitOutcome(counted(organization)), "unauthenticated");
+      }
+    })));
 
 Deno.test("a query in SQL that never ends, or fills its memory, ends alone", () =>
   withDatabase("sqlite", (database) =>

@@ -6,8 +6,10 @@
 import { isDeepStrictEqual } from "node:util";
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { deserialize, serialize } from "bson";
+import { contentOptions } from "../../cli/cloud/serve/content.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
 import { SystemFiles } from "../../lib/base/files/system_files.ts";
 import { silentLogs } from "../../lib/base/log/log.ts";
 import { Audit } from "../../lib/cloud/access/audit.ts";
@@ -15,7 +17,7 @@ import { storedBy } from "../../lib/cloud/access/usage_report.ts";
 import { Conditions, tabularConditions } from "../../lib/cloud/data/filter.ts";
 import { type DataOrigin, originIdOf } from "../../lib/cloud/data/origins.ts";
 import { payloadIn } from "../../lib/cloud/data/payload.ts";
-import { type Query, ReadingQueries } from "../../lib/cloud/data/queries.ts";
+import { type Query, ReadingQueries } from "../../lib/cloud/data/queries/queries.ts";
 import { storeReadings, TabularData, type TabularReading } from "../../lib/cloud/data/tabular_data.ts";
 import { readingsAs } from "../../lib/cloud/exports/readings.ts";
 import { ReadingMoves } from "../../lib/cloud/readings/mover.ts";
@@ -25,6 +27,7 @@ import { setRetention } from "../../lib/cloud/retention/policies.ts";
 import { RetentionRunner } from "../../lib/cloud/retention/runner.ts";
 import { neededFiles, releaseOrphans } from "../../lib/cloud/store/file_refs.ts";
 import { lastInFiles, lastsOfFiles } from "../../lib/cloud/readings/lasts.ts";
+import { openSandbox } from "../../lib/cloud/sandbox/sandbox.ts";
 import type { FileStore } from "../../lib/cloud/store/files.ts";
 import { FolderFiles } from "../../lib/cloud/store/folder_files.ts";
 import type { Sql, Store } from "../../lib/cloud/store/store.ts";
@@ -228,7 +231,7 @@ async function answers({ store, files, world }: Place) {
       JSON.stringify(deserialize(one))
     );
   const at = (minute: number) => new Date(START_MS + minute * 60_000);
-  return {
+  const found = {
     counted: await sql(
       "SELECT component_name, tags, COUNT(*) AS n, MAX(time_received) AS last FROM readings GROUP BY ALL ORDER BY ALL",
     ),
@@ -249,6 +252,8 @@ async function answers({ store, files, world }: Place) {
     ),
     grouped: await mql({ $group: { _id: "$component_name", n: { $sum: 1 } } }, { $sort: { _id: 1 } }),
   };
+  await queries.close();
+  return found;
 }
 
 storeTest("queries find readings in files, in SQL and in MQL", async (database) => {
@@ -262,6 +267,76 @@ storeTest("queries find readings in files, in SQL and in MQL", async (database) 
   await move(place);
   assertEquals(await placesOf(place.store), [10, 4, 230]);
   assertEquals(await answers(place), before);
+});
+
+storeTest("a query in SQL takes over a process of its own key, with an empty database", async (database) => {
+  const place = await placeOf(database);
+  await add(place, "thermo", minutes(0, 60));
+  await move(place);
+  const other = { ...place, world: await newWorld(place.store) };
+  await add(other, "wind", minutes(0, 40));
+  await move(other);
+  const host = new DenoHost();
+  let [started, killedAtWrite] = [0, false];
+  host.pipe = (command) => {
+    const process = DenoHost.prototype.pipe.call(host, command);
+    const isFirst = ++started === 1;
+    return {
+      ...process,
+      signal: process.signal.bind(process),
+      write: (bytes) => {
+        if (isFirst && killedAtWrite) process.signal("SIGKILL", { group: true });
+        return process.write(bytes);
+      },
+    };
+  };
+  const workFolder = `${database.folder}/data/work`;
+  const sandbox = await openSandbox(host, new SystemClock(), [`${database.folder}/data`]);
+  const confined = typeof sandbox === "string" ? {} : { sandbox };
+  const queries = new ReadingQueries(
+    place.store,
+    place.files,
+    contentOptions({ ...CONTENT, ...confined, host, workFolder }),
+  );
+  const counted = async ({ world }: Place, key: string) => {
+    const sql = "SELECT component_name AS name, COUNT(*) AS n FROM readings GROUP BY ALL";
+    return (await queries.run([world.organization, key], { sql }, signal)).map((one) => deserialize(one));
+  };
+  try {
+    for (let round = 0; round < 3; round++) {
+      assertEquals(await counted(place, "mine"), [{ name: "thermo", n: 60 }]);
+    }
+    assertEquals(started, 1);
+    // The end of a process that waited is no verdict on the query.
+    killedAtWrite = true;
+    assertEquals(await counted(place, "mine"), [{ name: "thermo", n: 60 }]);
+    started--;
+    assertEquals(started, 1);
+    assertEquals(await counted(place, "another key"), [{ name: "thermo", n: 60 }]);
+    assertEquals(started, 2);
+    assertEquals(await counted(other, "mine"), [{ name: "wind", n: 40 }]);
+    assertEquals(started, 3);
+    // Processes that wait see no readings: whatever is removed now is nowhere any more.
+    const folders = await Array.fromAsync(Deno.readDir(workFolder));
+    assert(folders.length > 0);
+    for (const { name } of folders) {
+      assertEquals(await Array.fromAsync(Deno.readDir(`${workFolder}/${name}`)), []);
+    }
+
+    // Whatever a query leaves is not there for the next one, and a refused query leaves no process.
+    await assertRejects(() => queries.run([place.world.organization, "another key"], { sql: "NO" }, signal));
+    await counted(place, "another key");
+    assertEquals(started, 4);
+    const mql = [serialize({ $count: "n" })];
+    for (let round = 0; round < 2; round++) {
+      const [all] = await queries.run([place.world.organization, "another key"], { mql }, signal);
+      assertEquals(deserialize(all), { n: 60 });
+    }
+    assertEquals(started, 6);
+  } finally {
+    await queries.close();
+  }
+  assertEquals(await Array.fromAsync(Deno.readDir(workFolder)), []);
 });
 
 storeTest("a reading that arrives again is the one in the file", async (database) => {

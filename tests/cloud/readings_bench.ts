@@ -14,7 +14,7 @@ import { SystemClock } from "../../lib/base/clock.ts";
 import { SystemFiles } from "../../lib/base/files/system_files.ts";
 import { silentLogs } from "../../lib/base/log/log.ts";
 import { Conditions } from "../../lib/cloud/data/filter.ts";
-import { ReadingQueries } from "../../lib/cloud/data/queries.ts";
+import { ReadingQueries } from "../../lib/cloud/data/queries/queries.ts";
 import { storeReadings, TabularData } from "../../lib/cloud/data/tabular_data.ts";
 import { ReadingMoves, READINGS_OF_FILE_MIN } from "../../lib/cloud/readings/mover.ts";
 import { ReadingPacker } from "../../lib/cloud/readings/packer.ts";
@@ -77,13 +77,14 @@ function originOf(
 
 async function ingest(world: Awaited<ReturnType<typeof newWorld>>): Promise<void> {
   const each = READINGS / PARTS / SOURCES_OF_PART;
+  const warmth: { readonly [name: string]: number } = { indoors: 20, outdoors: 12 };
   for (let from = 0; from < each; from += AT_ONCE) {
     for (let part = 0; part < PARTS; part++) {
-      for (const name of ["indoors", "outdoors"]) {
+      for (const name of Object.keys(warmth)) {
         const readings = Array.from({ length: Math.min(AT_ONCE, each - from) }, (_, index) => {
           const at = from + index;
           const capturedUs = (START_MS + at * STEP_MS) * 1000;
-          const celsius = 20 + Math.round(100 * Math.sin((at + part) / 500)) / 10;
+          const celsius = warmth[name] + Math.round(100 * Math.sin((at + part) / 500)) / 10;
           return {
             capturedUs,
             receivedUs: capturedUs + 500,
@@ -159,6 +160,8 @@ async function drained(engine: SqlEngine, sql: string): Promise<void> {
   for await (const _ of (await engine.rows(plainly(sql))).rows);
 }
 
+const queries = new ReadingQueries(store, files, { ...CONTENT, workFolder: `${folder}/work` });
+
 try {
   const world = await newWorld(store);
   const emptyBytes = await store.bytes();
@@ -170,7 +173,6 @@ try {
     } bytes each`,
   );
 
-  const queries = new ReadingQueries(store, files, CONTENT);
   const ask = (sql: string) => queries.run([world.organization, "bench"], { sql }, signal);
   const inRows = new Map<string, number>();
   for (const [name, sql] of Object.entries(QUERIES)) inRows.set(name, await seconds(() => ask(sql)));
@@ -215,6 +217,7 @@ try {
   clearInterval(watching);
   console.log(`resident memory of this process at most ${rssMib.toFixed(0)} MiB`);
 } finally {
+  await queries.close();
   await store.close();
   await Deno.remove(folder, { recursive: true });
 }

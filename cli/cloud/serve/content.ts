@@ -2,6 +2,7 @@
  * Opens uploaded content in isolated processes: `svc-cloud` starts itself as `svc-cloud content-worker`.
  */
 
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { messageOf } from "../../../lib/base/error.ts";
 import type { Clock } from "../../../lib/base/clock.ts";
@@ -31,11 +32,19 @@ const CONTENT_WORKER = "content-worker";
 const CONTENT_RIGHTS: readonly Right[] = ["read", "write", "env", "ffi", "sys"];
 
 const MIB = 1024 ** 2;
+/** The ending of a lock's name, after that of its folder. */
+const LOCK_SUFFIX = ".lock";
 
 /** The isolation of content processes; `sandbox` is this computer's, or the reason why there is none. */
 export function openInference(
   values: Values<typeof INFERENCE_FLAGS>,
-  { host, clock, logger, native }: { host: Host; clock: Clock; logger: Logger; native?: SharedNative },
+  { host, clock, logger, native, workFolder }: {
+    readonly host: Host;
+    readonly clock: Clock;
+    readonly logger: Logger;
+    readonly native?: SharedNative;
+    readonly workFolder?: string;
+  },
   sandbox: Sandbox | string,
 ): InferenceOptions {
   const memoryBytes = values.inferenceMemoryMib * MIB;
@@ -67,11 +76,52 @@ export function openInference(
     host,
     clock,
     native,
+    workFolder,
     memoryBytes,
     refusal,
     sandbox: typeof sandbox === "string" ? NO_SANDBOX : sandbox,
   });
   return { content, timeMs: values.inferenceSeconds * 1000 };
+}
+
+/**
+ * Runs `work` with a new folder for the files of content processes, below the data folder because contents get further
+ * names on the same disk only. Removes folders that killed control planes have left.
+ */
+export async function withWorkFolder<T>(
+  data: string,
+  host: Host,
+  work: (folder: string) => Promise<T>,
+): Promise<T> {
+  const all = join(data, "work");
+  await host.makeFolder(all, { mode: 0o700 });
+  for (const name of await host.readFolder(all)) {
+    if (name.endsWith(LOCK_SUFFIX)) await removeLeft(join(all, name), host);
+  }
+
+  const folder = join(all, crypto.randomUUID());
+  const lock = folder + LOCK_SUFFIX;
+  const leave = await host.lock(lock);
+  try {
+    await host.makeFolder(folder, { mode: 0o700 });
+    return await work(folder);
+  } finally {
+    await host.removeTree(folder);
+    leave?.();
+    await host.remove(lock);
+  }
+}
+
+/** Removes a folder whose lock nobody holds. */
+async function removeLeft(lock: string, host: Host): Promise<void> {
+  const leave = await host.lock(lock);
+  if (!leave) return;
+  try {
+    await host.removeTree(lock.slice(0, -LOCK_SUFFIX.length));
+  } finally {
+    leave();
+  }
+  await host.remove(lock);
 }
 
 /** The native code of this executable for its content processes; `undefined` where each of them unpacks its own. */
@@ -103,7 +153,7 @@ export async function openSharedNative(logger: Logger): Promise<SharedNative | u
 
 /** The command line that starts this program as a content worker. */
 export function contentOptions(
-  parts: Pick<ContentOptions, "host" | "clock" | "memoryBytes" | "native" | "sandbox" | "refusal">,
+  parts: Omit<ContentOptions, "program">,
 ): ContentOptions {
   const command = Deno.execPath();
   const env: Record<string, string> = { NO_COLOR: "1" };

@@ -34,7 +34,7 @@ import { builtPage } from "../../built_page.ts";
 import { openLogs } from "../../logs.ts";
 import { FLEET_PAGE } from "../../page_path.ts";
 import { VERSION } from "../../version.ts";
-import { openInference, openSharedNative } from "./content.ts";
+import { openInference, openSharedNative, withWorkFolder } from "./content.ts";
 import type { SERVE_FLAGS } from "./flags.ts";
 import {
   type CloudProgramContext,
@@ -71,6 +71,8 @@ interface Parts {
   readonly files: FileStore;
   readonly limits: Limits;
   readonly secrets: Secrets;
+  /** Takes the files of content processes. */
+  readonly workFolder: string;
   readonly host: Host;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -105,7 +107,11 @@ export async function serveCloud({ host }: CloudProgramContext, given: ServeOpti
       try {
         const own = { store, files, secrets, limits };
         const parts = { options, organizations, addresses, ...own, host, clock, logger };
-        await serveParts(parts, stopped);
+        await withWorkFolder(
+          options.data,
+          host,
+          (workFolder) => serveParts({ ...parts, workFolder }, stopped),
+        );
       } finally {
         over.abort();
         await following;
@@ -193,9 +199,11 @@ async function openParts(
   loopDelay: LoopDelay,
 ): Promise<{ cloud: Cloud; routes: ReadonlyMap<string, Route> }> {
   const { options, organizations, addresses, store, files, secrets, limits, host, clock, logger } = parts;
+  const { workFolder } = parts;
   const around = { host, clock, logger };
   const sandbox = await openSandbox(host, clock, [options.data]);
-  const inference = openInference(options, { ...around, native: await openSharedNative(logger) }, sandbox);
+  const native = await openSharedNative(logger);
+  const inference = openInference(options, { ...around, native, workFolder }, sandbox);
   const { training, routes } = await openTraining(
     { ...options, publicUrl: addresses.main ?? "" },
     { ...around, sandbox },

@@ -397,9 +397,12 @@ export class TabularData {
     return all;
   }
 
-  /** The content of a file; `undefined` if its readings are gone. */
-  async readContent({ file }: ReadingsOfFile): Promise<Uint8Array | undefined> {
-    return (await this.#inFiles.content(file))?.bytes;
+  /** Hands the content of a file to `take`; returns the file, or `undefined` if its readings are gone. */
+  async handFile(
+    { file }: ReadingsOfFile,
+    take: (file: IndexedFile) => Promise<void>,
+  ): Promise<IndexedFile | undefined> {
+    return await this.#inFiles.hand(file, take);
   }
 
   async #origins(sources: Conditions): Promise<(DataOrigin & { readonly id: string })[]> {

@@ -10,7 +10,7 @@ import type { MessageInitShape } from "../../wire/rpc/proto.ts";
 import type { CallContext, ServiceImpl } from "../../wire/rpc/service.ts";
 import { requireQuota } from "../access/quota.ts";
 import { actorOf, type CloudContext, pageStart } from "../context.ts";
-import type { ReadingQueries } from "../data/queries.ts";
+import type { ReadingQueries } from "../data/queries/queries.ts";
 import { type DataPipelineRow, DataPipelines, requireUsable } from "./pipelines.ts";
 
 const PAGE = 100;

@@ -11,7 +11,7 @@ import { Waker } from "../../base/clock.ts";
 import { chainOf, messageOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { Usage } from "../access/usage.ts";
-import type { ReadingQueries } from "../data/queries.ts";
+import type { ReadingQueries } from "../data/queries/queries.ts";
 import { lastsOfFiles } from "../readings/lasts.ts";
 import type { FileStore } from "../store/files.ts";
 import type { Sql, Store } from "../store/store.ts";

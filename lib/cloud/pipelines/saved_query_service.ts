@@ -9,7 +9,7 @@ import type { MessageInitShape } from "../../wire/rpc/proto.ts";
 import type { CallContext, ServiceImpl } from "../../wire/rpc/service.ts";
 import { requireQuota } from "../access/quota.ts";
 import { actorOf, type CloudContext } from "../context.ts";
-import type { ReadingQueries } from "../data/queries.ts";
+import type { ReadingQueries } from "../data/queries/queries.ts";
 import { checkedQueryName, mqlText } from "./pipelines.ts";
 import { SavedQueries, type SavedQuery } from "./saved_queries.ts";
 

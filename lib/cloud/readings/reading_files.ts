@@ -98,9 +98,25 @@ export class ReadingFiles {
   async content(
     file: IndexedFile,
   ): Promise<{ readonly file: IndexedFile; readonly bytes: Uint8Array } | undefined> {
+    let bytes = new Uint8Array();
+    const now = await this.hand(file, async (now) => {
+      bytes = await this.#whole(now);
+    });
+    return now && { file: now, bytes };
+  }
+
+  /**
+   * Hands the file's content to `take`: again, if it has been replaced meanwhile. Returns the file as it was then;
+   * `undefined` if it is gone.
+   */
+  async hand(
+    file: IndexedFile,
+    take: (file: IndexedFile) => Promise<void>,
+  ): Promise<IndexedFile | undefined> {
     for (let now: IndexedFile | undefined = file, left = TRIES; now; left--) {
       try {
-        return { file: now, bytes: await this.#whole(now) };
+        await take(now);
+        return now;
       } catch (error) {
         now = await this.#again(now, error, left);
       }
@@ -162,7 +178,7 @@ export class ReadingFiles {
     };
   }
 
-  async #whole({ sha256, fileBytes }: IndexedFile): Promise<Uint8Array> {
+  async #whole({ sha256, fileBytes }: IndexedFile): Promise<Uint8Array<ArrayBuffer>> {
     const bytes = await collectBytes(this.#store.read(sha256), fileBytes);
     requireSameSum(createHash("sha256").update(bytes).digest("hex"), sha256);
     return bytes;

@@ -39,7 +39,10 @@ export interface Sandbox {
 export interface CellNeeds {
   /** The only writable folder. The cell's user owns everything in it. */
   readonly folder?: string;
-  /** Readable folders and files, at their usual paths. The system's programs are always readable. */
+  /**
+   * Readable folders and files, at their usual paths, also below hidden ones. The system's programs are always
+   * readable.
+   */
   readonly readable?: readonly string[];
   /** Allows the network of this computer, its own services included. */
   readonly network?: boolean;
@@ -124,7 +127,7 @@ const GIVE_UP = ["/usr/bin/setpriv", "--inh-caps=-all", "--ambient-caps=-all", "
 
 /**
  * The sandbox of this computer, or the reason, for people, why there is none. `hidden` is never visible inside,
- * whatever else is.
+ * whatever else is, except what a cell names below it.
  */
 export async function openSandbox(
   host: SandboxHost,
@@ -274,6 +277,10 @@ class Bubblewrap implements Sandbox {
   #view({ folder, readable = [], network }: CellNeeds): string[] {
     const scratch = ["--perms", "1777", "--size", `${SCRATCH_BYTES}`, "--tmpfs"];
     const settings = [...SETTINGS, ...network ? NETWORK_SETTINGS : []];
+    const [usual, within] = [false, true].map((isHidden) =>
+      readable.filter((path) => isBelow(path, this.hidden) === isHidden)
+    );
+    const masked = this.hidden.filter((path) => isBelow(path, ["/usr", ...SYSTEM, ...usual]));
     return [
       ...["--ro-bind", "/usr", "/usr"],
       ...SYSTEM.flatMap((path) => ["--ro-bind-try", path, path]),
@@ -281,9 +288,10 @@ class Bubblewrap implements Sandbox {
       ...settings.flatMap((path) => ["--ro-bind-try", path, path]),
       ...["--proc", "/proc", "--dev", "/dev", ...scratch, "/dev/shm", ...scratch, "/tmp"],
       ...["--ro-bind-try", CPUS, CPUS],
-      ...foldersAbove(readable).flatMap((path) => ["--perms", "0755", "--dir", path]),
-      ...readable.flatMap((path) => ["--ro-bind", path, path]),
-      ...this.hidden.filter((path) => isBelow(path, ["/usr", ...SYSTEM, ...readable])).flatMap(masked),
+      ...shown(usual),
+      ...masked.flatMap((path) => ["--perms", within.length > 0 ? "0711" : "0000", ...emptyFolder(path)]),
+      ...shown(within),
+      ...masked.flatMap((path) => ["--remount-ro", path]),
       ...folder === undefined ? [] : ["--bind", folder, FOLDER],
       // Without limits both would be unlimited memory.
       ...["--remount-ro", "/dev", "--remount-ro", "/"],
@@ -342,9 +350,16 @@ async function writeFilter(files: WriteFiles): Promise<string> {
   return path;
 }
 
-/** An empty read-only folder. */
-function masked(path: string): string[] {
-  return ["--perms", "0000", "--size", "4096", "--tmpfs", path, "--remount-ro", path];
+/** Folders and files at their usual paths. */
+function shown(paths: readonly string[]): string[] {
+  return [
+    ...foldersAbove(paths).flatMap((path) => ["--perms", "0755", "--dir", path]),
+    ...paths.flatMap((path) => ["--ro-bind", path, path]),
+  ];
+}
+
+function emptyFolder(path: string): string[] {
+  return ["--size", "65536", "--tmpfs", path];
 }
 
 /** All parent folders, from the top; bubblewrap would make them for root alone. */

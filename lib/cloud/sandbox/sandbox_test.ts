@@ -94,6 +94,24 @@ python3 try.py`);
     ]);
   });
 
+  test("sees what it is given below a hidden folder, and nothing else there", async ({ alone, hidden }) => {
+    await Deno.mkdir(`${hidden}/work/given`, { recursive: true });
+    await Deno.writeTextFile(`${hidden}/work/given/one`, "given\n");
+    await Deno.mkdir(`${hidden}/work/other`);
+    for (const readable of [[`${hidden}/work/given`], [`${hidden}/..`, `${hidden}/work/given`]]) {
+      const { out } = await alone(
+        `cat ${hidden}/work/given/one; ls ${hidden}/work 2>&1; cat ${hidden}/secret 2>&1 | grep -c "No such file"
+         for at in ${hidden} ${hidden}/work ${hidden}/work/given; do touch $at/x 2>/dev/null; done`,
+        { readable },
+      );
+      assertEquals(out, "given\ngiven\n1");
+      for (const path of [hidden, `${hidden}/work`, `${hidden}/work/given`]) {
+        assertEquals(await Deno.stat(`${path}/x`).catch(() => "not written"), "not written");
+      }
+    }
+    await Deno.remove(`${hidden}/work`, { recursive: true });
+  });
+
   test("does not see a hidden folder inside a readable folder", async ({ alone, hidden }) => {
     const above = hidden.replace(/\/[^/]+$/, "");
     const { out } = await alone(

@@ -40,6 +40,12 @@ export interface FileStore {
   /** The content from byte `offset` on. Throws `not_found`. */
   read(sha256: string, offset?: number): AsyncGenerator<Uint8Array>;
 
+  /**
+   * Gives the content, once its sum has been checked, another name on the same disk, where everybody may read it and
+   * nobody may write. Returns whether it can. Throws `not_found`, and `data_loss` for a wrong sum.
+   */
+  link(sha256: string, path: string): Promise<boolean>;
+
   /** Bytes of the content. Throws `not_found`. */
   size(sha256: string): Promise<number>;
 

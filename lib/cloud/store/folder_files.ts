@@ -16,7 +16,14 @@ import {
 } from "../../base/files/files.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { DiskHold, DiskSpace } from "./disk_space.ts";
-import { type FileStore, requireSha256, SpacedFiles, type StoredFile, type Upload } from "./files.ts";
+import {
+  type FileStore,
+  requireSameSum,
+  requireSha256,
+  SpacedFiles,
+  type StoredFile,
+  type Upload,
+} from "./files.ts";
 
 export interface FolderFilesOptions {
   /** Unfinished files of before this time are removed. */
@@ -27,7 +34,15 @@ export interface FolderFilesOptions {
 
 type StoreFiles = ReadFiles & WriteFiles & LogFiles;
 
+/** Contents whose checked sums are remembered. */
+const CHECKED_MAX = 50_000;
+/** Permission of everybody to read. */
+const READABLE = 0o004;
+
 export class FolderFiles extends SpacedFiles implements FileStore {
+  /** Contents with the right sum, and the size and the time of their files then. */
+  readonly #checked = new Map<string, string>();
+
   private constructor(
     private readonly disk: StoreFiles,
     private readonly folder: string,
@@ -90,9 +105,35 @@ export class FolderFiles extends SpacedFiles implements FileStore {
     yield* this.disk.readPieces(this.#path(sha256), offset);
   }
 
+  async link(sha256: string, path: string): Promise<boolean> {
+    const own = this.#path(sha256);
+    const facts = await this.disk.findFile(own);
+    if (!facts) throw missing(sha256);
+    if ((facts.mode & READABLE) === 0) return false;
+    await this.#requireChecked(sha256, `${facts.sizeBytes} ${facts.modifiedMs}`);
+    try {
+      await this.disk.addName(own, path);
+      return true;
+    } catch (error) {
+      if (SvcError.from(error).code === "not_found") throw missing(sha256);
+      // Another disk, or one without second names.
+      return false;
+    }
+  }
+
+  /** Reads a content whose file is not as it was when it was last read. */
+  async #requireChecked(sha256: string, state: string): Promise<void> {
+    if (this.#checked.get(sha256) === state) return;
+    const hash = createHash("sha256");
+    for await (const piece of this.disk.readPieces(this.#path(sha256))) hash.update(piece);
+    requireSameSum(hash.digest("hex"), sha256);
+    if (this.#checked.size >= CHECKED_MAX) this.#checked.clear();
+    this.#checked.set(sha256, state);
+  }
+
   async size(sha256: string): Promise<number> {
     const found = await this.disk.fileSize(this.#path(sha256));
-    if (found === undefined) throw new SvcError("not_found", `there is no file ${sha256}`);
+    if (found === undefined) throw missing(sha256);
     return found;
   }
 
@@ -145,6 +186,10 @@ export class FolderFiles extends SpacedFiles implements FileStore {
     requireSha256(sha256);
     return join(this.folder, sha256.slice(0, 2), sha256);
   }
+}
+
+function missing(sha256: string): SvcError {
+  return new SvcError("not_found", `there is no file ${sha256}`);
 }
 
 /** The pieces of a content, each when there is space for it. */

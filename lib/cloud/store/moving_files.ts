@@ -41,6 +41,15 @@ export class MovingFiles implements FileStore {
     yield* this.before.read(sha256, offset);
   }
 
+  async link(sha256: string, path: string): Promise<boolean> {
+    try {
+      return await this.now.link(sha256, path);
+    } catch (error) {
+      if (!isMissing(error)) throw error;
+      return await this.before.link(sha256, path);
+    }
+  }
+
   async size(sha256: string): Promise<number> {
     try {
       return await this.now.size(sha256);

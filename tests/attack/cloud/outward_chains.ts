@@ -20,6 +20,7 @@ export const OUTWARD_CHAINS: readonly Chain[] = [
   { name: "a trigger calls what only the control plane reaches", play: callInside },
   { name: "an export of another organization's data", play: exportOthers },
   { name: "a query in SQL reaches for files, settings and other organizations", play: queryOutside },
+  { name: "a query in SQL finds what queries of others have left", play: queryLeftovers },
   { name: "the page of the fleet in another site, or with markup in names", play: useFleetPage },
 ];
 
@@ -76,6 +77,35 @@ async function queryOutside({ place, attacker, victim }: ChainSetting): Promise<
     if (code !== "permission_denied") found.push(`a query of another organization: ${code}`);
     return found;
   });
+}
+
+/** What queries find of the processes that have answered others, and wait for more. */
+async function queryLeftovers({ place, folder, attacker, victim }: ChainSetting): Promise<string[]> {
+  const [mine, theirs] = [attacker.ids.organization, victim.ids.organization];
+  const outside = ["work/**", "work/*/*/*/*", "files/**"].flatMap((names) =>
+    ["glob", "read_parquet", "read_blob"].map((name) => `SELECT * FROM ${name}('${folder}/${names}')`)
+  );
+  const parent = "SELECT * FROM read_parquet('../*/*')";
+  const left = "SELECT organization_id AS id FROM readings UNION SELECT organization_id FROM origins";
+  const found: string[] = [];
+  const ask = async (key: Credentials, organizationId: string, sqlQuery: string) =>
+    await as(place, key, async (channel) => {
+      const { rawData } = await client(DataService, channel).tabularDataBySQL({ organizationId, sqlQuery });
+      return rawData.map((one) => new TextDecoder().decode(one));
+    });
+  for (let round = 0; round < 2; round++) {
+    await ask(victim.owner, theirs, "SELECT * FROM readings");
+    for (const sqlQuery of [...outside, parent, left]) {
+      const answer = await ask(attacker.owner, mine, sqlQuery)
+        .then(({ length }) => `${length} rows`, (error) => SvcError.from(error).code);
+      if (answer !== "invalid_argument") found.push(`${sqlQuery} was answered with ${answer}`);
+    }
+    const rows = await ask(attacker.owner, mine, "SELECT DISTINCT organization_id FROM readings");
+    if (rows.some((one) => !one.includes(mine))) found.push("a query has readings of another organization");
+    const stolen = await awaitOutcome(ask(attacker.owner, theirs, "SELECT * FROM readings"));
+    if (stolen !== "permission_denied") found.push(`a query after one of the victim: ${stolen}`);
+  }
+  return found;
 }
 
 interface Listener {

@@ -10,7 +10,7 @@
  */
 
 import type { Platform } from "../../../base/host.ts";
-import type { WriteFiles } from "../../../base/files/files.ts";
+import type { ReadFiles, WriteFiles } from "../../../base/files/files.ts";
 import { collectBytes } from "../../../base/files/byte_reader.ts";
 import { type Clock, deadline, race } from "../../../base/clock.ts";
 import { type Code, CODES, SvcError } from "../../../base/error.ts";
@@ -25,7 +25,7 @@ import type { Cell, Sandbox, SandboxedProgram } from "../sandbox.ts";
 import type { UsageLimits } from "../sandbox_usage.ts";
 
 export interface ContentOptions {
-  readonly host: PipeHost & Platform & WriteFiles;
+  readonly host: PipeHost & Platform & WriteFiles & Pick<ReadFiles, "freeBytes" | "realPath">;
   readonly clock: Clock;
   /** Confines the processes, unless it is `NO_SANDBOX`. */
   readonly sandbox: Sandbox;
@@ -35,6 +35,8 @@ export interface ContentOptions {
   };
   /** Native code, unpacked once for all processes; absent where each one finds or unpacks its own. */
   readonly native?: SharedNative;
+  /** Takes files that processes are given; by default the system's temporary folder. */
+  readonly workFolder?: string;
   /** Limits of one process. */
   readonly memoryBytes: number;
   /** Why models, pictures and maps are not opened; queries still work, because only this program reads them. */

@@ -52,14 +52,16 @@ export type ContentRequest =
     readonly language: "mql" | "sql";
     readonly sizes: readonly number[];
     readonly stamp?: RunStamp;
+    /** Has the files of readings that the process is given. */
+    readonly folder: string;
     readonly bytes: number;
   }
   /** Documents for the query, in BSON, of these sizes. The answer is `more`. */
   | { readonly ask: "stored"; readonly sizes: readonly number[]; readonly bytes: number }
   /** Readings for the query: as many bytes of JSON, `ReadingFacts`, then the contents. The answer is `more`. */
   | { readonly ask: "readings"; readonly facts: number; readonly bytes: number }
-  /** Readings for the query, of these times, in a file. The answer is `more`. */
-  | FileRequest
+  /** Readings for the query in files of its folder: a JSON of `PlacedFiles`. The answer is `more`. */
+  | { readonly ask: "placed"; readonly bytes: number }
   /** Readings: as many bytes of JSON, `PackFacts`, then the contents. The answer is a file of them, and its summary. */
   | { readonly ask: "pack"; readonly facts: number; readonly bytes: number }
   /** A file of readings. The answer is a file without those of these times, or without the oldest, and its summary. */
@@ -69,16 +71,21 @@ export type ContentRequest =
   /** The map so far as a PCD file, or at its end as a `.pbstream` file. */
   | { readonly ask: "map_cloud" | "map_file"; readonly bytes: 0 };
 
-/** A file of readings of one source; empty if they are gone. */
-export interface FileRequest {
-  readonly ask: "file";
+/** Files of readings, of which those of these times count. */
+export interface PlacedFiles {
+  readonly times: FileTimes;
+  readonly files: readonly PlacedFile[];
+}
+
+/** A file of readings of one source. */
+export interface PlacedFile {
   readonly origin: DataOrigin;
   /** A JSON list. */
   readonly tags: string;
-  readonly times: FileTimes;
+  /** Its name. */
+  readonly sha256: string;
   /** Only readings after this place. */
   readonly after?: FileCursor;
-  readonly bytes: number;
 }
 
 /** What is known of readings beside their contents. */
@@ -160,12 +167,12 @@ async function picture({ body }: ContentFrameReader, { bytes }: Head): Promise<A
   return [{ width, height }, [rgb]];
 }
 
-type QueryRequest = ContentRequest & { ask: "query" | "readings" | "file" | "stored" | "documents" };
+type QueryRequest = ContentRequest & { ask: "query" | "readings" | "placed" | "stored" | "documents" };
 type FilesRequest = ContentRequest & { ask: "pack" | "without" };
 type MapRequest = Exclude<ContentRequest, QueryRequest | FilesRequest | { ask: "inference" | "picture" }>;
 
 function isOfQuery(request: ContentRequest): request is QueryRequest {
-  return ["query", "readings", "file", "stored", "documents"].includes(request.ask);
+  return ["query", "readings", "placed", "stored", "documents"].includes(request.ask);
 }
 
 function isOfFiles(request: ContentRequest): request is FilesRequest {
@@ -197,6 +204,7 @@ export interface ReadingFacts {
 /** The requests of one query. */
 class QueryRequests {
   #query?: Pipeline | SqlQuery;
+  #folder = "";
 
   constructor(private readonly reader: ContentFrameReader) {}
 
@@ -205,19 +213,32 @@ class QueryRequests {
     if (request.ask === "query") {
       const parts: Uint8Array[] = [];
       for (const size of request.sizes) parts.push(await body.take(size));
+      // A process answers several queries, of the same caller.
+      this.#close();
       this.#query = await openQuery(request, parts);
+      this.#folder = request.folder;
       return [{ narrowing: this.#query.narrowing() as unknown as JsonObject }, []];
     }
     const query = this.#query;
     assert(query, "the query was asked for before it was begun");
-    if (request.ask === "documents") return [{}, await query.answer()];
+    if (request.ask === "documents") {
+      const documents = await query.answer();
+      this.#close();
+      return [{}, documents];
+    }
     if (request.ask === "stored") {
       const documents: Uint8Array[] = [];
       for (const size of request.sizes) documents.push(await body.take(size));
       return [{ more: query.takeDocuments(documents) }, []];
     }
-    if (request.ask === "file") {
-      return [{ more: await takeFile(query, request, await body.take(request.bytes)) }, []];
+    if (request.ask === "placed") {
+      const { times, files }: PlacedFiles = JSON.parse(
+        new TextDecoder().decode(await body.take(request.bytes)),
+      );
+      for (const one of files) {
+        if (!await takeFile(query, one, times, this.#folder)) return [{ more: false }, []];
+      }
+      return [{ more: true }, []];
     }
     const { origin, rows }: ReadingFacts = JSON.parse(
       new TextDecoder().decode(await body.take(request.facts)),
@@ -226,16 +247,23 @@ class QueryRequests {
     for (const { bytes, ...facts } of rows) packed.push({ ...facts, payload: await body.take(bytes) });
     return [{ more: await query.take({ origin, rows: packed }) }, []];
   }
+
+  /** Forgets the query and its readings. */
+  #close(): void {
+    if (this.#query && "close" in this.#query) this.#query.close();
+    this.#query = undefined;
+  }
 }
 
 async function takeFile(
   query: Pipeline | SqlQuery,
-  request: FileRequest,
-  content: Uint8Array,
+  file: PlacedFile,
+  times: FileTimes,
+  folder: string,
 ): Promise<boolean> {
-  if (content.length === 0) return true;
-  if ("takeFile" in query && await query.takeFile(request, content)) return true;
-  const { origin, tags, times, after } = request;
+  if ("takeFile" in query && await query.takeFile(file, times)) return true;
+  const { origin, tags, sha256, after } = file;
+  const content = await new SystemFiles().readFile(`${folder}/${sha256}`);
   const { isAfter, readingsIn, sourceOf } = await import("../../readings/reading_file.ts");
   for await (const group of readingsIn(sourceOf(content), times)) {
     const rows = group.filter((one) => isAfter(one, after));
@@ -245,12 +273,11 @@ async function takeFile(
 }
 
 async function openQuery(
-  { language, stamp }: ContentRequest & { ask: "query" },
+  { language, stamp, folder }: ContentRequest & { ask: "query" },
   parts: readonly Uint8Array[],
 ): Promise<Pipeline | SqlQuery> {
   if (language === "sql") {
     const { SqlQuery } = await import("./sql/query.ts");
-    const folder = await new SystemFiles().temporaryFolder("svc-readings-");
     return await SqlQuery.read(new TextDecoder().decode(parts[0]), folder);
   }
   const { Pipeline } = await import("./pipeline.ts");

@@ -144,6 +144,10 @@ export class S3Files extends SpacedFiles implements FileStore {
     }
   }
 
+  link(): Promise<boolean> {
+    return Promise.resolve(false);
+  }
+
   async size(sha256: string): Promise<number> {
     const bytes = await this.client.size(this.#key(sha256));
     if (bytes === undefined) throw missing(sha256);

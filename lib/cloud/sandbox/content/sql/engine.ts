@@ -7,7 +7,7 @@
 
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import type { DuckDBConnection, DuckDBDataChunk, DuckDBResult } from "@duckdb/node-api";
+import type { DuckDBConnection, DuckDBDataChunk, DuckDBInstance, DuckDBResult } from "@duckdb/node-api";
 import { messageOf, SvcError } from "../../../../base/error.ts";
 import { withPacked } from "../../../../base/native/packed.ts";
 import { SQL_ADDON, SQL_PACKAGE } from "./package.ts";
@@ -38,17 +38,27 @@ type Value = number | bigint | string;
 
 /** A database of one query. */
 export class SqlEngine {
-  private constructor(private readonly duckDb: DuckDb, private readonly connection: DuckDBConnection) {}
+  private constructor(
+    private readonly duckDb: DuckDb,
+    private readonly instance: DuckDBInstance,
+    private readonly connection: DuckDBConnection,
+  ) {}
 
   /** @param folder with files that are read; by default none. Throws `unavailable` if DuckDB cannot be loaded. */
   static async open(folder?: string): Promise<SqlEngine> {
     const duckDb = await loadDuckDb();
     const instance = await duckDb.DuckDBInstance.create(":memory:", SETTINGS);
-    const engine = new SqlEngine(duckDb, await instance.connect());
+    const engine = new SqlEngine(duckDb, instance, await instance.connect());
     await engine.run("SET TimeZone = 'UTC'");
     if (folder !== undefined) await engine.run(`SET allowed_directories = [${quoted(`${folder}/`)}]`);
     await engine.run("SET enable_external_access = false");
     return engine;
+  }
+
+  /** Ends the database. */
+  close(): void {
+    this.connection.closeSync();
+    this.instance.closeSync();
   }
 
   /** From now on no statement changes a setting. */

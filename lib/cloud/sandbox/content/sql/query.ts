@@ -9,7 +9,6 @@
  */
 
 import { assert, SvcError } from "../../../../base/error.ts";
-import { SystemFiles } from "../../../../base/files/system_files.ts";
 import { type DataOrigin, SOURCE_COLUMNS } from "../../../data/origins.ts";
 import { payloadJson } from "./payload_json.ts";
 import type { ReadingBatch } from "../../../data/tabular_data.ts";
@@ -17,7 +16,7 @@ import { PATH_TYPES_KEY, pathKinds, typesAt } from "../../../readings/path_types
 import type { FileTimes } from "../../../readings/reading_file.ts";
 import { AnswerWriter } from "../answer.ts";
 import type { Narrowing, TimeRange } from "../pipeline.ts";
-import type { FileRequest } from "../worker.ts";
+import type { PlacedFile } from "../worker.ts";
 import { quoted, type SqlAppender, SqlEngine } from "./engine.ts";
 import { badSql, type DataPath, type PathType, SqlStatement, TABLE, type TimeBound } from "./statement.ts";
 
@@ -39,9 +38,6 @@ const viewOf = (rows: string) => `
     FROM (${rows})`;
 /** Whole milliseconds, also before 1970. */
 const msOf = (us: string) => `(${us} - ((${us} % 1000) + 1000) % 1000) // 1000`;
-/** Limit of the files that lie in the process's folder, which is in memory; the readings of others are taken out. */
-const FILES_BYTES_MAX = 128 * 1024 ** 2;
-
 /** Limit of what files tell of their types: beyond, reading the documents does not take longer. */
 const TYPES_CHARS_MAX = 16 * 1024 ** 2;
 
@@ -51,8 +47,7 @@ const NUMBERS = ["BIGINT", "DOUBLE", "HUGEINT", "UBIGINT", "UHUGEINT"];
 export class SqlQuery {
   #origins = 0;
   #readings = 0;
-  readonly #files: string[] = [];
-  #fileBytes = 0;
+  readonly #files = new Set<string>();
   #times: FileTimes = { captured: {}, received: {} };
 
   private constructor(
@@ -63,7 +58,7 @@ export class SqlQuery {
     private readonly folder: string | undefined,
   ) {}
 
-  /** Reads a query. `folder` is empty and takes files of readings. Throws `invalid_argument`. */
+  /** Reads a query. `folder` has files of readings. Throws `invalid_argument`. */
   static async read(text: string, folder?: string): Promise<SqlQuery> {
     if (text.length > TEXT_MAX) throw badSql(`it has ${text.length} characters, wanted at most ${TEXT_MAX}`);
     const engine = await SqlEngine.open(folder);
@@ -103,15 +98,13 @@ export class SqlQuery {
     return this.#readings < this.statement.wanted;
   }
 
-  /** Takes a file of readings of these times as it is. Returns whether it does. */
-  async takeFile({ origin, tags, times, after }: FileRequest, content: Uint8Array): Promise<boolean> {
+  /** Takes readings of these times in a file of the folder as they are. Returns whether it does. */
+  async takeFile({ origin, tags, sha256, after }: PlacedFile, times: FileTimes): Promise<boolean> {
     // What a query wants is counted.
     if (this.folder === undefined || after || this.statement.wanted !== Infinity) return false;
-    if (this.#fileBytes + content.length > FILES_BYTES_MAX) return false;
-    const path = `${this.folder}/${this.#files.length}.parquet`;
-    await new SystemFiles().createFile(path, content);
-    this.#fileBytes += content.length;
-    this.#files.push(path);
+    const path = `${this.folder}/${sha256}`;
+    // Sources with the same readings have one file, which is read once, and joined with each of them.
+    this.#files.add(path);
     this.#times = times;
     await this.tables.files.add(path, await this.#origin(origin, tags));
     return true;
@@ -127,9 +120,13 @@ export class SqlQuery {
     return id;
   }
 
+  #paths(): string {
+    return [...this.#files].map(quoted).join(", ");
+  }
+
   /** Lets the view have the readings of the files, too. */
   async #addFiles(): Promise<void> {
-    if (this.#files.length === 0) return;
+    if (this.#files.size === 0) return;
     const { captured, received } = this.#times;
     const bounds = Object.entries({ captured_us: captured, received_us: received }).flatMap(
       ([column, { fromUs, untilUs }]) => [
@@ -142,7 +139,7 @@ export class SqlQuery {
       `${STORED} UNION ALL BY NAME
        SELECT ${msOf("captured_us")} AS requested_ms, ${msOf("received_us")} AS received_ms,
          CAST(data AS JSON) AS data, f.* EXCLUDE (filename)
-       FROM read_parquet([${this.#files.map(quoted).join(", ")}], filename = true)
+       FROM read_parquet([${this.#paths()}], filename = true)
          JOIN (SELECT * FROM files JOIN ${FACTS} USING (origin)) f USING (filename)
        WHERE ${["true", ...bounds].join(" AND ")}`,
     ));
@@ -150,6 +147,11 @@ export class SqlQuery {
 
   takeDocuments(): never {
     throw new SvcError("unimplemented", "results of data pipelines are queried in MQL");
+  }
+
+  /** Ends the query's database. */
+  close(): void {
+    this.engine.close();
   }
 
   /** The documents of the answer, each in BSON. Throws `resource_exhausted` if it is too large. */
@@ -180,7 +182,7 @@ export class SqlQuery {
    * not tell, or if values have several types: a file tells of all its readings, not of those in the query's times.
    */
   async #typesByFiles(): Promise<FoundTypes[] | undefined> {
-    if (this.#files.length === 0) return undefined;
+    if (this.#files.size === 0) return undefined;
     const { paths } = this.statement;
     const [inData, inParameters] = ["data", "additional_parameters"].map((wanted) =>
       paths.filter(({ column }) => column === wanted)
@@ -202,9 +204,10 @@ export class SqlQuery {
 
   /** What the files tell of the types of paths; `undefined` if one does not, or they tell too much. */
   async #typesOfFiles(paths: readonly DataPath[]): Promise<FoundTypes[] | undefined> {
-    const files = `[${this.#files.map(quoted).join(", ")}]`;
     const { rows } = await this.engine.rows(
-      `SELECT decode(value) FROM parquet_kv_metadata(${files}) WHERE decode(key) = ${quoted(PATH_TYPES_KEY)}`,
+      `SELECT decode(value) FROM parquet_kv_metadata([${this.#paths()}]) WHERE decode(key) = ${
+        quoted(PATH_TYPES_KEY)
+      }`,
     );
     const found = paths.map(() => new Set<string>());
     let [described, chars] = [0, 0];
@@ -221,7 +224,7 @@ export class SqlQuery {
         }
       }
     }
-    return described < this.#files.length ? undefined : found.map((types) => [...types]);
+    return described < this.#files.size ? undefined : found.map((types) => [...types]);
   }
 
   async #typesIn(table: string, paths: readonly DataPath[]): Promise<FoundTypes[]> {

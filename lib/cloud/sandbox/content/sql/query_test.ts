@@ -373,9 +373,8 @@ Deno.test("SQL finds the same in files as in readings that are handed over", asy
     ];
     for (const sql of statements) {
       const query = await SqlQuery.read(sql, folder);
-      const content = await fileContent(INDOORS);
-      const request = { ask: "file", origin, tags: '["warm"]', times, bytes: content.length } as const;
-      const isTaken = await query.takeFile(request, content);
+      await Deno.writeFile(`${folder}/a`, await fileContent(INDOORS));
+      const isTaken = await query.takeFile({ origin, tags: '["warm"]', sha256: "a" }, times);
       assertEquals(isTaken, !sql.includes("LIMIT"));
       if (!isTaken) await query.take({ origin, rows });
       await query.take(OUTDOORS);
@@ -413,10 +412,10 @@ Deno.test("SQL gives paths the same types in files as in readings that are hande
         for (const fromUs of [0, (FIRST_MS + HOUR_MS) * 1000]) {
           const batch = readingBatch("indoors", readings.map((one) => ({ readings: one })));
           const query = await SqlQuery.read(sql, folder);
-          const content = await fileContent(batch);
+          await Deno.writeFile(`${folder}/a`, await fileContent(batch));
           const times = { captured: { fromUs }, received: {} };
           const { origin } = batch;
-          await query.takeFile({ ask: "file", origin, tags: "[]", times, bytes: content.length }, content);
+          await query.takeFile({ origin, tags: "[]", sha256: "a" }, times);
           await query.take(OUTDOORS);
           const rows = batch.rows.filter(({ capturedUs }) => capturedUs >= fromUs);
           const ours = await outcome(async () => (await query.answer()).map((one) => deserialize(one)));
@@ -450,14 +449,17 @@ Deno.test("SQL reads many files", async () => {
       "SELECT COUNT(*) AS n, SUM(data.readings.celsius) AS sum FROM readings",
       folder,
     );
-    const request = {
-      ...{ ask: "file", origin: INDOORS.origin, tags: "[]" } as const,
-      times: { captured: {}, received: {} },
-      bytes: content.length,
-    };
-    for (let at = 0; at < 600; at++) assertEquals(await query.takeFile(request, content), true);
+    const times = { captured: {}, received: {} };
+    for (let at = 0; at < 600; at++) {
+      await Deno.writeFile(`${folder}/${at}`, content);
+      const file = { origin: INDOORS.origin, tags: "[]", sha256: String(at) };
+      assertEquals(await query.takeFile(file, times), true);
+    }
+    // Two sources have the same readings.
+    const again = { origin: OUTDOORS.origin, tags: "[]", sha256: "7" };
+    assertEquals(await query.takeFile(again, times), true);
     const [{ n, sum }] = (await query.answer()).map((one) => deserialize(one));
-    assertEquals([n, sum], [1_800, 600 * 66]);
+    assertEquals([n, sum], [1_803, 601 * 66]);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }

@@ -2,12 +2,12 @@
  * DataService, the queries. Thin, as `fleet/fleet_service.ts`.
  */
 
-import { type DataService, TabularDataSourceType } from "../../../proto/gen/data_pb.ts";
-import { SvcError } from "../../base/error.ts";
-import type { CallContext, ServiceImpl } from "../../wire/rpc/service.ts";
-import type { CloudContext } from "../context.ts";
-import { DataPipelines } from "../pipelines/pipelines.ts";
-import { SavedQueries } from "../pipelines/saved_queries.ts";
+import { type DataService, TabularDataSourceType } from "../../../../proto/gen/data_pb.ts";
+import { SvcError } from "../../../base/error.ts";
+import type { CallContext, ServiceImpl } from "../../../wire/rpc/service.ts";
+import type { CloudContext } from "../../context.ts";
+import { DataPipelines } from "../../pipelines/pipelines.ts";
+import { SavedQueries } from "../../pipelines/saved_queries.ts";
 import type { Query, QuerySource, ReadingQueries } from "./queries.ts";
 
 export function queryHandlers({ store }: CloudContext, queries: ReadingQueries | undefined) {

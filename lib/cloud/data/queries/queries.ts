@@ -1,31 +1,33 @@
 /**
- * Runs queries on the readings of an organization, each in a content process of its own.
+ * Runs queries on the readings of an organization in content processes.
  *
  * A query has a limited time, and few run at once, in turns that are fair among organizations.
+ *
+ * The room owns queries: their calls, their turns, their processes, and the files that those see.
  */
 
-import { SvcError } from "../../base/error.ts";
-import type { Narrowing, TimeRange } from "../sandbox/content/pipeline.ts";
-import {
-  type ContentAnswer,
-  type ContentOptions,
-  type ContentProcess,
-  withContent,
-} from "../sandbox/content/process.ts";
+import { deadline } from "../../../base/clock.ts";
+import { SvcError } from "../../../base/error.ts";
+import type { Narrowing, TimeRange } from "../../sandbox/content/pipeline.ts";
+import type { ContentAnswer, ContentOptions, ContentProcess } from "../../sandbox/content/process.ts";
 import {
   type ContentRequest,
   DOCUMENTS_BYTES_MAX,
   DOCUMENTS_MAX,
+  type PlacedFile,
+  type PlacedFiles,
   type ReadingFacts,
   type RunStamp,
-} from "../sandbox/content/worker.ts";
-import type { TurnCaller } from "../../base/async/fair_queue.ts";
-import { CallerTurns } from "../../base/async/turns.ts";
-import type { Sql } from "../store/store.ts";
-import type { FileStore } from "../store/files.ts";
-import { Conditions, type MicrosRange, type ReadingTimes, toMicros } from "./filter.ts";
-import { SOURCE_COLUMNS } from "./origins.ts";
-import { type ReadingBatch, type ReadingsOfFile, TabularData } from "./tabular_data.ts";
+} from "../../sandbox/content/worker.ts";
+import type { TurnCaller } from "../../../base/async/fair_queue.ts";
+import { CallerTurns } from "../../../base/async/turns.ts";
+import type { Sql } from "../../store/store.ts";
+import type { FileStore } from "../../store/files.ts";
+import { Conditions, type MicrosRange, type ReadingTimes, toMicros } from "../filter.ts";
+import { SOURCE_COLUMNS } from "../origins.ts";
+import { type QueryProcess, QueryProcesses } from "./query_processes.ts";
+import type { StagedFiles } from "./staged_files.ts";
+import { type ReadingBatch, type ReadingsOfFile, TabularData } from "../tabular_data.ts";
 
 /** In MQL each entry is a stage of the pipeline, in BSON. */
 export type Query = { readonly mql: readonly Uint8Array[] } | { readonly sql: string };
@@ -42,15 +44,21 @@ const TURNS = { turnsMax: 2, turnsOfGroupMax: 1, waiting: [64, 16, 8], what: "qu
 const TIME_MS = 60_000;
 /** Requests that are read ahead; each may have some megabytes. */
 const AHEAD_MAX = 2;
+/** Limit of the files in a request, of which the first has one: a query may need a few readings only. */
+const FILES_MAX = 256;
+/** Files that are placed at once. */
+const PLACED_AT_ONCE = 8;
 
 type WithBody = [ContentRequest, readonly Uint8Array[]];
 
 export class ReadingQueries {
   readonly #data: TabularData;
   readonly #turns: CallerTurns;
+  readonly #processes: QueryProcesses;
 
   constructor(sql: Sql, files: FileStore, private readonly content: ContentOptions) {
     this.#data = new TabularData(sql, files);
+    this.#processes = new QueryProcesses(content, files);
     this.#turns = new CallerTurns(TURNS, content.clock);
   }
 
@@ -62,10 +70,11 @@ export class ReadingQueries {
     source: QuerySource = {},
   ): Promise<Uint8Array[]> {
     const [organizationId] = caller;
-    return await this.#inTurn(caller, signal, async (process, signal) => {
-      const narrowing = await begun(query, source, process, signal);
+    return await this.#inTurn(caller, query, signal, async (one, signal) => {
+      const { process } = one;
+      const narrowing = await begun(query, source, one, signal);
       if (source.documents) await giveDocuments(source.documents, process, signal);
-      else await this.#giveReadings(organizationId, narrowing, process, signal);
+      else await this.#giveReadings(organizationId, narrowing, one, signal);
       const { bytes } = await process.ask({ ask: "documents", bytes: 0 }, [], signal, DOCUMENTS_BYTES_MAX);
       return documentsIn(bytes);
     });
@@ -73,18 +82,27 @@ export class ReadingQueries {
 
   /** Throws `invalid_argument` for stages that cannot run. */
   async check(caller: TurnCaller, mql: readonly Uint8Array[], signal: AbortSignal): Promise<void> {
-    await this.#inTurn(caller, signal, (process, signal) => begun({ mql }, {}, process, signal));
+    const query = { mql };
+    await this.#inTurn(caller, query, signal, (one, signal) => begun(query, {}, one, signal));
+  }
+
+  /** Ends the processes that wait for further queries. */
+  async close(): Promise<void> {
+    await this.#processes.close();
   }
 
   async #inTurn<T>(
     caller: TurnCaller,
+    query: Query,
     signal: AbortSignal,
-    work: (process: ContentProcess, signal: AbortSignal) => Promise<T>,
+    work: (one: QueryProcess, signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
     const leave = await this.#turns.enter(caller, signal);
+    const late = deadline(this.content.clock, TIME_MS, tooLong, signal);
     try {
-      return await withContent(this.content, TIME_MS, tooLong, signal, work);
+      return await this.#processes.run(caller, "sql" in query, (one) => work(one, late.signal));
     } finally {
+      late.done();
       leave();
     }
   }
@@ -92,13 +110,13 @@ export class ReadingQueries {
   async #giveReadings(
     organizationId: string,
     { sources, requested, received }: Narrowing,
-    process: ContentProcess,
+    { process, files }: QueryProcess,
     signal: AbortSignal,
   ): Promise<void> {
     const times = { captured: microsOf(requested), received: microsOf(received) };
     // The next readings are read while the process works on these.
     let taken: Promise<ContentAnswer> | undefined;
-    for await (const [request, body] of this.#requests(organizationId, sources, times)) {
+    for await (const [request, body] of this.#requests(organizationId, sources, times, files)) {
       if (taken && (await taken).head.more !== true) break;
       taken = process.ask(request, body, signal);
       // The next round awaits it, but an error of the database may prevent that round.
@@ -112,10 +130,14 @@ export class ReadingQueries {
     organizationId: string,
     sources: Narrowing["sources"],
     times: ReadingTimes,
+    files: StagedFiles,
   ): AsyncGenerator<WithBody> {
     const ahead: Promise<WithBody>[] = [];
-    for await (const some of this.#data.scanParts(conditionsOf(organizationId, sources), times)) {
-      const next = "rows" in some ? Promise.resolve(packedBatch(some)) : this.#fileRequest(some, times);
+    const parts = this.#data.scanParts(conditionsOf(organizationId, sources), times);
+    for await (const some of filesTogether(parts)) {
+      const next = "rows" in some
+        ? Promise.resolve(packedBatch(some))
+        : this.#filesRequest(some, times, files);
       // The round that yields it reports its error, if it comes.
       next.catch(() => {});
       ahead.push(next);
@@ -124,28 +146,56 @@ export class ReadingQueries {
     yield* ahead;
   }
 
-  async #fileRequest(
-    some: ReadingsOfFile,
+  /** Places the files; those whose readings are gone are left out. */
+  async #filesRequest(
+    all: readonly ReadingsOfFile[],
     times: ReadingTimes,
+    files: StagedFiles,
   ): Promise<WithBody> {
-    const content = await this.#data.readContent(some) ?? new Uint8Array();
-    const { origin, file: { tags }, after } = some;
-    return [{ ask: "file", origin, tags, times, after, bytes: content.length }, [content]];
+    const placed: PlacedFile[] = [];
+    for (let at = 0; at < all.length; at += PLACED_AT_ONCE) {
+      await Promise.all(
+        all.slice(at, at + PLACED_AT_ONCE).map(async (some, index) => {
+          const file = await this.#data.handFile(some, (now) => files.place(now));
+          const { origin, after } = some;
+          if (file) placed[at + index] = { origin, tags: file.tags, sha256: file.sha256, after };
+        }),
+      );
+    }
+    const named: PlacedFiles = { times, files: placed.filter((one) => one !== undefined) };
+    const body = new TextEncoder().encode(JSON.stringify(named));
+    return [{ ask: "placed", bytes: body.length }, [body]];
   }
+}
+
+/** The same parts, with files that follow each other together. */
+async function* filesTogether(
+  parts: AsyncIterable<ReadingBatch | ReadingsOfFile>,
+): AsyncGenerator<ReadingBatch | readonly ReadingsOfFile[]> {
+  let [files, most]: [ReadingsOfFile[], number] = [[], 1];
+  for await (const some of parts) {
+    if ("file" in some) files.push(some);
+    if (files.length >= most || (files.length > 0 && "rows" in some)) {
+      yield files;
+      [files, most] = [[], Math.min(FILES_MAX, 2 * most)];
+    }
+    if ("rows" in some) yield some;
+  }
+  if (files.length > 0) yield files;
 }
 
 /** Starts a query in a process; returns which readings it needs. */
 async function begun(
   query: Query,
   { stamp }: QuerySource,
-  process: ContentProcess,
+  { process, files: { folder } }: QueryProcess,
   signal: AbortSignal,
 ): Promise<Narrowing> {
   const [language, parts] = "sql" in query
     ? ["sql" as const, [new TextEncoder().encode(query.sql)]]
     : ["mql" as const, query.mql];
   const sizes = parts.map(({ length }) => length);
-  const request = { ask: "query", language, sizes, stamp, bytes: sumOf(sizes) } as const;
+  const request = { ask: "query", language, sizes, stamp, folder, bytes: sumOf(sizes) } as const;
   const { head } = await process.ask(request, parts, signal);
   return head.narrowing as unknown as Narrowing;
 }
