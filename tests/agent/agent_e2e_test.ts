@@ -6,7 +6,8 @@
 
 import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import { type Needed, needingTest } from "../support/needing.ts";
-import { canBuild, TestDevice } from "./device.ts";
+import { TestDevice } from "./device.ts";
+import { canBuild } from "./test_release.ts";
 
 const ready: Needed<true> = await canBuild()
   ? { found: true }

@@ -5,7 +5,8 @@
  * the log.
  */
 
-import { canBuild, TestDevice } from "../agent/device.ts";
+import { TestDevice } from "../agent/device.ts";
+import { canBuild } from "../agent/test_release.ts";
 import { heading, row } from "./figures.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;

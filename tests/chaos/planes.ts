@@ -95,6 +95,9 @@ export class Planes {
   readonly #planes: (CloudProcess | undefined)[];
   readonly #ports: (number | undefined)[];
   readonly #balancer: Balancer;
+  readonly #flags: readonly string[];
+  /** All that have run, also those that were killed. */
+  readonly #all: CloudProcess[] = [];
 
   private constructor(
     readonly example: Example,
@@ -108,7 +111,7 @@ export class Planes {
     this.#planes = Array(count).fill(undefined);
     this.#ports = Array(count).fill(undefined);
     this.#balancer = new Balancer(this.#ports);
-    this.shared = [...shared, "--public-url", `http://${this.host}`, ...flags];
+    this.#flags = [...shared, "--public-url", `http://${this.host}`, ...flags];
   }
 
   /** The balancer's address. */
@@ -128,9 +131,20 @@ export class Planes {
 
   /** Starts one that does not run. */
   async start(number: number): Promise<void> {
-    const plane = await serveCloud(["--data", `${this.folder}/data${number}`, ...this.shared]);
+    const plane = await serveCloud(["--data", `${this.folder}/data${number}`, ...this.#flags]);
+    this.#all.push(plane);
     this.#planes[number] = plane;
     this.#ports[number] = Number(new URL(plane.url).port);
+  }
+
+  /** Runs a command of svc-cloud on the database, beside the control planes; returns its output. */
+  command(...args: string[]): Promise<string> {
+    return svcCloud(...args, "--data", `${this.folder}/data0`, ...this.shared);
+  }
+
+  /** The output of all control planes, also of those that were killed. */
+  output(): string {
+    return this.#all.map((plane) => plane.output()).join("\n");
   }
 
   async kill(number: number): Promise<void> {

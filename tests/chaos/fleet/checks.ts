@@ -1,0 +1,162 @@
+/** What must hold when the faults are over. */
+
+import { assert, assertEquals } from "@std/assert";
+import { deserialize, serialize } from "bson";
+import { AppService } from "../../../proto/gen/app_pb.ts";
+import { DataService } from "../../../proto/gen/data_pb.ts";
+import { SystemClock } from "../../../lib/base/clock.ts";
+import { type Channel, client } from "../../../lib/wire/rpc/channel.ts";
+import { residentBytes } from "../../support/server.ts";
+import { until } from "../../support/until.ts";
+import { type Device, DEVICE_VARIABLE, processesWith } from "./device.ts";
+import { visit } from "./users.ts";
+import type { World } from "./world.ts";
+
+const clock = new SystemClock();
+const CALL = { timeoutMs: 60_000 };
+/** The whole fleet has recovered within this time. */
+const RECOVERED_MS = 600_000;
+const LOOK_MS = 2_000;
+const MIB = 1024 * 1024;
+const LIMITS = { handles: 200, residentBytes: 400 * MIB, folderBytes: 16 * MIB };
+
+interface FleetRow {
+  readonly part: string;
+  readonly partId: string;
+  readonly state: string;
+  readonly unhealthy: readonly unknown[];
+  readonly config: { readonly state: string };
+}
+
+/** Waits until the fleet is as it should be, and returns how long that took. */
+export async function waitForRecovery(world: World): Promise<number> {
+  const startMs = clock.monotonicMs();
+  const latest = world.good.at(-1)!;
+  let found: string[] = [];
+  const look = async () => {
+    const before = found.join("; ");
+    found = await troubles(world, latest);
+    if (found.length > 0 && found.join("; ") !== before) world.print(`not yet: ${found.join("; ")}`);
+    return found.length === 0;
+  };
+  await until(look, {
+    withinMs: RECOVERED_MS,
+    meanwhile: () => clock.sleep(LOOK_MS),
+    found: () => found.join("; "),
+  });
+  return clock.monotonicMs() - startMs;
+}
+
+/** What is not yet right about the fleet, for people. */
+async function troubles({ devices, planes }: World, version: string): Promise<string[]> {
+  const found: string[] = [];
+  const { machines }: { machines: FleetRow[] } = JSON.parse(await planes.command("fleet", "--json"));
+  for (const device of devices) {
+    const status = await device.agent.status().catch(() => undefined);
+    const { good, trial } = status?.versions["svc-server"] ?? {};
+    if (!status?.online) {
+      found.push(`${device.name} is offline: ${status?.offlineWhy ?? "its agent does not answer"}`);
+    } else if (good?.version !== version || trial || status.runtime.phase !== "running") {
+      found.push(`${device.name} runs ${good?.version}, ${status.runtime.phase}`);
+    } else found.push(...rowTroubles(device, machines.find(({ partId }) => partId === device.partId)));
+  }
+  if (found.length > 0) return found;
+  for (const device of devices) {
+    await visit(planes, device).catch((error) => found.push(`${device.name}: ${error.message}`));
+  }
+  return found;
+}
+
+function rowTroubles({ name }: Device, row: FleetRow | undefined): string[] {
+  if (!row) return [`${name} is not in the fleet`];
+  const { state, config, unhealthy } = row;
+  const isWell = state === "online" && config.state !== "behind" && unhealthy.length === 0;
+  return isWell ? [] : [`${name} is ${state}, ${config.state}, ${JSON.stringify(unhealthy)}`];
+}
+
+export interface Costs {
+  readonly handlesMax: number;
+  readonly residentMax: number;
+  readonly folderMax: number;
+}
+
+/** One process of each role runs at each device; none has grown out of bounds. */
+export async function checkProcesses({ devices }: World): Promise<Costs> {
+  let costs: Costs = { handlesMax: 0, residentMax: 0, folderMax: 0 };
+  for (const device of devices) {
+    const processes = device.processes();
+    assertEquals(processes.map(({ role }) => role).sort(), ["agent", "module", "runtime"], device.name);
+    for (const { pid } of processes) {
+      costs = {
+        ...costs,
+        handlesMax: Math.max(costs.handlesMax, [...Deno.readDirSync(`/proc/${pid}/fd`)].length),
+        residentMax: Math.max(costs.residentMax, await residentBytes(pid)),
+      };
+    }
+    costs = { ...costs, folderMax: Math.max(costs.folderMax, await device.usedBytes()) };
+  }
+  assert(costs.handlesMax <= LIMITS.handles, `${costs.handlesMax} open handles`);
+  assert(costs.residentMax <= LIMITS.residentBytes, `${costs.residentMax} bytes of memory`);
+  assert(costs.folderMax <= LIMITS.folderBytes, `${costs.folderMax} bytes on a device's disk`);
+  return costs;
+}
+
+/** No device's process is left. */
+export function checkOrphans(devices: readonly Device[]): void {
+  const left = devices.flatMap(({ name }) => processesWith(`${DEVICE_VARIABLE}=${name}`));
+  assertEquals(left, []);
+}
+
+/** No reading of a device is there twice, and each device's readings arrive again. Returns how many there are. */
+export async function checkCaptured(channel: Channel, { devices, planes }: World): Promise<number> {
+  const { organizationId } = planes.example;
+  const data = client(DataService, channel);
+  const query = async (...stages: Record<string, unknown>[]) => {
+    const mqlBinary = stages.map((one) => serialize(one));
+    const { rawData } = await data.tabularDataByMQL({ organizationId, mqlBinary }, CALL);
+    return rawData.map((one) => deserialize(one));
+  };
+  const captured = { $match: { component_name: "air" } };
+  const count = { $sum: 1 };
+  const counted = async () => {
+    const rows = await query(captured, { $group: { _id: "$part_id", count } });
+    return new Map(rows.map(({ _id, count }) => [String(_id), Number(count)]));
+  };
+  const before = await counted();
+  await until(async () => {
+    const now = await counted();
+    return devices.every(({ partId }) => (now.get(partId) ?? 0) > (before.get(partId) ?? 0));
+  }, { withinMs: RECOVERED_MS, meanwhile: () => clock.sleep(LOOK_MS) });
+  const twice = await query(
+    captured,
+    { $group: { _id: { part: "$part_id", at: "$time_received" }, count } },
+    { $match: { count: { $gt: 1 } } },
+    { $limit: 5 },
+  );
+  assertEquals(twice, [], "readings that are there twice");
+  return [...(await counted()).values()].reduce((sum, one) => sum + one, 0);
+}
+
+/** No key stands in a log: of programs, devices or the control planes' store. */
+export async function checkSecrets(channel: Channel, { devices, planes }: World): Promise<void> {
+  const { ownerKey, config } = planes.example;
+  const secrets = [ownerKey.key, config.cloud.api_key.key, ...devices.flatMap(({ keys }) => keys)];
+  const check = (where: string, text: string) => {
+    for (const secret of secrets) assert(!text.includes(secret), `a key stands in the log of ${where}`);
+  };
+  check("the control planes", planes.output());
+  for (const device of devices) {
+    check(device.name, await device.agent.log());
+    check(`${device.name} in the store`, await storedLog(channel, device.partId));
+  }
+}
+
+async function storedLog(channel: Channel, id: string): Promise<string> {
+  const app = client(AppService, channel);
+  const found: string[] = [];
+  for (let pageToken = "";;) {
+    const page = await app.getRobotPartLogs({ id, pageToken, limit: 1000n }, CALL);
+    found.push(...page.logs.map(({ message, fields }) => `${message} ${JSON.stringify(fields)}`));
+    if ((pageToken = page.nextPageToken) === "") return found.join("\n");
+  }
+}

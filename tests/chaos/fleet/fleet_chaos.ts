@@ -1,0 +1,183 @@
+/**
+ * A whole fleet under faults: three control planes on PostgreSQL and an object store, devices with agents, runtimes and
+ * modules, callers over WebRTC and training jobs. What is acknowledged is there in the end, and every device is well.
+ */
+
+import { SystemClock } from "../../../lib/base/clock.ts";
+import { AppService } from "../../../proto/gen/app_pb.ts";
+import { randomFrom } from "../../../lib/geometry/random.ts";
+import { type Channel, client } from "../../../lib/wire/rpc/channel.ts";
+import { judgeWrites } from "../chaos.ts";
+import { until } from "../../support/until.ts";
+import { noScripts } from "../../cloud/training_world.ts";
+import { Load, loadStartMs, tokensOf } from "../load.ts";
+import { Planes } from "../planes.ts";
+import {
+  checkCaptured,
+  checkOrphans,
+  checkProcesses,
+  checkSecrets,
+  type Costs,
+  waitForRecovery,
+} from "./checks.ts";
+import { buildClockLibrary, Device } from "./device.ts";
+import { FAULTS, pick, type Random } from "./faults.ts";
+import { Trainers, Visitors } from "./users.ts";
+import { World } from "./world.ts";
+
+const clock = new SystemClock();
+const PLANES = 3;
+/** Between two faults, at most. */
+const REST_MS = 3_000;
+const CALL = { timeoutMs: 60_000 };
+const JOBS_MS = 300_000;
+
+export interface FleetChaosOptions {
+  readonly devices: number;
+  readonly minutes: number;
+  readonly seed: number;
+  readonly print: (line: string) => void;
+}
+
+/** Throws if anything that must hold does not. */
+export async function runFleetChaos(options: FleetChaosOptions): Promise<void> {
+  const without = await noScripts();
+  if (without) options.print(`without training: ${without}`);
+  const training = without ? [] : ["--training", "scripts"];
+  const folder = await Deno.makeTempDir({ prefix: "svc-fleet-" });
+  try {
+    const flags = ["--localhost-certificates", ...training];
+    await Planes.run({ count: PLANES, flags }, (planes) => runOn(planes, folder, options, !without));
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+async function runOn(
+  planes: Planes,
+  folder: string,
+  options: FleetChaosOptions,
+  withTraining: boolean,
+): Promise<void> {
+  const { print } = options;
+  const tokens = await tokensOf(planes);
+  const world = new World(planes, [], folder, print);
+  const devices = world.devices as Device[];
+  try {
+    await addDevices(world, devices, options.devices, tokens.owner);
+    print(`${devices.length} devices are well after ${seconds(await waitForRecovery(world))}`);
+
+    const load = new Load(planes, tokens, {}, loadStartMs(clock.nowMs()));
+    const visitors = new Visitors(planes, devices);
+    const trainers = withTraining ? new Trainers(planes, tokens.owner) : undefined;
+    const counts = await doFaults(world, options);
+    print(Object.entries(counts).map(([fault, count]) => `${count} ${fault}`).join(", "));
+    await Promise.all([load.stop(), visitors.stop(), trainers?.stop()]);
+
+    await wantLatest(world);
+    print(`every device is well again after ${seconds(await waitForRecovery(world))}`);
+    print(costLine(await checkProcesses(world)));
+    const channel = planes.connect(tokens.owner);
+    try {
+      await judgeWrites(channel, planes, load);
+      const { logs, readings, pictures, packages, configs } = load.known;
+      print(
+        `acknowledged and there once: ${logs.size} log entries, ${readings.size} readings, ${pictures.size} pictures, ` +
+          `${packages.size} packages, ${configs.length} configurations`,
+      );
+      print(`${await checkCaptured(channel, world)} readings captured by devices, none twice`);
+      if (trainers) print(await judgeJobs(trainers));
+      await checkSecrets(channel, world);
+      print(`no key in a log; ${visitors.visits} visits over WebRTC, ${visitors.failed} failed meanwhile`);
+    } finally {
+      channel.close();
+    }
+  } finally {
+    await Promise.allSettled([...world.returning]);
+    await Promise.all(devices.map((device) => device.close()));
+  }
+  checkOrphans(devices);
+  print("no process is left");
+}
+
+async function addDevices(world: World, devices: Device[], count: number, token: string): Promise<void> {
+  const { planes, folder } = world;
+  const clockLibrary = await buildClockLibrary(`${folder}/clock_offset.so`);
+  const balancerPort = Number(planes.host.split(":")[1]);
+  await world.release("serves");
+  for (let at = 0; at < count; at++) {
+    const name = `device-${String(at).padStart(2, "0")}`;
+    const { partId, config } = JSON.parse(await world.command("machine", "create", name, "--json"));
+    devices.push(
+      await Device.make({
+        name: `${name}-${crypto.randomUUID().slice(0, 8)}`,
+        folder: `${folder}/${name}`,
+        credentials: { ...config.cloud, id: partId },
+        hostOfMachine: await hostOf(planes.connect(token), partId),
+        balancerPort,
+        clockLibrary,
+        hasRemote: at % 2 === 1,
+      }),
+    );
+    await world.configure(devices[at]);
+    devices[at].start();
+  }
+}
+
+async function hostOf(channel: Channel, id: string): Promise<string> {
+  try {
+    return (await client(AppService, channel).getRobotPart({ id }, CALL)).part!.fqdn;
+  } finally {
+    channel.close();
+  }
+}
+
+/** Lets things happen until the time is over and all has returned; returns how often each kind did. */
+async function doFaults(
+  world: World,
+  { minutes, seed, print }: FleetChaosOptions,
+): Promise<Record<string, number>> {
+  const random: Random = randomFrom(seed);
+  const endMs = clock.monotonicMs() + minutes * 60_000;
+  const counts: Record<string, number> = {};
+  while (clock.monotonicMs() < endMs) {
+    const kind = pick(Object.keys(FAULTS), random);
+    const what = await FAULTS[kind](world, random);
+    counts[kind] = (counts[kind] ?? 0) + 1;
+    print(`${kind}: ${what}`);
+    await clock.sleep(random() * REST_MS);
+  }
+  await Promise.all(world.returning);
+  return counts;
+}
+
+/** Whatever the devices run by now: they all get a new version that works. */
+async function wantLatest(world: World): Promise<void> {
+  const version = await world.release("serves");
+  for (const device of world.devices) {
+    await world.configure(device, { version_control: { "svc-server": version } });
+  }
+}
+
+/** Every job has ended: it is completed, or says that it was interrupted; and a new one completes. */
+async function judgeJobs(trainers: Trainers): Promise<string> {
+  await trainers.submit();
+  const ended = await until(async () => {
+    const now = await trainers.ended();
+    if (now.others.length > 0) throw new Error(now.others.join("\n"));
+    return now.completed + now.interrupted === trainers.jobs.length && now;
+  }, { withinMs: JOBS_MS, meanwhile: () => clock.sleep(REST_MS) });
+  return `${ended.completed} training jobs completed, ${ended.interrupted} interrupted, none lost`;
+}
+
+function costLine({ handlesMax, residentMax, folderMax }: Costs): string {
+  const mb = (bytes: number) => (bytes / 1e6).toFixed(1);
+  return `at rest: one agent, runtime and module at each device, at most ${handlesMax} handles and ${
+    mb(residentMax)
+  } MB ` +
+    `each; at most ${mb(folderMax)} MB on a disk`;
+}
+
+function seconds(ms: number): string {
+  return `${Math.round(ms / 1000)} s`;
+}
