@@ -60,6 +60,7 @@ for (const [attempt, why] of Object.entries(LOUD_ATTEMPTS)) {
         state: "in_progress",
         createdMs: 0,
         modifiedMs: 0,
+        interruptions: 0,
         script,
       };
       const work = {

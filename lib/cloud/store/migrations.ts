@@ -13,6 +13,7 @@ import { EXPORT_TABLES } from "./steps/export_tables.ts";
 import { OWN_RETENTION_COLUMNS, RETENTION_TABLES } from "./steps/retention_tables.ts";
 import { OPERATOR_TABLES } from "./steps/operator_tables.ts";
 import { PASSKEY_TABLES } from "./steps/passkey_tables.ts";
+import { INTERRUPTION_COLUMNS } from "./steps/training_tables.ts";
 import { PACKAGE_USE_TABLES } from "./steps/package_uses.ts";
 import { PIPELINE_TABLES } from "./steps/pipeline_tables.ts";
 import { PROVIDER_TABLES } from "./steps/provider_tables.ts";
@@ -659,6 +660,7 @@ export const MIGRATIONS: readonly (readonly MigrationStep[])[] = [
   PASSKEY_TABLES,
   OWN_RETENTION_COLUMNS,
   PACKAGE_USE_TABLES,
+  INTERRUPTION_COLUMNS,
 ];
 
 /** Work before the statements of a step: runs piece by piece, each in a transaction, until it returns true. */

@@ -3,8 +3,8 @@
  * publishes their models.
  *
  * Any number of runners may share a database: one of them works on a job and repeatedly reports that it is alive; when
- * it stops doing so, another one finishes its jobs. Every started job ends, and its model is published if and only if
- * it completed.
+ * it stops doing so, its jobs wait again. Every started job ends, and its model is published if and only if it
+ * completed.
  */
 
 import { randomUUID } from "node:crypto";
@@ -32,6 +32,7 @@ import {
 } from "./training.ts";
 import type { FairOrder, Waiting } from "./queue.ts";
 import { TrainingLog } from "./log.ts";
+import { outlastOutages, readThroughOutages } from "./outages.ts";
 import { strangersFiles } from "../../base/files/strangers.ts";
 import { isFinalState, type TrainingState } from "./state.ts";
 import type { Usage } from "../access/usage.ts";
@@ -87,8 +88,17 @@ class Lost extends SvcError {
   }
 }
 
+/** The control plane stops: the job begins anew at another one, or after the start. */
+class Stopped extends SvcError {
+  constructor() {
+    super("aborted", "the control plane stops");
+  }
+}
+
 export class TrainingRunner {
   readonly #id = randomUUID();
+  /** Of jobs whose remains are removed here. */
+  readonly #cleanerId = randomUUID();
   readonly #running = new Map<string, Running>();
   readonly #closing = new AbortController();
   readonly #waker: Waker;
@@ -118,14 +128,12 @@ export class TrainingRunner {
     this.#waker.wake();
   }
 
-  /** Interrupts the running jobs, and records that. */
+  /** Ends the running jobs here; they wait for another control plane, or for the next start. */
   async close(): Promise<void> {
     this.#closing.abort();
     this.wake();
     await this.#looking;
-    for (const { cancel } of this.#running.values()) {
-      cancel.abort(new SvcError("aborted", "interrupted: the control plane was stopped while the job ran"));
-    }
+    for (const { cancel } of this.#running.values()) cancel.abort(new Stopped());
     await Promise.all([...this.#running.values()].map(({ done }) => done));
   }
 
@@ -173,24 +181,40 @@ export class TrainingRunner {
     }
   }
 
-  /** Jobs of dead runners. */
+  /**
+   * Lets the jobs of dead runners wait again. First such a job is nobody's for a while: a runner that was only cut off
+   * notices, and ends its work. Then one runner has it to itself, to remove what is left of it.
+   */
   async #resolveLost(): Promise<void> {
-    const { store, clock } = this.options;
-    const lapsed = { lapsedMs: clock.nowMs() };
-    for (const job of await new TrainingJobs(store).running(lapsed)) {
-      const { id } = job;
-      if (this.#running.has(id)) continue;
-      const message = "interrupted: the control plane that ran the job went away";
-      await this.#end(id, async (sql, nowMs) => {
-        const still = (await new TrainingJobs(sql).running({ lapsedMs: nowMs })).some((job) => job.id === id);
-        if (!still) throw new Lost(id);
-        return await new TrainingJobs(sql).fail(id, "interrupt", new SvcError("aborted", message), nowMs);
-      }).catch((error) => {
-        if (!(error instanceof Lost)) throw error;
-      });
+    for (const job of await new TrainingJobs(this.options.store).running({ lapsedMs: this.#nowMs })) {
+      const { id, runner } = job;
+      if (this.#running.has(id) || !await this.#takeOver(job) || runner !== undefined) continue;
       await this.options.host.removeTree(this.#folderOf(id));
       await this.options.executors[queueOf(job)]?.abandon?.(id);
+      const interrupt = (jobs: TrainingJobs, nowMs: number) => jobs.interrupt(id, true, nowMs);
+      await this.#endOurs(id, interrupt, this.#cleanerId).catch((error) => {
+        if (!(error instanceof Lost)) throw error;
+      });
     }
+  }
+
+  /** Whether no other runner was faster. */
+  async #takeOver({ id, runner }: TrainingJob): Promise<boolean> {
+    return await this.options.store.transaction(async (sql) => {
+      const jobs = new TrainingJobs(sql);
+      const nowMs = this.#nowMs;
+      const still = (await jobs.running({ lapsedMs: nowMs })).some((one) =>
+        one.id === id && one.runner === runner
+      );
+      if (still) {
+        await jobs.handOver(id, runner === undefined ? this.#cleanerId : undefined, nowMs + LEASE_MS);
+      }
+      return still;
+    });
+  }
+
+  get #nowMs(): number {
+    return this.options.clock.nowMs();
   }
 
   /** Whether there was a job, and room for it. */
@@ -205,6 +229,8 @@ export class TrainingRunner {
       const jobs = new TrainingJobs(sql);
       const before = await jobs.waiting(queue, runningMax);
       if (before.startable === 0) return undefined;
+      // Its last run here has not ended yet.
+      if (this.#running.has(before.jobs[0].id)) return undefined;
       const nowMs = clock.nowMs();
       const started = await jobs.start(before.jobs[0].id, this.#id, nowMs + LEASE_MS, nowMs);
       await logQueuePositions(jobs, before, await jobs.waiting(queue, runningMax), nowMs);
@@ -232,7 +258,7 @@ export class TrainingRunner {
       const facts = await this.#work(job, log, signal);
       signal.throwIfAborted();
       await log.close();
-      await this.#publish(job, facts);
+      await outlastOutages(clock, signal, () => this.#publish(job, facts));
     } catch (thrown) {
       await log.close();
       await this.#giveUp(job, signal.aborted ? signal.reason : SvcError.from(thrown));
@@ -245,7 +271,7 @@ export class TrainingRunner {
   }
 
   async #work(job: TrainingJob, log: TrainingLog, signal: AbortSignal): Promise<JsonObject> {
-    const { store, files, executors } = this.options;
+    const { store, files, clock, executors } = this.options;
     const executor = (job.script ? executors.custom : executors.managed)!;
     const folder = this.#folderOf(job.id);
     await this.options.host.removeTree(folder);
@@ -255,7 +281,7 @@ export class TrainingRunner {
       folder,
       signal,
       images: await new TrainingJobs(store).images(job.id),
-      read: (sha256) => files.read(sha256),
+      read: (sha256) => readThroughOutages(files, sha256, clock, signal),
       log: (level, message) => log.write(level, message),
       apiKey: job.script && executor.reachesUs ? await this.#keyFor(job) : undefined,
     };
@@ -287,9 +313,7 @@ export class TrainingRunner {
       return (await new Packages(sql).add(info, nowMs)).id;
     };
     await keepPackage(this.options, organizationId, packed(someFiles(output, reported)), async (file) => {
-      const state = await this.#end(id, async (sql, nowMs) => {
-        const jobs = new TrainingJobs(sql);
-        await this.#ours(jobs, id);
+      const state = await this.#endOurs(id, async (jobs, nowMs, sql) => {
         await jobs.log(id, leftOut.map((message) => ({ atMs: nowMs, level: "warn", message })));
         return await jobs.complete(id, () => add(sql, file, nowMs), nowMs);
       });
@@ -305,10 +329,10 @@ export class TrainingRunner {
     const untilMs = clock.monotonicMs() + LEASE_MS;
     for (;;) {
       try {
-        await this.#end(job.id, async (sql, nowMs) => {
-          const jobs = new TrainingJobs(sql);
-          await this.#ours(jobs, job.id);
-          return await jobs.fail(job.id, "fail", error, nowMs);
+        await this.#endOurs(job.id, (jobs, nowMs) => {
+          return error instanceof Stopped
+            ? jobs.interrupt(job.id, false, nowMs)
+            : jobs.fail(job.id, "fail", error, nowMs);
         });
         return;
       } catch (failure) {
@@ -320,17 +344,18 @@ export class TrainingRunner {
     }
   }
 
-  async #ours(jobs: TrainingJobs, id: string): Promise<void> {
-    if ((await jobs.running({ runner: this.#id })).some((job) => job.id === id)) return;
-    throw new Lost(id);
-  }
-
-  async #end(id: string, work: (sql: Sql, nowMs: number) => Promise<Ended>): Promise<TrainingState> {
-    const { store, clock } = this.options;
-    const { state, contents } = await store.transaction(async (sql) => {
-      const nowMs = clock.nowMs();
-      const ended = await work(sql, nowMs);
-      await logEnd(new TrainingJobs(sql), id, nowMs);
+  /** Moves a job on. Throws `Lost` if it is another runner's by now. */
+  async #endOurs(
+    id: string,
+    work: (jobs: TrainingJobs, nowMs: number, sql: Sql) => Promise<Ended>,
+    runner = this.#id,
+  ): Promise<TrainingState> {
+    const { state, contents } = await this.options.store.transaction(async (sql) => {
+      const jobs = new TrainingJobs(sql);
+      const nowMs = this.#nowMs;
+      if (!(await jobs.running({ runner })).some((job) => job.id === id)) throw new Lost(id);
+      const ended = await work(jobs, nowMs, sql);
+      if (isFinalState(ended.state)) await logEnd(jobs, id, nowMs);
       return ended;
     });
     await letGo(this.options, contents);

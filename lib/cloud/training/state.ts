@@ -17,8 +17,8 @@ export const TRAINING_STATES = [
 ] as const;
 export type TrainingState = typeof TRAINING_STATES[number];
 
-export const EVENTS = ["start", "cancel", "complete", "fail", "interrupt", "delete"] as const;
-/** `interrupt`: its runner is dead. */
+export const EVENTS = ["start", "cancel", "complete", "fail", "repeat", "interrupt", "delete"] as const;
+/** Its runner has ended: `repeat`, and it begins anew; `interrupt`, and it does so no longer. */
 export type TrainingEvent = typeof EVENTS[number];
 
 type Outcome = TrainingState | "deleted";
@@ -27,8 +27,20 @@ type Outcome = TrainingState | "deleted";
 const NEXT: { readonly [S in TrainingState]: { readonly [E in TrainingEvent]?: Outcome } } = {
   // No runner works on it, so there is nothing to wait for.
   pending: { start: "in_progress", cancel: "canceled" },
-  in_progress: { cancel: "canceling", complete: "completed", fail: "failed", interrupt: "failed" },
-  canceling: { cancel: "canceling", complete: "canceled", fail: "canceled", interrupt: "canceled" },
+  in_progress: {
+    cancel: "canceling",
+    complete: "completed",
+    fail: "failed",
+    repeat: "pending",
+    interrupt: "failed",
+  },
+  canceling: {
+    cancel: "canceling",
+    complete: "canceled",
+    fail: "canceled",
+    repeat: "canceled",
+    interrupt: "canceled",
+  },
   completed: { delete: "deleted" },
   failed: { delete: "deleted" },
   canceled: { delete: "deleted" },
@@ -39,6 +51,7 @@ const WANTED: { readonly [E in TrainingEvent]: string } = {
   cancel: "one that has not ended",
   complete: "one in progress",
   fail: "one in progress",
+  repeat: "one in progress",
   interrupt: "one in progress",
   delete: "one that has ended: cancel it first",
 };

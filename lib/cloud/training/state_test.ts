@@ -5,13 +5,13 @@ import { EVENTS, isFinalState, isRunning, next, TRAINING_STATES, type TrainingEv
 const refused = "refused";
 /** Everything that can happen to a job in every state, one row for each state. */
 const WANTED = {
-  //            start          cancel       complete     fail        interrupt   delete
-  pending: ["in_progress", "canceled", refused, refused, refused, refused],
-  in_progress: [refused, "canceling", "completed", "failed", "failed", refused],
-  canceling: [refused, "canceling", "canceled", "canceled", "canceled", refused],
-  completed: [refused, refused, refused, refused, refused, "deleted"],
-  failed: [refused, refused, refused, refused, refused, "deleted"],
-  canceled: [refused, refused, refused, refused, refused, "deleted"],
+  //            start          cancel       complete     fail        repeat     interrupt   delete
+  pending: ["in_progress", "canceled", refused, refused, refused, refused, refused],
+  in_progress: [refused, "canceling", "completed", "failed", "pending", "failed", refused],
+  canceling: [refused, "canceling", "canceled", "canceled", "canceled", "canceled", refused],
+  completed: [refused, refused, refused, refused, refused, refused, "deleted"],
+  failed: [refused, refused, refused, refused, refused, refused, "deleted"],
+  canceled: [refused, refused, refused, refused, refused, refused, "deleted"],
 };
 
 Deno.test("training states: each event in each state leads to the expected state or is refused", () => {

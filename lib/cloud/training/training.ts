@@ -40,6 +40,8 @@ export interface TrainingJob extends NewJob {
   readonly leaseMs?: number;
   /** The API key of its script. */
   readonly keyId?: string;
+  /** How often a control plane has died that ran it. */
+  readonly interruptions: number;
 }
 
 /** The trainers: the embedded one, and the executor of scripts. Each has a queue of its own. */
@@ -56,6 +58,8 @@ export type NewLog = Omit<JobLog, "number">;
 
 /** Limit for one organization. */
 export const WAITING_MAX = 50;
+/** A job that so many control planes did not survive may be the reason. */
+const INTERRUPTIONS_MAX = 3;
 export const LOGS_KEPT_MS = 7 * 24 * 3600 * 1000;
 /** Rows per statement. */
 const ROWS_MAX = 200;
@@ -84,7 +88,7 @@ const JOBS = `SELECT id, organization_id AS "organizationId", state, dataset_id 
     model_name AS "modelName", model_version AS "modelVersion", model_type AS "modelType",
     model_framework AS "modelFramework", labels, script, learning, key_id AS "keyId", created_ms AS "createdMs",
     modified_ms AS "modifiedMs", started_ms AS "startedMs", ended_ms AS "endedMs", error_code AS "errorCode",
-    error_message AS "errorMessage", model_id AS "modelId", runner, lease_ms AS "leaseMs"
+    error_message AS "errorMessage", model_id AS "modelId", runner, lease_ms AS "leaseMs", interruptions
   FROM training_jobs`;
 const RUNNING = "state IN ('in_progress', 'canceling')";
 
@@ -225,6 +229,16 @@ export class TrainingJobs {
     await this.sql.query("UPDATE training_jobs SET key_id = ? WHERE id = ?", keyId, id);
   }
 
+  /** From now on it is this runner's; for `undefined`, nobody's for so long. */
+  async handOver(id: string, runner: string | undefined, leaseMs: number): Promise<void> {
+    await this.sql.query(
+      `UPDATE training_jobs SET runner = ?, lease_ms = ? WHERE id = ? AND ${RUNNING}`,
+      runner ?? null,
+      leaseMs,
+      id,
+    );
+  }
+
   async renew(runner: string, leaseMs: number): Promise<void> {
     await this.sql.query(
       `UPDATE training_jobs SET lease_ms = ? WHERE runner = ? AND ${RUNNING}`,
@@ -241,6 +255,29 @@ export class TrainingJobs {
   async complete(id: string, publish: () => Promise<string>, nowMs: number): Promise<Ended> {
     const completes = next((await this.get(id)).state, "complete") === "completed";
     return await this.#move(id, "complete", nowMs, completes ? { model_id: await publish() } : {});
+  }
+
+  /**
+   * Its control plane has ended: the job waits and begins anew, unless it had to be canceled, or too many have died.
+   *
+   * @param died rather than stopped
+   */
+  async interrupt(id: string, died: boolean, nowMs: number): Promise<Ended> {
+    const job = await this.get(id);
+    const interruptions = job.interruptions + (died ? 1 : 0);
+    const what = `interrupted: the control plane that ran the job ${died ? "went away" : "was stopped"}`;
+    if (interruptions >= INTERRUPTIONS_MAX) {
+      const error = new SvcError("aborted", `${what}, as did ${interruptions - 1} before it`);
+      return await this.fail(id, "interrupt", error, nowMs);
+    }
+
+    const free = { interruptions, runner: null, lease_ms: null, started_ms: null, key_id: null };
+    const ended = await this.#move(id, "repeat", nowMs, free);
+    if (ended.state === "pending") {
+      if (job.keyId) await new Keys(this.sql).delete(job.keyId);
+      await this.log(id, [{ atMs: nowMs, level: "warn", message: `${what}; it waits, and begins anew` }]);
+    }
+    return ended;
   }
 
   /** The error is stored if the job failed, but not if it had to be canceled anyway. */
