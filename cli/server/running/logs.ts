@@ -79,7 +79,7 @@ type SentRecord = Omit<LogRecord, "fields"> & { readonly fields: string };
 
 async function* recordsOf(
   { clock, signal, host }: MachineContext,
-  { channel }: MachineClient,
+  { channel, where }: MachineClient,
   lines: number,
   follow: boolean,
 ): AsyncGenerator<SentRecord> {
@@ -112,6 +112,8 @@ async function* recordsOf(
       if (!follow && (left <= 0 || records.length === 0)) return;
       if (!follow) callOff = clock.after(BACKLOG_PAUSE_MS, isOver);
     }
+    const reason = "the machine has ended its log: it stops, or restarts; run this again";
+    if (follow && !both.aborted) throw new SvcError("unavailable", `${where}: ${reason}`);
   } catch (error) {
     if (both.aborted) return;
     if (SvcError.from(error).code !== "unimplemented") throw error;

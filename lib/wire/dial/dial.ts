@@ -111,7 +111,7 @@ async function direct(address: string, by: Dialed["by"], options: DialOptions): 
   const channel = connect(address, { clock, tls, header, lost });
   try {
     if (!credentials) return { channel, header, by };
-    const token = new RenewedToken(channel, credentials, header, clock);
+    const token = new RenewedToken(channel, credentials, clock);
     await token.issue(signal);
     return { channel: token.renewed(), header, by };
   } catch (error) {
@@ -127,11 +127,17 @@ async function throughSignaling(host: string, options: DialOptions): Promise<Dia
   if (!signaling) return undefined;
 
   const { dialWebRtc } = await import("../signaling/dialer.ts");
-  const asked = new Metadata();
-  const channel = connect(signaling.address, { clock, tls: signaling.tls, header: asked, proxied: true });
+  const channel = connect(signaling.address, { clock, tls: signaling.tls, proxied: true });
   try {
-    if (credentials) await new RenewedToken(channel, credentials, asked, clock).issue(signal);
-    const dialed = await dialWebRtc({ signaling: channel, host, clock, signal, lost: () => lost?.() });
+    const token = credentials && new RenewedToken(channel, credentials, clock);
+    await token?.issue(signal);
+    const dialed = await dialWebRtc({
+      signaling: token?.renewed() ?? channel,
+      host,
+      clock,
+      signal,
+      lost: () => lost?.(),
+    });
     const header = new Metadata();
     return { channel: withHeader(dialed, header), header, by: "WebRTC" };
   } catch (thrown) {

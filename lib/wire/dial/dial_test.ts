@@ -23,6 +23,7 @@ function bench() {
   const dialed: string[] = [];
   const far = {
     away: undefined as SvcError | undefined,
+    carried: undefined as string | undefined,
     signaling: undefined as SvcError | undefined,
     directly: undefined as SvcError | undefined,
   };
@@ -41,7 +42,8 @@ function bench() {
     table.add(service(RobotService, {
       startSession: () => ({ id: "session", heartbeatWindow: { seconds: 2n } }),
       sendSessionHeartbeat: () => ({}),
-      getVersion: () => {
+      getVersion: (_, { requestHeader }) => {
+        far.carried = requestHeader.get("authorization");
         if (far.away) throw far.away;
         return { version: "1" };
       },
@@ -72,10 +74,11 @@ function withHeader(channel: Channel, header: Metadata): Channel {
 const credentials = (payload = "right") => ({ entity: "me", type: "api-key", payload: new Secret(payload) });
 
 Deno.test("dial: connects to an address as given and exchanges credentials for a token", async () => {
-  const { options, dialed } = bench();
+  const { options, dialed, far } = bench();
   for (const address of ["far:8080", "localhost", "192.0.2.1", "unix:/m.sock", "[::1]:80"]) {
-    const { channel, header, by } = await dial(address, { ...options, credentials: credentials() });
-    assertEquals([by, header.get("authorization")], ["address", "Bearer token of me"]);
+    const { channel, by } = await dial(address, { ...options, credentials: credentials() });
+    await client(RobotService, channel).getVersion({});
+    assertEquals([by, far.carried], ["address", "Bearer token of me"]);
     channel.close();
   }
   assertEquals(dialed, ["far:8080", "localhost", "192.0.2.1", "unix:/m.sock", "[::1]:80"]);
@@ -176,7 +179,9 @@ function forgetful() {
   const connect = (_: string, { header }: GrpcOptions) => {
     const table = new ServiceTable(clock);
     table.add(service(AuthService, {
-      authenticate: () => {
+      authenticate: (_, { requestHeader }) => {
+        // As every server of ours does.
+        if (requestHeader.get("authorization") !== undefined) throw new SvcError("invalid_argument", "again");
         if (seen.away) throw new SvcError("unavailable", "nobody there");
         seen.issued++;
         return { accessToken: token() };

@@ -11,7 +11,7 @@ import { SvcError } from "../../base/error.ts";
 import type { Secret } from "../../base/secret.ts";
 import { lifetimeMs } from "../auth/tokens.ts";
 import { type CallOptions, type Channel, client } from "../rpc/channel.ts";
-import type { Metadata } from "../rpc/metadata.ts";
+import { Metadata } from "../rpc/metadata.ts";
 
 export interface Credentials {
   readonly entity: string;
@@ -30,11 +30,12 @@ export class RenewedToken {
   #renewAtMs = Infinity;
   #renewing: Promise<void> | undefined;
 
-  /** `header` is what the channel sends with every call. */
+  #token = "";
+
+  /** The channel sends no token of its own: a server exchanges none for a caller that has one. */
   constructor(
     private readonly channel: Channel,
     private readonly credentials: Credentials,
-    private readonly header: Metadata,
     private readonly clock: Clock,
   ) {}
 
@@ -44,7 +45,7 @@ export class RenewedToken {
     const { authenticate } = client(AuthService, this.channel);
     const request = { entity, credentials: { type, payload: payload.reveal() } };
     const { accessToken } = await authenticate(request, { timeoutMs: ANSWER_TIMEOUT_MS, signal });
-    this.header.set("authorization", `Bearer ${accessToken}`);
+    this.#token = accessToken;
     this.#renewAtMs = this.clock.monotonicMs() + RENEW_SHARE * (lifetimeMs(accessToken) ?? Infinity);
   }
 
@@ -56,7 +57,7 @@ export class RenewedToken {
         if (asksOnce) return this.#askOnce(method, requests, options);
         return this.#isDue
           ? this.#askLater(method, requests, options)
-          : this.channel.call(method, requests, options);
+          : this.#call(method, requests, options);
       },
       close: (reason) => this.channel.close(reason),
     };
@@ -68,7 +69,13 @@ export class RenewedToken {
 
   async *#askLater(...[method, requests, options]: Parameters<Channel["call"]>): AsyncGenerator<Uint8Array> {
     await this.#renew();
-    yield* this.channel.call(method, requests, options);
+    yield* this.#call(method, requests, options);
+  }
+
+  #call(...[method, requests, options = {}]: Parameters<Channel["call"]>): AsyncIterable<Uint8Array> {
+    const own = ["authorization", `Bearer ${this.#token}`] as const;
+    const header = Metadata.from([own, ...options.header ?? []]);
+    return this.channel.call(method, requests, { ...options, header });
   }
 
   async *#askOnce(
@@ -77,23 +84,23 @@ export class RenewedToken {
     options?: CallOptions,
   ): AsyncGenerator<Uint8Array> {
     if (this.#isDue) await this.#renew();
-    const asked: Uint8Array[] = [];
-    const used = this.header.get("authorization");
+    const asked = new AskedRequests(requests);
+    const used = this.#token;
     let isAnswered = false;
     try {
-      for await (const answer of this.channel.call(method, kept(requests, asked), options)) {
+      for await (const answer of this.#call(method, asked.first(), options)) {
         isAnswered = true;
         yield answer;
       }
       return;
     } catch (error) {
       const isRefused = !isAnswered && SvcError.from(error).code === "unauthenticated";
-      if (!isRefused || asked.length === 0) throw error;
+      if (!isRefused || !asked.mayRepeat) throw error;
       // Another call may have exchanged it meanwhile.
-      if (this.header.get("authorization") === used) await this.#renew();
-      if (this.header.get("authorization") === used) throw error;
+      if (this.#token === used) await this.#renew();
+      if (this.#token === used) throw error;
     }
-    yield* this.channel.call(method, replayed(asked), options);
+    yield* this.#call(method, asked.again(), options);
   }
 
   /** Exchanges the token, once for all calls. Never throws: the present token decides. */
@@ -104,13 +111,28 @@ export class RenewedToken {
   }
 }
 
-async function* kept(requests: AsyncIterable<Uint8Array>, into: Uint8Array[]): AsyncGenerator<Uint8Array> {
-  for await (const request of requests) {
-    into.push(request);
-    yield request;
-  }
-}
+/** Requests that can be sent a second time. */
+class AskedRequests {
+  readonly #read: Uint8Array[] = [];
+  #isBegun = false;
 
-async function* replayed(requests: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
-  yield* requests;
+  constructor(private readonly requests: AsyncIterable<Uint8Array>) {}
+
+  /** Whether none is lost: a server may refuse a call before it reads the request, or after. */
+  get mayRepeat(): boolean {
+    return !this.#isBegun || this.#read.length > 0;
+  }
+
+  async *first(): AsyncGenerator<Uint8Array> {
+    this.#isBegun = true;
+    for await (const request of this.requests) {
+      this.#read.push(request);
+      yield request;
+    }
+  }
+
+  async *again(): AsyncGenerator<Uint8Array> {
+    if (this.#isBegun) yield* this.#read;
+    else yield* this.requests;
+  }
 }
