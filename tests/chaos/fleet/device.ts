@@ -13,6 +13,8 @@ const MODULE = new URL("../../../examples/modules/typescript/run.sh", import.met
 const OFFSET_SOURCE = new URL("clock_offset.c", import.meta.url).pathname;
 /** An agent keeps 32 MiB free. */
 const DISK_MIB = 64;
+/** No jump of a clock is a whole number of its periods, so that no two readings have the same time. */
+const CAPTURE_HZ = 1.7;
 const FILLING = new Uint8Array(1 << 16);
 /** Names a device in the environment of its processes. */
 export const DEVICE_VARIABLE = "SVC_CHAOS_DEVICE";
@@ -85,7 +87,7 @@ export class Device {
   configuration(other: Device, ownerKey: MachineCredentials["api_key"]) {
     const { id: entity, key: payload } = ownerKey;
     const auth = { entity, credentials: { type: "api-key", payload } };
-    const capture_methods = [{ method: "Readings", capture_frequency_hz: 2 }];
+    const capture_methods = [{ method: "Readings", capture_frequency_hz: CAPTURE_HZ }];
     return {
       network: { bind_address: `localhost:${this.port}` },
       modules: [{ name: "greenhouse", executable_path: MODULE }],
