@@ -7,65 +7,19 @@ import { SystemClock } from "../../lib/base/clock.ts";
 import { type Channel } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/rpc/metadata.ts";
+import { Link } from "./link.ts";
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "../cloud/program.ts";
 import { type PostgresServer, startPostgres } from "../support/postgres.ts";
 import { type S3Server, withS3Environment } from "../support/s3_server.ts";
 
 const clock = new SystemClock();
 
-/** Hands each new connection to the next control plane that takes it. */
-export class Balancer {
-  readonly #listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  readonly #open = new Set<Deno.TcpConn>();
-  readonly #done: Promise<void>;
-  #next = 0;
-
-  /** @param ports of the control planes; those away are `undefined` */
-  constructor(private readonly ports: readonly (number | undefined)[]) {
-    this.#done = this.#accept();
-  }
-
-  get host(): string {
-    return `127.0.0.1:${this.#listener.addr.port}`;
-  }
-
-  async close(): Promise<void> {
-    this.#listener.close();
-    for (const one of this.#open) closed(one);
-    await this.#done;
-  }
-
-  async #accept(): Promise<void> {
-    const joined = new Set<Promise<void>>();
-    try {
-      for await (const caller of this.#listener) {
-        const joining = this.#join(caller).finally(() => joined.delete(joining));
-        joined.add(joining);
-      }
-    } finally {
-      await Promise.all(joined);
-    }
-  }
-
-  async #join(caller: Deno.TcpConn): Promise<void> {
-    this.#open.add(caller);
-    const plane = await this.#connect();
-    if (plane) {
-      this.#open.add(plane);
-      await Promise.allSettled([
-        caller.readable.pipeTo(plane.writable).finally(() => closed(plane)),
-        plane.readable.pipeTo(caller.writable).finally(() => closed(caller)),
-      ]);
-      this.#open.delete(plane);
-      closed(plane);
-    }
-    this.#open.delete(caller);
-    closed(caller);
-  }
-
-  async #connect(): Promise<Deno.TcpConn | undefined> {
-    for (let tried = 0; tried < this.ports.length; tried++) {
-      const port = this.ports[this.#next++ % this.ports.length];
+/** Connects to the next one of the control planes that answers; those away have no port. */
+function connectInTurn(ports: readonly (number | undefined)[]): () => Promise<Deno.TcpConn | undefined> {
+  let next = 0;
+  return async () => {
+    for (let tried = 0; tried < ports.length; tried++) {
+      const port = ports[next++ % ports.length];
       if (port === undefined) continue;
       try {
         return await Deno.connect({ hostname: "127.0.0.1", port });
@@ -74,15 +28,7 @@ export class Balancer {
       }
     }
     return undefined;
-  }
-}
-
-function closed(connection: Deno.TcpConn): void {
-  try {
-    connection.close();
-  } catch {
-    // The other side was faster.
-  }
+  };
 }
 
 export interface PlanesOptions {
@@ -94,7 +40,7 @@ export interface PlanesOptions {
 export class Planes {
   readonly #planes: (CloudProcess | undefined)[];
   readonly #ports: (number | undefined)[];
-  readonly #balancer: Balancer;
+  readonly #balancer: Link;
   readonly #flags: readonly string[];
   /** All that have run, also those that were killed. */
   readonly #all: CloudProcess[] = [];
@@ -110,7 +56,7 @@ export class Planes {
   ) {
     this.#planes = Array(count).fill(undefined);
     this.#ports = Array(count).fill(undefined);
-    this.#balancer = new Balancer(this.#ports);
+    this.#balancer = new Link(connectInTurn(this.#ports));
     this.#flags = [...shared, "--public-url", `http://${this.host}`, ...flags];
   }
 

@@ -6,7 +6,7 @@
 import { SystemClock } from "../../../lib/base/clock.ts";
 import { AgentProcess, type MachineCredentials } from "../../agent/agent_process.ts";
 import { freePort } from "../../support/free_port.ts";
-import { Link } from "./link.ts";
+import { Link } from "../link.ts";
 
 const clock = new SystemClock();
 const MODULE = new URL("../../../examples/modules/typescript/run.sh", import.meta.url).pathname;
@@ -51,9 +51,11 @@ export class Device {
   readonly keys: string[] = [];
   /** Of the motor in its configuration. */
   maxRpm = 100;
+  #restarting: Promise<void> | undefined;
 
   private constructor(readonly options: DeviceOptions, readonly hasOwnDisk: boolean) {
-    this.link = new Link(options.balancerPort);
+    const address = { hostname: "127.0.0.1", port: options.balancerPort };
+    this.link = new Link(() => Deno.connect(address));
     this.agent = new AgentProcess(options.folder);
   }
 
@@ -125,8 +127,6 @@ export class Device {
     return this.#restarting ??= this.#restart(afterMs).finally(() => this.#restarting = undefined);
   }
 
-  #restarting: Promise<void> | undefined;
-
   async #restart(afterMs: number): Promise<void> {
     await this.agent.stop("SIGKILL");
     await clock.sleep(afterMs);
@@ -136,7 +136,11 @@ export class Device {
   async setKey(key: MachineCredentials["api_key"]): Promise<void> {
     this.keys.push(key.key);
     const { credentials } = this.options;
-    await this.agent.writeCredentials({ ...credentials, app_address: this.link.address, api_key: key });
+    await this.agent.writeCredentials({
+      ...credentials,
+      app_address: `http://${this.link.host}`,
+      api_key: key,
+    });
   }
 
   get #clockFile(): string {

@@ -98,6 +98,8 @@ export class Trainers {
   readonly jobs: string[] = [];
   readonly #over = new AbortController();
   readonly #working: Promise<void>;
+  /** The id of what they learn from. */
+  #datasetId: Promise<string> | undefined;
 
   constructor(private readonly planes: Planes, private readonly token: string) {
     this.#working = this.#work();
@@ -153,10 +155,8 @@ export class Trainers {
     }
   }
 
-  #made: Promise<string> | undefined;
-
   #dataset(): Promise<string> {
-    return this.#made ??= this.#makeDataset();
+    return this.#datasetId ??= this.#makeDataset();
   }
 
   async #makeDataset(): Promise<string> {

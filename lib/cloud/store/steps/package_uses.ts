@@ -32,11 +32,11 @@ export const PACKAGE_USE_TABLES: readonly (string | ((sql: Sql) => Promise<void>
 ];
 
 export async function recordPackageUses(sql: Sql): Promise<void> {
-  for (const  of of["part", "fragment"]) {
+  for (const kind of ["part", "fragment"]) {
     let last = "";
     for (;;) {
       const found = await sql.query<{ id: string; config: string }>(
-        `SELECT id, config FROM ${of}s WHERE id > ?
+        `SELECT id, config FROM ${kind}s WHERE id > ?
            AND (config LIKE '%"packages"%' OR config LIKE '%"module_id"%') ORDER BY id LIMIT ?`,
         last,
         ROWS_A_QUERY,
@@ -44,7 +44,7 @@ export async function recordPackageUses(sql: Sql): Promise<void> {
       for (const { id, config } of found) {
         for (const [item, version] of usesIn(config)) {
           await sql.query(
-            `INSERT INTO ${of}_packages (${of}_id, item, version) VALUES (?, ?, ?)`,
+            `INSERT INTO ${kind}_packages (${kind}_id, item, version) VALUES (?, ?, ?)`,
             id,
             item,
             version,

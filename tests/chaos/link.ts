@@ -1,6 +1,8 @@
-/** The way from a device to the control planes, which may be cut, fall silent or become slow. */
+/**
+ * A way of TCP connections to a server, or to one of several, which may be cut, fall silent or become slow.
+ */
 
-import { SystemClock } from "../../../lib/base/clock.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
 
 const clock = new SystemClock();
 
@@ -13,13 +15,13 @@ export class Link {
   /** Set while nothing passes, in either direction, and no connection ends. */
   #silence: PromiseWithResolvers<void> | undefined;
 
-  /** @param port of the control planes, or of a balancer before them */
-  constructor(private readonly port: number) {
+  /** @param connect to a server; `undefined` if there is none just now */
+  constructor(private readonly connect: () => Promise<Deno.TcpConn | undefined>) {
     this.#accepting = this.#accept();
   }
 
-  get address(): string {
-    return `http://127.0.0.1:${this.#listener.addr.port}`;
+  get host(): string {
+    return `127.0.0.1:${this.#listener.addr.port}`;
   }
 
   /** Ends all connections, and refuses new ones. */
@@ -67,17 +69,18 @@ export class Link {
 
   async #join(caller: Deno.TcpConn): Promise<void> {
     this.#open.add(caller);
-    let plane: Deno.TcpConn | undefined;
+    let server: Deno.TcpConn | undefined;
     try {
       await this.#silence?.promise;
       if (this.#isCut) return;
-      plane = await Deno.connect({ hostname: "127.0.0.1", port: this.port });
-      this.#open.add(plane);
-      await Promise.race([this.#forward(caller, plane), this.#forward(plane, caller)]);
+      server = await this.connect();
+      if (!server) return;
+      this.#open.add(server);
+      await Promise.race([this.#forward(caller, server), this.#forward(server, caller)]);
     } catch {
       // One of the two has gone.
     } finally {
-      for (const one of [caller, plane]) {
+      for (const one of [caller, server]) {
         if (!one) continue;
         this.#open.delete(one);
         closeQuietly(one);
