@@ -10,7 +10,6 @@ import { SvcError } from "../../base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import { Secret } from "../../base/secret.ts";
 import { Registry } from "../../resource/registry.ts";
-import type { GrpcOptions } from "../../wire/grpc/grpc_channel.ts";
 import { memoryChannel } from "../../wire/rpc/memory.ts";
 import { service, ServiceTable } from "../../wire/rpc/service.ts";
 import type { RemoteConfig } from "../config/config.ts";
@@ -37,7 +36,7 @@ function bench(allowInsecureCredentials = true) {
     /** Its requests, with their headers. */
     asked: [] as string[],
   };
-  const connect = (address: string, options: GrpcOptions) => {
+  const connect = (address: string) => {
     far.dialled.push(address);
     const table = new ServiceTable(clock);
     table.add(service(AuthService, {
@@ -47,8 +46,8 @@ function bench(allowInsecureCredentials = true) {
       },
     }));
     table.add(service(RobotService, {
-      resourceNames: () => {
-        far.asked.push(`names ${options.header!.get("authorization") ?? ""}`.trim());
+      resourceNames: (_, { requestHeader }) => {
+        far.asked.push(`names ${requestHeader.get("authorization") ?? ""}`.trim());
         return far.mute ? new Promise(() => {}) : { resources: far.names };
       },
       resourceRPCSubtypes: () => ({
