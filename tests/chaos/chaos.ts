@@ -15,7 +15,7 @@ import { randomFrom } from "../../lib/geometry/random.ts";
 import { type Channel, client } from "../../lib/wire/rpc/channel.ts";
 import { until } from "../support/until.ts";
 import { Load, loadStartMs, MARKED_EVERY, packageContent, tokensOf } from "./load.ts";
-import { Planes } from "./planes.ts";
+import { pick, Planes, takeAway } from "./planes.ts";
 
 const clock = new SystemClock();
 const PLANES = 3;
@@ -68,8 +68,7 @@ async function killOne(
   if (!withShared || kill % SHARED_EVERY !== 0) {
     // Another one may still be on its way back, but never are all of them away.
     await until(() => planes.serving.length > 1, { withinMs: SETTLE_MS });
-    const serving = planes.serving;
-    const number = serving[Math.floor(random() * serving.length)];
+    const number = pick(planes.serving, random);
     await planes.kill(number);
     returning.push(planes.start(number));
     return `control plane ${number}`;
@@ -83,11 +82,7 @@ async function killOne(
     return what;
   }
   const shared = what === "PostgreSQL" ? planes.database : planes.store;
-  await shared.kill();
-  const awayMs = random() * AWAY_MS;
-  await clock.sleep(awayMs);
-  await shared.start();
-  return `${what}, away for ${Math.round(awayMs)} ms`;
+  return `${what}, ${await takeAway(shared, random() * AWAY_MS)}`;
 }
 
 /** Throws if anything acknowledged is lost or there twice. */

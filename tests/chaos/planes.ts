@@ -31,6 +31,25 @@ function connectInTurn(ports: readonly (number | undefined)[]): () => Promise<De
   };
 }
 
+/** What the control planes share. */
+interface Shared {
+  kill(): void | Promise<void>;
+  start(): Promise<void>;
+}
+
+/** Kills something that the control planes share, and starts it again after a while; returns that, for people. */
+export async function takeAway(shared: Shared, ms: number): Promise<string> {
+  await shared.kill();
+  await clock.sleep(ms);
+  await shared.start();
+  return `away for ${Math.round(ms)} ms`;
+}
+
+/** One of a list, at random. */
+export function pick<T>(list: readonly T[], random: () => number): T {
+  return list[Math.floor(random() * list.length)];
+}
+
 export interface PlanesOptions {
   readonly count: number;
   /** Flags of each beside those that they share. */

@@ -7,13 +7,12 @@
  * two do, the second transaction finds other readings than it has in its file, and does nothing.
  */
 
-import { createHash } from "node:crypto";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import { collectBytes, onePiece } from "../../base/files/byte_reader.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { keepFile } from "../store/file_refs.ts";
-import { type FileStore, requireSameSum } from "../store/files.ts";
+import { checkedPieces, type FileStore } from "../store/files.ts";
 import { placeholders, type Sql, type SqlValue, type Store } from "../store/store.ts";
 import { OWN_PACKING, type Packing, READING_FILE_BYTES_MAX, type ReadingPacker } from "./packer.ts";
 import type { FileCursor, FileReading, FileSummary } from "./reading_file.ts";
@@ -280,8 +279,7 @@ async function selectReadings(sql: Sql, { originId }: Group, keys: readonly Key[
 
 /** What was written is there. */
 async function requireWhole(files: FileStore, sha256: string, bytes: number): Promise<void> {
-  const content = await collectBytes(files.read(sha256), bytes);
-  requireSameSum(createHash("sha256").update(content).digest("hex"), sha256);
+  await collectBytes(checkedPieces(files.read(sha256), sha256), bytes);
 }
 
 /** Takes the readings out of the table, and notes their file. Throws `aborted` if they are others by now. */

@@ -6,12 +6,11 @@
  * and finds one twice at most, in the same form.
  */
 
-import { createHash } from "node:crypto";
 import { collectBytes } from "../../base/files/byte_reader.ts";
 import { assert, SvcError } from "../../base/error.ts";
 import { Conditions } from "../data/filter.ts";
 import { type DataOrigin, ORIGIN_COLUMNS } from "../data/origins.ts";
-import { type FileStore, requireSameSum } from "../store/files.ts";
+import { checkedPieces, type FileStore } from "../store/files.ts";
 import type { Sql } from "../store/store.ts";
 import {
   compareCursors,
@@ -179,9 +178,7 @@ export class ReadingFiles {
   }
 
   async #whole({ sha256, fileBytes }: IndexedFile): Promise<Uint8Array<ArrayBuffer>> {
-    const bytes = await collectBytes(this.#store.read(sha256), fileBytes);
-    requireSameSum(createHash("sha256").update(bytes).digest("hex"), sha256);
-    return bytes;
+    return await collectBytes(checkedPieces(this.#store.read(sha256), sha256), fileBytes);
   }
 
   /** The file as it is now, if its content has been replaced since. */

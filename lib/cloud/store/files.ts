@@ -5,6 +5,7 @@
  * that share a database share the files, too.
  */
 
+import { createHash } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import type { DiskSpace, DiskState, DiskUse } from "./disk_space.ts";
 
@@ -83,6 +84,19 @@ export abstract class SpacedFiles {
 /** Throws `invalid_argument` unless the text is a SHA-256 in hexadecimal digits. */
 export function requireSha256(text: string): void {
   if (!/^[0-9a-f]{64}$/.test(text)) throw new SvcError("invalid_argument", `"${text}" is no SHA-256`);
+}
+
+/** A content's pieces. Throws `data_loss` after the last one unless the content has the sum that names it. */
+export async function* checkedPieces<T extends Uint8Array>(
+  pieces: AsyncIterable<T>,
+  sha256: string,
+): AsyncGenerator<T> {
+  const hash = createHash("sha256");
+  for await (const piece of pieces) {
+    hash.update(piece);
+    yield piece;
+  }
+  requireSameSum(hash.digest("hex"), sha256);
 }
 
 /** Throws `data_loss` unless a content has the sum that names it. */

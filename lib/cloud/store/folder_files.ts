@@ -17,8 +17,8 @@ import {
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { DiskHold, DiskSpace } from "./disk_space.ts";
 import {
+  checkedPieces,
   type FileStore,
-  requireSameSum,
   requireSha256,
   SpacedFiles,
   type StoredFile,
@@ -124,9 +124,7 @@ export class FolderFiles extends SpacedFiles implements FileStore {
   /** Reads a content whose file is not as it was when it was last read. */
   async #requireChecked(sha256: string, state: string): Promise<void> {
     if (this.#checked.get(sha256) === state) return;
-    const hash = createHash("sha256");
-    for await (const piece of this.disk.readPieces(this.#path(sha256))) hash.update(piece);
-    requireSameSum(hash.digest("hex"), sha256);
+    for await (const _ of checkedPieces(this.disk.readPieces(this.#path(sha256)), sha256));
     if (this.#checked.size >= CHECKED_MAX) this.#checked.clear();
     this.#checked.set(sha256, state);
   }

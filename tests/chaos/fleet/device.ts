@@ -5,6 +5,7 @@
 
 import { SystemClock } from "../../../lib/base/clock.ts";
 import { AgentProcess, type MachineCredentials } from "../../agent/agent_process.ts";
+import { outputOf } from "../../support/needing.ts";
 import { freePort } from "../../support/free_port.ts";
 import { Link } from "../link.ts";
 
@@ -63,10 +64,8 @@ export class Device {
   static async make(options: DeviceOptions): Promise<Device> {
     const { folder, credentials } = options;
     await Deno.mkdir(folder, { recursive: true });
-    const device = new Device(
-      options,
-      await succeeds("mount", "-t", "tmpfs", "-o", `size=${DISK_MIB}m`, "svc", folder),
-    );
+    const mounted = await outputOf("mount", "-t", "tmpfs", "-o", `size=${DISK_MIB}m`, "svc", folder);
+    const device = new Device(options, mounted !== undefined);
     await Deno.mkdir(`${folder}/home`);
     await device.setKey(credentials.api_key);
     await device.shiftClock(0);
@@ -196,14 +195,15 @@ export class Device {
     await this.agent.end();
     await this.link.close();
     const { folder } = this.options;
-    if (this.hasOwnDisk) await succeeds("umount", "-l", folder);
+    if (this.hasOwnDisk) await outputOf("umount", "-l", folder);
     await Deno.remove(this.#clockFile);
   }
 }
 
 /** Compiles what shifts a program's clock. */
 export async function buildClockLibrary(path: string): Promise<string | undefined> {
-  return await succeeds("cc", "-O", "-shared", "-fPIC", "-o", path, OFFSET_SOURCE, "-ldl") ? path : undefined;
+  const compiled = await outputOf("cc", "-O", "-shared", "-fPIC", "-o", path, OFFSET_SOURCE, "-ldl");
+  return compiled === undefined ? undefined : path;
 }
 
 /** The processes of this computer that have a variable in their environment. */
@@ -228,14 +228,5 @@ export function killQuietly(pid: number): void {
     Deno.kill(pid, "SIGKILL");
   } catch {
     // It has ended.
-  }
-}
-
-async function succeeds(program: string, ...args: string[]): Promise<boolean> {
-  try {
-    return (await new Deno.Command(program, { args, stderr: "null" }).output()).success;
-  } catch {
-    // There is no such program.
-    return false;
   }
 }

@@ -2,6 +2,7 @@
 
 import { SystemClock } from "../../../lib/base/clock.ts";
 import { until } from "../../support/until.ts";
+import { pick, takeAway } from "../planes.ts";
 import type { Device } from "./device.ts";
 import type { World } from "./world.ts";
 
@@ -139,21 +140,12 @@ function lasts(returning: Set<Promise<void>>, work: Promise<void>): void {
   one.catch(() => {});
 }
 
-interface Shared {
-  kill(): void | Promise<void>;
-  start(): Promise<void>;
-}
-
 /** A control plane does not start without what it shares with the others. */
-async function goesAway({ returning }: World, shared: Shared, random: Random): Promise<string> {
+async function goesAway(
+  { returning }: World,
+  shared: Parameters<typeof takeAway>[0],
+  random: Random,
+): Promise<string> {
   await Promise.all(returning);
-  await shared.kill();
-  const ms = Math.round(random() * AWAY_MS);
-  await clock.sleep(ms);
-  await shared.start();
-  return `away for ${ms} ms`;
-}
-
-export function pick<T>(list: readonly T[], random: Random): T {
-  return list[Math.floor(random() * list.length)];
+  return await takeAway(shared, random() * AWAY_MS);
 }

@@ -11,7 +11,7 @@ import { judgeWrites } from "../chaos.ts";
 import { until } from "../../support/until.ts";
 import { noScripts } from "../../cloud/training_world.ts";
 import { Load, loadStartMs, tokensOf } from "../load.ts";
-import { Planes } from "../planes.ts";
+import { pick, Planes } from "../planes.ts";
 import {
   checkCaptured,
   checkOrphans,
@@ -21,7 +21,7 @@ import {
   waitForRecovery,
 } from "./checks.ts";
 import { buildClockLibrary, Device } from "./device.ts";
-import { FAULTS, pick, type Random } from "./faults.ts";
+import { FAULTS, type Random } from "./faults.ts";
 import { Trainers, Visitors } from "./users.ts";
 import { World } from "./world.ts";
 

@@ -44,7 +44,7 @@ const TURNS = { turnsMax: 2, turnsOfGroupMax: 1, waiting: [64, 16, 8], what: "qu
 const TIME_MS = 60_000;
 /** Requests that are read ahead; each may have some megabytes. */
 const AHEAD_MAX = 2;
-/** Limit of the files in a request, of which the first has one: a query may need a few readings only. */
+/** The most files in one request. The first request has one file, because a query may need only a few readings. */
 const FILES_MAX = 256;
 /** Files that are placed at once. */
 const PLACED_AT_ONCE = 8;

@@ -6,11 +6,10 @@
  * query, so that removed readings stay there no longer than a query takes.
  */
 
-import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { SvcError } from "../../../base/error.ts";
 import type { ReadFiles, WriteFiles } from "../../../base/files/files.ts";
-import { type FileStore, requireSameSum } from "../../store/files.ts";
+import { checkedPieces, type FileStore } from "../../store/files.ts";
 
 export type StagingDisk = Pick<ReadFiles, "freeBytes" | "realPath"> & WriteFiles;
 
@@ -83,7 +82,7 @@ export class StagedFiles {
     if (await this.files.link(sha256, path)) return;
     await this.#requireSpace(fileBytes);
     try {
-      await this.disk.createFile(path, this.#checked(sha256));
+      await this.disk.createFile(path, checkedPieces(this.files.read(sha256), sha256));
       await this.disk.setMode(path, 0o644);
     } catch (error) {
       await this.disk.remove(path);
@@ -101,14 +100,5 @@ export class StagedFiles {
     }
     if (await this.disk.freeBytes(this.folder) > RESERVE_BYTES + bytes) return;
     throw new SvcError("resource_exhausted", `the control plane has no space for the query's files: ${hint}`);
-  }
-
-  async *#checked(sha256: string): AsyncGenerator<Uint8Array> {
-    const hash = createHash("sha256");
-    for await (const piece of this.files.read(sha256)) {
-      hash.update(piece);
-      yield piece;
-    }
-    requireSameSum(hash.digest("hex"), sha256);
   }
 }

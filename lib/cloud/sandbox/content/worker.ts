@@ -71,7 +71,7 @@ export type ContentRequest =
   /** The map so far as a PCD file, or at its end as a `.pbstream` file. */
   | { readonly ask: "map_cloud" | "map_file"; readonly bytes: 0 };
 
-/** Files of readings, of which those of these times count. */
+/** Files of readings; only the readings of these times count. */
 export interface PlacedFiles {
   readonly times: FileTimes;
   readonly files: readonly PlacedFile[];
