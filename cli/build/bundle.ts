@@ -156,7 +156,7 @@ export function settleAddresses(text: string, path: string): string {
 /**
  * Lets the bundler's `require` load Node's module system only for a module that is not Node's own: the start of the
  * program would pay for it (measured with Deno 2.9.6: `-version` in 30 ms instead of 40). An addon that the program has
- * loaded itself (`lib/cloud/sandbox/content/sql/engine.ts`) is found by the name of its file.
+ * loaded itself (`lib/cloud/content/sql/engine.ts`) is found by the name of its file.
  */
 export function lightRequire(text: string): string {
   const made = /^import \{ createRequire as (\w+) \} from "node:module";\nvar __require = \1\((.*)\);$/m;

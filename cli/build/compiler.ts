@@ -20,7 +20,7 @@ import {
   PACKED_SUFFIX,
   type PlainFacts,
 } from "../../lib/base/native/packed.ts";
-import { SQL_ADDON, SQL_PACKAGE } from "../../lib/cloud/sandbox/content/sql/package.ts";
+import { SQL_ADDON, SQL_PACKAGE } from "../../lib/cloud/sandbox/content/sql_package.ts";
 import { ONNX_ADDON, ONNX_PACKAGE } from "../../lib/learn/onnx/package.ts";
 import { VIDEO_PACKAGE, VIDEO_WASM } from "../../lib/machine/streams/video_worker.ts";
 import { RTC_ADDON, RTC_PACKAGE } from "../../lib/wire/webrtc/addon.ts";

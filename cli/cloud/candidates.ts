@@ -6,9 +6,9 @@
 import { SystemClock } from "../../lib/base/clock.ts";
 import { shownUrl } from "../../lib/base/log/shown_url.ts";
 import { Keys, ROLES } from "../../lib/cloud/access/keys.ts";
-import { ORGANIZATION_MAKERS } from "../../lib/cloud/context.ts";
+import { ORGANIZATION_MAKERS } from "../../lib/cloud/access/context.ts";
 import { Fragments } from "../../lib/cloud/config/fragments.ts";
-import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
 import { MappingSessions } from "../../lib/cloud/mapping/sessions.ts";
 import { PACKAGE_KINDS, VISIBILITIES } from "../../lib/cloud/packages/packages.ts";
 import { CHANNELS, PROGRAMS, RELEASE_PLATFORMS } from "../../lib/cloud/packages/releases.ts";

@@ -3,9 +3,9 @@
  */
 
 import { isIP } from "node:net";
-import { notedAddress } from "../../lib/cloud/addresses.ts";
-import { Fleet, type Part } from "../../lib/cloud/fleet/fleet.ts";
-import { notedDomain, partNames } from "../../lib/cloud/fleet/hosts.ts";
+import { notedAddress } from "../../lib/cloud/addresses/addresses.ts";
+import { Fleet, type Part } from "../../lib/cloud/tenants/fleet.ts";
+import { notedDomain, partNames } from "../../lib/cloud/tenants/hosts.ts";
 import { chosenOrganization, type CloudCommand, cloudCommand, ORG } from "./command_context.ts";
 import { UsageError } from "../flags.ts";
 

@@ -4,7 +4,7 @@
 
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { checkedAddress, noteAddress, notedAddress } from "../../lib/cloud/addresses.ts";
+import { checkedAddress, noteAddress, notedAddress } from "../../lib/cloud/addresses/addresses.ts";
 import { EXAMPLE_DATASET, EXAMPLE_IMAGES, type ExampleIds, makeExample } from "../../lib/cloud/example.ts";
 import { EXAMPLE_LABELS } from "../../lib/learn/example_scene.ts";
 import type { Flag, Values } from "../flags.ts";

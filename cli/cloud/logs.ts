@@ -6,7 +6,7 @@ import type { LogEntry } from "../../proto/gen/common_pb.ts";
 import { toMs } from "../../lib/api/shared/time.ts";
 import { escapedLine } from "../../lib/base/escape.ts";
 import { Audit } from "../../lib/cloud/access/audit.ts";
-import { Fleet, type Part } from "../../lib/cloud/fleet/fleet.ts";
+import { Fleet, type Part } from "../../lib/cloud/tenants/fleet.ts";
 import { LogStore } from "../../lib/cloud/logs/logs.ts";
 import { newestLogs, type PartLog } from "../../lib/cloud/logs/many_logs.ts";
 import { fieldsText, logFieldsOf } from "../../lib/cloud_client/log_message.ts";

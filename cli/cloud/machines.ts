@@ -7,17 +7,12 @@ import { silentLogs } from "../../lib/base/log/log.ts";
 import { formatDuration } from "../../lib/base/schema/schema.ts";
 import { parseVersion } from "../../lib/base/semver.ts";
 import { newKeySecret } from "../../lib/cloud/access/keys.ts";
-import { notedAddress } from "../../lib/cloud/addresses.ts";
+import { notedAddress } from "../../lib/cloud/addresses/addresses.ts";
 import type { ConfigThreads } from "../../lib/cloud/config/config_threads.ts";
-import { Fleet, type Part } from "../../lib/cloud/fleet/fleet.ts";
+import { Fleet, type Part } from "../../lib/cloud/tenants/fleet.ts";
 import { cloudSection, createMachine, moveMachine } from "../../lib/cloud/fleet/new_machine.ts";
-import {
-  configState,
-  partReports,
-  readWanted,
-  runningServer,
-} from "../../lib/cloud/fleet/reports/part_reports.ts";
-import { Presence } from "../../lib/cloud/fleet/presence.ts";
+import { configState, partReports, readWanted, runningServer } from "../../lib/cloud/fleet/part_reports.ts";
+import { Presence } from "../../lib/cloud/tenants/presence.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
 import { type Listing, shownMs } from "../table.ts";
 import {

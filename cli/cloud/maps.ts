@@ -3,8 +3,8 @@
  */
 
 import { toTimestamp } from "../../lib/api/shared/time.ts";
-import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
-import { newSession } from "../../lib/cloud/mapping/mapping_service.ts";
+import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
+import { newSession } from "../../lib/cloud/services/registry/mapping_service.ts";
 import { type MappingSession, MappingSessions } from "../../lib/cloud/mapping/sessions.ts";
 import { create } from "../../lib/wire/rpc/proto.ts";
 import { StartMappingSessionRequestSchema } from "../../proto/gen/cloud_slam_pb.ts";

@@ -2,7 +2,7 @@
  * Commands on organizations and their locations.
  */
 
-import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
 import { chosenOrganization, type CloudCommand, cloudCommand, findLocation, ORG } from "./command_context.ts";
 

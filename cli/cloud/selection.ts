@@ -3,7 +3,7 @@
  */
 
 import { Fragments } from "../../lib/cloud/config/fragments.ts";
-import { Fleet, type Part } from "../../lib/cloud/fleet/fleet.ts";
+import { Fleet, type Part } from "../../lib/cloud/tenants/fleet.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
 import { type Flag, UsageError, type Values } from "../flags.ts";
 import { namedOne } from "../lookup.ts";

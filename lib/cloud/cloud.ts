@@ -46,52 +46,53 @@ import { reflection } from "../wire/grpc/reflection.ts";
 import { type CallContext, type Service, service, ServiceTable } from "../wire/rpc/service.ts";
 import { API_KEY, ROBOT_SECRET } from "../wire/auth/tokens.ts";
 import { Access } from "./access/access.ts";
-import { accountPages } from "./accounts/account_pages.ts";
+import { accountPages } from "./services/people/account_pages.ts";
 import { Invitations } from "./accounts/invitations.ts";
 import type { IdentityProvider } from "./accounts/provider.ts";
 import { PasskeyChallenges } from "./accounts/passkeys/challenges.ts";
 import { ProviderVisits } from "./accounts/provider_visits.ts";
-import { memberHandlers } from "./accounts/member_service.ts";
+import { memberHandlers } from "./services/people/member_service.ts";
 import { PersonSessions } from "./accounts/sessions.ts";
-import { Addresses } from "./addresses.ts";
-import { dataHandlers } from "./data/data_service.ts";
+import { Addresses } from "./addresses/addresses.ts";
+import { dataHandlers } from "./services/data/data_service.ts";
 import { ReadingQueries } from "./data/queries/queries.ts";
-import { queryHandlers } from "./data/queries/query_service.ts";
-import { pipelineHandlers } from "./pipelines/pipeline_service.ts";
-import { sequenceExportHandlers } from "./exports/sequence_export_service.ts";
+import { queryHandlers } from "./services/data/query_service.ts";
+import { pipelineHandlers } from "./services/data/pipeline_service.ts";
+import { sequenceExportHandlers } from "./services/data/sequence_export_service.ts";
 import { SequenceExportRunner, SequenceExports } from "./exports/sequence_exports.ts";
 import { ReadingMover } from "./readings/mover.ts";
 import { ReadingPacker } from "./readings/packer.ts";
 import { RetentionRunner } from "./retention/runner.ts";
-import { partReportHandlers } from "./fleet/reports/part_report_service.ts";
+import { partReportHandlers } from "./services/fleet/part_report_service.ts";
 import { RolloutRunner } from "./rollouts/runner.ts";
-import { rolloutHandlers } from "./rollouts/rollout_service.ts";
-import { PipelineRunner } from "./pipelines/runner.ts";
-import { savedQueryHandlers } from "./pipelines/saved_query_service.ts";
-import { dataSyncHandlers } from "./data/data_sync_service.ts";
-import { datasetHandlers } from "./data/dataset_service.ts";
-import { fleetHandlers } from "./fleet/fleet_service.ts";
-import { keyHandlers } from "./access/key_service.ts";
-import { logHandlers } from "./logs/log_service.ts";
-import { releaseHandlers } from "./packages/release_service.ts";
-import { backupHandlers } from "./retention/backup_service.ts";
-import { usageHandlers } from "./retention/usage_service.ts";
-import { triggerHandlers } from "./triggers/trigger_service.ts";
-import { recordHandlers } from "./logs/record_service.ts";
+import { rolloutHandlers } from "./services/fleet/rollout_service.ts";
+import { PipelineRunner } from "./data/queries/pipeline_runner.ts";
+import { savedQueryHandlers } from "./services/data/saved_query_service.ts";
+import { dataSyncHandlers } from "./services/data/data_sync_service.ts";
+import { datasetHandlers } from "./services/data/dataset_service.ts";
+import { fleetHandlers } from "./services/fleet/fleet_service.ts";
+import { keyHandlers } from "./services/people/key_service.ts";
+import { logHandlers } from "./services/operations/log_service.ts";
+import { releaseHandlers } from "./services/registry/release_service.ts";
+import { backupHandlers } from "./services/operations/backup_service.ts";
+import { usageHandlers } from "./services/data/usage_service.ts";
+import { triggerHandlers } from "./services/data/trigger_service.ts";
+import { recordHandlers } from "./services/operations/record_service.ts";
 import { schemaPages } from "./config/schema_page.ts";
-import { configurationHandlers } from "./config/configuration_service.ts";
-import { fragmentHandlers } from "./config/fragment_service.ts";
-import { locationHandlers } from "./fleet/location_service.ts";
-import { metadataHandlers } from "./fleet/metadata_service.ts";
-import { partHandlers } from "./fleet/part_service.ts";
+import { configurationHandlers } from "./services/fleet/configuration_service.ts";
+import { fragmentHandlers } from "./services/fleet/fragment_service.ts";
+import { locationHandlers } from "./services/fleet/location_service.ts";
+import { metadataHandlers } from "./services/fleet/metadata_service.ts";
+import { partHandlers } from "./services/fleet/part_service.ts";
 import { Audit } from "./access/audit.ts";
 import { Authority } from "./store/authority.ts";
-import { agentHandlers } from "./fleet/agent_service.ts";
-import { registryHandlers } from "./packages/registry_service.ts";
-import { commandHandlers, type CommandHost } from "./commands/command_service.ts";
+import { agentHandlers } from "./services/fleet/agent_service.ts";
+import { registryHandlers } from "./services/registry/registry_service.ts";
+import { commandHandlers, type CommandHost } from "./services/operations/command_service.ts";
 import { ConfigMessages } from "./config/config_messages.ts";
 import { ConfigThreads, type CreateConfigThread } from "./config/config_threads.ts";
-import { actorOf, type CloudContext, type OrganizationMakers } from "./context.ts";
+import { actorOf, type OrganizationMakers } from "./access/context.ts";
+import type { ServiceContext } from "./services/context.ts";
 import { Downloads, type Identify } from "./packages/downloads.ts";
 import { DataLinks } from "./data/links.ts";
 import { releaseOrphans } from "./store/file_refs.ts";
@@ -99,33 +100,33 @@ import type { FileStore } from "./store/files.ts";
 import { installPages } from "./packages/install_pages.ts";
 import { Keys, KeyUses } from "./access/keys.ts";
 import { defaultLimits, type Limits } from "./access/limits.ts";
-import { externalAuthHandlers } from "./access/external_auth_service.ts";
+import { externalAuthHandlers } from "./services/people/external_auth_service.ts";
 import { MachineTokens } from "./access/machine_tokens.ts";
 import type { LoopDelay } from "./loop_delay.ts";
 import { healthPages } from "./health_pages.ts";
 import { Metrics, type MetricsOptions } from "./metrics.ts";
-import { packageHandlers } from "./packages/package_service.ts";
-import { Presence } from "./fleet/presence.ts";
+import { packageHandlers } from "./services/registry/package_service.ts";
+import { Presence } from "./tenants/presence.ts";
 import { LogStore } from "./logs/logs.ts";
 import { tellOperator } from "./operator.ts";
-import { changeHandlers } from "./fleet/change_service.ts";
+import { changeHandlers } from "./services/fleet/change_service.ts";
 import { PartChanges } from "./fleet/part_changes.ts";
-import { robotHandlers } from "./fleet/robot_service.ts";
+import { robotHandlers } from "./services/fleet/robot_service.ts";
 import { RULES } from "./access/rules.ts";
 import { idIn, SharedSecrets } from "./access/shared_secrets.ts";
 import type { Secrets } from "./store/secrets.ts";
 import type { Store } from "./store/store.ts";
 import { forgetTagLists } from "./store/tag_lists.ts";
-import { inferenceHandlers, type InferenceOptions } from "./sandbox/inference_service.ts";
-import { trainingHandlers } from "./training/training_service.ts";
+import { inferenceHandlers, type InferenceOptions } from "./services/data/inference_service.ts";
+import { trainingHandlers } from "./services/registry/training_service.ts";
 import { type TrainingOptions, TrainingRunner } from "./training/runner.ts";
-import { mappingHandlers } from "./mapping/mapping_service.ts";
+import { mappingHandlers } from "./services/registry/mapping_service.ts";
 import { type MappingOptions, MappingRunner } from "./mapping/runner.ts";
 import { MappingSessions } from "./mapping/sessions.ts";
 import { cloudSignaling, type SignalingOptions } from "./signaling/signaling.ts";
 import { signalingGuard } from "./signaling/signaling_gate.ts";
-import { TriggerRunner } from "./triggers/runner.ts";
-import type { SenderOptions } from "./triggers/sender.ts";
+import { TriggerRunner } from "./notifications/runner.ts";
+import type { SenderOptions } from "./notifications/sender.ts";
 import { UNSERVED } from "./access/unserved.ts";
 import { Usage } from "./access/usage.ts";
 
@@ -212,7 +213,7 @@ export function openCloud(options: CloudOptions): Cloud {
   const audit = new Audit(store, clock);
   const presence = new Presence(store, clock, logger);
   const configs = new ConfigThreads(options.createConfigThread, limits, clock);
-  const context: CloudContext = {
+  const context: ServiceContext = {
     ...options,
     access,
     addresses: options.addresses ?? new Addresses(),
@@ -277,7 +278,7 @@ export function openCloud(options: CloudOptions): Cloud {
 
 /** Pages for the supervisor of the program. */
 function operatorPages(
-  context: CloudContext,
+  context: ServiceContext,
   metrics: Metrics,
   options: CloudOptions,
 ): ReadonlyMap<string, Route> {
@@ -305,7 +306,7 @@ interface Handled {
 }
 
 /** Links to captured data, to pictures of maps, and to exports. */
-function linksOf(context: CloudContext): DataLinks {
+function linksOf(context: ServiceContext): DataLinks {
   const { store } = context;
   return new DataLinks(context, async (id) => {
     return await new MappingSessions(store).findPicture(id) ??
@@ -315,7 +316,7 @@ function linksOf(context: CloudContext): DataLinks {
 
 /** The background work of this process. */
 function runnersOf(
-  context: CloudContext,
+  context: ServiceContext,
   logs: LogStore,
   queries: ReadingQueries | undefined,
   options: CloudOptions,
@@ -335,7 +336,7 @@ function runnersOf(
 }
 
 /** The handler of each service. */
-function servicesOf(context: CloudContext, parts: Handled): Service[] {
+function servicesOf(context: ServiceContext, parts: Handled): Service[] {
   const { authority, machineTokens, messages, changes, logs, links, downloads } = parts;
   const { trainings, mappings, inference, queries, triggers: mail } = parts;
   const invitationMail = mail?.mail;
@@ -421,7 +422,7 @@ const greeting: Route = ({ method }) => {
 };
 
 /** Checks API keys, with a limit on wrong ones. */
-function keySource(keys: Keys, context: CloudContext): KeySource {
+function keySource(keys: Keys, context: ServiceContext): KeySource {
   // No database holds a zero byte.
   const attempts = attemptsAt(
     context,
@@ -436,7 +437,7 @@ function keySource(keys: Keys, context: CloudContext): KeySource {
 
 /** Sessions of people, by their accounts. */
 function personSessions(
-  { store, clock }: CloudContext,
+  { store, clock }: ServiceContext,
 ): Required<Pick<KeySource, "isCurrent" | "wasCurrent">> {
   const sessions = new PersonSessions(store);
   const isCurrent = (accountId: string, generation: string) =>
@@ -466,12 +467,12 @@ function remembering(
   };
 }
 
-function robotsAndPeople(context: CloudContext) {
+function robotsAndPeople(context: ServiceContext) {
   return { robotSecrets: robotSecrets(context), sessions: personSessions(context) };
 }
 
 /** Checks secrets of parts, with the same limit for each part. */
-function robotSecrets(context: CloudContext): KeySource {
+function robotSecrets(context: ServiceContext): KeySource {
   const secrets = new SharedSecrets(context.store);
   const attempts = attemptsAt(context, ({ id }) => {
     const space = id.lastIndexOf(" ");
@@ -488,7 +489,7 @@ function robotSecrets(context: CloudContext): KeySource {
 }
 
 function attemptsAt(
-  { audit, clock, limits, logger }: CloudContext,
+  { audit, clock, limits, logger }: ServiceContext,
   kept: StoredKeys["find"],
 ): KeyRateLimiter {
   const generation: StoredKeys["generation"] = async (hash, { key }) =>
@@ -521,7 +522,7 @@ function identifier(keys: KeySource, guard: Pick<Auth, "entityOf">): Identify {
 }
 
 function createSweep(
-  context: CloudContext,
+  context: ServiceContext,
   logs: LogStore,
   others: readonly ({ forgetOld?(): Promise<void>; close(): Promise<void> } | undefined)[],
 ): Sweep {
@@ -560,7 +561,7 @@ class Sweep {
   readonly #sweeping: Promise<void>;
 
   constructor(
-    private readonly cloud: CloudContext,
+    private readonly cloud: ServiceContext,
     private readonly steps: readonly SweepStep[],
   ) {
     this.#sweeping = this.#sweep();

@@ -12,7 +12,7 @@ import { BinaryData } from "./data/binary_data.ts";
 import { Datasets } from "./data/datasets.ts";
 import { keepFile } from "./store/file_refs.ts";
 import type { FileStore } from "./store/files.ts";
-import { Fleet } from "./fleet/fleet.ts";
+import { Fleet } from "./tenants/fleet.ts";
 import { Keys, newKeySecret } from "./access/keys.ts";
 import { checkForOperator, savePartConfig } from "./fleet/part_saving.ts";
 import type { ConfigThreads } from "./config/config_threads.ts";

@@ -8,7 +8,7 @@
 import type { Clock } from "../base/clock.ts";
 import type { Store } from "./store/store.ts";
 import { EXPORT_STATUS } from "./exports/sequence_exports.ts";
-import type { Presence } from "./fleet/presence.ts";
+import type { Presence } from "./tenants/presence.ts";
 
 /** The labels between the braces, and a value. */
 export interface FleetSample {

@@ -10,7 +10,7 @@ import { type Clock, deadline, race } from "../base/clock.ts";
 import { messageOf, SvcError } from "../base/error.ts";
 import type { Logger } from "../base/log/log.ts";
 import { type Route, textAnswer } from "../wire/port/routes.ts";
-import type { CloudContext } from "./context.ts";
+import type { CloudContext } from "./access/context.ts";
 
 const READY_MS = 3_000;
 const KEPT_MS = 1_000;

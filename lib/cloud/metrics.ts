@@ -13,10 +13,10 @@ import { messageOf } from "../base/error.ts";
 import { fieldValue } from "../wire/port/exchange.ts";
 import { type Route, textAnswer } from "../wire/port/routes.ts";
 import { type Interceptor, pathOf } from "../wire/rpc/service.ts";
-import type { CloudContext } from "./context.ts";
+import type { ConfigContext } from "./config/config_threads.ts";
 import type { DiskState } from "./store/disk_space.ts";
 import { type FleetFigures, FleetMetrics, type FleetSample } from "./fleet_metrics.ts";
-import { Fleet } from "./fleet/fleet.ts";
+import { Fleet } from "./tenants/fleet.ts";
 import { DELAY_BOUNDS_MS, type DelayFigures, type LoopDelay, type TimeClasses } from "./loop_delay.ts";
 
 const TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -74,7 +74,7 @@ export class Metrics {
 
   /** `metricsKey`: the key that readers present; without one nobody may read. */
   route(
-    cloud: CloudContext,
+    cloud: ConfigContext,
     { metricsKey: key, loopDelay, memory }: MetricsOptions,
   ): Route {
     return async ({ method, fields }) => {
@@ -97,7 +97,7 @@ export class Metrics {
   }
 
   async #page(
-    { store, files, presence, usage, clock, configs }: CloudContext,
+    { store, files, presence, usage, clock, configs }: ConfigContext,
     delay?: DelayFigures,
     memory?: ReturnType<NonNullable<MetricsOptions["memory"]>>,
   ): Promise<string> {

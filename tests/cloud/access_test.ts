@@ -5,14 +5,14 @@
 import { assertEquals } from "@std/assert";
 import { ExternalAuthService } from "../../proto/gen/auth_pb.ts";
 import { type GrantKind, Keys, type NewKey, type Role } from "../../lib/cloud/access/keys.ts";
-import { Shares } from "../../lib/cloud/fleet/sharing.ts";
+import { Shares } from "../../lib/cloud/tenants/sharing.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { RULES } from "../../lib/cloud/access/rules.ts";
 import { TrainingJobs } from "../../lib/cloud/training/training.ts";
 import { codeOf, somethingIn } from "./rule_calls.ts";
 import { newJob } from "./training_world.ts";
-import { locationsAbove } from "../../lib/cloud/fleet/fleet.ts";
+import { locationsAbove } from "../../lib/cloud/tenants/fleet.ts";
 import { newKey, newWorld, ownKey, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest } from "./stores.ts";
 import { pause } from "../support/until.ts";

@@ -10,7 +10,7 @@ import { Audit } from "../../lib/cloud/access/audit.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
 import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
 import { configText } from "../../lib/cloud/config/resolution.ts";
-import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
 import { Releases } from "../../lib/cloud/packages/releases.ts";
 import type { NewKey } from "../../lib/cloud/access/keys.ts";
 import { Secrets } from "../../lib/cloud/store/secrets.ts";

@@ -9,7 +9,7 @@ import { packed } from "../../lib/base/files/archive.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { ContentProcess } from "../../lib/cloud/sandbox/content/process.ts";
-import type { InferenceFacts } from "../../lib/cloud/sandbox/content/worker.ts";
+import type { InferenceFacts } from "../../lib/cloud/sandbox/content/requests.ts";
 import { openSandbox } from "../../lib/cloud/sandbox/sandbox.ts";
 import { encodePng } from "../../lib/geometry/image/png.ts";
 import { endlessModel } from "../attack/hostile_models.ts";

@@ -7,7 +7,7 @@ import { sqliteIn } from "../../cli/cloud/sqlite.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
-import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
 import { copyDatabase } from "../../lib/cloud/store/moving/database_move.ts";
 import { openStore } from "../../lib/cloud/store/store.ts";
 import { svcCloud } from "./program.ts";

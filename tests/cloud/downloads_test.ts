@@ -14,7 +14,7 @@ import { silentLogs } from "../../lib/base/log/log.ts";
 import { AcceptedKeys } from "../../lib/base/release/accepted_keys.ts";
 import { VALID_MS, verifyChannel } from "../../lib/base/release/channel.ts";
 import { KeyRing, pinnedKey, type ReleaseKey } from "../../lib/base/release/signature.ts";
-import { agentReports } from "../../lib/cloud/fleet/agent_service.ts";
+import { agentReports } from "../../lib/cloud/fleet/agent_reports.ts";
 import { Crc32c } from "../../lib/cloud_client/crc32c.ts";
 import { FolderFiles } from "../../lib/cloud/store/folder_files.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";

@@ -6,8 +6,8 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { X509Certificate } from "node:crypto";
 import { ExternalAuthService } from "../../proto/gen/auth_pb.ts";
-import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
-import { hostWordOf } from "../../lib/cloud/fleet/names.ts";
+import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
+import { hostWordOf } from "../../lib/cloud/tenants/names.ts";
 import { MIGRATIONS } from "../../lib/cloud/store/migrations.ts";
 import { migrate } from "../../lib/cloud/store/store.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";

@@ -14,7 +14,7 @@ import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
 import { Keys, newKeySecret } from "../../lib/cloud/access/keys.ts";
 import { openStore } from "../../lib/cloud/store/store.ts";
 import { type Channel, client } from "../../lib/wire/rpc/channel.ts";

@@ -13,7 +13,7 @@ import { IS_ADMINISTRATOR } from "../../lib/cloud/access/administrators.ts";
 import { KEY_LOOKUPS } from "../../lib/cloud/access/keys.ts";
 import { SECRET_LOOKUPS } from "../../lib/cloud/access/shared_secrets.ts";
 import { stampsLookup } from "../../lib/cloud/config/fragments.ts";
-import { FLEET_LOOKUPS } from "../../lib/cloud/fleet/fleet.ts";
+import { FLEET_LOOKUPS } from "../../lib/cloud/tenants/fleet.ts";
 import { type Lookup, lookup } from "../../lib/cloud/store/lookups.ts";
 import { unboundedSteps } from "../../lib/cloud/store/sqlite/main_thread.ts";
 import { openStore } from "../../lib/cloud/store/store.ts";

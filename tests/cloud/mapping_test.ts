@@ -10,7 +10,7 @@ import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { unpacked } from "../../lib/base/files/archive.ts";
 import { collectBytes } from "../../lib/base/files/byte_reader.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
 import { BinaryData } from "../../lib/cloud/data/binary_data.ts";
 import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
 import { CapturedData } from "../../lib/cloud/mapping/captured.ts";

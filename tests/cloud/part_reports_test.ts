@@ -2,8 +2,8 @@
 
 import { assertEquals } from "@std/assert";
 import { PartReportService } from "../../proto/gen/part_reports_pb.ts";
-import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
-import { keepHealth } from "../../lib/cloud/rollouts/part_health.ts";
+import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
+import { keepHealth } from "../../lib/cloud/fleet/part_health.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
 import { assertRefused } from "../support/refusals.ts";
 import { storeTest } from "./stores.ts";

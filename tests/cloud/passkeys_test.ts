@@ -12,7 +12,7 @@ import { Invitations } from "../../lib/cloud/accounts/invitations.ts";
 import { PasskeyChallenges } from "../../lib/cloud/accounts/passkeys/challenges.ts";
 import { relyingPartyOf } from "../../lib/cloud/accounts/passkeys/proof.ts";
 import { Passkeys, PASSKEYS_MAX } from "../../lib/cloud/accounts/passkeys/passkeys.ts";
-import { Addresses } from "../../lib/cloud/addresses.ts";
+import { Addresses } from "../../lib/cloud/addresses/addresses.ts";
 import { AccountBrowser } from "../support/account_browser.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { type Asked, type Lie, PasskeyDevice } from "../support/passkey_device.ts";

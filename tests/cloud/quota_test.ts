@@ -12,7 +12,7 @@ import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { BinaryData } from "../../lib/cloud/data/binary_data.ts";
-import { Conditions } from "../../lib/cloud/data/filter.ts";
+import { Conditions } from "../../lib/cloud/capture/filter.ts";
 import { FolderFiles } from "../../lib/cloud/store/folder_files.ts";
 import { defaultLimits, type LimitName, type Limits, published } from "../../lib/cloud/access/limits.ts";
 import { RULES } from "../../lib/cloud/access/rules.ts";

@@ -5,7 +5,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { TagsFilterType } from "../../proto/gen/data_pb.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { tabularConditions } from "../../lib/cloud/data/filter.ts";
+import { tabularConditions } from "../../lib/cloud/capture/filter.ts";
 import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
 import { MIGRATIONS } from "../../lib/cloud/store/migrations.ts";
 import { migrate, type Store } from "../../lib/cloud/store/store.ts";

@@ -6,7 +6,7 @@ import { LogEntrySchema } from "../../proto/gen/common_pb.ts";
 import { RecordService } from "../../proto/gen/records_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
 import { FakeClock, passing } from "../support/fake_clock.ts";
 import { svcCloud } from "./program.ts";

@@ -8,7 +8,7 @@ import { SystemFiles } from "../../lib/base/files/system_files.ts";
 import { Audit } from "../../lib/cloud/access/audit.ts";
 import { BinaryData } from "../../lib/cloud/data/binary_data.ts";
 import { Datasets } from "../../lib/cloud/data/datasets.ts";
-import { Conditions } from "../../lib/cloud/data/filter.ts";
+import { Conditions } from "../../lib/cloud/capture/filter.ts";
 import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
 import {
   collectorsIn,
@@ -16,7 +16,7 @@ import {
   hasCollectors,
   keepCollectors,
   setRetention,
-} from "../../lib/cloud/retention/policies.ts";
+} from "../../lib/cloud/capture/retention_policies.ts";
 import { ReadingPacker } from "../../lib/cloud/readings/packer.ts";
 import { RetentionRunner } from "../../lib/cloud/retention/runner.ts";
 import { FolderFiles } from "../../lib/cloud/store/folder_files.ts";

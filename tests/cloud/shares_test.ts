@@ -11,7 +11,7 @@ import { SvcError } from "../../lib/base/error.ts";
 import { silentLogs } from "../../lib/base/log/log.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
 import { Usage } from "../../lib/cloud/access/usage.ts";
-import { logHandlers } from "../../lib/cloud/logs/log_service.ts";
+import { logHandlers } from "../../lib/cloud/services/operations/log_service.ts";
 import type { LogStore } from "../../lib/cloud/logs/logs.ts";
 import { create } from "../../lib/wire/rpc/proto.ts";
 import { fakeCall } from "../support/fake_call.ts";

@@ -14,7 +14,7 @@ import { CODES, SvcError } from "../../lib/base/error.ts";
 import { silentLogs } from "../../lib/base/log/log.ts";
 import { Secret } from "../../lib/base/secret.ts";
 import type { NewKey } from "../../lib/cloud/access/keys.ts";
-import { machineNames } from "../../lib/cloud/fleet/hosts.ts";
+import { machineNames } from "../../lib/cloud/tenants/hosts.ts";
 import { connectApp } from "../../lib/cloud_client/app_channel.ts";
 import { type Channel, client } from "../../lib/wire/rpc/channel.ts";
 import { Metadata } from "../../lib/wire/rpc/metadata.ts";

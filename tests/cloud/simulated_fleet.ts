@@ -3,9 +3,9 @@
 import { configText } from "../../lib/cloud/config/resolution.ts";
 import { Fragments } from "../../lib/cloud/config/fragments.ts";
 import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
-import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
-import { ONLINE_MS } from "../../lib/cloud/fleet/presence.ts";
-import { keepHealth } from "../../lib/cloud/rollouts/part_health.ts";
+import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
+import { ONLINE_MS } from "../../lib/cloud/tenants/presence.ts";
+import { keepHealth } from "../../lib/cloud/fleet/part_health.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
 import type { FakeClock } from "../support/fake_clock.ts";
 import { pause } from "../support/until.ts";

@@ -15,7 +15,7 @@ import { packed } from "../../lib/base/files/archive.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { Datasets } from "../../lib/cloud/data/datasets.ts";
-import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
 import { Keys } from "../../lib/cloud/access/keys.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
 import { TrainingJobs } from "../../lib/cloud/training/training.ts";

@@ -3,8 +3,8 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { TriggerService } from "../../proto/gen/triggers_pb.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
-import { Deliveries } from "../../lib/cloud/triggers/deliveries.ts";
+import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
+import { Deliveries } from "../../lib/cloud/notifications/deliveries.ts";
 import { keepTriggers, oldestEvents } from "../../lib/cloud/triggers/outbox.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
 import { svcCloud } from "./program.ts";

@@ -4,7 +4,7 @@ import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { UsageService } from "../../proto/gen/usage_pb.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
-import { keepCollectors, readRetention, setRetention } from "../../lib/cloud/retention/policies.ts";
+import { keepCollectors, readRetention, setRetention } from "../../lib/cloud/capture/retention_policies.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
 import { storeTest } from "./stores.ts";
 import { LogEntrySchema } from "../../proto/gen/common_pb.ts";

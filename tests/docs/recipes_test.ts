@@ -13,8 +13,9 @@ const USES: Readonly<Record<string, string>> = {
   "lib/machine/runtime.ts lib/api/data_manager.ts":
     "the data manager's settings say which folders may be uploaded",
   "cli/server/first/devices.ts lib/api/discovery.ts": "init proposes what discovery finds on this computer",
-  "lib/cloud/sandbox/content/worker.ts lib/api/ml_model.ts": "runs models of the registry for GetInference",
-  "lib/cloud/sandbox/inference_service.ts lib/api/ml_model.ts": "answers GetInference with their tensors",
+  "lib/cloud/content/worker.ts lib/api/ml_model.ts": "runs models of the registry for GetInference",
+  "lib/cloud/services/data/inference_service.ts lib/api/ml_model.ts":
+    "answers GetInference with their tensors",
 };
 
 /** The lists of models and types: of the machine, of the library for modules, of the program that has fewer. */

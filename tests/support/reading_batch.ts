@@ -3,7 +3,7 @@
  */
 
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
-import { payloadBytes } from "../../lib/cloud/data/payload.ts";
+import { payloadBytes } from "../../lib/cloud/capture/payload.ts";
 import type { ReadingBatch } from "../../lib/cloud/data/tabular_data.ts";
 
 /** The time of the first reading; the others follow each an hour later. */

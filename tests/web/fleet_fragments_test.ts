@@ -3,7 +3,7 @@
 import { assertEquals } from "@std/assert";
 import type { Browser, Page } from "playwright-core";
 import { DenoHost } from "../../lib/base/host_deno.ts";
-import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
 import { builtPage } from "../../cli/built_page.ts";
 import { FLEET_PAGE } from "../../cli/page_path.ts";
 import { withDatabase } from "../cloud/stores.ts";

@@ -5,7 +5,7 @@ import type { Browser, CDPSession, Page } from "playwright-core";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { invitationPath, Invitations } from "../../lib/cloud/accounts/invitations.ts";
-import { Addresses } from "../../lib/cloud/addresses.ts";
+import { Addresses } from "../../lib/cloud/addresses/addresses.ts";
 import { builtPage } from "../../cli/built_page.ts";
 import { FLEET_PAGE } from "../../cli/page_path.ts";
 import { withDatabase } from "../cloud/stores.ts";

@@ -5,7 +5,7 @@
  */
 
 import { type Grant, GRANT_KINDS, Keys, newKeySecret, ROLES } from "../../../lib/cloud/access/keys.ts";
-import { Fleet } from "../../../lib/cloud/fleet/fleet.ts";
+import { Fleet } from "../../../lib/cloud/tenants/fleet.ts";
 import { didYouMean } from "../../../lib/base/schema/suggest.ts";
 import type { Store } from "../../../lib/cloud/store/store.ts";
 import { UsageError } from "../../flags.ts";

@@ -16,7 +16,7 @@ import {
   revokeUnlike,
   type StoredCredentials,
 } from "../../../lib/cloud/access/revived.ts";
-import { personActing } from "../../../lib/cloud/context.ts";
+import { personActing } from "../../../lib/cloud/access/context.ts";
 import { neededFiles } from "../../../lib/cloud/store/file_refs.ts";
 import type { FileStore } from "../../../lib/cloud/store/files.ts";
 import { isS3Address } from "../../../lib/cloud/store/s3/s3_address.ts";

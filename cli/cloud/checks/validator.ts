@@ -5,7 +5,7 @@
 import { settingsProblems, settingsSchema } from "../../../lib/agent/settings/settings.ts";
 import { APIS } from "../../../lib/api/mod.ts";
 import { isObject, type Json, type JsonObject } from "../../../lib/base/schema/schema.ts";
-import type { Validate } from "../../../lib/cloud/context.ts";
+import type { Validate } from "../../../lib/cloud/config/config_jobs.ts";
 import { triggersIn } from "../../../lib/cloud/triggers/settings.ts";
 import { decodeConfig, machineSchema } from "../../../lib/machine/config/config.ts";
 import { Registry } from "../../../lib/resource/registry.ts";

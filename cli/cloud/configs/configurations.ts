@@ -8,7 +8,7 @@ import { SvcError } from "../../../lib/base/error.ts";
 import { jsonDiff } from "../../../lib/base/schema/json_secrets.ts";
 import type { JsonObject } from "../../../lib/base/schema/schema.ts";
 import { tryAgain } from "../../../lib/cloud/config/fragments.ts";
-import { Fleet, type Part } from "../../../lib/cloud/fleet/fleet.ts";
+import { Fleet, type Part } from "../../../lib/cloud/tenants/fleet.ts";
 import { PartConfigs } from "../../../lib/cloud/config/part_config.ts";
 import { checkForOperator, savePartConfig } from "../../../lib/cloud/fleet/part_saving.ts";
 import type { Sql } from "../../../lib/cloud/store/store.ts";

@@ -3,10 +3,10 @@
  */
 
 import { isObject, type Json, type JsonObject } from "../../../lib/base/schema/schema.ts";
-import { checkFragment } from "../../../lib/cloud/config/fragment_service.ts";
+import { checkFragment } from "../../../lib/cloud/config/fragment_check.ts";
 import { Fragments, tryAgain } from "../../../lib/cloud/config/fragments.ts";
 import { PartConfigs } from "../../../lib/cloud/config/part_config.ts";
-import type { Part } from "../../../lib/cloud/fleet/fleet.ts";
+import type { Part } from "../../../lib/cloud/tenants/fleet.ts";
 import { shownMs } from "../../table.ts";
 import { saveConfig } from "./configurations.ts";
 import {

@@ -7,7 +7,7 @@ import { Audit } from "../../../lib/cloud/access/audit.ts";
 import { PROGRAMS } from "../../../lib/cloud/packages/releases.ts";
 import { abortRollout, pauseRollout, resumeRollout } from "../../../lib/cloud/rollouts/orders.ts";
 import { type GivenPlan, PLAN_DEFAULTS, STEPS_DEFAULT } from "../../../lib/cloud/rollouts/plan.ts";
-import { rolloutSteps } from "../../../lib/cloud/rollouts/rollout_service.ts";
+import { rolloutSteps } from "../../../lib/cloud/services/fleet/rollout_service.ts";
 import { type Rollout, type RolloutPart, Rollouts } from "../../../lib/cloud/rollouts/rollouts.ts";
 import { type RolloutOrder, startRollout } from "../../../lib/cloud/rollouts/starting.ts";
 import { type Flag, UsageError, type Values } from "../../flags.ts";

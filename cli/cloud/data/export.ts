@@ -1,7 +1,7 @@
 /** `svc-cloud data export`: readings as a file for other programs. */
 
 import { SvcError } from "../../../lib/base/error.ts";
-import { Conditions } from "../../../lib/cloud/data/filter.ts";
+import { Conditions } from "../../../lib/cloud/capture/filter.ts";
 import { EXPORT_FORMATS, type ExportFormat, readingsAs } from "../../../lib/cloud/exports/readings.ts";
 import { sinceMs } from "../../flags.ts";
 import { withBar } from "../../progress/progress_bar.ts";

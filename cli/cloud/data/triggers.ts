@@ -5,14 +5,14 @@
  */
 
 import { SvcError } from "../../../lib/base/error.ts";
-import { Fleet } from "../../../lib/cloud/fleet/fleet.ts";
+import { Fleet } from "../../../lib/cloud/tenants/fleet.ts";
 import {
   Deliveries,
   type Delivery,
   DELIVERY_STATES,
   type DeliveryState,
   shownTarget,
-} from "../../../lib/cloud/triggers/deliveries.ts";
+} from "../../../lib/cloud/notifications/deliveries.ts";
 import {
   noteEvent,
   type PartTriggers,

@@ -1,6 +1,6 @@
 /** Commands on how much captured data there is, and how long it is kept. */
 
-import { Fleet } from "../../../lib/cloud/fleet/fleet.ts";
+import { Fleet } from "../../../lib/cloud/tenants/fleet.ts";
 import { storedBy } from "../../../lib/cloud/access/usage_report.ts";
 import {
   type DataRetention,
@@ -9,7 +9,7 @@ import {
   retentionSettings,
   selectCollectors,
   setRetention,
-} from "../../../lib/cloud/retention/policies.ts";
+} from "../../../lib/cloud/capture/retention_policies.ts";
 import { UsageError } from "../../flags.ts";
 import { chosenOrganization, type CloudCommand, cloudCommand, ORG } from "../command_context.ts";
 import { counted } from "../../../lib/base/log/counted.ts";

@@ -8,9 +8,9 @@ import { SvcError } from "../../../lib/base/error.ts";
 import { silentLogs } from "../../../lib/base/log/log.ts";
 import { parseVersion } from "../../../lib/base/semver.ts";
 import { Usage } from "../../../lib/cloud/access/usage.ts";
-import { type Change, takePackage } from "../../../lib/cloud/packages/package_service.ts";
+import { type Change, takePackage } from "../../../lib/cloud/services/registry/package_service.ts";
 import { PACKAGE_KINDS, Packages, VISIBILITIES } from "../../../lib/cloud/packages/packages.ts";
-import { Fleet } from "../../../lib/cloud/fleet/fleet.ts";
+import { Fleet } from "../../../lib/cloud/tenants/fleet.ts";
 import { UsageError } from "../../flags.ts";
 import { withBar } from "../../progress/progress_bar.ts";
 import {

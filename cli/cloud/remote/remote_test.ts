@@ -2,7 +2,7 @@
 
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { SvcError } from "../../../lib/base/error.ts";
-import type { CommandRun } from "../../../lib/cloud/commands/command_service.ts";
+import type { CommandRun } from "../../../lib/cloud/services/operations/command_service.ts";
 import { HOST_FLAGS, REMOTE_ROWS, type RemoteKind, wordNames } from "./rows.ts";
 import { RemoteOutput } from "./output.ts";
 import { argumentsOf } from "./worker.ts";

@@ -9,7 +9,7 @@
 import { SvcError } from "../../../lib/base/error.ts";
 import { ByteReader } from "../../../lib/base/files/byte_reader.ts";
 import type { DenoHost } from "../../../lib/base/host_deno.ts";
-import type { CommandRun, RunValue } from "../../../lib/cloud/commands/command_service.ts";
+import type { CommandRun, RunValue } from "../../../lib/cloud/services/operations/command_service.ts";
 import { runCommand } from "../../dispatch.ts";
 import { EXIT } from "../../program.ts";
 import { VERSION } from "../../version.ts";

@@ -2,7 +2,7 @@
 
 import { fileURLToPath } from "node:url";
 import type { Host } from "../../../lib/base/host.ts";
-import type { CommandHost } from "../../../lib/cloud/commands/command_service.ts";
+import type { CommandHost } from "../../../lib/cloud/services/operations/command_service.ts";
 import { orderBytes, type WorkerOrder } from "../remote/worker_order.ts";
 import { denoFolder } from "./content.ts";
 

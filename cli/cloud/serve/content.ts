@@ -16,8 +16,8 @@ import {
   MEMORY_BYTES_MIN,
   type SharedNative,
 } from "../../../lib/cloud/sandbox/content/process.ts";
-import { serveContent } from "../../../lib/cloud/sandbox/content/worker.ts";
-import type { InferenceOptions } from "../../../lib/cloud/sandbox/inference_service.ts";
+import { serveContent } from "../../../lib/cloud/content/worker.ts";
+import type { InferenceOptions } from "../../../lib/cloud/services/data/inference_service.ts";
 import { NO_SANDBOX, type Sandbox } from "../../../lib/cloud/sandbox/sandbox.ts";
 import { UsageError, type Values } from "../../flags.ts";
 import type { INFERENCE_FLAGS } from "./flags.ts";

@@ -1,7 +1,7 @@
 /** The flags of `svc-cloud serve`: loads nothing of the control plane, so that help and other commands start fast. */
 
 import { SCRIPT_LIMITS } from "../../../lib/cloud/executors/script.ts";
-import { MACHINE_DOMAIN } from "../../../lib/cloud/fleet/hosts.ts";
+import { MACHINE_DOMAIN } from "../../../lib/cloud/tenants/hosts.ts";
 import { WAITING_MAX } from "../../../lib/cloud/training/training.ts";
 import type { Flag } from "../../flags.ts";
 import { LIMITS_FLAG } from "../command_context.ts";

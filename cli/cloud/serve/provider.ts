@@ -5,7 +5,7 @@ import { SvcError } from "../../../lib/base/error.ts";
 import type { ReadFiles } from "../../../lib/base/files/files.ts";
 import { Secret } from "../../../lib/base/secret.ts";
 import { IdentityProvider } from "../../../lib/cloud/accounts/provider.ts";
-import type { Addresses } from "../../../lib/cloud/addresses.ts";
+import type { Addresses } from "../../../lib/cloud/addresses/addresses.ts";
 import { UsageError, type Values } from "../../flags.ts";
 import type { PROVIDER_FLAGS } from "./flags.ts";
 

@@ -3,8 +3,8 @@
 import type { ReadFiles } from "../../../lib/base/files/files.ts";
 import { messageOf, SvcError } from "../../../lib/base/error.ts";
 import { Secret } from "../../../lib/base/secret.ts";
-import { mailer, type MailServer } from "../../../lib/cloud/triggers/mailer.ts";
-import type { SenderOptions } from "../../../lib/cloud/triggers/sender.ts";
+import { mailer, type MailServer } from "../../../lib/cloud/notifications/mailer.ts";
+import type { SenderOptions } from "../../../lib/cloud/notifications/sender.ts";
 import { PublicAddresses } from "../../../lib/wire/outward/public_addresses.ts";
 import { UsageError, type Values } from "../../flags.ts";
 import type { TRIGGER_FLAGS } from "./flags.ts";

@@ -7,7 +7,7 @@
 
 import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
-import { checkedName } from "../fleet/names.ts";
+import { checkedName } from "../tenants/names.ts";
 import { type Lookup, lookup } from "../store/lookups.ts";
 import type { Sql } from "../store/store.ts";
 import type { KeySecret, NewKey } from "./keys.ts";

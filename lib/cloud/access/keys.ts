@@ -13,7 +13,7 @@ import { messageOf, SvcError } from "../../base/error.ts";
 import { fingerprintOf, hashOfKey, isHashOf } from "../../base/key_hash.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { StoredKey } from "../../wire/auth/rate_limit.ts";
-import { checkedName } from "../fleet/names.ts";
+import { checkedName } from "../tenants/names.ts";
 import { lookup } from "../store/lookups.ts";
 import { OWN_GROUP } from "../store/callers.ts";
 import { type BatchStatement, placeholders, type Sql, type Store } from "../store/store.ts";

@@ -9,7 +9,7 @@
 import { type PoolHolder, SharedPool } from "../../base/async/shared_pool.ts";
 import { type Clock, race } from "../../base/clock.ts";
 import type { Logger } from "../../base/log/log.ts";
-import type { CloudContext } from "../context.ts";
+import type { CloudContext } from "./context.ts";
 import { CALLER_LEVELS, type LimitName, type Limits, overLimit, published } from "./limits.ts";
 import type { Sql } from "../store/store.ts";
 

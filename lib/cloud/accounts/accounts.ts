@@ -11,7 +11,7 @@ import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import type { StoredKey } from "../../wire/auth/rate_limit.ts";
 import { type Grant, Keys, type KeySecret } from "../access/keys.ts";
-import { checkedName } from "../fleet/names.ts";
+import { checkedName } from "../tenants/names.ts";
 import { placeholders, type Sql } from "../store/store.ts";
 import { Passkeys } from "./passkeys/passkeys.ts";
 import { ProviderLinks } from "./provider_links.ts";

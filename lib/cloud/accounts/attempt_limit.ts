@@ -5,7 +5,7 @@
 import { TokenBucket } from "../../base/async/token_bucket.ts";
 import { SvcError } from "../../base/error.ts";
 import { keepNewest } from "../../wire/auth/rate_limit.ts";
-import type { CloudContext } from "../context.ts";
+import type { CloudContext } from "../access/context.ts";
 
 /** Limit of callers whose attempts are counted; the oldest count is forgotten first. */
 const COUNTED_MAX = 10_000;

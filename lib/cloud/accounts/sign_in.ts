@@ -10,7 +10,7 @@ import { escapedLine } from "../../base/escape.ts";
 import { fingerprintOf, isHashOfPassword } from "../../base/key_hash.ts";
 import { addressOf, keepNewest, KeyRateLimiter } from "../../wire/auth/rate_limit.ts";
 import type { Peer } from "../../wire/rpc/service.ts";
-import type { CloudContext } from "../context.ts";
+import type { CloudContext } from "../access/context.ts";
 import { Accounts, checkedEmail, type StoredAccount } from "./accounts.ts";
 import { PersonSessions } from "./sessions.ts";
 

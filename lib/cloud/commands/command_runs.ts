@@ -1,4 +1,8 @@
-/** Limits the remote commands that run at the same time: of one administrator, and in total. */
+/**
+ * Limits the remote commands that run at the same time: of one administrator, and in total.
+ *
+ * The room owns the run of a remote command: its limits, its files, and its output.
+ */
 
 import { type Limits, overLimit } from "../access/limits.ts";
 

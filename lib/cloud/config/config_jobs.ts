@@ -6,10 +6,9 @@
 
 import { type Code, messageOf, SvcError } from "../../base/error.ts";
 import { isObject, type Json, type JsonObject, type Problem } from "../../base/schema/schema.ts";
-import type { Validate } from "../context.ts";
 import { type ConditionJob, judge } from "../triggers/conditions.ts";
 import { packagesIn, type PackageUse } from "./package_uses.ts";
-import { type CollectorRetention, collectorsIn } from "../retention/policies.ts";
+import { type CollectorRetention, collectorsIn } from "../capture/retention_policies.ts";
 import { asWarnings, isForMicrocontroller } from "./other_runtime.ts";
 import {
   type FindFragments,
@@ -19,6 +18,9 @@ import {
   resolve,
 } from "./resolution.ts";
 import { clipped, ResolutionBudget, type ResolutionLimits } from "./resolution_budget.ts";
+
+/** Every problem of a machine's configuration; an unusable one has errors. */
+export type Validate = (json: unknown) => readonly Problem[];
 
 export interface ConfigJob {
   /**

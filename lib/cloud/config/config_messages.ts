@@ -21,16 +21,15 @@ import { create, type MessageInitShape } from "../../wire/rpc/proto.ts";
 import { type KeyHash, Keys } from "../access/keys.ts";
 import type { MachineTokens } from "../access/machine_tokens.ts";
 import { type SharedSecret, SharedSecrets } from "../access/shared_secrets.ts";
-import type { CloudContext } from "../context.ts";
-import { Fleet, type PartSummary } from "../fleet/fleet.ts";
-import { partNames } from "../fleet/hosts.ts";
+import { Fleet, type PartSummary } from "../tenants/fleet.ts";
+import { partNames } from "../tenants/hosts.ts";
 import { Packages } from "../packages/packages.ts";
-import { hasCollectors, keepCollectors } from "../retention/policies.ts";
+import { hasCollectors, keepCollectors } from "../capture/retention_policies.ts";
 import { hasTriggers, keepTriggers } from "../triggers/outbox.ts";
 import type { ConfigResult } from "./config_jobs.ts";
 import { robotConfigMessage } from "./config_message.ts";
 import { ownsFragments } from "./config_view.ts";
-import { type FragmentStamps, UnusableConfig } from "./config_threads.ts";
+import { type ConfigContext, type FragmentStamps, UnusableConfig } from "./config_threads.ts";
 import { Fragments } from "./fragments.ts";
 import { PartConfigs, revisionText } from "./part_config.ts";
 
@@ -108,7 +107,7 @@ export class ConfigMessages {
   /** Messages in the making, by part and stamp: concurrent requests wait for the same message. */
   readonly #making = new Map<string, Promise<Kept>>();
 
-  constructor(private readonly cloud: CloudContext, private readonly machineTokens: MachineTokens) {}
+  constructor(private readonly cloud: ConfigContext, private readonly machineTokens: MachineTokens) {}
 
   /** A value that changes whenever the configuration does; an unusable configuration has one, too. */
   async identity(partId: string): Promise<unknown> {

@@ -10,7 +10,7 @@ import { CallerTurns } from "../../base/async/turns.ts";
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { type Limits, overLimit } from "../access/limits.ts";
-import type { Validate } from "../context.ts";
+import type { CloudContext } from "../access/context.ts";
 import type { Sql } from "../store/store.ts";
 import {
   type ConfigAnswer,
@@ -19,6 +19,7 @@ import {
   type ConfigResult,
   type ConfigScope,
   serveConfigJobs,
+  type Validate,
   workOn,
 } from "./config_jobs.ts";
 import { Fragments } from "./fragments.ts";
@@ -34,6 +35,11 @@ export interface ConfigThread {
 }
 
 export type CreateConfigThread = () => ConfigThread;
+
+/** For what saves, sends or checks configurations. */
+export interface ConfigContext extends CloudContext {
+  readonly configs: ConfigThreads;
+}
 
 /** The stamp of each fragment that a job has read, by id. */
 export type FragmentStamps = ReadonlyMap<string, number>;

@@ -9,7 +9,7 @@ import { starred } from "../../base/schema/json_secrets.ts";
 import type { JsonObject, Problem } from "../../base/schema/schema.ts";
 import type { CallContext } from "../../wire/rpc/service.ts";
 import type { Ref } from "../access/access.ts";
-import { type CloudContext, isPerson } from "../context.ts";
+import { type CloudContext, isPerson } from "../access/context.ts";
 import { placeholders } from "../store/store.ts";
 
 const PROBLEMS_SHOWN = 50;

@@ -11,7 +11,7 @@
 import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { counted } from "../../base/log/counted.ts";
-import { checkedName } from "../fleet/names.ts";
+import { checkedName } from "../tenants/names.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { type Lookup, lookup } from "../store/lookups.ts";
 import { placeholders, type Sql, type SqlValue } from "../store/store.ts";

@@ -5,14 +5,14 @@
  * source, content, name and capture time are one item, however often they arrive; without a capture time each upload
  * is an item of its own.
  *
- * The room owns captured data: files and readings, the datasets and sequences made of them, and the calls on them.
+ * The room owns captured data: files and readings, and the datasets and sequences made of them.
  */
 
 import { createHash, randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { escapedLine, hasHidden } from "../../base/escape.ts";
-import { Conditions } from "./filter.ts";
-import { type DataOrigin, noteOrigin, ORIGIN_COLUMNS, plainText } from "./origins.ts";
+import { Conditions } from "../capture/filter.ts";
+import { type DataOrigin, noteOrigin, ORIGIN_COLUMNS, plainText } from "../capture/origins.ts";
 import { ANNOTATION_COLUMNS, type AnnotationRow, Datasets, sorted } from "./datasets.ts";
 import type { Label, LabelBox } from "../../cloud_client/dataset.ts";
 import type { StoredFile } from "../store/files.ts";

@@ -7,7 +7,7 @@ import { SvcError } from "../../base/error.ts";
 import type { MessageInitShape } from "../../wire/rpc/proto.ts";
 import type { FileStore } from "../store/files.ts";
 import type { BinaryItem } from "./binary_data.ts";
-import { captureMetadata } from "./origins.ts";
+import { captureMetadata } from "../capture/origins.ts";
 
 /** Limit of the contents in one answer, which leaves room for the rest of the message. */
 const CONTENT_BYTES_MAX = 30 * 1024 * 1024;

@@ -7,7 +7,7 @@
 
 import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
-import { checkedName } from "../fleet/names.ts";
+import { checkedName } from "../tenants/names.ts";
 import { type DatasetImage, imageFileName, type Label, type LabelBox } from "../../cloud_client/dataset.ts";
 import { placeholders, type Sql } from "../store/store.ts";
 

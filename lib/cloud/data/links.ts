@@ -7,7 +7,7 @@ import { messageOf, SvcError } from "../../base/error.ts";
 import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "../../wire/port/routes.ts";
 import { forAnySite } from "../../wire/port/sites.ts";
 import type { Peer } from "../../wire/rpc/service.ts";
-import type { CloudContext } from "../context.ts";
+import type { CloudContext } from "../access/context.ts";
 import { BinaryData, type BinaryItem } from "./binary_data.ts";
 import { isSameText } from "../../base/same_text.ts";
 import { storedAnswer } from "../packages/downloads.ts";

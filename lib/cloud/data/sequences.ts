@@ -7,11 +7,11 @@
 
 import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
-import type { Part } from "../fleet/fleet.ts";
+import type { Part } from "../tenants/fleet.ts";
 import { placeholders, type Sql, type SqlValue } from "../store/store.ts";
 import { checkedLabels, itemCursor, parseItemCursor } from "./binary_data.ts";
-import type { Conditions } from "./filter.ts";
-import { plainText } from "./origins.ts";
+import type { Conditions } from "../capture/filter.ts";
+import { plainText } from "../capture/origins.ts";
 import { Datasets } from "./datasets.ts";
 
 /** The data of one resource in a sequence. */

@@ -13,10 +13,17 @@ import { type BinaryPage, itemCursor, parseItemCursor } from "./binary_data.ts";
 import { compareCursors, type FileCursor, type FileReading, isAfter } from "../readings/reading_file.ts";
 import { type IndexedFile, isAllWithin, ReadingFiles } from "../readings/reading_files.ts";
 import type { FileStore } from "../store/files.ts";
-import { Conditions, type MicrosRange, onlyType, type ReadingTimes, toMicros } from "./filter.ts";
-import { type DataOrigin, inOrder, noteOrigin, ORIGIN_COLUMNS, originIdOf, originIn } from "./origins.ts";
+import { Conditions, type MicrosRange, onlyType, type ReadingTimes, toMicros } from "../capture/filter.ts";
+import {
+  type DataOrigin,
+  inOrder,
+  noteOrigin,
+  ORIGIN_COLUMNS,
+  originIdOf,
+  originIn,
+} from "../capture/origins.ts";
 import { addStoredBytes, dropStoredBytes } from "../store/stored_bytes.ts";
-import { payloadBytes, payloadIn } from "./payload.ts";
+import { payloadBytes, payloadIn } from "../capture/payload.ts";
 import { placeholders, type Sql, type Store } from "../store/store.ts";
 import { DataPipelines } from "../pipelines/pipelines.ts";
 import { noteTagList } from "../store/tag_lists.ts";

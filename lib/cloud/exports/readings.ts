@@ -6,8 +6,8 @@
 
 import { SvcError } from "../../base/error.ts";
 import { isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
-import type { Conditions, MicrosRange } from "../data/filter.ts";
-import { payloadIn } from "../data/payload.ts";
+import type { Conditions, MicrosRange } from "../capture/filter.ts";
+import { payloadIn } from "../capture/payload.ts";
 import { type ReadingBatch, TabularData } from "../data/tabular_data.ts";
 import type { FileStore } from "../store/files.ts";
 import type { Sql } from "../store/store.ts";

@@ -1,7 +1,7 @@
 /** The published files of a dataset of sequences: three Parquet files in a ZIP archive. */
 
 import { BinaryData, itemCursor } from "../data/binary_data.ts";
-import { Conditions } from "../data/filter.ts";
+import { Conditions } from "../capture/filter.ts";
 import { ofSequence, type Sequence, Sequences } from "../data/sequences.ts";
 import { TabularData } from "../data/tabular_data.ts";
 import { extensionOf } from "../../cloud_client/mime_types.ts";

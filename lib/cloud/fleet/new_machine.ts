@@ -6,7 +6,7 @@
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { type Grant, Keys, type NewKey, type newKeySecret } from "../access/keys.ts";
 import type { Sql } from "../store/store.ts";
-import { Fleet } from "./fleet.ts";
+import { Fleet } from "../tenants/fleet.ts";
 
 /** Creates a machine with a key that allows only the calls of a machine. */
 export async function createMachine(

@@ -9,8 +9,8 @@
 import { type PoolHolder, SharedPool } from "../../base/async/shared_pool.ts";
 import { nextTurn, Waker } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
-import type { CloudContext } from "../context.ts";
-import { Fleet, type Part } from "./fleet.ts";
+import type { CloudContext } from "../access/context.ts";
+import { Fleet, type Part } from "../tenants/fleet.ts";
 import type { ConfigMessages } from "../config/config_messages.ts";
 import { Releases } from "../packages/releases.ts";
 

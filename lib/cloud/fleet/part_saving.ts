@@ -12,19 +12,19 @@
 import { SvcError } from "../../base/error.ts";
 import type { Json, JsonObject, Problem } from "../../base/schema/schema.ts";
 import type { CallContext } from "../../wire/rpc/service.ts";
-import { actorOf, type CloudContext } from "../context.ts";
+import { actorOf, type CloudContext } from "../access/context.ts";
 import type { Sql, Store } from "../store/store.ts";
 import type { ConfigJob } from "../config/config_jobs.ts";
-import type { ConfigThreads, FragmentStamps } from "../config/config_threads.ts";
+import type { ConfigContext, ConfigThreads, FragmentStamps } from "../config/config_threads.ts";
 import { ownsFragments, requireNoErrors } from "../config/config_view.ts";
 import { ChangedMeanwhile, Fragments } from "../config/fragments.ts";
 import { PartConfigs } from "../config/part_config.ts";
 import type { ConfigText, FragmentImport } from "../config/resolution.ts";
-import { agentReports } from "./agent_service.ts";
+import { agentReports } from "./agent_reports.ts";
 import { versionProblems } from "./agent_versions.ts";
-import type { Part } from "./fleet.ts";
-import { isOnlineAt } from "./presence.ts";
-import { type CollectorRetention, keepCollectors } from "../retention/policies.ts";
+import type { Part } from "../tenants/fleet.ts";
+import { isOnlineAt } from "../tenants/presence.ts";
+import { type CollectorRetention, keepCollectors } from "../capture/retention_policies.ts";
 import { keepTriggers } from "../triggers/outbox.ts";
 
 /** A configuration without errors. */
@@ -54,7 +54,7 @@ export async function checkForOperator(
 
 /** Checks a configuration for a caller. Throws `invalid_argument` with every problem in it. */
 export async function checkPartConfig(
-  cloud: CloudContext,
+  cloud: ConfigContext,
   part: Part,
   text: string,
   ctx: CallContext,

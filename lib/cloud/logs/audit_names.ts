@@ -6,7 +6,7 @@
  */
 
 import { placeholders, type Sql } from "../store/store.ts";
-import { isPerson } from "../context.ts";
+import { isPerson } from "../access/context.ts";
 import type { AuditEntry } from "../access/audit.ts";
 
 export interface NamedEntry extends Omit<AuditEntry, "who"> {

@@ -6,7 +6,7 @@
  * no reader sees an entry before those with smaller numbers. Followers get them in this order, answers in the order of
  * the times at which the machine wrote them.
  *
- * The room owns the table of logs, and the calls on them.
+ * The room owns the table of logs, and the search through them.
  */
 
 import { createHash } from "node:crypto";
@@ -17,7 +17,7 @@ import { sortedJson } from "../../base/schema/schema.ts";
 import { toBinary } from "../../wire/rpc/proto.ts";
 import { fieldsText } from "../../cloud_client/log_message.ts";
 import { defaultLimits, type Limits, requireWithin } from "../access/limits.ts";
-import type { CloudContext } from "../context.ts";
+import type { CloudContext } from "../access/context.ts";
 import { addedLogBytes, dropStoredBytes } from "../store/stored_bytes.ts";
 import { type BatchStatement, placeholders, type SqlValue, type Store } from "../store/store.ts";
 import {

@@ -12,7 +12,7 @@ import { isObject, type Json, type JsonObject } from "../../base/schema/schema.t
 import type { OrientationVector, Vec3 } from "../../geometry/pose.ts";
 import type { ImuReading, OdometryReading } from "../../slam/mapping.ts";
 import { BinaryData, itemCursor } from "../data/binary_data.ts";
-import { Conditions, onlyType } from "../data/filter.ts";
+import { Conditions, onlyType } from "../capture/filter.ts";
 import { TabularData } from "../data/tabular_data.ts";
 import type { FileStore } from "../store/files.ts";
 import type { Sql } from "../store/store.ts";

@@ -6,8 +6,7 @@ import { isObject } from "../../base/schema/schema.ts";
 import type { MapperOptions } from "../../slam/mapping.ts";
 import type { Pose2d } from "../../slam/pose2d.ts";
 import { type ContentAnswer, type ContentOptions, ContentProcess } from "../sandbox/content/process.ts";
-import type { Movements } from "../sandbox/content/map_maker.ts";
-import type { ContentRequest } from "../sandbox/content/worker.ts";
+import type { MapRequest, Movements } from "./map_requests.ts";
 
 /** The content of an existing map's package. */
 export interface ExistingMap {
@@ -75,7 +74,7 @@ export class MapProcess {
   }
 
   async #ask(
-    request: ContentRequest,
+    request: MapRequest,
     body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
     ms: number,
   ): Promise<ContentAnswer> {

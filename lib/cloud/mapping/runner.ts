@@ -23,7 +23,7 @@ import type { Usage } from "../access/usage.ts";
 import { keepPackage } from "../packages/package_content.ts";
 import { Packages } from "../packages/packages.ts";
 import type { ContentOptions } from "../sandbox/content/process.ts";
-import { MAP_FILE } from "../sandbox/content/map_maker.ts";
+import { MAP_FILE } from "./map_requests.ts";
 import { keepFile, releaseFile } from "../store/file_refs.ts";
 import type { FileStore } from "../store/files.ts";
 import type { Store } from "../store/store.ts";

@@ -4,7 +4,7 @@
  * Owns the table `mapping_sessions`. A session is worked on from the beginning of its data, so another control plane
  * can take it over at any time. Everything here runs in the callers' transactions.
  *
- * The room owns mapping sessions: their data in the order of capture, the maps made of it, and the calls on them.
+ * The room owns mapping sessions: their data in the order of capture, and the maps made of it.
  */
 
 import { randomUUID } from "node:crypto";

@@ -14,7 +14,7 @@ import { fieldValue } from "../../wire/port/exchange.ts";
 import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "../../wire/port/routes.ts";
 import { forAnySite } from "../../wire/port/sites.ts";
 import type { Peer } from "../../wire/rpc/service.ts";
-import type { CloudContext } from "../context.ts";
+import type { CloudContext } from "../access/context.ts";
 import type { FileStore } from "../store/files.ts";
 import { Crc32c } from "../../cloud_client/crc32c.ts";
 import { type Item, type Package, Packages } from "./packages.ts";

@@ -3,7 +3,7 @@
  * limits.
  */
 
-import type { CloudContext } from "../context.ts";
+import type { CloudContext } from "../access/context.ts";
 import { keepFile } from "../store/file_refs.ts";
 import type { StoredFile } from "../store/files.ts";
 import { PACKAGE_BYTES_MAX } from "./packages.ts";

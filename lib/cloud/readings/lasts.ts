@@ -1,6 +1,6 @@
 /** The last readings before a time, of those in files. */
 
-import { Conditions } from "../data/filter.ts";
+import { Conditions } from "../capture/filter.ts";
 import type { FileStore } from "../store/files.ts";
 import type { Sql } from "../store/store.ts";
 import { type IndexedFile, ReadingFiles } from "./reading_files.ts";

@@ -8,7 +8,7 @@ import { CallerTurns } from "../../base/async/turns.ts";
 import type { TurnCaller } from "../../base/async/fair_queue.ts";
 import type { Clock } from "../../base/clock.ts";
 import { type ContentOptions, type ContentProcess, withContent } from "../sandbox/content/process.ts";
-import type { ContentRequest } from "../sandbox/content/worker.ts";
+import type { ReadingFileRequest } from "./file_requests.ts";
 import {
   buildFile,
   type FileReading,
@@ -59,7 +59,7 @@ export class ReadingPacker {
 }
 
 function packingIn(process: ContentProcess, signal: AbortSignal): Packing {
-  const made = async (request: ContentRequest, body: readonly Uint8Array[]): Promise<MadeFile> => {
+  const made = async (request: ReadingFileRequest, body: readonly Uint8Array[]): Promise<MadeFile> => {
     const { head, bytes } = await process.ask(request, body, signal, READING_FILE_BYTES_MAX);
     return { ...head.summary as unknown as FileSummary, content: bytes };
   };

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import type { JsonObject } from "../../base/schema/schema.ts";
-import { payloadBytes } from "../data/payload.ts";
+import { payloadBytes } from "../capture/payload.ts";
 import { PayloadWriter } from "./payload_writer.ts";
 
 Deno.test("contents have the bytes of their messages", () => {

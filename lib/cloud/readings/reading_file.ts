@@ -11,7 +11,7 @@
 import { Buffer } from "node:buffer";
 import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
-import { payloadJson } from "../sandbox/content/sql/payload_json.ts";
+import { payloadJson } from "../capture/payload_json.ts";
 import { PATH_TYPES_KEY, PathTypes } from "./path_types.ts";
 import { PayloadWriter } from "./payload_writer.ts";
 import {

@@ -8,8 +8,8 @@
 
 import { collectBytes } from "../../base/files/byte_reader.ts";
 import { assert, SvcError } from "../../base/error.ts";
-import { Conditions } from "../data/filter.ts";
-import { type DataOrigin, ORIGIN_COLUMNS } from "../data/origins.ts";
+import { Conditions } from "../capture/filter.ts";
+import { type DataOrigin, ORIGIN_COLUMNS } from "../capture/origins.ts";
 import { checkedPieces, type FileStore } from "../store/files.ts";
 import type { Sql } from "../store/store.ts";
 import {

@@ -9,7 +9,7 @@
 import { onePiece } from "../../base/files/byte_reader.ts";
 import { SvcError } from "../../base/error.ts";
 import type { TurnCaller } from "../../base/async/fair_queue.ts";
-import type { Conditions } from "../data/filter.ts";
+import type { Conditions } from "../capture/filter.ts";
 import { keepFile, releaseFile } from "../store/file_refs.ts";
 import type { FileStore } from "../store/files.ts";
 import { dropStoredBytes } from "../store/stored_bytes.ts";

@@ -4,6 +4,8 @@
  * Works in small transactions with pauses between them, so that nobody else waits for it. The same transaction
  * records a removal in the audit log. At most one control plane on a database handles a retention at a time. Images
  * in datasets stay.
+ *
+ * The room owns the removal of data that is no longer kept, and the note of the last backup.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -11,7 +13,7 @@ import { chainOf } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { Audit } from "../access/audit.ts";
 import { BinaryData } from "../data/binary_data.ts";
-import { Conditions } from "../data/filter.ts";
+import { Conditions } from "../capture/filter.ts";
 import { TabularData } from "../data/tabular_data.ts";
 import { OWN_PACKING, type ReadingPacker } from "../readings/packer.ts";
 import type { FileTimes } from "../readings/reading_file.ts";
@@ -20,7 +22,7 @@ import { ReadingRemoval } from "../readings/removal.ts";
 import { releaseFile } from "../store/file_refs.ts";
 import type { FileStore } from "../store/files.ts";
 import { placeholders, type Sql, type Store } from "../store/store.ts";
-import { type DueRetention, hurry, takeDue } from "./policies.ts";
+import { type DueRetention, hurry, takeDue } from "../capture/retention_policies.ts";
 import { counted } from "../../base/log/counted.ts";
 
 interface RetentionParts {

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { decided } from "./decision.ts";
 import { checkedPlan } from "./plan.ts";
-import { NO_PLAN } from "./rollout_service.ts";
+import { NO_PLAN } from "../services/fleet/rollout_service.ts";
 import type { StepCounts } from "./rollouts.ts";
 
 const LATE_SECONDS = 100;

@@ -8,16 +8,16 @@
 import type { ReleasedProgram } from "../packages/releases.ts";
 import { parseVersion } from "../../base/semver.ts";
 import type { ConfigThreads } from "../config/config_threads.ts";
-import { type AgentReport, agentReports } from "../fleet/agent_service.ts";
-import { isOnlineAt, type Presence } from "../fleet/presence.ts";
-import { Conditions } from "../data/filter.ts";
-import { payloadBytes } from "../data/payload.ts";
+import { type AgentReport, agentReports } from "../fleet/agent_reports.ts";
+import { isOnlineAt, type Presence } from "../tenants/presence.ts";
+import { Conditions } from "../capture/filter.ts";
+import { payloadBytes } from "../capture/payload.ts";
 import { TabularData } from "../data/tabular_data.ts";
 import type { FileStore } from "../store/files.ts";
 import { placeholders, type Sql } from "../store/store.ts";
 import type { RolloutChange } from "./change.ts";
 import type { RolloutPlan, RolloutReading } from "./plan.ts";
-import { type PartHealth, readPartHealths } from "./part_health.ts";
+import { type PartHealth, readPartHealths } from "../fleet/part_health.ts";
 import type { Baseline, Rollout, RolloutPart } from "./rollouts.ts";
 
 export interface PartFacts {

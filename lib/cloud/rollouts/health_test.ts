@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { type PartFacts, verdictOf } from "./health.ts";
 import { checkedPlan } from "./plan.ts";
-import { NO_PLAN } from "./rollout_service.ts";
+import { NO_PLAN } from "../services/fleet/rollout_service.ts";
 import type { Baseline, Rollout, RolloutPart } from "./rollouts.ts";
 
 const SECOND_MS = 1_000;

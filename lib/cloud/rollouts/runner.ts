@@ -13,10 +13,10 @@ import { create } from "../../wire/rpc/proto.ts";
 import { requireConfigQuota } from "../access/usage.ts";
 import { ChangedMeanwhile, tryAgain } from "../config/fragments.ts";
 import { PartConfigs } from "../config/part_config.ts";
-import type { CloudContext } from "../context.ts";
-import { Fleet, type Part } from "../fleet/fleet.ts";
+import type { ConfigContext } from "../config/config_threads.ts";
+import { Fleet, type Part } from "../tenants/fleet.ts";
 import { checkForOperator, savePartConfig } from "../fleet/part_saving.ts";
-import { onlineTimes } from "../fleet/presence.ts";
+import { onlineTimes } from "../tenants/presence.ts";
 import type { LogStore } from "../logs/logs.ts";
 import type { Sql } from "../store/store.ts";
 import { changed, undone } from "./change.ts";
@@ -25,7 +25,7 @@ import { readBaseline, readingProblem, readPartFacts, verdictOf } from "./health
 import { isWithin } from "./plan.ts";
 import { type Rollout, type RolloutPart, type RolloutPartState, Rollouts } from "./rollouts.ts";
 
-interface RolloutParts extends CloudContext {
+interface RolloutParts extends ConfigContext {
   readonly logs: LogStore;
 }
 

@@ -17,9 +17,10 @@ import { type Answering, HOST, signalingService } from "../../wire/signaling/ser
 import type { IceServer } from "../../wire/webrtc/addon.ts";
 import { Keys } from "../access/keys.ts";
 import { type Limits, overLimit } from "../access/limits.ts";
-import type { CloudContext } from "../context.ts";
-import { Fleet } from "../fleet/fleet.ts";
-import { partFor, withoutPort } from "../fleet/hosts.ts";
+import type { CloudContext } from "../access/context.ts";
+import { Fleet } from "../tenants/fleet.ts";
+import { partFor } from "../access/host_access.ts";
+import { withoutPort } from "../tenants/hosts.ts";
 import { type TurnOptions, turnServers } from "./ice_servers.ts";
 import { type Calls, SharedQueue } from "./shared_queue.ts";
 

@@ -8,7 +8,7 @@
 import { SignalingService } from "../../../proto/gen/signaling_pb.ts";
 import type { Auth, KeySource } from "../../wire/auth/auth.ts";
 import type { CallContext } from "../../wire/rpc/service.ts";
-import { withoutPort } from "../fleet/hosts.ts";
+import { withoutPort } from "../tenants/hosts.ts";
 import { HOST } from "../../wire/signaling/service.ts";
 import { credentialsType, EXTERNAL, unauthenticated } from "../../wire/auth/tokens.ts";
 import type { MachineTokens } from "../access/machine_tokens.ts";

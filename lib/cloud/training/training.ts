@@ -7,8 +7,7 @@
  *
  * Everything here runs in the callers' transactions; these are serializable, which decides all races.
  *
- * The room owns training jobs from their submission to their model: rules of state, queue, logs, output, and the calls
- * on them.
+ * The room owns training jobs from their submission to their model: rules of state, queue, logs, and output.
  */
 
 import { randomUUID } from "node:crypto";

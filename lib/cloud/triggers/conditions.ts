@@ -5,7 +5,7 @@
  */
 
 import { isObject, type Json, type JsonObject, sortedJson } from "../../base/schema/schema.ts";
-import { payloadIn } from "../data/payload.ts";
+import { payloadIn } from "../capture/payload.ts";
 import { operandsOf, type TriggerEvals } from "./settings.ts";
 
 /** Readings of one source, and the conditions to find in them. */

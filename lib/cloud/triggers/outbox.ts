@@ -5,7 +5,7 @@
  * its data, and a transaction that turns an event into notifications removes it: so each event counts once, even if a
  * control plane stops at any time.
  *
- * The room owns triggers: their settings, the events, and the notifications.
+ * The room owns triggers: their settings, and the events that wait for notifications.
  */
 
 import { randomUUID } from "node:crypto";

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import type { Json, JsonObject } from "../../base/schema/schema.ts";
-import { payloadBytes } from "../data/payload.ts";
+import { payloadBytes } from "../capture/payload.ts";
 import { fulfils, judge } from "./conditions.ts";
 import { operandsOf, type TriggerEvals, triggersIn } from "./settings.ts";
 

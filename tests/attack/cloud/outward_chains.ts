@@ -9,7 +9,7 @@ import { DataService } from "../../../proto/gen/data_pb.ts";
 import { DatasetService, DatasetType } from "../../../proto/gen/dataset_pb.ts";
 import { DataSyncService, DataType } from "../../../proto/gen/datasync_pb.ts";
 import { SvcError } from "../../../lib/base/error.ts";
-import { Deliveries, type Delivery } from "../../../lib/cloud/triggers/deliveries.ts";
+import { Deliveries, type Delivery } from "../../../lib/cloud/notifications/deliveries.ts";
 import { type Channel, client } from "../../../lib/wire/rpc/channel.ts";
 import { until } from "../../support/until.ts";
 import type { Chain, ChainSetting } from "./chains.ts";

@@ -3,7 +3,7 @@
 import { BSON } from "bson";
 import { packed, unpacked } from "../../../lib/base/files/archive.ts";
 import { checkModel } from "../../../lib/learn/onnx/check.ts";
-import { Pipeline } from "../../../lib/cloud/sandbox/content/pipeline.ts";
+import { Pipeline } from "../../../lib/cloud/content/pipeline.ts";
 import { ContentFrameReader, headBytes } from "../../../lib/cloud/sandbox/content/frames.ts";
 import { readDataYaml } from "../../../cli/ml/formats/data_yaml.ts";
 import { decodedText, decodedXml, parsedJson } from "../../../cli/ml/formats/encodings.ts";

@@ -5,7 +5,7 @@
  */
 
 import { SvcError } from "../../../base/error.ts";
-import { checkedName } from "../../fleet/names.ts";
+import { checkedName } from "../../tenants/names.ts";
 import type { Sql } from "../../store/store.ts";
 
 export interface Passkey {

@@ -9,7 +9,7 @@
 import type { AuthenticatorTransportFuture } from "@simplewebauthn/server";
 import { messageOf, SvcError } from "../../../base/error.ts";
 import { escapedLine } from "../../../base/escape.ts";
-import type { Addresses } from "../../addresses.ts";
+import type { Addresses } from "../../addresses/addresses.ts";
 import type { Peer } from "../../../wire/rpc/service.ts";
 import type { Passkey } from "./passkeys.ts";
 

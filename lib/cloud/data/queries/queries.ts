@@ -3,28 +3,29 @@
  *
  * A query has a limited time, and few run at once, in turns that are fair among organizations.
  *
- * The room owns queries: their calls, their turns, their processes, and the files that those see.
+ * The room owns queries: their turns, their processes, the files that those see, and the runs of data pipelines.
  */
 
 import { deadline } from "../../../base/clock.ts";
 import { SvcError } from "../../../base/error.ts";
-import type { Narrowing, TimeRange } from "../../sandbox/content/pipeline.ts";
 import type { ContentAnswer, ContentOptions, ContentProcess } from "../../sandbox/content/process.ts";
 import {
-  type ContentRequest,
   DOCUMENTS_BYTES_MAX,
   DOCUMENTS_MAX,
+  type Narrowing,
   type PlacedFile,
   type PlacedFiles,
+  type QueryRequest,
   type ReadingFacts,
   type RunStamp,
-} from "../../sandbox/content/worker.ts";
+  type TimeRange,
+} from "./query_requests.ts";
 import type { TurnCaller } from "../../../base/async/fair_queue.ts";
 import { CallerTurns } from "../../../base/async/turns.ts";
 import type { Sql } from "../../store/store.ts";
 import type { FileStore } from "../../store/files.ts";
-import { Conditions, type MicrosRange, type ReadingTimes, toMicros } from "../filter.ts";
-import { SOURCE_COLUMNS } from "../origins.ts";
+import { Conditions, type MicrosRange, type ReadingTimes, toMicros } from "../../capture/filter.ts";
+import { SOURCE_COLUMNS } from "../../capture/origins.ts";
 import { type QueryProcess, QueryProcesses } from "./query_processes.ts";
 import type { StagedFiles } from "./staged_files.ts";
 import { type ReadingBatch, type ReadingsOfFile, TabularData } from "../tabular_data.ts";
@@ -49,7 +50,7 @@ const FILES_MAX = 256;
 /** Files that are placed at once. */
 const PLACED_AT_ONCE = 8;
 
-type WithBody = [ContentRequest, readonly Uint8Array[]];
+type WithBody = [QueryRequest, readonly Uint8Array[]];
 
 export class ReadingQueries {
   readonly #data: TabularData;

@@ -19,7 +19,7 @@ import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "../
 import type { Executor, JobScript, ScriptEnvironment, Work } from "../executor.ts";
 import { datasetLine } from "../../../cloud_client/dataset.ts";
 import { type Cluster, type ClusterState, SECRETS_FOLDER } from "./cluster.ts";
-import { isAllowedImage } from "../../training/containers.ts";
+import { isAllowedImage } from "../containers.ts";
 import { PACKAGE_BYTES_MAX } from "../../packages/packages.ts";
 import type { UsageLimits } from "../../sandbox/sandbox_usage.ts";
 import { POD_FOLDER, POD_PROGRAM, TOKEN_FILE } from "./pod_program.ts";

@@ -2,11 +2,11 @@
  * Content processes: uploads of people are opened in a separate process, never in this one.
  *
  * Decoders and models process data and programs of strangers, and may hang, exhaust the memory or crash. A content
- * process is this program again (`worker.ts`), in the sandbox if there is one, with an empty environment and an empty
+ * process is this program again (`content/worker.ts`), in the sandbox if there is one, with an empty environment and an empty
  * folder. A request ends within its time limit. A process is killed if it exceeds its memory limit or if its request
  * ends early; none outlives this program.
  *
- * The room owns content processes: their program, their protocol, and their end.
+ * The room owns content processes: their start, their protocol, and their end.
  */
 
 import type { Platform } from "../../../base/host.ts";
@@ -19,8 +19,8 @@ import { NATIVE_VARIABLE } from "../../../base/native/packed.ts";
 import { isObject } from "../../../base/schema/schema.ts";
 import { ONNX_PACKAGE } from "../../../learn/onnx/package.ts";
 import { ContentFrameReader, type Head, headBytes } from "./frames.ts";
-import { SQL_PACKAGE } from "./sql/package.ts";
-import { type ContentRequest, TENSORS_BYTES_MAX } from "./worker.ts";
+import { SQL_PACKAGE } from "./sql_package.ts";
+import { type ContentRequest, TENSORS_BYTES_MAX } from "./requests.ts";
 import type { Cell, Sandbox, SandboxedProgram } from "../sandbox.ts";
 import type { UsageLimits } from "../sandbox_usage.ts";
 
@@ -51,7 +51,7 @@ export interface SharedNative {
 }
 
 /** The requests that open people's files. */
-const OPENING: readonly ContentRequest["ask"][] = ["inference", "picture", "map", "scan"];
+const OPENING: readonly string[] = ["inference", "picture", "map", "scan"];
 
 /** Memory that the process itself needs, included in its limit. */
 export const MEMORY_BYTES_MIN = 768 * 1024 ** 2;
@@ -127,8 +127,8 @@ export class ContentProcess {
    * crashed the process, `resource_exhausted` if it ran out of memory. After an error that is not an answer the
    * process is unusable.
    */
-  async ask(
-    request: ContentRequest,
+  async ask<R extends ContentRequest>(
+    request: R,
     body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
     signal: AbortSignal,
     answerBytesMax = TENSORS_BYTES_MAX,
