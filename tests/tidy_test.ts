@@ -141,6 +141,29 @@ const INNER_ORDER: { readonly [folder: string]: readonly string[] } = {
     "services",
     ".",
   ],
+  "lib/machine": [
+    "config",
+    "packages",
+    "modules",
+    "graph",
+    "streams",
+    "serve",
+    "diagnostics",
+    "editing",
+    "page",
+    ".",
+  ],
+  "lib/agent": [
+    "settings",
+    "system",
+    "portal",
+    "bluetooth",
+    "network",
+    "supervise",
+    "update",
+    "control",
+    ".",
+  ],
 };
 
 Deno.test("sub-folders import one way, each in its place of the order", () => {

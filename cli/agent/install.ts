@@ -4,14 +4,14 @@
 
 import { dirname, join, resolve } from "node:path";
 import { SystemCommands } from "../../lib/agent/system/commands.ts";
-import { askStop, socketOf } from "../../lib/agent/supervise/control.ts";
+import { askStop, socketOf } from "../../lib/agent/control/control.ts";
 import { readCredentials } from "../../lib/agent/settings/credentials.ts";
 import { NAMES_FILE } from "../../lib/agent/network/hotspot.ts";
 import { POWER_SAVE_FILE } from "../../lib/agent/network/networking.ts";
 import { JOURNALD_FILE } from "../../lib/agent/system/journald.ts";
-import { installLoader, LOADER } from "../../lib/agent/update/loader.ts";
+import { installLoader } from "../../lib/agent/update/loader.ts";
 import { removeRuntime } from "../../lib/agent/system/runtime_service.ts";
-import { AGENT, AGENT_SERVICE, agentUnit } from "../../lib/agent/system/service_unit.ts";
+import { AGENT, AGENT_SERVICE, agentUnit, LOADER } from "../../lib/agent/system/service_unit.ts";
 import {
   commandLine,
   installService,
@@ -19,7 +19,7 @@ import {
   type ServiceParts,
   unitCommand,
 } from "../../lib/agent/system/systemd.ts";
-import { type AgentHostParts, hostAgent } from "../../lib/agent/system/windows/host.ts";
+import { type AgentHostParts, hostAgent } from "../../lib/agent/supervise/windows_host.ts";
 import {
   installWindowsService,
   removeWindowsService,

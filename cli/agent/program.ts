@@ -10,7 +10,7 @@ import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { didYouMean } from "../../lib/base/schema/suggest.ts";
-import { askRollback, askStatus, socketOf } from "../../lib/agent/supervise/control.ts";
+import { askRollback, askStatus, socketOf } from "../../lib/agent/control/control.ts";
 import type { BinaryName } from "../../lib/agent/update/release.ts";
 import { preinstall, PREINSTALL_FLAGS, type PreinstallFlags } from "./preinstall.ts";
 import { install, runService, uninstall } from "./install.ts";

@@ -5,7 +5,7 @@
 import { dirname, join } from "node:path";
 import { Agent, type AgentEnd, type AgentParts } from "../../lib/agent/agent.ts";
 import { type Commands, SystemCommands } from "../../lib/agent/system/commands.ts";
-import { type Control, type Controlled, openControl, socketOf } from "../../lib/agent/supervise/control.ts";
+import { type Control, type Controlled, openControl, socketOf } from "../../lib/agent/control/control.ts";
 import {
   isSame,
   type MachineCredentials,

@@ -6,7 +6,7 @@
  */
 
 import { SvcError } from "../../lib/base/error.ts";
-import type { ServiceControl } from "../../lib/agent/system/windows/host.ts";
+import type { ServiceControl } from "../../lib/agent/supervise/windows_host.ts";
 import { ServiceLife, type ServiceStatus } from "../../lib/agent/system/windows/status.ts";
 import { address, wide } from "./win32.ts";
 

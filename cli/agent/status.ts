@@ -4,7 +4,7 @@
  */
 
 import { escapedLine } from "../../lib/base/escape.ts";
-import type { AgentStatus } from "../../lib/agent/supervise/status.ts";
+import type { AgentStatus } from "../../lib/agent/control/status.ts";
 import type { UpdaterStatus } from "../../lib/agent/update/updater.ts";
 import { wrap } from "../flags.ts";
 import { type Column, fittedTable, sizeText, type TableForm } from "../table.ts";

@@ -1,7 +1,7 @@
 /** The status of the agent at several widths, and for programs. */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import type { AgentStatus } from "../../lib/agent/supervise/status.ts";
+import type { AgentStatus } from "../../lib/agent/control/status.ts";
 import { styleProblems } from "../../tests/support/json_style.ts";
 import { statusJson, statusLines } from "./status.ts";
 

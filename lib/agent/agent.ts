@@ -33,7 +33,7 @@ import {
   readLastGood,
   writeLastGood,
 } from "./settings/settings.ts";
-import type { AgentStatus } from "./supervise/status.ts";
+import type { AgentStatus } from "./control/status.ts";
 import type { Subsystem } from "./settings/subsystem.ts";
 import type { Now, Updates } from "./update/updater.ts";
 

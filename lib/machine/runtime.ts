@@ -25,7 +25,7 @@ import type { SignalingServer } from "../wire/dial/dial.ts";
 import { BroughtCalls } from "../wire/signaling/brought_calls.ts";
 import type { ServiceTable } from "../wire/rpc/service.ts";
 import { PortAnnouncement } from "./serve/announcement.ts";
-import { Activities, shutdownReason } from "./graph/activities.ts";
+import { Activities, shutdownReason } from "../base/log/activities.ts";
 import { BUILD_LIMITS, BUILD_TIMEOUT_VARIABLES } from "./graph/pass/builder.ts";
 import { type MachineConfig, type ModuleConfig, resourceAliases, resourceLogger } from "./config/config.ts";
 import { uploaderOf } from "../cloud_client/data_uploader.ts";
@@ -65,7 +65,7 @@ import {
   SHUTDOWN_TIMEOUT_VARIABLES,
   type ShutdownStage,
 } from "./serve/shutdown.ts";
-import { stopBeforeClosing } from "./serve/stop.ts";
+import { stopBeforeClosing } from "./graph/stop.ts";
 import { HotReload } from "./modules/hot_reload.ts";
 import { Streams } from "./streams/streams.ts";
 import { DashboardStore } from "./page/dashboards.ts";

@@ -3,8 +3,8 @@
  */
 
 import { relative } from "node:path";
-import { askStatus, socketOf } from "../../lib/agent/supervise/control.ts";
-import type { AgentStatus } from "../../lib/agent/supervise/status.ts";
+import { askStatus, socketOf } from "../../lib/agent/control/control.ts";
+import type { AgentStatus } from "../../lib/agent/control/status.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SystemFiles } from "../../lib/base/files/system_files.ts";
 

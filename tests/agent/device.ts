@@ -3,7 +3,7 @@
  */
 
 import { SystemFiles } from "../../lib/base/files/system_files.ts";
-import { askRollback, socketOf } from "../../lib/agent/supervise/control.ts";
+import { askRollback, socketOf } from "../../lib/agent/control/control.ts";
 import type { BinaryName } from "../../lib/agent/update/release.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "../cloud/program.ts";

@@ -4,7 +4,8 @@
  */
 
 import { assertEquals } from "@std/assert";
-import { installLoader, LOADER } from "../../lib/agent/update/loader.ts";
+import { installLoader } from "../../lib/agent/update/loader.ts";
+import { LOADER } from "../../lib/agent/system/service_unit.ts";
 import { bootPlan, type Count, type PassingCount, type VersionLinks } from "../../lib/agent/update/boot.ts";
 import { randomFrom } from "../../lib/geometry/random.ts";
 import { SystemFiles } from "../../lib/base/files/system_files.ts";

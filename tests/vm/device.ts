@@ -2,7 +2,7 @@
  * A virtual machine as a device of a fleet: its agent, the agent's status, and its releases.
  */
 
-import type { AgentStatus } from "../../lib/agent/supervise/status.ts";
+import type { AgentStatus } from "../../lib/agent/control/status.ts";
 import { checkCompiler } from "../../cli/build/check_compiler.ts";
 import { compile, EXECUTABLES, exists, ROOT, TARGETS } from "../../cli/build/compiler.ts";
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "../cloud/program.ts";

@@ -3,7 +3,7 @@
  * outside, from source.
  */
 
-import type { AgentStatus } from "../../lib/agent/supervise/status.ts";
+import type { AgentStatus } from "../../lib/agent/control/status.ts";
 import { checkCompiler } from "../../cli/build/check_compiler.ts";
 import { choose, compile, EXECUTABLES, exists, ROOT, TARGETS } from "../../cli/build/compiler.ts";
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "../cloud/program.ts";

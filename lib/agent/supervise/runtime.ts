@@ -5,8 +5,8 @@
  * runtime that is not ready in time, or stops answering, is killed and starts again. If an earlier agent has left a
  * runtime behind, the agent takes it over instead of starting another one.
  *
- * The room owns svc-server as a process of the agent: its start, health, logs and end, and the socket by which people
- * ask the agent.
+ * The room owns the programs that are kept running, svc-server and, on Windows, the agent: their start, health, logs
+ * and end.
  */
 
 import { createHash } from "node:crypto";

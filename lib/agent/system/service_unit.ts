@@ -5,10 +5,11 @@
  * is replaced leaves the runtime running, and the next agent takes it over.
  */
 
-import { LOADER } from "../update/loader.ts";
 import { commandLine, type SystemService, type Unit } from "./systemd.ts";
 
 export const AGENT_SERVICE = "svc-agent";
+/** The name of the loader's script in `bin`. */
+export const LOADER = "svc-agent-loader";
 
 /** Time limit of systemd for a stop, above the agent's own, which is above the runtime's. */
 const STOP_S = 240;

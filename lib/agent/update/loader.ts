@@ -8,10 +8,8 @@
 
 import { join } from "node:path";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
+import { LOADER } from "../system/service_unit.ts";
 import { STARTS_MAX } from "./boot.ts";
-
-/** The script's name in `bin`. */
-export const LOADER = "svc-agent-loader";
 
 /** Writes the script if it is missing or different. */
 export async function installLoader(files: ReadFiles & WriteFiles, base: string): Promise<void> {

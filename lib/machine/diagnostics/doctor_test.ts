@@ -3,7 +3,8 @@ import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { FakeHost } from "../../../tests/support/fake_host.ts";
 import { FakeProcesses } from "../../../tests/support/fake_processes.ts";
 import { SvcError } from "../../base/error.ts";
-import { type Examination, examine, findHolder, formatExaminations } from "./doctor.ts";
+import { findHolder } from "../serve/port_holder.ts";
+import { type Examination, examine, formatExaminations } from "./doctor.ts";
 
 const NOW = new Date("2026-05-04T12:00:00Z");
 

@@ -20,7 +20,7 @@ import type { Metadata } from "../../wire/rpc/metadata.ts";
 import type { DescService } from "../../wire/rpc/proto.ts";
 import type { MachineConfig } from "../config/config.ts";
 import type { Modules } from "../modules/modules.ts";
-import type { Activities } from "./activities.ts";
+import type { Activities } from "../../base/log/activities.ts";
 import { Frames } from "./frames.ts";
 import { ModuleSlot } from "./module_slot.ts";
 import { BUILD_LIMITS, Builder, type BuildLimits } from "./pass/builder.ts";

@@ -19,7 +19,7 @@ import type { ConfigDraft } from "../config/source.ts";
 import type { ConfigReading, UsableConfig } from "../config/reading.ts";
 import type { MaintenanceDecision } from "./maintenance.ts";
 import { mendingOf } from "./mending.ts";
-import type { StatusNode } from "../serve/service.ts";
+import type { StatusNode } from "./pass/node.ts";
 
 /** Interval of the attempts to apply a configuration that is held back. */
 const HELD_BACK_RETRY_MS = 5_000;

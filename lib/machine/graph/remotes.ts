@@ -24,9 +24,9 @@ import { authoritiesIn } from "../../wire/port/tls_files.ts";
 import { WITHOUT_TLS } from "../../wire/grpc/grpc_channel.ts";
 import { WITH_TLS } from "../../wire/http2/connection.ts";
 import { Metadata } from "../../wire/rpc/metadata.ts";
-import type { Activities } from "./activities.ts";
+import type { Activities } from "../../base/log/activities.ts";
 import type { MachineConfig, RemoteConfig } from "../config/config.ts";
-import { ForeignApis } from "./foreign_apis.ts";
+import { ForeignApis } from "../modules/foreign_apis.ts";
 import { type RemoteFrame, remoteFrames } from "./remote_frames.ts";
 import { ASKING_MACHINE, newMachineId, type Relays, relaysIn } from "./relays.ts";
 

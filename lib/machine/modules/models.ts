@@ -18,7 +18,7 @@ import type { Resource } from "../../resource/resource.ts";
 import type { CallOptions } from "../../wire/rpc/channel.ts";
 import type { JsonObject as Struct, MessageInitShape } from "../../wire/rpc/proto.ts";
 import type { ResourceConfig } from "../config/config.ts";
-import { ForeignApis } from "../graph/foreign_apis.ts";
+import { ForeignApis } from "./foreign_apis.ts";
 import type { ModuleLimits } from "./module.ts";
 import type { ModuleProcess } from "./process.ts";
 

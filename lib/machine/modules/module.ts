@@ -15,7 +15,7 @@ import type { ProcessCommand, ProcessTable, SpawnHost } from "../../base/process
 import { formatDuration } from "../../base/schema/schema.ts";
 import type { AnyApi, Registry } from "../../resource/registry.ts";
 import type { ModuleConfig, ResourceConfig } from "../config/config.ts";
-import type { Activities } from "../graph/activities.ts";
+import type { Activities } from "../../base/log/activities.ts";
 import { commandOf, dataFolder, type MachineIdentity } from "./launch.ts";
 import { ModuleModels, type Offer } from "./models.ts";
 import type { ModuleGroups } from "./groups.ts";

@@ -26,7 +26,7 @@ import { followTlsFiles, readTlsFiles, type TlsPaths } from "../../wire/port/tls
 import type { ServiceTable } from "../../wire/rpc/service.ts";
 import { TokenKeyRing } from "../../wire/auth/key_ring.ts";
 import type { MachineConfig } from "../config/config.ts";
-import { findHolder } from "../diagnostics/doctor.ts";
+import { findHolder } from "./port_holder.ts";
 import { atHome } from "../config/upload_rules.ts";
 import type { Bind } from "../config/settings.ts";
 import type { AnnouncedAddress } from "./announcement.ts";
@@ -36,7 +36,7 @@ import {
   type MachineWebRtcParts,
   type WebRtcSettings,
 } from "./machine_webrtc.ts";
-import type { StatusNode } from "./service.ts";
+import type { StatusNode } from "../graph/pass/node.ts";
 
 /** Time limit for calls under way when the port is reopened at its address. */
 const REOPEN_DRAIN_MS = 1_000;

@@ -43,7 +43,7 @@ import { readLogEntry } from "./log_entry.ts";
 import { LogLimit } from "./log_limit.ts";
 import { bracketed } from "../../wire/port/endpoint.ts";
 import type { BuildState, Machine, Node } from "../graph/machine.ts";
-import type { NodeReachability } from "../graph/pass/node.ts";
+import type { NodeReachability, StatusNode } from "../graph/pass/node.ts";
 import type { Operations } from "./operations.ts";
 import type { MachinePackages, PackageProgress } from "../packages/packages.ts";
 import type { RemoteStatus } from "../graph/remotes.ts";
@@ -51,7 +51,7 @@ import { ASKING_MACHINE } from "../graph/relays.ts";
 import type { ModuleStatus } from "../modules/module.ts";
 import type { ProvidedModel } from "../modules/modules.ts";
 import type { Sessions } from "./sessions.ts";
-import { stopActuators } from "./stop.ts";
+import { stopActuators } from "../graph/stop.ts";
 import { tunnel } from "./tunnel.ts";
 import { counted } from "../../base/log/counted.ts";
 
@@ -90,8 +90,6 @@ export const SHUTDOWN_ANSWER_MS = 100;
 export interface InternalPart {
   readonly status: StatusNode | undefined;
 }
-
-export type StatusNode = Pick<Node, "name" | "state" | "error" | "updatedMs" | "revision">;
 
 type Methods = ServiceImpl<typeof RobotService>;
 

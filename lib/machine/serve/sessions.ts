@@ -17,7 +17,7 @@ import type { DescMethod, Message } from "../../wire/rpc/proto.ts";
 import type { CallContext, Interceptor, Peer } from "../../wire/rpc/service.ts";
 import { idFrom, parseId, resourceNamed } from "./call.ts";
 import type { Machine } from "../graph/machine.ts";
-import { stopActuators } from "./stop.ts";
+import { stopActuators } from "../graph/stop.ts";
 
 /** The key of the answer's header that names resources that the call moves besides the addressed one. */
 const MONITORED_RESOURCE = "viam-smrn";

@@ -1,9 +1,11 @@
 /**
  * The agent as a service of Windows: installing, stopping and removing it.
  *
- * The service runs a copy of the agent that no update replaces (see `host.ts`). A repeated installation leaves one
+ * The service runs a copy of the agent that no update replaces (`supervise/windows_host.ts`). A repeated installation leaves one
  * service, with the new settings. A service counts as stopped only when its process has ended, so that its program can
  * be replaced. Removing it leaves no trace in Windows.
+ *
+ * The room owns the agent as a service of Windows: installing it, and its state as Windows sees it.
  */
 
 import { type Clock, deadline } from "../../../base/clock.ts";

@@ -5,7 +5,7 @@ import { SvcError } from "../../../base/error.ts";
 import { FakeProcesses } from "../../../../tests/support/fake_processes.ts";
 import { silentLogs } from "../../../base/log/log.ts";
 import { FakeCommands } from "../../../../tests/support/fake_commands.ts";
-import { type AgentHostParts, hostAgent } from "./host.ts";
+import { type AgentHostParts, hostAgent } from "../../supervise/windows_host.ts";
 import {
   installWindowsService,
   removeWindowsService,

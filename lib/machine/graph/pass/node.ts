@@ -37,6 +37,9 @@ export interface Node {
   readonly instance?: Resource;
 }
 
+/** A part of the program that shows its state beside the resources. */
+export type StatusNode = Pick<Node, "name" | "state" | "error" | "updatedMs" | "revision">;
+
 /**
  * Whether clients reach a resource by its client name: its remote may be away, or a local resource or another remote's
  * may have the same name.

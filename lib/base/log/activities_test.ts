@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
-import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
+import { type LogRecord, Logs, memorySink } from "./log.ts";
 import { Activities, shutdownReason } from "./activities.ts";
 
 Deno.test("Activities: log the begin and end of an activity, with its duration", async () => {

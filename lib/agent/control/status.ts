@@ -3,7 +3,7 @@
  */
 
 import type { BinaryName } from "../update/release.ts";
-import type { RuntimeState } from "./runtime.ts";
+import type { RuntimeState } from "../supervise/runtime.ts";
 import type { UpdaterStatus } from "../update/updater.ts";
 
 export interface AgentStatus {

@@ -3,8 +3,8 @@
  * published fields `activity`, `event` and `duration_us`, for programs that follow the debug log.
  */
 
-import type { Clock } from "../../base/clock.ts";
-import type { Fields, Logger } from "../../base/log/log.ts";
+import type { Clock } from "../clock.ts";
+import type { Fields, Logger } from "./log.ts";
 
 export type Activity =
   | "startup"

@@ -5,15 +5,13 @@
  * gives. An agent that does not start is replaced by its previous version. When Windows stops the service, the host
  * asks the agent to end, and kills it if it does not. All children of the agent end with it, and everything ends with
  * this process.
- *
- * The room owns the agent as a service of Windows: installing it, running it, and its state as Windows sees it.
  */
 
-import { type Clock, race } from "../../../base/clock.ts";
-import { chainOf } from "../../../base/error.ts";
-import type { Logger } from "../../../base/log/log.ts";
-import { endsWithin, type RunningProcess, type SpawnHost } from "../../../base/process.ts";
-import type { Boots } from "../../supervise/runtime.ts";
+import { type Clock, race } from "../../base/clock.ts";
+import { chainOf } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
+import { endsWithin, type RunningProcess, type SpawnHost } from "../../base/process.ts";
+import type { Boots } from "./runtime.ts";
 
 /** The protocol with Windows' service control manager. */
 export interface ServiceControl {

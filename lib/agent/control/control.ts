@@ -7,6 +7,8 @@
  * On Windows the socket is a named pipe, and a program of any user may create a pipe of any name before the agent does.
  * So at each start the agent invents a name and writes it to a file in its folder, which other users cannot enter:
  * nobody can take the name beforehand.
+ *
+ * The room owns what people at the device ask the agent: the socket, and the status that it gives.
  */
 
 import { randomUUID } from "node:crypto";
