@@ -78,6 +78,14 @@ Deno.test({
         },
       );
 
+      await t.step("meta.json may begin with a byte order mark", async () => {
+        const marked = `${folder}/marked`;
+        const text = JSON.stringify({ ...META, module_id: "acme:marked" });
+        await writeModule(marked, `\ufeff${text}`, "#!/bin/sh\n");
+        assertMatch(await run("package", "upload", "1.0.0", marked), /^acme:marked 1\.0\.0\n/);
+        await run("package", "delete", "marked", "--all");
+      });
+
       await t.step("what no machine could run is refused, in the machine's words", async () => {
         const bad: [RegExp, unknown, string | Uint8Array, number?][] = [
           [/names no program, wanted "entrypoint"/, { ...META, entrypoint: "" }, "#!/bin/sh\n"],

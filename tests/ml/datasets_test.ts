@@ -121,6 +121,14 @@ datasetTest(
   },
 );
 
+datasetTest("dataset add reads a dataset.jsonl that an editor on Windows saved", async (cloud, folder) => {
+  const lines = '\ufeff{"image_path": "a.png"}\r\n{"image_path": "b.png"}\r\n';
+  await write(folder, { "a.png": PNG, "b.png": PNG, "dataset.jsonl": lines });
+  const { code, errors } = await svcMl(["dataset", "add", "dataset-1", folder], { env: envOf(cloud) });
+  assertEquals(code, 0, errors);
+  assertEquals([...cloud.images.keys()].sort(), ["a.png", "b.png"]);
+});
+
 datasetTest("errors of dataset add have the line", async (cloud, folder) => {
   for (
     const [line, logged] of [

@@ -55,6 +55,20 @@ both("writeFile replaces a file and leaves no temporary file", async (files, fol
   if (unix) assertEquals((await files.stat(`${folder}/c`))?.mode, 0o755);
 });
 
+both("readTextFile drops a byte order mark at the beginning, and nothing else", async (files, folder) => {
+  for (
+    const [written, read] of [
+      ["\ufeff{}", "{}"],
+      ["\ufeff", ""],
+      ["\ufeff\ufeffa", "\ufeffa"],
+      ["a\ufeff\r\n", "a\ufeff\r\n"],
+    ]
+  ) {
+    await files.writeFile(`${folder}/a`, written);
+    assertEquals(await files.readTextFile(`${folder}/a`), read);
+  }
+});
+
 both("a lock has one holder, until it is given back", async (files, folder) => {
   const path = `${folder}/agent.lock`;
   const release = await files.lock(path);

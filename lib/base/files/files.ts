@@ -101,6 +101,7 @@ export interface ReadFolders {
 
 export interface ReadFiles extends ReadFolders {
   readFile(path: string): Promise<Uint8Array<ArrayBuffer>>;
+  /** The text of a UTF-8 file, without the byte order mark that some editors begin it with. */
   readTextFile(path: string): Promise<string>;
   /** The content of a file of any size, from byte `from` on, in pieces of at most 64 kB. */
   readPieces(path: string, from?: number): AsyncIterable<Uint8Array<ArrayBuffer>>;

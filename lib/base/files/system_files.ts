@@ -40,10 +40,6 @@ export class SystemFiles extends DurableFiles {
     return attempt("read", path, () => Deno.readFile(path));
   }
 
-  override readTextFile(path: string): Promise<string> {
-    return attempt("read", path, () => Deno.readTextFile(path));
-  }
-
   async *readPieces(path: string, from = 0): AsyncGenerator<Uint8Array<ArrayBuffer>> {
     using file = await attempt("read", path, () => Deno.open(path));
     if (from > 0) await attempt("read", path, () => file.seek(from, Deno.SeekMode.Start));
