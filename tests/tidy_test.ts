@@ -416,7 +416,6 @@ const LARGE_CLASSES: readonly string[] = [
   "lib/slam MapBuilder",
   "lib/wire TokenKeyRing",
   "lib/wire ClientCall",
-  "lib/wire Call",
 ];
 
 Deno.test("what xOf returns needs no closing: createX makes what must be closed", () => {

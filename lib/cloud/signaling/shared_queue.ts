@@ -202,7 +202,7 @@ export class SharedQueue implements Calls {
     const host = this.#sought.get(call);
     const incoming = host === undefined ? undefined : local.takeNow(call);
     if (host === undefined || !incoming) return;
-    const { sdp, disableTrickle, owner, caller: { token: _, ...caller } } = incoming;
+    const { sdp, disableTrickle, owner, caller: { token: _, ...caller } } = incoming.offer;
     const callOff = clock.after(CONNECT_MS, () => this.#given.delete(call));
     this.#given.set(call, { incoming, callOff });
     this.#tell({ kind: "offer", to, call, host, offer: { sdp, disableTrickle, caller, owner } });

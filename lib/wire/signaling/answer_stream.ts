@@ -90,9 +90,11 @@ export async function nextCall(options: AnswerStreamOptions): Promise<BroughtCal
       const leftMs = until ? Number(until.seconds) * 1000 + until.nanos / 1e6 - clock.nowMs() : CONNECT_MS;
       const call = new StreamCall({
         id: uuid,
-        sdp,
-        disableTrickle: optionalConfig?.disableTrickle ?? false,
-        caller: { entity: callerAuthEntity || undefined, generation: callerAuthMetadata[GENERATION] },
+        offer: {
+          sdp,
+          disableTrickle: optionalConfig?.disableTrickle ?? false,
+          caller: { entity: callerAuthEntity || undefined, generation: callerAuthMetadata[GENERATION] },
+        },
         deadlineMs: clock.monotonicMs() + Math.min(CONNECT_MS, Math.max(CONNECT_MIN_MS, leftMs)),
         responses,
       });
@@ -149,44 +151,39 @@ async function follow(call: StreamCall, requests: AsyncIterator<AnswerRequest>):
   }
 }
 
-interface StreamCallParts
-  extends Pick<IncomingCall, "id" | "sdp" | "disableTrickle" | "caller" | "deadlineMs"> {
+interface StreamCallParts extends Pick<IncomingCall, "id" | "offer" | "deadlineMs"> {
   readonly responses: Queue<AnswerResponse>;
 }
 
 class StreamCall implements IncomingCall {
   readonly candidates = new Queue<IceCandidate>(WEBRTC_LIMITS.candidates);
   readonly id: string;
-  readonly sdp: string;
-  readonly disableTrickle: boolean;
-  readonly caller: IncomingCall["caller"];
+  readonly offer: IncomingCall["offer"];
   readonly deadlineMs: number;
   readonly #responses: Queue<AnswerResponse>;
 
-  constructor({ id, sdp, disableTrickle, caller, deadlineMs, responses }: StreamCallParts) {
+  constructor({ id, offer, deadlineMs, responses }: StreamCallParts) {
     this.id = id;
-    this.sdp = sdp;
-    this.disableTrickle = disableTrickle;
-    this.caller = caller;
+    this.offer = offer;
     this.deadlineMs = deadlineMs;
     this.#responses = responses;
   }
 
   answer(sdp: string): void {
-    this.#tell({ case: "init", value: { sdp } });
+    this.#respond({ case: "init", value: { sdp } });
   }
 
   candidate(candidate: IceCandidate): void {
-    this.#tell({ case: "update", value: { candidate: candidateMessage(candidate) } });
+    this.#respond({ case: "update", value: { candidate: candidateMessage(candidate) } });
   }
 
   done(): void {
-    this.#tell({ case: "done", value: {} });
+    this.#respond({ case: "done", value: {} });
     this.#responses.close();
   }
 
   fail(error: SvcError): void {
-    this.#tell({ case: "error", value: { status: statusOf(error) } });
+    this.#respond({ case: "error", value: { status: statusOf(error) } });
     this.#responses.close();
   }
 
@@ -204,7 +201,7 @@ class StreamCall implements IncomingCall {
     this.#responses.end();
   }
 
-  #tell(stage: MessageInitShape<typeof AnswerResponseSchema>["stage"]): void {
+  #respond(stage: MessageInitShape<typeof AnswerResponseSchema>["stage"]): void {
     this.#responses.push(create(AnswerResponseSchema, { uuid: this.id, stage }));
   }
 }

@@ -48,8 +48,8 @@ export class Answerer {
   /** Calls being answered, each with its end. */
   readonly #answering = new Set<Promise<void>>();
   /** Peers, and offers being answered, by caller. */
-  readonly #peerPlaces: SharedPool;
-  readonly #offerPlaces: SharedPool;
+  readonly #peerPool: SharedPool;
+  readonly #offerPool: SharedPool;
   #closed: SvcError | undefined;
 
   constructor(parts: AnswererParts) {
@@ -67,8 +67,8 @@ export class Answerer {
       };
       return new SharedPool(shares, parts.clock);
     };
-    this.#peerPlaces = pool("WebRTC peers", "peers");
-    this.#offerPlaces = pool("connecting WebRTC peers", "offers");
+    this.#peerPool = pool("WebRTC peers", "peers");
+    this.#offerPool = pool("connecting WebRTC peers", "offers");
   }
 
   get #limits(): WebRtcLimits {
@@ -106,18 +106,19 @@ export class Answerer {
   async #answer(call: IncomingCall, options: AnswerOptions): Promise<void> {
     if (this.#closed) throw this.#closed;
     const over = new AbortController();
-    const path = [call.caller.entity ?? `address ${call.caller.remoteAddress}`];
+    const { entity, remoteAddress } = call.offer.caller;
+    const path = [entity ?? `address ${remoteAddress}`];
     const giveWay = (reason: SvcError) => over.abort(reason);
-    const place = this.#peerPlaces.take(path, giveWay);
+    const holder = this.#peerPool.take(path, giveWay);
     try {
-      const offer = this.#offerPlaces.take(path, giveWay);
+      const offer = this.#offerPool.take(path, giveWay);
       try {
-        await this.#connect(call, options, place, over.signal);
+        await this.#connect(call, options, holder, over.signal);
       } finally {
         offer.release();
       }
     } catch (error) {
-      place.release();
+      holder.release();
       throw error;
     }
   }
@@ -125,7 +126,7 @@ export class Answerer {
   async #connect(
     call: IncomingCall,
     options: AnswerOptions,
-    place: PoolHolder,
+    holder: PoolHolder,
     signal: AbortSignal,
   ): Promise<void> {
     const signals = new AnswerSignals(call);
@@ -147,7 +148,7 @@ export class Answerer {
     signal.addEventListener("abort", giveWay, { once: true });
     peer.whenClosed(() => {
       signal.removeEventListener("abort", giveWay);
-      place.release();
+      holder.release();
       this.#peers.delete(peer);
     });
 
@@ -155,7 +156,7 @@ export class Answerer {
       peer.close(new SvcError("deadline_exceeded", "the WebRTC connection was not established in time"));
     });
     try {
-      const offered = peer.acceptOffer(call.sdp);
+      const offered = peer.acceptOffer(call.offer.sdp);
       peer.describe("answer");
       void this.#takeCandidates(peer, call, offered);
       await peer.connected;
@@ -179,7 +180,7 @@ export class Answerer {
     // If the call is over while the peer is not connected, the peer will never connect.
     const fail = (error: unknown) => void (peer.isConnected || peer.close(SvcError.from(error)));
     const shown = Promise.withResolvers<void>();
-    const stop = this.#parts.clock.after(call.disableTrickle ? 0 : OFFERED_WAIT_MS, shown.resolve);
+    const stop = this.#parts.clock.after(call.offer.disableTrickle ? 0 : OFFERED_WAIT_MS, shown.resolve);
     const tryOffered = shown.promise.then(() => offered.forEach(add)).catch(fail);
     try {
       for await (const candidate of call.candidates) {
@@ -195,7 +196,7 @@ export class Answerer {
     }
   }
 
-  #serve(peer: RtcPeer, { caller }: IncomingCall): void {
+  #serve(peer: RtcPeer, { offer: { caller } }: IncomingCall): void {
     const { table, joined, logger } = this.#parts;
     const { local, remote } = peer.addresses ?? {};
     const { remoteAddress: signaledFrom } = caller;
@@ -232,11 +233,11 @@ class AnswerSignals implements SignalListener {
   readonly #onLoopback: boolean;
 
   constructor(private readonly call: IncomingCall) {
-    this.#onLoopback = isOnThisMachine(call.caller);
+    this.#onLoopback = isOnThisMachine(call.offer.caller);
   }
 
   described({ sdp }: Description): void {
-    if (this.call.disableTrickle) this.#sdp = sdp;
+    if (this.call.offer.disableTrickle) this.#sdp = sdp;
     else this.call.answer(encodeDescription({ type: "answer", sdp }));
   }
 

@@ -69,8 +69,9 @@ export interface OutgoingCall {
 }
 
 /** The answerer's view of a call. */
-export interface IncomingCall extends CallOffer {
+export interface IncomingCall {
   readonly id: string;
+  readonly offer: CallOffer;
   /** The deadline of the connection, on the clock's monotonic time. */
   readonly deadlineMs: number;
   /** The caller's candidates; ends after the last one, or with the reason why the call is over. Has one reader. */
@@ -98,7 +99,7 @@ interface CallQueueParts {
 export class CallQueue {
   readonly #clock: Clock;
   readonly #limits: CallQueueLimits;
-  readonly #places: SharedPool;
+  readonly #pool: SharedPool;
   /** All unconnected calls, by id. */
   readonly #calls = new Map<string, Call>();
   /** Calls that no answerer has taken, oldest first. */
@@ -111,7 +112,7 @@ export class CallQueue {
     const { calls, callsOfOwner, callsOfHost, callsOfCaller } = this.#limits;
     const shares = [calls, callsOfOwner, callsOfHost, callsOfCaller];
     const levels = ["this server", "one organization", "one machine", "one caller to a machine"];
-    this.#places = new SharedPool({ shares, levels, what: "pending calls" }, clock);
+    this.#pool = new SharedPool({ shares, levels, what: "pending calls" }, clock);
   }
 
   /** The number of unconnected calls. */
@@ -124,11 +125,11 @@ export class CallQueue {
     const { connectMs } = this.#limits;
     const { owner = "", caller: { entity, remoteAddress } } = offer;
     const path = [owner, host, entity ?? `address ${remoteAddress}`];
-    const place = this.#places.take(path, (reason) => call.fail(reason));
+    const holder = this.#pool.take(path, (reason) => call.fail(reason));
     const deadlineMs = this.#clock.monotonicMs() + connectMs;
     const call: Call = new Call(host, offer, deadlineMs, this.#limits.candidates, () => {
       stop();
-      place.release();
+      holder.release();
       this.#calls.delete(call.id);
       this.#offered.delete(call);
     });
@@ -222,87 +223,57 @@ interface Taker {
   readonly take: (call: IncomingCall) => void;
 }
 
-/** Both ends of a call. */
+/** One call: its offer, its way to each side, and its end. */
 class Call implements IncomingCall {
   readonly id = crypto.randomUUID();
-  readonly sdp: string;
-  readonly disableTrickle: boolean;
-  readonly caller: Caller;
-  readonly owner?: string;
-  readonly candidates: Queue<IceCandidate>;
   readonly outgoing: OutgoingCall;
-  readonly #stages: Queue<AnswerStage>;
-  readonly #candidatesMax: number;
-  #candidates = 0;
-  #answered = false;
-  #callerDone = false;
-  #done = false;
+  readonly candidates: AsyncIterable<IceCandidate>;
+  readonly #fromCaller: CallerCandidates;
+  readonly #toCaller: AnswerStages;
   #over = false;
 
   constructor(
     readonly host: string,
-    { sdp, disableTrickle, caller, owner }: CallOffer,
+    readonly offer: CallOffer,
     readonly deadlineMs: number,
     candidatesMax: number,
     private readonly ended: () => void,
   ) {
-    this.sdp = sdp;
-    this.disableTrickle = disableTrickle;
-    this.caller = caller;
-    this.owner = owner;
-    this.#candidatesMax = candidatesMax;
-    this.candidates = new Queue(candidatesMax);
-
-    // The answer, and the candidates after it.
-    this.#stages = new Queue(1 + candidatesMax);
-    this.outgoing = { id: this.id, stages: this.#stages, leave: () => this.#leave() };
+    this.#fromCaller = new CallerCandidates(candidatesMax);
+    this.#toCaller = new AnswerStages(candidatesMax);
+    this.candidates = this.#fromCaller.queue;
+    this.outgoing = { id: this.id, stages: this.#toCaller.stages, leave: () => this.#leave() };
   }
 
   callerCandidate(candidate: IceCandidate): void {
-    if (++this.#candidates > this.#candidatesMax) {
-      const limit = `wanted at most ${this.#candidatesMax}`;
-      throw new SvcError("resource_exhausted", `too many ICE candidates of the caller, ${limit}`);
-    }
-    // Candidates after the connection are not needed.
-    this.candidates.push(candidate);
+    this.#fromCaller.add(candidate);
   }
 
   callerDone(): void {
-    this.#callerDone = true;
-    this.candidates.close();
-    if (this.#done) this.end();
+    this.#fromCaller.complete();
+    if (this.isDone) this.end();
   }
 
   answer(sdp: string): void {
-    if (this.#answered) throw new SvcError("invalid_argument", "the call has been answered already");
-    this.#answered = true;
-    this.#stages.push({ sdp });
+    this.#toCaller.answer(sdp);
   }
 
   candidate(candidate: IceCandidate): void {
-    if (!this.#answered) throw new SvcError("invalid_argument", "the answer comes before its candidates");
-    // Excess candidates are not needed.
-    this.#stages.push({ candidate });
+    this.#toCaller.add(candidate);
   }
 
   done(): void {
-    this.#done = true;
-    this.#stages.close();
-    if (this.#callerDone) this.end();
+    this.#toCaller.complete();
+    if (this.#fromCaller.isComplete) this.end();
   }
 
   fail(error: SvcError): void {
     this.end(error);
   }
 
-  /** A caller with an answer may stop reading; without one it has given up. */
-  #leave(): void {
-    if (!this.#answered) this.fail(new SvcError("canceled", "the caller has given up"));
-  }
-
   /** Whether the answerer has sent everything. */
   get isDone(): boolean {
-    return this.#done;
+    return this.#toCaller.isComplete;
   }
 
   /** Ends both sides. The first reason counts. */
@@ -310,8 +281,74 @@ class Call implements IncomingCall {
     if (this.#over) return;
     this.#over = true;
     this.ended();
-    this.#stages.close(error);
-    if (error) this.candidates.end(error);
-    else this.candidates.close();
+    this.#toCaller.end(error);
+    this.#fromCaller.end(error);
+  }
+
+  /** A caller with an answer may stop reading; without one it has given up. */
+  #leave(): void {
+    if (!this.#toCaller.isAnswered) this.fail(new SvcError("canceled", "the caller has given up"));
+  }
+}
+
+/** The caller's candidates on their way to the answerer, at most so many. */
+class CallerCandidates {
+  readonly queue: Queue<IceCandidate>;
+  isComplete = false;
+  #count = 0;
+
+  constructor(private readonly max: number) {
+    this.queue = new Queue(max);
+  }
+
+  add(candidate: IceCandidate): void {
+    if (++this.#count > this.max) {
+      const limit = `wanted at most ${this.max}`;
+      throw new SvcError("resource_exhausted", `too many ICE candidates of the caller, ${limit}`);
+    }
+    // Candidates after the connection are not needed.
+    this.queue.push(candidate);
+  }
+
+  complete(): void {
+    this.isComplete = true;
+    this.queue.close();
+  }
+
+  end(error: SvcError | undefined): void {
+    if (error) this.queue.end(error);
+    else this.queue.close();
+  }
+}
+
+/** The answer and the candidates after it, on their way to the caller. */
+class AnswerStages {
+  readonly stages: Queue<AnswerStage>;
+  isAnswered = false;
+  isComplete = false;
+
+  constructor(candidatesMax: number) {
+    this.stages = new Queue(1 + candidatesMax);
+  }
+
+  answer(sdp: string): void {
+    if (this.isAnswered) throw new SvcError("invalid_argument", "the call has been answered already");
+    this.isAnswered = true;
+    this.stages.push({ sdp });
+  }
+
+  add(candidate: IceCandidate): void {
+    if (!this.isAnswered) throw new SvcError("invalid_argument", "the answer comes before its candidates");
+    // Excess candidates are not needed.
+    this.stages.push({ candidate });
+  }
+
+  complete(): void {
+    this.isComplete = true;
+    this.stages.close();
+  }
+
+  end(error: SvcError | undefined): void {
+    this.stages.close(error);
   }
 }

@@ -32,7 +32,7 @@ Deno.test("CallQueue: an offer reaches the answerer of its host, before or after
   assertEquals((await waiting).id, first.id);
   const second = queue.offer("b", OFFER);
   const taken = await queue.take(["b"], never);
-  assertEquals([taken.id, taken.sdp, taken.caller.entity], [second.id, "offer", "somebody"]);
+  assertEquals([taken.id, taken.offer.sdp, taken.offer.caller.entity], [second.id, "offer", "somebody"]);
   queue.close();
   await assertRejects(() => all(first.stages), SvcError, "stopping");
 });

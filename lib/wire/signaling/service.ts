@@ -141,14 +141,14 @@ async function* answer(
   try {
     const taken = yield* waited(queue, hosts, clock, ctx);
     const listening = listen(incoming, taken, ctx.signal);
-    const { sdp, deadlineMs, caller } = taken;
+    const { offer: { sdp, disableTrickle, caller }, deadlineMs } = taken;
     const servers = await iceServers?.(hosts[0], ctx) ?? [];
     const leftMs = deadlineMs - clock.monotonicMs();
     const deadline = timestampFromMs(Math.round(clock.nowMs() + leftMs));
 
     const optionalConfig = {
       additionalIceServers: servers.map(serverMessage),
-      disableTrickle: taken.disableTrickle,
+      disableTrickle,
     };
     const generation = await answering.generationOf?.(caller);
     const value = {
