@@ -415,7 +415,6 @@ const LARGE_CLASSES: readonly string[] = [
   "lib/slam LocalMapper",
   "lib/slam MapBuilder",
   "lib/wire TokenKeyRing",
-  "lib/wire ClientCall",
 ];
 
 Deno.test("what xOf returns needs no closing: createX makes what must be closed", () => {
