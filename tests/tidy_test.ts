@@ -414,7 +414,6 @@ const LARGE_CLASSES: readonly string[] = [
   "lib/slam RelocalizationSearch",
   "lib/slam LocalMapper",
   "lib/slam MapBuilder",
-  "lib/wire TokenKeyRing",
 ];
 
 Deno.test("what xOf returns needs no closing: createX makes what must be closed", () => {
