@@ -13,22 +13,15 @@ import { bool, type Infer, integer, list, object, text } from "../../lib/base/sc
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Call, unsupported } from "../../lib/resource/resource.ts";
+import { FakeInterrupts } from "./fake_interrupts.ts";
 import { SimulatedMotor, simulatedMotorField } from "./simulated_motor.ts";
-import { TickQueue } from "./tick_queue.ts";
+import { TurningMotors } from "./turning_motors.ts";
 
 const ANALOG_MAX = 1000;
 /** Pins that one board keeps. */
 const PINS_MAX = 1000;
 /** A pin that nobody has set. */
 const LOW: Readonly<Pin> = { high: false, frequencyHz: 0 };
-/** The interval at which an undriven interrupt ticks for its listeners. */
-const RANDOM_TICK_MS = 700;
-/** The interval at which the board advances turning simulated motors. */
-const MOTOR_STEP_MS = 10;
-/**
- * The longest time that a simulated motor turns in one step: if the process was held up, the motor was too.
- */
-const MOTOR_STEP_MAX_MS = 100;
 
 const attributes = object({
   failNew: bool(
@@ -64,8 +57,8 @@ const attributes = object({
   for (const [index, { encoder }] of settings.simulatedMotors.entries()) {
     for (const [wire, name] of Object.entries(encoder)) {
       if (name === undefined || names.includes(name)) continue;
-      const place = at.at("simulated_motors").at(index).at("encoder").at(wire);
-      place.wanted(`one of this board's digital interrupts (${names.join(", ") || "none"})`, name);
+      const field = at.at("simulated_motors").at(index).at("encoder").at(wire);
+      field.wanted(`one of this board's digital interrupts (${names.join(", ") || "none"})`, name);
     }
   }
   return settings;
@@ -93,41 +86,27 @@ interface Pin {
   frequencyHz: number;
 }
 
-interface Interrupt {
-  readonly name: string;
-  readonly pin: string;
-  /** True if a simulated motor drives this interrupt. */
-  driven: boolean;
-  count: number;
-}
-
 class Fake extends BaseComponent implements Board {
   readonly #pins = new Map<string, Pin>();
   readonly #analogs: Map<string, { readonly still: boolean; value: number }>;
-  readonly #interrupts: Map<string, Interrupt>;
-  readonly #motors: SimulatedMotor[];
-  readonly #listeners = new Set<TickQueue>();
-  /** Offset from the monotonic clock to the epoch. */
-  readonly #epochMs: number;
-  #turnedToMs: number;
-  #cancelMotorStep?: () => void;
-  #cancelRandomTick?: () => void;
-  #closed = false;
+  readonly #interrupts: FakeInterrupts;
+  readonly #motors: TurningMotors;
 
-  constructor(name: ResourceName, settings: Settings, private readonly clock: Clock) {
+  constructor(name: ResourceName, settings: Settings, clock: Clock) {
     super(name);
     this.#analogs = new Map(settings.analogs.map(({ name, still }) => [name, { still, value: 0 }]));
-    this.#interrupts = new Map(
-      settings.digitalInterrupts.map(({ name, pin }) => [name, { name, pin, driven: false, count: 0 }]),
-    );
+    this.#interrupts = new FakeInterrupts(settings.digitalInterrupts, clock);
+
     const wires = {
       isHigh: (pin: string) => this.#pin(pin).high,
       duty: (pin: string) => this.#pin(pin).pwm ?? Number(this.#pin(pin).high),
     };
-    this.#motors = settings.simulatedMotors.map((motor) => new SimulatedMotor(motor, wires));
-    for (const one of this.#motors.flatMap((motor) => motor.interrupts)) this.#interrupt(one).driven = true;
-    this.#turnedToMs = clock.monotonicMs();
-    this.#epochMs = clock.nowMs() - this.#turnedToMs;
+    const motors = settings.simulatedMotors.map((motor) => new SimulatedMotor(motor, wires));
+    for (const one of motors.flatMap((motor) => motor.interrupts)) this.#interrupts.drive(one);
+    this.#motors = new TurningMotors(motors, clock, (interrupt, high, timeMs) => {
+      const pin = this.#interrupts.tick(interrupt, high, timeMs);
+      this.#pins.set(pin, { ...this.#pin(pin), high });
+    });
   }
 
   setGpio(pin: string, high: boolean): Promise<void> {
@@ -135,7 +114,7 @@ class Fake extends BaseComponent implements Board {
   }
 
   getGpio(pin: string): Promise<boolean> {
-    this.#turnMotors();
+    this.#motors.turn();
     return Promise.resolve(this.#pin(pin).high);
   }
 
@@ -169,27 +148,17 @@ class Fake extends BaseComponent implements Board {
     });
   }
 
-  /** Reading an undriven interrupt triggers it, so that its value goes up as documented. */
   getDigitalInterruptValue(name: string): Promise<number> {
     return Promise.try(() => {
-      this.#turnMotors();
-      const interrupt = this.#interrupt(name);
-      if (!interrupt.driven) interrupt.count++;
-      return interrupt.count;
+      this.#motors.turn();
+      return this.#interrupts.read(name);
     });
   }
 
   streamTicks(names: readonly string[], call?: Call): Promise<AsyncIterable<Tick>> {
     return Promise.try(() => {
-      if (this.#closed) {
-        throw new SvcError("unavailable", `${this.name} is closed, its interrupts do not tick`);
-      }
-      for (const name of names) this.#interrupt(name);
-      this.#turnMotors();
-      const queue = new TickQueue(names, (left) => this.#listeners.delete(left), call?.signal);
-      if (!queue.ended) this.#listeners.add(queue);
-      this.#cancelRandomTick ??= this.clock.after(RANDOM_TICK_MS, this.#randomTick);
-      return queue;
+      this.#motors.turn();
+      return this.#interrupts.listen(names, String(this.name), call?.signal);
     });
   }
 
@@ -198,10 +167,8 @@ class Fake extends BaseComponent implements Board {
   }
 
   override close(): Promise<void> {
-    this.#closed = true;
-    this.#cancelMotorStep?.();
-    this.#cancelRandomTick?.();
-    for (const queue of this.#listeners) queue.end();
+    this.#motors.close();
+    this.#interrupts.close();
     return Promise.resolve();
   }
 
@@ -222,61 +189,12 @@ class Fake extends BaseComponent implements Board {
     return analog;
   }
 
-  #interrupt(name: string): Interrupt {
-    const interrupt = this.#interrupts.get(name);
-    if (!interrupt) throw new SvcError("unknown", `cant find DigitalInterrupt (${name})`);
-    return interrupt;
-  }
-
   /** Changes a pin. Motors turn with the old levels up to now and with the new levels from now on. */
   #change(pin: string, change: Partial<Pin>): Promise<void> {
     return Promise.try(() => {
-      this.#turnMotors();
+      this.#motors.turn();
       this.#set(pin, change);
-      this.#cancelMotorStep?.();
-      const turning = !this.#closed && this.#motors.some((motor) => motor.speed !== 0);
-      this.#cancelMotorStep = turning ? this.clock.after(MOTOR_STEP_MS, this.#motorStep) : undefined;
+      this.#motors.goOn();
     });
-  }
-
-  readonly #motorStep = () => {
-    this.#turnMotors();
-    this.#cancelMotorStep = this.clock.after(MOTOR_STEP_MS, this.#motorStep);
-  };
-
-  #turnMotors(): void {
-    const nowMs = this.clock.monotonicMs();
-    const fromMs = Math.max(this.#turnedToMs, nowMs - MOTOR_STEP_MAX_MS);
-    this.#turnedToMs = nowMs;
-    for (const motor of this.#motors) {
-      motor.turn(fromMs, nowMs, (name, high, timeMs) => {
-        const interrupt = this.#interrupt(name);
-        this.#pins.set(interrupt.pin, { ...this.#pin(interrupt.pin), high });
-        this.#tick(interrupt, high, timeMs);
-      });
-    }
-  }
-
-  readonly #randomTick = () => {
-    this.#cancelRandomTick = undefined;
-    if (this.#listeners.size === 0) return;
-    for (const interrupt of this.#interrupts.values()) {
-      const listened = [...this.#listeners].some((queue) => queue.interrupts.has(interrupt.name));
-      if (listened && !interrupt.driven) {
-        this.#tick(interrupt, Math.random() < 0.5, this.clock.monotonicMs());
-      }
-    }
-    this.#cancelRandomTick = this.clock.after(RANDOM_TICK_MS, this.#randomTick);
-  };
-
-  #tick(interrupt: Interrupt, high: boolean, timeMs: number): void {
-    interrupt.count++;
-    if (this.#listeners.size === 0) return;
-    const tick = {
-      pinName: interrupt.name,
-      timeNs: BigInt(Math.round((this.#epochMs + timeMs) * 1e6)),
-      high,
-    };
-    for (const queue of this.#listeners) if (queue.interrupts.has(interrupt.name)) queue.push(tick);
   }
 }
