@@ -401,7 +401,6 @@ const LARGE_CLASSES: readonly string[] = [
   "lib/agent Networking",
   "lib/agent Updater",
   "lib/base SystemFiles",
-  "lib/base PulseLoop",
   "lib/cloud Fragments",
   "lib/cloud Fleet",
   "lib/cloud SqliteReaders",

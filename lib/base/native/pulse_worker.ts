@@ -19,7 +19,7 @@ export const MESSAGE_BYTES_MAX = 16;
 export const LATE_STEP_US = 5;
 export const LATE_STEPS = 400;
 
-/** Places in the shared numbers: the wake-up word, the end flag, then one block per wire. */
+/** Indexes in the shared numbers: the wake-up word, the end flag, then one block per wire. */
 export const WAKE = 0, STOP = 1, FIRST_WIRE = 2;
 /** In a wire's block: changes so far (odd during a change), changes taken, descriptor, request, running. */
 export const CHANGES = 0, TAKEN = 1, FILE = 2, CALL = 3, RUNNING = 4, WIRE_NUMBERS = 5;
@@ -76,21 +76,79 @@ interface Scope {
   postMessage(answer: PulseAnswer): void;
 }
 
-class PulseLoop {
-  readonly #library = Deno.dlopen(C_LIBRARY, FUNCTIONS);
+type Library = Deno.DynamicLibrary<typeof FUNCTIONS>;
+
+/** The system's monotonic clock, in nanoseconds; it sleeps more exactly than shared memory does. */
+class MonotonicClock {
   readonly #time = new DataView(new ArrayBuffer(16));
   readonly #timeBytes = new Uint8Array(this.#time.buffer);
+
+  constructor(private readonly symbols: Library["symbols"]) {}
+
+  now(): number {
+    this.symbols.clock_gettime(CLOCK_MONOTONIC, this.#timeBytes);
+    // A time since the start of the system: its seconds fit into the lower half.
+    return this.#time.getUint32(0, true) * NS_PER_SECOND + this.#time.getUint32(8, true);
+  }
+
+  sleepUntil(ns: number): void {
+    const seconds = Math.floor(ns / NS_PER_SECOND);
+    this.#time.setUint32(0, seconds, true);
+    this.#time.setUint32(4, 0, true);
+    this.#time.setUint32(8, ns - seconds * NS_PER_SECOND, true);
+    this.#time.setUint32(12, 0, true);
+    this.symbols.clock_nanosleep(CLOCK_MONOTONIC, ABSOLUTE, this.#timeBytes, null);
+  }
+}
+
+/** How each wire is switched: by a control call or by a write, with a message for each level. */
+class WireSwitches {
+  readonly #calls: bigint[] = new Array(LINES_MAX).fill(0n);
+  readonly #lengths: bigint[] = new Array(LINES_MAX).fill(0n);
+  /** Of a change that may be incomplete. */
+  readonly #messages = Array.from({ length: 2 * LINES_MAX }, () => new Uint8Array(MESSAGE_BYTES_MAX));
+
+  constructor(private readonly symbols: Library["symbols"], private readonly shared: Shared) {}
+
+  /** Copies the wire's messages. */
+  copyMessages(wire: number): void {
+    const { messages, lengths } = this.shared;
+    for (let level = 0; level < 2; level++) {
+      const from = (2 * wire + level) * MESSAGE_BYTES_MAX;
+      this.#messages[2 * wire + level].set(messages.subarray(from, from + lengths[wire]));
+    }
+  }
+
+  /** Uses the copied messages from now on. */
+  adopt(wire: number): void {
+    const { numbers, lengths } = this.shared;
+    // Unsigned: numbers of control calls have their highest bit set.
+    this.#calls[wire] = BigInt(numbers[FIRST_WIRE + wire * WIRE_NUMBERS + CALL] >>> 0);
+    this.#lengths[wire] = BigInt(lengths[wire]);
+  }
+
+  set(wire: number, high: number): void {
+    const file = this.shared.numbers[FIRST_WIRE + wire * WIRE_NUMBERS + FILE];
+    const message = this.#messages[2 * wire + high];
+    if (this.#calls[wire] !== 0n) this.symbols.ioctl(file, this.#calls[wire], message);
+    else this.symbols.write(file, message, this.#lengths[wire]);
+  }
+}
+
+class PulseLoop {
+  readonly #library: Library = Deno.dlopen(C_LIBRARY, FUNCTIONS);
+  readonly #clock = new MonotonicClock(this.#library.symbols);
+  readonly #switches: WireSwitches;
   readonly #due = new Float64Array(LINES_MAX);
   readonly #period = new Float64Array(LINES_MAX);
   readonly #on = new Float64Array(LINES_MAX);
   readonly #high = new Uint8Array(LINES_MAX);
   readonly #running = new Uint8Array(LINES_MAX);
   readonly #taken = new Int32Array(LINES_MAX);
-  readonly #calls: bigint[] = new Array(LINES_MAX).fill(0n);
-  readonly #lengths: bigint[] = new Array(LINES_MAX).fill(0n);
-  readonly #messages = Array.from({ length: 2 * LINES_MAX }, () => new Uint8Array(MESSAGE_BYTES_MAX));
 
-  constructor(private readonly scope: Scope, private readonly shared: Shared) {}
+  constructor(private readonly scope: Scope, private readonly shared: Shared) {
+    this.#switches = new WireSwitches(this.#library.symbols, shared);
+  }
 
   run(): void {
     this.#goFirst();
@@ -119,7 +177,7 @@ class PulseLoop {
 
   /** Takes a complete change of the wire, if there is one. */
   #take(wire: number): void {
-    const { numbers, times, messages, lengths } = this.shared;
+    const { numbers, times } = this.shared;
     const at = FIRST_WIRE + wire * WIRE_NUMBERS;
     const changes = Atomics.load(numbers, at + CHANGES);
     if (changes === this.#taken[wire] || changes % 2 !== 0) return;
@@ -127,21 +185,15 @@ class PulseLoop {
     const period = times[2 * wire], on = times[2 * wire + 1];
     const running = Atomics.load(numbers, at + RUNNING);
 
-    for (let level = 0; level < 2; level++) {
-      const from = (2 * wire + level) * MESSAGE_BYTES_MAX;
-      this.#messages[2 * wire + level].set(messages.subarray(from, from + lengths[wire]));
-    }
-
+    this.#switches.copyMessages(wire);
     if (Atomics.load(numbers, at + CHANGES) !== changes) return;
     this.#taken[wire] = changes;
-    // Unsigned: numbers of control calls have their highest bit set.
-    this.#calls[wire] = BigInt(numbers[at + CALL] >>> 0);
-    this.#lengths[wire] = BigInt(lengths[wire]);
+    this.#switches.adopt(wire);
     this.#period[wire] = period;
     this.#on[wire] = on;
 
     if (running === 1 && this.#running[wire] === 0) {
-      this.#due[wire] = this.#now();
+      this.#due[wire] = this.#clock.now();
       this.#high[wire] = 0;
     }
 
@@ -152,11 +204,11 @@ class PulseLoop {
 
   /** Switches the wire if it is due, and returns the time of its next edge. */
   #serve(wire: number): number {
-    const now = this.#now();
+    const now = this.#clock.now();
     const due = this.#due[wire];
     if (due > now) return due;
     const high = this.#high[wire] ^= 1;
-    this.#switch(wire, high);
+    this.#switches.set(wire, high);
     const step = Math.min(LATE_STEPS, Math.floor((now - due) / (LATE_STEP_US * 1000)));
     Atomics.add(this.shared.late, step, 1);
     const next = due + (high === 1 ? this.#on[wire] : this.#period[wire] - this.#on[wire]);
@@ -165,38 +217,15 @@ class PulseLoop {
     return this.#due[wire];
   }
 
-  #switch(wire: number, high: number): void {
-    const file = this.shared.numbers[FIRST_WIRE + wire * WIRE_NUMBERS + FILE];
-    const message = this.#messages[2 * wire + high];
-    const { symbols } = this.#library;
-    if (this.#calls[wire] !== 0n) symbols.ioctl(file, this.#calls[wire], message);
-    else symbols.write(file, message, this.#lengths[wire]);
-  }
-
   #sleep(until: number, wake: number): void {
     const { numbers } = this.shared;
     if (until === Infinity) return void Atomics.wait(numbers, WAKE, wake);
-    const gap = until - this.#now();
+    const gap = until - this.#clock.now();
     if (gap <= 0) return;
     if (gap > 1.5 * LAST_PART_NS) {
       return void Atomics.wait(numbers, WAKE, wake, (gap - LAST_PART_NS) / 1e6);
     }
-    this.#setTime(until);
-    this.#library.symbols.clock_nanosleep(CLOCK_MONOTONIC, ABSOLUTE, this.#timeBytes, null);
-  }
-
-  #now(): number {
-    this.#library.symbols.clock_gettime(CLOCK_MONOTONIC, this.#timeBytes);
-    // A time since the start of the system: its seconds fit into the lower half.
-    return this.#time.getUint32(0, true) * NS_PER_SECOND + this.#time.getUint32(8, true);
-  }
-
-  #setTime(ns: number): void {
-    const seconds = Math.floor(ns / NS_PER_SECOND);
-    this.#time.setUint32(0, seconds, true);
-    this.#time.setUint32(4, 0, true);
-    this.#time.setUint32(8, ns - seconds * NS_PER_SECOND, true);
-    this.#time.setUint32(12, 0, true);
+    this.#clock.sleepUntil(until);
   }
 }
 
