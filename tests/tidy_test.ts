@@ -404,7 +404,6 @@ const LARGE_CLASSES: readonly string[] = [
   "lib/cloud Fragments",
   "lib/cloud Fleet",
   "lib/cloud SqliteReaders",
-  "lib/learn Convolution",
   "lib/machine GraphNode",
   "lib/machine Remote",
   "lib/machine MachinePackages",

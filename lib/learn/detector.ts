@@ -57,7 +57,7 @@ export class Detector implements Learner {
     this.#grid = side / STRIDE;
 
     const network = this.network = new Network(batch, side, random);
-    const inner = (from: Convolution["output"], channels: number, stride: 1 | 2) =>
+    const inner = (from: Convolution["input"], channels: number, stride: 1 | 2) =>
       network.convolution(from, { channels, stride, size: 3, rectified: true }).output;
     const half = inner(network.picture, 16, 2);
     const quarter = inner(inner(half, 32, 2), 32, 1);

@@ -3,7 +3,7 @@
  * metrics, and the exported graph.
  */
 
-import type { GradientTensor } from "./convolution.ts";
+import type { GradientTensor } from "./patch_products.ts";
 import type { NumberedBox } from "./example.ts";
 import type { Network } from "./network.ts";
 import { OnnxGraph } from "./onnx/writer.ts";

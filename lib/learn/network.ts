@@ -5,7 +5,9 @@
  * exported) and `forward` (as trained) are the same network.
  */
 
-import { Convolution, type ConvolutionShape, type GradientTensor, type Parameter } from "./convolution.ts";
+import { Convolution, type ConvolutionShape } from "./convolution.ts";
+import type { Parameter } from "./normalisation.ts";
+import type { GradientTensor } from "./patch_products.ts";
 import { Matrices, ROWS } from "./matrix.ts";
 
 /** Adds the coarser tensor, enlarged to twice its size, to the finer one. */
