@@ -16,7 +16,8 @@ import { messageOf, SvcError } from "../../lib/base/error.ts";
 import { heldBytes, type HeldFile } from "../../lib/base/files/files.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import { LogOnChange } from "../../lib/base/log/on_change.ts";
-import type { Spool, SpoolHost } from "./spool.ts";
+import type { Spool } from "./spool.ts";
+import type { SpoolHost } from "./spool_files.ts";
 
 export interface FoldersParts {
   readonly folders: readonly string[];

@@ -3,7 +3,8 @@ import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { FakeFiles, type Fault } from "../../tests/support/fake_files.ts";
 import { type LogRecord, Logs, memorySink } from "../../lib/base/log/log.ts";
 import type { Captured, CaptureSource } from "../../lib/resource/uploader.ts";
-import { Spool, toRemove } from "./spool.ts";
+import { Spool } from "./spool.ts";
+import { toRemove } from "./spool_files.ts";
 
 const FOLDER = "/capture";
 const LIMITS = { bytes: 100_000, collectedBytes: 500, removeEvery: 1 };
