@@ -398,7 +398,6 @@ const LARGE_CLASSES: readonly string[] = [
   "drivers/base_remote_control BaseRemoteControl",
   "lib/agent Agent",
   "lib/agent Networking",
-  "lib/agent Updater",
   "lib/base SystemFiles",
   "lib/cloud Fragments",
   "lib/cloud Fleet",

@@ -8,7 +8,6 @@
  * The room owns the versions of programs on a device: it downloads, checks, installs, tries and rolls back.
  */
 
-import { type BackoffLimits, backoffMs } from "../../base/async/backoff.ts";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
@@ -16,6 +15,8 @@ import { shownUrl } from "../../base/log/shown_url.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { basename } from "node:path";
 import { type BinaryName, fileNameOf, keyOf, type Release } from "./release.ts";
+import { TargetRelease } from "./target_release.ts";
+import { UpdateRetries } from "./update_retries.ts";
 import { bootPlan, startedInstead } from "./boot.ts";
 import { inUse, type UpdateRecord } from "./record.ts";
 import {
@@ -107,39 +108,30 @@ export interface UpdaterStatus {
 
 /** Limit of steps, above the longest plan: a pass with more steps runs in a circle, and the next pass continues. */
 const STEPS_MAX = 20;
-/** Pauses of 5 s on average, doubling up to an hour. */
-const RETRY: BackoffLimits = { firstMs: 6_000, mostMs: 72 * 60_000, jitter: 1 / 3 };
 /** A download of fewer bytes has made no progress. */
 const PROGRESS_BYTES = 16 * 1024;
 /** A partial file that has not been written for this long belongs to no download under way. */
 const LEFTOVER_MS = 10 * 60_000;
-/** Interval of the checks whether a custom URL has new content. */
-const STAMP_MS = 120_000;
-
 /** The operations of an updater, for its users. */
 export type Updates = { readonly [K in Exclude<keyof Updater, "install" | "fileOf">]: Updater[K] };
 
 export class Updater {
   readonly #parts: UpdaterParts;
   #slot: Slot = {};
-  #release?: Release;
-  #stamp?: { url: string; mark?: string; nextMs: number };
+  readonly #target: TargetRelease;
+  readonly #retries: UpdateRetries;
   #now: Now = { health: "starting", maySwitch: false, mayUpdate: false };
   #work?: Promise<void>;
   #stopWork?: AbortController;
   /** Ends a download, but no check. */
   #stopFetch?: AbortController;
-  #looking?: Promise<void>;
-  #failures = 0;
-  #nextTryMs = 0;
-  #problem?: string;
   #waiting?: string;
-  /** Why newer versions may be withheld. */
-  #withheld?: string;
   #progress?: DownloadProgress;
 
   constructor(parts: UpdaterParts) {
     this.#parts = parts;
+    this.#target = new TargetRelease(parts, () => this.#slot);
+    this.#retries = new UpdateRetries(parts.clock, parts.random);
   }
 
   /** Reads the record. An unreadable record is logged and replaced. */
@@ -153,11 +145,11 @@ export class Updater {
 
   /** Sets the target of the cloud; `undefined` for none. */
   setTarget(release: Release | undefined): void {
-    const { key, wanted } = this.#release ?? {};
+    const { key, wanted } = this.#target.release ?? {};
     // A configuration that names this version itself may allow what the channel does not.
-    if (release?.key !== key || release?.wanted !== wanted) this.#retryNow();
+    if (release?.key !== key || release?.wanted !== wanted) this.#retries.reset();
     if (release?.key !== key) this.#stopFetch?.abort(new SvcError("canceled", "another version is wanted"));
-    this.#release = release;
+    this.#target.set(release);
   }
 
   /** Adopts a file that somebody has put into `cache` as the first good version. */
@@ -208,15 +200,14 @@ export class Updater {
             await this.#removeUnused();
           }
         } else {
-          if (now.atStart || this.#parts.clock.monotonicMs() < this.#nextTryMs) break;
+          if (now.atStart || !this.#retries.mayTry) break;
           return { restart: false, began: this.#begin(step, signal) };
         }
       }
     } catch (error) {
       // The next pass repeats the step without a pause, because a rollback must not wait.
       const problem = `the update cannot go on: ${chainOf(error)}`;
-      if (problem !== this.#problem) this.#parts.logger.error(`${this.#parts.name}: ${problem}`);
-      this.#problem = problem;
+      if (this.#retries.note(problem)) this.#parts.logger.error(`${this.#parts.name}: ${problem}`);
     }
     return { restart: false };
   }
@@ -226,22 +217,12 @@ export class Updater {
    * answer. The caller need not wait, either.
    */
   async refresh(signal: AbortSignal): Promise<void> {
-    if (this.#work) return;
-    return await (this.#looking ??= this.#lookAtServer(signal).finally(() => this.#looking = undefined));
-  }
-
-  async #lookAtServer(signal: AbortSignal): Promise<void> {
-    await this.#lookAtUrl(signal);
-    const { fetcher, logger, name } = this.#parts;
-    const installed = this.#release?.key === this.#slot.good?.key ? this.#release : undefined;
-    const withheld = installed && await fetcher.withheld(installed, signal).catch(() => undefined);
-    if (withheld !== undefined && withheld !== this.#withheld) logger.warn(`${name}: ${withheld}`);
-    this.#withheld = withheld;
+    if (!this.#work) await this.#target.refresh(signal);
   }
 
   /** Resolves when no download and no check is running. */
   async idle(): Promise<void> {
-    await this.#looking;
+    await this.#target.idle();
     await this.#work;
   }
 
@@ -293,8 +274,8 @@ export class Updater {
   }
 
   status(): UpdaterStatus {
-    const { key, version } = this.#release ?? {};
-    const problem = this.#problem ?? this.#withheld;
+    const { key, version } = this.#target.release ?? {};
+    const problem = this.#retries.problem ?? this.#target.withheld;
     return {
       ...this.#slot,
       ...(key !== undefined && version !== undefined && { target: { key, version } }),
@@ -336,7 +317,7 @@ export class Updater {
   }
 
   async #look(now: Now): Promise<Seen> {
-    const { record, files, clock } = this.#parts;
+    const { record, files } = this.#parts;
     const links = await record.links();
     const counts = await record.counts();
     const { good, previous, trial } = this.#slot;
@@ -347,7 +328,7 @@ export class Updater {
       if (found?.sizeBytes === build.sizeBytes) whole.add(build.file);
     }
     return {
-      target: this.#target(now.atStart),
+      target: this.#target.now(now.atStart),
       links,
       files: whole,
       counted: counts.count !== undefined || counts.passing !== undefined,
@@ -358,37 +339,8 @@ export class Updater {
       lastFailure: now.lastFailure,
       maySwitch: now.maySwitch,
       mayUpdate: now.mayUpdate,
-      mayFetch: clock.monotonicMs() >= this.#nextTryMs,
+      mayFetch: this.#retries.mayTry,
     };
-  }
-
-  /** The wanted release; for a custom URL, its content as last seen. `undefined` while that is not known at all. */
-  #target(atStart = false): Release | undefined {
-    const release = this.#release;
-    if (!release?.custom || release.sha256 !== undefined) return release;
-    const seen = this.#stamp?.url === release.url ? this.#stamp : undefined;
-    const mark = seen ? seen.mark : this.#knownMark(release);
-    if (!seen && mark === undefined && !atStart) return undefined;
-    return { ...release, key: keyOf(release.version, mark) };
-  }
-
-  /** Asks for the present content of a custom URL. */
-  async #lookAtUrl(signal: AbortSignal): Promise<void> {
-    const release = this.#release;
-    if (!release?.custom || release.sha256 !== undefined) return;
-    const { clock, fetcher } = this.#parts;
-    if (this.#stamp?.url === release.url && clock.monotonicMs() < this.#stamp.nextMs) return;
-    const mark = await fetcher.stamp(release, signal).catch(() => undefined);
-    if (signal.aborted || this.#release?.url !== release.url) return;
-    const last = this.#stamp?.url === release.url ? this.#stamp.mark : this.#knownMark(release);
-    this.#stamp = { url: release.url, mark: later(mark, last), nextMs: clock.monotonicMs() + STAMP_MS };
-  }
-
-  /** The mark of the last content taken from this URL; without an answer it counts as the present one. */
-  #knownMark({ version }: Release): string | undefined {
-    const { good, trial, refused } = this.#slot;
-    const known = [trial?.build, refused, good].find((build) => build?.version === version);
-    return known?.key.slice(version.length + 1) || undefined;
   }
 
   async #write(why: string, ops: readonly Op[]): Promise<void> {
@@ -419,7 +371,8 @@ export class Updater {
 
   async #fetch(signal: AbortSignal): Promise<void> {
     const { fetcher, logger, name } = this.#parts;
-    const release = this.#target()!;
+    const release = this.#target.now();
+    if (!release) return;
     logger.info(`${name}: getting ${release.version} from ${shownUrl(release.url)}`);
     let beganBytes: number | undefined;
     const fetchNow = () =>
@@ -438,11 +391,10 @@ export class Updater {
       });
     } catch (error) {
       // On a bad connection every attempt ends early; as long as each makes progress, the pauses stay short.
-      if ((this.#progress?.doneBytes ?? 0) - (beganBytes ?? 0) >= PROGRESS_BYTES) this.#failures = 0;
+      if ((this.#progress?.doneBytes ?? 0) - (beganBytes ?? 0) >= PROGRESS_BYTES) this.#retries.progress();
       return await this.#refuseOrRetry(`cannot get ${release.version}`, release, error, signal);
     }
-    this.#nextTryMs = 0;
-    this.#problem = undefined;
+    this.#retries.succeed();
     await this.#write(`${release.version} is downloaded`, [{
       op: "save",
       slot: downloaded(this.#slot, build),
@@ -463,7 +415,7 @@ export class Updater {
       }
       return await this.#refuseOrRetry(`${build.version} does not pass`, build, error, signal);
     }
-    this.#retryNow();
+    this.#retries.reset();
     await this.#write(`${build.version} is checked`, [{ op: "save", slot: verified(this.#slot) }]);
   }
 
@@ -481,30 +433,16 @@ export class Updater {
   }
 
   #failed(what: string, error: unknown): void {
-    const { clock, logger, name, random = Math.random } = this.#parts;
-    // The pause that the server requests counts only if it is longer.
-    const delayMs = Math.max(backoffMs(RETRY, ++this.#failures, random), SvcError.from(error).retryMs ?? 0);
-    this.#nextTryMs = clock.monotonicMs() + delayMs;
-    this.#problem = `${what}: ${chainOf(error)}`;
-    logger.warn(`${name}: ${this.#problem}; the next attempt is in ${Math.round(delayMs / 1000)} s`);
-  }
-
-  #retryNow(): void {
-    this.#failures = 0;
-    this.#nextTryMs = 0;
-    this.#problem = undefined;
+    const { logger, name } = this.#parts;
+    const delayMs = this.#retries.fail(what, error);
+    const pause = `the next attempt is in ${Math.round(delayMs / 1000)} s`;
+    logger.warn(`${name}: ${this.#retries.problem}; ${pause}`);
   }
 }
 
 /** Whether a repetition would end the same way. */
 function isFinal(error: unknown): boolean {
   return ["failed_precondition", "invalid_argument", "unauthenticated"].includes(SvcError.from(error).code);
-}
-
-/** The later of two marks, which are times; a clock that was set back changes nothing. */
-function later(mark: string | undefined, last: string | undefined): string | undefined {
-  if (mark === undefined || last === undefined) return mark ?? last;
-  return Number(mark) >= Number(last) ? mark : last;
 }
 
 /** The name in `cache` of the running program, if it is there. */
