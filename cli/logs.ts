@@ -20,7 +20,10 @@ export interface OpenLogs extends Disposable {
   readonly logs: Logs;
 }
 
-/** `file` replaces standard output; if it is empty, the environment may name a file. */
+/**
+ * `file` replaces standard output, which gets only the lines that the file cannot take; if it is empty, the environment
+ * may name a file.
+ */
 export function openLogs(
   program: string,
   file: string,
@@ -33,8 +36,10 @@ export function openLogs(
   // Log lines show that the program works: no other line does.
   host.writeError("");
   const output = patientOutput();
-  const sinks: Sink[] = file === "" ? [consoleSink({ coloured: host.coloured(), report, output })] : [];
-  const logFile = path === "" ? undefined : new LogFile({ host, clock, path, report });
+  const screen = consoleSink({ coloured: host.coloured(), report, output });
+  const sinks: Sink[] = file === "" ? [screen] : [];
+  const instead = file === "" ? undefined : { sink: screen, name: "standard output" };
+  const logFile = path === "" ? undefined : new LogFile({ host, clock, path, report, instead });
   if (logFile) sinks.push(logFile.sink);
   const logs = new Logs(clock, sinks, { everyLineOf: EVERY_LINE_OF });
   return {

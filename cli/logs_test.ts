@@ -26,7 +26,11 @@ class TestHost extends DenoHost {
 }
 
 /** The console and the file `m.log` after one line has been logged four times. */
-async function logged(flag: boolean, variables: (path: string) => Record<string, string>) {
+async function logged(
+  flag: boolean,
+  variables: (path: string) => Record<string, string>,
+  suffix = "",
+) {
   const folder = await Deno.makeTempDir();
   const path = `${folder}/logs/m.log`;
   const host = new TestHost(variables(path));
@@ -35,7 +39,7 @@ async function logged(flag: boolean, variables: (path: string) => Record<string,
   console.log = (line: string) => void (printed += `${line}\n`);
   try {
     {
-      using open = openLogs("svc-server", flag ? path : "", host, new FakeClock());
+      using open = openLogs("svc-server", flag ? `${path}${suffix}` : "", host, new FakeClock());
       for (let time = 0; time < 5; time++) open.logs.logger("rdk").info("hello");
     }
     const file = await host.fileSize(path) === undefined ? "" : await host.readTextFile(path);
@@ -72,4 +76,13 @@ Deno.test("an unwritable log file is reported on standard error", async () => {
   const { printed, errors } = await logged(false, (path) => ({ SVC_LOGFILE: `${path}\0` }));
   assertStringIncludes(printed, "hello");
   assertMatch(errors, /^svc-server: cannot write the log file, its lines are lost: cannot append to .+\n$/);
+});
+
+Deno.test("-log-file: the lines go to standard output while the file cannot be written", async () => {
+  const { printed, errors } = await logged(true, () => ({}), "\0");
+  assertMatch(printed, /^\S+Z\tINFO\trdk\thello\n/);
+  assertMatch(
+    errors,
+    /^svc-server: cannot write the log file, its lines go to standard output: cannot append to .+\n$/,
+  );
 });

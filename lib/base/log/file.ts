@@ -4,7 +4,8 @@
  * The sink writes `<path>`. A full file becomes `<path>.1`, the former `<path>.1` becomes `<path>.2`, and so on; the
  * oldest is removed. Each step is one rename, so a process killed at any moment leaves intact files and the next
  * process continues. The system has every line before the call returns. Disk errors never reach the caller: the sink
- * reports the first one, counts the lines that it could not write, and writes the count into the file at the gap.
+ * reports the first one, passes the lines that it could not write to another sink, if it has one, and writes their
+ * count into the file at the gap.
  */
 
 import type { Clock } from "../clock.ts";
@@ -27,6 +28,8 @@ export interface LogFileParts {
   readonly path: string;
   /** Called once when the file cannot be written or renamed, and once when it can again. */
   readonly report: (message: string) => void;
+  /** Gets the lines that cannot be written into the file. Without it they are lost. */
+  readonly instead?: { readonly sink: Sink; readonly name: string };
   readonly fileBytes?: number;
   readonly filesKept?: number;
 }
@@ -48,17 +51,18 @@ export class LogFile {
   readonly sink: Sink = (record) => {
     const { clock, report, path } = this.parts;
     if (clock.monotonicMs() < this.#retryAtMs) {
-      this.#missing++;
+      this.#divert(record);
       return;
     }
 
     try {
       this.#file.append(this.#missingNote(record) + `${formatLine(record)}\n`);
     } catch (error) {
-      if (this.#missing++ === 0) {
-        report(`cannot write the log file, its lines are lost: ${messageOf(error)}`);
+      if (this.#missing === 0) {
+        report(`cannot write the log file, its lines ${this.#fate()}: ${messageOf(error)}`);
       }
       this.#retryAtMs = clock.monotonicMs() + RETRY_MS;
+      this.#divert(record);
       return;
     }
 
@@ -71,6 +75,16 @@ export class LogFile {
 
   close(): void {
     this.#file.close();
+  }
+
+  #fate(): string {
+    const { instead } = this.parts;
+    return instead ? `go to ${instead.name}` : "are lost";
+  }
+
+  #divert(record: LogRecord): void {
+    this.#missing++;
+    this.parts.instead?.sink(record);
   }
 
   #missingNote({ timeMs }: LogRecord): string {

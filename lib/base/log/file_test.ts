@@ -113,6 +113,40 @@ Deno.test("LogFile: reports a full disk once, and later writes the number of los
   assertEquals(host.opened, 0);
 });
 
+Deno.test("LogFile: another sink gets what a full disk does not take, from the first line and in between", async () => {
+  let fault: Fault | undefined = { kind: "error", share: 0.5 };
+  const host = new FakeFiles(() => fault);
+  const clock = new FakeClock();
+  const reports: string[] = [];
+  const diverted: string[] = [];
+  const report = (message: string) => void reports.push(message);
+  const instead = { name: "the screen", sink: ({ message }: LogRecord) => void diverted.push(message) };
+  const file = new LogFile({ host, clock, path: PATH, report, instead });
+  const passOutage = async () => {
+    fault = undefined;
+    await clock.advance(1_000);
+  };
+
+  for (const line of ["first", "second"]) file.sink(record(line));
+  await passOutage();
+  file.sink(record("between"));
+  fault = { kind: "error", share: 0 };
+  file.sink(record("third"));
+  await passOutage();
+  file.sink(record("last"));
+  file.close();
+
+  assertEquals(diverted, ["first", "second", "third"]);
+  const written = messages(host.text(PATH)).filter((message) => message !== "…");
+  assertEquals(written, [
+    "2 lines before this one could not be written",
+    "between",
+    "1 lines before this one could not be written",
+    "last",
+  ]);
+  assertEquals(reports.filter((message) => message.includes("go to the screen")).length, 2);
+});
+
 Deno.test("LogFile: a single disk fault loses at most 1 line and is reported", async () => {
   for (let at = 0; at < 40; at++) {
     const host = new FakeFiles((operation) => operation === at ? { kind: "error", share: 0.5 } : undefined);
