@@ -39,12 +39,15 @@ storeTest(
     }
     const packages = new Packages(store);
     const meant: Record<string, string> = {};
-    for (const version of ["1.0.0", "latest", "", "stable", "dev", "^1", "~2.1", ">=2"]) {
+    for (
+      const version of ["1.0.0", "latest", "latest-with-prerelease", "", "stable", "dev", "^1", "~2.1", ">=2"]
+    ) {
       meant[version] = (await packages.find(`${organizationId}/fruit`, version)).version;
     }
     assertEquals(meant, {
       "1.0.0": "1.0.0",
       "latest": "1.5.0",
+      "latest-with-prerelease": "1.5.0",
       "": "1.5.0",
       "stable": "2.1.0",
       "dev": "2.2.0-rc1",
@@ -68,6 +71,24 @@ storeTest(
     );
   },
 );
+
+storeTest("latest leaves out prereleases, unless a package has nothing else", async (database) => {
+  const store = await database.open();
+  const { organization: organizationId } = await newWorld(store);
+  let nowMs = 0;
+  const found = async (version: string) => {
+    await add(store, { organizationId, version }, ++nowMs);
+    const words = ["latest", "", "latest-with-prerelease"];
+    const packages = new Packages(store);
+    return await Promise.all(
+      words.map(async (word) => (await packages.find(`${organizationId}/fruit`, word)).version),
+    );
+  };
+  assertEquals(await found("1.0.0-rc.1"), ["1.0.0-rc.1", "1.0.0-rc.1", "1.0.0-rc.1"]);
+  assertEquals(await found("1.0.0"), ["1.0.0", "1.0.0", "1.0.0"]);
+  assertEquals(await found("1.1.0-rc.1"), ["1.0.0", "1.0.0", "1.1.0-rc.1"]);
+  assertEquals(await found("2026-11-28"), ["2026-11-28", "2026-11-28", "2026-11-28"]);
+});
 
 storeTest("a package version exists once per platform and is immutable", async (database) => {
   const store = await database.open();

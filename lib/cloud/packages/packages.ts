@@ -11,6 +11,7 @@
 import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
+import { isPrerelease, VERSION_WORDS } from "../../base/release/version_words.ts";
 import { compareVersions, parseRange, parseVersion } from "../../base/semver.ts";
 import type { StoredFile } from "../store/files.ts";
 import type { Sql, SqlValue } from "../store/store.ts";
@@ -76,8 +77,6 @@ const VERSION = /^[A-Za-z0-9][\w.:+-]{0,99}$/;
 const PLATFORM = /^(?:[a-z0-9]{1,20}\/[a-z0-9_]{1,20})?$/;
 /** No name may look like the id of an organization. */
 const NAMESPACE = /^(?![0-9a-f]{8}-)[a-z0-9][a-z0-9-]{0,99}$/;
-/** Words that select a version, so no version may have them as its name. */
-const CHANNELS = ["latest", "stable", "dev"];
 
 const ITEM_COLUMNS = `i.id AS "itemId", i.organization_id AS "organizationId", o.namespace, i.name, i.kind,
   i.visibility, i.description, i.url, i.markdown, i.details, i.created_ms AS "itemMs", i.updated_ms AS "updatedMs"`;
@@ -356,7 +355,11 @@ export function chooseVersion<T extends { readonly version: string }>(
   const exact = all.findLast(({ version }) => version === wanted);
   if (exact) return exact;
   const newest = all.at(-1);
-  if (wanted === "latest" || wanted === "") return newest;
+  if (wanted === "latest-with-prerelease") return newest;
+  // A package of which there are only prereleases is not without a latest version.
+  if (wanted === "latest" || wanted === "") {
+    return all.findLast(({ version }) => !isPrerelease(version)) ?? newest;
+  }
   const range = wanted === "stable" || wanted === "dev" ? undefined : parseRange(wanted);
   if (!range && wanted !== "stable" && wanted !== "dev") return undefined;
   const numbered = all.flatMap((one) => {
@@ -384,7 +387,8 @@ export function checkNamed(fields: { readonly [field: string]: string }): void {
   const [[nameField, name], [versionField, version]] = Object.entries(fields);
   check(nameField, name, NAME, "letters, digits, - _ and .");
   check(versionField, version, VERSION, "letters, digits, - _ . : and +");
-  if (!CHANNELS.includes(version)) return;
+  // A version of this name could never be asked for.
+  if (!VERSION_WORDS.includes(version)) return;
   throw new SvcError(
     "invalid_argument",
     `found ${versionField} "${version}", which stands for a changing version, wanted an exact version`,

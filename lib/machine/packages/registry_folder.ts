@@ -8,7 +8,8 @@
 
 import { join } from "node:path";
 import type { ReadFiles } from "../../base/files/files.ts";
-import { compareVersions, parseRange, parseVersion, type Version } from "../../base/semver.ts";
+import { VERSION_WORDS } from "../../base/release/version_words.ts";
+import { compareVersions, parseRange, parseVersion, type Range, type Version } from "../../base/semver.ts";
 import type { MachineConfig, ModuleConfig, PackageConfig } from "../config/config.ts";
 
 const ARCHIVE = /^(.+?)(?:\.([a-z]+-[a-z0-9]+))?\.(?:tgz|tar\.gz)$/;
@@ -22,12 +23,10 @@ export interface RegistryArchive {
   readonly version: string;
 }
 
-/** Words for a version that another one may stand behind tomorrow; the last two are a control plane's. */
-const WORDS = ["latest", "stable", "dev"];
-
 /** Whether a configured version is moving: a word or a range, which may stand for another version tomorrow. */
 export function isMoving(version: string): boolean {
-  return WORDS.includes(version) || parseVersion(version) === undefined && parseRange(version) !== undefined;
+  return VERSION_WORDS.includes(version) ||
+    parseVersion(version) === undefined && parseRange(version) !== undefined;
 }
 
 /** The package of a module from a registry. */
@@ -55,7 +54,7 @@ export function wantedPackages(
 
 /**
  * The archive that `version` selects: that version itself, the highest one of a range such as `^1.2`, or the highest
- * of all for `latest`. `undefined` if the folder has none for this platform.
+ * of all for `latest`, which leaves out prereleases, and `latest-with-prerelease`. `undefined` if the folder has none for this platform.
  */
 export async function findArchive(
   home: string,
@@ -80,13 +79,20 @@ export async function findArchive(
   const exact = found.find((one) => one.version === version);
   if (exact) return exact;
 
-  const range = version === "latest" ? releases : parseRange(version);
+  const range = rangeOf(version);
   if (!range) return undefined;
 
   return found.filter(({ parsed }) => parsed && range(parsed))
     .reduce<typeof found[number] | undefined>((best, one) => {
       return best && compareVersions(best.parsed!, one.parsed!) >= 0 ? best : one;
     }, undefined);
+}
+
+/** The versions that the configured one stands for; `undefined` if it is neither a word nor a range. */
+function rangeOf(version: string): Range | undefined {
+  if (version === "latest") return releases;
+  if (version === "latest-with-prerelease") return () => true;
+  return parseRange(version);
 }
 
 function releases({ prerelease = [] }: Version): boolean {

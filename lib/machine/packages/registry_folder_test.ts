@@ -18,6 +18,7 @@ function wanted(version: string): PackageConfig {
 const VERSIONS: [wanted: string, found: string | undefined][] = [
   ["1.2.0", "1.2.0"],
   ["latest", "2.0.1"],
+  ["latest-with-prerelease", "2.0.2-rc1"],
   ["^1.0", "1.10.0"],
   ["1.x", "1.10.0"],
   [">=1.2 <1.10", "1.2.0"],
