@@ -2,7 +2,7 @@
  * An input controller made of a board's parts: buttons on its digital interrupts, axes on its analog readers.
  */
 
-import { type Board, BoardApi } from "../../lib/api/board.ts";
+import { type Board, BoardApi, type Tick } from "../../lib/api/board.ts";
 import {
   type EventFilter,
   type InputController,
@@ -10,7 +10,7 @@ import {
   type InputEvent,
 } from "../../lib/api/input_controller.ts";
 import type { Clock } from "../../lib/base/clock.ts";
-import { chainOf } from "../../lib/base/error.ts";
+import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import {
   bool,
@@ -58,6 +58,7 @@ const axisField = object({
   return at.at("min").wanted(`less than max, which is ${axis.max}`, axis.min);
 });
 type Button = NonNullable<Infer<typeof buttonField>>;
+type Ticks = AsyncIterable<Tick>;
 type Axis = NonNullable<Infer<typeof axisField>>;
 
 const attributes = object({
@@ -146,10 +147,29 @@ class Gpio extends BaseComponent implements InputController {
     await Promise.all(this.#following);
   }
 
-  async #followButtons(
-    ticks: AsyncIterable<{ pinName: string; high: boolean }>,
-    buttons: { readonly [interrupt: string]: Button },
-  ): Promise<void> {
+  /** Listens again when the ticks end: a board of a remote machine may be replaced there. */
+  async #followButtons(first: Ticks, buttons: { readonly [interrupt: string]: Button }): Promise<void> {
+    const { signal } = this.#closing;
+    const inputs = Object.values(buttons);
+    let ticks: Ticks | undefined = first, failed = false;
+    while (!signal.aborted) {
+      try {
+        ticks ??= await this.board.streamTicks(Object.keys(buttons), { signal });
+        if (failed) this.#connected(inputs);
+        failed = false;
+        await this.#hearButtons(ticks, buttons);
+        throw new SvcError("unavailable", `the ticks of ${this.board.name} have ended`);
+      } catch (error) {
+        if (signal.aborted) return;
+        if (!failed) this.#lost(inputs, error);
+        failed = true;
+      }
+      ticks = undefined;
+      await this.clock.sleep(RETRY_MS, signal).catch(() => {});
+    }
+  }
+
+  async #hearButtons(ticks: Ticks, buttons: { readonly [interrupt: string]: Button }): Promise<void> {
     const waiting = new Map<string, () => void>();
     try {
       for await (const { pinName, high } of ticks) {
@@ -162,8 +182,6 @@ class Gpio extends BaseComponent implements InputController {
         if (debounceMsec < 0) tell();
         else waiting.set(control, this.clock.after(debounceMsec, tell));
       }
-    } catch (error) {
-      if (!this.#closing.signal.aborted) this.#lost(Object.values(buttons), error);
     } finally {
       for (const cancel of waiting.values()) cancel();
     }
@@ -176,7 +194,7 @@ class Gpio extends BaseComponent implements InputController {
       try {
         await this.clock.sleep(1000 / axis.pollHz, signal);
         const { value } = await this.board.readAnalog(analog, { signal });
-        if (failed) this.#happened("Connect", axis.control, 0);
+        if (failed) this.#connected([axis]);
         failed = false;
         const { reading, position } = positionOf(value, axis);
         if (Math.abs(reading - before) < axis.minChange) continue;
@@ -189,6 +207,10 @@ class Gpio extends BaseComponent implements InputController {
         await this.clock.sleep(RETRY_MS, signal).catch(() => {});
       }
     }
+  }
+
+  #connected(inputs: readonly { control: string }[]): void {
+    for (const { control } of inputs) this.#happened("Connect", control, 0);
   }
 
   /** Listeners stop what the control moves. */

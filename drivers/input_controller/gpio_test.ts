@@ -31,6 +31,14 @@ async function bench(inputs = INPUTS) {
     call?.signal?.addEventListener("abort", () => ticks.end());
     return Promise.resolve(ticks);
   };
+  const replaceTicks = () => {
+    const next = new Queue<Tick>(100);
+    board.streamTicks = (_names, call) => {
+      call?.signal?.addEventListener("abort", () => next.end());
+      return Promise.resolve(next);
+    };
+    return next;
+  };
   const controller = await construct(GpioInputController, { board: "b", ...inputs }, {
     dependencies: [board],
     clock,
@@ -40,7 +48,7 @@ async function bench(inputs = INPUTS) {
     const found = (await controller.getEvents()).find((event) => event.control === control)!;
     return [found.event, found.value];
   };
-  return { clock, board, ticks, controller, tick, state };
+  return { clock, board, ticks, replaceTicks, controller, tick, state };
 }
 
 Deno.test("gpio input controller: interrupts are buttons that count after they have settled", async () => {
@@ -99,6 +107,26 @@ Deno.test("gpio input controller: inputs that cannot be read are disconnected, a
   await controller.close();
   await assertRejects(() => bench({ axes: { none: { control: "AbsoluteX", max: 5 } } }), SvcError, "none");
 });
+
+for (const error of [undefined, new SvcError("unavailable", "the board was replaced")]) {
+  const how = error ? "fail" : "end";
+  Deno.test(`gpio input controller: buttons come back when their ticks ${how}`, async () => {
+    const { clock, board, ticks, replaceTicks, controller, state } = await bench();
+    board.streamTicks = () => Promise.reject(new SvcError("unavailable", "the board is not there yet"));
+    ticks.end(error);
+    await clock.advance(3_000);
+    assertEquals(await state("ButtonSouth"), ["Disconnect", 0]);
+
+    const next = replaceTicks();
+    await clock.advance(2_000);
+    assertEquals(await state("ButtonSouth"), ["Connect", 0]);
+    next.push({ pinName: "blue", high: false, timeNs: 0n });
+    await clock.advance(0);
+    assertEquals(await state("ButtonSouth"), ["ButtonPress", 1]);
+    await controller.close();
+    assertEquals(clock.pending, 0);
+  });
+}
 
 Deno.test("gpio input controller: impossible attributes, each with its path", () => {
   const problems = (inputs: JsonObject) =>

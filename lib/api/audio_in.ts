@@ -13,7 +13,7 @@ import {
   fromAudioProperties,
   toAudioProperties,
 } from "./shared/audio.ts";
-import { callOf, ComponentClient, componentHandlers } from "./shared/resource.ts";
+import { callOf, ComponentClient, componentHandlers, relayEndless } from "./shared/resource.ts";
 
 /** What to record. */
 export interface AudioRequest {
@@ -90,7 +90,11 @@ export const AudioInApi: Api<AudioIn> = {
       getAudio: async function* (request, ctx) {
         const { codec, durationSeconds, requestId, previousTimestampNanoseconds: previousNs } = request;
         const wanted = { codec, durationSeconds, previousNs };
-        for await (const chunk of find(request.name).getAudio(wanted, callOf(request, ctx))) {
+        const recorded = find(request.name).getAudio(wanted, callOf(request, ctx));
+        const chunks = durationSeconds > 0
+          ? recorded
+          : relayEndless(recorded, `the pieces of sound of ${request.name}`, ctx);
+        for await (const chunk of chunks) {
           yield {
             requestId,
             audio: {

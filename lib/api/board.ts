@@ -10,7 +10,7 @@ import { service } from "../wire/rpc/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call, Component } from "../resource/resource.ts";
-import { callOf, ComponentClient, componentHandlers } from "./shared/resource.ts";
+import { callOf, ComponentClient, componentHandlers, relayEndless } from "./shared/resource.ts";
 import { nameParameter } from "./shared/capture.ts";
 
 /** A computer's or microcontroller's pins. Throws `not_found` or `invalid_argument` for an unknown pin. */
@@ -219,7 +219,10 @@ export const BoardApi: Api<Board> = {
         const ticks = await find(request.name).streamTicks(request.pinNames, callOf(request, ctx));
         // Published clients wait for one empty answer, which tells them that the names are valid.
         yield {};
-        for await (const { pinName, timeNs: time, high } of ticks) yield { pinName, time, high };
+        for await (const tick of relayEndless(ticks, `the ticks of ${request.name}`, ctx)) {
+          const { pinName, timeNs: time, high } = tick;
+          yield { pinName, time, high };
+        }
       },
       setPowerMode: async (request, ctx) => {
         const { duration } = request;

@@ -7,7 +7,7 @@ import { service } from "../wire/rpc/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call, Component } from "../resource/resource.ts";
-import { callOf, ComponentClient, componentHandlers } from "./shared/resource.ts";
+import { callOf, ComponentClient, componentHandlers, relayEndless } from "./shared/resource.ts";
 import { toMs, toTimestamp } from "./shared/time.ts";
 
 /** One event of a control. */
@@ -101,7 +101,8 @@ export const InputControllerApi: Api<InputController> = {
         // The request's cancelled events need no handling: the caller no longer wants them, and a new stream
         // leaves them out.
         const filters = request.events.map(({ control, events }) => ({ control, events }));
-        for await (const event of find(request.controller).streamEvents(filters, callOf(request, ctx))) {
+        const events = find(request.controller).streamEvents(filters, callOf(request, ctx));
+        for await (const event of relayEndless(events, `the events of ${request.controller}`, ctx)) {
           yield { event: toEventMessage(event) };
         }
       },

@@ -6,6 +6,7 @@
  * capture.
  */
 
+import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { type CallOptions, type Channel, client, type ServiceClient } from "../../wire/rpc/channel.ts";
 import type { DescService } from "../../wire/rpc/proto.ts";
@@ -18,6 +19,23 @@ import { fromGeometryMessage, toGeometryMessage } from "./geometry.ts";
 /** The `Call` of a request as it arrived. */
 export function callOf(request: { extra?: JsonObject }, ctx: CallContext): Call {
   return { extra: request.extra, signal: ctx.signal };
+}
+
+/**
+ * Passes on a stream that only its caller ends. Throws `unavailable` if it ends before: its resource was closed or
+ * replaced, and a caller who took that for the end would wait for nothing more, without knowing it.
+ */
+export async function* relayEndless<T>(
+  items: AsyncIterable<T>,
+  what: string,
+  { signal }: Pick<CallContext, "signal">,
+): AsyncGenerator<T> {
+  yield* items;
+  if (signal.aborted) return;
+  throw new SvcError(
+    "unavailable",
+    `${what} have ended: their resource was closed or replaced; open the stream again`,
+  );
 }
 
 /** A request to a resource. */
