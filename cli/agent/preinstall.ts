@@ -18,7 +18,7 @@ import { type Clock, SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { DenoHost } from "../../lib/base/host_deno.ts";
 import type { Flag, Values } from "../flags.ts";
-import { requireExecutable, requireRoot } from "../install.ts";
+import { requireRoot } from "../install.ts";
 import { openLogs } from "../logs.ts";
 import { VERSION } from "../version.ts";
 import { copyToCache, updaterOf } from "./updater.ts";
@@ -81,8 +81,12 @@ export async function preinstall(options: PreinstallFlags, host: DenoHost, targe
 }
 
 function ownProgram(): string {
-  requireExecutable();
-  return Deno.execPath();
+  if (Deno.build.standalone) return Deno.execPath();
+  throw new SvcError(
+    "failed_precondition",
+    "this svc-agent runs from source, which no image can take: give the executable for the device with --program " +
+      "(deno task compile --program svc-agent --target linux-arm64 makes it)",
+  );
 }
 
 /** The version of the program; of one for another processor only the caller knows it. */
