@@ -35,8 +35,8 @@ import { stepAside } from "./aside.ts";
 import { copyToCache, updaterOf } from "./updater.ts";
 import { requireExecutable, requireRoot } from "../install.ts";
 import { openLogs } from "../logs.ts";
-import type { AgentFlags } from "./program.ts";
 import { VERSION } from "../version.ts";
+import type { AgentFlags } from "./agent_flags.ts";
 
 /** The log in the agent's folder: a Windows service has no console. */
 const SERVICE_LOG = ["logs", "svc-agent-service.log"] as const;

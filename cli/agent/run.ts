@@ -43,8 +43,8 @@ import { type Networks, openNetworks } from "./networks.ts";
 import { runFolder, updaterOf } from "./updater.ts";
 import { authoritiesBeside, openWayOut } from "../../lib/base/way_out.ts";
 import { openLogs } from "../logs.ts";
-import type { AgentFlags } from "./program.ts";
 import { VERSION } from "../version.ts";
+import type { AgentFlags } from "./agent_flags.ts";
 
 /** Interval of the checks for the machine's credentials. */
 const CREDENTIALS_MS = 5_000;

@@ -8,7 +8,12 @@
  */
 
 import { SvcError } from "../../lib/base/error.ts";
-import type { ToolOutcome } from "./compiler.ts";
+
+export interface ToolOutcome {
+  readonly code: number;
+  readonly output: string;
+  readonly errors: string;
+}
 
 /**
  * Packages without native code or files of their own. A package that a feature imports when it is first used becomes a

@@ -24,7 +24,7 @@ import { SQL_ADDON, SQL_PACKAGE } from "../../lib/cloud/sandbox/content/sql_pack
 import { ONNX_ADDON, ONNX_PACKAGE } from "../../lib/learn/onnx/package.ts";
 import { VIDEO_PACKAGE, VIDEO_WASM } from "../../lib/machine/streams/video_worker.ts";
 import { RTC_ADDON, RTC_PACKAGE } from "../../lib/wire/webrtc/addon.ts";
-import { bundle, isInlined } from "./bundle.ts";
+import { bundle, isInlined, type ToolOutcome } from "./bundle.ts";
 import { carries, writeCarrier } from "./carrier.ts";
 import { makeModulePackage } from "./module_package.ts";
 import { buildPage } from "./page.ts";
@@ -192,12 +192,6 @@ export function choose<T extends { readonly name: string }>(
   throw new UsageError(
     `Unknown ${what} ${name}, wanted one of ${names.join(", ")}${didYouMean(name, names)}`,
   );
-}
-
-export interface ToolOutcome {
-  readonly code: number;
-  readonly output: string;
-  readonly errors: string;
 }
 
 /** Runs a command in the root of the tree to its end and returns its output, without colours. */

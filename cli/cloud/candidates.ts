@@ -10,15 +10,17 @@ import { ORGANIZATION_MAKERS } from "../../lib/cloud/access/context.ts";
 import { Fragments } from "../../lib/cloud/config/fragments.ts";
 import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
 import { MappingSessions } from "../../lib/cloud/mapping/sessions.ts";
-import { PACKAGE_KINDS, VISIBILITIES } from "../../lib/cloud/packages/packages.ts";
 import { CHANNELS, PROGRAMS, RELEASE_PLATFORMS } from "../../lib/cloud/packages/releases.ts";
 import { Rollouts } from "../../lib/cloud/rollouts/rollouts.ts";
-import { connect, type Store } from "../../lib/cloud/store/store.ts";
+import type { Store } from "../../lib/cloud/store/store.ts";
 import type { Blank, Candidate } from "../command.ts";
-import { type CloudFlags, type CloudProgramContext, located, locateDatabase } from "./command_context.ts";
+import { type CloudProgramContext, located, locateDatabase } from "./command_context.ts";
 import { requireFolder } from "./data_folder.ts";
 import { LOG_LEVELS } from "./logs.ts";
 import { cloudProfiles } from "./remote/profiles.ts";
+import { connect } from "../../lib/cloud/store/open_store.ts";
+import type { CloudFlags } from "./cloud_flags.ts";
+import { PACKAGE_KINDS, VISIBILITIES } from "../../lib/cloud/packages/item.ts";
 
 const PLAIN: { readonly [placeholder: string]: readonly string[] } = {
   ROLE: ROLES,

@@ -25,9 +25,9 @@ import { personActing } from "../../lib/cloud/access/context.ts";
 import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
 import { releaseFile } from "../../lib/cloud/store/file_refs.ts";
 import type { FileStore } from "../../lib/cloud/store/files.ts";
-import { Secrets, type SecretsParts } from "../../lib/cloud/store/secrets.ts";
+import { Secrets, type SecretsParts } from "../../lib/cloud/store/secrets/secrets.ts";
 import { rootCertificateFile } from "../../lib/cloud/store/postgres/address.ts";
-import { openStore, type Sql, type Store, type StoreAddress } from "../../lib/cloud/store/store.ts";
+import type { Sql, Store } from "../../lib/cloud/store/store.ts";
 import type { Command as AnyCommand } from "../command.ts";
 import { type Flag, UsageError, type Values } from "../flags.ts";
 import type { Listing } from "../table.ts";
@@ -35,8 +35,10 @@ import { ResultPrinter } from "./result_printer.ts";
 import { namedOne } from "../lookup.ts";
 import { openContents, requireContents } from "./contents/address.ts";
 import { DATABASE_FILE, requireFolder, requireNoRest } from "./data_folder.ts";
-import { PROFILE_FLAG, remoteProfile } from "./remote/profiles.ts";
+import { remoteProfile } from "./remote/profiles.ts";
 import { sqliteIn } from "./sqlite.ts";
+import { openStore, type StoreAddress } from "../../lib/cloud/store/open_store.ts";
+import type { CloudFlags, StoreFlags } from "./cloud_flags.ts";
 
 /** Loaded by what checks a configuration: it has every model. */
 const CHECKS = new URL("./checks/validator.ts", import.meta.url).href;
@@ -83,54 +85,6 @@ export interface CloudCommandContext {
   /** Runs a change and records its author in the audit log. */
   change<T>(action: string, on: Subject, work: (sql: Sql, nowMs: number) => Promise<T>): Promise<T>;
 }
-
-/** Where a control plane on this host keeps what. */
-const STORE_FLAGS = [
-  {
-    name: "data",
-    type: "string",
-    default: "svc-cloud-data",
-    value: "FOLDER",
-    env: "SVC_CLOUD_DATA",
-    help: "The data folder.",
-  },
-  {
-    name: "database",
-    type: "string",
-    default: "",
-    value: "URL",
-    env: "SVC_CLOUD_DATABASE",
-    help: "A PostgreSQL database instead of the one in the folder: " +
-      "postgres://user:password@host/name?sslmode=verify-full. Other users of this computer see a command line: put " +
-      "the password into the variable, or into PGPASSWORD.",
-  },
-  {
-    name: "keys",
-    type: "string",
-    default: "",
-    value: "FOLDER",
-    env: "SVC_CLOUD_KEYS",
-    help:
-      "The folder of the control plane's own keys; left out, keys in the data folder. Control planes on one database " +
-      "have the same keys.",
-  },
-  {
-    name: "files",
-    type: "string",
-    default: "",
-    value: "PLACE",
-    env: "SVC_CLOUD_FILES",
-    help:
-      "Where uploaded files are: a folder, or s3://BUCKET/PREFIX?endpoint=URL (docs/operating.md); left out, the folder " +
-      "files in the data folder. Control planes on one database have the same.",
-  },
-] as const satisfies readonly Flag[];
-
-/** Flags of every command. */
-export const CLOUD_FLAGS = [...STORE_FLAGS, PROFILE_FLAG] as const satisfies readonly Flag[];
-
-export type StoreFlags = Values<typeof STORE_FLAGS>;
-export type CloudFlags = Values<typeof CLOUD_FLAGS>;
 
 export const JSON_FLAG = {
   name: "json",

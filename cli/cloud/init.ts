@@ -16,9 +16,9 @@ import {
   JSON_FLAG,
   located,
   ownConfigs,
-  type StoreFlags,
   withStore,
 } from "./command_context.ts";
+import type { StoreFlags } from "./cloud_flags.ts";
 
 export const LISTEN = {
   name: "listen",

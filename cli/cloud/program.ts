@@ -13,12 +13,7 @@ import { ADMINISTRATOR_COMMANDS } from "./remote/administrators.ts";
 import { CONFIGURATION_COMMANDS } from "./configs/configurations.ts";
 import { FRAGMENT_COMMANDS } from "./configs/fragments.ts";
 import { ROLLOUT_COMMANDS } from "./configs/rollouts.ts";
-import {
-  CLOUD_FLAGS,
-  type CloudCommand,
-  type CloudFlags,
-  type CloudProgramContext,
-} from "./command_context.ts";
+import type { CloudCommand, CloudProgramContext } from "./command_context.ts";
 import { INIT } from "./init.ts";
 import { PERSON_COMMANDS } from "./access/accounts.ts";
 import { KEY_COMMANDS } from "./access/keys.ts";
@@ -35,11 +30,12 @@ import { MACHINE_COMMANDS } from "./machines.ts";
 import { MAP_COMMANDS } from "./maps.ts";
 import { ORGANIZATION_COMMANDS } from "./organizations.ts";
 import { PACKAGE_COMMANDS } from "./registry/packages.ts";
-import { RELEASE_COMMANDS } from "./releases.ts";
+import { RELEASE_COMMANDS } from "./registry/releases.ts";
 import { SECRET_COMMANDS } from "./secrets.ts";
 import { LOGIN_COMMANDS } from "./remote/login.ts";
 import { requireHost } from "./remote/profiles.ts";
 import { SERVE } from "./serve/serve.ts";
+import { CLOUD_FLAGS, type CloudFlags } from "./cloud_flags.ts";
 
 export const CLOUD_PROGRAM: CommandProgram<CloudProgramContext> = {
   name: "svc-cloud",

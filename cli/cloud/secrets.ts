@@ -2,9 +2,9 @@
  * Commands on the control plane's own keys: listing and replacing them.
  */
 
-import { Authority } from "../../lib/cloud/store/authority.ts";
-import { SECRET_KINDS, type SecretName, secretsNamed } from "../../lib/cloud/store/secret_kinds.ts";
-import { Secrets } from "../../lib/cloud/store/secrets.ts";
+import { Authority } from "../../lib/cloud/store/secrets/authority.ts";
+import { SECRET_KINDS, type SecretName, secretsNamed } from "../../lib/cloud/store/secrets/secret_kinds.ts";
+import { Secrets } from "../../lib/cloud/store/secrets/secrets.ts";
 import { shownMs } from "../table.ts";
 import { type CloudCommand, cloudCommand } from "./command_context.ts";
 import { UsageError } from "../flags.ts";

@@ -27,16 +27,11 @@ import {
   object,
   text,
 } from "../../lib/base/schema/schema.ts";
-import {
-  type OnnxSession,
-  type OnnxTensor,
-  type OnnxTensorInfo,
-  openOnnx,
-  typeOfData,
-} from "../../lib/learn/onnx/session.ts";
+import { type OnnxSession, openOnnx, typeOfData } from "../../lib/learn/onnx/session.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseResource, type Call } from "../../lib/resource/resource.ts";
+import type { OnnxTensor, OnnxTensorInfo } from "../../lib/learn/onnx/tensors.ts";
 
 const attributes = object({
   modelPath: text("an .onnx file, or a folder with one, labels.txt and metadata.json").required(),

@@ -7,7 +7,7 @@
  */
 
 import { LogOnChange } from "../../lib/base/log/on_change.ts";
-import type { CameraProperties, Images, NamedImage } from "../../lib/api/camera.ts";
+import type { CameraProperties, Images } from "../../lib/api/camera.ts";
 import { type PointCloudObject, VisionApi } from "../../lib/api/vision.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
@@ -28,6 +28,7 @@ import { type SegmentationLimits, Segmenter } from "../../lib/geometry/cloud/seg
 import { model } from "../../lib/resource/registry.ts";
 import type { Call } from "../../lib/resource/resource.ts";
 import { type Shot, type Skills, VisionModel } from "./vision_model.ts";
+import type { NamedImage } from "../../lib/api/shared/capture.ts";
 
 const MM_PER_M = 1e3;
 

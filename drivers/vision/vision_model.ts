@@ -3,7 +3,7 @@
  * skills that the model lacks. A model supplies its skills.
  */
 
-import { type Camera, CameraApi, type Images, type NamedImage } from "../../lib/api/camera.ts";
+import { type Camera, CameraApi, type Images } from "../../lib/api/camera.ts";
 import type {
   Capture,
   Classification,
@@ -24,6 +24,7 @@ import { fromPose, IDENTITY_POSE, invert } from "../../lib/geometry/pose.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import type { Dependencies } from "../../lib/resource/registry.ts";
 import { BaseResource, type Call } from "../../lib/resource/resource.ts";
+import type { NamedImage } from "../../lib/api/shared/capture.ts";
 
 /** The skills of a model; requests for an absent skill are refused. */
 export interface Skills {

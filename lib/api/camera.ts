@@ -24,7 +24,7 @@ import type { Api } from "../resource/registry.ts";
 import type { Call, Component } from "../resource/resource.ts";
 import { callOf, ComponentClient, componentHandlers } from "./shared/resource.ts";
 import { toMs, toTimestamp } from "./shared/time.ts";
-import { pictureFile } from "./shared/capture.ts";
+import { type NamedImage, pictureFile } from "./shared/capture.ts";
 
 /** A source of images, point clouds, or both. */
 export interface Camera extends Component {
@@ -44,39 +44,6 @@ export interface Images {
   readonly images: readonly NamedImage[];
   /** When the pictures were taken, since the Unix epoch. */
   readonly capturedAtMs: number;
-}
-
-/** An image of one of the camera's sources. */
-export interface NamedImage {
-  /** Such as `color` or `depth`. */
-  readonly sourceName: string;
-  /** Of `image`, such as `image/jpeg` or `image/vnd.viam.dep`. */
-  readonly mimeType: string;
-  /** The encoded image. */
-  readonly image: Uint8Array;
-  /** Boxes and labels that the source knows. */
-  readonly annotations?: Annotations;
-}
-
-/** The camera's own description of its picture's content. */
-export interface Annotations {
-  /** Boxes around objects. */
-  readonly bboxes: readonly {
-    readonly id: string;
-    readonly label: string;
-    /** Fractions of the picture's width and height. */
-    readonly xMinNormalized: number;
-    readonly yMinNormalized: number;
-    readonly xMaxNormalized: number;
-    readonly yMaxNormalized: number;
-    readonly confidence?: number;
-  }[];
-  /** Labels of the whole picture. */
-  readonly classifications: readonly {
-    readonly id: string;
-    readonly label: string;
-    readonly confidence?: number;
-  }[];
 }
 
 /** The abilities of a camera, and the parameters of its lens. */

@@ -28,7 +28,7 @@ import type { CaptureResult } from "../resource/facets.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call, Resource } from "../resource/resource.ts";
-import { fromImageMessage, type NamedImage, toImageMessage } from "./camera.ts";
+import { fromImageMessage, toImageMessage } from "./camera.ts";
 import { callOf, ResourceClient, resourceHandlers } from "./shared/resource.ts";
 import {
   fromGeometryMessage,
@@ -36,7 +36,7 @@ import {
   toGeometryMessage,
   toTransformMessage,
 } from "./shared/geometry.ts";
-import { nameParameter, pictureFile } from "./shared/capture.ts";
+import { type NamedImage, nameParameter, pictureFile } from "./shared/capture.ts";
 
 /** Finds things in images and point clouds. Throws `unimplemented` for what `getProperties` denies. */
 export interface Vision extends Resource {

@@ -40,7 +40,6 @@ import { addressOf, type Attempt, KeyRateLimiter, type StoredKeys } from "../wir
 import { type Auth, auth, type KeySource } from "../wire/auth/auth.ts";
 import { fieldValue } from "../wire/port/exchange.ts";
 import { pageRoutes, type PageSource } from "../wire/page/page.ts";
-import type { Route } from "../wire/port/routes.ts";
 import { health } from "../wire/grpc/health.ts";
 import { reflection } from "../wire/grpc/reflection.ts";
 import { type CallContext, type Service, service, ServiceTable } from "../wire/rpc/service.ts";
@@ -85,7 +84,7 @@ import { locationHandlers } from "./services/fleet/location_service.ts";
 import { metadataHandlers } from "./services/fleet/metadata_service.ts";
 import { partHandlers } from "./services/fleet/part_service.ts";
 import { Audit } from "./access/audit.ts";
-import { Authority } from "./store/authority.ts";
+import { Authority } from "./store/secrets/authority.ts";
 import { agentHandlers } from "./services/fleet/agent_service.ts";
 import { registryHandlers } from "./services/registry/registry_service.ts";
 import { commandHandlers, type CommandHost } from "./services/operations/command_service.ts";
@@ -114,7 +113,7 @@ import { PartChanges } from "./fleet/part_changes.ts";
 import { robotHandlers } from "./services/fleet/robot_service.ts";
 import { RULES } from "./access/rules.ts";
 import { idIn, SharedSecrets } from "./access/shared_secrets.ts";
-import type { Secrets } from "./store/secrets.ts";
+import type { Secrets } from "./store/secrets/secrets.ts";
 import type { Store } from "./store/store.ts";
 import { forgetTagLists } from "./store/tag_lists.ts";
 import { inferenceHandlers, type InferenceOptions } from "./services/data/inference_service.ts";
@@ -129,6 +128,7 @@ import { TriggerRunner } from "./notifications/runner.ts";
 import type { SenderOptions } from "./notifications/sender.ts";
 import { UNSERVED } from "./access/unserved.ts";
 import { Usage } from "./access/usage.ts";
+import type { Route } from "../wire/port/route.ts";
 
 /** The audience of tokens. */
 const AUDIENCE = ["svc-cloud"];

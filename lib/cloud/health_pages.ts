@@ -9,8 +9,9 @@
 import { type Clock, deadline, race } from "../base/clock.ts";
 import { messageOf, SvcError } from "../base/error.ts";
 import type { Logger } from "../base/log/log.ts";
-import { type Route, textAnswer } from "../wire/port/routes.ts";
+import { textAnswer } from "../wire/port/routes.ts";
 import type { CloudContext } from "./access/context.ts";
+import type { Route } from "../wire/port/route.ts";
 
 const READY_MS = 3_000;
 const KEPT_MS = 1_000;

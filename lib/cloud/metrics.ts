@@ -11,13 +11,14 @@ import { RobotService } from "../../proto/gen/robot_config_pb.ts";
 import type { Clock } from "../base/clock.ts";
 import { messageOf } from "../base/error.ts";
 import { fieldValue } from "../wire/port/exchange.ts";
-import { type Route, textAnswer } from "../wire/port/routes.ts";
+import { textAnswer } from "../wire/port/routes.ts";
 import { type Interceptor, pathOf } from "../wire/rpc/service.ts";
 import type { ConfigContext } from "./config/config_threads.ts";
 import type { DiskState } from "./store/disk_space.ts";
 import { type FleetFigures, FleetMetrics, type FleetSample } from "./fleet_metrics.ts";
 import { Fleet } from "./tenants/fleet.ts";
 import { DELAY_BOUNDS_MS, type DelayFigures, type LoopDelay, type TimeClasses } from "./loop_delay.ts";
+import type { Route } from "../wire/port/route.ts";
 
 const TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /** The text form that older scrapers and promtool read. */

@@ -7,7 +7,6 @@
  */
 
 import type { Convolution } from "./convolution.ts";
-import type { NumberedBox } from "./example.ts";
 import {
   type ConfusionRow,
   type ExpectedFindings,
@@ -18,6 +17,7 @@ import {
 } from "./learner.ts";
 import { Network } from "./network.ts";
 import type { OnnxGraph } from "./onnx/writer.ts";
+import type { NumberedBox } from "./picture.ts";
 
 const DETECTIONS_MAX = 50;
 const STRIDE = 8;

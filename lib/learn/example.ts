@@ -8,7 +8,7 @@
 
 import { SvcError } from "../base/error.ts";
 import { checkLearning, USUAL_HOLDOUT_PERCENT } from "./learning.ts";
-import { fitted } from "./picture.ts";
+import { fitted, type NumberedBox } from "./picture.ts";
 
 /** Sides as proportions of the picture, 0 to 1. */
 export interface LabelledBox {
@@ -54,15 +54,6 @@ export interface TrainingTask {
    * kind.
    */
   readonly side?: number;
-}
-
-/** A box with the number of its label. */
-export interface NumberedBox {
-  readonly label: number;
-  readonly xMin: number;
-  readonly yMin: number;
-  readonly xMax: number;
-  readonly yMax: number;
 }
 
 /** An example in the trainer's form: labels by number, and the picture no larger than needed. */

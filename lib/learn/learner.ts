@@ -4,9 +4,9 @@
  */
 
 import type { GradientTensor } from "./patch_products.ts";
-import type { NumberedBox } from "./example.ts";
 import type { Network } from "./network.ts";
 import { OnnxGraph } from "./onnx/writer.ts";
+import type { NumberedBox } from "./picture.ts";
 
 /** The expected findings in a picture. */
 export interface ExpectedFindings {

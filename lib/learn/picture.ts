@@ -6,8 +6,16 @@
  * model sees the same in use as in training.
  */
 
-import type { NumberedBox } from "./example.ts";
 import { PICTURE_CHANNELS } from "./network.ts";
+
+/** A box with the number of its label. */
+export interface NumberedBox {
+  readonly label: number;
+  readonly xMin: number;
+  readonly yMin: number;
+  readonly xMax: number;
+  readonly yMax: number;
+}
 
 /** Networks take squares of up to 128 pixels; half as much again leaves room to enlarge a part. */
 const SIDE_MAX = 192;

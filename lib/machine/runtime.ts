@@ -73,9 +73,9 @@ import { LogFeed } from "./page/log_feed.ts";
 import { pageRoutes, type PageSource } from "../wire/page/page.ts";
 import { pageService } from "./page/page_service.ts";
 import { SharedCheck } from "./page/shared_check.ts";
-import type { Route } from "../wire/port/routes.ts";
 import { staticRoutes } from "../wire/port/static_files.ts";
 import { Tables, type TablesParts } from "./serve/tables.ts";
+import type { Route } from "../wire/port/route.ts";
 
 export interface RuntimeOptions {
   readonly configPath: string;

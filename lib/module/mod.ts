@@ -69,14 +69,13 @@ export { type Base, BaseApi, type BaseProperties } from "../api/base.ts";
 export { type AnalogReading, type Board, BoardApi, type PowerMode, type Tick } from "../api/board.ts";
 export { type Button, ButtonApi } from "../api/button.ts";
 export {
-  type Annotations,
   type Camera,
   CameraApi,
   type CameraProperties,
   type Extrinsics,
   type Images,
-  type NamedImage,
 } from "../api/camera.ts";
+export type { Annotations, NamedImage } from "../api/shared/capture.ts";
 export { type Discovered, type DiscoveredParts, type Discovery, DiscoveryApi } from "../api/discovery.ts";
 export {
   type Encoder,

@@ -16,7 +16,7 @@ import { fileNameOf } from "../../lib/agent/update/release.ts";
 import { OfflineReboots } from "../../lib/agent/supervise/offline.ts";
 import { RuntimeProcess } from "../../lib/agent/supervise/runtime.ts";
 import { UpdateRecord } from "../../lib/agent/update/record.ts";
-import { type Fetcher, Updater } from "../../lib/agent/update/updater.ts";
+import { Updater } from "../../lib/agent/update/updater.ts";
 import { toDuration } from "../../lib/api/shared/time.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import type { Files } from "../../lib/base/files/files.ts";
@@ -26,6 +26,7 @@ import { type LogRecord, Logs } from "../../lib/base/log/log.ts";
 import { randomFrom } from "../../lib/geometry/random.ts";
 import { create } from "../../lib/wire/rpc/proto.ts";
 import { FakeFiles } from "../support/fake_files.ts";
+import type { Fetcher } from "../../lib/agent/update/fetcher.ts";
 
 const SEEDS = Number(Deno.env.get("SVC_SIM_SEEDS") ?? 25);
 const ONE = Deno.env.get("SVC_SIM_SEED");

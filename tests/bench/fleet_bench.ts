@@ -11,7 +11,6 @@ import { Secret } from "../../lib/base/secret.ts";
 import { Keys, newKeySecret } from "../../lib/cloud/access/keys.ts";
 import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
 import { keepHealth } from "../../lib/cloud/fleet/part_health.ts";
-import { openStore } from "../../lib/cloud/store/store.ts";
 import { connectApp } from "../../lib/cloud_client/app_channel.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
 import { serveCloud } from "../cloud/program.ts";
@@ -19,6 +18,7 @@ import { browserWithPage, launch, openPage } from "../web/browser.ts";
 import { signInByKey } from "../web/fleet_steps.ts";
 import { heading, median, row } from "./figures.ts";
 import { cpuMsOf } from "./process_time.ts";
+import { openStore } from "../../lib/cloud/store/open_store.ts";
 
 const MACHINES = 5_000;
 /** Every so many machines one has a resource that does not work. */

@@ -3,8 +3,8 @@
 import { assertEquals } from "@std/assert";
 import { FakeClock } from "../support/fake_clock.ts";
 import { Audit } from "../../lib/cloud/access/audit.ts";
-import { migrate } from "../../lib/cloud/store/store.ts";
 import { storeTest } from "./stores.ts";
+import { migrate } from "../../lib/cloud/store/open_store.ts";
 
 storeTest(
   "refused attempts of one caller do not fill the log, nor hide those of others",

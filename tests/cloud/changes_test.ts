@@ -13,7 +13,7 @@ import { configText } from "../../lib/cloud/config/resolution.ts";
 import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
 import { Releases } from "../../lib/cloud/packages/releases.ts";
 import type { NewKey } from "../../lib/cloud/access/keys.ts";
-import { Secrets } from "../../lib/cloud/store/secrets.ts";
+import { Secrets } from "../../lib/cloud/store/secrets/secrets.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
 import { until } from "../support/until.ts";
 import { storeTest } from "./stores.ts";

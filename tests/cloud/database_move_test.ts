@@ -9,9 +9,9 @@ import { DenoHost } from "../../lib/base/host_deno.ts";
 import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
 import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
 import { copyDatabase } from "../../lib/cloud/store/moving/database_move.ts";
-import { openStore } from "../../lib/cloud/store/store.ts";
 import { svcCloud } from "./program.ts";
 import { sharedStoreTest } from "./stores.ts";
+import { openStore } from "../../lib/cloud/store/open_store.ts";
 
 const READINGS = 450;
 

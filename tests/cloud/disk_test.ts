@@ -10,12 +10,13 @@ import { SystemClock } from "../../lib/base/clock.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
-import { openStore, type Store } from "../../lib/cloud/store/store.ts";
+import type { Store } from "../../lib/cloud/store/store.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { type Needed, needingTest } from "../support/needing.ts";
 import { storeTest, type TestDatabase } from "./stores.ts";
 import { METRICS_KEY, newWorld, ownKey, type ServedCloud, withCloud, type World } from "./world.ts";
+import { openStore } from "../../lib/cloud/store/open_store.ts";
 
 const MIB = 1024 ** 2;
 

@@ -6,10 +6,10 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { DataService } from "../../proto/gen/data_pb.ts";
 import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
 import { MIGRATIONS } from "../../lib/cloud/store/migrations.ts";
-import { migrate } from "../../lib/cloud/store/store.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
 import { storeTest } from "./stores.ts";
 import { newWorld, withCloud } from "./world.ts";
+import { migrate } from "../../lib/cloud/store/open_store.ts";
 
 /** 9999-12-31, the last day that a published timestamp has. */
 const FAR = { seconds: 253_402_300_799n, nanos: 0 };

@@ -9,12 +9,12 @@ import { ExternalAuthService } from "../../proto/gen/auth_pb.ts";
 import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
 import { hostWordOf } from "../../lib/cloud/tenants/names.ts";
 import { MIGRATIONS } from "../../lib/cloud/store/migrations.ts";
-import { migrate } from "../../lib/cloud/store/store.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest } from "./stores.ts";
 import { awaitOutcome } from "../support/outcome.ts";
+import { migrate } from "../../lib/cloud/store/open_store.ts";
 
 const DAY_MS = 24 * 3600 * 1000;
 

@@ -8,13 +8,14 @@ import { SvcError } from "../../lib/base/error.ts";
 import { Audit } from "../../lib/cloud/access/audit.ts";
 import { type GrantKind, Keys, KeyUses, newKeySecret, type Role } from "../../lib/cloud/access/keys.ts";
 import { MIGRATIONS } from "../../lib/cloud/store/migrations.ts";
-import { migrate, type Store } from "../../lib/cloud/store/store.ts";
+import type { Store } from "../../lib/cloud/store/store.ts";
 import { silentLogs } from "../../lib/base/log/log.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { until } from "../support/until.ts";
 import { svcCloud } from "./program.ts";
 import { storeTest } from "./stores.ts";
 import { newKey, newWorld, withCloud, type World } from "./world.ts";
+import { migrate } from "../../lib/cloud/store/open_store.ts";
 
 const TYPES = { organization: "organization", location: "location", machine: "robot" };
 

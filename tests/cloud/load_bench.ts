@@ -16,12 +16,12 @@ import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
 import { Keys, newKeySecret } from "../../lib/cloud/access/keys.ts";
-import { openStore } from "../../lib/cloud/store/store.ts";
 import { type Channel, client } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/rpc/metadata.ts";
 import { cpuMsOf } from "../bench/process_time.ts";
 import { serveCloud } from "./program.ts";
+import { openStore } from "../../lib/cloud/store/open_store.ts";
 
 const [machines = 1000, seconds = 30] = Deno.args.map(Number);
 const POLL_MS = 10_000;

@@ -16,8 +16,8 @@ import { stampsLookup } from "../../lib/cloud/config/fragments.ts";
 import { FLEET_LOOKUPS } from "../../lib/cloud/tenants/fleet.ts";
 import { type Lookup, lookup } from "../../lib/cloud/store/lookups.ts";
 import { unboundedSteps } from "../../lib/cloud/store/sqlite/main_thread.ts";
-import { openStore } from "../../lib/cloud/store/store.ts";
 import { sqliteTest } from "./stores.ts";
+import { openStore } from "../../lib/cloud/store/open_store.ts";
 
 /** All lookups, by the file that declares them. */
 const LOOKUPS: Readonly<Record<string, readonly (Lookup | string)[]>> = {

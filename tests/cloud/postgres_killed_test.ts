@@ -3,11 +3,11 @@
 import { assert, assertEquals } from "@std/assert";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { connect } from "../../lib/cloud/store/store.ts";
 import { needingTest } from "../support/needing.ts";
 import { postgresPrograms, startPostgres } from "../support/postgres.ts";
 import { until } from "../support/until.ts";
 import { awaitOutcome } from "../support/outcome.ts";
+import { connect } from "../../lib/cloud/store/open_store.ts";
 
 const clock = new SystemClock();
 const programs = postgresPrograms();

@@ -7,11 +7,12 @@ import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { postgresAddress, rootCertificateFile } from "../../lib/cloud/store/postgres/address.ts";
 import { databaseDangers } from "../../lib/cloud/store/postgres/dangers.ts";
-import { connect, openStore, type Store } from "../../lib/cloud/store/store.ts";
+import type { Store } from "../../lib/cloud/store/store.ts";
 import { selfSigned } from "../support/echo.ts";
 import { giveCertificate, runPsql, useOwnPostgres } from "../support/postgres.ts";
 import { until } from "../support/until.ts";
 import { sharedStoreTest, storeTest } from "./stores.ts";
+import { connect, openStore } from "../../lib/cloud/store/open_store.ts";
 
 const clock = new SystemClock();
 useOwnPostgres();

@@ -8,11 +8,12 @@ import { SvcError } from "../../lib/base/error.ts";
 import { tabularConditions } from "../../lib/cloud/capture/filter.ts";
 import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
 import { MIGRATIONS } from "../../lib/cloud/store/migrations.ts";
-import { migrate, type Store } from "../../lib/cloud/store/store.ts";
+import type { Store } from "../../lib/cloud/store/store.ts";
 import { forgetTagLists } from "../../lib/cloud/store/tag_lists.ts";
 import { create } from "../../lib/wire/rpc/proto.ts";
 import { TagsFilterSchema } from "../../proto/gen/data_pb.ts";
 import { storeTest } from "./stores.ts";
+import { migrate } from "../../lib/cloud/store/open_store.ts";
 
 const REACH = [{ kind: "organization", resourceId: "o", role: "owner" } as const];
 const ORIGIN = {

@@ -21,8 +21,8 @@ import { ReadingPacker } from "../../lib/cloud/readings/packer.ts";
 import { type IndexedFile, ReadingFiles } from "../../lib/cloud/readings/reading_files.ts";
 import { SqlEngine } from "../../lib/cloud/content/sql/engine.ts";
 import { FolderFiles } from "../../lib/cloud/store/folder_files.ts";
-import { openStore } from "../../lib/cloud/store/store.ts";
 import { CONTENT, newWorld } from "./world.ts";
+import { openStore } from "../../lib/cloud/store/open_store.ts";
 
 const { values } = parseArgs({
   args: Deno.args,

@@ -9,10 +9,11 @@ import { SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import type { PipedProcess } from "../../lib/base/process.ts";
 import { STATEMENT_MS } from "../../lib/cloud/store/callers.ts";
-import { connect, type Sql, type Store } from "../../lib/cloud/store/store.ts";
+import type { Sql, Store } from "../../lib/cloud/store/store.ts";
 import { until } from "../support/until.ts";
 import { sharedStoreTest } from "./stores.ts";
 import { awaitOutcome } from "../support/outcome.ts";
+import { connect } from "../../lib/cloud/store/open_store.ts";
 
 const ENDLESS = "WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT COUNT(*) FROM c";
 

@@ -5,9 +5,10 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { SvcError } from "../../lib/base/error.ts";
 import { MIGRATIONS } from "../../lib/cloud/store/migrations.ts";
-import { migrate, type Sql, type Store } from "../../lib/cloud/store/store.ts";
+import type { Sql, Store } from "../../lib/cloud/store/store.ts";
 import { storeTest } from "./stores.ts";
 import { awaitOutcome } from "../support/outcome.ts";
+import { migrate } from "../../lib/cloud/store/open_store.ts";
 
 const insert = (sql: Sql, name: string, value: string) =>
   sql.query("INSERT INTO secrets (name, value) VALUES (?, ?)", name, value);

@@ -10,7 +10,8 @@ import { copyPostgres, copySqlite } from "./templates.ts";
 import { sqliteIn } from "../../cli/cloud/sqlite.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
-import { connect, openStore, type Store, type StoreAddress } from "../../lib/cloud/store/store.ts";
+import type { Store } from "../../lib/cloud/store/store.ts";
+import { connect, openStore, type StoreAddress } from "../../lib/cloud/store/open_store.ts";
 
 export const KINDS = ["sqlite", "postgres"] as const;
 export type Kind = typeof KINDS[number];

@@ -9,10 +9,10 @@
 import { SystemClock } from "../../lib/base/clock.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { silentLogs } from "../../lib/base/log/log.ts";
-import { Secrets } from "../../lib/cloud/store/secrets.ts";
-import { openStore } from "../../lib/cloud/store/store.ts";
+import { Secrets } from "../../lib/cloud/store/secrets/secrets.ts";
 import { sqliteIn } from "../../cli/cloud/sqlite.ts";
 import { createPostgresDatabase, POSTGRES_VARIABLE, type PostgresDatabase } from "../support/postgres.ts";
+import { openStore } from "../../lib/cloud/store/open_store.ts";
 
 /** Names the folder of templates that another process made. */
 export const TEMPLATES_VARIABLE = "SVC_TEST_TEMPLATES";

@@ -17,7 +17,7 @@ import { FolderFiles } from "../../lib/cloud/store/folder_files.ts";
 import type { FileStore, StoredFile } from "../../lib/cloud/store/files.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
 import { openSandbox } from "../../lib/cloud/sandbox/sandbox.ts";
-import { openStore, type Store } from "../../lib/cloud/store/store.ts";
+import type { Store } from "../../lib/cloud/store/store.ts";
 import type { NewJob } from "../../lib/cloud/training/training.ts";
 import type { Example } from "./program.ts";
 import type { World } from "./world.ts";
@@ -64,6 +64,7 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
     return name
 `;
 import { SystemFiles } from "../../lib/base/files/system_files.ts";
+import { openStore } from "../../lib/cloud/store/open_store.ts";
 
 let datasets = 0;
 

@@ -24,7 +24,7 @@ import { FolderFiles } from "../../lib/cloud/store/folder_files.ts";
 import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
 import { type GrantKind, Keys, type NewKey, newKeySecret, type Role } from "../../lib/cloud/access/keys.ts";
 import { defaultLimits, type Limits } from "../../lib/cloud/access/limits.ts";
-import { Secrets } from "../../lib/cloud/store/secrets.ts";
+import { Secrets } from "../../lib/cloud/store/secrets/secrets.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
 import type { SenderOptions } from "../../lib/cloud/notifications/sender.ts";
 import { type Channel, client, type ServiceClient } from "../../lib/wire/rpc/channel.ts";

@@ -2,12 +2,12 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { parse } from "@std/yaml";
-import { CLOUD_FLAGS } from "../../cli/cloud/command_context.ts";
 import { SERVE_FLAGS } from "../../cli/cloud/serve/flags.ts";
 import { parseFlags } from "../../cli/flags.ts";
 import { isS3Address, parseS3Address } from "../../lib/cloud/store/s3/s3_address.ts";
 import { needingTest } from "../support/needing.ts";
 import { programHere } from "../support/programs_here.ts";
+import { CLOUD_FLAGS } from "../../cli/cloud/cloud_flags.ts";
 
 const FOLDER = new URL("../../examples/control_planes/", import.meta.url);
 const read = (name: string) => Deno.readTextFile(new URL(name, FOLDER));

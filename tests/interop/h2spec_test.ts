@@ -9,10 +9,10 @@
  */
 
 import { assertEquals } from "@std/assert";
-import type { RouteAnswer, RouteRequest } from "../../lib/wire/port/routes.ts";
 import { withPort } from "../support/echo.ts";
 import { needingTest } from "../support/needing.ts";
 import { h2specProgram, run } from "./programs.ts";
+import type { RouteAnswer, RouteRequest } from "../../lib/wire/port/route.ts";
 
 const TESTS = 145;
 

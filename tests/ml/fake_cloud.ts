@@ -20,11 +20,11 @@ import { type PackageInfo, PackageService, PackageType } from "../../proto/gen/p
 import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import type { Route } from "../../lib/wire/port/routes.ts";
 import { openPort } from "../../lib/wire/port/port.ts";
 import type { TlsFiles } from "../../lib/wire/port/tls.ts";
 import { create, type MessageInitShape } from "../../lib/wire/rpc/proto.ts";
 import { type CallContext, service, ServiceTable } from "../../lib/wire/rpc/service.ts";
+import type { Route } from "../../lib/wire/port/route.ts";
 
 export const KEY = { id: "key-1", key: "secret-1" };
 export const ORGANIZATION = { id: "org-1", name: "example" };

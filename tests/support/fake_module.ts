@@ -17,7 +17,6 @@ import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { MODELS } from "../../drivers/mod.ts";
 import { decodeConfig } from "../../lib/machine/config/config.ts";
 import { Machine } from "../../lib/machine/graph/machine.ts";
-import type { ModuleLimits } from "../../lib/machine/modules/module.ts";
 import { ModuleGroups } from "../../lib/machine/modules/groups.ts";
 import { ModuleParent } from "../../lib/machine/modules/parent.ts";
 import { Modules } from "../../lib/machine/modules/modules.ts";
@@ -36,6 +35,7 @@ import { openPort, openUnixPort, type Port } from "../../lib/wire/port/port.ts";
 import type { MessageInitShape } from "../../lib/wire/rpc/proto.ts";
 import { type Service, service, ServiceTable } from "../../lib/wire/rpc/service.ts";
 import { FakeProcess } from "./fake_processes.ts";
+import type { ModuleLimits } from "../../lib/machine/modules/limits.ts";
 
 const clock = new SystemClock();
 

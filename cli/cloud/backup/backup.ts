@@ -7,7 +7,7 @@ import { neededFiles } from "../../../lib/cloud/store/file_refs.ts";
 import type { FileStore } from "../../../lib/cloud/store/files.ts";
 import { noteBackup, noteFailedBackup } from "../../../lib/cloud/retention/last_backup.ts";
 import { isS3Address } from "../../../lib/cloud/store/s3/s3_address.ts";
-import { connect, type Store } from "../../../lib/cloud/store/store.ts";
+import type { Store } from "../../../lib/cloud/store/store.ts";
 import { ItemsProgress, type ShareHeard } from "../../progress/items_progress.ts";
 import { type ProgressBar, withBar } from "../../progress/progress_bar.ts";
 import { type CloudCommand, cloudCommand, type CloudCommandContext, timeOf } from "../command_context.ts";
@@ -16,6 +16,7 @@ import { KEY_FILE, SQLITE_ENDS } from "../data_folder.ts";
 import { type BackupRecord, BackupTarget, copyContent } from "./target.ts";
 import { counted } from "../../../lib/base/log/counted.ts";
 import { sizeText } from "../../table.ts";
+import { connect } from "../../../lib/cloud/store/open_store.ts";
 
 /** Contents that are copied at the same time; each takes one part of an upload in memory. */
 const AT_ONCE = 4;

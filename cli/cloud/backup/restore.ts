@@ -20,7 +20,6 @@ import { personActing } from "../../../lib/cloud/access/context.ts";
 import { neededFiles } from "../../../lib/cloud/store/file_refs.ts";
 import type { FileStore } from "../../../lib/cloud/store/files.ts";
 import { isS3Address } from "../../../lib/cloud/store/s3/s3_address.ts";
-import { connect, openStore } from "../../../lib/cloud/store/store.ts";
 import { sinceMs, UsageError, type Values } from "../../flags.ts";
 import { isoTimes, printResult } from "../../table.ts";
 import { type ProgressBar, withBar } from "../../progress/progress_bar.ts";
@@ -30,7 +29,6 @@ import {
   type CloudProgramContext,
   JSON_FLAG,
   located,
-  type StoreFlags,
   timeOf,
 } from "../command_context.ts";
 import { sqliteIn } from "../sqlite.ts";
@@ -38,6 +36,8 @@ import { DATABASE_FILE, KEY_FILE, restIn, SQLITE_ENDS, UNFINISHED_FILE } from ".
 import { each, incomplete } from "./backup.ts";
 import { BackupTarget, copyContent, verifiedContent } from "./target.ts";
 import { counted } from "../../../lib/base/log/counted.ts";
+import { connect, openStore } from "../../../lib/cloud/store/open_store.ts";
+import type { StoreFlags } from "../cloud_flags.ts";
 
 const FLAGS = [
   {

@@ -3,13 +3,13 @@
 import { SystemClock } from "../../../lib/base/clock.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import { copyDatabase } from "../../../lib/cloud/store/moving/database_move.ts";
-import { openStore } from "../../../lib/cloud/store/store.ts";
 import { UsageError } from "../../flags.ts";
 import { withBar } from "../../progress/progress_bar.ts";
 import { type CloudCommand, cloudCommand, locateDatabase } from "../command_context.ts";
 import { noteMoved } from "../data_folder.ts";
 import { shownUrl } from "../../../lib/base/log/shown_url.ts";
 import { counted } from "../../../lib/base/log/counted.ts";
+import { openStore } from "../../../lib/cloud/store/open_store.ts";
 
 export const DATABASE_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(

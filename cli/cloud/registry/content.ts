@@ -11,11 +11,11 @@ import { type ArchiveFile, packed, unpacked, unpackInto } from "../../../lib/bas
 import { readHead } from "../../../lib/base/files/head.ts";
 import type { Host } from "../../../lib/base/host.ts";
 import { isObject, type JsonObject } from "../../../lib/base/schema/schema.ts";
-import { PACKAGE_KINDS, type PackageKind } from "../../../lib/cloud/packages/packages.ts";
 import { parseApi, parseModel } from "../../../lib/resource/name.ts";
 import { packagedProgram } from "../../../lib/machine/modules/program.ts";
 import { UsageError } from "../../flags.ts";
 import { heardPieces, type ShareHeard } from "../../progress/items_progress.ts";
+import { PACKAGE_KINDS, type PackageKind } from "../../../lib/cloud/packages/item.ts";
 
 /** Unpacked. */
 const LIMITS = { filesMax: 100_000, bytesMax: 32 * 1024 ** 3 };

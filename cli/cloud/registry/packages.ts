@@ -1,10 +1,11 @@
 /**
  * Commands on the packages of organizations: models, modules, scripts and other files for machines.
  *
- * The room owns the registry by command: what is uploaded, looked into, shown, updated and removed.
+ * The room owns the registry by command: what is uploaded, looked into, shown, updated and removed, releases
+ * of the programs among it.
  */
 
-import { Packages, VISIBILITIES } from "../../../lib/cloud/packages/packages.ts";
+import { Packages } from "../../../lib/cloud/packages/packages.ts";
 import {
   BEFORE_ALL_USES,
   fragmentsWithPackage,
@@ -24,6 +25,7 @@ import {
   unknown,
 } from "../command_context.ts";
 import { shownPackage, UPLOAD, VISIBILITY } from "./upload.ts";
+import { VISIBILITIES } from "../../../lib/cloud/packages/item.ts";
 
 const USES_MAX = 10_000;
 

@@ -9,7 +9,7 @@ import { silentLogs } from "../../../lib/base/log/log.ts";
 import { parseVersion } from "../../../lib/base/semver.ts";
 import { Usage } from "../../../lib/cloud/access/usage.ts";
 import { type Change, takePackage } from "../../../lib/cloud/services/registry/package_service.ts";
-import { PACKAGE_KINDS, Packages, VISIBILITIES } from "../../../lib/cloud/packages/packages.ts";
+import { Packages } from "../../../lib/cloud/packages/packages.ts";
 import { Fleet } from "../../../lib/cloud/tenants/fleet.ts";
 import { UsageError } from "../../flags.ts";
 import { withBar } from "../../progress/progress_bar.ts";
@@ -22,6 +22,7 @@ import {
   readLimits,
 } from "../command_context.ts";
 import { factsOf, kindOfUpload, type MetaFacts, UploadContent } from "./content.ts";
+import { PACKAGE_KINDS, VISIBILITIES } from "../../../lib/cloud/packages/item.ts";
 
 export const VISIBILITY = {
   name: "visibility",

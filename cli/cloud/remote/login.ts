@@ -16,7 +16,8 @@ import { printListing, printResult, writeHint } from "../../table.ts";
 import { openOwnWayOut } from "../../way_out.ts";
 import type { CloudCommand, CloudProgramContext } from "../command_context.ts";
 import { signIn, signOut } from "./person_session.ts";
-import { cloudProfiles, type NamedProfile, type PROFILE_FLAG } from "./profiles.ts";
+import { cloudProfiles, type NamedProfile } from "./profiles.ts";
+import type { PROFILE_FLAG } from "../cloud_flags.ts";
 
 /** Loaded when a connection is needed. */
 const SEND = new URL("./send.ts", import.meta.url).href;

@@ -10,18 +10,9 @@ import { SvcError } from "../../../lib/base/error.ts";
 import type { Environment } from "../../../lib/base/host.ts";
 import type { ReadFiles, WriteFiles } from "../../../lib/base/files/files.ts";
 import { chosen, type Profile, ProfileFile } from "../../../lib/cloud_client/profile.ts";
-import { type Flag, UsageError } from "../../flags.ts";
-import type { CloudFlags } from "../command_context.ts";
+import { UsageError } from "../../flags.ts";
 import { REMOTE_ROWS } from "./rows.ts";
-
-export const PROFILE_FLAG = {
-  name: "profile",
-  type: "string",
-  default: "",
-  value: "PROFILE",
-  env: "SVC_CLOUD_PROFILE",
-  help: "Work on a control plane elsewhere: the one that svc-cloud login has stored under this name.",
-} as const satisfies Flag;
+import { type CloudFlags, PROFILE_FLAG } from "../cloud_flags.ts";
 
 export interface NamedProfile {
   readonly name: string;

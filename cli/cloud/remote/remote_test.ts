@@ -6,8 +6,8 @@ import type { CommandRun } from "../../../lib/cloud/services/operations/command_
 import { HOST_FLAGS, REMOTE_ROWS, type RemoteKind, wordNames } from "./rows.ts";
 import { RemoteOutput } from "./output.ts";
 import { argumentsOf } from "./worker.ts";
-import { CLOUD_FLAGS } from "../command_context.ts";
 import { CLOUD_PROGRAM } from "../program.ts";
+import { CLOUD_FLAGS } from "../cloud_flags.ts";
 
 const PLACE = { data: "/data", database: "", keys: "/keys", files: "", limits: "/limits.json" };
 const NONE: Omit<CommandRun, "command"> = {

@@ -1,7 +1,7 @@
 /** The order that a control plane hands to the process of a command from afar. */
 
 import type { CommandRun } from "../../../lib/cloud/services/operations/command_service.ts";
-import type { StoreFlags } from "../command_context.ts";
+import type { StoreFlags } from "../cloud_flags.ts";
 
 /** What the process gets: the command, and where the control plane keeps what. */
 export interface WorkerOrder {

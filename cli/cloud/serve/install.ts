@@ -22,8 +22,8 @@ import type { Flag } from "../../flags.ts";
 import { requireExecutable, requireRoot } from "../../install.ts";
 import { openLogs } from "../../logs.ts";
 import { VERSION } from "../../version.ts";
-import { CLOUD_FLAGS } from "../command_context.ts";
 import { SERVE_FLAGS } from "./flags.ts";
+import { CLOUD_FLAGS } from "../cloud_flags.ts";
 
 const NAME = "svc-cloud";
 const PROGRAM = `/usr/local/bin/${NAME}`;

@@ -19,13 +19,12 @@ import type { SignalingOptions } from "../../../lib/cloud/signaling/signaling.ts
 import type { FileStore } from "../../../lib/cloud/store/files.ts";
 import { openServedContents, requireContents } from "../contents/address.ts";
 import { databaseDangers } from "../../../lib/cloud/store/postgres/dangers.ts";
-import { Secrets } from "../../../lib/cloud/store/secrets.ts";
+import { Secrets } from "../../../lib/cloud/store/secrets/secrets.ts";
 import type { Store } from "../../../lib/cloud/store/store.ts";
 import { checkedDomain, machineNames, noteDomain } from "../../../lib/cloud/tenants/hosts.ts";
 import type { Limits } from "../../../lib/cloud/access/limits.ts";
 import { PortCertificate } from "../../../lib/cloud/addresses/port_certificate.ts";
 import { TrustedProxies } from "../../../lib/wire/rpc/proxies.ts";
-import type { Route } from "../../../lib/wire/port/routes.ts";
 import { connectionLimit } from "../../../lib/wire/flow/admission.ts";
 import { openPort, type Port } from "../../../lib/wire/port/port.ts";
 import type { TlsFiles } from "../../../lib/wire/port/tls.ts";
@@ -42,7 +41,6 @@ import {
   ownConfigs,
   readLimits,
   secretsOf,
-  type StoreFlags,
   withStore,
 } from "../command_context.ts";
 import { installCloud, type Listens } from "./install.ts";
@@ -52,6 +50,8 @@ import { describeExample } from "../init.ts";
 import { openProvider } from "./provider.ts";
 import { openTraining } from "./training.ts";
 import { openTriggers } from "./triggers.ts";
+import type { Route } from "../../../lib/wire/port/route.ts";
+import type { StoreFlags } from "../cloud_flags.ts";
 
 /** Training pictures between two log lines of the demo's progress. */
 const REPORTED_PICTURES = 40;

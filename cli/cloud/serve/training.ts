@@ -14,9 +14,9 @@ import { openCluster } from "../../../lib/cloud/executors/kubernetes/cluster.ts"
 import { NO_SANDBOX, type Sandbox } from "../../../lib/cloud/sandbox/sandbox.ts";
 import type { UsageLimits } from "../../../lib/cloud/sandbox/sandbox_usage.ts";
 import type { TrainingOptions } from "../../../lib/cloud/training/runner.ts";
-import type { Route } from "../../../lib/wire/port/routes.ts";
 import { atLeastOne, UsageError, type Values } from "../../flags.ts";
 import type { TRAINING_FLAGS } from "./flags.ts";
+import type { Route } from "../../../lib/wire/port/route.ts";
 
 const MIB = 1024 ** 2;
 const TRAINERS = ["embedded", "scripts", "kubernetes", "none"];

@@ -9,8 +9,8 @@ import { readConfigBytes } from "../../../lib/machine/config/file.ts";
 import type { Command } from "../../command.ts";
 import { EXIT } from "../../program.ts";
 import { printResult } from "../../table.ts";
-import type { FirstContext } from "./program.ts";
 import { counted } from "../../../lib/base/log/counted.ts";
+import type { FirstContext } from "./first_context.ts";
 
 /** Of a broken file; the rest is counted. */
 const PROBLEMS_SHOWN = 500;

@@ -15,8 +15,8 @@ import type { Flag, Values } from "../../flags.ts";
 import { EXIT } from "../../program.ts";
 import { printResult } from "../../table.ts";
 import { findDevices } from "./devices.ts";
-import type { FirstContext } from "./program.ts";
 import { examineProxy } from "./proxy.ts";
+import type { FirstContext } from "./first_context.ts";
 
 const FLAGS = [
   {

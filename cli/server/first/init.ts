@@ -14,7 +14,7 @@ import type { Flag, Values } from "../../flags.ts";
 import { printResult } from "../../table.ts";
 import { findDevices, type FoundDevice } from "./devices.ts";
 import { Interview } from "./interview.ts";
-import type { FirstContext } from "./program.ts";
+import type { FirstContext } from "./first_context.ts";
 
 const USUAL_FILE = "machine.json";
 const USUAL_PORT = "8080";

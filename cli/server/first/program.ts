@@ -11,20 +11,13 @@ import { MODELS } from "../../../drivers/mod.ts";
 import { APIS } from "../../../lib/api/mod.ts";
 import type { Host } from "../../../lib/base/host.ts";
 import { Registry } from "../../../lib/resource/registry.ts";
-import type { CommandContext as AnyContext, CommandProgram } from "../../command.ts";
+import type { CommandProgram } from "../../command.ts";
 import { runCommand } from "../../dispatch.ts";
 import { CHECK } from "./check.ts";
 import { DOCTOR } from "./doctor.ts";
 import { WRITE_FIRST } from "./init.ts";
 import { terminalQuestions } from "./questions.ts";
-
-/** The outside of the program. */
-export interface FirstContext extends AnyContext {
-  readonly host: Host;
-  readonly registry: Registry;
-  /** Asks a question and returns the answer without its newline; `undefined` at the end of the input. */
-  readonly ask: (question: string) => string | undefined;
-}
+import type { FirstContext } from "./first_context.ts";
 
 const PROGRAM: CommandProgram<FirstContext> = {
   name: "svc-server",

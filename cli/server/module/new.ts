@@ -12,9 +12,10 @@ import type { Command } from "../../command.ts";
 import { printResult } from "../../table.ts";
 import { MODULE_PACKAGE } from "../../version.ts";
 import { Interview } from "../first/interview.ts";
-import type { ModuleContext } from "./program.ts";
-import { LANGUAGES, moduleFiles, type ModulePlan } from "./template.ts";
+import { LANGUAGES, moduleFiles } from "./template.ts";
 import { UsageError } from "../../flags.ts";
+import type { ModuleContext } from "./module_context.ts";
+import type { ModulePlan } from "./plan.ts";
 
 /** The name becomes part of its models' names, whose letters are limited. */
 const NAME = /^[a-zA-Z][\w-]{0,59}$/;

@@ -10,19 +10,13 @@
 
 import { SvcError } from "../../../lib/base/error.ts";
 import type { Host } from "../../../lib/base/host.ts";
-import type { Command, CommandContext as AnyContext, CommandProgram } from "../../command.ts";
+import type { Command, CommandProgram } from "../../command.ts";
 import { runCommand } from "../../dispatch.ts";
 import type { Flag } from "../../flags.ts";
 import { terminalQuestions } from "../first/questions.ts";
 import { MODULE_RELOAD, MODULE_RESTART } from "../running/modules.ts";
 import { NEW } from "./new.ts";
-
-/** The outside of the program. */
-export interface ModuleContext extends AnyContext {
-  readonly host: Host;
-  /** Asks a question and returns the answer; `undefined` at the end of the input. */
-  readonly ask: (question: string) => string | undefined;
-}
+import type { ModuleContext } from "./module_context.ts";
 
 const COMMON: readonly Flag[] = [
   { name: "json", type: "bool", default: false, help: "Print one JSON value instead of text." },

@@ -3,6 +3,7 @@
  */
 
 import { pythonFiles } from "./template_python.ts";
+import { isExample, kindOfPlan, modelName, type ModulePlan } from "./plan.ts";
 import { type MethodStub, typeScriptClass } from "./stubs.ts";
 
 /** The extension of each language's files. */
@@ -12,37 +13,10 @@ export const LANGUAGES: { readonly [language: string]: string | undefined } = {
   python: "py",
 };
 
-export interface ModulePlan {
-  readonly name: string;
-  /** The public name of the organization that shares it. */
-  readonly namespace: string;
-  /** `rdk:component:motor` */
-  readonly api: string;
-  /** The last word of the model's name. */
-  readonly model: string;
-  /** The extension of its language's files. */
-  readonly extension: string;
-}
-
 /** The files by name, except those of the library. `types`: the library's `mod.d.ts`. */
 export function moduleFiles(plan: ModulePlan, types: string): Record<string, string> {
   const files = plan.extension === "py" ? pythonFiles(plan) : scriptFiles(plan, types);
   return { ...files, ...commonFiles(plan, Object.keys(files)) };
-}
-
-/** The full name of the model. */
-export function modelName({ namespace, name, model }: ModulePlan): string {
-  return `${namespace}:${name}:${model}`;
-}
-
-/** The last word of the API: `motor`. */
-export function kindOfPlan({ api }: ModulePlan): string {
-  return api.split(":").at(-1)!;
-}
-
-/** Whether the model is the example that reads a number, which works as it is. */
-export function isExample({ api }: ModulePlan): boolean {
-  return api === "rdk:component:sensor";
 }
 
 function commonFiles(plan: ModulePlan, own: readonly string[]): Record<string, string> {

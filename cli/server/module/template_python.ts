@@ -3,7 +3,7 @@
  */
 
 import { pythonClass } from "./stubs.ts";
-import type { ModulePlan } from "./template.ts";
+import type { ModulePlan } from "./plan.ts";
 
 /** Longer first lines of methods are divided at their parameters. */
 const LINE_MAX = 100;

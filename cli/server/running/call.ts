@@ -7,9 +7,9 @@ import type { DescMethod, Message } from "../../../lib/wire/rpc/proto.ts";
 import { type Flag, UsageError } from "../../flags.ts";
 import { printResult } from "../../table.ts";
 import { answerJson, requestsOf, shapeText, shortened } from "./messages.ts";
-import type { MachineCommand, MachineContext } from "./program.ts";
 import type { MachineClient } from "./reach.ts";
 import { findMethod, findResource, type FoundResource, requireHealthy } from "./resources.ts";
+import type { MachineCommand, MachineContext } from "./machine_command.ts";
 
 /** Of a request on standard input. */
 const REQUEST_BYTES_MAX = 32 * 1024 * 1024;

@@ -9,9 +9,9 @@ import { SvcError } from "../../../lib/base/error.ts";
 import { formatLine, type Level, LEVELS, type LogRecord, parseLevel } from "../../../lib/base/log/log.ts";
 import { client } from "../../../lib/wire/rpc/channel.ts";
 import { type Flag, UsageError } from "../../flags.ts";
-import type { MachineCommand, MachineContext } from "./program.ts";
 import type { MachineClient } from "./reach.ts";
 import { counted } from "../../../lib/base/log/counted.ts";
+import type { MachineCommand, MachineContext } from "./machine_command.ts";
 
 const FLAGS = [
   { name: "follow", short: "f", type: "bool", default: false, help: "Follow new records until interrupted." },

@@ -10,9 +10,9 @@ import { client } from "../../../lib/wire/rpc/channel.ts";
 import type { Flag } from "../../flags.ts";
 import { EXIT } from "../../program.ts";
 import { printResult } from "../../table.ts";
-import type { MachineCommand, MachineContext } from "./program.ts";
 import type { MachineClient } from "./reach.ts";
 import { machineReport } from "./status.ts";
+import type { MachineCommand, MachineContext } from "./machine_command.ts";
 
 /** A module may take this long to get ready. */
 const RESTART_MS = 10 * 60_000;

@@ -21,30 +21,12 @@ import { LOGS } from "./logs.ts";
 import { MODULE_RELOAD, MODULE_RESTART } from "./modules.ts";
 import { STATUS } from "./status.ts";
 import { WATCH } from "./watch.ts";
+import type { MachineCommand } from "./machine_command.ts";
 
 /** The outside of the program. */
 export interface RunningContext extends AnyContext {
   readonly host: Host;
   readonly clock: Clock;
-}
-
-/** A command about a running machine, before it is connected. */
-export interface MachineCommand<F extends readonly Flag[]> {
-  readonly words: string;
-  readonly takes: readonly string[];
-  readonly summary: string;
-  readonly flags: F;
-  run(context: MachineContext, words: readonly string[], values: Values<F>): Promise<number | void>;
-}
-
-/** The context of a command: its machine, the outside, and the signal that ends it early. */
-export interface MachineContext {
-  readonly host: Host;
-  readonly clock: Clock;
-  readonly json: boolean;
-  readonly signal: AbortSignal;
-  /** Connects at the first use. */
-  machine(): Promise<MachineClient>;
 }
 
 function connected<const F extends readonly Flag[]>(command: MachineCommand<F>): Command<RunningContext> {

@@ -23,8 +23,8 @@ import {
   type TableForm,
   timeText,
 } from "../../table.ts";
-import type { MachineCommand, MachineContext } from "./program.ts";
 import type { MachineClient } from "./reach.ts";
+import type { MachineCommand, MachineContext } from "./machine_command.ts";
 
 /** Without a terminal, lines are cut nowhere; reasons are still wrapped at this width. */
 const USUAL_COLUMNS = 80;

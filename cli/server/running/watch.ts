@@ -11,9 +11,9 @@ import type { DescMethod } from "../../../lib/wire/rpc/proto.ts";
 import { type Flag, UsageError } from "../../flags.ts";
 import { answersOf } from "./call.ts";
 import { answerJson, requestsOf, shortened } from "./messages.ts";
-import type { MachineCommand, MachineContext } from "./program.ts";
 import type { MachineClient } from "./reach.ts";
 import { findMethod, findResource, type FoundResource } from "./resources.ts";
+import type { MachineCommand, MachineContext } from "./machine_command.ts";
 
 const FLAGS = [
   { name: "every", type: "duration", default: 1_000, help: "The pause between two readings." },

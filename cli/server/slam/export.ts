@@ -15,7 +15,7 @@ import type { Command } from "../../command.ts";
 import { UsageError } from "../../flags.ts";
 import { printResult } from "../../table.ts";
 import { ofMap } from "./info.ts";
-import type { SlamContext } from "./program.ts";
+import type { SlamContext } from "./slam_context.ts";
 
 export const EXPORT: Command<SlamContext> = {
   words: "map export",

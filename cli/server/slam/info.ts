@@ -10,7 +10,7 @@ import { CONSTRAINT_TAGS, type MapItem } from "../../../lib/slam/pbstream/messag
 import { openPbstream } from "../../../lib/slam/pbstream/pbstream.ts";
 import type { Command } from "../../command.ts";
 import { facts, lengthText, printResult } from "../../table.ts";
-import type { SlamContext } from "./program.ts";
+import type { SlamContext } from "./slam_context.ts";
 
 /** The content of one trajectory of a file. */
 interface TrajectoryInfo {

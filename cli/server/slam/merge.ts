@@ -9,7 +9,7 @@ import type { Command } from "../../command.ts";
 import { UsageError } from "../../flags.ts";
 import { facts, printResult } from "../../table.ts";
 import { ofMap } from "./info.ts";
-import type { SlamContext } from "./program.ts";
+import type { SlamContext } from "./slam_context.ts";
 
 export const MERGE: Command<SlamContext> = {
   words: "merge",

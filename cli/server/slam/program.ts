@@ -8,18 +8,14 @@
  */
 
 import type { Host } from "../../../lib/base/host.ts";
-import type { CommandContext as AnyContext, CommandProgram } from "../../command.ts";
+import type { CommandProgram } from "../../command.ts";
 import { runCommand } from "../../dispatch.ts";
 import type { Flag } from "../../flags.ts";
 import { EXPORT, PICTURE } from "./export.ts";
 import { INFO } from "./info.ts";
 import { MERGE } from "./merge.ts";
 import { EVALUATE, RUN } from "./run.ts";
-
-/** The outside of the program. */
-export interface SlamContext extends AnyContext {
-  readonly host: Host;
-}
+import type { SlamContext } from "./slam_context.ts";
 
 const COMMON: readonly Flag[] = [
   { name: "json", type: "bool", default: false, help: "Print one JSON value instead of text." },

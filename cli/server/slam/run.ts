@@ -28,7 +28,7 @@ import { type Flag, UsageError, type Values } from "../../flags.ts";
 import { withBar } from "../../progress/progress_bar.ts";
 import { facts, lengthText, printResult } from "../../table.ts";
 import { ofMap } from "./info.ts";
-import type { SlamContext } from "./program.ts";
+import type { SlamContext } from "./slam_context.ts";
 
 const RUN_FLAGS = [
   { name: "map", type: "string", default: "", value: "FILE", help: "Write the map to this .pbstream file." },

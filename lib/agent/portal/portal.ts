@@ -18,11 +18,11 @@ import { bytesUpTo } from "../../base/files/byte_reader.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { isSameText } from "../../base/same_text.ts";
 import { openPort, type Port } from "../../wire/port/port.ts";
-import type { RouteAnswer, RouteRequest } from "../../wire/port/routes.ts";
 import { isFromOtherSite } from "../../wire/port/sites.ts";
 import { ServiceTable } from "../../wire/rpc/service.ts";
 import type { ProvisioningSubmissions } from "./submissions.ts";
 import { LOOK_PATH, page } from "./page.ts";
+import type { RouteAnswer, RouteRequest } from "../../wire/port/route.ts";
 
 export interface PortalParts {
   readonly submissions: ProvisioningSubmissions;

@@ -21,7 +21,7 @@ import { shownUrlsIn } from "../../base/log/shown_url.ts";
 import { fileNameOf, type Release } from "./release.ts";
 import type { AcceptedKeys } from "../../base/release/accepted_keys.ts";
 import type { Build } from "./state.ts";
-import type { DownloadProgress, Fetcher } from "./updater.ts";
+import type { DownloadProgress, Fetcher } from "./fetcher.ts";
 
 export interface DownloadParts {
   readonly base: string;

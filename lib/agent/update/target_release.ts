@@ -9,7 +9,7 @@ import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { keyOf, type Release } from "./release.ts";
 import type { Slot } from "./state.ts";
-import type { Fetcher } from "./updater.ts";
+import type { Fetcher } from "./fetcher.ts";
 
 export interface TargetReleaseParts {
   readonly name: string;

@@ -6,9 +6,10 @@ import { computeSha256 } from "./download.ts";
 import { fileNameOf, keyOf, type Release } from "./release.ts";
 import { UpdateRecord } from "./record.ts";
 import type { Build } from "./state.ts";
-import { type Fetcher, type Now, ownFile, Updater } from "./updater.ts";
+import { type Now, ownFile, Updater } from "./updater.ts";
 import { race } from "../../base/clock.ts";
 import { SystemFiles } from "../../base/files/system_files.ts";
+import type { Fetcher } from "./fetcher.ts";
 
 const NAME = "svc-server";
 const never = new AbortController().signal;

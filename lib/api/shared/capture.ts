@@ -7,8 +7,40 @@ import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import type { OrientationVector, Pose, Vec3 } from "../../geometry/pose.ts";
 import type { TakenFile } from "../../resource/facets.ts";
-import type { NamedImage } from "../camera.ts";
 import { boxOf } from "./captured_file.ts";
+
+/** An image of one of the camera's sources. */
+export interface NamedImage {
+  /** Such as `color` or `depth`. */
+  readonly sourceName: string;
+  /** Of `image`, such as `image/jpeg` or `image/vnd.viam.dep`. */
+  readonly mimeType: string;
+  /** The encoded image. */
+  readonly image: Uint8Array;
+  /** Boxes and labels that the source knows. */
+  readonly annotations?: Annotations;
+}
+
+/** The camera's own description of its picture's content. */
+export interface Annotations {
+  /** Boxes around objects. */
+  readonly bboxes: readonly {
+    readonly id: string;
+    readonly label: string;
+    /** Fractions of the picture's width and height. */
+    readonly xMinNormalized: number;
+    readonly yMinNormalized: number;
+    readonly xMaxNormalized: number;
+    readonly yMaxNormalized: number;
+    readonly confidence?: number;
+  }[];
+  /** Labels of the whole picture. */
+  readonly classifications: readonly {
+    readonly id: string;
+    readonly label: string;
+    readonly confidence?: number;
+  }[];
+}
 
 export function pictureFile({ image: content, mimeType, annotations }: NamedImage): TakenFile {
   if (!annotations) return { content, mimeType };

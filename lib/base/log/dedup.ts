@@ -7,8 +7,8 @@
  */
 
 import type { Clock } from "../clock.ts";
-import type { Fields, LogRecord, Sink } from "./log.ts";
 import { formatFields } from "./line.ts";
+import type { Fields, LogRecord, Sink } from "./record.ts";
 
 const REPEAT_WINDOW_MS = 10_000;
 const REPEATS_WRITTEN = 3;

@@ -8,7 +8,7 @@
 
 import { chainOf, messageOf } from "../error.ts";
 import { escaped, escapedLine } from "../escape.ts";
-import type { Fields, Level, LogRecord } from "./log.ts";
+import type { Fields, Level, LogRecord } from "./record.ts";
 
 /** ANSI colours of the level. */
 const COLOURS: { readonly [L in Level]: number } = { debug: 35, info: 34, warn: 33, error: 31 };

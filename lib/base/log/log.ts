@@ -13,38 +13,17 @@ import type { Clock } from "../clock.ts";
 import { messageOf } from "../error.ts";
 import { Deduplicator } from "./dedup.ts";
 import { formatLine } from "./line.ts";
+import { type Fields, type LazyFields, type Level, LEVELS, type LogRecord, type Sink } from "./record.ts";
+
+export type { Fields, LazyFields, Level, LogRecord, Sink } from "./record.ts";
+export { LEVELS } from "./record.ts";
 
 export { formatLine };
-
-/** The weight of a log line. */
-export type Level = "debug" | "info" | "warn" | "error";
-
-/** The levels in order, the lightest first. */
-export const LEVELS: { readonly [L in Level]: number } = { debug: 0, info: 1, warn: 2, error: 3 };
-
-/** Facts beside the message of a line, by name; values are written as JSON. */
-export type Fields = { readonly [key: string]: unknown };
-
-/** Expensive fields are given as a function, which is called only if the line is written. */
-export type LazyFields = Fields | (() => Fields);
-
-export interface LogRecord {
-  readonly timeMs: number;
-  readonly level: Level;
-  readonly logger: string;
-  /** Place in the source, `folder/file.ext:line`, if the writer gives it. */
-  readonly caller?: string;
-  readonly message: string;
-  readonly fields: Fields;
-}
 
 export interface LogRule {
   readonly pattern: string;
   readonly level: Level;
 }
-
-/** Receives records. A sink never throws and never waits. */
-export type Sink = (record: LogRecord) => void;
 
 /** The parent of all loggers (published name). */
 const ROOT = "rdk";

@@ -11,7 +11,7 @@ import type { Actor, Audit } from "./audit.ts";
 import type { FileStore } from "../store/files.ts";
 import type { Limits } from "./limits.ts";
 import type { Presence } from "../tenants/presence.ts";
-import type { Secrets } from "../store/secrets.ts";
+import type { Secrets } from "../store/secrets/secrets.ts";
 import type { Store } from "../store/store.ts";
 import type { Usage } from "./usage.ts";
 

@@ -10,7 +10,7 @@
 import { createPrivateKey, type KeyObject } from "node:crypto";
 import type { Clock } from "../../base/clock.ts";
 import { EXTERNAL, externalToken, publicJwk, Tokens } from "../../wire/auth/tokens.ts";
-import type { Secrets } from "../store/secrets.ts";
+import type { Secrets } from "../store/secrets/secrets.ts";
 
 const ISSUER = "svc-cloud";
 

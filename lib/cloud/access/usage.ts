@@ -9,7 +9,7 @@
 import { type PoolHolder, SharedPool } from "../../base/async/shared_pool.ts";
 import { type Clock, race } from "../../base/clock.ts";
 import type { Logger } from "../../base/log/log.ts";
-import type { CloudContext } from "./context.ts";
+import type { FileStore } from "../store/files.ts";
 import { CALLER_LEVELS, type LimitName, type Limits, overLimit, published } from "./limits.ts";
 import type { Sql } from "../store/store.ts";
 
@@ -236,7 +236,7 @@ export class Usage {
  * configurations and fragments take too much space, or the disk is full.
  */
 export async function requireConfigQuota(
-  { usage, files }: Pick<CloudContext, "usage" | "files">,
+  { usage, files }: { readonly usage: Usage; readonly files: FileStore },
   organizationId: string,
   letters: number,
 ): Promise<void> {

@@ -14,7 +14,7 @@ import type { Logger } from "../../base/log/log.ts";
 import type { Port } from "../../wire/port/port.ts";
 import type { TlsFiles } from "../../wire/port/tls.ts";
 import { followTlsFiles, readTlsFiles, type TlsPaths } from "../../wire/port/tls_files.ts";
-import type { Authority, Certificate } from "../store/authority.ts";
+import type { Authority, Certificate } from "../store/secrets/authority.ts";
 
 /**
  * Interval of the check for a new certificate of the authority, which is how long a new location waits for its

@@ -11,8 +11,8 @@ import { SvcError } from "../../base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import type { TlsFiles } from "../../wire/port/tls.ts";
 import { PortCertificate } from "./port_certificate.ts";
-import { Authority, newAuthority } from "../store/authority.ts";
-import { openStore } from "../store/store.ts";
+import { Authority, newAuthority } from "../store/secrets/authority.ts";
+import { openStore } from "../store/open_store.ts";
 
 const DAY_MS = 24 * 3600 * 1000;
 

@@ -5,8 +5,9 @@
  */
 
 import { messageOf, SvcError } from "../../base/error.ts";
-import { type Route, textAnswer } from "../../wire/port/routes.ts";
+import { textAnswer } from "../../wire/port/routes.ts";
 import type { ConfigThreads } from "./config_threads.ts";
+import type { Route } from "../../wire/port/route.ts";
 
 export function schemaPages(configs: Pick<ConfigThreads, "machineSchema">): ReadonlyMap<string, Route> {
   const route: Route = async ({ method }) => {

@@ -11,7 +11,9 @@ import * as stages from "mingo/operators/pipeline";
 import * as projections from "mingo/operators/projection";
 import * as queries from "mingo/operators/query";
 import * as windows from "mingo/operators/window";
-import type { PipelineStage } from "./pipeline.ts";
+
+/** A stage of a pipeline: its operator with its argument. */
+export type PipelineStage = { [operator: string]: unknown };
 
 type Document = { [name: string]: unknown };
 type Accumulator = typeof accumulators.$push;

@@ -9,7 +9,7 @@ import { messageOf, SvcError } from "../../base/error.ts";
 import { SOURCE_COLUMNS } from "../capture/origins.ts";
 import { payloadIn } from "../capture/payload.ts";
 import type { ReadingBatch } from "../data/tabular_data.ts";
-import { aggregate } from "./aggregation.ts";
+import { aggregate, type PipelineStage } from "./aggregation.ts";
 import { AnswerWriter, BSONError, deserialize, type Document, isPlainObject, tooLarge } from "./answer.ts";
 import {
   DOCUMENTS_MAX,
@@ -17,9 +17,6 @@ import {
   type RunStamp,
   type TimeRange,
 } from "../data/queries/query_requests.ts";
-
-/** A stage of a pipeline: its operator with its argument. */
-export type PipelineStage = { [operator: string]: unknown };
 
 /**
  * Stages that process each document by itself, so that a pipeline that starts with them need not keep all documents.

@@ -24,7 +24,7 @@ import { SystemFiles } from "../../base/files/system_files.ts";
 import { assert, SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { type ColorImage, decodeColor } from "../../geometry/image/image.ts";
-import { type OnnxSession, type OnnxTensors, openOnnx } from "../../learn/onnx/session.ts";
+import { type OnnxSession, openOnnx } from "../../learn/onnx/session.ts";
 import { fitted } from "../../learn/picture.ts";
 import type { PackedReading } from "../data/tabular_data.ts";
 import type { FileReading, FileTimes, MadeFile } from "../readings/reading_file.ts";
@@ -41,6 +41,7 @@ import type { MapRequest } from "../mapping/map_requests.ts";
 import type { PackFacts, ReadingFileRequest } from "../readings/file_requests.ts";
 import type { Pipeline } from "./pipeline.ts";
 import type { SqlQuery } from "./sql/query.ts";
+import type { OnnxTensors } from "../../learn/onnx/tensors.ts";
 
 /** Limits of a request's bytes, and of a model in its package. */
 const REQUEST_BYTES_MAX = 2 ** 32;

@@ -4,7 +4,7 @@
 
 import { createHmac } from "node:crypto";
 import { messageOf, SvcError } from "../../base/error.ts";
-import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "../../wire/port/routes.ts";
+import { textAnswer } from "../../wire/port/routes.ts";
 import { forAnySite } from "../../wire/port/sites.ts";
 import type { Peer } from "../../wire/rpc/service.ts";
 import type { CloudContext } from "../access/context.ts";
@@ -13,6 +13,7 @@ import { isSameText } from "../../base/same_text.ts";
 import { storedAnswer } from "../packages/downloads.ts";
 import { imageFileName } from "../../cloud_client/dataset.ts";
 import { ANY_BYTES, isMimeType } from "../../cloud_client/mime_types.ts";
+import type { Route, RouteAnswer, RouteRequest } from "../../wire/port/route.ts";
 
 const PATH = "/data/v1/files";
 const MINUTES = { usual: 15, max: 7 * 24 * 60 };

@@ -11,15 +11,17 @@ import { isSameText } from "../../base/same_text.ts";
 import type { HeaderFields } from "../../wire/rpc/metadata.ts";
 import { contentAnswer } from "../../wire/port/content.ts";
 import { fieldValue } from "../../wire/port/exchange.ts";
-import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "../../wire/port/routes.ts";
+import { textAnswer } from "../../wire/port/routes.ts";
 import { forAnySite } from "../../wire/port/sites.ts";
 import type { Peer } from "../../wire/rpc/service.ts";
 import type { CloudContext } from "../access/context.ts";
 import type { FileStore } from "../store/files.ts";
 import { Crc32c } from "../../cloud_client/crc32c.ts";
-import { type Item, type Package, Packages } from "./packages.ts";
+import { Packages } from "./packages.ts";
 import { ReleaseKeys } from "./release_keys.ts";
 import { type PublishedRelease, releaseFileName, Releases } from "./releases.ts";
+import type { Route, RouteAnswer, RouteRequest } from "../../wire/port/route.ts";
+import type { Item, Package } from "./item.ts";
 
 /** The owner of the credentials in these header fields. Throws `unauthenticated`. */
 export type Identify = (fields: HeaderFields, peer: Peer) => Promise<string>;

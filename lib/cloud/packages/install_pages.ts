@@ -8,10 +8,10 @@
 import { type Code, messageOf, SvcError } from "../../base/error.ts";
 import { shellWord } from "../../base/escape.ts";
 import { fieldValue } from "../../wire/port/exchange.ts";
-import type { Route, RouteAnswer } from "../../wire/port/routes.ts";
 import { powershellQuoted } from "../addresses/addresses.ts";
 import type { CloudContext } from "../access/context.ts";
 import type { Identify } from "./downloads.ts";
+import type { Route, RouteAnswer } from "../../wire/port/route.ts";
 
 /** Placeholder in the scripts, as a quoted word, for the control plane's address. */
 const ROOT_MARK = "'@ROOT_URL@'";

@@ -6,7 +6,7 @@
 import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { placeholders, type Sql, type SqlValue } from "../store/store.ts";
-import type { Item, Package, PackageKind, Visibility } from "./packages.ts";
+import type { Item, Package, PackageKind, Visibility } from "./item.ts";
 
 /** The conditions of a list; an empty list of values is no condition. */
 export interface ItemQuery {

@@ -16,48 +16,12 @@ import { compareVersions, parseRange, parseVersion } from "../../base/semver.ts"
 import type { StoredFile } from "../store/files.ts";
 import type { Sql, SqlValue } from "../store/store.ts";
 import { packagesByItem } from "./item_pages.ts";
-
-export const PACKAGE_KINDS = ["archive", "ml_model", "module", "slam_map", "ml_training"] as const;
-export type PackageKind = typeof PACKAGE_KINDS[number];
-
-/** Who can find an item: its organization; everybody; everybody who knows its name. */
-export const VISIBILITIES = ["private", "public", "public_unlisted"] as const;
-export type Visibility = typeof VISIBILITIES[number];
-
-export interface Item {
-  readonly id: string;
-  readonly organizationId: string;
-  /** The public name of the organization. */
-  readonly namespace: string | null;
-  readonly name: string;
-  readonly kind: PackageKind;
-  readonly visibility: Visibility;
-  readonly description: string;
-  readonly url: string;
-  readonly markdown: string;
-  /** Members that only some kinds of items have. */
-  readonly details: JsonObject;
-  readonly createdMs: number;
-  readonly updatedMs: number;
-}
+import type { Item, Package, PackageKind, Visibility } from "./item.ts";
 
 /** The members of an item that can change. */
 export type ItemChange = Partial<
   Pick<Item, "visibility" | "description" | "url" | "markdown" | "details">
 >;
-
-/** One content: a version of an item for a platform. */
-export interface Package {
-  readonly id: string;
-  readonly item: Item;
-  readonly version: string;
-  /** `linux/amd64`; empty for a content that fits every platform. */
-  readonly platform: string;
-  readonly sha256: string;
-  readonly bytes: number;
-  readonly metadata: JsonObject;
-  readonly createdMs: number;
-}
 
 export interface NewPackage {
   readonly organizationId: string;

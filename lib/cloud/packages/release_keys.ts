@@ -8,8 +8,8 @@
 import { type ChannelStatement, signChannel, type SignedChannel } from "../../base/release/channel.ts";
 import { type ReleaseKey, type ReleaseStatement, signRelease } from "../../base/release/signature.ts";
 import type { SignedRelease } from "../../base/release/signature.ts";
-import type { ReleaseSecret } from "../store/secret_kinds.ts";
-import type { Secrets } from "../store/secrets.ts";
+import type { ReleaseSecret } from "../store/secrets/secret_kinds.ts";
+import type { Secrets } from "../store/secrets/secrets.ts";
 
 export class ReleaseKeys {
   constructor(private readonly secrets: Pick<Secrets, "good" | "rotate">) {}

@@ -9,18 +9,12 @@
  * missing row, `unavailable` without the database, `resource_exhausted` without space, `deadline_exceeded` for a
  * statement that was interrupted because it took too long.
  *
- * The room owns all data on disk: the database and its migrations, the contents of uploads, and the control plane's own
- * keys.
+ * The room owns all data on disk: the database and its migrations, and the contents of uploads.
  */
 
-import type { Clock } from "../../base/clock.ts";
-import { SvcError } from "../../base/error.ts";
 import type { Lookup } from "./lookups.ts";
-import { MIGRATIONS, MOVES } from "./migrations.ts";
 import type { Notices } from "./notices.ts";
-import { PostgresStore } from "./postgres/postgres.ts";
 import type { StoreCaller } from "./callers.ts";
-import { type SqliteAddress, SqliteStore } from "./sqlite/sqlite.ts";
 
 export type SqlValue = string | number | null | Uint8Array;
 export type SqlRow = { readonly [column: string]: SqlValue };
@@ -74,64 +68,6 @@ export interface Store extends Sql {
 
 /** The lengths of a store's queues, by the names that metrics have for them. */
 export type StoreWaiting = { readonly [queue: string]: number };
-
-export interface StoreAddress {
-  /** The file of an SQLite database, created if it is missing, and the processes that run its statements. */
-  readonly sqlite?: SqliteAddress;
-  /** `postgres://user:password@host:port/database`; takes precedence over a file. */
-  readonly url?: string;
-  /** The certificates in the file that the URL names. */
-  readonly rootCertificate?: string;
-}
-
-/** Opens a database and migrates its tables. */
-export async function openStore(address: StoreAddress, clock: Clock): Promise<Store> {
-  const store = connect(address, clock);
-  try {
-    await migrate(store);
-    return store;
-  } catch (error) {
-    await store.close();
-    throw error;
-  }
-}
-
-/** Opens a database unchanged. */
-export function connect({ sqlite, url, rootCertificate }: StoreAddress, clock: Clock): Store {
-  if (url) return new PostgresStore(url, clock, rootCertificate);
-  if (sqlite) return new SqliteStore(sqlite, clock);
-  throw new SvcError("invalid_argument", "found neither a file nor a URL of a database, wanted one of them");
-}
-
-/**
- * Migrates the tables to `version`, each step in a transaction of its own, and long ones in several. Throws if they are newer than this program.
- */
-export async function migrate(store: Store, version = MIGRATIONS.length): Promise<void> {
-  for (;;) {
-    const done = await store.exclusive(async (sql) => {
-      await sql.query("CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)");
-      const [row] = await sql.query<{ version: number }>("SELECT version FROM schema_version");
-      const found = row?.version ?? 0;
-      if (found > MIGRATIONS.length) {
-        throw new SvcError(
-          "failed_precondition",
-          `the database has version ${found}, this program knows up to ${MIGRATIONS.length}: use a newer one`,
-        );
-      }
-      if (found >= version) return true;
-      const move = MOVES.get(MIGRATIONS[found]);
-      if (move && !await move(sql)) return false;
-      for (const step of MIGRATIONS[found]) {
-        if (typeof step === "string") await sql.query(step);
-        else await step(sql);
-      }
-      await sql.query("DELETE FROM schema_version");
-      await sql.query("INSERT INTO schema_version (version) VALUES (?)", found + 1);
-      return false;
-    });
-    if (done) return;
-  }
-}
 
 /** Databases limit the values of a statement; a few hundred of them cost hardly more than one. */
 const IDS_A_QUERY = 500;

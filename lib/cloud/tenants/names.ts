@@ -10,7 +10,7 @@
 import { domainToASCII } from "node:url";
 import { SvcError } from "../../base/error.ts";
 import { escapedLine, hasHidden } from "../../base/escape.ts";
-import { CERTIFICATE_DAYS } from "../store/authority.ts";
+import { CERTIFICATE_DAYS } from "../store/secrets/authority.ts";
 import { placeholders, type Sql } from "../store/store.ts";
 
 export const NAME_CHARS_MAX = 200;

@@ -12,6 +12,9 @@ import { SvcError } from "../../base/error.ts";
 import { decodeDepth, DEPTH_MIME_TYPE, type DepthMap, encodeDepth } from "./depth.ts";
 import { beginsWith, decodeJpeg, encodeJpeg, isJpeg, isTurned, jpegHeader } from "./jpeg.ts";
 import { decodePng, encodePng, isPng, PIXELS_MAX, pngSize } from "./png.ts";
+import type { ColorImage } from "./color_image.ts";
+
+export type { ColorImage } from "./color_image.ts";
 
 /** Published names of the formats. */
 export const MIME = {
@@ -24,16 +27,6 @@ export const MIME = {
 } as const;
 
 type Format = "jpeg" | "png" | "rgba" | "depth";
-
-/** Row by row, 4 bytes (red, green, blue, alpha) a pixel. */
-export interface ColorImage {
-  /** In pixels. */
-  readonly width: number;
-  /** In pixels. */
-  readonly height: number;
-  /** `width` times `height` pixels. */
-  readonly rgba: Uint8Array;
-}
 
 /** The content of a picture: colours or distances. */
 export type Decoded =

@@ -11,7 +11,7 @@ import jpeg from "jpeg-js";
 import { messageOf, SvcError } from "../../base/error.ts";
 import { joinedBytes } from "../../base/files/byte_reader.ts";
 import { PIXELS_MAX } from "./png.ts";
-import type { ColorImage } from "./image.ts";
+import type { ColorImage } from "./color_image.ts";
 
 const QUALITY = 75;
 const MEMORY_MAX_MB = 1024;

@@ -23,6 +23,7 @@ import {
   type OnnxSignature,
   sizeError,
 } from "./worker.ts";
+import { ARRAYS, type OnnxData, type OnnxTensorInfo, type OnnxTensors, type OnnxType } from "./tensors.ts";
 
 export { MODEL_BYTES_MAX };
 
@@ -31,50 +32,6 @@ export const CLOSE_MS = 5_000;
 
 /** Most runs that may wait for an earlier run. */
 export const RUNS_WAITING_MAX = 64;
-
-const ARRAYS = {
-  float32: Float32Array,
-  float64: Float64Array,
-  int8: Int8Array,
-  uint8: Uint8Array,
-  int16: Int16Array,
-  uint16: Uint16Array,
-  int32: Int32Array,
-  uint32: Uint32Array,
-  int64: BigInt64Array,
-  uint64: BigUint64Array,
-  bool: Uint8Array,
-} as const;
-
-export type OnnxType = keyof typeof ARRAYS;
-
-export interface OnnxTensorInfo {
-  readonly name: string;
-  readonly type: OnnxType;
-  /** -1 for a dimension of any length. */
-  readonly shape: readonly number[];
-}
-
-export type OnnxData =
-  | Float32Array
-  | Float64Array
-  | Int8Array
-  | Uint8Array
-  | Int16Array
-  | Uint16Array
-  | Int32Array
-  | Uint32Array
-  | BigInt64Array
-  | BigUint64Array;
-
-/** Values in row-major order; their number is the product of the dimensions. */
-export interface OnnxTensor {
-  readonly type: OnnxType;
-  readonly shape: readonly number[];
-  readonly data: OnnxData;
-}
-
-export type OnnxTensors = { readonly [name: string]: OnnxTensor };
 
 export interface OnnxSession extends OnnxSignature {
   /**

@@ -3,7 +3,8 @@ import { boxesModel, doubleModel, unknownOperatorModel } from "../../../tests/su
 import { endlessModel } from "../../../tests/attack/hostile_models.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { type Code, SvcError } from "../../base/error.ts";
-import { CLOSE_MS, type OnnxTensors, openOnnx, RUNS_WAITING_MAX } from "./session.ts";
+import { CLOSE_MS, openOnnx, RUNS_WAITING_MAX } from "./session.ts";
+import type { OnnxTensors } from "./tensors.ts";
 
 function rows(...values: number[]): OnnxTensors {
   return { a: { type: "float32", shape: [2, 4], data: Float32Array.from(values) } };

@@ -15,7 +15,7 @@ import { type Code, messageOf, SvcError } from "../../base/error.ts";
 import { withPacked } from "../../base/native/packed.ts";
 import { checkModel } from "./check.ts";
 import { ONNX_ADDON, ONNX_PACKAGE } from "./package.ts";
-import type { OnnxData, OnnxTensor, OnnxTensorInfo, OnnxTensors, OnnxType } from "./session.ts";
+import type { OnnxData, OnnxTensor, OnnxTensorInfo, OnnxTensors, OnnxType } from "./tensors.ts";
 
 /** By this name the module knows that it runs as the thread and is not merely imported. */
 export const ONNX_WORKER = "svc-onnx";

@@ -13,7 +13,6 @@ import type { LogFiles, ReadFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logs } from "../../base/log/log.ts";
-import type { Route } from "../../wire/port/routes.ts";
 import type { Interceptor, Peer } from "../../wire/rpc/service.ts";
 import { CallStats } from "../serve/call_stats.ts";
 import { LogLimit } from "../serve/log_limit.ts";
@@ -25,6 +24,7 @@ import { homeFolder } from "../config/placeholder.ts";
 import { receivedSpans } from "./received_spans.ts";
 import { startTelemetry, type Telemetry, type TelemetryOptions } from "./telemetry.ts";
 import { profileRoutes } from "./web_profile.ts";
+import type { Route } from "../../wire/port/route.ts";
 
 export interface DiagnosticsOptions {
   /** Captures metrics continuously. */

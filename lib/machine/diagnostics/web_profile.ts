@@ -8,10 +8,11 @@
 
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
-import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "../../wire/port/routes.ts";
+import { textAnswer } from "../../wire/port/routes.ts";
 import { isFromOtherSite, namesThisComputer } from "../../wire/port/sites.ts";
 import type { BuildState, Machine, Node } from "../graph/machine.ts";
 import { heapSnapshot, recordAllocations, recordCpu, type Recording } from "./profiler.ts";
+import type { Route, RouteAnswer, RouteRequest } from "../../wire/port/route.ts";
 
 /** Who may look. */
 export type Audience = "nobody" | "this computer" | "everybody";

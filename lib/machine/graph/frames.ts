@@ -28,7 +28,9 @@ import type { FrameView, Scene } from "../../resource/frame_view.ts";
 import type { ResourceName } from "../../resource/name.ts";
 import type { Call, Component, Resource } from "../../resource/resource.ts";
 import type { ResourceConfig } from "../config/config.ts";
-import type { Machine, Node } from "./machine.ts";
+import type { Node } from "./pass/node.ts";
+import type { RemoteFrame } from "./remote_frames.ts";
+import type { Registry } from "../../resource/registry.ts";
 
 type Moving = Resource & { getKinematics(call?: Call): Promise<Kinematics> };
 
@@ -39,7 +41,12 @@ interface Placed {
   readonly node?: Node;
 }
 
-type FramesOf = Pick<Machine, "nodes" | "remoteFrames" | "registry">;
+/** The resources of a machine, and the frames of its remotes. */
+interface FramesOf {
+  readonly nodes: Iterable<Node>;
+  readonly remoteFrames: readonly RemoteFrame[];
+  readonly registry: Registry;
+}
 
 export class Frames implements FrameView {
   readonly #machine: FramesOf;

@@ -19,8 +19,8 @@ import type { CallOptions } from "../../wire/rpc/channel.ts";
 import type { JsonObject as Struct, MessageInitShape } from "../../wire/rpc/proto.ts";
 import type { ResourceConfig } from "../config/config.ts";
 import { ForeignApis } from "./foreign_apis.ts";
-import type { ModuleLimits } from "./module.ts";
 import type { ModuleProcess } from "./process.ts";
+import type { ModuleLimits } from "./limits.ts";
 
 /** Time limit of a removal. */
 const REMOVE_TIMEOUT_MS = 20_000;

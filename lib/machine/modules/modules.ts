@@ -16,17 +16,11 @@ import type { ServiceTable } from "../../wire/rpc/service.ts";
 import { envDurationMs } from "../config/env_duration.ts";
 import { homeFolder } from "../config/placeholder.ts";
 import type { MachineConfig, ModuleConfig, ResourceConfig } from "../config/config.ts";
-import {
-  Module,
-  MODULE_LIMITS,
-  type ModuleLimits,
-  type ModuleParts,
-  type ModuleStatus,
-  type WantedModule,
-} from "./module.ts";
+import { Module, type ModuleParts, type ModuleStatus, type WantedModule } from "./module.ts";
 import { ModuleGroups } from "./groups.ts";
 import { ModuleParent } from "./parent.ts";
 import type { Offer } from "./models.ts";
+import { MODULE_LIMITS, type ModuleLimits } from "./limits.ts";
 
 export interface ModulesParts extends Omit<ModuleParts, "limits"> {
   readonly limits?: Partial<ModuleLimits>;

@@ -22,8 +22,8 @@ import { formatDuration } from "../../base/schema/schema.ts";
 import { parseApi, parseModel } from "../../resource/name.ts";
 import { type Channel, client, type ServiceClient } from "../../wire/rpc/channel.ts";
 import { connectGrpc } from "../../wire/grpc/grpc_channel.ts";
-import type { ModuleLimits } from "./module.ts";
 import { ModuleOutput } from "./output.ts";
+import type { ModuleLimits } from "./limits.ts";
 
 /** Interval of the checks for the process's socket. */
 const LOOK_MS = 50;

@@ -5,20 +5,12 @@
 
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { ReadFiles } from "../../base/files/files.ts";
-import type { CarmenLog } from "../evaluation/carmen.ts";
-import { BagLog, type BagTopics } from "./bag_log.ts";
+import { BagLog, type BagRecording, type BagTopics } from "./bag_log.ts";
 import { readMcap } from "./mcap.ts";
 import type { BagMessage } from "./messages.ts";
 import { readRosbag1 } from "./rosbag1.ts";
 import { readSqliteBag } from "./sqlite_bag.ts";
 import { Unpacker } from "./unpacking.ts";
-
-export interface BagRecording {
-  readonly log: CarmenLog;
-  readonly hasOdometry: boolean;
-  /** What the reader chose, assumed or left out, as sentences for people. */
-  readonly notes: readonly string[];
-}
 
 type BagFiles = Pick<ReadFiles, "readPieces" | "stat" | "readFolder">;
 

@@ -3,10 +3,9 @@
  * and the lidar's pose on the robot.
  */
 
-import type { CarmenOdometry, CarmenScan } from "../evaluation/carmen.ts";
+import type { CarmenLog, CarmenOdometry, CarmenScan } from "../evaluation/carmen.ts";
 import type { SensorFacts } from "../evaluation/sensor.ts";
 import { compose2d, IDENTITY_2D, interpolate2d, type Pose2d } from "../pose2d.ts";
-import type { BagRecording } from "./bag_file.ts";
 import {
   type BagMessage,
   type LaserScanMessage,
@@ -15,6 +14,13 @@ import {
   type TransformMessage,
 } from "./messages.ts";
 import { frameName, odometryPoseOf, secondsIn, type TimedPose2d, Transforms } from "./transforms.ts";
+
+export interface BagRecording {
+  readonly log: CarmenLog;
+  readonly hasOdometry: boolean;
+  /** What the reader chose, assumed or left out, as sentences for people. */
+  readonly notes: readonly string[];
+}
 
 /** The topics to use; if undefined, the topics with the most messages. */
 export interface BagTopics {

@@ -12,9 +12,10 @@ import { onePiece } from "../../base/files/byte_reader.ts";
 import type { HeaderFields } from "../rpc/metadata.ts";
 import { contentAnswer } from "../port/content.ts";
 import { fieldValue } from "../port/exchange.ts";
-import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "../port/routes.ts";
+import { textAnswer } from "../port/routes.ts";
 import { forAnySite } from "../port/sites.ts";
 import { PAGE_ENCODINGS, type PageAsset, type PageEncoding, unpackAssets } from "./archive.ts";
+import type { Route, RouteAnswer, RouteRequest } from "../port/route.ts";
 
 /** The source of the built page. */
 export interface PageSource {

@@ -3,7 +3,7 @@
 import { SvcError } from "../../base/error.ts";
 import type { HeaderFields } from "../rpc/metadata.ts";
 import { fieldValue } from "./exchange.ts";
-import type { RouteAnswer, RouteRequest } from "./routes.ts";
+import type { RouteAnswer, RouteRequest } from "./route.ts";
 
 export interface Content {
   /** Changes whenever the bytes do; with its quotation marks. */

@@ -8,7 +8,6 @@ import { EchoRequestSchema, EchoResponseSchema } from "../../../proto/gen/echo_p
 import { selfSigned, withPort } from "../../../tests/support/echo.ts";
 import { PortAllowance } from "../flow/byte_budget.ts";
 import { framed, MAX_MESSAGE_BYTES } from "../rpc/message.ts";
-import type { Route } from "./routes.ts";
 import { forAnySite, nearSites, noSite } from "./sites.ts";
 import { WebServer } from "./web_server.ts";
 import type { HeaderFields } from "../rpc/metadata.ts";
@@ -16,6 +15,7 @@ import { Connection } from "../http2/connection.ts";
 import type { Port } from "./port.ts";
 import { create, fromBinary, toBinary } from "../rpc/proto.ts";
 import { standsStill } from "../../../tests/support/until.ts";
+import type { Route } from "./route.ts";
 
 const ECHO = "/proto.rpc.examples.echo.v1.EchoService";
 

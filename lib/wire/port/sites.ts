@@ -4,7 +4,7 @@
  */
 
 import { fieldValue } from "./exchange.ts";
-import type { Route, RouteRequest } from "./routes.ts";
+import type { Route, RouteRequest } from "./route.ts";
 
 /** Lets the scripts of every site read an answer. */
 export const ANY_SITE: [string, string] = ["access-control-allow-origin", "*"];

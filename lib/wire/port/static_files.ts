@@ -9,8 +9,9 @@ import { extname, join, relative } from "node:path";
 import { SvcError } from "../../base/error.ts";
 import type { ReadFiles } from "../../base/files/files.ts";
 import { contentAnswer } from "./content.ts";
-import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "./routes.ts";
+import { textAnswer } from "./routes.ts";
 import { forAnySite } from "./sites.ts";
+import type { Route, RouteAnswer, RouteRequest } from "./route.ts";
 
 /** Content types by the extension of the name; clients save other files as bytes. */
 const TYPES: { readonly [ending: string]: string } = {

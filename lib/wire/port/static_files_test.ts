@@ -4,8 +4,8 @@ import { dirname } from "node:path";
 import { SystemFiles } from "../../base/files/system_files.ts";
 import { FakeFiles } from "../../../tests/support/fake_files.ts";
 import type { HeaderFields } from "../rpc/metadata.ts";
-import type { RouteAnswer } from "./routes.ts";
 import { staticRoutes } from "./static_files.ts";
+import type { RouteAnswer } from "./route.ts";
 
 type Ask = (path: string, options?: { method?: string; fields?: HeaderFields }) => Promise<RouteAnswer>;
 

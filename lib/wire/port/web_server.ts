@@ -5,9 +5,10 @@
 import type { ServiceTable } from "../rpc/service.ts";
 import { fieldValue, type WebBody, type WebRequest, type WebResponse } from "./exchange.ts";
 import { isGrpcWeb, openWebCall } from "./grpc_web.ts";
-import { type RouteAnswer, type RouteOptions, Routes, textAnswer } from "./routes.ts";
+import { type RouteOptions, Routes, textAnswer } from "./routes.ts";
 import { ANY_SITE, anySite, type Sites } from "./sites.ts";
 import type { HeaderFields } from "../rpc/metadata.ts";
+import type { RouteAnswer } from "./route.ts";
 
 const PREFLIGHT_SECONDS = 7200;
 const ORIGIN_CHARS_MAX = 100;

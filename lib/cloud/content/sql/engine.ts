@@ -1,18 +1,21 @@
 /**
- * DuckDB, which runs queries in SQL; the only file that imports it.
+ * DuckDB, which runs queries in SQL.
  *
  * A database is in memory and has no way out of it: no network, no extensions, no files but those of one folder, and no
  * query changes that. Its memory is limited; the time is limited by the end of the process.
  */
 
-import { createRequire } from "node:module";
-import { join } from "node:path";
-import type { DuckDBConnection, DuckDBDataChunk, DuckDBInstance, DuckDBResult } from "@duckdb/node-api";
 import { messageOf, SvcError } from "../../../base/error.ts";
-import { withPacked } from "../../../base/native/packed.ts";
-import { SQL_ADDON, SQL_PACKAGE } from "../../sandbox/content/sql_package.ts";
 import { badSql } from "./statement.ts";
 import { bsonRows } from "./values.ts";
+import {
+  type DuckDb,
+  type DuckDBConnection,
+  type DuckDBDataChunk,
+  type DuckDBInstance,
+  type DuckDBResult,
+  loadDuckDb,
+} from "./duckdb.ts";
 
 /** Memory limit of a database, in a process with at least `MEMORY_BYTES_MIN`. */
 const MEMORY_MIB = 384;
@@ -30,8 +33,6 @@ const SETTINGS = {
   threads: "2",
 };
 
-export type { DuckDBDataChunk, DuckDBType, DuckDBValue, DuckDBValueConverter } from "@duckdb/node-api";
-export type DuckDb = typeof import("@duckdb/node-api");
 /** The type of a column. */
 export type ColumnType = "INTEGER" | "BIGINT" | "VARCHAR";
 type Value = number | bigint | string;
@@ -178,21 +179,4 @@ function refusal(message: string): SvcError {
   const hint =
     `a query has ${MEMORY_MIB} MiB for its readings and for its work: restrict it with WHERE by names or times`;
   return new SvcError("resource_exhausted", `sql_query: ${hint}`);
-}
-
-/** A name for an executable's own addon, where its bundle looks for addons (`cli/build/bundle.ts`). */
-const ADDONS = Symbol.for("svc.addons");
-
-async function loadDuckDb(): Promise<DuckDb> {
-  try {
-    await withPacked(SQL_PACKAGE, (folder) => {
-      const addon = createRequire(import.meta.url)(join(folder, SQL_ADDON));
-      Object.assign(globalThis, { [ADDONS]: { [SQL_ADDON]: addon } });
-    });
-    const module = await import("@duckdb/node-api");
-    // A bundle exports a whole CommonJS module as its default.
-    return "DuckDBInstance" in module ? module : (module as { default: DuckDb }).default;
-  } catch (cause) {
-    throw new SvcError("unavailable", `cannot load DuckDB, which runs SQL: ${messageOf(cause)}`, { cause });
-  }
 }

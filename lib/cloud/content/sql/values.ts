@@ -3,7 +3,7 @@
  */
 
 import { Long } from "../answer.ts";
-import type { DuckDb, DuckDBDataChunk, DuckDBType, DuckDBValue, DuckDBValueConverter } from "./engine.ts";
+import type { DuckDb, DuckDBDataChunk, DuckDBType, DuckDBValue, DuckDBValueConverter } from "./duckdb.ts";
 
 /** The rows of a chunk with columns of these types; its own types do not say what is JSON. */
 export function bsonRows(

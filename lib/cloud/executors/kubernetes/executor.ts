@@ -15,7 +15,7 @@ import type { Clock } from "../../../base/clock.ts";
 import { messageOf, SvcError } from "../../../base/error.ts";
 import type { JsonObject } from "../../../base/schema/schema.ts";
 import { fieldValue } from "../../../wire/port/exchange.ts";
-import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "../../../wire/port/routes.ts";
+import { textAnswer } from "../../../wire/port/routes.ts";
 import type { Executor, JobScript, ScriptEnvironment, Work } from "../executor.ts";
 import { datasetLine } from "../../../cloud_client/dataset.ts";
 import { type Cluster, type ClusterState, SECRETS_FOLDER } from "./cluster.ts";
@@ -23,6 +23,7 @@ import { isAllowedImage } from "../containers.ts";
 import { PACKAGE_BYTES_MAX } from "../../packages/packages.ts";
 import type { UsageLimits } from "../../sandbox/sandbox_usage.ts";
 import { POD_FOLDER, POD_PROGRAM, TOKEN_FILE } from "./pod_program.ts";
+import type { Route, RouteAnswer, RouteRequest } from "../../../wire/port/route.ts";
 
 const PATH = "/training/v1";
 const LOOK_MS = 2_000;

@@ -8,7 +8,7 @@
 
 import type { MLInferenceService } from "../../../../proto/gen/ml_inference_pb.ts";
 import { PICTURE_BYTES_MAX } from "../../../learn/example.ts";
-import { type OnnxType, tensorData } from "../../../learn/onnx/session.ts";
+import { tensorData } from "../../../learn/onnx/session.ts";
 import { type Tensors, toTensorsMessage } from "../../../api/ml_model.ts";
 import { SvcError } from "../../../base/error.ts";
 import type { ServiceImpl } from "../../../wire/rpc/service.ts";
@@ -16,8 +16,10 @@ import { type ContentAnswer, type ContentOptions, withContent } from "../../sand
 import type { InferenceFacts } from "../../sandbox/content/requests.ts";
 import type { CloudContext } from "../../access/context.ts";
 import { BinaryData, type BinaryItem } from "../../data/binary_data.ts";
-import { type Package, Packages } from "../../packages/packages.ts";
+import { Packages } from "../../packages/packages.ts";
 import { CallerTurns } from "../../../base/async/turns.ts";
+import type { Package } from "../../packages/item.ts";
+import type { OnnxType } from "../../../learn/onnx/tensors.ts";
 
 export interface InferenceOptions {
   readonly content: ContentOptions;

@@ -5,7 +5,7 @@
 import { type AgentInfo, RobotService } from "../../../../proto/gen/robot_config_pb.ts";
 import { toDuration } from "../../../api/shared/time.ts";
 import type { ServiceImpl } from "../../../wire/rpc/service.ts";
-import type { Authority } from "../../store/authority.ts";
+import type { Authority } from "../../store/secrets/authority.ts";
 import type { ConfigMessages } from "../../config/config_messages.ts";
 import type { CloudContext } from "../../access/context.ts";
 import { Fleet } from "../../tenants/fleet.ts";

@@ -5,13 +5,14 @@
 import { type Code, messageOf, SvcError } from "../../../base/error.ts";
 import { bytesUpTo } from "../../../base/files/byte_reader.ts";
 import { fieldValue } from "../../../wire/port/exchange.ts";
-import { jsonAnswer, type RouteAnswer, type RouteRequest } from "../../../wire/port/routes.ts";
+import { jsonAnswer } from "../../../wire/port/routes.ts";
 import { isFromOwnPage } from "../../../wire/port/sites.ts";
 import { addressOf } from "../../../wire/auth/rate_limit.ts";
 import type { CloudContext } from "../../access/context.ts";
 import type { Sql } from "../../store/store.ts";
 import type { StoredAccount } from "../../accounts/accounts.ts";
 import { type AccountSession, PersonSessions, SESSION_SEEN_MS } from "../../accounts/sessions.ts";
+import type { RouteAnswer, RouteRequest } from "../../../wire/port/route.ts";
 
 export const ACCOUNT_PAGES = "/account/";
 const COOKIE = "svc-session";

@@ -8,7 +8,6 @@
  */
 
 import { SvcError } from "../../../base/error.ts";
-import type { Route, RouteRequest } from "../../../wire/port/routes.ts";
 import type { Auth } from "../../../wire/auth/auth.ts";
 import type { ServiceContext } from "../context.ts";
 import { Keys, newKeySecret } from "../../access/keys.ts";
@@ -33,6 +32,7 @@ import { type AccountSession, PersonSessions } from "../../accounts/sessions.ts"
 import { passkeyPages } from "./passkey_pages.ts";
 import { providerPages, providerReturn } from "./provider_pages.ts";
 import { PasswordCheck } from "../../accounts/sign_in.ts";
+import type { Route, RouteRequest } from "../../../wire/port/route.ts";
 
 interface AccountPageParts {
   readonly guard: Pick<Auth, "issue">;

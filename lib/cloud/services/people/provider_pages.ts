@@ -9,7 +9,7 @@
 import { SvcError } from "../../../base/error.ts";
 import { escapedLine } from "../../../base/escape.ts";
 import { addressOf } from "../../../wire/auth/rate_limit.ts";
-import { type Route, textAnswer } from "../../../wire/port/routes.ts";
+import { textAnswer } from "../../../wire/port/routes.ts";
 import type { Actor } from "../../access/audit.ts";
 import { Keys, newKeySecret } from "../../access/keys.ts";
 import type { ServiceContext } from "../context.ts";
@@ -34,6 +34,7 @@ import { ProviderLinks } from "../../accounts/provider_links.ts";
 import { type ProviderVisit, ProviderVisits, VISIT_MS, visitProof } from "../../accounts/provider_visits.ts";
 import { PersonSessions } from "../../accounts/sessions.ts";
 import type { PasswordCheck } from "../../accounts/sign_in.ts";
+import type { Route } from "../../../wire/port/route.ts";
 
 const COOKIE = "svc-provider";
 /** Limit of the answer that the provider sends by the browser. */

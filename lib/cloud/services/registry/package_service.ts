@@ -23,18 +23,10 @@ import { type Downloads, requireVisible } from "../../packages/downloads.ts";
 import { releaseFile } from "../../store/file_refs.ts";
 import type { StoredFile } from "../../store/files.ts";
 import { keepPackage, type PackageKeeper } from "../../packages/package_content.ts";
-import {
-  checkPackage,
-  type ItemChange,
-  type NewPackage,
-  type Package,
-  type PackageKind,
-  Packages,
-  VISIBILITIES,
-  type Visibility,
-} from "../../packages/packages.ts";
+import { checkPackage, type ItemChange, type NewPackage, Packages } from "../../packages/packages.ts";
 import { requireQuota } from "../../access/quota.ts";
 import type { Sql } from "../../store/store.ts";
+import { type Package, type PackageKind, VISIBILITIES, type Visibility } from "../../packages/item.ts";
 
 export const PACKAGE_TYPES: { readonly [K in PackageKind]: PackageType } = {
   archive: PackageType.ARCHIVE,

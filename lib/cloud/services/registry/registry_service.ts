@@ -45,16 +45,15 @@ import { releaseFile } from "../../store/file_refs.ts";
 import { requireQuota } from "../../access/quota.ts";
 import { changeOf, kindOf, PACKAGE_TYPES, takePackage } from "./package_service.ts";
 import { type ItemQuery, listItems } from "../../packages/item_pages.ts";
+import { type ItemChange, Packages } from "../../packages/packages.ts";
+import type { Sql } from "../../store/store.ts";
 import {
   type Item,
-  type ItemChange,
   type Package,
   PACKAGE_KINDS,
-  Packages,
   VISIBILITIES,
   type Visibility,
-} from "../../packages/packages.ts";
-import type { Sql } from "../../store/store.ts";
+} from "../../packages/item.ts";
 
 const WORDS: { readonly [K in Visibility]: VisibilityWord } = {
   private: VisibilityWord.PRIVATE,

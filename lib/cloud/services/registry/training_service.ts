@@ -23,7 +23,7 @@ import { pageStart } from "../context.ts";
 import { Datasets } from "../../data/datasets.ts";
 import type { DatasetImage } from "../../../cloud_client/dataset.ts";
 import type { Executors } from "../../executors/executor.ts";
-import { checkNamed, type Package, Packages, splitId } from "../../packages/packages.ts";
+import { checkNamed, Packages, splitId } from "../../packages/packages.ts";
 import type { Sql } from "../../store/store.ts";
 import { requirePackageQuota } from "../../packages/package_content.ts";
 import { requireQuota } from "../../access/quota.ts";
@@ -41,6 +41,7 @@ import {
 } from "../../../cloud_client/training_request.ts";
 import { letGo, logEnd, logQueuePositions, type TrainingRunner } from "../../training/runner.ts";
 import { isFinalState, TRAINING_STATES } from "../../training/state.ts";
+import type { Package } from "../../packages/item.ts";
 
 const PAGE = 100;
 

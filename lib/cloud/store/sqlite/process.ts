@@ -21,6 +21,13 @@ import {
 /** Starts a process that runs `serveSqlite`; only a process that `rewrites` may rewrite the whole file. */
 export type StartSqlite = (rewrites?: boolean) => PipedProcess;
 
+export interface SqliteAddress {
+  readonly file: string;
+  readonly start: StartSqlite;
+  /** The processor time of a process so far; `undefined` if the system does not report it. */
+  readonly cpuMs?: (pid: number) => number | undefined;
+}
+
 /** The rows of a statement, or its failure. */
 export type StatementOutcome = { readonly rows: unknown[]; failed?: SvcError };
 

@@ -19,9 +19,8 @@ import {
   type StoreCallers,
 } from "../callers.ts";
 import type { SqlValue } from "../store.ts";
-import type { SqliteAddress } from "./sqlite.ts";
 import type { StatementRequest } from "./frames.ts";
-import { Interrupted, type SqliteProcess, type StatementOutcome } from "./process.ts";
+import { Interrupted, type SqliteAddress, type SqliteProcess, type StatementOutcome } from "./process.ts";
 
 /** Limit of processes: more than two groups together can occupy. */
 const READERS_MAX = 6;

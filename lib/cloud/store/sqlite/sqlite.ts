@@ -15,7 +15,7 @@ import { type Lookup, sqlOf } from "../lookups.ts";
 import { type Notices, type NoticeTopic, OwnNotices } from "../notices.ts";
 import type { BatchStatement, Sql, SqlRow, SqlValue, Store, StoreWaiting } from "../store.ts";
 import { MainThreadLookups } from "./main_thread.ts";
-import { SqliteProcess, type StartSqlite } from "./process.ts";
+import { type SqliteAddress, SqliteProcess } from "./process.ts";
 import { SqliteReaders } from "./readers.ts";
 import { CALL_LIMITS, SqliteWriter } from "./writer.ts";
 
@@ -26,13 +26,6 @@ const TABLES_MS = 3600_000;
 const INCREMENTAL = 2;
 /** Pages of 4 KB that are released at once; the same number may stay free. */
 const SHRINK_PAGES = 512;
-
-export interface SqliteAddress {
-  readonly file: string;
-  readonly start: StartSqlite;
-  /** The processor time of a process so far; `undefined` if the system does not report it. */
-  readonly cpuMs?: (pid: number) => number | undefined;
-}
 
 export class SqliteStore implements Store {
   readonly notices: Notices;

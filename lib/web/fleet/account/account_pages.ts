@@ -1,6 +1,6 @@
 /** The pages below `/account/` of the control plane: a person's session, whose secret no script reads. */
 
-import type { CreationOptions, PasskeyOrigin, RequestOptions } from "./passkeys.ts";
+import type { CreationOptions, PasskeyOrigin, RequestOptions } from "./passkey_options.ts";
 
 export interface PersonAccount {
   readonly id: string;

@@ -13,9 +13,6 @@ import type { ReleaseCalls } from "../releases/release_calls.ts";
 import type { ConfigurationCalls } from "../configurations/configuration_calls.ts";
 import type { UsageCalls } from "../usage/usage_calls.ts";
 
-/** A time of a message. */
-export type CallTime = { readonly seconds: bigint; readonly nanos: number };
-
 export interface FleetCalls extends PublishedCalls {
   readonly rollouts: RolloutCalls;
   readonly reports: ReportCalls;

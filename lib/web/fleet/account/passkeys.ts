@@ -1,30 +1,7 @@
 /** Passkeys by the browser's own interface (WebAuthn), whose bytes travel in base64url. */
 
 import { AccountRefusal, askAccount } from "./account_pages.ts";
-
-interface Named {
-  readonly type: "public-key";
-  readonly id: string;
-}
-
-/** What `navigator.credentials` is asked for, in WebAuthn's JSON form. */
-export interface CreationOptions {
-  readonly challenge: string;
-  readonly user: { readonly id: string; readonly name: string; readonly displayName: string };
-  readonly excludeCredentials: readonly Named[];
-}
-
-export interface RequestOptions {
-  readonly challenge: string;
-  readonly allowCredentials: readonly Named[];
-}
-
-/** Where passkeys can be used. */
-export interface PasskeyOrigin {
-  /** The public address; `null` if there are none, for `reason`. */
-  readonly origin: string | null;
-  readonly reason?: string;
-}
+import type { NamedCredential, PasskeyOrigin } from "./passkey_options.ts";
 
 /** Why this browser cannot use passkeys here; `undefined` if it can. */
 export function passkeyProblem({ origin, reason }: PasskeyOrigin): string | undefined {
@@ -103,7 +80,7 @@ async function byBrowser(work: () => Promise<Credential | null>): Promise<Public
   throw new Error("the browser has used no passkey");
 }
 
-function named({ type, id }: Named): PublicKeyCredentialDescriptor {
+function named({ type, id }: NamedCredential): PublicKeyCredentialDescriptor {
   return { type, id: decoded(id) };
 }
 

@@ -3,7 +3,7 @@
 import { createPromiseClient, type Transport } from "@connectrpc/connect";
 import type { MessageType } from "@bufbuild/protobuf";
 import { Timestamp, wireMessage, wireService } from "../../machine/link/wire.ts";
-import type { CallTime } from "../account/fleet_calls.ts";
+import type { CallTime } from "../account/call_time.ts";
 
 export interface ShownBackup {
   readonly time?: CallTime;

@@ -3,7 +3,7 @@
 import type { appApi } from "@viamrobotics/sdk";
 import { millisOf } from "../../machine/link/wire.ts";
 import { shortDuration } from "../../shared/format.ts";
-import type { CallTime } from "../account/fleet_calls.ts";
+import type { CallTime } from "../account/call_time.ts";
 
 export type ShownPresence = "online" | "offline" | "never seen";
 

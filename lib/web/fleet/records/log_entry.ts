@@ -3,7 +3,7 @@
 import type { JsonValue } from "@bufbuild/protobuf";
 import { millisOf } from "../../machine/link/wire.ts";
 import type { SourceRecord } from "../../shared/logs/log_records.svelte.ts";
-import type { CallTime } from "../account/fleet_calls.ts";
+import type { CallTime } from "../account/call_time.ts";
 
 export interface ShownLogEntry {
   readonly level: string;

@@ -3,8 +3,8 @@
 import { type CallOptions, createPromiseClient, type Transport } from "@connectrpc/connect";
 import { type MessageType, Struct } from "@bufbuild/protobuf";
 import { Timestamp, wireMessage, wireService } from "../../machine/link/wire.ts";
-import type { CallTime } from "../account/fleet_calls.ts";
 import type { ShownLogEntry } from "./log_entry.ts";
+import type { CallTime } from "../account/call_time.ts";
 
 /** Which entries; of each list, none for all. */
 export interface LogQuestion {

@@ -4,8 +4,8 @@
 
 import { generateKeyPair, generateKeyPairSync, randomBytes } from "node:crypto";
 import { promisify } from "node:util";
-import { newReleaseKey, type ReleaseKey } from "../../base/release/signature.ts";
-import { TOKEN_MS } from "../../wire/auth/tokens.ts";
+import { newReleaseKey, type ReleaseKey } from "../../../base/release/signature.ts";
+import { TOKEN_MS } from "../../../wire/auth/tokens.ts";
 import { newAuthority } from "./authority.ts";
 
 export interface SecretKind {

@@ -11,9 +11,8 @@
 import { Buffer } from "node:buffer";
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
 import { isIP } from "node:net";
-import type { Clock } from "../../base/clock.ts";
-import type { Secrets } from "./secrets.ts";
-import type { Sql, Store } from "./store.ts";
+import type { Clock } from "../../../base/clock.ts";
+import type { Sql, Store } from "../store.ts";
 
 export interface Certificate {
   /** The certificate, then the authority's (PEM). */
@@ -43,7 +42,8 @@ interface Kept {
 
 export class Authority {
   constructor(
-    private readonly secrets: Pick<Secrets, "good">,
+    /** The valid keys, the signing one first. */
+    private readonly secrets: { good(name: "authority"): readonly string[] },
     private readonly store: Store,
     private readonly clock: Clock,
   ) {}

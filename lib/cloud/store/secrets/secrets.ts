@@ -4,16 +4,18 @@
  * Owns a folder with a file for each, readable by its user alone. The database has only their fingerprints: control
  * planes that share it have the same folder or a copy, and one with other keys does not start. A replaced key stays
  * valid as long as its signatures. Secrets in a database of an older version are moved out of it.
+ *
+ * The room owns these keys: their kinds, their succession, and the authority that signs the machines' certificates.
  */
 
 import { createHash } from "node:crypto";
-import type { Platform } from "../../base/host.ts";
-import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
-import type { Clock } from "../../base/clock.ts";
-import { chainOf, SvcError } from "../../base/error.ts";
-import type { Logger } from "../../base/log/log.ts";
+import type { Platform } from "../../../base/host.ts";
+import type { ReadFiles, WriteFiles } from "../../../base/files/files.ts";
+import type { Clock } from "../../../base/clock.ts";
+import { chainOf, SvcError } from "../../../base/error.ts";
+import type { Logger } from "../../../base/log/log.ts";
 import { SECRET_KINDS, type SecretName } from "./secret_kinds.ts";
-import type { Sql, Store } from "./store.ts";
+import type { Sql, Store } from "../store.ts";
 
 export interface SecretsParts {
   readonly store: Store;

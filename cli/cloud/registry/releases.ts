@@ -3,10 +3,10 @@
  */
 
 import { basename, dirname, join } from "node:path";
-import { SvcError } from "../../lib/base/error.ts";
-import { pinnedKey } from "../../lib/base/release/signature.ts";
-import { PROJECT_KEY, SUMS_FILE, SUMS_SIGNATURE_FILE, verifiedSums } from "../../lib/base/release/sums.ts";
-import { ReleaseKeys } from "../../lib/cloud/packages/release_keys.ts";
+import { SvcError } from "../../../lib/base/error.ts";
+import { pinnedKey } from "../../../lib/base/release/signature.ts";
+import { PROJECT_KEY, SUMS_FILE, SUMS_SIGNATURE_FILE, verifiedSums } from "../../../lib/base/release/sums.ts";
+import { ReleaseKeys } from "../../../lib/cloud/packages/release_keys.ts";
 import {
   CHANNELS,
   checkProgram,
@@ -14,12 +14,12 @@ import {
   RELEASE_BYTES_MAX,
   RELEASE_PLATFORMS,
   Releases,
-} from "../../lib/cloud/packages/releases.ts";
-import { keepFile } from "../../lib/cloud/store/file_refs.ts";
-import { Secrets } from "../../lib/cloud/store/secrets.ts";
-import { heardPieces } from "../progress/items_progress.ts";
-import { withBar } from "../progress/progress_bar.ts";
-import { shownMs, sizeText } from "../table.ts";
+} from "../../../lib/cloud/packages/releases.ts";
+import { keepFile } from "../../../lib/cloud/store/file_refs.ts";
+import { Secrets } from "../../../lib/cloud/store/secrets/secrets.ts";
+import { heardPieces } from "../../progress/items_progress.ts";
+import { withBar } from "../../progress/progress_bar.ts";
+import { shownMs, sizeText } from "../../table.ts";
 import {
   type CloudCommand,
   cloudCommand,
@@ -27,7 +27,7 @@ import {
   openUpload,
   removeContents,
   unknown,
-} from "./command_context.ts";
+} from "../command_context.ts";
 
 /** Length of a program's beginning that suffices to recognize its type. */
 const HEAD_BYTES = 4096;
