@@ -400,7 +400,6 @@ const LARGE_CLASSES: readonly string[] = [
   "lib/agent Networking",
   "lib/base SystemFiles",
   "lib/cloud Fragments",
-  "lib/cloud Fleet",
   "lib/cloud SqliteReaders",
   "lib/machine GraphNode",
   "lib/machine Remote",

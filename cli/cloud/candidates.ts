@@ -8,7 +8,10 @@ import { shownUrl } from "../../lib/base/log/shown_url.ts";
 import { Keys, ROLES } from "../../lib/cloud/access/keys.ts";
 import { ORGANIZATION_MAKERS } from "../../lib/cloud/access/context.ts";
 import { Fragments } from "../../lib/cloud/config/fragments.ts";
-import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
+import { Locations } from "../../lib/cloud/tenants/locations.ts";
+import { Machines } from "../../lib/cloud/tenants/machines.ts";
+import { Organizations } from "../../lib/cloud/tenants/organizations.ts";
+import { Parts } from "../../lib/cloud/tenants/parts.ts";
 import { MappingSessions } from "../../lib/cloud/mapping/sessions.ts";
 import { CHANNELS, PROGRAMS, RELEASE_PLATFORMS } from "../../lib/cloud/packages/releases.ts";
 import { Rollouts } from "../../lib/cloud/rollouts/rollouts.ts";
@@ -68,30 +71,30 @@ function plainWords({ placeholder, command, flag }: Blank): readonly string[] | 
 
 /** Keyed by the name of a flag, a placeholder, or a command's subject. */
 const LOOKUPS: { readonly [what: string]: (store: Store) => Promise<Candidate[]> } = {
-  org: async (store) => (await new Fleet(store).organizations()).map(named),
+  org: async (store) => (await new Organizations(store).all()).map(named),
   location: async (store) => {
-    const all = await ofOrganizations(store, (fleet, id) => fleet.locations(id));
+    const all = await ofOrganizations(store, (id) => new Locations(store).ofOrganization(id));
     return all.map(named);
   },
   PART: async (store) => {
-    const all = await ofOrganizations(store, (fleet, id) => fleet.partsOfOrganization(id));
+    const all = await ofOrganizations(store, (id) => new Parts(store).ofOrganization(id));
     return all.map((one) => namedOrId(one, `part of ${one.machineName}`));
   },
   MACHINE: machines,
   SESSION: async (store) => {
-    const organizations = await new Fleet(store).organizations();
+    const organizations = await new Organizations(store).all();
     const all = await Promise.all(
       organizations.map(({ id }) => new MappingSessions(store).list(id)),
     );
     return all.flat().filter(({ end }) => !end).map(({ id, mapName }) => ({ word: id, about: mapName }));
   },
   ROLLOUT: async (store) => {
-    const organizations = await new Fleet(store).organizations();
+    const organizations = await new Organizations(store).all();
     const all = await Promise.all(organizations.map(({ id }) => new Rollouts(store).list(id)));
     return all.flat().map(({ id, name, state }) => ({ word: id, about: `${name}, ${state}` }));
   },
   FRAGMENT: async (store) => {
-    const organizations = await new Fleet(store).organizations();
+    const organizations = await new Organizations(store).all();
     const all = await Promise.all(organizations.map(({ id }) => new Fragments(store).list(id)));
     return all.flat().map(named);
   },
@@ -100,16 +103,15 @@ const LOOKUPS: { readonly [what: string]: (store: Store) => Promise<Candidate[]>
 };
 
 async function machines(store: Store): Promise<Candidate[]> {
-  const all = await ofOrganizations(store, (fleet, id) => fleet.machinesOfOrganization(id));
+  const all = await ofOrganizations(store, (id) => new Machines(store).ofOrganization(id));
   return all.map(named);
 }
 
 async function ofOrganizations<T>(
   store: Store,
-  list: (fleet: Fleet, organizationId: string) => Promise<readonly T[]>,
+  list: (organizationId: string) => Promise<readonly T[]>,
 ): Promise<T[]> {
-  const fleet = new Fleet(store);
-  const lists = await Promise.all((await fleet.organizations()).map(({ id }) => list(fleet, id)));
+  const lists = await Promise.all((await new Organizations(store).all()).map(({ id }) => list(id)));
   return lists.flat();
 }
 

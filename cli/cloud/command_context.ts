@@ -22,7 +22,10 @@ import { defaultLimits, type Limits, parseLimits } from "../../lib/cloud/access/
 import { ConfigThreads, loadedThread } from "../../lib/cloud/config/config_threads.ts";
 import { Fragments } from "../../lib/cloud/config/fragments.ts";
 import { personActing } from "../../lib/cloud/access/context.ts";
-import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
+import { Locations } from "../../lib/cloud/tenants/locations.ts";
+import { Machines } from "../../lib/cloud/tenants/machines.ts";
+import { Organizations } from "../../lib/cloud/tenants/organizations.ts";
+import { Parts } from "../../lib/cloud/tenants/parts.ts";
 import { releaseFile } from "../../lib/cloud/store/file_refs.ts";
 import type { FileStore } from "../../lib/cloud/store/files.ts";
 import { Secrets, type SecretsParts } from "../../lib/cloud/store/secrets/secrets.ts";
@@ -249,22 +252,21 @@ export function secretsOf({ data, keys }: StoreFlags, store: Store, host: Host):
 }
 
 export async function chosenOrganization(store: Store, wanted: string) {
-  return only("organization", "org", wanted, await new Fleet(store).organizations());
+  return only("organization", "org", wanted, await new Organizations(store).all());
 }
 
 export async function findLocation(store: Store, org: string, wanted: string) {
   const { id } = await chosenOrganization(store, org);
-  return only("location", "location", wanted, await new Fleet(store).locations(id));
+  return only("location", "location", wanted, await new Locations(store).ofOrganization(id));
 }
 
 /** The names of organizations, locations, machines and parts by their ids. */
 export async function fleetNames(store: Store): Promise<ReadonlyMap<string, string>> {
-  const fleet = new Fleet(store);
   const all = [
-    ...await fleet.organizations(),
-    ...await fleet.allLocations(),
-    ...await fleet.allMachines(),
-    ...await fleet.allParts(),
+    ...await new Organizations(store).all(),
+    ...await new Locations(store).all(),
+    ...await new Machines(store).all(),
+    ...await new Parts(store).all(),
   ];
   return new Map(all.map(({ id, name }) => [id, name]));
 }
@@ -286,12 +288,11 @@ export async function recordNames(store: Store): Promise<ReadonlyMap<string, str
 
 /** The ids of an organization, and of the locations, machines, parts, keys and fragments in it. */
 export async function idsIn(store: Store, organizationId: string): Promise<ReadonlySet<string>> {
-  const fleet = new Fleet(store);
   const keys = (await new Keys(store).all()).filter((key) => key.organizationId === organizationId);
   const all = [
-    ...await fleet.locations(organizationId),
-    ...await fleet.machinesOfOrganization(organizationId),
-    ...await fleet.partsOfOrganization(organizationId),
+    ...await new Locations(store).ofOrganization(organizationId),
+    ...await new Machines(store).ofOrganization(organizationId),
+    ...await new Parts(store).ofOrganization(organizationId),
     ...await new Fragments(store).list(organizationId),
     ...keys,
   ];
@@ -300,19 +301,17 @@ export async function idsIn(store: Store, organizationId: string): Promise<Reado
 
 /** A machine by its id, a beginning of it, or its name; of all organizations, or of the named one. */
 export async function machineNamed(store: Store, wanted: string, org = "") {
-  const fleet = new Fleet(store);
   const all = org === ""
-    ? await fleet.allMachines()
-    : await fleet.machinesOfOrganization((await chosenOrganization(store, org)).id);
+    ? await new Machines(store).all()
+    : await new Machines(store).ofOrganization((await chosenOrganization(store, org)).id);
   return namedOne("machine", wanted, all);
 }
 
 /** A part likewise; the name of a machine means its main part. */
 export async function partNamed(store: Store, wanted: string, org = "") {
-  const fleet = new Fleet(store);
   const all = org === ""
-    ? await fleet.allParts()
-    : await fleet.partsOfOrganization((await chosenOrganization(store, org)).id);
+    ? await new Parts(store).all()
+    : await new Parts(store).ofOrganization((await chosenOrganization(store, org)).id);
   const entries = all.map((one) => ({
     ...one,
     also: one.main === 1 ? [one.machineName, one.machineId] : [],

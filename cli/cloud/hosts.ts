@@ -4,7 +4,7 @@
 
 import { isIP } from "node:net";
 import { notedAddress } from "../../lib/cloud/addresses/addresses.ts";
-import { Fleet, type Part } from "../../lib/cloud/tenants/fleet.ts";
+import { type Part, Parts } from "../../lib/cloud/tenants/parts.ts";
 import { notedDomain, partNames } from "../../lib/cloud/tenants/hosts.ts";
 import { chosenOrganization, type CloudCommand, cloudCommand, ORG } from "./command_context.ts";
 import { UsageError } from "../flags.ts";
@@ -27,7 +27,7 @@ export const HOSTS_COMMANDS: readonly CloudCommand[] = [
     async ({ store, print }, _, { org, address }) => {
       const { id } = await chosenOrganization(store, org);
       const url = await notedAddress(store);
-      const parts = await new Fleet(store).partsOfOrganization(id);
+      const parts = await new Parts(store).ofOrganization(id);
       const found = {
         address: addressOf(address, url),
         domain: await notedDomain(store),

@@ -6,7 +6,7 @@ import type { LogEntry } from "../../proto/gen/common_pb.ts";
 import { toMs } from "../../lib/api/shared/time.ts";
 import { escapedLine } from "../../lib/base/escape.ts";
 import { Audit } from "../../lib/cloud/access/audit.ts";
-import { Fleet, type Part } from "../../lib/cloud/tenants/fleet.ts";
+import { type Part, Parts } from "../../lib/cloud/tenants/parts.ts";
 import { LogStore } from "../../lib/cloud/logs/logs.ts";
 import { newestLogs, type PartLog } from "../../lib/cloud/logs/many_logs.ts";
 import { fieldsText, logFieldsOf } from "../../lib/cloud_client/log_message.ts";
@@ -178,7 +178,7 @@ async function printLogs(
 
 /** The parts of an organization, or of all. */
 async function listParts(store: Store, org: string): Promise<Part[]> {
-  const all = await new Fleet(store).allParts();
+  const all = await new Parts(store).all();
   if (org === "") return all;
   const { id } = await chosenOrganization(store, org);
   return all.filter(({ organizationId }) => organizationId === id);

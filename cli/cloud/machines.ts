@@ -9,7 +9,9 @@ import { parseVersion } from "../../lib/base/semver.ts";
 import { newKeySecret } from "../../lib/cloud/access/keys.ts";
 import { notedAddress } from "../../lib/cloud/addresses/addresses.ts";
 import type { ConfigThreads } from "../../lib/cloud/config/config_threads.ts";
-import { Fleet, type Part } from "../../lib/cloud/tenants/fleet.ts";
+import { MachineTags } from "../../lib/cloud/tenants/machine_tags.ts";
+import { Machines } from "../../lib/cloud/tenants/machines.ts";
+import { type Part, Parts } from "../../lib/cloud/tenants/parts.ts";
 import { cloudSection, createMachine, moveMachine } from "../../lib/cloud/fleet/new_machine.ts";
 import { configState, partReports, readWanted, runningServer } from "../../lib/cloud/fleet/part_reports.ts";
 import { Presence } from "../../lib/cloud/tenants/presence.ts";
@@ -64,10 +66,10 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
     [ORG],
     async (context, _, { org }) => {
       const { id } = await chosenOrganization(context.store, org);
-      const all = await new Fleet(context.store).partsOfOrganization(id);
+      const all = await new Parts(context.store).ofOrganization(id);
       const locations = await fleetNames(context.store);
       const byMachine = Map.groupBy(all, ({ machineId }) => machineId);
-      const tags = await new Fleet(context.store).tags([...byMachine.keys()]);
+      const tags = await new MachineTags(context.store).ofMachines([...byMachine.keys()]);
       const locationOf = (one: Part) => locations.get(one.locationId) ?? one.locationId;
       const machines = [...byMachine].map(([id, parts]) => ({
         id,
@@ -105,7 +107,7 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
     async ({ store, change, print }, [given, name], { org }) => {
       const { id } = await machineNamed(store, given, org);
       await change("machine rename", { kind: "machine", id }, async (sql, nowMs) => {
-        const { locationId } = await new Fleet(sql).machine(id);
+        const { locationId } = await new Machines(sql).get(id);
         await moveMachine(sql, id, { name, locationId }, nowMs);
       });
       print({ id, name }, [`${id} ${name}`]);
@@ -120,7 +122,7 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
       const { id } = await machineNamed(context.store, machine);
       const { id: locationId, name: location } = await findLocation(context.store, org, given);
       await context.change("machine move", { kind: "machine", id }, async (sql, nowMs) => {
-        const { name } = await new Fleet(sql).machine(id);
+        const { name } = await new Machines(sql).get(id);
         await moveMachine(sql, id, { name, locationId }, nowMs);
       });
       context.print({ id, locationId }, [`${id} is in ${location}`]);
@@ -129,12 +131,12 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
   tagCommand(
     "machine tag",
     "Gives a machine tags, by which commands choose it: --tag TAG.",
-    (fleet, id, tags) => fleet.tag(id, tags),
+    (all, id, tags) => all.add(id, tags),
   ),
   tagCommand(
     "machine untag",
     "Takes tags from a machine.",
-    (fleet, id, tags) => fleet.untag(id, tags),
+    (all, id, tags) => all.remove(id, tags),
   ),
   cloudCommand(
     "machine delete",
@@ -144,7 +146,7 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
     async ({ store, change, print }, [given], { org }) => {
       const { id, name } = await machineNamed(store, given, org);
       await change("machine delete", { kind: "machine", id }, async (sql, nowMs) => {
-        await new Fleet(sql).deleteMachine(id, nowMs);
+        await new Machines(sql).delete(id, nowMs);
       });
       print({ id, name }, []);
     },
@@ -158,7 +160,7 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
       const parts = await selectedParts(store, words, flags);
       for (const { id } of parts) {
         await change("restart", { kind: "part", id }, async (sql) => {
-          await new Fleet(sql).orderRestart(id);
+          await new Parts(sql).orderRestart(id);
         });
       }
       const names = parts.map(({ name }) => name);
@@ -219,7 +221,7 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
 function tagCommand(
   name: string,
   summary: string,
-  change: (fleet: Fleet, machineId: string, tags: readonly string[]) => Promise<void>,
+  change: (all: MachineTags, machineId: string, tags: readonly string[]) => Promise<void>,
 ): CloudCommand {
   return cloudCommand(
     name,
@@ -228,8 +230,8 @@ function tagCommand(
     [OF_ORG],
     async (context, [given, ...tags], { org }) => {
       const { id, name: machine } = await machineNamed(context.store, given, org);
-      await context.change(name, { kind: "machine", id }, (sql) => change(new Fleet(sql), id, tags));
-      const all = await new Fleet(context.store).readTags(id);
+      await context.change(name, { kind: "machine", id }, (sql) => change(new MachineTags(sql), id, tags));
+      const all = await new MachineTags(context.store).read(id);
       context.print({ id, name: machine, tags: all }, [all.join(" ")]);
     },
   );
@@ -239,7 +241,7 @@ type FleetReport = Awaited<ReturnType<typeof fleetReports>>[number];
 
 /** What the control plane knows of each part of an organization. */
 async function fleetReports(store: Store, clock: Clock, configs: ConfigThreads, organizationId: string) {
-  const reports = await partReports(store, await new Fleet(store).partsOfOrganization(organizationId));
+  const reports = await partReports(store, await new Parts(store).ofOrganization(organizationId));
   const names = await fleetNames(store);
   const presence = new Presence(store, clock, silentLogs(clock).logger("presence"));
   try {

@@ -3,7 +3,7 @@
  */
 
 import { toTimestamp } from "../../lib/api/shared/time.ts";
-import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
+import { Locations } from "../../lib/cloud/tenants/locations.ts";
 import { newSession } from "../../lib/cloud/services/registry/mapping_service.ts";
 import { type MappingSession, MappingSessions } from "../../lib/cloud/mapping/sessions.ts";
 import { create } from "../../lib/wire/rpc/proto.ts";
@@ -74,7 +74,7 @@ export const MAP_COMMANDS: readonly CloudCommand[] = [
     async (context, [given, mapName], { org, lidar, movementSensor, extend, since, until, parameters }) => {
       if (lidar === "") throw new UsageError("--lidar: name the camera that is the lidar");
       const { id: machine, locationId } = await machineNamed(context.store, given, org);
-      const { organizationId } = await new Fleet(context.store).location(locationId);
+      const { organizationId } = await new Locations(context.store).get(locationId);
       const nowMs = context.clock.nowMs();
       const at = (flag: string, text: string) =>
         text === "" ? undefined : toTimestamp(sinceMs(flag, text, nowMs));

@@ -2,7 +2,8 @@
  * Commands on organizations and their locations.
  */
 
-import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
+import { Locations } from "../../lib/cloud/tenants/locations.ts";
+import { Organizations } from "../../lib/cloud/tenants/organizations.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
 import { chosenOrganization, type CloudCommand, cloudCommand, findLocation, ORG } from "./command_context.ts";
 
@@ -11,12 +12,12 @@ export const ORGANIZATION_COMMANDS: readonly CloudCommand[] = [
     const id = await change(
       "org create",
       { kind: "organization", id: name },
-      (sql, nowMs) => new Fleet(sql).createOrganization(name, nowMs),
+      (sql, nowMs) => new Organizations(sql).create(name, nowMs),
     );
     print({ id, name }, [id]);
   }),
   cloudCommand("org list", [], "Lists the organizations.", [], async ({ store, list }) => {
-    const all = await new Fleet(store).organizations();
+    const all = await new Organizations(store).all();
     list("organizations", all, {
       columns: [{ heading: "NAME", cutTo: 16 }, { heading: "NAMESPACE", cutTo: 8, rank: 1 }, {
         heading: "ID",
@@ -36,7 +37,7 @@ export const ORGANIZATION_COMMANDS: readonly CloudCommand[] = [
       const id = await context.change(
         "location create",
         { kind: "organization", id: on },
-        (sql, nowMs) => new Fleet(sql).createLocation(on, name, "", nowMs),
+        (sql, nowMs) => new Locations(sql).create(on, name, "", nowMs),
       );
       context.print({ id, name, organizationId: on }, [id]);
     },
@@ -47,7 +48,9 @@ export const ORGANIZATION_COMMANDS: readonly CloudCommand[] = [
     "Lists the locations of an organization.",
     [ORG],
     async (context, _, { org }) => {
-      const all = await new Fleet(context.store).locations((await chosenOrganization(context.store, org)).id);
+      const all = await new Locations(context.store).ofOrganization(
+        (await chosenOrganization(context.store, org)).id,
+      );
       context.list("locations", all, {
         columns: [{ heading: "NAME", cutTo: 16 }, { heading: "MACHINES", rank: 1 }, {
           heading: "ID",
@@ -66,7 +69,7 @@ export const ORGANIZATION_COMMANDS: readonly CloudCommand[] = [
     async (context, [given, name]) => {
       const { id } = await chosenOrganization(context.store, given);
       const on = { kind: "organization", id } as const;
-      await context.change("org rename", on, (sql) => new Fleet(sql).renameOrganization(id, name));
+      await context.change("org rename", on, (sql) => new Organizations(sql).rename(id, name));
       context.print({ id, name }, [`${id} ${name}`]);
     },
   ),
@@ -78,7 +81,7 @@ export const ORGANIZATION_COMMANDS: readonly CloudCommand[] = [
     async (context, [given]) => {
       const { id } = await chosenOrganization(context.store, given);
       const on = { kind: "organization", id } as const;
-      await context.change("org delete", on, (sql) => new Fleet(sql).deleteOrganization(id));
+      await context.change("org delete", on, (sql) => new Organizations(sql).delete(id));
       context.print({ id }, []);
     },
   ),
@@ -90,7 +93,7 @@ export const ORGANIZATION_COMMANDS: readonly CloudCommand[] = [
     async (context, [given, name], { org }) => {
       const { id } = await findLocation(context.store, org, given);
       const on = { kind: "location", id } as const;
-      await context.change("location rename", on, (sql) => new Fleet(sql).renameLocation(id, name));
+      await context.change("location rename", on, (sql) => new Locations(sql).rename(id, name));
       context.print({ id, name }, [`${id} ${name}`]);
     },
   ),
@@ -102,7 +105,7 @@ export const ORGANIZATION_COMMANDS: readonly CloudCommand[] = [
     async (context, [given], { org }) => {
       const { id } = await findLocation(context.store, org, given);
       const on = { kind: "location", id } as const;
-      await context.change("location delete", on, (sql) => new Fleet(sql).deleteLocation(id));
+      await context.change("location delete", on, (sql) => new Locations(sql).delete(id));
       context.print({ id }, []);
     },
   ),

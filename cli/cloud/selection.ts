@@ -3,7 +3,8 @@
  */
 
 import { Fragments } from "../../lib/cloud/config/fragments.ts";
-import { Fleet, type Part } from "../../lib/cloud/tenants/fleet.ts";
+import { MachineTags } from "../../lib/cloud/tenants/machine_tags.ts";
+import { type Part, Parts } from "../../lib/cloud/tenants/parts.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
 import { type Flag, UsageError, type Values } from "../flags.ts";
 import { namedOne } from "../lookup.ts";
@@ -33,24 +34,24 @@ export async function selectedParts(
   const flags = "--all, --location, --fragment or --tag";
   if (ways === 0) throw new UsageError(`found no PART, wanted one or more, ${flags}`);
   if (ways > 1) throw new UsageError(`wanted either PART, ${flags}`);
-  const fleet = new Fleet(store);
   if (words.length > 0) {
     const named = await Promise.all(words.map((word) => partNamed(store, word, org)));
     return [...new Map(named.map((one) => [one.id, one])).values()];
   }
-  if (all) return await fleet.partsOfOrganization((await chosenOrganization(store, org)).id);
-  if (location !== "") return await fleet.partsIn([(await findLocation(store, org, location)).id]);
+  if (all) return await new Parts(store).ofOrganization((await chosenOrganization(store, org)).id);
+  if (location !== "") {
+    return await new Parts(store).inLocations([(await findLocation(store, org, location)).id]);
+  }
   if (tag !== "") return await taggedParts(store, (await chosenOrganization(store, org)).id, tag);
   const { id } = await fragmentNamed(store, org, fragment);
   const uses = new Set((await new Fragments(store).uses(id)).map(({ partId }) => partId));
-  return (await fleet.allParts()).filter((one) => uses.has(one.id));
+  return (await new Parts(store).all()).filter((one) => uses.has(one.id));
 }
 
 /** The parts of an organization's machines with a tag. Throws `not_found` with what there is if no machine has it. */
 export async function taggedParts(store: Store, organizationId: string, tag: string): Promise<Part[]> {
-  const fleet = new Fleet(store);
-  const all = await fleet.partsOfOrganization(organizationId);
-  const tags = await fleet.tags([...new Set(all.map(({ machineId }) => machineId))]);
+  const all = await new Parts(store).ofOrganization(organizationId);
+  const tags = await new MachineTags(store).ofMachines([...new Set(all.map(({ machineId }) => machineId))]);
   const found = all.filter(({ machineId }) => tags.get(machineId)?.includes(tag));
   if (found.length > 0) return found;
   throw unknown("--tag", tag, [...new Set(all.flatMap(({ machineId }) => tags.get(machineId) ?? []))].sort());

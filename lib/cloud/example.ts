@@ -12,7 +12,9 @@ import { BinaryData } from "./data/binary_data.ts";
 import { Datasets } from "./data/datasets.ts";
 import { keepFile } from "./store/file_refs.ts";
 import type { FileStore } from "./store/files.ts";
-import { Fleet } from "./tenants/fleet.ts";
+import { Locations } from "./tenants/locations.ts";
+import { Organizations } from "./tenants/organizations.ts";
+import { Parts } from "./tenants/parts.ts";
 import { Keys, newKeySecret } from "./access/keys.ts";
 import { checkForOperator, savePartConfig } from "./fleet/part_saving.ts";
 import type { ConfigThreads } from "./config/config_threads.ts";
@@ -72,15 +74,14 @@ export async function makeExample(
   { withData, heard = () => {} }: { readonly withData: boolean; readonly heard?: PicturesHeard },
 ): Promise<ExampleIds | undefined> {
   const { store, clock, data } = parts;
-  if ((await new Fleet(store).organizations()).length > 0) return undefined;
+  if ((await new Organizations(store).all()).length > 0) return undefined;
   const [personal, own] = [await newKeySecret("svc-cloud"), await newKeySecret("svc-cloud")];
   const nowMs = clock.nowMs();
   const pictures = resolve(data, "example");
   const made = await store.transaction(async (sql) => {
-    const fleet = new Fleet(sql);
-    if ((await fleet.organizations()).length > 0) return undefined;
-    const organizationId = await fleet.createOrganization(EXAMPLE_ORGANIZATION, nowMs);
-    const locationId = await fleet.createLocation(organizationId, "home", "", nowMs);
+    if ((await new Organizations(sql).all()).length > 0) return undefined;
+    const organizationId = await new Organizations(sql).create(EXAMPLE_ORGANIZATION, nowMs);
+    const locationId = await new Locations(sql).create(organizationId, "home", "", nowMs);
     const owner = { role: "owner", kind: "organization", resourceId: organizationId } as const;
     const ownerKey = await new Keys(sql).create(personal, "example owner", [owner], nowMs);
     const machine = await createMachine(sql, own, locationId, "example-machine", nowMs);
@@ -92,7 +93,7 @@ export async function makeExample(
   if (!made) return undefined;
   const { machine: { id: machineId, partId, key }, ...example } = made;
   if (example.datasetId !== undefined) {
-    const part = await new Fleet(store).part(partId);
+    const part = await new Parts(store).get(partId);
     const text = JSON.stringify(machineConfig(example.organizationId, pictures));
     const checked = await checkForOperator(parts, part, text);
     await store.transaction((sql) => savePartConfig(sql, part, checked, "svc-cloud", nowMs));
@@ -144,7 +145,7 @@ async function fillDataset(
   datasetId: string,
   heard: PicturesHeard,
 ): Promise<void> {
-  const part = await new Fleet(store).part(partId);
+  const part = await new Parts(store).get(partId);
   const { organizationId, locationId, machineId, machineName, name: partName } = part;
   const origin = {
     ...{ organizationId, locationId, machineId, machineName, partId, partName },

@@ -16,7 +16,7 @@ import { type Interceptor, pathOf } from "../wire/rpc/service.ts";
 import type { ConfigContext } from "./config/config_threads.ts";
 import type { DiskState } from "./store/disk_space.ts";
 import { type FleetFigures, FleetMetrics, type FleetSample } from "./fleet_metrics.ts";
-import { Fleet } from "./tenants/fleet.ts";
+import { Parts } from "./tenants/parts.ts";
 import { DELAY_BOUNDS_MS, type DelayFigures, type LoopDelay, type TimeClasses } from "./loop_delay.ts";
 import type { Route } from "../wire/port/route.ts";
 
@@ -102,7 +102,7 @@ export class Metrics {
     delay?: DelayFigures,
     memory?: ReturnType<NonNullable<MetricsOptions["memory"]>>,
   ): Promise<string> {
-    const seen = await new Fleet(store).seen();
+    const seen = await new Parts(store).sightings();
     const online = seen.filter(({ id, seenMs }) => presence.state(presence.seenMs(id, seenMs)) === "online");
     const fleet = await (this.#fleet ??= new FleetMetrics(store, presence, clock)).figures();
     const requests = [...this.#requests].map(([labels, value]) => ({ labels, value }));

@@ -9,7 +9,9 @@ import { SystemClock } from "../../lib/base/clock.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { Secret } from "../../lib/base/secret.ts";
 import { Keys, newKeySecret } from "../../lib/cloud/access/keys.ts";
-import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
+import { Locations } from "../../lib/cloud/tenants/locations.ts";
+import { Machines } from "../../lib/cloud/tenants/machines.ts";
+import { Organizations } from "../../lib/cloud/tenants/organizations.ts";
 import { keepHealth } from "../../lib/cloud/fleet/part_health.ts";
 import { connectApp } from "../../lib/cloud_client/app_channel.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
@@ -94,15 +96,15 @@ async function createFleet(folder: string): Promise<BenchFleet> {
     return await store.transaction((sql) => new Keys(sql).create(secret, role, grants, 0));
   };
   const place = await store.transaction(async (sql) => {
-    const organization = await new Fleet(sql).createOrganization("bench", 0);
-    return { organization, location: await new Fleet(sql).createLocation(organization, "hall", "", 0) };
+    const organization = await new Organizations(sql).create("bench", 0);
+    return { organization, location: await new Locations(sql).create(organization, "hall", "", 0) };
   });
   let first: { id: string; partId: string } | undefined;
   const info = JSON.stringify({ version: VERSION, platform: "linux/arm64" });
   for (let start = 0; start < MACHINES; start += MACHINES_A_TRANSACTION) {
     await store.transaction(async (sql) => {
       for (let at = start; at < start + MACHINES_A_TRANSACTION; at++) {
-        const made = await new Fleet(sql).createMachine(place.location, `m0${at}`, 0);
+        const made = await new Machines(sql).create(place.location, `m0${at}`, 0);
         first ??= made;
         const unhealthy = at % UNHEALTHY_EVERY === 0 ? ["rdk:component:motor/left: it has no board"] : [];
         await keepHealth(sql, made.partId, { revision: "0", unhealthy, heldBack: false }, 0);

@@ -12,7 +12,7 @@ import { RULES } from "../../lib/cloud/access/rules.ts";
 import { TrainingJobs } from "../../lib/cloud/training/training.ts";
 import { codeOf, somethingIn } from "./rule_calls.ts";
 import { newJob } from "./training_world.ts";
-import { locationsAbove } from "../../lib/cloud/tenants/fleet.ts";
+import { locationsAbove } from "../../lib/cloud/tenants/locations.ts";
 import { newKey, newWorld, ownKey, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest } from "./stores.ts";
 import { pause } from "../support/until.ts";

@@ -10,7 +10,7 @@ import { Audit } from "../../lib/cloud/access/audit.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
 import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
 import { configText } from "../../lib/cloud/config/resolution.ts";
-import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
+import { Parts } from "../../lib/cloud/tenants/parts.ts";
 import { Releases } from "../../lib/cloud/packages/releases.ts";
 import type { NewKey } from "../../lib/cloud/access/keys.ts";
 import { Secrets } from "../../lib/cloud/store/secrets/secrets.ts";
@@ -137,9 +137,9 @@ storeTest(
         (sql, nowMs) => new PartConfigs(sql).set(part, configText({ debug: true }), "cli:somebody", nowMs),
       );
       assertEquals(await mine.next(), ["config"]);
-      await audit.change(actor, { kind: "part", id: part }, (sql) => new Fleet(sql).orderRestart(part));
+      await audit.change(actor, { kind: "part", id: part }, (sql) => new Parts(sql).orderRestart(part));
       assertEquals(await mine.next(), ["restart"]);
-      await cloud.store.transaction((sql) => new Fleet(sql).takeRestart(part));
+      await cloud.store.transaction((sql) => new Parts(sql).takeRestart(part));
       const release = { kind: "release", id: "svc-server 1.0.0" } as const;
       const program = { name: "svc-server", version: "1.0.0", platform: "linux/amd64" };
       await audit.change(actor, release, (sql, nowMs) => {

@@ -4,7 +4,7 @@ import { assert, assertEquals } from "@std/assert";
 import { X509Certificate } from "node:crypto";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { silentLogs } from "../../lib/base/log/log.ts";
-import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
+import { Parts } from "../../lib/cloud/tenants/parts.ts";
 import { Presence } from "../../lib/cloud/tenants/presence.ts";
 import { keepTriggers } from "../../lib/cloud/triggers/outbox.ts";
 import { TriggerWatch } from "../../lib/cloud/notifications/watch.ts";
@@ -24,7 +24,7 @@ storeTest(
     const { part } = await newWorld(store);
     const logger = silentLogs(clock).logger("cloud");
     const presence = new Presence(store, clock, logger);
-    const stored = async () => (await new Fleet(store).part(part)).seenMs;
+    const stored = async () => (await new Parts(store).get(part)).seenMs;
     const both = async () => {
       const seenMs = await stored();
       return [presence, new Presence(store, clock, logger)].map((one) => one.state(one.seenMs(part, seenMs)));

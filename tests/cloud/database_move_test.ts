@@ -7,7 +7,8 @@ import { sqliteIn } from "../../cli/cloud/sqlite.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
-import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
+import { Locations } from "../../lib/cloud/tenants/locations.ts";
+import { Parts } from "../../lib/cloud/tenants/parts.ts";
 import { copyDatabase } from "../../lib/cloud/store/moving/database_move.ts";
 import { svcCloud } from "./program.ts";
 import { sharedStoreTest } from "./stores.ts";
@@ -25,13 +26,12 @@ sharedStoreTest("a database on SQLite moves, goes on after a break, and is check
     await svcCloud("machine", "create", "Zoë 🤖", "--data", data);
     const store = await old();
     await store.transaction(async (sql) => {
-      const fleet = new Fleet(sql);
       // Rows that refer to rows of their own table.
       let parent = example.locationId;
       for (const name of ["hall", "room", "corner"]) {
-        parent = await fleet.createLocation(example.organizationId, name, parent, 1);
+        parent = await new Locations(sql).create(example.organizationId, name, parent, 1);
       }
-      const part = await fleet.part(example.partId);
+      const part = await new Parts(sql).get(example.partId);
       const origin = {
         ...part,
         partId: part.id,

@@ -6,7 +6,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { X509Certificate } from "node:crypto";
 import { ExternalAuthService } from "../../proto/gen/auth_pb.ts";
-import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
+import { Machines } from "../../lib/cloud/tenants/machines.ts";
 import { hostWordOf } from "../../lib/cloud/tenants/names.ts";
 import { MIGRATIONS } from "../../lib/cloud/store/migrations.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
@@ -20,7 +20,7 @@ const DAY_MS = 24 * 3600 * 1000;
 
 /** Another machine in the world's location, with an owner of it alone, and its own key. */
 async function newNeighbour({ store }: ServedCloud, { location }: World, name: string) {
-  const { id, partId } = await store.transaction((sql) => new Fleet(sql).createMachine(location, name, 1));
+  const { id, partId } = await store.transaction((sql) => new Machines(sql).create(location, name, 1));
   const [owner, own] = [
     await newKey(store, "owner", "machine", id),
     await newKey(store, "operator", "machine", id),

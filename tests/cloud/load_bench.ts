@@ -14,7 +14,9 @@ import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
+import { Locations } from "../../lib/cloud/tenants/locations.ts";
+import { Machines } from "../../lib/cloud/tenants/machines.ts";
+import { Organizations } from "../../lib/cloud/tenants/organizations.ts";
 import { Keys, newKeySecret } from "../../lib/cloud/access/keys.ts";
 import { type Channel, client } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
@@ -48,11 +50,10 @@ async function makeMachines(folder: string): Promise<{ machines: Machine[]; key:
   const secret = await newKeySecret();
   const made: Machine[] = [];
   await store.transaction(async (sql) => {
-    const fleet = new Fleet(sql);
-    const organization = await fleet.createOrganization("load", 0);
-    const location = await fleet.createLocation(organization, "hall", "", 0);
+    const organization = await new Organizations(sql).create("load", 0);
+    const location = await new Locations(sql).create(organization, "hall", "", 0);
     for (let number = 0; number < machines; number++) {
-      const { id, partId } = await fleet.createMachine(location, `m${number}`, 0);
+      const { id, partId } = await new Machines(sql).create(location, `m${number}`, 0);
       const grant = { role: "operator", kind: "machine", resourceId: id } as const;
       made.push({ partId, keyId: (await new Keys(sql).create(secret, "m", [grant], 0)).id });
     }

@@ -13,7 +13,8 @@ import { IS_ADMINISTRATOR } from "../../lib/cloud/access/administrators.ts";
 import { KEY_LOOKUPS } from "../../lib/cloud/access/keys.ts";
 import { SECRET_LOOKUPS } from "../../lib/cloud/access/shared_secrets.ts";
 import { stampsLookup } from "../../lib/cloud/config/fragments.ts";
-import { FLEET_LOOKUPS } from "../../lib/cloud/tenants/fleet.ts";
+import { LOCATIONS_ABOVE } from "../../lib/cloud/tenants/locations.ts";
+import { PART_LOOKUPS } from "../../lib/cloud/tenants/parts.ts";
 import { type Lookup, lookup } from "../../lib/cloud/store/lookups.ts";
 import { unboundedSteps } from "../../lib/cloud/store/sqlite/main_thread.ts";
 import { sqliteTest } from "./stores.ts";
@@ -26,7 +27,8 @@ const LOOKUPS: Readonly<Record<string, readonly (Lookup | string)[]>> = {
   "access/keys.ts": KEY_LOOKUPS,
   "access/shared_secrets.ts": SECRET_LOOKUPS,
   "config/fragments.ts": [1, 2, 16].map(stampsLookup),
-  "fleet/fleet.ts": FLEET_LOOKUPS,
+  "tenants/locations.ts": [LOCATIONS_ABOVE],
+  "tenants/parts.ts": PART_LOOKUPS,
 };
 const CLOUD = new URL("../../lib/cloud/", import.meta.url);
 /** Columns whose values may be long. */

@@ -10,7 +10,7 @@ import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { unpacked } from "../../lib/base/files/archive.ts";
 import { collectBytes } from "../../lib/base/files/byte_reader.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
+import { Machines } from "../../lib/cloud/tenants/machines.ts";
 import { BinaryData } from "../../lib/cloud/data/binary_data.ts";
 import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
 import { CapturedData } from "../../lib/cloud/mapping/captured.ts";
@@ -396,7 +396,7 @@ storeTest(
       for (const world of holders) {
         const mapping = await mappingOf(cloud, world);
         const { id } = await store.transaction((sql) => {
-          return new Fleet(sql).createMachine(world.location, "second", Date.now());
+          return new Machines(sql).create(world.location, "second", Date.now());
         });
         await mapping.start({ mapName: "hall", ...request });
         await mapping.start({ mapName: "yard", robotId: id, ...request });

@@ -2,7 +2,8 @@
 
 import { assertEquals } from "@std/assert";
 import { PartReportService } from "../../proto/gen/part_reports_pb.ts";
-import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
+import { MachineTags } from "../../lib/cloud/tenants/machine_tags.ts";
+import { Machines } from "../../lib/cloud/tenants/machines.ts";
 import { keepHealth } from "../../lib/cloud/fleet/part_health.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
 import { assertRefused } from "../support/refusals.ts";
@@ -22,7 +23,7 @@ storeTest(
       assertEquals([quiet.serverVersion, quiet.wantedServer, quiet.wantedAgent], ["", "stable", "stable"]);
 
       await store.transaction(async (sql) => {
-        await new Fleet(sql).tag(machine, ["canary", "arm"]);
+        await new MachineTags(sql).add(machine, ["canary", "arm"]);
         await keepHealth(sql, part, { revision: "0", unhealthy: BROKEN, heldBack: false }, 1);
         await sql.query("UPDATE parts SET info = ? WHERE id = ?", JSON.stringify({ version: "1.2.3" }), part);
       });
@@ -54,7 +55,7 @@ storeTest(
     withCloud(database, async ({ store, channel }) => {
       const [mine, other] = [await newWorld(store), await newWorld(store)];
       const location = mine.location;
-      const second = await store.transaction((sql) => new Fleet(sql).createMachine(location, "second", 0));
+      const second = await store.transaction((sql) => new Machines(sql).create(location, "second", 0));
       const asked = async (key: typeof mine.owner, machineIds: string[] = []) => {
         const { reports } = await client(PartReportService, await channel(key)).listPartReports({
           machineIds,

@@ -6,7 +6,10 @@ import { LogEntrySchema } from "../../proto/gen/common_pb.ts";
 import { RecordService } from "../../proto/gen/records_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
+import { Locations } from "../../lib/cloud/tenants/locations.ts";
+import { MachineTags } from "../../lib/cloud/tenants/machine_tags.ts";
+import { Machines } from "../../lib/cloud/tenants/machines.ts";
+import { Parts } from "../../lib/cloud/tenants/parts.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
 import { FakeClock, passing } from "../support/fake_clock.ts";
 import { svcCloud } from "./program.ts";
@@ -22,7 +25,7 @@ async function write(
   times: readonly number[],
   level = "info",
 ): Promise<void> {
-  const [{ id }] = await new Fleet(store).parts(machine);
+  const [{ id }] = await new Parts(store).ofMachine(machine);
   const logs = times.map((at) =>
     create(LogEntrySchema, {
       message: `message ${at}`,
@@ -43,11 +46,10 @@ storeTest("the logs of many machines come as one, a page at a time", (database) 
     const world = await newWorld(store);
     const { organization: organizationId } = world;
     const [second, third, elsewhere] = await store.transaction(async (sql) => {
-      const fleet = new Fleet(sql);
-      const yard = await fleet.createLocation(organizationId, "yard", "", START_MS);
+      const yard = await new Locations(sql).create(organizationId, "yard", "", START_MS);
       return [
-        await fleet.createMachine(world.location, "barrow", START_MS),
-        await fleet.createMachine(yard, "crane", START_MS),
+        await new Machines(sql).create(world.location, "barrow", START_MS),
+        await new Machines(sql).create(yard, "crane", START_MS),
         yard,
       ] as const;
     });
@@ -83,7 +85,7 @@ storeTest("the logs of many machines come as one, a page at a time", (database) 
     ]);
     assertEquals(await of({ start: toTimestamp(START_MS + 8) }), [9, 9, 9, 8]);
     assertEquals(await of({ tags: ["none"] }), []);
-    await store.transaction((sql) => new Fleet(sql).tag(third.id, ["tall"]));
+    await store.transaction((sql) => new MachineTags(sql).add(third.id, ["tall"]));
     assertEquals(await of({ tags: ["none", "tall"] }), [9, 6, 3]);
     await assertRejects(() => records.listLogs({ selection, pageToken: "1:x" }), SvcError, "page token");
     const words = Array(1001).fill("word");
@@ -101,7 +103,7 @@ storeTest("many logs are followed without a gap, and only by those who see the m
     const { store, channel } = served;
     const [world, other] = [await newWorld(store), await newWorld(store)];
     const second = await store.transaction((sql) =>
-      new Fleet(sql).createMachine(world.location, "barrow", START_MS)
+      new Machines(sql).create(world.location, "barrow", START_MS)
     );
     await write(served, world.machine, [1, 3]);
     const owner = client(RecordService, await channel(world.owner));

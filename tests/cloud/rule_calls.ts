@@ -17,7 +17,7 @@ import { SavedQueries } from "../../lib/cloud/pipelines/saved_queries.ts";
 import { checkedPlan } from "../../lib/cloud/rollouts/plan.ts";
 import { NO_PLAN } from "../../lib/cloud/services/fleet/rollout_service.ts";
 import { newRolloutId, Rollouts } from "../../lib/cloud/rollouts/rollouts.ts";
-import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
+import { Parts } from "../../lib/cloud/tenants/parts.ts";
 import { Fragments } from "../../lib/cloud/config/fragments.ts";
 import { configText } from "../../lib/cloud/config/resolution.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
@@ -159,7 +159,7 @@ async function capturedIn(sql: Sql, organizationId: string, { location, machine,
   return {
     data: await new BinaryData(sql).add(image, { sha256: "0".repeat(64), bytes: 0 }, 0),
     dataset: await new Datasets(sql).create(organizationId, part, "images", 0),
-    sequence: await new Sequences(sql).create(await new Fleet(sql).part(part), window, 0),
+    sequence: await new Sequences(sql).create(await new Parts(sql).get(part), window, 0),
   };
 }
 

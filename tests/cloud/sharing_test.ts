@@ -7,7 +7,7 @@ import { AppService } from "../../proto/gen/app_pb.ts";
 import { DataService } from "../../proto/gen/data_pb.ts";
 import { RULES } from "../../lib/cloud/access/rules.ts";
 import { Keys } from "../../lib/cloud/access/keys.ts";
-import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
+import { Parts } from "../../lib/cloud/tenants/parts.ts";
 import { Shares } from "../../lib/cloud/tenants/sharing.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
 import { codeOf, somethingIn } from "./rule_calls.ts";
@@ -142,7 +142,7 @@ storeTest(
     withCloud(database, async (served) => {
       const { store } = served;
       const [host, guest] = [await newWorld(store), await newWorld(store)];
-      const part = await new Fleet(store).part(host.part);
+      const part = await new Parts(store).get(host.part);
       const known = async () => (await new Keys(store).hashesFor(part.id)).map(({ id }) => id).sort();
       const own = [host.owner.id, host.operator.id].sort();
       assertEquals(await known(), own);

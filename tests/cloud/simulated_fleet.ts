@@ -3,7 +3,8 @@
 import { configText } from "../../lib/cloud/config/resolution.ts";
 import { Fragments } from "../../lib/cloud/config/fragments.ts";
 import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
-import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
+import { Machines } from "../../lib/cloud/tenants/machines.ts";
+import { Parts } from "../../lib/cloud/tenants/parts.ts";
 import { ONLINE_MS } from "../../lib/cloud/tenants/presence.ts";
 import { keepHealth } from "../../lib/cloud/fleet/part_health.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
@@ -40,7 +41,7 @@ export class SimulatedFleet {
       if (version) await fragments.update(this.fragment, "arm", configText({ debug: true }), FLEET_NOW_MS);
       for (let at = 0; at < count; at++) {
         const name = `m${String(at).padStart(2, "0")}`;
-        const { id: machineId, partId: id } = await new Fleet(sql).createMachine(
+        const { id: machineId, partId: id } = await new Machines(sql).create(
           this.world.location,
           name,
           FLEET_NOW_MS,
@@ -58,7 +59,10 @@ export class SimulatedFleet {
     const nowMs = this.clock.nowMs();
     await this.store.transaction(async (sql) => {
       const online = [...this.parts].filter(([name]) => !this.offline.has(name));
-      await new Fleet(sql).saw(new Map(online.map(([, { id }]) => [id, { atMs: nowMs }])), ONLINE_MS);
+      await new Parts(sql).addSightings(
+        new Map(online.map(([, { id }]) => [id, { atMs: nowMs }])),
+        ONLINE_MS,
+      );
       for (const [name, { id }] of online) {
         const { config, revision } = await new PartConfigs(sql).get(id);
         const isBad = this.bad.has(name) && versionIn(config) === "2";

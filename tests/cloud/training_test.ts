@@ -15,7 +15,7 @@ import { packed } from "../../lib/base/files/archive.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { Datasets } from "../../lib/cloud/data/datasets.ts";
-import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
+import { Organizations } from "../../lib/cloud/tenants/organizations.ts";
 import { Keys } from "../../lib/cloud/access/keys.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
 import { TrainingJobs } from "../../lib/cloud/training/training.ts";
@@ -287,7 +287,7 @@ storeTest(
       await executor.next();
       assertEquals((await linesOf(api, mine[3])).at(-1), "waiting: 2 before it in the queue");
       const others = await store.transaction(async (sql) => {
-        const id = await new Fleet(sql).createOrganization("others", 0);
+        const id = await new Organizations(sql).create("others", 0);
         return await new TrainingJobs(sql).add({ ...newJob(id), modelVersion: "1" }, [], 0);
       });
       const order = async () =>

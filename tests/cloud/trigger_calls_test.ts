@@ -3,7 +3,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { TriggerService } from "../../proto/gen/triggers_pb.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
+import { Machines } from "../../lib/cloud/tenants/machines.ts";
 import { Deliveries } from "../../lib/cloud/notifications/deliveries.ts";
 import { keepTriggers, oldestEvents } from "../../lib/cloud/triggers/outbox.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
@@ -45,7 +45,7 @@ storeTest("an organization's triggers come by page, each with its last notificat
     await store.transaction(async (sql) => {
       await keepTriggers(sql, world.part, triggersNamed("away", "here"), false);
       for (let at = 0; at < 60; at++) {
-        const { partId } = await new Fleet(sql).createMachine(world.location, `cart ${at}`, START_MS);
+        const { partId } = await new Machines(sql).create(world.location, `cart ${at}`, START_MS);
         await keepTriggers(sql, partId, triggersNamed("one"), false);
       }
     });

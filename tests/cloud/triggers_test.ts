@@ -15,7 +15,7 @@ import type { Json, JsonObject } from "../../lib/base/schema/schema.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
 import { type ConfigThread, ConfigThreads, ownThread } from "../../lib/cloud/config/config_threads.ts";
 import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
-import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
+import { Parts } from "../../lib/cloud/tenants/parts.ts";
 import { ONLINE_MS } from "../../lib/cloud/tenants/presence.ts";
 import { LogStore } from "../../lib/cloud/logs/logs.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
@@ -254,7 +254,7 @@ async function watched(store: Store, clock: FakeClock, triggers: Json) {
   const events = new TriggerEvents({ store, files, clock, configs, limits: defaultLimits() });
   const sees = () =>
     store.transaction((sql) =>
-      new Fleet(sql).saw(new Map([[world.part, { atMs: clock.nowMs() }]]), ONLINE_MS)
+      new Parts(sql).addSightings(new Map([[world.part, { atMs: clock.nowMs() }]]), ONLINE_MS)
     );
   const logged = async () => {
     for (const event of await oldestEvents(store, 100)) await events.handle(event);

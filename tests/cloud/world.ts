@@ -21,7 +21,9 @@ import type { Executors } from "../../lib/cloud/executors/executor.ts";
 import { DiskSpace } from "../../lib/cloud/store/disk_space.ts";
 import type { FileStore } from "../../lib/cloud/store/files.ts";
 import { FolderFiles } from "../../lib/cloud/store/folder_files.ts";
-import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
+import { Locations } from "../../lib/cloud/tenants/locations.ts";
+import { Machines } from "../../lib/cloud/tenants/machines.ts";
+import { Organizations } from "../../lib/cloud/tenants/organizations.ts";
 import { type GrantKind, Keys, type NewKey, newKeySecret, type Role } from "../../lib/cloud/access/keys.ts";
 import { defaultLimits, type Limits } from "../../lib/cloud/access/limits.ts";
 import { Secrets } from "../../lib/cloud/store/secrets/secrets.ts";
@@ -184,10 +186,9 @@ let worlds = 0;
 export async function newWorld(store: Store, nowMs = 1_700_000_000_000): Promise<World> {
   const name = `world ${++worlds}`;
   const tree = await store.transaction(async (sql) => {
-    const fleet = new Fleet(sql);
-    const organization = await fleet.createOrganization(name, nowMs);
-    const location = await fleet.createLocation(organization, "hall", "", nowMs);
-    const { id: machine, partId: part } = await fleet.createMachine(location, "rover", nowMs);
+    const organization = await new Organizations(sql).create(name, nowMs);
+    const location = await new Locations(sql).create(organization, "hall", "", nowMs);
+    const { id: machine, partId: part } = await new Machines(sql).create(location, "rover", nowMs);
     return { organization, location, machine, part };
   });
   const on = (role: Role) => newKey(store, role, "organization", tree.organization);

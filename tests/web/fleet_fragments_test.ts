@@ -3,7 +3,8 @@
 import { assertEquals } from "@std/assert";
 import type { Browser, Page } from "playwright-core";
 import { DenoHost } from "../../lib/base/host_deno.ts";
-import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
+import { Machines } from "../../lib/cloud/tenants/machines.ts";
+import { Parts } from "../../lib/cloud/tenants/parts.ts";
 import { builtPage } from "../../cli/built_page.ts";
 import { FLEET_PAGE } from "../../cli/page_path.ts";
 import { withDatabase } from "../cloud/stores.ts";
@@ -137,9 +138,9 @@ const STEPS: readonly FragmentsStep[] = [
     "two machines are compared as written and as they get it",
     async ({ served, world, watched: { page } }) => {
       const second = await served.store.transaction((sql) =>
-        new Fleet(sql).createMachine(world.location, MARKUP, Date.now())
+        new Machines(sql).create(world.location, MARKUP, Date.now())
       );
-      const [{ id: part }] = await new Fleet(served.store).parts(second.id);
+      const [{ id: part }] = await new Parts(served.store).ofMachine(second.id);
       const motor = { name: "left", api: "rdk:component:motor", model: "fake" };
       const robotConfig = { components: [motor] };
       await (await served.app(world.owner)).updateRobotPart({ id: part, name: MARKUP, robotConfig });

@@ -5,7 +5,9 @@ import type { Browser, Page } from "playwright-core";
 import { LogEntrySchema } from "../../proto/gen/common_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
-import { Fleet } from "../../lib/cloud/tenants/fleet.ts";
+import { MachineTags } from "../../lib/cloud/tenants/machine_tags.ts";
+import { Machines } from "../../lib/cloud/tenants/machines.ts";
+import { Parts } from "../../lib/cloud/tenants/parts.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
 import { keepCollectors, readRetention, setRetention } from "../../lib/cloud/capture/retention_policies.ts";
@@ -45,7 +47,7 @@ async function log(
   messages: readonly string[],
   level = "info",
 ): Promise<void> {
-  const [{ id }] = await new Fleet(store).parts(machine);
+  const [{ id }] = await new Parts(store).ofMachine(machine);
   const nowMs = Date.now();
   const logs = messages.map((message, at) => {
     const time = toTimestamp(nowMs - (messages.length - 1 - at) * 1000);
@@ -151,7 +153,7 @@ const STEPS: readonly RecordsStep[] = [
   ["the logs of many machines are one log, filtered, followed and bounded", async (shared) => {
     const { served, world, watched: { page } } = shared;
     const second = await served.store.transaction((sql) =>
-      new Fleet(sql).createMachine(world.location, MARKUP, Date.now())
+      new Machines(sql).create(world.location, MARKUP, Date.now())
     );
     await log(served, world.machine, Array.from({ length: ENTRIES }, (_, at) => `turn ${at}`));
     await log(served, second.id, [`${MARKUP} broke`], "fatal");
@@ -192,7 +194,7 @@ const STEPS: readonly RecordsStep[] = [
       await page.locator("summary").click();
       await page.getByLabel("Tags").fill("none");
       await page.getByText("0 parts").waitFor();
-      await served.store.transaction((sql) => new Fleet(sql).tag(world.machine, ["none"]));
+      await served.store.transaction((sql) => new MachineTags(sql).add(world.machine, ["none"]));
       await page.getByLabel("Tags").fill("other, none");
       await page.getByText("1 part", { exact: true }).waitFor();
       await page.getByLabel("Tags").fill("");

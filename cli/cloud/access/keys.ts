@@ -5,7 +5,8 @@
  */
 
 import { type Grant, GRANT_KINDS, Keys, newKeySecret, ROLES } from "../../../lib/cloud/access/keys.ts";
-import { Fleet } from "../../../lib/cloud/tenants/fleet.ts";
+import { Locations } from "../../../lib/cloud/tenants/locations.ts";
+import { Organizations } from "../../../lib/cloud/tenants/organizations.ts";
 import { didYouMean } from "../../../lib/base/schema/suggest.ts";
 import type { Store } from "../../../lib/cloud/store/store.ts";
 import { UsageError } from "../../flags.ts";
@@ -160,15 +161,14 @@ export async function wantedGrant(store: Store, role: string, on: string): Promi
   }
   const [kind, ...rest] = on.split(":");
   const wanted = rest.join(":");
-  const fleet = new Fleet(store);
   const found = GRANT_KINDS.find((one) => one === kind);
   if (!found) {
     const hint = didYouMean(kind, GRANT_KINDS);
     throw new UsageError(`--on: found "${on}", wanted for example machine:NAME${hint}`);
   }
   const { id: resourceId } = await {
-    organization: async () => namedOne("organization", wanted, await fleet.organizations()),
-    location: async () => namedOne("location", wanted, await fleet.allLocations()),
+    organization: async () => namedOne("organization", wanted, await new Organizations(store).all()),
+    location: async () => namedOne("location", wanted, await new Locations(store).all()),
     machine: () => machineNamed(store, wanted),
   }[found]();
   return { role: known, kind: found, resourceId };

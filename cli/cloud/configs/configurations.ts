@@ -8,7 +8,7 @@ import { SvcError } from "../../../lib/base/error.ts";
 import { jsonDiff } from "../../../lib/base/schema/json_secrets.ts";
 import type { JsonObject } from "../../../lib/base/schema/schema.ts";
 import { tryAgain } from "../../../lib/cloud/config/fragments.ts";
-import { Fleet, type Part } from "../../../lib/cloud/tenants/fleet.ts";
+import { type Part, Parts } from "../../../lib/cloud/tenants/parts.ts";
 import { PartConfigs } from "../../../lib/cloud/config/part_config.ts";
 import { checkForOperator, savePartConfig } from "../../../lib/cloud/fleet/part_saving.ts";
 import type { Sql } from "../../../lib/cloud/store/store.ts";
@@ -223,13 +223,13 @@ export async function saveConfig(
   const { who } = context;
   const { revision, warnings } = await tryAgain(async () => {
     const text = JSON.stringify(await config(context.store));
-    const checked = await checkForOperator(context, await new Fleet(context.store).part(id), text, force);
+    const checked = await checkForOperator(context, await new Parts(context.store).get(id), text, force);
     return await context.change(action, { kind: "part", id }, async (sql, nowMs) => {
       const { config: now } = await new PartConfigs(sql).get(id);
       if (expected && JSON.stringify(now) !== JSON.stringify(expected)) {
         throw new SvcError("failed_precondition", "somebody else has changed this configuration meanwhile");
       }
-      await savePartConfig(sql, await new Fleet(sql).part(id), checked, who, nowMs);
+      await savePartConfig(sql, await new Parts(sql).get(id), checked, who, nowMs);
       return { ...await new PartConfigs(sql).get(id), warnings: checked.warnings };
     });
   });

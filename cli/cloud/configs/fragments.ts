@@ -6,7 +6,7 @@ import { isObject, type Json, type JsonObject } from "../../../lib/base/schema/s
 import { checkFragment } from "../../../lib/cloud/config/fragment_check.ts";
 import { Fragments, tryAgain } from "../../../lib/cloud/config/fragments.ts";
 import { PartConfigs } from "../../../lib/cloud/config/part_config.ts";
-import type { Part } from "../../../lib/cloud/tenants/fleet.ts";
+import type { Part } from "../../../lib/cloud/tenants/parts.ts";
 import { shownMs } from "../../table.ts";
 import { saveConfig } from "./configurations.ts";
 import {

@@ -5,7 +5,7 @@
  */
 
 import { SvcError } from "../../../lib/base/error.ts";
-import { Fleet } from "../../../lib/cloud/tenants/fleet.ts";
+import { Parts } from "../../../lib/cloud/tenants/parts.ts";
 import {
   Deliveries,
   type Delivery,
@@ -75,7 +75,7 @@ export const TRIGGER_COMMANDS: readonly CloudCommand[] = [
     async (context, [given, name], { org }) => {
       const { store, clock, print } = context;
       const { id: partId } = await partNamed(store, given, org);
-      const part = await new Fleet(store).part(partId);
+      const part = await new Parts(store).get(partId);
       const triggers = await selectTriggers(store, partId);
       const trigger = triggers.find((one) => one.name === name);
       if (!trigger) throw unknown("trigger", name, triggers.map((one) => one.name));

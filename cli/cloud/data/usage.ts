@@ -1,6 +1,6 @@
 /** Commands on how much captured data there is, and how long it is kept. */
 
-import { Fleet } from "../../../lib/cloud/tenants/fleet.ts";
+import { Organizations } from "../../../lib/cloud/tenants/organizations.ts";
 import { storedBy } from "../../../lib/cloud/access/usage_report.ts";
 import {
   type DataRetention,
@@ -25,7 +25,7 @@ export const USAGE_COMMANDS: readonly CloudCommand[] = [
     [{ ...ORG, help: "Only this organization." }],
     async ({ store, list }, _, { org }) => {
       const chosen = org === ""
-        ? await new Fleet(store).organizations()
+        ? await new Organizations(store).all()
         : [await chosenOrganization(store, org)];
       const amounts = [];
       for (const { id, name } of chosen) {

@@ -10,7 +10,7 @@ import { parseVersion } from "../../../lib/base/semver.ts";
 import { Usage } from "../../../lib/cloud/access/usage.ts";
 import { type Change, takePackage } from "../../../lib/cloud/services/registry/package_service.ts";
 import { Packages } from "../../../lib/cloud/packages/packages.ts";
-import { Fleet } from "../../../lib/cloud/tenants/fleet.ts";
+import { Organizations } from "../../../lib/cloud/tenants/organizations.ts";
 import { UsageError } from "../../flags.ts";
 import { withBar } from "../../progress/progress_bar.ts";
 import {
@@ -97,7 +97,7 @@ export const UPLOAD = cloudCommand(
       const pieces = content.bytes((share) => bar.show(Math.round(share * size), size));
       return await takePackage(cloud, change, info, pieces);
     });
-    const { namespace } = await new Fleet(context.store).organization(organizationId);
+    const { namespace } = await new Organizations(context.store).get(organizationId);
     context.print({ ...added, name, type: kind, platform }, [
       `${shownPackage(namespace, name)} ${added.version}`,
     ]);
@@ -147,7 +147,7 @@ async function requireName(
   }
   const { namespace } = facts ?? {};
   if (!namespace || namespace === organizationId) return name;
-  const organization = await new Fleet(context.store).organization(organizationId);
+  const organization = await new Organizations(context.store).get(organizationId);
   if (organization.namespace === namespace) return name;
   const own = organization.namespace
     ? `the public name of ${organization.name} is "${organization.namespace}"`
@@ -157,7 +157,7 @@ async function requireName(
 
 /** The entry with which a machine runs it. */
 async function tellEntry(context: CloudCommandContext, organizationId: string, name: string): Promise<void> {
-  const { namespace } = await new Fleet(context.store).organization(organizationId);
+  const { namespace } = await new Organizations(context.store).get(organizationId);
   const entry = {
     type: "registry",
     name,

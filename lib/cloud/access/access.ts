@@ -16,7 +16,7 @@ import { type Code, SvcError } from "../../base/error.ts";
 import type { Auth } from "../../wire/auth/auth.ts";
 import { type CallContext, type Gate, pathOf } from "../../wire/rpc/service.ts";
 import { type Grant, GRANT_KINDS, type GrantKind, type KeyUses, type Role, ROLES } from "./keys.ts";
-import { locationsAbove } from "../tenants/fleet.ts";
+import { locationsAbove } from "../tenants/locations.ts";
 import { type Lookup, lookup } from "../store/lookups.ts";
 import type { Store } from "../store/store.ts";
 import { IS_ADMINISTRATOR, requireAdministrator } from "./administrators.ts";

@@ -2,7 +2,7 @@
 
 import { SvcError } from "../../base/error.ts";
 import type { CallContext } from "../../wire/rpc/service.ts";
-import { Fleet, type Part } from "../tenants/fleet.ts";
+import { type Part, Parts } from "../tenants/parts.ts";
 import { everyName, MACHINE_DOMAIN } from "../tenants/hosts.ts";
 import type { AccessLevel } from "./access.ts";
 import { actorOf, type CloudContext } from "./context.ts";
@@ -15,7 +15,7 @@ const HOST_NAME = /^[\w-]+(\.[\w-]+)+$/;
 async function partAt({ store, machineDomain }: CloudContext, host: string): Promise<Part | undefined> {
   if (host.length > HOST_CHARS_MAX || host.includes("\0")) return undefined;
   const [word, locationId = ""] = host.split(".");
-  const part = await new Fleet(store).partAtHost(locationId, word);
+  const part = await new Parts(store).atHost(locationId, word);
   return part && everyName(part, machineDomain).includes(host) ? part : undefined;
 }
 

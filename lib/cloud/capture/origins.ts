@@ -24,7 +24,7 @@ import {
   toJson,
   ValueSchema,
 } from "../../wire/rpc/proto.ts";
-import type { Part } from "../tenants/fleet.ts";
+import type { Part } from "../tenants/parts.ts";
 import type { Sql } from "../store/store.ts";
 
 export interface DataOrigin {

@@ -21,7 +21,7 @@ import { create, type MessageInitShape } from "../../wire/rpc/proto.ts";
 import { type KeyHash, Keys } from "../access/keys.ts";
 import type { MachineTokens } from "../access/machine_tokens.ts";
 import { type SharedSecret, SharedSecrets } from "../access/shared_secrets.ts";
-import { Fleet, type PartSummary } from "../tenants/fleet.ts";
+import { Parts, type PartSummary } from "../tenants/parts.ts";
 import { partNames } from "../tenants/hosts.ts";
 import { Packages } from "../packages/packages.ts";
 import { hasCollectors, keepCollectors } from "../capture/retention_policies.ts";
@@ -167,7 +167,7 @@ export class ConfigMessages {
   async #sources(partId: string): Promise<Sources> {
     const { store } = this.cloud;
     const [part, keys, secrets] = await Promise.all([
-      new Fleet(store).partSummary(partId),
+      new Parts(store).summary(partId),
       new Keys(store).hashesFor(partId),
       new SharedSecrets(store).ofLocationWith(partId),
     ]);

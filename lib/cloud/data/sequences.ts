@@ -7,7 +7,7 @@
 
 import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
-import type { Part } from "../tenants/fleet.ts";
+import type { Part } from "../tenants/parts.ts";
 import { placeholders, type Sql, type SqlValue } from "../store/store.ts";
 import { checkedLabels, itemCursor, parseItemCursor } from "./binary_data.ts";
 import type { Conditions } from "../capture/filter.ts";

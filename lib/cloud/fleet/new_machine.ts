@@ -6,7 +6,10 @@
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { type Grant, Keys, type NewKey, type newKeySecret } from "../access/keys.ts";
 import type { Sql } from "../store/store.ts";
-import { Fleet } from "../tenants/fleet.ts";
+import { Locations } from "../tenants/locations.ts";
+import { MachineTags } from "../tenants/machine_tags.ts";
+import { Machines } from "../tenants/machines.ts";
+import { Parts } from "../tenants/parts.ts";
 
 /** Creates a machine with a key that allows only the calls of a machine. */
 export async function createMachine(
@@ -16,7 +19,7 @@ export async function createMachine(
   name: string,
   nowMs: number,
 ): Promise<{ id: string; partId: string; key: NewKey }> {
-  const machine = await new Fleet(sql).createMachine(locationId, name, nowMs);
+  const machine = await new Machines(sql).create(locationId, name, nowMs);
   const grant: Grant = { role: "operator", kind: "machine", resourceId: machine.id };
   return { ...machine, key: await new Keys(sql).create(secret, `machine ${name}`, [grant], nowMs) };
 }
@@ -32,13 +35,12 @@ export async function moveMachine(
   to: { readonly name: string; readonly locationId: string },
   nowMs: number,
 ): Promise<void> {
-  const fleet = new Fleet(sql);
-  const before = await fleet.location((await fleet.machine(id)).locationId);
-  const after = await fleet.location(to.locationId);
-  await fleet.updateMachine(id, to.name, to.locationId, nowMs);
+  const before = await new Locations(sql).get((await new Machines(sql).get(id)).locationId);
+  const after = await new Locations(sql).get(to.locationId);
+  await new Machines(sql).update(id, to.name, to.locationId, nowMs);
   if (before.organizationId === after.organizationId) return;
   await new Keys(sql).endOn(id);
-  await sql.query("DELETE FROM machine_tags WHERE machine_id = ?", id);
+  await new MachineTags(sql).removeAll(id);
   const parts = "(SELECT id FROM parts WHERE machine_id = ?)";
   await sql.query(`DELETE FROM shared_secrets WHERE part_id IN ${parts}`, id);
   await sql.query(`DELETE FROM certificates WHERE part_id IN ${parts}`, id);
@@ -51,7 +53,7 @@ export async function moveMachine(
     nowMs * 1000,
     id,
   );
-  await sql.query("UPDATE parts SET moved_ms = ?, restart = 0, info = '{}' WHERE machine_id = ?", nowMs, id);
+  await new Parts(sql).startAfresh(id, nowMs);
 }
 
 /** The content of the machine's file. */

@@ -10,7 +10,7 @@ import { type PoolHolder, SharedPool } from "../../base/async/shared_pool.ts";
 import { nextTurn, Waker } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { CloudContext } from "../access/context.ts";
-import { Fleet, type Part } from "../tenants/fleet.ts";
+import { type Part, Parts } from "../tenants/parts.ts";
 import type { ConfigMessages } from "../config/config_messages.ts";
 import { Releases } from "../packages/releases.ts";
 
@@ -69,7 +69,7 @@ export class PartChanges {
     alive: () => unknown = () => {},
   ): AsyncGenerator<PartNews> {
     await this.#hear();
-    const follower = this.#enter(await new Fleet(this.cloud.store).part(partId));
+    const follower = this.#enter(await new Parts(this.cloud.store).get(partId));
     const stop = () => follower.waker.wake();
     signal.addEventListener("abort", stop, { once: true });
     try {
@@ -158,7 +158,7 @@ export class PartChanges {
     if (followers.length === 0) return;
     try {
       const now = await this.messages.identity(partId);
-      const restart = await new Fleet(this.cloud.store).restartOrdered(partId);
+      const restart = await new Parts(this.cloud.store).restartOrdered(partId);
       for (const follower of followers) {
         // Before the first look there was nothing to announce.
         const config = follower.reported !== undefined && follower.reported !== now;

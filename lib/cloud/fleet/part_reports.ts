@@ -13,7 +13,8 @@ import { hasRelease, plainVersion, type PublishedRelease } from "../packages/rel
 import type { Store } from "../store/store.ts";
 import { type AgentReport, agentReports } from "./agent_reports.ts";
 import { isUrl, versionOf } from "./agent_versions.ts";
-import { Fleet, type Part } from "../tenants/fleet.ts";
+import { MachineTags } from "../tenants/machine_tags.ts";
+import type { Part } from "../tenants/parts.ts";
 
 /** A machine's report about itself, as it is stored. */
 interface PartInfo {
@@ -39,7 +40,7 @@ export async function partReports(store: Store, parts: readonly Part[]): Promise
   const [agents, healths, tags] = await Promise.all([
     agentReports(store, ids),
     readPartHealths(store, ids),
-    new Fleet(store).tags([...new Set(parts.map(({ machineId }) => machineId))]),
+    new MachineTags(store).ofMachines([...new Set(parts.map(({ machineId }) => machineId))]),
   ]);
   return parts.map((part) => {
     const health = healths.get(part.id);

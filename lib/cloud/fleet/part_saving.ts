@@ -22,7 +22,7 @@ import { PartConfigs } from "../config/part_config.ts";
 import type { ConfigText, FragmentImport } from "../config/resolution.ts";
 import { agentReports } from "./agent_reports.ts";
 import { versionProblems } from "./agent_versions.ts";
-import type { Part } from "../tenants/fleet.ts";
+import type { Part } from "../tenants/parts.ts";
 import { isOnlineAt } from "../tenants/presence.ts";
 import { type CollectorRetention, keepCollectors } from "../capture/retention_policies.ts";
 import { keepTriggers } from "../triggers/outbox.ts";

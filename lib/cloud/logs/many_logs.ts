@@ -8,7 +8,7 @@
 import { type LogEntry, LogEntrySchema } from "../../../proto/gen/common_pb.ts";
 import { toBinary } from "../../wire/rpc/proto.ts";
 import type { EffectiveGrant } from "../access/access.ts";
-import { locationsWithin } from "../tenants/fleet.ts";
+import { locationsWithin } from "../tenants/locations.ts";
 import { placeholders, type Sql, type SqlValue } from "../store/store.ts";
 import type { LogCursor, LogFilter, NumberedLog } from "./log_search.ts";
 import type { LogStore } from "./logs.ts";

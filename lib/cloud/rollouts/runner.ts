@@ -14,7 +14,7 @@ import { requireConfigQuota } from "../access/usage.ts";
 import { ChangedMeanwhile, tryAgain } from "../config/fragments.ts";
 import { PartConfigs } from "../config/part_config.ts";
 import type { ConfigContext } from "../config/config_threads.ts";
-import { Fleet, type Part } from "../tenants/fleet.ts";
+import { type Part, Parts } from "../tenants/parts.ts";
 import { checkForOperator, savePartConfig } from "../fleet/part_saving.ts";
 import { onlineTimes } from "../tenants/presence.ts";
 import type { LogStore } from "../logs/logs.ts";
@@ -151,7 +151,7 @@ export class RolloutRunner {
   async #revertPart(rollout: Rollout, row: RolloutPart): Promise<void> {
     const { store, clock } = this.parts;
     const isDone = await tryAgain(async () => {
-      const part = await new Fleet(store).part(row.partId);
+      const part = await new Parts(store).get(row.partId);
       const { config, revision } = await new PartConfigs(store).get(part.id);
       const isHere = part.organizationId === rollout.organizationId;
       const before = isHere && row.undo ? undone(config, rollout.change, row.undo) : undefined;
@@ -231,7 +231,7 @@ export class RolloutRunner {
   async #applyPart(rollout: Rollout, row: RolloutPart): Promise<void> {
     const { store, audit, clock, limits } = this.parts;
     await tryAgain(async () => {
-      const part = await new Fleet(store).part(row.partId);
+      const part = await new Parts(store).get(row.partId);
       const { config, revision } = await new PartConfigs(store).get(part.id);
       const made = part.organizationId === rollout.organizationId
         ? changed(config, rollout.change)
@@ -307,7 +307,7 @@ async function saveAt(
   checked: Awaited<ReturnType<typeof checkForOperator>>,
   { revision, who, nowMs }: Saving,
 ): Promise<void> {
-  const now = await new Fleet(sql).part(part.id);
+  const now = await new Parts(sql).get(part.id);
   if (now.revision !== revision) {
     throw new ChangedMeanwhile(`part "${part.id}" was changed meanwhile: try again`);
   }

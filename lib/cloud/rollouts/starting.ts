@@ -17,7 +17,7 @@ import { type Fragment, Fragments, tryAgain } from "../config/fragments.ts";
 import { PartConfigs } from "../config/part_config.ts";
 import { configText } from "../config/resolution.ts";
 import { versionProblems } from "../fleet/agent_versions.ts";
-import { locationsAbove } from "../tenants/fleet.ts";
+import { locationsAbove } from "../tenants/locations.ts";
 import { Packages } from "../packages/packages.ts";
 import type { Sql, Store } from "../store/store.ts";
 import { placeholders } from "../store/store.ts";

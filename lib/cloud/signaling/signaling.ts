@@ -18,7 +18,7 @@ import type { IceServer } from "../../wire/webrtc/addon.ts";
 import { Keys } from "../access/keys.ts";
 import { type Limits, overLimit } from "../access/limits.ts";
 import type { CloudContext } from "../access/context.ts";
-import { Fleet } from "../tenants/fleet.ts";
+import { Parts } from "../tenants/parts.ts";
 import { partFor } from "../access/host_access.ts";
 import { withoutPort } from "../tenants/hosts.ts";
 import { type TurnOptions, turnServers } from "./ice_servers.ts";
@@ -48,7 +48,7 @@ export function cloudSignaling(cloud: CloudContext, options: SignalingOptions = 
     queue,
     clock,
     hostOf: async (name, ctx) => (await partFor(cloud, ctx, withoutPort(name), "operator")).id,
-    ownerOf: async (id) => (await new Fleet(cloud.store).part(id)).organizationId,
+    ownerOf: async (id) => (await new Parts(cloud.store).get(id)).organizationId,
     iceServers: (_host, ctx) => iceServers(cloud, options, ctx),
     answering: answering(cloud),
   });

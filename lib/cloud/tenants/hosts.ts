@@ -1,7 +1,7 @@
 /** The host names of machine parts, and the domain that they share. */
 
 import { SvcError } from "../../base/error.ts";
-import type { Part } from "./fleet.ts";
+import type { Part } from "./parts.ts";
 import { notedSetting, noteSetting } from "../store/settings.ts";
 import type { Sql, Store } from "../store/store.ts";
 

@@ -10,7 +10,7 @@ import type { Clock } from "../../base/clock.ts";
 import { messageOf } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
-import { Fleet } from "./fleet.ts";
+import { Parts } from "./parts.ts";
 import type { Store } from "../store/store.ts";
 import { OWN_GROUP } from "../store/callers.ts";
 
@@ -97,7 +97,7 @@ export class Presence {
     this.#unsaved.clear();
     try {
       // Runs as svc-cloud's own work, not on behalf of the first caller.
-      const save = () => this.store.transaction((sql) => new Fleet(sql).saw(batch, ONLINE_MS));
+      const save = () => this.store.transaction((sql) => new Parts(sql).addSightings(batch, ONLINE_MS));
       await this.store.forCaller({ group: OWN_GROUP }, save);
     } catch (error) {
       for (const id of batch.keys()) this.#unsaved.add(id);

@@ -8,7 +8,7 @@
  */
 
 import { SvcError } from "../../base/error.ts";
-import { type Location, LOCATIONS } from "./fleet.ts";
+import { type Location, LOCATIONS } from "./locations.ts";
 import { placeholders, type Sql } from "../store/store.ts";
 
 export class Shares {

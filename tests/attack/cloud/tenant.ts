@@ -21,7 +21,7 @@ import { packed } from "../../../lib/base/files/archive.ts";
 import { SystemFiles } from "../../../lib/base/files/system_files.ts";
 import { SystemClock } from "../../../lib/base/clock.ts";
 import { newKeySecret } from "../../../lib/cloud/access/keys.ts";
-import { Fleet } from "../../../lib/cloud/tenants/fleet.ts";
+import { MachineTags } from "../../../lib/cloud/tenants/machine_tags.ts";
 import { FolderFiles } from "../../../lib/cloud/store/folder_files.ts";
 import type { Store } from "../../../lib/cloud/store/store.ts";
 import { TrainingContainers } from "../../../lib/cloud/executors/containers.ts";
@@ -386,7 +386,7 @@ async function register(
     return await store.transaction(async (sql) => {
       const image = "registry.example.com/team/image";
       // Not of the neighbour, who may read what its own machine has.
-      await new Fleet(sql).tag(machine, [`tag-of-${secret}`]);
+      await new MachineTags(sql).add(machine, [`tag-of-${secret}`]);
       return {
         container: await new TrainingContainers(sql).register(
           organization,

@@ -18,7 +18,7 @@ import { ProviderVisits } from "../../../lib/cloud/accounts/provider_visits.ts";
 import { PersonSessions } from "../../../lib/cloud/accounts/sessions.ts";
 import { EXPORT_STATUS, SequenceExports } from "../../../lib/cloud/exports/sequence_exports.ts";
 import { DataPipelines, RUN_STATUS } from "../../../lib/cloud/pipelines/pipelines.ts";
-import { Fleet } from "../../../lib/cloud/tenants/fleet.ts";
+import { Parts } from "../../../lib/cloud/tenants/parts.ts";
 import { keepHealth } from "../../../lib/cloud/fleet/part_health.ts";
 import { checkedPlan } from "../../../lib/cloud/rollouts/plan.ts";
 import { NO_PLAN } from "../../../lib/cloud/services/fleet/rollout_service.ts";
@@ -174,7 +174,7 @@ export async function addRollout(
   secret: string,
 ): Promise<string> {
   const nowMs = Date.now();
-  const parts = await new Fleet(sql).partsOfOrganization(organizationId);
+  const parts = await new Parts(sql).ofOrganization(organizationId);
   const plan = checkedPlan({ ...NO_PLAN, steps: ["50%"] });
   const change = { kind: "svc-server", id: "", version: `1.0.0-${secret}` } as const;
   const id = newRolloutId();

@@ -25,7 +25,7 @@ import { Datasets } from "../../data/datasets.ts";
 import type { Label } from "../../../cloud_client/dataset.ts";
 import type { Quota } from "../../access/usage.ts";
 import { keepFile } from "../../store/file_refs.ts";
-import { Fleet, type Part } from "../../tenants/fleet.ts";
+import { type Part, Parts } from "../../tenants/parts.ts";
 import { extensionOf, isMimeType, mimeTypeOfExtension } from "../../../cloud_client/mime_types.ts";
 
 /** Limit of one file. */
@@ -38,10 +38,9 @@ const DATA_KINDS = new Map<DataType, NonNullable<BinaryUpload["dataKind"]>>([
 ]);
 
 export function dataSyncHandlers(cloud: CloudContext) {
-  const fleet = new Fleet(cloud.store);
   return {
     async dataCaptureUpload(request, { entity }) {
-      const part = await fleet.part(request.metadata!.partId);
+      const part = await new Parts(cloud.store).get(request.metadata!.partId);
       if (isTabular(request)) {
         const fileId = await addReadings(cloud, part, request.metadata!, request.sensorContents);
         return { fileId, binaryDataId: "" };
@@ -95,7 +94,7 @@ export function dataSyncHandlers(cloud: CloudContext) {
 /** The source of an upload: its part; without one, its organization or that of its datasets. */
 async function resolveSource({ store }: CloudContext, metadata: UploadMetadata): Promise<Source> {
   const { partId, datasetIds } = metadata;
-  if (partId !== "") return await new Fleet(store).part(partId);
+  if (partId !== "") return await new Parts(store).get(partId);
   const organizationId = metadata.organizationId ||
     (await new Datasets(store).get(datasetIds[0])).organizationId;
   return { organizationId, locationId: "", machineId: "", machineName: "", id: "", name: "" };

@@ -14,7 +14,7 @@ import type { MessageInitShape } from "../../../wire/rpc/proto.ts";
 import type { ServiceImpl } from "../../../wire/rpc/service.ts";
 import { requireQuota } from "../../access/quota.ts";
 import { actorOf, type CloudContext } from "../../access/context.ts";
-import { Fleet } from "../../tenants/fleet.ts";
+import { Parts } from "../../tenants/parts.ts";
 import { BinaryData, itemCursor, parseItemCursor } from "../../data/binary_data.ts";
 import { binaryMessage } from "../../data/binary_message.ts";
 import { binaryConditions, keptMicros } from "../../capture/filter.ts";
@@ -36,7 +36,7 @@ export function sequenceHandlers({ store, files, access, audit, limits }: CloudC
     async createSequence({ partId: id, resources, sequenceTags: tags, startTime, endTime }, ctx) {
       const window = { startUs: microsOf("start_time", startTime), endUs: microsOf("end_time", endTime) };
       return await audit.change(actorOf(ctx), { kind: "part", id }, async (sql, nowMs) => {
-        const part = await new Fleet(sql).part(id);
+        const part = await new Parts(sql).get(id);
         const made = await new Sequences(sql).create(part, { resources, tags, ...window }, nowMs);
         await requireQuota(sql, limits, "sequencesPerOrganization", part.organizationId);
         return { id: made };

@@ -8,7 +8,7 @@ import { SvcError } from "../../../base/error.ts";
 import type { MessageInitShape } from "../../../wire/rpc/proto.ts";
 import type { ServiceImpl } from "../../../wire/rpc/service.ts";
 import { actorOf, type CloudContext } from "../../access/context.ts";
-import { Fleet } from "../../tenants/fleet.ts";
+import { Parts } from "../../tenants/parts.ts";
 import { queryByIds, type Sql } from "../../store/store.ts";
 import {
   Deliveries,
@@ -78,7 +78,7 @@ export function triggerHandlers({ store, audit }: Pick<CloudContext, "store" | "
       };
     },
     async testTrigger({ partId, trigger }, ctx) {
-      const part = await new Fleet(store).part(partId);
+      const part = await new Parts(store).get(partId);
       const known = (await selectTriggers(store, partId)).some(({ name }) => name === trigger);
       if (!known) throw new SvcError("not_found", `the part has no trigger "${trigger}"`);
       const on = { kind: "part", id: partId } as const;

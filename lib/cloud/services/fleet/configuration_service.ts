@@ -12,7 +12,7 @@ import { isObject, type JsonObject } from "../../../base/schema/schema.ts";
 import type { CallContext, ServiceImpl } from "../../../wire/rpc/service.ts";
 import type { Ref } from "../../access/access.ts";
 import { actorOf } from "../../access/context.ts";
-import { Fleet } from "../../tenants/fleet.ts";
+import { Parts } from "../../tenants/parts.ts";
 import { asItIs, ownsFragments } from "../../config/config_view.ts";
 import { parsedConfig } from "../../config/config_jobs.ts";
 import type { ConfigContext, FragmentDraft } from "../../config/config_threads.ts";
@@ -49,7 +49,7 @@ export function configurationHandlers(cloud: ConfigContext) {
           `only an owner of part "${partId}" may ask what another text becomes`,
         );
       }
-      const { organizationId } = await new Fleet(store).partSummary(partId);
+      const { organizationId } = await new Parts(store).summary(partId);
       const text = await wantedText(cloud, organizationId, { partId, configJson, fragmentId });
       const draft = fragmentJson === "" ? undefined : await checkDraft(cloud, ctx, fragmentId, fragmentJson);
       return await resolvedFor(cloud, ctx, { organizationId, text, draft, isOwner });

@@ -1,7 +1,7 @@
 /**
  * AppService, the tree: organizations, locations, machines (published as robots) and parts.
  *
- * Thin: converts messages to calls of `Fleet` and back. `rules.ts` decides who may call.
+ * Thin: converts messages to calls of the tables in `tenants/` and back. `rules.ts` decides who may call.
  *
  * The room owns the calls of people, machines and agents on the tree of organizations and on configurations.
  */
@@ -20,14 +20,10 @@ import type { CallContext, ServiceImpl } from "../../../wire/rpc/service.ts";
 import { actorOf, type CloudContext } from "../../access/context.ts";
 import { Fragments } from "../../config/fragments.ts";
 import { Shares } from "../../tenants/sharing.ts";
-import {
-  Fleet,
-  type FleetMachine,
-  locationsOfMachines,
-  locationsWithin,
-  type Organization,
-  type Part,
-} from "../../tenants/fleet.ts";
+import { Locations, locationsWithin } from "../../tenants/locations.ts";
+import { type FleetMachine, locationsOfMachines, Machines } from "../../tenants/machines.ts";
+import { type Organization, Organizations } from "../../tenants/organizations.ts";
+import { type Part, Parts } from "../../tenants/parts.ts";
 import { Keys } from "../../access/keys.ts";
 import { moveMachine } from "../../fleet/new_machine.ts";
 import { Packages } from "../../packages/packages.ts";
@@ -66,34 +62,33 @@ export function onlineMessage({ presence, clock }: CloudContext, seenMs: number 
 
 function organizationHandlers(cloud: CloudContext) {
   const { store, access, audit } = cloud;
-  const fleet = new Fleet(store);
   return {
     async listOrganizations(_request, ctx) {
       const mine = await access.readOrganizations(ctx.entity);
-      return { organizations: (await fleet.organizationsAmong(mine)).map(organizationMessage) };
+      return { organizations: (await new Organizations(store).among(mine)).map(organizationMessage) };
     },
     async getOrganization({ organizationId }) {
-      return { organization: organizationMessage(await fleet.organization(organizationId)) };
+      return { organization: organizationMessage(await new Organizations(store).get(organizationId)) };
     },
     /** The creator of an organization owns it. */
     async createOrganization({ name }, ctx) {
       await requireMaker(cloud, ctx);
       const id = await audit.change(actorOf(ctx), { kind: "organization", id: name }, async (sql, nowMs) => {
-        const made = await new Fleet(sql).createOrganization(name, nowMs);
+        const made = await new Organizations(sql).create(name, nowMs);
         await new Keys(sql).grant(ctx.entity!, { role: "owner", kind: "organization", resourceId: made });
         await requireQuota(sql, cloud.limits, "rolesPerKey", ctx.entity!);
         return made;
       });
-      return { organization: organizationMessage(await fleet.organization(id)) };
+      return { organization: organizationMessage(await new Organizations(store).get(id)) };
     },
     async updateOrganization(request, ctx) {
       requireKept(request);
       const { organizationId: id, name, publicNamespace } = request;
       await audit.change(actorOf(ctx), { kind: "organization", id }, async (sql) => {
-        if (name !== undefined) await new Fleet(sql).renameOrganization(id, name);
+        if (name !== undefined) await new Organizations(sql).rename(id, name);
         if (publicNamespace) await new Packages(sql).setNamespace(id, publicNamespace);
       });
-      return { organization: organizationMessage(await fleet.organization(id)) };
+      return { organization: organizationMessage(await new Organizations(store).get(id)) };
     },
     async updateOrganizationNamespace({ organizationId: id, newPublicNamespace }, ctx) {
       await audit.change(
@@ -101,7 +96,7 @@ function organizationHandlers(cloud: CloudContext) {
         { kind: "organization", id },
         (sql) => new Packages(sql).setNamespace(id, newPublicNamespace),
       );
-      return { organization: organizationMessage(await fleet.organization(id)) };
+      return { organization: organizationMessage(await new Organizations(store).get(id)) };
     },
     async getOrganizationNamespaceAvailability({ publicNamespace }) {
       return { available: await new Packages(store).isNamespaceFree(publicNamespace) };
@@ -109,7 +104,7 @@ function organizationHandlers(cloud: CloudContext) {
     /** Among those within the caller's reach. */
     async searchOrganizations({ orgId, orgName, publicNamespace }, ctx) {
       const mine = await access.readOrganizations(ctx.entity);
-      const found = (await fleet.organizationsAmong(mine)).filter(({ id, name, namespace }) =>
+      const found = (await new Organizations(store).among(mine)).filter(({ id, name, namespace }) =>
         (!orgId || id === orgId) &&
         (!orgName || name.toLowerCase().includes(orgName.toLowerCase())) &&
         (!publicNamespace || namespace === publicNamespace)
@@ -126,7 +121,7 @@ function organizationHandlers(cloud: CloudContext) {
       await audit.change(
         actorOf(ctx),
         { kind: "organization", id },
-        (sql) => new Fleet(sql).deleteOrganization(id),
+        (sql) => new Organizations(sql).delete(id),
       );
       return {};
     },
@@ -167,29 +162,30 @@ async function requireMaker(
 
 function machineHandlers(cloud: CloudContext) {
   const { store, access, audit, limits } = cloud;
-  const fleet = new Fleet(store);
   const robotMessage = async (id: string) =>
-    (await machineMessages(cloud, fleet, [await fleet.machine(id)]))[0];
-  const robotMessages = (machines: readonly FleetMachine[]) => machineMessages(cloud, fleet, machines);
+    (await machineMessages(cloud, [await new Machines(store).get(id)]))[0];
+  const robotMessages = (machines: readonly FleetMachine[]) => machineMessages(cloud, machines);
   return {
     async listRobots({ locationId }) {
-      return { robots: await robotMessages(await fleet.machines(locationId)) };
+      return { robots: await robotMessages(await new Machines(store).inLocation(locationId)) };
     },
     async listRobotsForLocations({ locationIds }) {
-      const lists = await Promise.all([...new Set(locationIds)].map((id) => fleet.machines(id)));
+      const lists = await Promise.all(
+        [...new Set(locationIds)].map((id) => new Machines(store).inLocation(id)),
+      );
       return { robots: await robotMessages(lists.flat()) };
     },
     async listRobotsForOrg({ orgId }, ctx) {
       if (!await access.may(ctx.entity, "viewer", { kind: "organization", id: orgId })) {
         const { hasMachine } = await seenBy(cloud, ctx);
-        const all = await fleet.machinesOfOrganization(orgId);
+        const all = await new Machines(store).ofOrganization(orgId);
         return {
           robots: await robotMessages(all.filter(({ id, locationId }) => hasMachine(id, locationId))),
         };
       }
       const shared = await new Shares(store).locationsFor(orgId);
-      const own = await fleet.machinesOfOrganization(orgId);
-      const lists = await Promise.all(shared.map(({ id }) => fleet.machines(id)));
+      const own = await new Machines(store).ofOrganization(orgId);
+      const lists = await Promise.all(shared.map(({ id }) => new Machines(store).inLocation(id)));
       return { robots: await robotMessages([...own, ...lists.flat()]) };
     },
     async getRobot({ id }) {
@@ -200,8 +196,8 @@ function machineHandlers(cloud: CloudContext) {
         actorOf(ctx),
         { kind: "location", id: location },
         async (sql, nowMs) => {
-          const made = await new Fleet(sql).createMachine(location, name, nowMs);
-          const { organizationId } = await new Fleet(sql).location(location);
+          const made = await new Machines(sql).create(location, name, nowMs);
+          const { organizationId } = await new Locations(sql).get(location);
           await requireQuota(sql, limits, "machinesPerOrganization", organizationId);
           return made;
         },
@@ -210,11 +206,11 @@ function machineHandlers(cloud: CloudContext) {
     },
     async updateRobot({ id, name, location }, ctx) {
       await audit.change(actorOf(ctx), { kind: "machine", id }, async (sql, nowMs) => {
-        const machine = await new Fleet(sql).machine(id);
+        const machine = await new Machines(sql).get(id);
         const there = location || machine.locationId;
         await moveMachine(sql, id, { name: name || machine.name, locationId: there }, nowMs);
         if (there === machine.locationId) return;
-        const { organizationId } = await new Fleet(sql).location(there);
+        const { organizationId } = await new Locations(sql).get(there);
         await requireQuota(sql, limits, "machinesPerOrganization", organizationId);
         await requireQuota(sql, limits, "rolesPerOrganization", organizationId);
       });
@@ -224,7 +220,7 @@ function machineHandlers(cloud: CloudContext) {
       await audit.change(
         actorOf(ctx),
         { kind: "machine", id },
-        (sql, nowMs) => new Fleet(sql).deleteMachine(id, nowMs),
+        (sql, nowMs) => new Machines(sql).delete(id, nowMs),
       );
       return {};
     },
@@ -233,14 +229,13 @@ function machineHandlers(cloud: CloudContext) {
 
 function machinePartHandlers(cloud: CloudContext) {
   const { store, audit, limits } = cloud;
-  const fleet = new Fleet(store);
   return {
     async newRobotPart({ robotId, partName }, ctx) {
       const partId = await audit.change(
         actorOf(ctx),
         { kind: "machine", id: robotId },
         async (sql, nowMs) => {
-          const id = await new Fleet(sql).createPart(robotId, partName, nowMs);
+          const id = await new Parts(sql).create(robotId, partName, nowMs);
           await requireQuota(sql, limits, "partsPerMachine", robotId);
           return id;
         },
@@ -251,12 +246,12 @@ function machinePartHandlers(cloud: CloudContext) {
       await audit.change(
         actorOf(ctx),
         { kind: "part", id },
-        (sql, nowMs) => new Fleet(sql).deletePart(id, nowMs),
+        (sql, nowMs) => new Parts(sql).delete(id, nowMs),
       );
       return {};
     },
     async markPartAsMain({ partId: id }, ctx) {
-      await audit.change(actorOf(ctx), { kind: "part", id }, (sql) => new Fleet(sql).makeMain(id));
+      await audit.change(actorOf(ctx), { kind: "part", id }, (sql) => new Parts(sql).makeMain(id));
       return {};
     },
     async listMachineSummaries({ organizationId, locationIds, fragmentIds, limit = SUMMARIES }, ctx) {
@@ -265,7 +260,7 @@ function machinePartHandlers(cloud: CloudContext) {
       const locations = seen.filter(({ id }) => at.size === 0 || at.has(id));
       const ids = locations.map(({ id }) => id);
       const machines = using.size === 0 ? undefined : await new Fragments(store).machinesUsing(using, ids);
-      const found = await partsWithin(fleet, ids, single);
+      const found = await partsWithin(store, ids, single);
       const parts = Map.groupBy(found, ({ machineId }) => machineId);
       const wanted = [...parts].filter(([id]) => machines?.has(id) ?? true);
       const byLocation = Map.groupBy(wanted, ([, [{ locationId }]]) => locationId);
@@ -296,7 +291,7 @@ async function findVisibleLocations(
   if (await access.may(ctx.entity, "viewer", { kind: "organization", id: organizationId })) {
     return await findLocationsIn(store, { organizations: [organizationId] });
   }
-  const own = new Set((await new Fleet(store).locations(organizationId)).map(({ id }) => id));
+  const own = new Set((await new Locations(store).ofOrganization(organizationId)).map(({ id }) => id));
   const { seen, single } = await findLocationsIn(store, await readReach(cloud, ctx));
   return { seen: seen.filter(({ id }) => own.has(id)), single };
 }
@@ -329,16 +324,16 @@ export async function seenBy(cloud: CloudContext, ctx: CallContext) {
 /** The parts of all machines that the caller sees. */
 export async function partsSeenBy(cloud: CloudContext, ctx: CallContext): Promise<Part[]> {
   const { seen, single } = await findVisibleLocations(cloud, ctx, "");
-  return await partsWithin(new Fleet(cloud.store), seen.map(({ id }) => id), single);
+  return await partsWithin(cloud.store, seen.map(({ id }) => id), single);
 }
 
 /** The parts in these locations; where the caller sees only single machines, of those alone. */
 async function partsWithin(
-  fleet: Fleet,
+  store: Store,
   locationIds: readonly string[],
   single: VisibleLocations["single"],
 ): Promise<Part[]> {
-  const parts = await fleet.partsIn(locationIds);
+  const parts = await new Parts(store).inLocations(locationIds);
   return parts.filter(({ locationId, machineId }) => single.get(locationId)?.has(machineId) ?? true);
 }
 
@@ -354,12 +349,13 @@ interface VisibleLocations {
 
 async function findLocationsIn(store: Store, reached: Reached): Promise<VisibleLocations> {
   const { organizations = [], locations = [], machines = [] } = reached;
-  const fleet = new Fleet(store);
   const shares = new Shares(store);
   const [inside, own, ...each] = await Promise.all([
     locationsWithin(store, locations),
     locationsOfMachines(store, machines),
-    ...organizations.map(async (id) => [...await fleet.locations(id), ...await shares.locationsFor(id)]),
+    ...organizations.map(async (
+      id,
+    ) => [...await new Locations(store).ofOrganization(id), ...await shares.locationsFor(id)]),
   ]);
   const whole = new Map([...each.flat(), ...inside].map((location) => [location.id, location]));
   const single = new Map<string, Set<string>>();
@@ -372,10 +368,11 @@ async function findLocationsIn(store: Store, reached: Reached): Promise<VisibleL
 
 async function machineMessages(
   cloud: CloudContext,
-  fleet: Fleet,
   machines: readonly FleetMachine[],
 ): Promise<MessageInitShape<typeof RobotSchema>[]> {
-  const parts = await fleet.partsIn([...new Set(machines.map(({ locationId }) => locationId))]);
+  const parts = await new Parts(cloud.store).inLocations([
+    ...new Set(machines.map(({ locationId }) => locationId)),
+  ]);
   const ofMachine = Map.groupBy(parts, ({ machineId }) => machineId);
   return machines.map(({ id, name, locationId: location, createdMs }) => {
     const seen = (ofMachine.get(id) ?? []).map((part) => cloud.presence.seenMs(part.id, part.seenMs) ?? 0);

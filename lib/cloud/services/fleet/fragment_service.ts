@@ -18,7 +18,7 @@ import { pageStart } from "../context.ts";
 import { asItIs, chooseConfigView, type ConfigView, editorOf, textOf } from "../../config/config_view.ts";
 import { checkFragment } from "../../config/fragment_check.ts";
 import type { ConfigContext } from "../../config/config_threads.ts";
-import { Fleet } from "../../tenants/fleet.ts";
+import { Parts } from "../../tenants/parts.ts";
 import {
   type Fragment,
   FRAGMENT_VISIBILITIES,
@@ -292,7 +292,7 @@ async function fragmentsUsedBy(
   more: readonly FragmentVersion[],
 ): Promise<Fragment[]> {
   const used: Fragment[] = [];
-  for (const { id, organizationId } of await new Fleet(cloud.store).parts(machineId)) {
+  for (const { id, organizationId } of await new Parts(cloud.store).ofMachine(machineId)) {
     const own = await new Fragments(cloud.store).usesOfPart(id);
     used.push(...await foundIn(cloud, organizationId, [...own, ...more]));
   }

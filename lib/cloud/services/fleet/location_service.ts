@@ -23,7 +23,8 @@ import {
 } from "../../access/shared_secrets.ts";
 import { actorOf, type CloudContext } from "../../access/context.ts";
 import type { Sql } from "../../store/store.ts";
-import { Fleet, type Location } from "../../tenants/fleet.ts";
+import { type Location, Locations } from "../../tenants/locations.ts";
+import { Organizations } from "../../tenants/organizations.ts";
 import { seenBy } from "./fleet_service.ts";
 import { Shares } from "../../tenants/sharing.ts";
 
@@ -33,13 +34,12 @@ export function locationHandlers(cloud: CloudContext) {
 
 function treeHandlers(cloud: CloudContext) {
   const { store, audit, limits } = cloud;
-  const fleet = new Fleet(store);
   const shown = async (id: string, ctx: CallContext) => ({
-    location: (await locationMessages(cloud, [await fleet.location(id)], ctx))[0],
+    location: (await locationMessages(cloud, [await new Locations(store).get(id)], ctx))[0],
   });
   return {
     async listLocations({ organizationId }, ctx) {
-      const own = await fleet.locations(organizationId);
+      const own = await new Locations(store).ofOrganization(organizationId);
       if (!await cloud.access.may(ctx.entity, "viewer", { kind: "organization", id: organizationId })) {
         const reached = await seenBy(cloud, ctx);
         return {
@@ -55,7 +55,7 @@ function treeHandlers(cloud: CloudContext) {
         actorOf(ctx),
         { kind: "organization", id: on },
         async (sql, nowMs) => {
-          const id = await new Fleet(sql).createLocation(on, name, parentLocationId, nowMs);
+          const id = await new Locations(sql).create(on, name, parentLocationId, nowMs);
           await requireQuota(sql, limits, "locationsPerOrganization", on);
           return id;
         },
@@ -65,14 +65,14 @@ function treeHandlers(cloud: CloudContext) {
     async updateLocation({ locationId: id, name, parentLocationId }, ctx) {
       await audit.change(actorOf(ctx), { kind: "location", id }, async (sql) => {
         // Published: an empty name changes nothing, and an empty parent means a location of the organization itself.
-        if (name) await new Fleet(sql).renameLocation(id, name);
+        if (name) await new Locations(sql).rename(id, name);
         if (parentLocationId === "") await requireOwnerAbove(cloud, sql, id, ctx);
-        if (parentLocationId !== undefined) await new Fleet(sql).moveLocation(id, parentLocationId);
+        if (parentLocationId !== undefined) await new Locations(sql).move(id, parentLocationId);
       });
       return await shown(id, ctx);
     },
     async deleteLocation({ locationId: id }, ctx) {
-      await audit.change(actorOf(ctx), { kind: "location", id }, (sql) => new Fleet(sql).deleteLocation(id));
+      await audit.change(actorOf(ctx), { kind: "location", id }, (sql) => new Locations(sql).delete(id));
       return {};
     },
   } satisfies ServiceImpl<typeof AppService>;
@@ -85,7 +85,7 @@ async function requireOwnerAbove(
   locationId: string,
   { entity }: CallContext,
 ): Promise<void> {
-  const { organizationId: id, parentId } = await new Fleet(sql).location(locationId);
+  const { organizationId: id, parentId } = await new Locations(sql).get(locationId);
   if (parentId === null || await access.may(entity, "owner", { kind: "organization", id })) return;
   throw new SvcError(
     "permission_denied",
@@ -95,7 +95,6 @@ async function requireOwnerAbove(
 
 function shareHandlers(cloud: CloudContext) {
   const { store, audit, limits } = cloud;
-  const fleet = new Fleet(store);
   return {
     async shareLocation({ locationId: id, organizationId }, ctx) {
       await audit.change(actorOf(ctx), { kind: "location", id }, async (sql) => {
@@ -113,8 +112,8 @@ function shareHandlers(cloud: CloudContext) {
       return {};
     },
     async getOrganizationsWithAccessToLocation({ locationId }, ctx) {
-      const shown = await organizationsShown(cloud, [await fleet.location(locationId)], ctx.entity);
-      const found = await Promise.all(shown.get(locationId)!.map((id) => fleet.organization(id)));
+      const shown = await organizationsShown(cloud, [await new Locations(store).get(locationId)], ctx.entity);
+      const found = await Promise.all(shown.get(locationId)!.map((id) => new Organizations(store).get(id)));
       return { organizationIdentities: found.map(({ id, name }) => ({ id, name })) };
     },
   } satisfies ServiceImpl<typeof AppService>;
@@ -171,7 +170,7 @@ async function locationMessages(
   const messages: LocationMessage[] = [];
   for (const { id, name, createdMs, organizationId, parentId, machines } of locations) {
     if (!names.has(organizationId)) {
-      names.set(organizationId, (await new Fleet(store).organization(organizationId)).name);
+      names.set(organizationId, (await new Organizations(store).get(organizationId)).name);
     }
     const above = parentId !== null &&
       (listed.has(parentId) || await access.may(entity, "viewer", { kind: "location", id: parentId }));

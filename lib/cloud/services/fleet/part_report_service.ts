@@ -5,7 +5,7 @@ import { SvcError } from "../../../base/error.ts";
 import type { MessageInitShape } from "../../../wire/rpc/proto.ts";
 import type { ServiceImpl } from "../../../wire/rpc/service.ts";
 import type { ConfigContext } from "../../config/config_threads.ts";
-import { Fleet } from "../../tenants/fleet.ts";
+import { Parts } from "../../tenants/parts.ts";
 import { partsSeenBy } from "./fleet_service.ts";
 import { Releases } from "../../packages/releases.ts";
 import {
@@ -36,7 +36,7 @@ export function partReportHandlers(cloud: ConfigContext) {
 
       const reports = await partReports(
         store,
-        await new Fleet(store).partsOfMachines([...new Set(machineIds)]),
+        await new Parts(store).ofMachines([...new Set(machineIds)]),
       );
       const releases = await new Releases(store).list();
       const messages: MessageInitShape<typeof PartReportSchema>[] = [];

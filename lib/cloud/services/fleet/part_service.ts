@@ -15,7 +15,7 @@ import { actorOf } from "../../access/context.ts";
 import type { ConfigContext } from "../../config/config_threads.ts";
 import { boundMs, pageStart } from "../context.ts";
 import { secretMessage } from "./location_service.ts";
-import { Fleet, type Part } from "../../tenants/fleet.ts";
+import { type Part, Parts } from "../../tenants/parts.ts";
 import { asItIs, chooseConfigView, type ConfigView, editorOf, textOf } from "../../config/config_view.ts";
 import { tryAgain } from "../../config/fragments.ts";
 import { type PartChange, PartConfigs } from "../../config/part_config.ts";
@@ -36,21 +36,20 @@ export function partHandlers(cloud: ConfigContext) {
 
 function readHandlers(cloud: ConfigContext) {
   const { store } = cloud;
-  const fleet = new Fleet(store);
   const configs = new PartConfigs(store);
   return {
     async getRobotParts({ robotId }, ctx) {
-      const parts = await fleet.parts(robotId);
+      const parts = await new Parts(store).ofMachine(robotId);
       const show = await chooseConfigView(cloud, ctx, { kind: "machine", id: robotId });
       return { parts: await Promise.all(parts.map((part) => partMessage(cloud, part, show))) };
     },
     async getRobotPart({ id }, ctx) {
       const show = await chooseConfigView(cloud, ctx, { kind: "part", id });
-      const part = await partMessage(cloud, await fleet.part(id), show);
+      const part = await partMessage(cloud, await new Parts(store).get(id), show);
       return { part, configJson: part.robotConfigJson };
     },
     async getRobotPartByNameAndLocation({ name, locationId }, ctx) {
-      const named = (await fleet.partsIn([locationId])).filter((part) => part.name === name);
+      const named = (await new Parts(store).inLocations([locationId])).filter((part) => part.name === name);
       // If several machines have parts of this name, the one that had it first.
       const found = named.find(({ id, hostWord }) => hostWord === hostWordOf(name, id)) ?? named[0];
       if (!found) throw new SvcError("not_found", `there is no part "${name}" in location ${locationId}`);
@@ -58,7 +57,7 @@ function readHandlers(cloud: ConfigContext) {
       return { part: await partMessage(cloud, found, show) };
     },
     async getRobotPartHistory({ id, pageToken, pageLimit, start, end }, ctx) {
-      const part = await fleet.part(id);
+      const part = await new Parts(store).get(id);
       const show = await chooseConfigView(cloud, ctx, { kind: "part", id });
       const asked = Math.min(Math.max(Number(pageLimit ?? 0n), 0) || HISTORY_PAGE, HISTORY_PAGE);
       const query = {
@@ -77,29 +76,28 @@ function readHandlers(cloud: ConfigContext) {
 
 function writeHandlers(cloud: ConfigContext) {
   const { store, audit, limits } = cloud;
-  const fleet = new Fleet(store);
   return {
     async updateRobotPart({ id, name, robotConfig, robotConfigJson, lastKnownUpdate }, ctx) {
       const text = textOf(robotConfigJson, robotConfig);
       const actor = actorOf(ctx);
       const knownMs = lastKnownUpdate && toMs(lastKnownUpdate);
       if (text !== undefined) {
-        await requireConfigQuota(cloud, (await fleet.part(id)).organizationId, text.length);
+        await requireConfigQuota(cloud, (await new Parts(store).get(id)).organizationId, text.length);
       }
       await tryAgain(async () => {
         const checked = text === undefined
           ? undefined
-          : await checkPartConfig(cloud, await fleet.part(id), text, ctx);
+          : await checkPartConfig(cloud, await new Parts(store).get(id), text, ctx);
         await audit.change(actor, { kind: "part", id }, async (sql, nowMs) => {
-          const part = await new Fleet(sql).part(id);
+          const part = await new Parts(sql).get(id);
           if (checked) {
             await savePartConfig(sql, part, checked, actor.who, nowMs, knownMs);
             await new PartConfigs(sql).keepNewest(id, limits.revisionsPerPart, limits.configBytesPerPart);
           }
-          if (name !== "" && name !== part.name) await new Fleet(sql).renamePart(id, name, nowMs);
+          if (name !== "" && name !== part.name) await new Parts(sql).rename(id, name, nowMs);
         });
       });
-      return { part: await partMessage(cloud, await fleet.part(id), asItIs) };
+      return { part: await partMessage(cloud, await new Parts(store).get(id), asItIs) };
     },
     async createRobotPartSecret({ partId: id }, ctx) {
       const made = await newSharedSecret();
@@ -107,7 +105,7 @@ function writeHandlers(cloud: ConfigContext) {
         await new SharedSecrets(sql).add("part", id, made, nowMs);
         await requireQuota(sql, limits, "secretsPerPart", id);
       });
-      return { part: await partMessage(cloud, await fleet.part(id), asItIs, made) };
+      return { part: await partMessage(cloud, await new Parts(store).get(id), asItIs, made) };
     },
     async deleteRobotPartSecret({ partId: id, secretId }, ctx) {
       await audit.change(
@@ -121,7 +119,7 @@ function writeHandlers(cloud: ConfigContext) {
       await audit.change(
         actorOf(ctx),
         { kind: "part", id },
-        (sql) => new Fleet(sql).orderRestart(id),
+        (sql) => new Parts(sql).orderRestart(id),
       );
       return {};
     },

@@ -8,7 +8,7 @@ import type { ServiceImpl } from "../../../wire/rpc/service.ts";
 import type { Authority } from "../../store/secrets/authority.ts";
 import type { ConfigMessages } from "../../config/config_messages.ts";
 import type { CloudContext } from "../../access/context.ts";
-import { Fleet } from "../../tenants/fleet.ts";
+import { Parts } from "../../tenants/parts.ts";
 import type { LogStore } from "../../logs/logs.ts";
 import { partNames } from "../../tenants/hosts.ts";
 
@@ -23,11 +23,13 @@ export function robotHandlers(
   messages: ConfigMessages,
 ) {
   const { store, access, presence, clock } = cloud;
-  const fleet = new Fleet(store);
   // Each machine makes these calls every few seconds.
   const { method } = RobotService;
   const configOf = access.readEarly(method.config, ({ id }) => messages.look(id));
-  const isRestartOrdered = access.readEarly(method.needsRestart, ({ id }) => fleet.restartOrdered(id));
+  const isRestartOrdered = access.readEarly(
+    method.needsRestart,
+    ({ id }) => new Parts(store).restartOrdered(id),
+  );
   return {
     async config({ id, agentInfo }, ctx) {
       const isMachine = access.admissionOf(ctx).has("machine");
@@ -35,7 +37,7 @@ export function robotHandlers(
       return await messages.forCaller(await configOf(ctx), { entity: ctx.entity, isMachine });
     },
     async certificate({ id }) {
-      const { fqdn, localFqdn } = partNames(await fleet.part(id), cloud.machineDomain);
+      const { fqdn, localFqdn } = partNames(await new Parts(store).get(id), cloud.machineDomain);
       const { certificate, privateKey } = await authority.ofPart(id, [
         fqdn,
         localFqdn,
@@ -48,7 +50,7 @@ export function robotHandlers(
     async needsRestart({ id }, ctx) {
       presence.saw(id);
       const mustRestart = await isRestartOrdered(ctx) &&
-        await store.transaction((sql) => new Fleet(sql).takeRestart(id));
+        await store.transaction((sql) => new Parts(sql).takeRestart(id));
       return { id, mustRestart, restartCheckInterval: toDuration(RESTART_CHECK_MS) };
     },
     async log({ id, logs: entries }, ctx) {

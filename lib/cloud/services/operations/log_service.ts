@@ -11,7 +11,7 @@ import type { ServiceImpl } from "../../../wire/rpc/service.ts";
 import { CALLER_LEVELS } from "../../access/limits.ts";
 import type { CloudContext } from "../../access/context.ts";
 import { boundMs } from "../context.ts";
-import { Fleet } from "../../tenants/fleet.ts";
+import { Parts } from "../../tenants/parts.ts";
 import type { LogCursor } from "../../logs/log_search.ts";
 import type { LogStore } from "../../logs/logs.ts";
 
@@ -46,7 +46,7 @@ export function logHandlers(
     },
     async *tailRobotPartLogs({ id, filter, errorsOnly }, ctx) {
       const levels = errorsOnly ? ERRORS : [];
-      const { organizationId } = await new Fleet(store).part(id);
+      const { organizationId } = await new Parts(store).get(id);
       const place = followers.take([organizationId, ctx.entity ?? ""], (reason) => ctx.cancel(reason));
       try {
         for await (const entries of logs.follow(id, { filter, levels }, ctx.signal)) {

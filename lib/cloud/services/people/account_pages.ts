@@ -11,7 +11,7 @@ import { SvcError } from "../../../base/error.ts";
 import type { Auth } from "../../../wire/auth/auth.ts";
 import type { ServiceContext } from "../context.ts";
 import { Keys, newKeySecret } from "../../access/keys.ts";
-import { Fleet } from "../../tenants/fleet.ts";
+import { Organizations } from "../../tenants/organizations.ts";
 import type { Identify } from "../../packages/downloads.ts";
 import type { Sql } from "../../store/store.ts";
 import {
@@ -157,7 +157,7 @@ function invitationPages(
         bodyText(asked, "link"),
         clock.nowMs(),
       );
-      const organization = organizationId && (await new Fleet(store).organization(organizationId)).name;
+      const organization = organizationId && (await new Organizations(store).get(organizationId)).name;
       const hasAccount = await new Accounts(store).byEmail(email) !== undefined;
       return { value: { email, organization, hasAccount } };
     },

@@ -11,7 +11,8 @@ import type { ServiceImpl } from "../../../wire/rpc/service.ts";
 import { type Ref, RESOURCE_TYPES } from "../../access/access.ts";
 import { actorOf, type CloudContext } from "../../access/context.ts";
 import { Accounts } from "../../accounts/accounts.ts";
-import { Fleet } from "../../tenants/fleet.ts";
+import { Locations } from "../../tenants/locations.ts";
+import { Machines } from "../../tenants/machines.ts";
 import type { Limits } from "../../access/limits.ts";
 import {
   type ApiKey,
@@ -26,7 +27,7 @@ import {
   ROLES,
 } from "../../access/keys.ts";
 import { requireQuota } from "../../access/quota.ts";
-import type { Sql } from "../../store/store.ts";
+import type { Sql, Store } from "../../store/store.ts";
 
 const API_KEY = "api-key";
 /** A person with an account. */
@@ -78,7 +79,7 @@ function apiKeyHandlers({ store, audit, access, limits }: CloudContext) {
       return {};
     },
     async listKeys({ orgId }) {
-      const ids = await within(new Fleet(store), orgId);
+      const ids = await within(store, orgId);
       const found = await keys.of(ids, orgId);
       return {
         apiKeys: found.map((key) =>
@@ -163,7 +164,7 @@ function authorizationHandlers({ store, access }: CloudContext) {
       return { authorizedPermissions };
     },
     async listAuthorizations({ organizationId, resourceIds }) {
-      const ids = await within(new Fleet(store), organizationId);
+      const ids = await within(store, organizationId);
       requireAmong(ids, resourceIds, organizationId);
       const wanted = resourceIds.length === 0 ? ids : resourceIds;
       const found = [
@@ -255,9 +256,9 @@ function requireAmong(ids: readonly string[], wanted: readonly string[], organiz
 }
 
 /** The ids of an organization and of everything in it that can have roles. */
-async function within(fleet: Fleet, organizationId: string): Promise<string[]> {
-  const locations = await fleet.locations(organizationId);
-  const machines = await Promise.all(locations.map(({ id }) => fleet.machines(id)));
+async function within(store: Store, organizationId: string): Promise<string[]> {
+  const locations = await new Locations(store).ofOrganization(organizationId);
+  const machines = await Promise.all(locations.map(({ id }) => new Machines(store).inLocation(id)));
   return [organizationId, ...locations.map(({ id }) => id), ...machines.flat().map(({ id }) => id)];
 }
 

@@ -15,7 +15,7 @@ import { authorizationMessage, grantOf } from "./key_service.ts";
 import { findOrganization, type Grant, Keys } from "../../access/keys.ts";
 import { requireQuota } from "../../access/quota.ts";
 import { actorOf, type CloudContext } from "../../access/context.ts";
-import { Fleet } from "../../tenants/fleet.ts";
+import { Organizations } from "../../tenants/organizations.ts";
 import type { Sql } from "../../store/store.ts";
 import type { SendMail } from "../../notifications/mailer.ts";
 import { Accounts, checkedEmail, type Member } from "../../accounts/accounts.ts";
@@ -34,7 +34,6 @@ export function memberHandlers(cloud: CloudContext, sendMail: SendMail | undefin
 
 function readingHandlers({ store, access }: CloudContext) {
   const accounts = new Accounts(store);
-  const fleet = new Fleet(store);
   /** The organizations that the account and the caller share, which is what others see of the account. */
   const common = async (accountId: string, ctx: CallContext) => {
     const [theirs, mine] = await Promise.all([
@@ -53,7 +52,7 @@ function readingHandlers({ store, access }: CloudContext) {
     },
     async listOrganizationsByUser({ userId }, ctx) {
       const ids = await common(userId, ctx);
-      const orgs = (await fleet.organizationsAmong(ids)).map(({ id, name, namespace }) => ({
+      const orgs = (await new Organizations(store).among(ids)).map(({ id, name, namespace }) => ({
         orgId: id,
         orgName: name,
         publicNamespace: namespace ?? undefined,
@@ -210,7 +209,7 @@ async function mailInvitation(
   ctx: CallContext,
 ): Promise<void> {
   if (!sendMail || invitation.organizationId === null) return;
-  const { name } = await new Fleet(cloud.store).organization(invitation.organizationId);
+  const { name } = await new Organizations(cloud.store).get(invitation.organizationId);
   try {
     const link = `${await cloud.addresses.ownFor(ctx.peer)}${invitationPath(opener)}`;
     const text =

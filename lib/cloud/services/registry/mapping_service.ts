@@ -17,7 +17,8 @@ import { requireQuota } from "../../access/quota.ts";
 import { actorOf, type CloudContext } from "../../access/context.ts";
 import { keptMicros } from "../../capture/filter.ts";
 import type { DataLinks } from "../../data/links.ts";
-import { Fleet } from "../../tenants/fleet.ts";
+import { Locations } from "../../tenants/locations.ts";
+import { Machines } from "../../tenants/machines.ts";
 import { requirePackageQuota } from "../../packages/package_content.ts";
 import { checkNamed, Packages } from "../../packages/packages.ts";
 import type { Sql } from "../../store/store.ts";
@@ -55,8 +56,8 @@ export function mappingHandlers(context: CloudContext, links: DataLinks, runner?
       return { sessionId };
     },
     async getActiveMappingSessionsForRobot({ robotId }) {
-      const { locationId } = await new Fleet(store).machine(robotId);
-      const { organizationId } = await new Fleet(store).location(locationId);
+      const { locationId } = await new Machines(store).get(robotId);
+      const { organizationId } = await new Locations(store).get(locationId);
       const active = await sessions.active({ machineId: robotId, organizationId });
       return { sessionId: active?.id ?? "" };
     },
@@ -108,11 +109,11 @@ export async function newSession(
   // The names of versions become names of folders.
   const version = new Date(nowMs).toISOString().replace(/[:.]/g, "-");
   checkNamed({ map_name: mapName, version });
-  const machine = await new Fleet(sql).machine(robotId);
+  const machine = await new Machines(sql).get(robotId);
   if (locationId !== "" && machine.locationId !== locationId) {
     throw new SvcError("invalid_argument", `location_id: machine "${robotId}" is not in "${locationId}"`);
   }
-  const location = await new Fleet(sql).location(machine.locationId);
+  const location = await new Locations(sql).get(machine.locationId);
   if (location.organizationId !== organizationId) {
     throw new SvcError(
       "invalid_argument",
