@@ -399,7 +399,6 @@ const LARGE_CLASSES: readonly string[] = [
   "lib/agent Agent",
   "lib/agent Networking",
   "lib/base SystemFiles",
-  "lib/cloud Fragments",
   "lib/cloud SqliteReaders",
   "lib/machine GraphNode",
   "lib/machine Remote",

@@ -7,7 +7,7 @@ import { SystemClock } from "../../lib/base/clock.ts";
 import { shownUrl } from "../../lib/base/log/shown_url.ts";
 import { Keys, ROLES } from "../../lib/cloud/access/keys.ts";
 import { ORGANIZATION_MAKERS } from "../../lib/cloud/access/context.ts";
-import { Fragments } from "../../lib/cloud/config/fragments.ts";
+import { Fragments } from "../../lib/cloud/config/fragments/fragments.ts";
 import { Locations } from "../../lib/cloud/tenants/locations.ts";
 import { Machines } from "../../lib/cloud/tenants/machines.ts";
 import { Organizations } from "../../lib/cloud/tenants/organizations.ts";

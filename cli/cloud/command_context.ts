@@ -20,7 +20,7 @@ import { Audit, type Subject } from "../../lib/cloud/access/audit.ts";
 import { Keys } from "../../lib/cloud/access/keys.ts";
 import { defaultLimits, type Limits, parseLimits } from "../../lib/cloud/access/limits.ts";
 import { ConfigThreads, loadedThread } from "../../lib/cloud/config/config_threads.ts";
-import { Fragments } from "../../lib/cloud/config/fragments.ts";
+import { Fragments } from "../../lib/cloud/config/fragments/fragments.ts";
 import { personActing } from "../../lib/cloud/access/context.ts";
 import { Locations } from "../../lib/cloud/tenants/locations.ts";
 import { Machines } from "../../lib/cloud/tenants/machines.ts";

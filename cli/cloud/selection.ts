@@ -2,7 +2,8 @@
  * Which parts a command is about: those that it names, or all of an organization, a location or a fragment.
  */
 
-import { Fragments } from "../../lib/cloud/config/fragments.ts";
+import { FragmentUses } from "../../lib/cloud/config/fragments/fragment_uses.ts";
+import { Fragments } from "../../lib/cloud/config/fragments/fragments.ts";
 import { MachineTags } from "../../lib/cloud/tenants/machine_tags.ts";
 import { type Part, Parts } from "../../lib/cloud/tenants/parts.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
@@ -44,7 +45,7 @@ export async function selectedParts(
   }
   if (tag !== "") return await taggedParts(store, (await chosenOrganization(store, org)).id, tag);
   const { id } = await fragmentNamed(store, org, fragment);
-  const uses = new Set((await new Fragments(store).uses(id)).map(({ partId }) => partId));
+  const uses = new Set((await new FragmentUses(store).parts(id)).map(({ partId }) => partId));
   return (await new Parts(store).all()).filter((one) => uses.has(one.id));
 }
 

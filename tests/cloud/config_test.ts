@@ -12,7 +12,7 @@ import { AgentDeviceService } from "../../proto/gen/agent_pb.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
-import { Fragments } from "../../lib/cloud/config/fragments.ts";
+import { Fragments } from "../../lib/cloud/config/fragments/fragments.ts";
 import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
 import { configText } from "../../lib/cloud/config/resolution.ts";
 import { Registry } from "../../lib/resource/registry.ts";

@@ -10,7 +10,7 @@ import { SvcError } from "../../lib/base/error.ts";
 import type { Json, JsonObject } from "../../lib/base/schema/schema.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
 import { ConfigThreads } from "../../lib/cloud/config/config_threads.ts";
-import { Fragments } from "../../lib/cloud/config/fragments.ts";
+import { Fragments } from "../../lib/cloud/config/fragments/fragments.ts";
 import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
 import { configText } from "../../lib/cloud/config/resolution.ts";
 import { recordFragmentUses } from "../../lib/cloud/store/steps/fragment_uses.ts";

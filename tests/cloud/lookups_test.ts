@@ -12,7 +12,7 @@ import { ACCESS_LOOKUPS } from "../../lib/cloud/access/access.ts";
 import { IS_ADMINISTRATOR } from "../../lib/cloud/access/administrators.ts";
 import { KEY_LOOKUPS } from "../../lib/cloud/access/keys.ts";
 import { SECRET_LOOKUPS } from "../../lib/cloud/access/shared_secrets.ts";
-import { stampsLookup } from "../../lib/cloud/config/fragments.ts";
+import { stampsLookup } from "../../lib/cloud/config/fragments/fragment_texts.ts";
 import { LOCATIONS_ABOVE } from "../../lib/cloud/tenants/locations.ts";
 import { PART_LOOKUPS } from "../../lib/cloud/tenants/parts.ts";
 import { type Lookup, lookup } from "../../lib/cloud/store/lookups.ts";
@@ -26,7 +26,7 @@ const LOOKUPS: Readonly<Record<string, readonly (Lookup | string)[]>> = {
   "access/administrators.ts": [IS_ADMINISTRATOR],
   "access/keys.ts": KEY_LOOKUPS,
   "access/shared_secrets.ts": SECRET_LOOKUPS,
-  "config/fragments.ts": [1, 2, 16].map(stampsLookup),
+  "config/fragments/fragment_texts.ts": [1, 2, 16].map(stampsLookup),
   "tenants/locations.ts": [LOCATIONS_ABOVE],
   "tenants/parts.ts": PART_LOOKUPS,
 };

@@ -18,7 +18,7 @@ import { checkedPlan } from "../../lib/cloud/rollouts/plan.ts";
 import { NO_PLAN } from "../../lib/cloud/services/fleet/rollout_service.ts";
 import { newRolloutId, Rollouts } from "../../lib/cloud/rollouts/rollouts.ts";
 import { Parts } from "../../lib/cloud/tenants/parts.ts";
-import { Fragments } from "../../lib/cloud/config/fragments.ts";
+import { Fragments } from "../../lib/cloud/config/fragments/fragments.ts";
 import { configText } from "../../lib/cloud/config/resolution.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
 import type { Sql } from "../../lib/cloud/store/store.ts";

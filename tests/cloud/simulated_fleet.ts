@@ -1,7 +1,7 @@
 /** A fleet of machines for tests of rollouts, whose time, presence and health the test decides. */
 
 import { configText } from "../../lib/cloud/config/resolution.ts";
-import { Fragments } from "../../lib/cloud/config/fragments.ts";
+import { Fragments } from "../../lib/cloud/config/fragments/fragments.ts";
 import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
 import { Machines } from "../../lib/cloud/tenants/machines.ts";
 import { Parts } from "../../lib/cloud/tenants/parts.ts";

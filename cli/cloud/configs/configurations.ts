@@ -7,7 +7,7 @@
 import { SvcError } from "../../../lib/base/error.ts";
 import { jsonDiff } from "../../../lib/base/schema/json_secrets.ts";
 import type { JsonObject } from "../../../lib/base/schema/schema.ts";
-import { tryAgain } from "../../../lib/cloud/config/fragments.ts";
+import { tryAgain } from "../../../lib/cloud/config/fragments/fragment_texts.ts";
 import { type Part, Parts } from "../../../lib/cloud/tenants/parts.ts";
 import { PartConfigs } from "../../../lib/cloud/config/part_config.ts";
 import { checkForOperator, savePartConfig } from "../../../lib/cloud/fleet/part_saving.ts";

@@ -4,7 +4,9 @@
 
 import { isObject, type Json, type JsonObject } from "../../../lib/base/schema/schema.ts";
 import { checkFragment } from "../../../lib/cloud/config/fragment_check.ts";
-import { Fragments, tryAgain } from "../../../lib/cloud/config/fragments.ts";
+import { FragmentTexts, tryAgain } from "../../../lib/cloud/config/fragments/fragment_texts.ts";
+import { FragmentUses } from "../../../lib/cloud/config/fragments/fragment_uses.ts";
+import { Fragments } from "../../../lib/cloud/config/fragments/fragments.ts";
 import { PartConfigs } from "../../../lib/cloud/config/part_config.ts";
 import type { Part } from "../../../lib/cloud/tenants/parts.ts";
 import { shownMs } from "../../table.ts";
@@ -29,7 +31,7 @@ export const FRAGMENT_COMMANDS: readonly CloudCommand[] = [
     async ({ store, list }, _, { org }) => {
       const fragments = new Fragments(store);
       const all = await fragments.list((await chosenOrganization(store, org)).id);
-      const counts = await fragments.counts(all.map(({ id }) => id));
+      const counts = await new FragmentUses(store).counts(all.map(({ id }) => id));
       const shown = all.map(({ id, name, revision, updatedMs, visibility }) => {
         return { id, name, revision, updatedMs, visibility, parts: counts.get(id)?.parts ?? 0 };
       });
@@ -116,7 +118,9 @@ async function setFragment(
       : { kind: "organization", id: organizationId } as const;
     return await context.change("fragment set", on, async (sql, nowMs) => {
       const own = new Fragments(sql);
-      await own.requireStamps(new Map([...checked.stamps, ...old ? [[old.id, old.stamp] as const] : []]));
+      await new FragmentTexts(sql).requireStamps(
+        new Map([...checked.stamps, ...old ? [[old.id, old.stamp] as const] : []]),
+      );
       if (old) await own.update(old.id, name, checked, nowMs, { who });
       const id = old?.id ?? await own.create(organizationId, name, checked, nowMs, { who });
       return await own.get(id);

@@ -30,7 +30,7 @@ import type { ConfigResult } from "./config_jobs.ts";
 import { robotConfigMessage } from "./config_message.ts";
 import { ownsFragments } from "./config_view.ts";
 import { type ConfigContext, type FragmentStamps, UnusableConfig } from "./config_threads.ts";
-import { Fragments } from "./fragments.ts";
+import { FragmentTexts } from "./fragments/fragment_texts.ts";
 import { PartConfigs, revisionText } from "./part_config.ts";
 
 /** Limit of kept messages, one per part. */
@@ -192,7 +192,7 @@ export class ConfigMessages {
     for (const { id, wanted, version } of packages) {
       if (await this.#resolveVersion(id, wanted, organizationId) !== version) return false;
     }
-    return await new Fragments(this.cloud.store).hasStamps(fragments);
+    return await new FragmentTexts(this.cloud.store).hasStamps(fragments);
   }
 
   /** The chosen version of a package, if the organization may use one. */

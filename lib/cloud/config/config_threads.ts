@@ -22,7 +22,7 @@ import {
   type Validate,
   workOn,
 } from "./config_jobs.ts";
-import { Fragments } from "./fragments.ts";
+import { FragmentTexts } from "./fragments/fragment_texts.ts";
 import type { FragmentText } from "./resolution.ts";
 import type { ConditionJob } from "../triggers/conditions.ts";
 
@@ -100,7 +100,6 @@ export class ConfigThreads {
       });
     }
     return await this.#withThread([organizationId, memberOf(job)], async (ask) => {
-      const fragments = new Fragments(sql);
       let request: ConfigRequest = { job };
       for (let leftMs = this.jobMs;;) {
         const beganMs = this.clock.monotonicMs();
@@ -108,7 +107,7 @@ export class ConfigThreads {
         leftMs -= this.clock.monotonicMs() - beganMs;
         if ("done" in answer) return answer.done;
         if (!("wanted" in answer)) throw unexpected(answer);
-        const texts = await fragments.texts(answer.wanted, organizationId, answer.lettersMax);
+        const texts = await new FragmentTexts(sql).texts(answer.wanted, organizationId, answer.lettersMax);
         for (const { id, stamp } of texts.stamps) stamps.set(id, stamp);
         request = { texts: draft ? texts.found.map((one) => withDraft(one, draft)) : texts.found };
       }

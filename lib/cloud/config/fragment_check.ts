@@ -3,7 +3,7 @@
 import { SvcError } from "../../base/error.ts";
 import type { ConfigContext, FragmentStamps } from "./config_threads.ts";
 import { requireNoErrors } from "./config_view.ts";
-import type { Fragment } from "./fragments.ts";
+import type { Fragment } from "./fragments/fragments.ts";
 import type { ConfigText } from "./resolution.ts";
 
 /**

@@ -10,7 +10,7 @@
 import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import type { Sql } from "../store/store.ts";
-import { Fragments } from "./fragments.ts";
+import { FragmentUses } from "./fragments/fragment_uses.ts";
 import { setPackagesOfPart } from "./package_uses.ts";
 import type { ConfigText, Resolution } from "./resolution.ts";
 
@@ -100,7 +100,7 @@ export class PartConfigs {
       old.revision + 1,
       partId,
     );
-    await new Fragments(this.sql).setUsesOfPart(partId, imports);
+    await new FragmentUses(this.sql).setOfPart(partId, imports);
     await setPackagesOfPart(this.sql, partId, packages);
     // The old text is already counted. An unmeasured history is measured here.
     await this.sql.query(

@@ -17,7 +17,9 @@ import type { Sql, Store } from "../store/store.ts";
 import type { ConfigJob } from "../config/config_jobs.ts";
 import type { ConfigContext, ConfigThreads, FragmentStamps } from "../config/config_threads.ts";
 import { ownsFragments, requireNoErrors } from "../config/config_view.ts";
-import { ChangedMeanwhile, Fragments } from "../config/fragments.ts";
+import { ChangedMeanwhile, FragmentTexts } from "../config/fragments/fragment_texts.ts";
+import { FragmentUses } from "../config/fragments/fragment_uses.ts";
+import { Fragments } from "../config/fragments/fragments.ts";
 import { PartConfigs } from "../config/part_config.ts";
 import type { ConfigText, FragmentImport } from "../config/resolution.ts";
 import { agentReports } from "./agent_reports.ts";
@@ -86,7 +88,7 @@ export async function savePartConfig(
   if (organizationId !== checked.organizationId) {
     throw new ChangedMeanwhile(`part "${id}" was moved to another organization meanwhile: try again`);
   }
-  await new Fragments(sql).requireStamps(checked.stamps);
+  await new FragmentTexts(sql).requireStamps(checked.stamps);
   await new PartConfigs(sql).set(id, checked, who, nowMs, knownMs);
   await keepCollectors(sql, id, checked.collectors);
   await keepTriggers(sql, id, checked.triggers, seenMs !== null && isOnlineAt(seenMs, nowMs));
@@ -117,7 +119,9 @@ async function requireImports(
   ctx: CallContext,
 ): Promise<void> {
   const fragments = new Fragments(store);
-  const there = new Set((await fragments.usesOfPart(partId)).map(({ id, version }) => `${id} ${version}`));
+  const there = new Set(
+    (await new FragmentUses(store).ofPart(partId)).map(({ id, version }) => `${id} ${version}`),
+  );
   for (const { id, version, secret } of imports) {
     if (there.has(`${id} ${version}`)) continue;
     const found = await fragments.find(id);

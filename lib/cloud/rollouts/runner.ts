@@ -11,7 +11,7 @@ import { toTimestamp } from "../../api/shared/time.ts";
 import { chainOf, messageOf, SvcError } from "../../base/error.ts";
 import { create } from "../../wire/rpc/proto.ts";
 import { requireConfigQuota } from "../access/usage.ts";
-import { ChangedMeanwhile, tryAgain } from "../config/fragments.ts";
+import { ChangedMeanwhile, tryAgain } from "../config/fragments/fragment_texts.ts";
 import { PartConfigs } from "../config/part_config.ts";
 import type { ConfigContext } from "../config/config_threads.ts";
 import { type Part, Parts } from "../tenants/parts.ts";

@@ -13,7 +13,9 @@ import type { Limits } from "../access/limits.ts";
 import type { ConfigThreads } from "../config/config_threads.ts";
 import { requireNoErrors } from "../config/config_view.ts";
 import { checkFragment } from "../config/fragment_check.ts";
-import { type Fragment, Fragments, tryAgain } from "../config/fragments.ts";
+import { FragmentTexts, tryAgain } from "../config/fragments/fragment_texts.ts";
+import { FragmentUses } from "../config/fragments/fragment_uses.ts";
+import { type Fragment, Fragments } from "../config/fragments/fragments.ts";
 import { PartConfigs } from "../config/part_config.ts";
 import { configText } from "../config/resolution.ts";
 import { versionProblems } from "../fleet/agent_versions.ts";
@@ -119,7 +121,7 @@ async function checkedRevision(
 async function existing(sql: Sql, organizationId: string, change: RolloutChange): Promise<RolloutChange> {
   const { kind, id, version } = change;
   if (kind === "fragment") {
-    const { found } = await new Fragments(sql).texts([{ id, version }], organizationId, 0);
+    const { found } = await new FragmentTexts(sql).texts([{ id, version }], organizationId, 0);
     if (found.length > 0) return { ...change, version: String(found[0].revision) };
     throw new SvcError(
       "not_found",
@@ -218,11 +220,11 @@ interface Holding extends NextRevision {
 async function hold(sql: Sql, { fragment, checked, who, nowMs, chosen, limits }: Holding): Promise<void> {
   const fragments = new Fragments(sql);
   const { id, name, stamp, revision, organizationId } = fragment;
-  await fragments.requireStamps(new Map([...checked.stamps, [id, stamp]]));
-  const followers = (await fragments.uses(id)).filter(({ version }) => version === "");
+  await new FragmentTexts(sql).requireStamps(new Map([...checked.stamps, [id, stamp]]));
+  const followers = (await new FragmentUses(sql).parts(id)).filter(({ version }) => version === "");
   const wanted = new Set(chosen.map((one) => one.id));
   const others = followers.filter(({ partId }) => !wanted.has(partId)).length;
-  const around = (await fragments.usingFragments(id)).length;
+  const around = (await new FragmentUses(sql).fragments(id)).length;
   if (others > 0 || around > 0) {
     const both = `${counted(others, "other part")} and ${counted(around, "fragment")}`;
     const found = `${both} follow the newest revision of "${name}"`;

@@ -16,8 +16,8 @@ import { Parts } from "../../tenants/parts.ts";
 import { asItIs, ownsFragments } from "../../config/config_view.ts";
 import { parsedConfig } from "../../config/config_jobs.ts";
 import type { ConfigContext, FragmentDraft } from "../../config/config_threads.ts";
-import { Fragments } from "../../config/fragments.ts";
-import { namedFragmentUses, namedPartUses } from "../../config/fragment_uses.ts";
+import { namedFragmentUses, namedPartUses } from "../../config/fragments/fragment_uses.ts";
+import { Fragments } from "../../config/fragments/fragments.ts";
 import { Packages } from "../../packages/packages.ts";
 import { requireVisible } from "../../packages/downloads.ts";
 import {

@@ -18,7 +18,7 @@ import type { MessageInitShape } from "../../../wire/rpc/proto.ts";
 import { SvcError } from "../../../base/error.ts";
 import type { CallContext, ServiceImpl } from "../../../wire/rpc/service.ts";
 import { actorOf, type CloudContext } from "../../access/context.ts";
-import { Fragments } from "../../config/fragments.ts";
+import { FragmentUses } from "../../config/fragments/fragment_uses.ts";
 import { Shares } from "../../tenants/sharing.ts";
 import { Locations, locationsWithin } from "../../tenants/locations.ts";
 import { type FleetMachine, locationsOfMachines, Machines } from "../../tenants/machines.ts";
@@ -259,7 +259,7 @@ function machinePartHandlers(cloud: CloudContext) {
       const [at, using] = [new Set(locationIds), new Set(fragmentIds)];
       const locations = seen.filter(({ id }) => at.size === 0 || at.has(id));
       const ids = locations.map(({ id }) => id);
-      const machines = using.size === 0 ? undefined : await new Fragments(store).machinesUsing(using, ids);
+      const machines = using.size === 0 ? undefined : await new FragmentUses(store).machinesUsing(using, ids);
       const found = await partsWithin(store, ids, single);
       const parts = Map.groupBy(found, ({ machineId }) => machineId);
       const wanted = [...parts].filter(([id]) => machines?.has(id) ?? true);

@@ -19,16 +19,15 @@ import { asItIs, chooseConfigView, type ConfigView, editorOf, textOf } from "../
 import { checkFragment } from "../../config/fragment_check.ts";
 import type { ConfigContext } from "../../config/config_threads.ts";
 import { Parts } from "../../tenants/parts.ts";
+import { type FragmentChange, FragmentRevisions } from "../../config/fragments/fragment_revisions.ts";
+import { FragmentTexts, tryAgain } from "../../config/fragments/fragment_texts.ts";
+import { type FragmentCounts, type FragmentUse, FragmentUses } from "../../config/fragments/fragment_uses.ts";
 import {
   type Fragment,
   FRAGMENT_VISIBILITIES,
   type FragmentAudience,
-  type FragmentChange,
-  type FragmentCounts,
   Fragments,
-  type FragmentUse,
-  tryAgain,
-} from "../../config/fragments.ts";
+} from "../../config/fragments/fragments.ts";
 import { configText, type FragmentVersion } from "../../config/resolution.ts";
 
 /** Default and largest number of changes on a page. */
@@ -46,6 +45,7 @@ const onFragment = (id: string): Ref => ({ kind: "fragment", id });
 
 function readHandlers(cloud: ConfigContext) {
   const fragments = new Fragments(cloud.store);
+  const revisions = new FragmentRevisions(cloud.store);
   return {
     async listFragments({ organizationId, fragmentVisibility: wanted, showPublic }, ctx) {
       const own = await fragments.list(organizationId);
@@ -60,10 +60,10 @@ function readHandlers(cloud: ConfigContext) {
       await requireSeen(cloud, await fragments.get(id), ctx);
       const found = await fragments.at(id, version);
       if (!found) throw new SvcError("not_found", `there is no version "${version}" of fragment "${id}"`);
-      const [revisions, tags] = [await fragments.revisions(id), await fragments.tags(id)];
+      const [kept, tags] = [await revisions.all(id), await revisions.tags(id)];
       return {
         fragment: (await messages(cloud, [found], ctx))[0],
-        revisions: revisions.map(({ revision, atMs }) => ({
+        revisions: kept.map(({ revision, atMs }) => ({
           revision: String(revision),
           createdAt: toTimestamp(atMs),
         })),
@@ -78,8 +78,8 @@ function readHandlers(cloud: ConfigContext) {
       }
       const asked = Math.min(Number(pageLimit ?? 0n) || HISTORY_PAGE, HISTORY_PAGE_MAX);
       const before = pageToken ? pageStart(pageToken) : undefined;
-      const limit = await fragments.fitting(id, asked, HISTORY_LETTERS, before);
-      const changes = await fragments.history(id, limit + 1, before);
+      const limit = await revisions.fitting(id, asked, HISTORY_LETTERS, before);
+      const changes = await revisions.history(id, limit + 1, before);
       const page = changes.slice(0, limit);
       return {
         history: page.map((change) => historyMessage(now, change, show)),
@@ -94,7 +94,7 @@ function useHandlers(cloud: ConfigContext) {
   const fragments = new Fragments(store);
   const answer = async (list: readonly Fragment[], view: (one: Fragment) => Promise<ConfigView>) => {
     const views = await Promise.all(list.map(view));
-    const counts = await fragments.counts(list.map(({ id }) => id));
+    const counts = await new FragmentUses(store).counts(list.map(({ id }) => id));
     const shown = list.map((one, index) => ({ ...one, config: views[index](one.config) }));
     return {
       fragments: shown.map((one) => fragmentMessage(one, counts.get(one.id))),
@@ -133,7 +133,7 @@ function useHandlers(cloud: ConfigContext) {
     },
     async getFragmentUsage({ fragmentId }) {
       const { organizationId } = await fragments.get(fragmentId);
-      const versions = Map.groupBy(await fragments.uses(fragmentId), ({ version }) => version);
+      const versions = Map.groupBy(await new FragmentUses(store).parts(fragmentId), ({ version }) => version);
       const machinesIn = (uses: readonly FragmentUse[]) =>
         new Set(uses.map(({ machineId }) => machineId)).size;
       return {
@@ -162,7 +162,7 @@ function writeHandlers(cloud: ConfigContext) {
         const checked = await checkFragment(cloud, { organizationId, visibility }, JSON.stringify(config));
         return await audit.change(actor, on, async (sql, nowMs) => {
           const own = new Fragments(sql);
-          await own.requireStamps(checked.stamps);
+          await new FragmentTexts(sql).requireStamps(checked.stamps);
           const id = await own.create(organizationId, name, checked, nowMs, { who: actor.who, visibility });
           await requireQuota(sql, limits, "fragmentsPerOrganization", organizationId);
           await requireQuota(sql, limits, "fragmentLettersPerOrganization", organizationId);
@@ -191,9 +191,13 @@ function writeHandlers(cloud: ConfigContext) {
           if (lastKnownUpdate && now.updatedMs > toMs(lastKnownUpdate)) {
             throw new SvcError("aborted", `fragment "${now.name}" was changed after you last read it`);
           }
-          await own.requireStamps(new Map([...checked.stamps, [id, old.stamp]]));
+          await new FragmentTexts(sql).requireStamps(new Map([...checked.stamps, [id, old.stamp]]));
           await own.update(id, name || old.name, checked, nowMs, { who: actor.who, visibility });
-          await own.keepNewest(id, limits.revisionsPerFragment, limits.configBytesPerPart);
+          await new FragmentRevisions(sql).keepNewest(
+            id,
+            limits.revisionsPerFragment,
+            limits.configBytesPerPart,
+          );
           await requireQuota(sql, limits, "fragmentLettersPerOrganization", old.organizationId);
         });
       });
@@ -220,7 +224,9 @@ function visibilityOf(asked: FragmentVisibility | undefined): FragmentAudience |
 }
 
 function tagHandlers({ store, audit, limits }: ConfigContext) {
-  const answer = async (id: string) => ({ tags: (await new Fragments(store).tags(id)).map(tagMessage) });
+  const answer = async (id: string) => ({
+    tags: (await new FragmentRevisions(store).tags(id)).map(tagMessage),
+  });
   return {
     async setFragmentTag({ fragmentId: id, tag, revision }, ctx) {
       await audit.change(actorOf(ctx), onFragment(id), async (sql) => {
@@ -293,7 +299,7 @@ async function fragmentsUsedBy(
 ): Promise<Fragment[]> {
   const used: Fragment[] = [];
   for (const { id, organizationId } of await new Parts(cloud.store).ofMachine(machineId)) {
-    const own = await new Fragments(cloud.store).usesOfPart(id);
+    const own = await new FragmentUses(cloud.store).ofPart(id);
     used.push(...await foundIn(cloud, organizationId, [...own, ...more]));
   }
   return [...new Map(used.map((one) => [`${one.id} ${one.revision}`, one])).values()];
@@ -314,7 +320,7 @@ async function foundIn(
 async function messages(cloud: ConfigContext, list: readonly Fragment[], ctx: CallContext) {
   const [view, counts] = [
     viewer(cloud, ctx),
-    await new Fragments(cloud.store).counts(list.map(({ id }) => id)),
+    await new FragmentUses(cloud.store).counts(list.map(({ id }) => id)),
   ];
   return await Promise.all(list.map(async (one) => {
     const show = await view(one);

@@ -17,7 +17,7 @@ import { boundMs, pageStart } from "../context.ts";
 import { secretMessage } from "./location_service.ts";
 import { type Part, Parts } from "../../tenants/parts.ts";
 import { asItIs, chooseConfigView, type ConfigView, editorOf, textOf } from "../../config/config_view.ts";
-import { tryAgain } from "../../config/fragments.ts";
+import { tryAgain } from "../../config/fragments/fragment_texts.ts";
 import { type PartChange, PartConfigs } from "../../config/part_config.ts";
 import { partNames } from "../../tenants/hosts.ts";
 import { hostWordOf } from "../../tenants/names.ts";
