@@ -6,7 +6,6 @@
  * cloud orders it. When the agent ends, the runtime keeps running, unless the agent was told to stop it.
  */
 
-import { LogOnChange } from "../base/log/on_change.ts";
 import type { DeviceAgentConfigRequestSchema, DeviceAgentConfigResponse } from "../../proto/gen/agent_pb.ts";
 import { toDuration } from "../api/shared/time.ts";
 import type { ReadFiles, WriteFiles } from "../base/files/files.ts";
@@ -14,7 +13,7 @@ import { type Clock, deadline, race, Waker } from "../base/clock.ts";
 import { chainOf, SvcError } from "../base/error.ts";
 import type { Logger } from "../base/log/log.ts";
 import { shownUrlsIn } from "../base/log/shown_url.ts";
-import type { Json, JsonObject, Problem } from "../base/schema/schema.ts";
+import type { Json, JsonObject } from "../base/schema/schema.ts";
 import type { Announcements } from "../cloud_client/changes/change_feed.ts";
 import type { CloudClient } from "../cloud_client/client.ts";
 import type { MessageInitShape } from "../wire/rpc/proto.ts";
@@ -22,17 +21,13 @@ import { CloudPolls, POLL_ANSWER_MS } from "./supervise/cloud_polls.ts";
 import type { OfflineReboots } from "./supervise/offline.ts";
 import type { DeviceFacts } from "./system/device.ts";
 import type { Probe } from "./supervise/probe.ts";
-import { type BinaryName, releaseOf } from "./update/release.ts";
+import type { BinaryName } from "./update/release.ts";
 import type { Boots, RuntimeProcess, RuntimeSettings } from "./supervise/runtime.ts";
 import { isIdle, PROBATION_LIMIT_MS, PROBATION_MS, RuntimeVersions } from "./update/runtime_versions.ts";
-import {
-  type AgentSettings,
-  decideSettings,
-  type LastGood,
-  readDefaults,
-  readLastGood,
-  writeLastGood,
-} from "./settings/settings.ts";
+import { CurrentSettings } from "./settings/current_settings.ts";
+import { SubsystemPasses } from "./settings/subsystem_passes.ts";
+import { CloudTargets } from "./update/cloud_targets.ts";
+import { UnusedFiles } from "./update/unused_files.ts";
 import type { AgentStatus } from "./control/status.ts";
 import type { Subsystem } from "./settings/subsystem.ts";
 import type { Now, Updates } from "./update/updater.ts";
@@ -91,48 +86,46 @@ const FIRST_ANSWER_MS = 2_000;
 const WAIT_MS = 60_000;
 /** How long a download may delay the first start. */
 const UPDATE_WAIT_MS = 10 * 60_000;
-const SUBSYSTEMS_MS = 5 * 60_000;
-/** Interval of removing unused files; not soon after the start. */
-const CLEAN_MS = 24 * 3600_000;
-const CLEAN_FIRST_MS = 15 * 60_000;
-const KEPT_MS = 30 * 24 * 3600_000;
 
 export class Agent {
   readonly #parts: AgentParts;
   readonly #startedMs: number;
-  #settings: AgentSettings;
-  #lastGood: LastGood | undefined;
-  /** Whether the next start will find them. */
-  #isKept = true;
+  readonly #settings: CurrentSettings;
+  readonly #subsystems: SubsystemPasses;
   #runtime!: RuntimeProcess;
   readonly #versions: RuntimeVersions;
-  #problems: readonly Problem[] = [];
-  /** The cloud's problems with the versions that the configuration chooses. */
-  #versionProblems: readonly string[] = [];
-  /** Why settings could not be applied to a subsystem, by its name. */
-  readonly #unapplied = new Map<string, string>();
-  readonly #facts = new LogOnChange(FACTS_MAX);
+  readonly #targets: CloudTargets;
+  readonly #unused: UnusedFiles;
   readonly #polls: CloudPolls;
-  #nextApplyMs = 0;
-  #nextCleanMs: number;
-  #applying: Promise<void> | undefined;
   #checking: Promise<void> | undefined;
-  #replaced = false;
-  #isRenewed = false;
+  /** Why the agent is about to end. */
+  #end: Exclude<AgentEnd, "stopped"> | undefined;
   readonly #waker: Waker;
 
   constructor(parts: AgentParts) {
     this.#parts = parts;
     this.#waker = new Waker(parts.clock);
     this.#startedMs = parts.clock.monotonicMs();
-    this.#nextCleanMs = this.#startedMs + CLEAN_FIRST_MS;
-    this.#settings = decideSettings({}).settings;
+
+    const { host, options, subsystems, updaters, clock, logger } = parts;
+    this.#settings = new CurrentSettings({ ...options, host, logger });
+    this.#subsystems = new SubsystemPasses(subsystems, clock, logger);
+    this.#targets = new CloudTargets(updaters, logger);
     this.#versions = new RuntimeVersions({
-      ...{ updater: parts.updaters.server, probe: parts.probe, clock: parts.clock },
-      startTimeoutMs: () => this.#settings.advanced.runtimeStartTimeoutMs,
+      ...{ updater: updaters.server, probe: parts.probe, clock },
+      startTimeoutMs: () => this.#settings.now.advanced.runtimeStartTimeoutMs,
       changed: () => this.#waker.wake(),
     });
-    const { cloud, changes, rareMs, offline, clock, logger, random } = parts;
+    this.#unused = new UnusedFiles(
+      [
+        (keepMs) => updaters.agent.clean(keepMs),
+        (keepMs) => this.#versions.alone(() => updaters.server.clean(keepMs)),
+      ],
+      clock,
+      logger,
+    );
+
+    const { cloud, changes, rareMs, offline, random } = parts;
     this.#polls = new CloudPolls({
       ...{ cloud, changes, rareMs, offline, clock, logger, random },
       report: () => this.#report(),
@@ -147,9 +140,9 @@ export class Agent {
 
   /** Works until the signal aborts or a new agent takes over. */
   async run(signal: AbortSignal): Promise<AgentEnd> {
-    const { host, options, updaters, logger } = this.#parts;
-    this.#lastGood = await readLastGood(host, options.base);
-    await this.#decide(undefined);
+    const { updaters, logger } = this.#parts;
+    await this.#settings.open();
+    this.#configure();
     this.#runtime = this.#parts.runtime(
       this.#runtimeSettings(),
       this.#versions,
@@ -166,31 +159,31 @@ export class Agent {
     };
     signal.addEventListener("abort", stop);
     if (signal.aborted) stop();
-    if (this.#replaced) this.#runtime.leave();
+    if (this.#end === "replaced") this.#runtime.leave();
     const running = this.#runtime.run(over.signal);
     const asking = new AbortController();
     const polling = this.#polls.run(AbortSignal.any([signal, asking.signal]));
     try {
-      while (!signal.aborted && !this.#replaced && !this.#isRenewed) {
+      while (!signal.aborted && !this.#end) {
         await this.#tick(signal).catch((error) =>
           logger.error(`a pass of the agent failed: ${chainOf(error)}`)
         );
-        if (!this.#replaced && !this.#isRenewed && !signal.aborted) await this.#waker.sleep(TICK_MS);
+        if (!this.#end && !signal.aborted) await this.#waker.sleep(TICK_MS);
       }
-      if (this.#replaced && this.#parts.options.leavesRuntime) this.#runtime.leave();
+      const end = this.#end ?? "stopped";
+      if (end === "replaced" && this.#parts.options.leavesRuntime) this.#runtime.leave();
       else stop();
       await this.#livingOn(running);
       // A requested end does not count as a failed start.
-      if (!this.#replaced) await updaters.agent.settled();
-      if (this.#replaced) return "replaced";
-      return this.#isRenewed ? "renewed" : "stopped";
+      if (end !== "replaced") await updaters.agent.settled();
+      return end;
     } finally {
       signal.removeEventListener("abort", stop);
       asking.abort(new SvcError("canceled", "the agent ends"));
       await polling;
-      await this.#livingOn(Promise.all([this.#applying, this.#checking]));
+      await this.#livingOn(Promise.all([this.#subsystems.idle(), this.#checking]));
       await this.#parts.offline.close();
-      for (const subsystem of this.#parts.subsystems) await subsystem.close();
+      await this.#subsystems.close();
     }
   }
 
@@ -208,9 +201,9 @@ export class Agent {
       runtime: this.#runtime.state,
       versions: { "svc-agent": updaters.agent.status(), "svc-server": updaters.server.status() },
       problems: [
-        ...this.#problems.map(({ severity, path, message }) => `${severity}: ${path}: ${message}`),
-        ...this.#versionProblems.map((problem) => `error: version_control: ${problem}`),
-        ...[...this.#unapplied].map(([name, problem]) => `error: ${name}: ${problem}`),
+        ...this.#settings.problems.map(({ severity, path, message }) => `${severity}: ${path}: ${message}`),
+        ...this.#targets.problems.map((problem) => `error: version_control: ${problem}`),
+        ...this.#subsystems.problems.map((problem) => `error: ${problem}`),
       ],
     };
   }
@@ -250,24 +243,21 @@ export class Agent {
 
   /** One round of all the work. */
   async #tick(signal: AbortSignal): Promise<void> {
-    const { clock, alive, hasOthers, logger, offline } = this.#parts;
+    const { alive, hasOthers, logger, offline } = this.#parts;
     await this.#hear();
     if (this.#polls.isRefused && await hasOthers() && await this.mayInterrupt()) {
       logger.info("the cloud refuses the credentials in use, and there are others now");
-      return void (this.#isRenewed = true);
+      return void (this.#end = "renewed");
     }
-    if (clock.monotonicMs() >= this.#nextApplyMs && !this.#applying) {
-      // Not awaited, because an upgrade of the system takes long.
-      this.#applying = this.#apply(signal).finally(() => this.#applying = undefined);
-    }
+    this.#subsystems.begin(() => this.#settings.now, signal);
     await this.#update(signal);
-    if (this.#replaced) return;
+    if (this.#end) return;
     if (!this.#polls.isOnline && !this.#checking) {
-      const pass = offline.pass(this.#settings.network.deviceRebootAfterOfflineMs, signal);
+      const pass = offline.pass(this.#settings.now.network.deviceRebootAfterOfflineMs, signal);
       this.#checking = pass.catch((error) => logger.error(`a check of the network failed: ${chainOf(error)}`))
         .finally(() => this.#checking = undefined);
     }
-    await this.#clean();
+    await this.#unused.cleanIfDue();
     alive();
   }
 
@@ -275,7 +265,7 @@ export class Agent {
 
   async #firstAnswer(signal: AbortSignal): Promise<void> {
     const { options, clock, logger } = this.#parts;
-    const { waitForUpdate = this.#settings.advanced.waitForUpdateCheck ?? false } = options;
+    const { waitForUpdate = this.#settings.now.advanced.waitForUpdateCheck ?? false } = options;
     if (!waitForUpdate) {
       await this.#polls.poll(FIRST_ANSWER_MS, signal);
       return await this.#hear();
@@ -308,7 +298,7 @@ export class Agent {
       signal,
     );
     try {
-      for (let [before, now] = ["", "begun"]; before !== now && !this.#replaced;) {
+      for (let [before, now] = ["", "begun"]; before !== now && !this.#end;) {
         before = now;
         await this.#update(late.signal);
         await race(Promise.all(all.map((updater) => updater.idle())), late.signal);
@@ -325,13 +315,9 @@ export class Agent {
   async #hear(): Promise<void> {
     const answer = this.#polls.take();
     if (!answer) return;
-    this.#versionProblems = answer.versionProblems.slice(0, VERSION_PROBLEMS_MAX)
-      .map((problem) => shownUrlsIn(problem.slice(0, PROBLEM_CHARS)));
-    if (this.#facts.isNew(this.#versionProblems.join("\n"), "versions")) {
-      for (const problem of this.#versionProblems) this.#parts.logger.warn(problem);
-    }
-    await this.#decide(sectionsOf(answer));
-    this.#setTarget(answer);
+    if (await this.#settings.decide(sectionsOf(answer))) this.#subsystems.expire();
+    this.#configure();
+    this.#targets.adopt(answer);
   }
 
   #report(): MessageInitShape<typeof DeviceAgentConfigRequestSchema> {
@@ -361,82 +347,20 @@ export class Agent {
     return [trial?.build, good, previous].find((build) => build?.file === file)?.version ?? "";
   }
 
-  /** Applies the settings; `cloud` is the cloud's answer, if there is one. */
-  async #decide(cloud: JsonObject | undefined): Promise<void> {
-    const { host, options, logger, configureLogs } = this.#parts;
-    const read = await readDefaults(host, options.defaultsPath);
-    const { settings, problems, lastGood } = decideSettings({
-      defaults: read.defaults,
-      cloud,
-      lastGood: this.#lastGood,
-    });
-    this.#problems = [...read.problems, ...problems];
-    for (const { severity, path, message } of this.#problems) {
-      this.#once(
-        `${path}: ${message}`,
-        () => logger[severity === "error" ? "error" : "warn"](`${path}: ${message}`),
-      );
-    }
-    if (JSON.stringify(lastGood) !== JSON.stringify(this.#lastGood)) {
-      this.#lastGood = lastGood;
-      this.#isKept = false;
-      this.#nextApplyMs = 0;
-    }
-    if (!this.#isKept) {
-      const unkept = "cannot keep the settings";
-      this.#isKept = await writeLastGood(host, options.base, lastGood).then(() => true, (error) => {
-        this.#once(unkept, () => logger.error(`${unkept}: ${chainOf(error)}`));
-        return false;
-      });
-      if (this.#isKept) this.#facts.clear(unkept);
-    }
-    this.#settings = settings;
-    configureLogs(
-      options.debug || settings.advanced.debug === true,
-      !settings.advanced.disableLogDeduplication,
-    );
+  /** Applies the settings in force to the agent itself and to the runtime. */
+  #configure(): void {
+    const { options, configureLogs } = this.#parts;
+    const { debug, disableLogDeduplication } = this.#settings.now.advanced;
+    configureLogs(options.debug || debug === true, !disableLogDeduplication);
     this.#runtime?.configure(this.#runtimeSettings());
   }
 
   #runtimeSettings(): RuntimeSettings {
-    const { disableRuntime, runtimeStartTimeoutMs, runtimeEnv } = this.#settings.advanced;
+    const { disableRuntime, runtimeStartTimeoutMs, runtimeEnv } = this.#settings.now.advanced;
     return { enabled: !disableRuntime, startTimeoutMs: runtimeStartTimeoutMs, env: runtimeEnv };
   }
 
-  #setTarget({ agentUpdateInfo, viamServerUpdateInfo }: DeviceAgentConfigResponse): void {
-    const { updaters, logger } = this.#parts;
-    const targets = [
-      ["svc-agent", agentUpdateInfo, updaters.agent],
-      ["svc-server", viamServerUpdateInfo, updaters.server],
-    ] as const;
-    for (const [name, info, updater] of targets) {
-      try {
-        if (info) updater.setTarget(releaseOf(name, info));
-      } catch (error) {
-        this.#once(
-          `${name}: ${chainOf(error)}`,
-          () => logger.error(`no update of ${name}: ${chainOf(error)}`),
-        );
-      }
-    }
-  }
-
   // Applying what the cloud wants.
-
-  async #apply(signal: AbortSignal): Promise<void> {
-    const { subsystems, clock, logger } = this.#parts;
-    this.#nextApplyMs = clock.monotonicMs() + SUBSYSTEMS_MS;
-    for (const subsystem of subsystems) {
-      try {
-        await subsystem.apply(this.#settings, signal);
-        this.#unapplied.delete(subsystem.name);
-      } catch (error) {
-        const problem = chainOf(error);
-        this.#unapplied.set(subsystem.name, problem);
-        this.#once(`${subsystem.name}: ${problem}`, () => logger.error(`${subsystem.name}: ${problem}`));
-      }
-    }
-  }
 
   async #update(signal: AbortSignal): Promise<void> {
     const { updaters, options } = this.#parts;
@@ -445,7 +369,7 @@ export class Agent {
     const own = { running: options.ownFile, ...this.#ownVerdict(), maySwitch: true, mayUpdate: true };
     const { restart, began } = await updaters.agent.pass(own, signal);
     void began?.then(() => this.#waker.wake());
-    this.#replaced = restart;
+    if (restart) this.#end = "replaced";
   }
 
   /**
@@ -463,31 +387,7 @@ export class Agent {
       reason: `it did not reach the cloud within ${PROBATION_LIMIT_MS / 60_000} minutes`,
     };
   }
-
-  async #clean(): Promise<void> {
-    const { clock, updaters, logger } = this.#parts;
-    if (clock.monotonicMs() < this.#nextCleanMs) return;
-    this.#nextCleanMs = clock.monotonicMs() + CLEAN_MS;
-    const cleanings = [
-      () => updaters.agent.clean(KEPT_MS),
-      () => this.#versions.alone(() => updaters.server.clean(KEPT_MS)),
-    ];
-    for (const clean of cleanings) {
-      const removed = await clean();
-      if (removed.length > 0) logger.info("removed unused files", { files: removed });
-    }
-  }
-
-  /** Logs a lasting fact once. */
-  #once(what: string, log: () => void): void {
-    if (this.#facts.isNew(what, what)) log();
-  }
 }
-
-const FACTS_MAX = 1000;
-/** The cloud's problems with the versions, for the status. */
-const VERSION_PROBLEMS_MAX = 20;
-const PROBLEM_CHARS = 1000;
 
 function sectionsOf(answer: DeviceAgentConfigResponse): JsonObject {
   return {
