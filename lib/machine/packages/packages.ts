@@ -2,12 +2,11 @@
  * The packages of a configuration on this machine: found in its registry folder (`registry_folder.ts`) or downloaded
  * from the control plane, verified and unpacked.
  *
- * Owns `packages` under the program's home folder. A package has its folder (`packageFolder`) only when it is complete
- * and its SHA-256 is the control plane's, and, on a device with pinned keys, one that these keys have signed. An
- * interrupted download resumes, also after a restart. Nothing in an archive leads out of its folder. A version that no
- * part with this home uses any more is removed, but never before its replacement is in use. A moving version (a word
- * such as `latest`, or a range) is a link to the folder of the version that it stands for. The next call turns the link
- * when the version changes; if the new version is not available, the link stays.
+ * Owns `packages/data` under the program's home folder, where a package has its folder (`packageFolder`) only when it is
+ * complete (`package_downloads.ts`). An interrupted download resumes, also after a restart. A version that no part with
+ * this home uses any more is removed, but never before its replacement is in use. A moving version (a word such as
+ * `latest`, or a range) is a link to the folder of the version that it stands for. The next call turns the link when the
+ * version changes; if the new version is not available, the link stays.
  *
  * The room owns the packages of a machine: the wanted packages, their sources and their folders.
  */
@@ -15,34 +14,24 @@
 import { LogOnChange } from "../../base/log/on_change.ts";
 import { type BackoffLimits, backoffMs } from "../../base/async/backoff.ts";
 import { shownUrlsIn } from "../../base/log/shown_url.ts";
-import { createHash, randomUUID } from "node:crypto";
 import { basename, dirname, join } from "node:path";
-import { type Package, PackageType } from "../../../proto/gen/packages_pb.ts";
-import type { Platform } from "../../base/host.ts";
-import type { AcceptedKeys } from "../../base/release/accepted_keys.ts";
+import { PackageType } from "../../../proto/gen/packages_pb.ts";
 import { parseRange, parseVersion } from "../../base/semver.ts";
-import { FileError, type LinkFiles, type ReadFiles, type WriteFiles } from "../../base/files/files.ts";
-import { bytesUpTo } from "../../base/files/byte_reader.ts";
-import { unpackInto } from "../../base/files/archive.ts";
-import { type Clock, deadline } from "../../base/clock.ts";
 import { chainOf, isRetryable, messageOf, SvcError } from "../../base/error.ts";
-import type { Logger } from "../../base/log/log.ts";
 import type { CloudClient } from "../../cloud_client/client.ts";
 import { packageFolder, versionInFolder } from "../config/placeholder.ts";
 import { fileNameFrom } from "../../base/files/names.ts";
 import type { PackageConfig } from "../config/settings.ts";
+import {
+  type FarPackage,
+  PackageDownloads,
+  type PackageDownloadsParts,
+  publishedPlatform,
+} from "./package_downloads.ts";
 import { findArchive, isMoving, type RegistryArchive } from "./registry_folder.ts";
 
 /** The variable with the path of the pinned keys. */
 export const KEYS_VARIABLE = "SVC_RELEASE_KEYS";
-/** Limits of a download, and of its unpacked size. */
-const BYTES_MAX = 4 * 1024 ** 3;
-const LIMITS = { filesMax: 100_000, bytesMax: 32 * 1024 ** 3 };
-/** A download without progress for this long is interrupted, and continued later. */
-const STALL_MS = 30_000;
-/** Size limit of a signature, and of the list of keys. */
-const SIGNATURE_BYTES_MAX = 1024 * 1024;
-const REFUSAL_CHARS_MAX = 300;
 const RETRY: BackoffLimits = { firstMs: 2_000, mostMs: 120_000, jitter: 0.3 };
 /** A version as part of a folder's name. */
 const EXACT = /^\w[\w.+-]{0,127}$/;
@@ -60,21 +49,9 @@ export interface PackageProgress {
   readonly bytesTotal: number;
 }
 
-/** A version that the control plane has. */
-interface FarPackage extends Pick<Package, "url" | "checksum"> {
-  readonly version: string;
-}
-
-export interface PackagesParts {
-  /** The program's home folder. */
-  readonly home: string;
+export interface PackagesParts extends PackageDownloadsParts {
   /** The control plane, if there is one. */
   readonly client?: Pick<CloudClient, "package" | "partId">;
-  /** The keys that must have signed downloads; without keys, the control plane's SHA-256 is enough. */
-  readonly keys?: Pick<AcceptedKeys, "check" | "withheld">;
-  readonly host: Platform & ReadFiles & WriteFiles & LinkFiles;
-  readonly clock: Clock;
-  readonly logger: Logger;
 }
 
 export class MachinePackages {
@@ -86,15 +63,15 @@ export class MachinePackages {
   /** Former targets of links since the start: a program may still run in them. */
   readonly #linked = new Set<string>();
   /** The installed version of each moving version, and the unusable one, by the folder of the moving version. */
-  /** The last logged problem of a package's channel, by its id. */
-  readonly #withheld = new Map<string, string | undefined>();
   readonly #versions = new Map<string, string>();
   readonly #refused = new Map<string, string>();
   readonly #progress = new Map<string, PackageProgress>();
-
+  readonly #downloads: PackageDownloads;
   #moved = () => {};
 
-  constructor(private readonly parts: PackagesParts) {}
+  constructor(private readonly parts: PackagesParts) {
+    this.#downloads = new PackageDownloads(parts, (config, change) => this.#setProgress(config, change));
+  }
 
   /** Calls `moved` when a moving version has another installed version than after the last call of `fetch`. */
   follow(moved: () => void): void {
@@ -206,7 +183,10 @@ export class MachinePackages {
     await this.#work;
   }
 
-  #tell(config: PackageConfig, change: Partial<PackageProgress> & Pick<PackageProgress, "state">): void {
+  #setProgress(
+    config: PackageConfig,
+    change: Partial<PackageProgress> & Pick<PackageProgress, "state">,
+  ): void {
     const before = this.#progress.get(config.name);
     if (before?.state === change.state && change.state !== "downloading" && before.error === change.error) {
       return;
@@ -250,10 +230,10 @@ export class MachinePackages {
         const local = await this.#localArchive(config);
         if (local) await this.#takeLocal(config, local);
         else await this.#takeFar(config, signal);
-        this.#tell(config, { state: "ready" });
+        this.#setProgress(config, { state: "ready" });
       } catch (error) {
         if (signal.aborted) return failures;
-        this.#tell(config, { state: "failed", error: shownUrlsIn(chainOf(error)) });
+        this.#setProgress(config, { state: "failed", error: shownUrlsIn(chainOf(error)) });
         const { name, package: id, version } = config;
         const reported = `package "${name}" (${id} ${version})`;
         failures.push(new SvcError(SvcError.from(error).code, `${reported}: ${shownUrlsIn(chainOf(error))}`));
@@ -269,20 +249,14 @@ export class MachinePackages {
     return failures;
   }
 
-  /** In the published notation: `linux/amd64`. */
-  get #platform(): string {
-    const { os, arch } = this.parts.host.platform();
-    return `${os}/${arch === "x64" ? "amd64" : arch}`;
-  }
-
   /** Unpacks an archive of the registry folder unless that is done, and links the wanted name to it. */
   async #takeLocal(config: PackageConfig, { path, version }: RegistryArchive): Promise<void> {
     const { host, logger } = this.parts;
     const wanted = this.#folderOf(config), exact = this.#folderOf({ ...config, version });
     this.#linked.add(exact);
     if (!await host.stat(exact)) {
-      this.#tell(config, { state: "loading" });
-      await this.#unpack(path, exact).catch((error) => this.#refuse(wanted, version, error));
+      this.#setProgress(config, { state: "loading" });
+      await this.#downloads.unpack(path, exact).catch((error) => this.#refuse(wanted, version, error));
       logger.info("a package was taken from the registry folder", { name: config.name, version });
     }
     await this.#lead(wanted, exact, version);
@@ -290,7 +264,7 @@ export class MachinePackages {
 
   #localArchive(config: PackageConfig): Promise<RegistryArchive | undefined> {
     const { home, host } = this.parts;
-    return findArchive(home, config, this.#platform.replace("/", "-"), host);
+    return findArchive(home, config, publishedPlatform(host).replace("/", "-"), host);
   }
 
   /** Makes a word or a range lead to the folder of the version that it means. */
@@ -336,22 +310,11 @@ export class MachinePackages {
 
     const exact = this.#folderOf({ ...config, version: found.version });
     if (!await host.stat(exact)) {
-      const fetched = this.#fetchOne(config, found, exact, signal);
+      const fetched = this.#downloads.fetch(config, found, exact, signal);
       await fetched.catch((error) => this.#refuse(wanted, found.version, error));
-    } else await this.#tellWithheld(config, found, signal);
+    } else await this.#downloads.logWithheld(config, found, signal);
 
     await this.#lead(wanted, exact, found.version);
-  }
-
-  /** Logs, once, why newer versions of an installed package may be withheld from this device. */
-  async #tellWithheld(config: PackageConfig, found: FarPackage, signal: AbortSignal): Promise<void> {
-    const { keys, clock, logger } = this.parts;
-    const { wanted, ...file } = this.#signedFile(config, found);
-    if (wanted === undefined) return;
-    const get = (at: string) => jsonAt(at, clock, signal);
-    const problem = await keys?.withheld({ ...file, wanted }, get);
-    if (problem !== undefined && problem !== this.#withheld.get(file.name)) logger.warn(problem);
-    this.#withheld.set(file.name, problem);
   }
 
   /** Remembers a version as unusable, unless the error is retryable. */
@@ -367,7 +330,12 @@ export class MachinePackages {
     signal: AbortSignal,
   ): Promise<FarPackage> {
     const type = PackageType[config.type.toUpperCase() as keyof typeof PackageType];
-    const request = { id: config.package, version: config.version, type, platform: this.#platform };
+    const request = {
+      id: config.package,
+      version: config.version,
+      type,
+      platform: publishedPlatform(this.parts.host),
+    };
     const { checksum, url, info } = await client.package(request, { signal });
     const problem = (what: string, text: string, wanted: string) =>
       new SvcError("data_loss", `the control plane gives ${what} "${text.slice(0, 200)}", wanted ${wanted}`);
@@ -382,124 +350,6 @@ export class MachinePackages {
     return { checksum, url, version };
   }
 
-  async #fetchOne(
-    config: PackageConfig,
-    found: FarPackage,
-    folder: string,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const { host, home, logger } = this.parts;
-    const { name, package: id } = config;
-    logger.info("fetching a package", { name, package: id, version: found.version });
-
-    const downloads = join(home, "packages", "downloads");
-    await host.makeFolder(downloads);
-
-    const archive = join(downloads, `${found.checksum}.part`);
-    const bytesMax = await this.#signedBytes(config, found, signal) ?? BYTES_MAX;
-    await this.#download(config, found, archive, bytesMax, signal);
-    this.#tell(config, { state: "loading" });
-    await this.#unpack(archive, folder);
-    await host.remove(archive);
-
-    logger.info("a package is installed", { name, folder });
-  }
-
-  /**
-   * The signed size of a version; `undefined` on a device that requires no signatures. Throws unless the signature
-   * covers exactly the wanted id, version and platform.
-   */
-  async #signedBytes(
-    config: PackageConfig,
-    found: FarPackage,
-    signal: AbortSignal,
-  ): Promise<number | undefined> {
-    const { keys, clock } = this.parts;
-    return (await keys?.check(this.#signedFile(config, found), (at) => jsonAt(at, clock, signal)))?.size;
-  }
-
-  /** The file whose signature counts. */
-  #signedFile({ package: id, version: request }: PackageConfig, { version, checksum, url }: FarPackage) {
-    const address = new URL(url);
-    address.searchParams.set("as", id);
-    return {
-      ...{ name: id, version, sha256: checksum, platform: this.#platform, url: address.href },
-      wanted: isMoving(request) ? request : undefined,
-    };
-  }
-
-  /** Completes the file, starting from its present content. */
-  async #download(
-    config: PackageConfig,
-    { url, checksum }: FarPackage,
-    path: string,
-    bytesMax: number,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const { host } = this.parts;
-    const there = await host.fileSize(path) ?? 0;
-    const stalled = new AbortController();
-    const watch = () =>
-      this.parts.clock.after(STALL_MS, () => {
-        stalled.abort(new SvcError("deadline_exceeded", `no data for ${STALL_MS / 1000} s`));
-      });
-    let callOff = watch();
-    try {
-      const headers = there > 0 ? { range: `bytes=${there}-`, "if-range": `"${checksum}"` } : undefined;
-      const answer = await fetch(url, { headers, signal: AbortSignal.any([signal, stalled.signal]) });
-      const complete = answer.status === 416;
-      if (complete) await answer.body?.cancel();
-      else if (!answer.ok || !answer.body) throw await refusal(answer);
-      else {
-        const body = answer.body;
-        const from = answer.status === 206 ? there : 0;
-        const bytesTotal = from + Number(answer.headers.get("content-length") ?? -from);
-        await append(host, path, { from, bytesMax }, body, (bytesDownloaded) => {
-          callOff();
-          callOff = watch();
-          this.#tell(config, { state: "downloading", bytesDownloaded, bytesTotal });
-        });
-      }
-    } catch (error) {
-      if (stalled.signal.aborted) throw stalled.signal.reason;
-      if (error instanceof FileError) {
-        const code = error.code === "resource_exhausted" ? error.code : "unavailable";
-        throw new SvcError(code, `the download was interrupted: ${error.message}`, { cause: error });
-      }
-      if (error instanceof SvcError) throw error;
-      throw new SvcError("unavailable", `the download was interrupted: ${messageOf(error)}`, {
-        cause: error,
-      });
-    } finally {
-      callOff();
-    }
-
-    const hash = createHash("sha256");
-    for await (const chunk of host.readPieces(path)) hash.update(chunk);
-    const sha256 = hash.digest("hex");
-    if (sha256 === checksum) return;
-
-    await host.remove(path);
-    throw new SvcError("data_loss", `the download has SHA-256 ${sha256}, wanted ${checksum}`);
-  }
-
-  /** Unpacks beside the folder, and renames it when everything is on disk. */
-  async #unpack(archive: string, folder: string): Promise<void> {
-    const { home, host } = this.parts;
-    const temporary = join(home, "packages", "downloads", randomUUID());
-    try {
-      await host.makeFolder(temporary);
-      for (const path of await unpackInto(host, temporary, host.readPieces(archive), LIMITS)) {
-        await host.syncFile(join(temporary, path));
-      }
-      await host.makeFolder(dirname(folder));
-      await host.moveDurably(temporary, folder);
-    } catch (error) {
-      await host.removeTree(temporary);
-      throw error;
-    }
-  }
-
   /** The target of a link; `undefined` for anything else. */
   async #linkAt(path: string): Promise<string | undefined> {
     const facts = await this.parts.host.stat(path, { links: true });
@@ -509,71 +359,4 @@ export class MachinePackages {
   async #namesIn(folder: string): Promise<string[]> {
     return await this.parts.host.readFolder(folder).catch(() => []);
   }
-}
-
-async function append(
-  files: WriteFiles,
-  path: string,
-  { from, bytesMax }: { readonly from: number; readonly bytesMax: number },
-  body: AsyncIterable<Uint8Array>,
-  came: (bytes: number) => void,
-): Promise<void> {
-  const file = await files.open(path, from > 0 ? "append" : "new");
-  try {
-    let at = from;
-    for await (const chunk of body) {
-      if (at + chunk.length > bytesMax) {
-        throw new SvcError("failed_precondition", `the package is larger than ${bytesMax} bytes`);
-      }
-      await file.write(chunk);
-      at += chunk.length;
-      came(at);
-    }
-    await file.sync();
-  } finally {
-    file.close();
-  }
-}
-
-/** The JSON at an address, within a time and a size. */
-async function jsonAt(url: string, clock: Clock, signal: AbortSignal): Promise<unknown> {
-  const late = () =>
-    new SvcError("deadline_exceeded", `the signature did not come within ${STALL_MS / 1000} s`);
-  const limit = deadline(clock, STALL_MS, late, signal);
-  try {
-    const answer = await fetch(url, { signal: limit.signal });
-    if (!answer.ok || !answer.body) throw await refusal(answer);
-    const bytes = await bytesUpTo(answer.body, SIGNATURE_BYTES_MAX);
-    if (!bytes) {
-      throw new SvcError("data_loss", `the signature is larger than ${SIGNATURE_BYTES_MAX} bytes`);
-    }
-    return parsed(new TextDecoder().decode(bytes));
-  } catch (error) {
-    if (limit.signal.aborted) throw limit.signal.reason;
-    if (error instanceof SvcError) throw error;
-    throw new SvcError("unavailable", `cannot fetch the signature: ${messageOf(error)}`, { cause: error });
-  } finally {
-    limit.done();
-  }
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw new SvcError("data_loss", "the signature is not JSON");
-  }
-}
-
-/** The first piece of a text, whatever comes after it. */
-async function readBeginning({ body }: Response): Promise<string> {
-  for await (const piece of body ?? []) return new TextDecoder().decode(piece);
-  return "";
-}
-
-async function refusal(answer: Response): Promise<SvcError> {
-  const line = (await readBeginning(answer)).split("\n")[0].slice(0, REFUSAL_CHARS_MAX);
-  const refused = answer.status === 404 ? "not_found" : "permission_denied";
-  const code = answer.status < 500 ? refused : "unavailable";
-  return new SvcError(code, `the download was refused with ${answer.status}: ${line}`);
 }
