@@ -401,7 +401,6 @@ const LARGE_CLASSES: readonly string[] = [
   "lib/cloud SqliteReaders",
   "lib/machine GraphNode",
   "lib/machine Remote",
-  "lib/machine MachinePort",
   "lib/slam RelocalizationSearch",
   "lib/slam LocalMapper",
   "lib/slam MapBuilder",

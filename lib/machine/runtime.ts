@@ -37,7 +37,7 @@ import { Diagnostics, type DiagnosticsOptions, ownerOf } from "./diagnostics/dia
 import { envDurationMs } from "./config/env_duration.ts";
 import { Jobs } from "./serve/jobs.ts";
 import { Machine } from "./graph/machine.ts";
-import { dialInfoOf, MachinePort, type MachinePortParts } from "./serve/machine_port.ts";
+import { dialInfoOf, MachinePort, type MachinePortParts } from "./serve/port/machine_port.ts";
 import { maintenanceAllowed } from "./graph/maintenance.ts";
 import { type CheckNetwork, tellNetwork } from "./diagnostics/network_check.ts";
 import type { Modules } from "./modules/modules.ts";

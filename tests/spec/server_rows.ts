@@ -392,7 +392,7 @@ export const SERVER: readonly Section[] = [
       option(
         "-webrtc",
         "WebRTC instead of direct connections (default true)",
-        "lib/machine/serve/machine_port_test.ts: without WebRTC, the port has no signaling",
+        "lib/machine/serve/port/machine_port_test.ts: without WebRTC, the port has no signaling",
         "the client decides: the server offers WebRTC, with `-webrtc=false` it does not",
       ),
       option(

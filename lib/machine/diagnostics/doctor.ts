@@ -11,7 +11,7 @@ import { type Clock, deadline, race } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { SpawnHost } from "../../base/process.ts";
 import { permissionHint } from "../../device/access.ts";
-import { findHolder } from "../serve/port_holder.ts";
+import { findHolder } from "../serve/port/port_holder.ts";
 
 export type DoctorHost = Environment & Platform & ReadFiles & LinkFiles & SpawnHost;
 

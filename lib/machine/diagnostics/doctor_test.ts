@@ -3,7 +3,7 @@ import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { FakeHost } from "../../../tests/support/fake_host.ts";
 import { FakeProcesses } from "../../../tests/support/fake_processes.ts";
 import { SvcError } from "../../base/error.ts";
-import { findHolder } from "../serve/port_holder.ts";
+import { findHolder } from "../serve/port/port_holder.ts";
 import { type Examination, examine, formatExaminations } from "./doctor.ts";
 
 const NOW = new Date("2026-05-04T12:00:00Z");

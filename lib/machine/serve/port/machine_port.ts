@@ -6,43 +6,40 @@
  * while everything else waits for maintenance. The machine stays reachable: if the new port cannot be opened, the old
  * one stays, and the opening is retried. Keys change while the port is open: tokens and calls of a removed key end at
  * once, others continue.
+ *
+ * The room owns the machine's port: how it opens, who may call it, and which program is in its way.
  */
 
-import { SerialQueue } from "../../base/async/serial_queue.ts";
-import type { LinkFiles, ReadFiles, WatchFiles, WriteFiles } from "../../base/files/files.ts";
-import type { Clock } from "../../base/clock.ts";
-import { chainOf, SvcError } from "../../base/error.ts";
-import { escapedLine } from "../../base/escape.ts";
-import type { Logger } from "../../base/log/log.ts";
-import { ResourceName } from "../../resource/name.ts";
-import type { Attempt } from "../../wire/auth/rate_limit.ts";
-import { type Auth, auth, type AuthSettings } from "../../wire/auth/auth.ts";
-import type { RouteOptions } from "../../wire/port/routes.ts";
-import { connectionLimit } from "../../wire/flow/admission.ts";
-import { openPort, type Port } from "../../wire/port/port.ts";
-import type { TlsFiles } from "../../wire/port/tls.ts";
-import { anySite, nearSites } from "../../wire/port/sites.ts";
-import { followTlsFiles, readTlsFiles, type TlsPaths } from "../../wire/port/tls_files.ts";
-import type { ServiceTable } from "../../wire/rpc/service.ts";
-import { TokenKeyRing } from "../../wire/auth/key_ring.ts";
-import type { MachineConfig } from "../config/config.ts";
+import { SerialQueue } from "../../../base/async/serial_queue.ts";
+import type { LinkFiles, ReadFiles, WatchFiles, WriteFiles } from "../../../base/files/files.ts";
+import type { Clock } from "../../../base/clock.ts";
+import { chainOf, SvcError } from "../../../base/error.ts";
+import type { Logger } from "../../../base/log/log.ts";
+import { ResourceName } from "../../../resource/name.ts";
+import type { Auth } from "../../../wire/auth/auth.ts";
+import type { RouteOptions } from "../../../wire/port/routes.ts";
+import { connectionLimit } from "../../../wire/flow/admission.ts";
+import { openPort, type Port } from "../../../wire/port/port.ts";
+import type { TlsFiles } from "../../../wire/port/tls.ts";
+import { anySite, nearSites } from "../../../wire/port/sites.ts";
+import { followTlsFiles, readTlsFiles, type TlsPaths } from "../../../wire/port/tls_files.ts";
+import type { ServiceTable } from "../../../wire/rpc/service.ts";
+import type { MachineConfig } from "../../config/config.ts";
+import { authSettingsOf, machineNamesOf, PortGuard } from "./port_guard.ts";
 import { findHolder } from "./port_holder.ts";
-import { atHome } from "../config/upload_rules.ts";
-import type { Bind } from "../config/settings.ts";
-import type { AnnouncedAddress } from "./announcement.ts";
+import type { Bind } from "../../config/settings.ts";
+import type { AnnouncedAddress } from "../announcement.ts";
 import {
   type CallsElsewhere,
   MachineWebRtc,
   type MachineWebRtcParts,
   type WebRtcSettings,
-} from "./machine_webrtc.ts";
-import type { StatusNode } from "../graph/pass/node.ts";
+} from "../machine_webrtc.ts";
+import type { StatusNode } from "../../graph/pass/node.ts";
 
 /** Time limit for calls under way when the port is reopened at its address. */
 const REOPEN_DRAIN_MS = 1_000;
 const RETRY_MS = 5_000;
-/** Length limit of an id in a request. */
-const KEY_ID_CHARS_MAX = 64;
 
 /** The port's own entry among the resources of the machine's status (a published name). */
 const NODE_NAME = ResourceName.of("rdk-internal:service:web", "builtin");
@@ -63,7 +60,7 @@ export interface MachinePortParts {
   /** Called with the URL whenever it changes. */
   readonly serving: (url: string) => void;
   /** Called with the machine's address and names whenever they may have changed. */
-  readonly reached?: (place: AnnouncedAddress) => void;
+  readonly reached?: (address: AnnouncedAddress) => void;
   readonly host: ReadFiles & WriteFiles & WatchFiles & LinkFiles;
   /** The program's home folder. */
   readonly home: string;
@@ -94,12 +91,9 @@ interface Door {
 export class MachinePort {
   readonly #parts: MachinePortParts;
   readonly #names: Names;
-  readonly #keys: TokenKeyRing;
+  readonly #guard: PortGuard;
   #door: Door;
   #port: Port;
-  /** Stays the same object while callers must authenticate, so that tokens outlive a port. */
-  #guard: Auth | undefined;
-  #settings: AuthSettings | undefined;
   readonly #work = new SerialQueue();
   #callOffRetry = () => {};
   #unfollowFiles = () => {};
@@ -111,38 +105,31 @@ export class MachinePort {
   private constructor(
     parts: MachinePortParts,
     names: Names,
-    keys: TokenKeyRing,
+    guard: PortGuard,
     door: Door,
     port: Port,
-    guard: Auth | undefined,
-    settings: AuthSettings | undefined,
   ) {
     this.#parts = parts;
     this.#names = names;
-    this.#keys = keys;
+    this.#guard = guard;
     this.#door = door;
     this.#port = port;
-    this.#guard = guard;
-    this.#settings = settings;
-    keys.onChange(() => this.#settings && this.#guard?.change(this.#settings));
     parts.serving(this.url);
   }
 
   /** Throws if the port does not open as configured. */
   static async open(config: MachineConfig, parts: MachinePortParts): Promise<MachinePort> {
     const door = await readDoor(config, parts);
-    const settings = settingsOf(config);
-    const keys = await TokenKeyRing.open(tokenKeysPath(config, parts), parts);
+    const guard = await PortGuard.open(config, parts);
     try {
-      const guard = guardOf(settings, keys, parts);
       const names = new Names(config);
-      const opened = await open(door, guard, names, parts);
-      const port = new MachinePort(parts, names, keys, door, opened, guard, settings);
+      const opened = await open(door, guard.auth, names, parts);
+      const port = new MachinePort(parts, names, guard, door, opened);
       port.#followFiles(config);
-      port.#tellPlace(config);
+      port.#announce(config);
       return port;
     } catch (error) {
-      await keys.close();
+      await guard.close();
       throw error;
     }
   }
@@ -171,15 +158,14 @@ export class MachinePort {
   admit(config: MachineConfig): void {
     this.#admit(config);
     this.#work.run(async () => {
-      await this.#keys.moveTo(tokenKeysPath(config, this.#parts));
+      await this.#guard.moveKeys(config);
       await this.#renew(config);
     }).catch((error) => this.#parts.logger.warn(`the certificate does not change: ${chainOf(error)}`));
   }
 
   #admit(config: MachineConfig): void {
-    this.#settings = settingsOf(config);
     this.#names.change(config);
-    if (this.#settings && this.#guard) this.#guard.change(this.#settings);
+    this.#guard.change(config);
   }
 
   async #renew(config: MachineConfig): Promise<void> {
@@ -210,29 +196,28 @@ export class MachinePort {
     this.#callOffRetry();
     this.#unfollowFiles();
     await this.#work.idle();
-    await this.#keys.close();
+    await this.#guard.close();
     await this.#port.close(drainMs);
   }
 
   async #change(config: MachineConfig): Promise<void> {
     const { logger, clock } = this.#parts;
     if (this.#closed) return;
-    const settings = settingsOf(config);
     // The old port, too, must refuse callers that lost access, even if the new port does not open.
     this.#admit(config);
     this.#followFiles(config);
-    await this.#keys.moveTo(tokenKeysPath(config, this.#parts));
+    await this.#guard.moveKeys(config);
     try {
       const door = await readDoor(config, this.#parts);
       if (this.#isOpen && door.tls && this.#door.tls && isSameBut(door, this.#door)) {
         this.#show(door.tls);
         this.#door = door;
       } else if (!this.#isOpen || JSON.stringify(door) !== JSON.stringify(this.#door)) {
-        const guard = this.#guard && settings ? this.#guard : guardOf(settings, this.#keys, this.#parts);
-        await this.#reopen(door, guard);
-        this.#guard = guard;
+        const auth = this.#guard.authFor(config);
+        await this.#reopen(door, auth);
+        this.#guard.use(auth);
       }
-      this.#tellPlace(config);
+      this.#announce(config);
       this.#problem = undefined;
     } catch (error) {
       const state = this.#isOpen ? `stays ${this.url}` : "is closed";
@@ -245,7 +230,7 @@ export class MachinePort {
     }
   }
 
-  #tellPlace({ network, cloud }: MachineConfig): void {
+  #announce({ network, cloud }: MachineConfig): void {
     const names = [network.fqdn ?? cloud?.fqdn, cloud?.localFqdn].filter((name) => name !== undefined);
     const { host: address, port } = this.#port;
     this.#parts.reached?.({ names: [...new Set(names)], address, port });
@@ -259,22 +244,22 @@ export class MachinePort {
     this.#unfollowFiles = followTlsFiles(paths, this.#parts, () => void this.change(config));
   }
 
-  async #reopen(door: Door, guard: Auth | undefined): Promise<void> {
-    const [oldDoor, oldPort, oldGuard] = [this.#door, this.#port, this.#guard];
+  async #reopen(door: Door, auth: Auth | undefined): Promise<void> {
+    const [oldDoor, oldPort, oldAuth] = [this.#door, this.#port, this.#guard.auth];
     // Keep a port that the system chose: clients know it by now.
     const same = door.bind.port === 0 && oldDoor.bind.port === 0 && door.bind.host === oldDoor.bind.host;
     const target = same ? at(door, oldPort.port) : door;
     try {
-      this.#port = await open(target, guard, this.#names, this.#parts);
+      this.#port = await open(target, auth, this.#names, this.#parts);
     } catch (error) {
       if (!isInUse(error) || target.bind.port !== oldPort.port) throw error;
       // The old port itself is in the way. All other parts of the new port are valid.
       this.#isOpen = false;
       await oldPort.close(REOPEN_DRAIN_MS);
       try {
-        this.#port = await open(target, guard, this.#names, this.#parts);
+        this.#port = await open(target, auth, this.#names, this.#parts);
       } catch (cause) {
-        this.#port = await open(at(oldDoor, oldPort.port), oldGuard, this.#names, this.#parts);
+        this.#port = await open(at(oldDoor, oldPort.port), oldAuth, this.#names, this.#parts);
         this.#isOpen = true;
         throw cause;
       }
@@ -368,14 +353,14 @@ class Names {
   readonly changed = new Set<() => void>();
 
   constructor(config: MachineConfig) {
-    this.now = namesOf(config);
+    this.now = machineNamesOf(config);
     this.given = dialInfoOf(config);
     this.webrtc = webrtcOf(config);
   }
 
   change(config: MachineConfig): void {
     const before = JSON.stringify(this.given);
-    this.now = namesOf(config);
+    this.now = machineNamesOf(config);
     this.given = dialInfoOf(config);
     this.webrtc = webrtcOf(config);
     if (JSON.stringify(this.given) === before) return;
@@ -403,50 +388,6 @@ export function dialInfoOf({ cloud }: Pick<MachineConfig, "cloud">): DialInfo {
   return { names, signaling };
 }
 
-function namesOf({ network, cloud }: MachineConfig): readonly string[] {
-  return [network.fqdn, cloud?.fqdn, cloud?.localFqdn].filter((name) => name !== undefined);
-}
-
-function guardOf(
-  settings: AuthSettings | undefined,
-  { good: signingKeys, salt }: TokenKeyRing,
-  { clock, logger }: MachinePortParts,
-): Auth | undefined {
-  const tooManyTries = ({ type, id, address }: Attempt) =>
-    logger.warn("too many wrong keys; the caller is slowed down", {
-      type,
-      key: escapedLine(id.slice(0, KEY_ID_CHARS_MAX)),
-      address,
-    });
-  return settings && auth({ ...settings, signingKeys, salt, tooManyTries, clock });
-}
-
-/** The path of the file for token keys, if it is configured and there are tokens. */
-function tokenKeysPath(config: MachineConfig, { home }: MachinePortParts): string | undefined {
-  const { tokenKeysFile: path } = config.auth;
-  if (path === undefined || !settingsOf(config)) return undefined;
-  return atHome(path, home);
-}
-
-/** Who may call; `undefined` where everybody may. */
-function settingsOf(config: MachineConfig): AuthSettings | undefined {
-  const { auth, cloud } = config;
-  const { apiKeys, publicKeys, tlsAuthEntities } = auth;
-  const secrets = [cloud?.locationSecret, ...cloud?.locationSecrets.map((one) => one.secret) ?? []];
-  const locationSecrets = secrets.flatMap((secret) => secret ? [secret.reveal()] : []);
-  const names = namesOf(config);
-  const handlers = {
-    apiKeys: apiKeys && Object.fromEntries(Object.entries(apiKeys).map(([id, key]) => [id, key.reveal()])),
-    locationSecrets: locationSecrets.length > 0 ? locationSecrets : undefined,
-    externalKeys: publicKeys.length > 0 ? publicKeys : undefined,
-  };
-  const certificateNames = tlsAuthEntities.length > 0 ? tlsAuthEntities : undefined;
-  const guarded = [...Object.values(handlers), certificateNames].some((one) => one !== undefined);
-  if (!guarded) return undefined;
-  const audience = names.length > 0 ? names : ["localhost"];
-  return { handlers, certificateNames, audience, limits: auth.limits };
-}
-
 /** Reads the certificate, if there is one. */
 async function readDoor(config: MachineConfig, { noTls, host: files }: MachinePortParts): Promise<Door> {
   const { network, auth: { tlsAuthEntities } } = config;
@@ -458,7 +399,7 @@ async function readDoor(config: MachineConfig, { noTls, host: files }: MachinePo
     tls,
     fromFiles: tlsPathsOf(config) !== undefined,
     asksClients: tlsAuthEntities.length > 0,
-    guarded: settingsOf(config) !== undefined,
+    guarded: authSettingsOf(config) !== undefined,
   };
 }
 

@@ -1,6 +1,6 @@
 /** Finds the program that has a port, for people who cannot open it. */
 
-import type { LinkFiles, ReadFiles } from "../../base/files/files.ts";
+import type { LinkFiles, ReadFiles } from "../../../base/files/files.ts";
 
 const LISTENING = "0A";
 const PROCESSES_MAX = 5_000;
