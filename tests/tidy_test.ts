@@ -400,7 +400,6 @@ const LARGE_CLASSES: readonly string[] = [
   "lib/base SystemFiles",
   "lib/cloud SqliteReaders",
   "lib/machine GraphNode",
-  "lib/machine Remote",
   "lib/slam RelocalizationSearch",
   "lib/slam LocalMapper",
   "lib/slam MapBuilder",

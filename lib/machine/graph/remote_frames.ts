@@ -8,6 +8,8 @@
 import type { FrameSystemConfig } from "../../../proto/gen/robot_pb.ts";
 import { fromTransformMessage } from "../../api/shared/geometry.ts";
 import { chainOf } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
+import { LogOnChange } from "../../base/log/on_change.ts";
 import { type FramePart, WORLD } from "../../geometry/frame_system.ts";
 import { type KinematicModel, parseSva } from "../../geometry/kinematics.ts";
 import type { RemoteConfig } from "../config/config.ts";
@@ -21,6 +23,44 @@ export interface RemoteFrame {
   /** The name of the remote; the part's resource, if it is one, is `<remote>:<part>`. */
   readonly remote: string;
   readonly part: FramePart;
+}
+
+/** The frames of one remote, as it last reported them, at the place of its setting. */
+export class PlacedFrames {
+  #all: readonly RemoteFrame[] = [];
+  #reported: readonly FrameSystemConfig[] = [];
+  readonly #problems = new LogOnChange();
+
+  constructor(private config: RemoteConfig, private readonly logger: Logger) {}
+
+  get all(): readonly RemoteFrame[] {
+    return this.#all;
+  }
+
+  /** The remote's setting has changed. */
+  place(config: RemoteConfig): void {
+    this.config = config;
+    this.adopt(this.#reported);
+  }
+
+  /** Adopts the frames as the remote reports them. */
+  adopt(reported: readonly FrameSystemConfig[]): void {
+    const problems: string[] = [];
+    this.#reported = reported;
+    this.#all = remoteFrames(this.config, reported, (problem) => problems.push(problem));
+    this.#warn(problems.join("; "));
+  }
+
+  /** The remote has not reported its frames for this reason. */
+  keep(error: unknown): void {
+    this.#warn(`they stay as they were: ${chainOf(error)}`);
+  }
+
+  #warn(problem: string): void {
+    if (this.#problems.isNew(problem) && problem !== "") {
+      this.logger.warn(`frames of remote "${this.config.name}": ${problem}`);
+    }
+  }
 }
 
 /** The frames that the remote reported; `leftOut` receives the reason for an unusable one. */

@@ -7,15 +7,13 @@
  * there is stopped there.
  */
 
-import { LogOnChange } from "../../base/log/on_change.ts";
-import { type FrameSystemConfig, RobotService } from "../../../proto/gen/robot_pb.ts";
+import { RobotService } from "../../../proto/gen/robot_pb.ts";
 import type { Clock } from "../../base/clock.ts";
-import { chainOf, SvcError } from "../../base/error.ts";
+import { SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { Secret } from "../../base/secret.ts";
-import { ResourceName } from "../../resource/name.ts";
+import type { ResourceName } from "../../resource/name.ts";
 import type { AnyApi, Registry } from "../../resource/registry.ts";
-import type { Resource } from "../../resource/resource.ts";
 import { type CallOptions, type Channel, client, type ServiceClient } from "../../wire/rpc/channel.ts";
 import type { DialOptions, SignalingServer } from "../../wire/dial/dial.ts";
 import type { Credentials } from "../../wire/dial/renewed_token.ts";
@@ -27,33 +25,12 @@ import { Metadata } from "../../wire/rpc/metadata.ts";
 import type { Activities } from "../../base/log/activities.ts";
 import type { MachineConfig, RemoteConfig } from "../config/config.ts";
 import { ForeignApis } from "../modules/foreign_apis.ts";
-import { type RemoteFrame, remoteFrames } from "./remote_frames.ts";
+import { type ListedResource, OfferedResources, type RemoteResource } from "./offered_resources.ts";
+import { PlacedFrames, type RemoteFrame } from "./remote_frames.ts";
 import { ASKING_MACHINE, newMachineId, type Relays, relaysIn } from "./relays.ts";
-
-/** Limits for one remote; a longer name was given by nobody. */
-const RESOURCES_MAX = 10_000;
-const FULL_NAME_MAX = 400;
 
 /** The published answer to a caller without a key. */
 const KEY_MISSING = "authentication required";
-
-/** A resource of a remote, as far as it is known now. */
-export interface RemoteResource {
-  /** `rdk:component:motor/remote:left` */
-  readonly name: ResourceName;
-  /** Differs for every connection. */
-  readonly fingerprint: string;
-  /** Why it cannot be used. */
-  readonly problem?: string;
-  client(): Resource;
-}
-
-/** A resource as a remote offers it. */
-interface Offer {
-  readonly name: ResourceName;
-  readonly api: AnyApi;
-  readonly relays: Relays;
-}
 
 /** A remote itself. */
 export interface RemoteStatus {
@@ -171,17 +148,8 @@ class Remote {
   readonly #settings: string;
   readonly #link: MachineLink;
   #status: RemoteStatus;
-  #channel: Channel | undefined;
-  #connectionId = "";
-  /** Its resources, by full name. */
-  #names: ReadonlyMap<string, Offer> = new Map();
-
-  #frames: readonly RemoteFrame[] = [];
-  /** The newest connection; without one, the last known facts stay. */
-  #foreign: ForeignApis | undefined;
-  /** The frames as the remote reported them. */
-  #reported: readonly FrameSystemConfig[] = [];
-  readonly #frameProblems = new LogOnChange();
+  readonly #offers: OfferedResources;
+  readonly #frames: PlacedFrames;
   #loggedPlain = false;
 
   constructor(
@@ -193,6 +161,8 @@ class Remote {
   ) {
     this.#settings = settingsOf(config);
     this.#status = { name: config.name, state: "configuring", updatedMs: parts.clock.nowMs() };
+    this.#offers = new OfferedResources(config, parts.registry, parts.logger);
+    this.#frames = new PlacedFrames(config, parts.logger);
     this.#link = this.#connect();
   }
 
@@ -207,33 +177,23 @@ class Remote {
   /** Applies the changes that need no new connection: its place. */
   adopt(config: RemoteConfig): void {
     this.config = config;
-    this.#place(this.#reported);
+    this.#frames.place(config);
   }
 
   relaysOf(full: string): Relays | undefined {
-    return this.#names.get(full)?.relays;
+    return this.#offers.relaysOf(full);
   }
 
   get frames(): readonly RemoteFrame[] {
-    return this.#channel ? this.#frames : [];
+    return this.#offers.isConnected ? this.#frames.all : [];
   }
 
   get foreignApis(): Iterable<AnyApi> {
-    return this.#foreign?.all ?? [];
+    return this.#offers.foreignApis;
   }
 
   get resources(): RemoteResource[] {
-    const channel = this.#channel;
-    const problem = channel
-      ? undefined
-      : this.#status.error ?? `remote "${this.config.name}" is not connected yet`;
-    const fingerprint = this.#connectionId;
-    return [...this.#names.values()].map(({ name, api }) => ({
-      name,
-      fingerprint,
-      problem,
-      client: () => api.client(name, channel!),
-    }));
+    return this.#offers.list(this.#status.error ?? `remote "${this.config.name}" is not connected yet`);
   }
 
   async close(): Promise<void> {
@@ -281,18 +241,18 @@ class Remote {
     try {
       for (;;) {
         const resources = await this.#list(robot, limits);
-        await foreign.learn(this.#unknownApis(resources), limits.signal);
+        await foreign.learn(this.#offers.unknownApis(resources), limits.signal);
         this.#take(channel, by, resources, foreign);
         if (this.config.frame) await this.#askFrames(robot, limits);
         await clock.sleep(this.config.connectionCheckInterval, limits.signal);
       }
     } finally {
-      this.#channel = undefined;
+      this.#offers.disconnect();
     }
   }
 
   /** The remote's resources, without those that it has from this machine. */
-  async #list(robot: Robot, limits: CallOptions): Promise<Listed[]> {
+  async #list(robot: Robot, limits: CallOptions): Promise<ListedResource[]> {
     const header = Metadata.from([[ASKING_MACHINE, this.machineId]]);
     let relays: Relays[] = [];
     const onHeader = (header: Metadata) => void (relays = relaysIn(header));
@@ -301,48 +261,32 @@ class Remote {
   }
 
   /** Applies the remote's list. */
-  #take(channel: Channel, by: Connected["by"], messages: readonly Listed[], foreign: ForeignApis): void {
-    const { clock, logger } = this.parts;
-    const { name, address } = this.config;
-    this.#foreign = foreign;
+  #take(
+    channel: Channel,
+    by: Connected["by"],
+    listed: readonly ListedResource[],
+    foreign: ForeignApis,
+  ): void {
+    const { isFirst, isChanged } = this.#offers.adopt(channel, listed, foreign);
+    if (!isFirst && !isChanged) return;
 
-    const names = this.#namesOf(messages);
-    const connected = this.#channel === undefined;
-    const same = names.size === this.#names.size && [...names.keys()].every((full) => this.#names.has(full));
-    this.#names = names;
-    if (!connected && same) return;
-
-    if (connected) {
-      this.#connectionId = crypto.randomUUID();
+    if (isFirst) {
+      const { clock, logger } = this.parts;
+      const { name, address } = this.config;
       this.#status = { name, state: "ready", updatedMs: clock.nowMs() };
-      logger.info(`remote "${name}" is connected`, { address, by, resources: names.size });
+      logger.info(`remote "${name}" is connected`, { address, by, resources: this.#offers.count });
       this.parts.activities?.tell("remote", "connected", { remote: name });
     }
 
-    this.#channel = channel;
     this.changed();
   }
 
   /** A remote that does not report its frames is fully usable otherwise. */
   async #askFrames(robot: Robot, limits: CallOptions): Promise<void> {
     try {
-      this.#place((await robot.frameSystemConfig({}, limits)).frameSystemConfigs);
+      this.#frames.adopt((await robot.frameSystemConfig({}, limits)).frameSystemConfigs);
     } catch (error) {
-      if (!limits.signal?.aborted) this.#warnOfFrames([`they stay as they were: ${chainOf(error)}`]);
-    }
-  }
-
-  #place(reported: readonly FrameSystemConfig[]): void {
-    const problems: string[] = [];
-    this.#reported = reported;
-    this.#frames = remoteFrames(this.config, reported, (problem) => problems.push(problem));
-    this.#warnOfFrames(problems);
-  }
-
-  #warnOfFrames(problems: readonly string[]): void {
-    const all = problems.join("; ");
-    if (this.#frameProblems.isNew(all) && all !== "") {
-      this.parts.logger.warn(`frames of remote "${this.config.name}": ${all}`);
+      if (!limits.signal?.aborted) this.#frames.keep(error);
     }
   }
 
@@ -356,34 +300,7 @@ class Remote {
     if (state === "ready") this.parts.activities?.tell("remote", "disconnected", { remote: name });
     const sinceMs = state === "unhealthy" ? updatedMs : clock.nowMs();
     this.#status = { name, state: "unhealthy", error, updatedMs: sinceMs };
-    if (this.#names.size > 0 || state === "configuring") this.changed();
-  }
-
-  #namesOf(messages: readonly Listed[]): Map<string, Offer> {
-    const { registry, logger } = this.parts;
-    const { name: remote, prefix } = this.config;
-    const names = new Map<string, Offer>();
-
-    // Machines list in random order; sorting makes equal lists equal.
-    const sorted = messages.slice(0, RESOURCES_MAX).sort((a, b) => a.name < b.name ? -1 : 1);
-    for (const { namespace, type, subtype, name: far, relays } of sorted) {
-      const apiName = `${namespace}:${type}:${subtype}`;
-      const api = registry.api(apiName) ?? this.#foreign?.get(apiName);
-      if (!api) continue;
-      const name = nameOf(api, `${remote}:${prefix}${far}`, far);
-      if (name) names.set(name.full, { name, api, relays });
-      else {
-        const shown = `${apiName}/${far}`.slice(0, FULL_NAME_MAX);
-        logger.debug(`${shown} of remote "${remote}" is left out: it cannot be a name here`);
-      }
-    }
-
-    return names;
-  }
-
-  #unknownApis(messages: readonly NameMessage[]): Set<string> {
-    const names = messages.map(({ namespace, type, subtype }) => `${namespace}:${type}:${subtype}`);
-    return new Set(names.filter((name) => !this.parts.registry.api(name)));
+    if (this.#offers.count > 0 || state === "configuring") this.changed();
   }
 
   #credentials(): Credentials | undefined {
@@ -410,28 +327,6 @@ async function fetchServices(robot: Robot, limits: CallOptions): Promise<Readonl
   return new Map(resourceRpcSubtypes.map(({ subtype, protoService }) => {
     return [`${subtype?.namespace}:${subtype?.type}:${subtype?.subtype}`, protoService];
   }));
-}
-
-interface NameMessage {
-  readonly namespace: string;
-  readonly type: string;
-  readonly subtype: string;
-  readonly name: string;
-}
-
-interface Listed extends NameMessage {
-  readonly relays: Relays;
-}
-
-function nameOf({ name: api }: AnyApi, short: string, far: string): ResourceName | undefined {
-  const name = ResourceName.of(api, short, far);
-  try {
-    return far !== "" && name.full.length <= FULL_NAME_MAX && ResourceName.parse(name.full)
-      ? name
-      : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 /** Everything that identifies a connection, secrets included: never show it. */

@@ -11,7 +11,7 @@ import type { AnyModel, Registry } from "../../../resource/registry.ts";
 import type { MachineConfig, ResourceConfig } from "../../config/config.ts";
 import type { RunningModel } from "../../modules/models.ts";
 import type { Modules } from "../../modules/modules.ts";
-import type { RemoteResource } from "../remotes.ts";
+import type { RemoteResource } from "../offered_resources.ts";
 import type { Node } from "./node.ts";
 import type { Condition, WantedResource } from "./plan.ts";
 
