@@ -7,7 +7,7 @@ import { SystemCommands } from "../../lib/agent/system/commands.ts";
 import { askStop, socketOf } from "../../lib/agent/control/control.ts";
 import { readCredentials } from "../../lib/agent/settings/credentials.ts";
 import { NAMES_FILE } from "../../lib/agent/network/hotspot.ts";
-import { POWER_SAVE_FILE } from "../../lib/agent/network/networking.ts";
+import { POWER_SAVE_FILE } from "../../lib/agent/network/configured_networks.ts";
 import { JOURNALD_FILE } from "../../lib/agent/system/journald.ts";
 import { installLoader } from "../../lib/agent/update/loader.ts";
 import { removeRuntime } from "../../lib/agent/system/runtime_service.ts";

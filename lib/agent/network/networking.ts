@@ -2,45 +2,29 @@
  * Applies the settings to the device's networks: the entries of `additional_networks`, power saving, and the hotspot
  * for setup.
  *
- * Observes with `NetworkPort`, decides with `decide`, and acts, one step after another. A configured network that cuts
- * the device off is rolled back, even if the agent dies meanwhile, and is not tried again before its entry changes.
- * Foreign profiles are never touched. The hotspot ends with the agent.
+ * Observes with `NetworkSight`, decides with `SetupProgress`, and acts, one step after another. `ConfiguredNetworks`
+ * applies what the configuration names. Foreign profiles are never touched. The hotspot ends with the agent.
  */
 
-import { LogOnChange } from "../../base/log/on_change.ts";
 import { type Clock, Waker } from "../../base/clock.ts";
-import { chainOf, messageOf, SvcError } from "../../base/error.ts";
+import { chainOf, messageOf } from "../../base/error.ts";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Logger } from "../../base/log/log.ts";
+import { LogOnChange } from "../../base/log/on_change.ts";
 import type { BluetoothOffer } from "../bluetooth/bluetooth.ts";
 import type { ProvisioningSubmission, ProvisioningSubmissions } from "../portal/submissions.ts";
 import type { AgentSettings } from "../settings/settings.ts";
 import type { Subsystem } from "../settings/subsystem.ts";
-import { writeIfOther } from "../system/drop_in.ts";
-import {
-  decide,
-  firstNetwork,
-  firstState,
-  isConnected,
-  type ProvisioningRules,
-  type ProvisioningState,
-  type Step,
-} from "./decision.ts";
+import { Autoconnect } from "./autoconnect.ts";
+import { ConfiguredNetworks } from "./configured_networks.ts";
+import type { ProvisioningRules, Step } from "./decision.ts";
 import { Hotspot, hotspotName, type HotspotParts } from "./hotspot.ts";
-import { InRange } from "./in_range.ts";
-import { Internet, type InternetParts } from "./internet.ts";
-import type { NetworkPort, NetworkProfile, NetworkView } from "./network_port.ts";
-import { Refused } from "./refused.ts";
-import {
-  additionalKey,
-  additionalProfile,
-  CHOSEN,
-  chosenProfile,
-  HOTSPOT,
-  type ProfileWanted,
-  TETHER,
-  tetherProfile,
-} from "./profiles.ts";
+import type { InternetParts } from "./internet.ts";
+import { managedProfiles, profileFor } from "./managed_profiles.ts";
+import type { NetworkPort, NetworkView } from "./network_port.ts";
+import { NetworkSight } from "./network_sight.ts";
+import { CHOSEN, chosenProfile, TETHER, tetherProfile } from "./profiles.ts";
+import { SetupProgress } from "./setup_progress.ts";
 
 export interface NetworkingParts extends Omit<HotspotParts, "submissions">, Omit<InternetParts, "port"> {
   readonly port: NetworkPort;
@@ -66,57 +50,35 @@ export interface NetworkingParts extends Omit<HotspotParts, "submissions">, Omit
 const TICK_MS = 15_000;
 /** Time for the answer to reach the user's phone before the hotspot closes. */
 const GRACE_MS = 3_000;
-/** Time for a configured network to bring the device online before it is rolled back. */
-const PROVE_MS = 120_000;
-const PROVE_EVERY_MS = 2_000;
-/** The service rolls back by itself this much later, in case the agent has died. */
-const CHECKPOINT_SPARE_S = 60;
-const SCAN_FAILURES_MAX = 3;
 /** Time for a phone that has just paired to share its connection. */
 const TETHER_MS = 60_000;
 const TETHER_AGAIN_MS = 3_000;
 /** Phones that the device remembers. */
 const TETHERS_MAX = 8;
-export const POWER_SAVE_FILE = "/etc/NetworkManager/conf.d/81-svc-wifi-powersave.conf";
-/** NetworkManager.conf(5), wifi.powersave. */
-const POWER_SAVE = { off: 2, on: 3 } as const;
 
 export class Networking implements Subsystem {
   readonly name = "networks";
   readonly #parts: NetworkingParts;
   readonly #hotspot: Hotspot;
-  readonly #inRange: InRange;
-  readonly #internet: Internet;
+  readonly #sight: NetworkSight;
+  readonly #configured: ConfiguredNetworks;
+  readonly #autoconnect: Autoconnect;
   readonly submissions: ProvisioningSubmissions;
   readonly #waker: Waker;
   #settings: AgentSettings;
-  #state: ProvisioningState | undefined;
-  #view: NetworkView | undefined;
-  #submitted: ProvisioningSubmission | undefined;
-  /** Whether a submission is being tried. */
-  #isTrying = false;
-  #scanFailures = 0;
-  /** Configured profiles that cut the device off. */
-  readonly #refused: Refused;
-  /** Why the network service rejects a profile, by its digest. */
-  readonly #unwritten = new Map<string, string>();
-  /** Whether the settings come from the configuration, rather than from the manufacturer. */
-  #isApplied = false;
-  /** Profiles whose change failed, with the problem. */
-  readonly #unchanged = new Map<string, string>();
+  readonly #progress = new SetupProgress();
   #doing: Promise<unknown> = Promise.resolve();
   readonly #problems = new LogOnChange();
 
   constructor(parts: NetworkingParts, settings: AgentSettings) {
     this.#parts = parts;
     this.#settings = settings;
-    this.#inRange = new InRange();
-    this.#internet = new Internet(parts);
-    this.#refused = new Refused(parts.files, parts.refusedFile);
+    this.#sight = new NetworkSight(parts);
+    this.#configured = new ConfiguredNetworks(parts, this.#sight);
+    this.#autoconnect = new Autoconnect(parts.port, parts.logger);
     this.#waker = new Waker(parts.clock);
     this.submissions = parts.submissions(() => this.#device(), (submitted) => {
-      this.#submitted = submitted;
-      this.#isTrying = true;
+      this.#progress.submit(submitted);
       parts.clock.after(GRACE_MS, () => this.#waker.wake());
     });
     this.#hotspot = new Hotspot({ ...parts, submissions: this.submissions });
@@ -152,20 +114,17 @@ export class Networking implements Subsystem {
    */
   get isConnected(): boolean {
     const isManaged = !this.#settings.advanced.disableNetworkConfiguration && this.#problems.last() === "";
-    return isManaged && this.#view !== undefined && this.#connected(this.#view, this.#rules());
+    const { view } = this.#sight;
+    return isManaged && view !== undefined && this.#sight.isConnected(view, this.#rules());
   }
 
   async apply(settings: AgentSettings, signal: AbortSignal): Promise<void> {
     this.#settings = settings;
-    this.#isApplied = true;
     if (settings.advanced.disableNetworkConfiguration) return;
-    await this.#alone(async () => {
-      await this.#applyPowerSave(signal);
-      await this.#applyAdditional(signal);
-    });
+    await this.#alone(() => this.#configured.apply(this.#settings, signal));
     this.#waker.wake();
     const { hotspotInterface } = settings.network;
-    if (hotspotInterface !== "" && this.#view?.wifiDevice === undefined) {
+    if (hotspotInterface !== "" && this.#sight.view?.wifiDevice === undefined) {
       throw new Error(
         `network_configuration.hotspot_interface: there is no Wi-Fi device "${hotspotInterface}", so no Wi-Fi is ` +
           "managed and no hotspot opens",
@@ -182,7 +141,7 @@ export class Networking implements Subsystem {
     const { configured, online } = this.#device();
     return {
       wanted: !advanced.disableNetworkConfiguration && !network.disableBtProvisioning &&
-        this.#view !== undefined && !(configured && online) && !this.#isTrying,
+        this.#sight.view !== undefined && !(configured && online) && !this.#progress.isTrying,
       name: hotspotName(network, this.#parts.hostname),
       password: network.hotspotPassword,
       trustsAll: network.bluetoothTrustAll ?? false,
@@ -214,7 +173,7 @@ export class Networking implements Subsystem {
         }
         await clock.sleep(TETHER_AGAIN_MS, signal);
       }
-      this.#internet.forget();
+      this.#sight.forgetInternet();
       logger.info(`the phone ${address} shares its connection`);
     });
     this.#waker.wake();
@@ -239,33 +198,34 @@ export class Networking implements Subsystem {
     const { clock } = this.#parts;
     const rules = this.#rules();
     let view = await this.#look(signal);
-    const submitted = this.#submitted;
-    this.#submitted = undefined;
+    const submitted = this.#progress.take();
     if (!view.wifiDevice) return await this.#takeWithoutWifi(submitted, view, signal);
-    this.#state ??= firstState(clock.monotonicMs(), this.#known(view).length > 0, rules);
-    if (!this.#connected(view, rules)) view = await this.#scan(view, signal);
+    this.#progress.begin(clock.monotonicMs(), this.#sight.known(view).length > 0, rules);
+    if (!this.#sight.isConnected(view, rules)) view = await this.#scan(view, signal);
     if (submitted) await this.#take(submitted, view, signal);
     let given = submitted && { ssid: submitted.network?.ssid };
     // Each network at most once, and the hotspot open and closed.
     for (let left = view.profiles.length + 3; left > 0; left--) {
       view = await this.#look(signal);
-      await this.#keepTries(view, signal);
-      const decision = decide(this.#state, {
+      if (this.#configured.isApplied || !this.#parts.isConfigured()) {
+        await this.#autoconnect.apply(view, rules.needsInternet, signal);
+      }
+      const decision = this.#progress.decide({
         nowMs: clock.monotonicMs(),
         configured: this.#parts.isConfigured(),
         connectedTo: view.connectedTo,
         online: view.internet,
-        networks: this.#known(view),
+        networks: this.#sight.known(view),
         userMs: this.submissions.userMs,
         submitted: given,
       }, rules);
       given = undefined;
       // A hotspot that fails to open is retried.
       for (const step of decision.steps) await this.#do(step, view, signal);
-      this.#state = decision.state;
+      this.#progress.took(decision);
       if (decision.steps.length === 0) break;
     }
-    this.#isTrying = this.#submitted !== undefined;
+    this.#progress.endPass();
   }
 
   /** A device that is online by cable gets its credentials by Bluetooth. */
@@ -276,7 +236,7 @@ export class Networking implements Subsystem {
   ): Promise<void> {
     if (submitted?.network) this.submissions.report("This device has no Wi-Fi.");
     if (submitted) await this.#take({ credentials: submitted.credentials }, view, signal);
-    this.#isTrying = this.#submitted !== undefined;
+    this.#progress.endPass();
   }
 
   async #do(step: Step, view: NetworkView, signal: AbortSignal): Promise<void> {
@@ -284,18 +244,17 @@ export class Networking implements Subsystem {
     logger.info(`networks: ${step.do}${step.do === "try" ? ` ${step.ssid}` : ""}, for ${step.why}`);
     if (step.do === "close hotspot") return await this.#hotspot.close();
     if (step.do === "open hotspot") return await this.#hotspot.open(this.#settings.network, view, signal);
-    this.#inRange.tried(step.ssid, this.#parts.clock.monotonicMs());
-    const profile = profileOf(managed(view), step.ssid);
+    this.#sight.beginJoin(step.ssid);
+    const profile = profileFor(managedProfiles(view), step.ssid);
     if (!profile) return;
     try {
       await this.#parts.port.activate(profile, view.wifiDevice!, signal);
-      this.#inRange.failed(step.ssid, "");
-      this.#internet.forget();
+      this.#sight.endJoin(step.ssid, "");
       logger.info(`joined ${step.ssid}`);
     } catch (error) {
       if (signal.aborted) throw error;
       const why = messageOf(error);
-      this.#inRange.failed(step.ssid, why);
+      this.#sight.endJoin(step.ssid, why);
       this.submissions.report(`Joining ${step.ssid} failed: ${why}.`);
       logger.warn(`cannot join ${step.ssid}: ${why}`);
     }
@@ -331,60 +290,14 @@ export class Networking implements Subsystem {
     if (!roaming) { for (const one of before) await port.remove(one, signal); }
   }
 
-  async #look(signal: AbortSignal): Promise<NetworkView> {
-    const { port, clock } = this.#parts;
-    const seen = await port.look(this.#settings.network.hotspotInterface, signal);
-    const view = { ...seen, internet: await this.#internet.answers(seen, signal) };
-    this.#inRange.see(view.inRange, clock.monotonicMs());
-    return this.#view = view;
+  #look(signal: AbortSignal): Promise<NetworkView> {
+    return this.#sight.look(this.#settings.network.hotspotInterface, signal);
   }
 
   async #scan(view: NetworkView, signal: AbortSignal): Promise<NetworkView> {
-    // Some chips cannot scan while they are an access point.
-    if (this.#hotspot.isOpen && this.#scanFailures >= SCAN_FAILURES_MAX) return view;
-    try {
-      await this.#parts.port.scan(view.wifiDevice!, signal);
-      this.#scanFailures = 0;
-    } catch (error) {
-      if (signal.aborted) throw error;
-      this.#scanFailures++;
-      this.#parts.logger.debug(`looking for networks failed: ${messageOf(error)}`);
-    }
-    return await this.#look(signal);
-  }
-
-  #known(view: NetworkView) {
-    return managed(view).map((profile) => ({ ...wifiFactsOf(profile), ...this.#inRange.of(profile.ssid) }));
-  }
-
-  /**
-   * Lets the network service join, by itself, the networks that the agent tries: all of them, or only the first one. So
-   * a device whose router restarts reconnects at once, even if the agent is not running.
-   */
-  async #keepTries(view: NetworkView, signal: AbortSignal): Promise<void> {
-    if (this.#parts.isConfigured() && !this.#isApplied) return;
-    const [networks, first] = [managed(view), firstOf(view)];
-    const all = this.#rules().needsInternet;
-    for (const profile of view.profiles) {
-      if (profile.name === "" || profile.ssid === undefined || profile.isHotspot) continue;
-      const wanted = all || profile === first || !networks.some((one) => one === profile);
-      if (profile.autoconnect === wanted) continue;
-      await this.#parts.port.setAutoconnect(profile, wanted, signal).then(
-        () => this.#unchanged.delete(profile.path),
-        (error) => {
-          const problem = messageOf(error);
-          if (signal.aborted) throw error;
-          if (this.#unchanged.get(profile.path) === problem) return;
-          this.#unchanged.set(profile.path, problem);
-          this.#parts.logger.warn(`cannot change the profile ${profile.id}: ${problem}`);
-        },
-      );
-    }
-  }
-
-  #connected(view: NetworkView, rules: ProvisioningRules): boolean {
-    const { connectedTo } = view;
-    return isConnected({ connectedTo, online: view.internet, networks: this.#known(view) }, rules);
+    const { wifiDevice } = view;
+    if (wifiDevice === undefined) return view;
+    return await this.#sight.scan(wifiDevice, this.#hotspot.isOpen, signal) ? await this.#look(signal) : view;
   }
 
   #rules(): ProvisioningRules {
@@ -401,157 +314,17 @@ export class Networking implements Subsystem {
   /** The facts for the portal and the app. */
   #device() {
     const { network } = this.#settings;
-    const view = this.#view ?? NOTHING_SEEN;
-    const seen = this.#inRange.all().map((one) => ({ ...one, connected: one.ssid === view.connectedTo }));
+    const { view = NOTHING_SEEN } = this.#sight;
     return {
       manufacturer: network.manufacturer,
       model: network.model,
       fragmentId: network.fragmentId,
       agentVersion: this.#parts.agentVersion,
       configured: this.#parts.isConfigured(),
-      online: this.#connected(view, this.#rules()),
-      networks: seen,
-      lastTried: seen.find(({ ssid }) => ssid === this.#inRange.lastTried),
+      online: this.#sight.isConnected(view, this.#rules()),
+      ...this.#sight.seenNetworks(),
     };
-  }
-
-  // What the configuration wants.
-
-  async #applyPowerSave(signal: AbortSignal): Promise<void> {
-    const { files, port, root = "" } = this.#parts;
-    const { wifiPowerSave } = this.#settings.network;
-    const value = wifiPowerSave === undefined ? undefined : POWER_SAVE[wifiPowerSave ? "on" : "off"];
-    const text = value === undefined
-      ? undefined
-      : `# Written by svc-agent\n[connection]\nwifi.powersave=${value}\n`;
-    if (!await writeIfOther(files, `${root}${POWER_SAVE_FILE}`, text)) return;
-    await port.reload(signal);
-    const view = await this.#look(signal);
-    const profile = view.connectedTo === undefined ? undefined : profileOf(managed(view), view.connectedTo);
-    if (profile) await port.activate(profile, view.wifiDevice!, signal);
-  }
-
-  async #applyAdditional(signal: AbortSignal): Promise<void> {
-    const view = await this.#look(signal);
-    const wanted = Object.entries(this.#settings.additionalNetworks)
-      .map(([key, network]) => additionalProfile(key, network, view.wifiDevice ?? ""));
-    const own = view.profiles.filter(({ name }) =>
-      name !== "" && ![CHOSEN, HOTSPOT, TETHER].some((mark) => name.startsWith(mark))
-    );
-    const change: ProfileWanted[] = [];
-    const cutOff: string[] = [];
-    for (const one of wanted) {
-      if (own.find(({ name }) => name === one.name)?.digest === one.digest) continue;
-      if (await this.#refused.has(one.digest)) cutOff.push(additionalKey(one.name));
-      else if (!this.#unwritten.has(one.digest)) change.push(one);
-    }
-    for (const digest of this.#unwritten.keys()) {
-      if (!wanted.some((one) => one.digest === digest)) this.#unwritten.delete(digest);
-    }
-    const remove = own.filter(({ name }) => !wanted.some((one) => one.name === name));
-    if (change.length > 0 || remove.length > 0) await this.#changeTo(change, remove, view, signal);
-    const problems = [
-      ...cutOff.length === 0 ? [] : [
-        `additional_networks (${cutOff.join(", ")}) cut the device off; not tried again before a change`,
-      ],
-      ...this.#unwritten.values(),
-    ];
-    if (problems.length > 0) throw new Error(problems.join("; "));
-  }
-
-  /** Changes the profiles; reverts everything if the changes cut the device off. */
-  async #changeTo(
-    change: readonly ProfileWanted[],
-    remove: readonly NetworkProfile[],
-    view: NetworkView,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const { port, logger } = this.#parts;
-    const wasOnline = await this.#internet.proves(view, signal);
-    this.#internet.forget();
-    const names = () =>
-      [...change, ...remove].filter(({ digest }) => !this.#unwritten.has(digest))
-        .map(({ name }) => additionalKey(name)).join(", ");
-    const checkpoint = await port.checkpoint(PROVE_MS / 1000 + CHECKPOINT_SPARE_S, signal);
-    let isCutOff = false;
-    try {
-      for (const profile of change) await this.#useNow(profile, view, signal);
-      for (const profile of remove) await port.remove(profile, signal);
-      isCutOff = wasOnline && !await this.#staysOnline(signal);
-      if (isCutOff) throw new Error(CUT_OFF);
-    } catch (error) {
-      await checkpoint.goBack(signal);
-      if (isCutOff) await this.#refused.add(change.map(({ digest }) => digest));
-      this.#internet.forget();
-      throw new Error(`additional_networks (${names()}) are as they were before: ${messageOf(error)}`, {
-        cause: error,
-      });
-    }
-    await checkpoint.keep(signal);
-    if (names() !== "") logger.info(`additional_networks are as configured: ${names()}`);
-  }
-
-  /** Writes a profile. Activates one that names its interface, unless it is Wi-Fi and other networks come first. */
-  async #useNow(wanted: ProfileWanted, view: NetworkView, signal: AbortSignal): Promise<void> {
-    const { port, logger } = this.#parts;
-    const key = additionalKey(wanted.name);
-    const profile = await port.put(wanted, view.profiles, signal).catch((error) => {
-      // If the service is away, it gets the profile later. If it rejects the profile, the reason is kept, and the other
-      // entries apply.
-      if (signal.aborted || !REJECTIONS.includes(SvcError.from(error).code)) throw error;
-      this.#unwritten.set(wanted.digest, `additional_networks.${key} cannot be used: ${messageOf(error)}`);
-    });
-    if (!profile) return;
-    const { type, interface: device } = this.#settings.additionalNetworks[key];
-    if (device === "") return;
-    if (type === "wifi" && device === view.wifiDevice) {
-      const others = view.profiles.filter(({ name }) => name !== wanted.name);
-      if (firstOf({ ...view, profiles: [...others, profile] }) !== profile) return;
-    }
-    await port.activate(profile, device, signal).catch((error) => {
-      if (signal.aborted) throw error;
-      logger.warn(`additional_networks.${key} cannot be used now: ${messageOf(error)}`);
-    });
-  }
-
-  async #staysOnline(signal: AbortSignal): Promise<boolean> {
-    const { clock } = this.#parts;
-    const untilMs = clock.monotonicMs() + PROVE_MS;
-    for (;;) {
-      if (await this.#internet.proves(await this.#look(signal), signal)) return true;
-      if (clock.monotonicMs() >= untilMs) return false;
-      await clock.sleep(PROVE_EVERY_MS, signal);
-    }
   }
 }
 
 const NOTHING_SEEN: NetworkView = { internet: false, checksInternet: false, inRange: [], profiles: [] };
-/** Error codes of a network service that rejects a profile. */
-const REJECTIONS = ["failed_precondition", "invalid_argument"];
-const CUT_OFF = `the device was not online again within ${PROVE_MS / 1000} s`;
-
-type WifiProfile = NetworkProfile & { readonly ssid: string };
-
-/** The profiles of Wi-Fi networks for the managed device. */
-function managed({ profiles, wifiDevice }: NetworkView): WifiProfile[] {
-  return profiles.filter((one): one is WifiProfile =>
-    one.ssid !== undefined && !one.isHotspot && (one.device === "" || one.device === wifiDevice)
-  );
-}
-
-/** The profile of the first network for the managed device. */
-function firstOf(view: NetworkView): WifiProfile | undefined {
-  const networks = managed(view);
-  return profileOf(networks, firstNetwork(networks.map(wifiFactsOf))?.ssid);
-}
-
-function wifiFactsOf({ name, ssid, priority, isHidden = false }: WifiProfile) {
-  return { ssid, priority, isHidden, isChosen: name.startsWith(CHOSEN) };
-}
-
-/** The profile of a network: among several the chosen one, or else the one with the highest priority. */
-function profileOf<P extends NetworkProfile>(profiles: readonly P[], ssid?: string): P | undefined {
-  const isChosen = ({ name }: NetworkProfile) => name.startsWith(CHOSEN) ? 1 : 0;
-  return profiles.filter((one) => one.ssid === ssid)
-    .sort((a, b) => isChosen(b) - isChosen(a) || b.priority - a.priority)[0];
-}
