@@ -120,53 +120,42 @@ export const BuiltinBaseRemoteControl = model({
     }
     const base = dependencies.get(BaseApi, attributes.base);
     const controller = dependencies.get(InputControllerApi, attributes.inputController);
-    return new BaseRemoteControl(name, { base, controller, mode: MODES[mode] }, attributes, {
-      clock,
-      logger,
-    });
+    const tools = { clock, logger };
+    const driver = new BaseDriver(base, attributes, tools);
+    return new BaseRemoteControl(name, controller, MODES[mode], driver, tools);
   },
 });
 
 class BaseRemoteControl extends BaseResource {
   readonly #closing = new AbortController();
+  /** The last value of each control. */
   readonly #state = new Map<string, number>();
-  readonly #waker: Waker;
+  readonly #driver: BaseDriver;
   readonly #running: Promise<unknown>;
-  #requested = REST;
-  /** The last command of the base. */
-  #sent = REST;
-  /** The base must stop, whatever it does. */
-  #halts = false;
-  /** Gives the command up that the base is busy with. */
-  #giveUp = new AbortController();
 
   constructor(
     name: ResourceName,
-    private readonly parts: {
-      readonly base: Base;
-      readonly controller: InputController;
-      readonly mode: Mode;
-    },
-    private readonly settings: Settings,
-    private readonly tools: { readonly clock: Clock; readonly logger: Logger },
+    private readonly controller: InputController,
+    private readonly mode: Mode,
+    driver: BaseDriver,
+    private readonly tools: DriveTools,
   ) {
     super(name);
-    this.#waker = new Waker(tools.clock);
-    this.#running = Promise.all([this.#listen(), this.#drive()]);
+    this.#driver = driver;
+    this.#running = Promise.all([this.#listen(), this.#driver.run(this.#closing.signal)]);
   }
 
   override async close(): Promise<void> {
     if (this.#closing.signal.aborted) return await void this.#running;
     this.#closing.abort();
-    this.#giveUp.abort();
-    this.#waker.wake();
+    this.#driver.giveUp();
     await this.#running;
-    await this.parts.base.stop();
+    await this.#driver.end();
   }
 
   async #listen(): Promise<void> {
     const { signal } = this.#closing;
-    const { controller, mode } = this.parts;
+    const { controller, mode } = this;
     const filters = mode.controls.map((control) => ({
       control,
       events: [...mode.events, "Connect", "Disconnect"],
@@ -190,23 +179,70 @@ class BaseRemoteControl extends BaseResource {
   #happened(event: InputEvent): void {
     if (event.event === "Connect" || event.event === "Disconnect") return this.#halt();
     this.#state.set(event.control, event.value);
-    const requested = this.parts.mode.requested(event, this.#requested, this.#state);
+    this.#driver.request(this.mode.requested(event, this.#driver.requested, this.#state));
+  }
+
+  #halt(): void {
+    this.#state.clear();
+    this.#driver.halt();
+  }
+}
+
+interface DriveTools {
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** Gives the base the newest command. While the base is busy with an earlier one, those in between are left out. */
+class BaseDriver {
+  readonly #waker: Waker;
+  #requested = REST;
+  /** The last command of the base. */
+  #sent = REST;
+  /** The base must stop, whatever it does. */
+  #halts = false;
+  /** Gives the command up that the base is busy with. */
+  #giveUp = new AbortController();
+
+  constructor(
+    private readonly base: Base,
+    private readonly settings: Settings,
+    private readonly tools: DriveTools,
+  ) {
+    this.#waker = new Waker(tools.clock);
+  }
+
+  get requested(): Throttle {
+    return this.#requested;
+  }
+
+  request(requested: Throttle): void {
     const isNews = !isSimilar(requested, this.#sent);
     this.#requested = requested;
     if (isSimilar(requested, REST)) this.#giveUp.abort();
     if (isNews) this.#waker.wake();
   }
 
-  #halt(): void {
-    this.#state.clear();
+  /** Stops the base. */
+  halt(): void {
     this.#requested = REST;
     this.#halts = true;
+    this.giveUp();
+  }
+
+  /** Stops the base for good; call it when `run` has ended. */
+  async end(): Promise<void> {
+    await this.base.stop();
+  }
+
+  /** Ends the wait for the command that the base is busy with. */
+  giveUp(): void {
     this.#giveUp.abort();
     this.#waker.wake();
   }
 
-  async #drive(): Promise<void> {
-    const { signal } = this.#closing;
+  /** Drives until the signal aborts. */
+  async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await this.#waker.sleep();
       while (!signal.aborted && (this.#halts || this.#sent !== this.#requested)) {
@@ -214,13 +250,13 @@ class BaseRemoteControl extends BaseResource {
         this.#halts = false;
         const giveUp = this.#giveUp = new AbortController();
         try {
-          await (halts ? this.#stop() : this.#command(requested, giveUp.signal));
+          await (halts ? this.#stop(signal) : this.#command(requested, giveUp.signal));
           this.#sent = halts ? REST : requested;
         } catch (error) {
           if (signal.aborted) return;
           this.#halts ||= halts;
           if (giveUp.signal.aborted) continue;
-          this.tools.logger.error(`cannot drive ${this.parts.base.name}: ${chainOf(error)}`);
+          this.tools.logger.error(`cannot drive ${this.base.name}: ${chainOf(error)}`);
           await this.tools.clock.sleep(COMMAND_AGAIN_MS, signal).catch(() => {});
         }
       }
@@ -229,17 +265,17 @@ class BaseRemoteControl extends BaseResource {
 
   async #command({ linear, angular }: Throttle, signal: AbortSignal): Promise<void> {
     const { maxLinearMmPerSec: mmPerSec, maxAngularDegPerSec: degPerSec } = this.settings;
-    const { base } = this.parts;
+    const { base } = this;
     const command = mmPerSec > 0 && degPerSec > 0
       ? base.setVelocity(scaled(linear, mmPerSec), scaled(angular, degPerSec), { signal })
       : base.setPower(linear, angular, { signal });
     await race(command, signal);
   }
 
-  async #stop(): Promise<void> {
+  async #stop(closing: AbortSignal): Promise<void> {
     const late = () => new SvcError("deadline_exceeded", `it has not stopped within ${STOP_MS / 1000} s`);
-    const { signal, done } = deadline(this.tools.clock, STOP_MS, late, this.#closing.signal);
-    await race(this.parts.base.stop({ signal }), signal).finally(done);
+    const { signal, done } = deadline(this.tools.clock, STOP_MS, late, closing);
+    await race(this.base.stop({ signal }), signal).finally(done);
   }
 }
 
