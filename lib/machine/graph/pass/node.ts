@@ -56,14 +56,20 @@ export interface UnfinishedBuild {
 const LINKS_SHOWN = 16;
 const NOTHING: ReadonlySet<string> = new Set();
 
+/** Why a node is unhealthy: for a reason of its own, or because of another node. */
+interface BuildFailure {
+  readonly reason: string;
+  readonly because: GraphNode | undefined;
+}
+
 export class GraphNode implements Node, Standing {
   config: ResourceConfig;
   fingerprint = "";
   revision = "";
   #state: BuildState = "unconfigured";
   #updatedMs: number;
-  #reason: string | undefined;
-  #because: GraphNode | undefined;
+  /** Why it is unhealthy. */
+  #failure: BuildFailure | undefined;
   #holds = NOTHING;
   #instance: Resource | undefined;
   #building: UnfinishedBuild | undefined;
@@ -112,9 +118,9 @@ export class GraphNode implements Node, Standing {
 
   get error(): string | undefined {
     if (this.#state !== "unhealthy") return undefined;
-    const reasons = [this.#reason];
-    for (let next = this.#because; next?.state === "unhealthy"; next = next.#because) {
-      reasons.push(next.#reason);
+    const reasons = [this.#failure?.reason];
+    for (let next = this.#failure?.because; next?.state === "unhealthy"; next = next.#failure?.because) {
+      reasons.push(next.#failure?.reason);
     }
     const left = reasons.length - LINKS_SHOWN;
     if (left > 0) reasons.splice(LINKS_SHOWN / 2, left, `(${left} more)`);
@@ -161,10 +167,10 @@ export class GraphNode implements Node, Standing {
     this.#building = undefined;
     this.#holds = NOTHING;
     this.configure(nowMs);
-    const same = this.#state === "unhealthy" && this.#reason === reason && this.#because === because;
-    if (!same) this.#move("unhealthy", nowMs);
-    this.#reason = reason;
-    this.#because = because;
+    const before = this.#state === "unhealthy" ? this.#failure : undefined;
+    const isSame = before?.reason === reason && before.because === because;
+    if (!isSame) this.#move("unhealthy", nowMs);
+    this.#failure = { reason, because };
   }
 
   /** Removes its instance: stops its build, and returns what the caller closes. */
@@ -191,7 +197,7 @@ export class GraphNode implements Node, Standing {
   #move(to: BuildState, nowMs: number): void {
     if (!MOVES[this.#state].includes(to)) this.bug(`${this.name} moves from ${this.#state} to ${to}`);
     this.#state = to;
-    this.#reason = this.#because = undefined;
+    this.#failure = undefined;
     this.#updatedMs = nowMs;
   }
 }
