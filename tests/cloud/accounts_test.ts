@@ -6,6 +6,8 @@ import { Audit } from "../../lib/cloud/access/audit.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
 import { Accounts } from "../../lib/cloud/accounts/accounts.ts";
 import { Invitations } from "../../lib/cloud/accounts/invitations.ts";
+import type { Mail } from "../../lib/cloud/notifications/mailer.ts";
+import { PublicAddresses } from "../../lib/wire/outward/public_addresses.ts";
 import { client, type ServiceClient } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/rpc/metadata.ts";
@@ -442,6 +444,36 @@ storeTest(
       });
     }),
 );
+
+storeTest("invitations are mailed within the limit of the organization's mails of a day", (database) => {
+  const mails: string[] = [];
+  const mail = ({ to }: Mail) => Promise.resolve(void mails.push(to));
+  const addresses = new PublicAddresses();
+  const limits = { ...defaultLimits(), mailsPerOrganizationDay: 2 };
+  return withCloud(database, async (served) => {
+    const { store, app } = served;
+    const [world, other] = [await newWorld(store), await newWorld(store)];
+    const owner = await app(world.owner);
+    const invited = (name: string, sendEmailInvite?: boolean) =>
+      awaitOutcome(owner.createOrganizationInvite({
+        organizationId: world.organization,
+        email: `${name}@example.com`,
+        sendEmailInvite,
+      }));
+    const again = (name: string) =>
+      awaitOutcome(
+        owner.resendOrganizationInvite({ organizationId: world.organization, email: `${name}@example.com` }),
+      );
+
+    assertEquals([await invited("ann"), await again("ann")], ["ok", "ok"]);
+    assertEquals([await invited("bob"), await again("ann")], ["resource_exhausted", "resource_exhausted"]);
+    // Without a mail, the inviter passes on the link.
+    assertEquals(await invited("bob", false), "ok");
+    const theirs = await app(other.owner);
+    await theirs.createOrganizationInvite({ organizationId: other.organization, email: "cat@example.com" });
+    assertEquals(mails, ["ann@example.com", "ann@example.com", "cat@example.com"]);
+  }, { limits, triggers: { mail, addresses } });
+});
 
 storeTest(
   "a session tells when it was last used, ends with its time, and is forgotten like a link for a new password",

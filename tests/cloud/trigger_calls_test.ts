@@ -7,6 +7,8 @@ import { Machines } from "../../lib/cloud/tenants/machines.ts";
 import { Deliveries } from "../../lib/cloud/notifications/deliveries.ts";
 import { keepTriggers, oldestEvents } from "../../lib/cloud/triggers/outbox.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
+import { defaultLimits } from "../../lib/cloud/access/limits.ts";
+import { assertRefused } from "../support/refusals.ts";
 import { svcCloud } from "./program.ts";
 import { storeTest } from "./stores.ts";
 import { newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
@@ -27,11 +29,12 @@ function addDead(
   { store }: ServedCloud,
   { organization: organizationId, part: partId }: World,
   count: number,
+  kind: "webhook" | "email" = "webhook",
 ): Promise<string[]> {
   return store.transaction(async (sql) => {
     const ids: string[] = [];
     for (let at = 0; at < count; at++) {
-      const about = { organizationId, partId, trigger: "away", kind: "webhook", target: HOOK } as const;
+      const about = { organizationId, partId, trigger: "away", kind, target: HOOK } as const;
       ids.push(await new Deliveries(sql).add({ ...about, message: MESSAGE }, START_MS + at, "gone"));
     }
     return ids;
@@ -117,6 +120,35 @@ storeTest("notifications come by page and state; dead ones are sent again, all o
     assertEquals(dead.deliveries.map(({ id }) => id), [ids[4], ids[3]]);
     assertEquals((await calls.retryDeliveries({ organizationId })).again, 2);
   });
+});
+
+storeTest("dead notifications that are sent again count towards the limits of the day", (database) => {
+  const limits = { ...defaultLimits(), webhooksPerOrganizationDay: 3, mailsPerOrganizationDay: 1 };
+  return withCloud(database, async (served) => {
+    const { store, channel } = served;
+    const world = await newWorld(store);
+    const { organization: organizationId } = world;
+    const ids = await addDead(served, world, 5);
+    const [mail] = await addDead(served, world, 2, "email");
+    const calls = client(TriggerService, await channel(world.owner));
+    const pending = async () =>
+      (await calls.listDeliveries({ organizationId, state: "pending" })).deliveries.map(({ id }) => id);
+
+    assertEquals((await calls.retryDeliveries({ organizationId, id: ids[4] })).again, 1);
+    // Two webhooks and a mail are left.
+    assertEquals((await calls.retryDeliveries({ organizationId })).again, 3);
+    assertEquals((await pending()).toSorted(), [ids[0], ids[1], ids[4], mail].toSorted());
+    for (const id of ["", ids[2]]) {
+      await assertRefused(
+        "resource_exhausted",
+        "webhooks_per_organization_day",
+        () => calls.retryDeliveries({ organizationId, id }),
+      );
+    }
+    // The operator of the control plane is not limited.
+    await svcCloud("trigger", "retry", "all", "--org", organizationId, ...database.flags);
+    assertEquals((await pending()).length, 7);
+  }, { limits });
 });
 
 storeTest("a test of a trigger is an event; only an owner orders one, and nobody elsewhere", (database) => {

@@ -146,7 +146,7 @@ export const limitsField = object({
   ),
   rolloutsAtOnce: amount("rollouts of an organization that have not ended", 20),
   webhooksPerOrganizationDay: amount("webhooks of an organization's triggers in a day (UTC)", 50_000),
-  mailsPerOrganizationDay: amount("mails of an organization's triggers in a day (UTC)", 500),
+  mailsPerOrganizationDay: amount("mails of an organization's triggers and invitations in a day (UTC)", 500),
   commandsPerAdministrator: amount("commands of one administrator that run from afar at the same time", 4),
   commandsAtOnce: amount("commands of all administrators that run from afar at the same time", 8),
   fileBytesPerCommand: amount("bytes of files that a command from afar takes along", 4 * GB),

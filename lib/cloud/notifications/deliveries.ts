@@ -9,8 +9,9 @@
 
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { shownUrl } from "../../base/log/shown_url.ts";
-import { type Limits, overLimit } from "../access/limits.ts";
-import type { Sql, SqlValue } from "../store/store.ts";
+import type { SvcError } from "../../base/error.ts";
+import { type Limits, overLimit, requireWithin } from "../access/limits.ts";
+import { placeholders, type Sql, type SqlValue } from "../store/store.ts";
 
 export type DeliveryKind = "webhook" | "email";
 export const DELIVERY_STATES = ["pending", "delivered", "dead"] as const;
@@ -70,7 +71,11 @@ const FORGET_AT_ONCE = 1_000;
 const SECRET_OVERLAP_MS = 7 * DAY_MS;
 const SECRET_BYTES = 32;
 const TRIGGERS_A_QUERY = 200;
+const IDS_A_QUERY = 500;
 const ERROR_LENGTH_MAX = 500;
+
+/** The limits of what leaves for an organization in a day. */
+const DAY_LIMITS = { webhook: "webhooksPerOrganizationDay", email: "mailsPerOrganizationDay" } as const;
 
 const COLUMNS =
   `id, organization_id AS "organizationId", part_id AS "partId", trigger_name AS "trigger", kind,
@@ -131,7 +136,31 @@ export class Deliveries {
     limits: Limits,
     nowMs: number,
   ): Promise<{ readonly error?: string; readonly isFirst: boolean }> {
-    const counts = [kind === "webhook" ? 1 : 0, kind === "email" ? 1 : 0];
+    const name = DAY_LIMITS[kind];
+    const found = await this.#countToday(organizationId, kind, 1, nowMs);
+    if (found <= limits[name]) return { isFirst: false };
+    return { error: overLimit(limits, name, `found ${found}`).message, isFirst: found === limits[name] + 1 };
+  }
+
+  /** Counts one that is not stored here, such as an invitation. Throws `resource_exhausted` beyond the limit. */
+  async requireOneMore(
+    organizationId: string,
+    kind: DeliveryKind,
+    limits: Limits,
+    nowMs: number,
+  ): Promise<void> {
+    const found = await this.#countToday(organizationId, kind, 1, nowMs);
+    requireWithin(limits, DAY_LIMITS[kind], found);
+  }
+
+  /** Adds to the count of today, and returns it. */
+  async #countToday(
+    organizationId: string,
+    kind: DeliveryKind,
+    more: number,
+    nowMs: number,
+  ): Promise<number> {
+    const counts = [kind === "webhook" ? more : 0, kind === "email" ? more : 0];
     const kept = (column: string) =>
       `${column} = CASE WHEN trigger_days.day = excluded.day THEN trigger_days.${column} ELSE 0 END + excluded.${column}`;
     const [{ calls, mails }] = await this.sql.query<{ calls: number; mails: number }>(
@@ -142,11 +171,7 @@ export class Deliveries {
       Math.floor(nowMs / DAY_MS),
       ...counts,
     );
-    const [name, found] = kind === "webhook"
-      ? ["webhooksPerOrganizationDay", calls] as const
-      : ["mailsPerOrganizationDay", mails] as const;
-    if (found <= limits[name]) return { isFirst: false };
-    return { error: overLimit(limits, name, `found ${found}`).message, isFirst: found === limits[name] + 1 };
+    return kind === "webhook" ? calls : mails;
   }
 
   /** Claims due notifications, the oldest of each organization first; the organizations in `busy` have enough. */
@@ -202,24 +227,52 @@ export class Deliveries {
     );
   }
 
-  /** Sends undelivered notifications again, the oldest first. Returns how many. `limit`: of all of an organization. */
+  /**
+   * Sends undelivered notifications again, the oldest first, and counts them as new ones of today. Returns how many.
+   * `limit`: of all of an organization. Throws `resource_exhausted` if today's limits leave none.
+   */
   async retry(
     selection: { readonly id?: string; readonly organizationId: string; readonly limit?: number },
     nowMs: number,
+    limits?: Limits,
   ): Promise<number> {
-    const { id, organizationId, limit } = selection;
-    const some = `AND id IN (SELECT id FROM trigger_deliveries WHERE state = 'dead' AND organization_id = ?
-      ORDER BY created_ms, id LIMIT ?)`;
-    const again = await this.sql.query(
-      `UPDATE trigger_deliveries SET state = 'pending', attempts = 0, next_ms = ?, lease_ms = 0, ended_ms = NULL
-       WHERE state = 'dead' AND organization_id = ? ${id === undefined ? "" : "AND id = ?"}
-         ${limit === undefined ? "" : some} RETURNING id`,
-      nowMs,
+    const { id, organizationId, limit = Number.MAX_SAFE_INTEGER } = selection;
+    const dead = await this.sql.query<{ id: string; kind: DeliveryKind }>(
+      `SELECT id, kind FROM trigger_deliveries WHERE state = 'dead' AND organization_id = ?
+         ${id === undefined ? "" : "AND id = ?"} ORDER BY created_ms, id LIMIT ?`,
       organizationId,
       ...id === undefined ? [] : [id],
-      ...limit === undefined ? [] : [organizationId, limit],
+      limit,
     );
-    return again.length;
+
+    let again = 0;
+    let refusal: SvcError | undefined;
+    for (const [kind, some] of Map.groupBy(dead, (one) => one.kind)) {
+      const used = await this.#countToday(organizationId, kind, 0, nowMs);
+      const left = limits ? Math.max(0, limits[DAY_LIMITS[kind]] - used) : some.length;
+      if (limits && left === 0) refusal = overLimit(limits, DAY_LIMITS[kind], `found ${used} today`);
+      const sent = await this.#revive(some.slice(0, left).map((one) => one.id), nowMs);
+      await this.#countToday(organizationId, kind, sent, nowMs);
+      again += sent;
+    }
+    if (again === 0 && refusal) throw refusal;
+    return again;
+  }
+
+  /** Returns how many of these notifications were dead. */
+  async #revive(ids: readonly string[], nowMs: number): Promise<number> {
+    let revived = 0;
+    for (let start = 0; start < ids.length; start += IDS_A_QUERY) {
+      const some = ids.slice(start, start + IDS_A_QUERY);
+      const found = await this.sql.query(
+        `UPDATE trigger_deliveries SET state = 'pending', attempts = 0, next_ms = ?, lease_ms = 0, ended_ms = NULL
+         WHERE state = 'dead' AND id IN (${placeholders(some)}) RETURNING id`,
+        nowMs,
+        ...some,
+      );
+      revived += found.length;
+    }
+    return revived;
   }
 
   async find(id: string): Promise<Delivery | undefined> {

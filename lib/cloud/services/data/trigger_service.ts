@@ -33,7 +33,9 @@ interface PartNames {
   readonly machineName: string;
 }
 
-export function triggerHandlers({ store, audit }: Pick<CloudContext, "store" | "audit">) {
+export function triggerHandlers(
+  { store, audit, limits }: Pick<CloudContext, "store" | "audit" | "limits">,
+) {
   return {
     async listTriggers({ organizationId, pageToken }) {
       if (!/^[\w-]{0,100}$/.test(pageToken)) throw unknownPage(pageToken);
@@ -95,7 +97,7 @@ export function triggerHandlers({ store, audit }: Pick<CloudContext, "store" | "
       const again = await audit.change(
         actorOf(ctx),
         on,
-        (sql, nowMs) => new Deliveries(sql).retry({ organizationId, ...some }, nowMs),
+        (sql, nowMs) => new Deliveries(sql).retry({ organizationId, ...some }, nowMs, limits),
       );
       if (again > 0 || id === "") return { again };
       throw new SvcError("not_found", `there is no dead notification "${id}" in this organization`);

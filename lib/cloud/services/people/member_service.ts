@@ -25,6 +25,7 @@ import {
   Invitations,
   type NewInvitation,
 } from "../../accounts/invitations.ts";
+import { Deliveries } from "../../notifications/deliveries.ts";
 
 const MAIL_MS = 20_000;
 
@@ -103,8 +104,19 @@ async function requireOtherOwner(sql: Sql, organizationId: string, accountId: st
 
 function invitationHandlers(cloud: CloudContext, sendMail: SendMail | undefined) {
   const { store, audit, limits } = cloud;
+  const isMailed = (wantsMail: boolean | undefined) => sendMail !== undefined && wantsMail !== false;
+  /** Whom an owner invites need not know the owner: invitations count as the mails of triggers do. */
+  const countMail = async (
+    sql: Sql,
+    organizationId: string,
+    wantsMail: boolean | undefined,
+    nowMs: number,
+  ) => {
+    if (!isMailed(wantsMail)) return;
+    await new Deliveries(sql).requireOneMore(organizationId, "email", limits, nowMs);
+  };
   const mailed = async (made: NewInvitation, wantsMail: boolean | undefined, ctx: CallContext) => {
-    if (wantsMail !== false) await mailInvitation(cloud, sendMail, made, ctx);
+    if (isMailed(wantsMail)) await mailInvitation(cloud, sendMail, made, ctx);
     return { invite: invitationMessage(made.invitation) };
   };
   return {
@@ -118,6 +130,7 @@ function invitationHandlers(cloud: CloudContext, sendMail: SendMail | undefined)
           await requireStranger(sql, organizationId, address);
           const found = await new Invitations(sql).invite(organizationId, address, grants, nowMs);
           await requireQuota(sql, limits, "membersPerOrganization", organizationId);
+          await countMail(sql, organizationId, sendEmailInvite, nowMs);
           return found;
         },
       );
@@ -127,7 +140,11 @@ function invitationHandlers(cloud: CloudContext, sendMail: SendMail | undefined)
       const made = await audit.change(
         actorOf(ctx),
         { kind: "organization", id: organizationId },
-        (sql, nowMs) => new Invitations(sql).renew(organizationId, checkedEmail(email), nowMs),
+        async (sql, nowMs) => {
+          const renewed = await new Invitations(sql).renew(organizationId, checkedEmail(email), nowMs);
+          await countMail(sql, organizationId, sendEmailInvite, nowMs);
+          return renewed;
+        },
       );
       return await mailed(made, sendEmailInvite, ctx);
     },
