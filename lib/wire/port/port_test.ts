@@ -12,6 +12,7 @@ import { echoTable, selfSigned, withChannel, withPort } from "../../../tests/sup
 import { connectGrpc } from "../grpc/grpc_channel.ts";
 import { Metadata } from "../rpc/metadata.ts";
 import { openPort, openUnixPort, type Port } from "./port.ts";
+import { type Route, textAnswer } from "./routes.ts";
 import type { TlsFiles } from "./tls.ts";
 import { moving, until } from "../../../tests/support/until.ts";
 
@@ -366,4 +367,46 @@ Deno.test("port: refuses TLS older than 1.2 with an alert", async () => {
       assertEquals([kind, description], [ALERT, PROTOCOL_VERSION]);
     }
   });
+});
+
+/** Pages that count how often somebody looks for one. */
+class CountedPages extends Map<string, Route> {
+  looks = 0;
+
+  override get(path: string): Route | undefined {
+    this.looks++;
+    return super.get(path);
+  }
+}
+
+Deno.test("port: the page of a path with thousands of folders is found without a look for each", async () => {
+  const page = (line: string): Route => () => textAnswer(200, line);
+  const pages = new CountedPages([
+    ["/files/*", page("files")],
+    ["/files/of/*", page("files of somebody")],
+    ["/files/of/me", page("my files")],
+  ]);
+  const table = echoTable().table;
+  const port = await openPort({ table, clock, bind: LOCAL, http: { routes: pages } });
+  const answer = async (path: string) => {
+    const looksBefore = pages.looks;
+    const found = await exchange(
+      port,
+      `GET ${path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n`,
+    );
+    assert(pages.looks - looksBefore <= 1, `${pages.looks - looksBefore} looks`);
+    return found.slice(found.indexOf("\r\n\r\n") + 4).trim();
+  };
+  try {
+    const deep = "/a".repeat(5_000);
+    assertEquals(await answer("/files/of/me"), "my files");
+    assertEquals(await answer(`/files/of/me${deep}`), "files of somebody");
+    assertEquals(await answer(`/files/official${deep}`), "files");
+    assertEquals(await answer(`/files${"/".repeat(10_000)}`), "files");
+    for (const path of ["/files", deep, "/".repeat(10_000)]) {
+      assertStringIncludes(await answer(path), "there is nothing at");
+    }
+  } finally {
+    await port.close(0);
+  }
 });

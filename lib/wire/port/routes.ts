@@ -87,11 +87,14 @@ export class Routes {
     const { routes } = this.options;
     const exact = routes?.get(path);
     if (exact) return exact;
-    for (let end = path.lastIndexOf("/"); end >= 0; end = end === 0 ? -1 : path.lastIndexOf("/", end - 1)) {
-      const route = routes?.get(`${path.slice(0, end)}/*`);
-      if (route) return route;
+    // Over the few folders with pages, because a caller's path may have ten thousand.
+    let found: { readonly folder: string; readonly route: Route } | undefined;
+    for (const [page, route] of routes ?? []) {
+      if (!page.endsWith("/*")) continue;
+      const folder = page.slice(0, -1);
+      if (path.startsWith(folder) && folder.length > (found?.folder.length ?? 0)) found = { folder, route };
     }
-    return undefined;
+    return found?.route;
   }
 
   async #restartStatus(peer: Peer): Promise<RouteAnswer> {
