@@ -475,6 +475,50 @@ storeTest("invitations are mailed within the limit of the organization's mails o
   }, { limits, triggers: { mail, addresses } });
 });
 
+storeTest("an invitation has no more roles than an account may have, nor does a change of it", (database) => {
+  const limits = { ...defaultLimits(), rolesPerKey: 2 };
+  return withCloud(database, async (served) => {
+    const { store, app } = served;
+    const { organization: organizationId, location, machine, owner: key } = await newWorld(store);
+    const owner = await app(key);
+    const role = (kind: "organization" | "location" | "robot", resourceId: string) => ({
+      authorizationType: "role",
+      authorizationId: `${kind}_viewer`,
+      resourceType: kind,
+      resourceId,
+      organizationId,
+    });
+    const [all, hall, rover] = [
+      role("organization", organizationId),
+      role("location", location),
+      role("robot", machine),
+    ];
+    const on = { organizationId, email: "ann@example.com" };
+    const change = (addAuthorizations: typeof all[], removeAuthorizations: typeof all[] = []) =>
+      awaitOutcome(
+        owner.updateOrganizationInviteAuthorizations({ ...on, addAuthorizations, removeAuthorizations }),
+      );
+
+    const three = [all, hall, rover];
+    assertEquals(
+      await awaitOutcome(owner.createOrganizationInvite({ ...on, authorizations: three })),
+      "resource_exhausted",
+    );
+    await owner.createOrganizationInvite({ ...on, authorizations: [all, hall] });
+    assertEquals([await change([rover]), await change([], three), await change(three)], [
+      "resource_exhausted",
+      "resource_exhausted",
+      "resource_exhausted",
+    ]);
+    assertEquals(await change([rover], [hall]), "ok");
+    const { invites } = await owner.listOrganizationMembers({ organizationId });
+    assertEquals(invites[0].authorizations.map(({ resourceType }) => resourceType), [
+      "robot",
+      "organization",
+    ]);
+  }, { limits });
+});
+
 storeTest(
   "a session tells when it was last used, ends with its time, and is forgotten like a link for a new password",
   (database) => {

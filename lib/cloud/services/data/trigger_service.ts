@@ -33,9 +33,9 @@ interface PartNames {
   readonly machineName: string;
 }
 
-export function triggerHandlers(
-  { store, audit, limits }: Pick<CloudContext, "store" | "audit" | "limits">,
-) {
+type TriggerContext = Pick<CloudContext, "store" | "audit" | "limits">;
+
+export function triggerHandlers({ store, audit, limits }: TriggerContext) {
   return {
     async listTriggers({ organizationId, pageToken }) {
       if (!/^[\w-]{0,100}$/.test(pageToken)) throw unknownPage(pageToken);

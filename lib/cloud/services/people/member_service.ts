@@ -26,6 +26,7 @@ import {
   type NewInvitation,
 } from "../../accounts/invitations.ts";
 import { Deliveries } from "../../notifications/deliveries.ts";
+import { requireWithin } from "../../access/limits.ts";
 
 const MAIL_MS = 20_000;
 
@@ -103,74 +104,75 @@ async function requireOtherOwner(sql: Sql, organizationId: string, accountId: st
 }
 
 function invitationHandlers(cloud: CloudContext, sendMail: SendMail | undefined) {
+  return { ...sentInvitations(cloud, sendMail), ...invitationChanges(cloud) };
+}
+
+function sentInvitations(cloud: CloudContext, sendMail: SendMail | undefined) {
   const { store, audit, limits } = cloud;
-  const isMailed = (wantsMail: boolean | undefined) => sendMail !== undefined && wantsMail !== false;
-  /** Whom an owner invites need not know the owner: invitations count as the mails of triggers do. */
-  const countMail = async (
-    sql: Sql,
+  /** Makes an invitation, and mails its link if the inviter wants that and there is a mail server. */
+  const send = async (
     organizationId: string,
     wantsMail: boolean | undefined,
-    nowMs: number,
+    ctx: CallContext,
+    make: (sql: Sql, nowMs: number) => Promise<NewInvitation>,
   ) => {
-    if (!isMailed(wantsMail)) return;
-    await new Deliveries(sql).requireOneMore(organizationId, "email", limits, nowMs);
-  };
-  const mailed = async (made: NewInvitation, wantsMail: boolean | undefined, ctx: CallContext) => {
-    if (isMailed(wantsMail)) await mailInvitation(cloud, sendMail, made, ctx);
+    const mail = wantsMail === false ? undefined : sendMail;
+    const on = { kind: "organization", id: organizationId } as const;
+    const made = await audit.change(actorOf(ctx), on, async (sql, nowMs) => {
+      const found = await make(sql, nowMs);
+      // Whoever is invited need not know the inviter: it counts as a mail of a trigger does.
+      if (mail) await new Deliveries(sql).requireOneMore(organizationId, "email", limits, nowMs);
+      return found;
+    });
+    if (mail) await mailInvitation(cloud, mail, made, ctx);
     return { invite: invitationMessage(made.invitation) };
   };
+
   return {
     async createOrganizationInvite({ organizationId, email, authorizations, sendEmailInvite }, ctx) {
       const address = checkedEmail(email);
-      const grants = await grantsWithin(store, organizationId, authorizations);
-      const made = await audit.change(
-        actorOf(ctx),
-        { kind: "organization", id: organizationId },
-        async (sql, nowMs) => {
-          await requireStranger(sql, organizationId, address);
-          const found = await new Invitations(sql).invite(organizationId, address, grants, nowMs);
-          await requireQuota(sql, limits, "membersPerOrganization", organizationId);
-          await countMail(sql, organizationId, sendEmailInvite, nowMs);
-          return found;
-        },
-      );
-      return await mailed(made, sendEmailInvite, ctx);
+      const grants = await grantsWithin(cloud, organizationId, authorizations);
+      return await send(organizationId, sendEmailInvite, ctx, async (sql, nowMs) => {
+        await requireStranger(sql, organizationId, address);
+        const made = await new Invitations(sql).invite(organizationId, address, grants, nowMs);
+        await requireQuota(sql, limits, "membersPerOrganization", organizationId);
+        return made;
+      });
     },
     async resendOrganizationInvite({ organizationId, email, sendEmailInvite }, ctx) {
-      const made = await audit.change(
-        actorOf(ctx),
-        { kind: "organization", id: organizationId },
-        async (sql, nowMs) => {
-          const renewed = await new Invitations(sql).renew(organizationId, checkedEmail(email), nowMs);
-          await countMail(sql, organizationId, sendEmailInvite, nowMs);
-          return renewed;
-        },
+      return await send(
+        organizationId,
+        sendEmailInvite,
+        ctx,
+        (sql, nowMs) => new Invitations(sql).renew(organizationId, checkedEmail(email), nowMs),
       );
-      return await mailed(made, sendEmailInvite, ctx);
     },
+  } satisfies ServiceImpl<typeof AppService>;
+}
+
+function invitationChanges(cloud: CloudContext) {
+  const { audit, limits } = cloud;
+  return {
     async updateOrganizationInviteAuthorizations(
       { organizationId, email, addAuthorizations, removeAuthorizations },
       ctx,
     ) {
-      const added = await Promise.all(
-        addAuthorizations.map((one) => grantWithin(store, organizationId, one)),
-      );
-      const removed = removeAuthorizations.map(grantOf);
-      const invitation = await audit.change(
-        actorOf(ctx),
-        { kind: "organization", id: organizationId },
-        async (sql) => {
-          const invitations = new Invitations(sql);
-          const present = await invitations.pending(organizationId, checkedEmail(email));
-          const kept = present.grants.filter((one) => !removed.some((gone) => isSameGrant(one, gone)));
-          const grants = [...kept, ...added];
-          if (grants.length === 0) {
-            throw new SvcError("invalid_argument", "no role is left, wanted at least one");
-          }
-          await invitations.setGrants(present.id, grants);
-          return await invitations.pending(organizationId, checkedEmail(email));
-        },
-      );
+      const added = await allWithin(cloud, organizationId, addAuthorizations);
+      requireWithin(limits, "rolesPerKey", removeAuthorizations.length);
+      const removed = new Set(removeAuthorizations.map((one) => textOf(grantOf(one))));
+      const on = { kind: "organization", id: organizationId } as const;
+      const invitation = await audit.change(actorOf(ctx), on, async (sql) => {
+        const invitations = new Invitations(sql);
+        const present = await invitations.pending(organizationId, checkedEmail(email));
+        const kept = present.grants.filter((one) => !removed.has(textOf(one)));
+        const grants = [...kept, ...added];
+        if (grants.length === 0) {
+          throw new SvcError("invalid_argument", "no role is left, wanted at least one");
+        }
+        requireWithin(limits, "rolesPerKey", grants.length);
+        await invitations.setGrants(present.id, grants);
+        return await invitations.pending(organizationId, checkedEmail(email));
+      });
       return { invite: invitationMessage(invitation) };
     },
     async deleteOrganizationInvite({ organizationId, email }, ctx) {
@@ -185,14 +187,24 @@ function invitationHandlers(cloud: CloudContext, sendMail: SendMail | undefined)
 
 /** The wanted roles; by default, as published, an owner of the organization. */
 async function grantsWithin(
-  sql: Sql,
+  cloud: CloudContext,
   organizationId: string,
   authorizations: readonly Authorization[],
 ): Promise<Grant[]> {
   if (authorizations.length === 0) {
     return [{ role: "owner", kind: "organization", resourceId: organizationId }];
   }
-  return await Promise.all(authorizations.map((one) => grantWithin(sql, organizationId, one)));
+  return await allWithin(cloud, organizationId, authorizations);
+}
+
+/** An invitation has no more roles than the account that it makes may have. */
+async function allWithin(
+  { store, limits }: CloudContext,
+  organizationId: string,
+  authorizations: readonly Authorization[],
+): Promise<Grant[]> {
+  requireWithin(limits, "rolesPerKey", authorizations.length);
+  return await Promise.all(authorizations.map((one) => grantWithin(store, organizationId, one)));
 }
 
 /** Throws `invalid_argument` for a role in another organization, because an owner of this one may not invite there. */
@@ -214,18 +226,18 @@ async function requireStranger(sql: Sql, organizationId: string, email: string):
   );
 }
 
-function isSameGrant(a: Grant, b: Grant): boolean {
-  return a.kind === b.kind && a.resourceId === b.resourceId && a.role === b.role;
+function textOf({ kind, resourceId, role }: Grant): string {
+  return JSON.stringify([kind, resourceId, role]);
 }
 
 /** Sends the link; without a mail server, the inviter passes it on. If sending fails, the call still succeeds. */
 async function mailInvitation(
   cloud: CloudContext,
-  sendMail: SendMail | undefined,
+  sendMail: SendMail,
   { invitation, opener }: NewInvitation,
   ctx: CallContext,
 ): Promise<void> {
-  if (!sendMail || invitation.organizationId === null) return;
+  if (invitation.organizationId === null) return;
   const { name } = await new Organizations(cloud.store).get(invitation.organizationId);
   try {
     const link = `${await cloud.addresses.ownFor(ctx.peer)}${invitationPath(opener)}`;
