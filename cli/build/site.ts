@@ -92,7 +92,8 @@ async function buildSiteConfig(pages: readonly string[]): Promise<string> {
       ? `/${path.replace(/\.md$/, "")}`
       : `/${path.replace(/(README)?\.md$/, "")}`,
   });
-  const below = (folder: string) => pages.filter((path) => path.replace(/[^/]*$/, "") === folder).sort();
+  const below = (folder: string) =>
+    pages.filter((path) => path.slice(0, path.lastIndexOf("/") + 1) === folder).sort();
   const groups = [
     { text: "svc", items: await Promise.all(FIRST.map(shown)) },
     ...await Promise.all(GROUPS.map(async ([text, folder]) => ({

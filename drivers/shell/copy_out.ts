@@ -8,6 +8,7 @@ import { messageOf, SvcError } from "../../lib/base/error.ts";
 import type { FileFacts, ReadFiles } from "../../lib/base/files/files.ts";
 import type { Environment } from "../../lib/base/host.ts";
 import { checkDepth, FILES_MAX, pathHere, splitPath } from "./paths.ts";
+import { withoutEnd } from "../../lib/base/escape.ts";
 
 const NOTHING = new Uint8Array(0);
 /** The error of a copy names this many of the files that were left out. */
@@ -109,7 +110,7 @@ class Outgoing {
     for (const entry of folder.entries) {
       const inside = await this.#try(
         false,
-        () => sourceAt(this.host, `${path.replace(/\/+$/, "")}/${entry}`),
+        () => sourceAt(this.host, `${withoutEnd(path, "/")}/${entry}`),
       );
       if (inside) yield* this.#below(`${name}/`, inside, [...above, folder.real]);
     }

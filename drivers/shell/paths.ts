@@ -3,6 +3,7 @@
 import { SvcError } from "../../lib/base/error.ts";
 import { homeFolder } from "../../lib/base/files/home.ts";
 import type { Environment } from "../../lib/base/host.ts";
+import { withoutEnd } from "../../lib/base/escape.ts";
 
 export const FILES_MAX = 100_000;
 const DEPTH_MAX = 64;
@@ -52,7 +53,7 @@ function checkLength(path: string): void {
 
 /** The last part of a path, and the part before it. */
 export function splitPath(path: string): { readonly folder: string; readonly name: string } {
-  const clean = path.replace(/\/+$/, "");
+  const clean = withoutEnd(path, "/");
   const slash = clean.lastIndexOf("/");
   return { folder: clean.slice(0, slash) || "/", name: clean.slice(slash + 1) };
 }

@@ -4,6 +4,7 @@
  *
  * `DenoHost` escapes everything that a program prints, and the log escapes every line, so a new command gets this
  * without code of its own. Escaped JSON keeps its value. A command line to copy has its words quoted for a shell.
+ * `withoutEnd` shortens such a text.
  */
 
 /** C0 except tab and newline, DEL, C1, line and paragraph separators, direction marks and overrides, and BOM. */
@@ -37,4 +38,14 @@ export function shellWord(text: string): string {
 
 function unicode(letter: string): string {
   return `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`;
+}
+
+/**
+ * A text without the characters of `letters` that stand at its end. In a long text from outside, `/x+$/` would count
+ * the same x again and again, and take minutes.
+ */
+export function withoutEnd(text: string, letters: string): string {
+  let end = text.length;
+  while (end > 0 && letters.includes(text[end - 1])) end--;
+  return text.slice(0, end);
 }

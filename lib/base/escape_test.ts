@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { escaped, escapedLine, hasHidden, shellWord } from "./escape.ts";
+import { escaped, escapedLine, hasHidden, shellWord, withoutEnd } from "./escape.ts";
 import { formatLine } from "./log/line.ts";
 
 const HOSTILE = "\x1b]0;owned\x07\x1b[31mred\x9b2J\r\u202Egnp.exe\u2066\u2028\0\ufeff\x7f";
@@ -61,4 +61,16 @@ Deno.test("shellWord: a shell reads any text as a single word, and plain ones st
   for (const text of ["https://cloud.example:443/a", "rdk:module", "a-b_c/1.2+x,y", "KEY=abc=="]) {
     assertEquals(shellWord(text), text);
   }
+});
+
+Deno.test("withoutEnd: takes away the characters at the end, and no others", () => {
+  const cases: readonly [text: string, letters: string, left: string][] = [
+    ["a//", "/", "a"],
+    ["//a/b", "/", "//a/b"],
+    ["x1.):", "),.;:]", "x1"],
+    ["///", "/", ""],
+    ["", "/", ""],
+    [`${"/".repeat(1_000_000)}x`, "/", `${"/".repeat(1_000_000)}x`],
+  ];
+  for (const [text, letters, left] of cases) assertEquals(withoutEnd(text, letters), left);
 });

@@ -4,6 +4,7 @@
 
 import { type Clock, deadline, race } from "./clock.ts";
 import { SvcError } from "./error.ts";
+import { withoutEnd } from "./escape.ts";
 
 export interface ProcessCommand {
   /** A path, or a name that is searched in `PATH`. */
@@ -161,7 +162,7 @@ export async function* linesOf(bytes: AsyncIterable<Uint8Array>): AsyncGenerator
 }
 
 function shown(line: string): string {
-  const written = line.replace(/\r+$/, "");
+  const written = withoutEnd(line, "\r");
   return written.slice(written.lastIndexOf("\r") + 1);
 }
 

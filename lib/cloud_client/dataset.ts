@@ -4,6 +4,7 @@
  */
 
 import { extensionOf } from "./mime_types.ts";
+import { withoutEnd } from "../base/escape.ts";
 
 export interface Label {
   readonly label: string;
@@ -79,7 +80,7 @@ function goTime(timeMs: number): string {
   const micros = Math.round(timeMs * 1000);
   const seconds = Math.floor(micros / 1e6);
   const [date, time] = new Date(seconds * 1000).toISOString().slice(0, 19).split("T");
-  const fraction = String(micros - seconds * 1e6).padStart(6, "0").replace(/0+$/, "");
+  const fraction = withoutEnd(String(micros - seconds * 1e6).padStart(6, "0"), "0");
   return `${date} ${time}${fraction && `.${fraction}`} +0000 UTC`;
 }
 

@@ -17,6 +17,7 @@ import type { TrainingOptions } from "../../../lib/cloud/training/runner.ts";
 import { atLeastOne, UsageError, type Values } from "../../flags.ts";
 import type { TRAINING_FLAGS } from "./flags.ts";
 import type { Route } from "../../../lib/wire/port/route.ts";
+import { withoutEnd } from "../../../lib/base/escape.ts";
 
 const MIB = 1024 ** 2;
 const TRAINERS = ["embedded", "scripts", "kubernetes", "none"];
@@ -116,7 +117,7 @@ async function openKubernetes(
   values: TrainingValues & { readonly publicUrl: string },
   { host, clock }: Surroundings,
 ): Promise<KubernetesExecutor> {
-  const url = (values.kubernetesUrl || values.publicUrl).replace(/\/+$/, "");
+  const url = withoutEnd(values.kubernetesUrl || values.publicUrl, "/");
   if (!/^https?:\/\//.test(url)) {
     throw new UsageError(
       `--kubernetes-url: found "${url}", wanted where pods reach this program`,

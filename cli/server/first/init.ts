@@ -15,6 +15,7 @@ import { printResult } from "../../table.ts";
 import { findDevices, type FoundDevice } from "./devices.ts";
 import { Interview } from "./interview.ts";
 import type { FirstContext } from "./first_context.ts";
+import { withoutEnd } from "../../../lib/base/escape.ts";
 
 const USUAL_FILE = "machine.json";
 const USUAL_PORT = "8080";
@@ -268,7 +269,7 @@ function wantedOf(type: string | undefined): string {
 }
 
 function unusedOf(proposed: string, taken: ReadonlySet<unknown>): string {
-  const stem = proposed.replace(/\d+$/, "");
+  const stem = withoutEnd(proposed, "0123456789");
   let name = proposed;
   for (let number = 2; taken.has(name); number++) name = `${stem}${number}`;
   return name;

@@ -14,6 +14,7 @@ import type { NetworkSettings } from "../settings/settings_fields.ts";
 import { writeIfOther } from "../system/drop_in.ts";
 import type { NetworkPort, NetworkProfile, NetworkView } from "./network_port.ts";
 import { HOTSPOT_ADDRESS, hotspotProfile } from "./profiles.ts";
+import { withoutEnd } from "../../base/escape.ts";
 
 /** A server until it is closed. */
 export interface Serving {
@@ -139,7 +140,7 @@ export function hotspotName(
 ): string {
   if (hotspotSsid !== "") return hotspotSsid;
   const bytes = new TextEncoder().encode(`${hotspotPrefix}-${hostname}`);
-  return new TextDecoder().decode(bytes.subarray(0, SSID_BYTES_MAX)).replace(/\ufffd+$/, "");
+  return withoutEnd(new TextDecoder().decode(bytes.subarray(0, SSID_BYTES_MAX)), "\ufffd");
 }
 
 /** dnsmasq(8): every name leads to the device, or only those in `.setup`. */

@@ -4,6 +4,8 @@
  * Every address that a program logs, reports, or keeps in a file of its state goes through here. Pure.
  */
 
+import { withoutEnd } from "../escape.ts";
+
 /** Names in a query whose values give access to what the address leads to. */
 const SECRET_NAME =
   /(^|[-_.])(sig|signature|token|jwt|key|apikey|secret|password|passwd|pwd|pass|auth|authorization|credentials?|code|hmac|hdn(?:ts|ea|tl)|policy)([-_.\d]|$)|^(accesskey|accesstoken|authkey|authtoken|sessiontoken)/i;
@@ -35,8 +37,8 @@ export function shownUrlsIn(text: string): string {
   if (!text.includes("://") || text.length > TEXT_CHARS_MAX) return text;
   return text.replace(URLS, (url) => {
     // Punctuation after an address belongs to the sentence.
-    const end = /[),.;:\]]*$/.exec(url)![0];
-    return shownUrl(url.slice(0, url.length - end.length)) + end;
+    const address = withoutEnd(url, "),.;:]");
+    return shownUrl(address) + url.slice(address.length);
   });
 }
 

@@ -9,7 +9,7 @@ import { Buffer } from "node:buffer";
 import type * as OAuth from "oauth4webapi";
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
-import { escapedLine } from "../../base/escape.ts";
+import { escapedLine, withoutEnd } from "../../base/escape.ts";
 import { bytesUpTo } from "../../base/files/byte_reader.ts";
 import type { Secret } from "../../base/secret.ts";
 import type { ProviderSubject } from "./provider_links.ts";
@@ -71,7 +71,7 @@ export class IdentityProvider {
 
   /** As links have it: with or without a slash at its end is the same one. */
   get issuer(): string {
-    return this.options.issuer.replace(/\/+$/, "");
+    return withoutEnd(this.options.issuer, "/");
   }
 
   /** The address at the provider to which a person goes. */

@@ -14,6 +14,7 @@ import { shownUrl } from "../../base/log/shown_url.ts";
 import { isOnThisMachine, type Peer } from "../../wire/rpc/service.ts";
 import { notedSetting, noteSetting } from "../store/settings.ts";
 import type { Sql, Store } from "../store/store.ts";
+import { withoutEnd } from "../../base/escape.ts";
 
 const HOST = /^(?:[a-z0-9](?:[a-z0-9._-]{0,252}[a-z0-9])?|\[[0-9a-f:.]{2,45}\])$/;
 const URL_CHARS_MAX = 512;
@@ -162,7 +163,7 @@ function isPortOf({ port, protocol }: URL, { localPort }: Peer): boolean {
 
 /** A public URL as it is written into scripts. Throws `invalid_argument`. */
 export function checkedAddress(text: string): string {
-  const url = wellFormed(text.trim().replace(/\/+$/, ""));
+  const url = wellFormed(withoutEnd(text.trim(), "/"));
   if (url?.pathname === "/") return url.origin;
   throw new SvcError(
     "invalid_argument",

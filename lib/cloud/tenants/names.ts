@@ -9,7 +9,7 @@
 
 import { domainToASCII } from "node:url";
 import { SvcError } from "../../base/error.ts";
-import { escapedLine, hasHidden } from "../../base/escape.ts";
+import { escapedLine, hasHidden, withoutEnd } from "../../base/escape.ts";
 import { CERTIFICATE_DAYS } from "../store/secrets/authority.ts";
 import { placeholders, type Sql } from "../store/store.ts";
 
@@ -122,11 +122,11 @@ export class HostWords {
 
 function candidatesOf(word: string, partId: string): string[] {
   const numbers = Array.from({ length: SUFFIXES }, (_, index) => String(index + 2));
-  const suffixes = [...numbers, partId.slice(0, ID_CHARS).replace(/-+$/, "")];
+  const suffixes = [...numbers, withoutEnd(partId.slice(0, ID_CHARS), "-")];
   // A shortened Punycode word would be no word.
   const base = (suffix: string) =>
     word.startsWith("xn--") && word.length + suffix.length >= LABEL_CHARS_MAX
       ? "part"
-      : word.slice(0, LABEL_CHARS_MAX - 1 - suffix.length).replace(/-+$/, "");
+      : withoutEnd(word.slice(0, LABEL_CHARS_MAX - 1 - suffix.length), "-");
   return [word, ...suffixes.map((suffix) => `${base(suffix)}-${suffix}`)];
 }

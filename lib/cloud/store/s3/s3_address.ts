@@ -9,6 +9,7 @@
 
 import { SvcError } from "../../../base/error.ts";
 import type { ReadFiles } from "../../../base/files/files.ts";
+import { withoutEnd } from "../../../base/escape.ts";
 
 export interface S3Address {
   readonly bucket: string;
@@ -45,7 +46,7 @@ export function parseS3Address(text: string, env: Environment): S3Address {
   if (!parts) throw wrong("another form");
   const [, bucket, path = "", query = ""] = parts;
   if (!/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/.test(bucket)) throw wrong(`the bucket "${bucket}"`);
-  const prefix = path.replace(/\/+$/, "");
+  const prefix = withoutEnd(path, "/");
   const names = prefix.split("/");
   const isName = (name: string) => /^[\w.-]+$/.test(name) && name !== "." && name !== "..";
   if (prefix !== "" && !names.every(isName)) {
@@ -72,7 +73,7 @@ function endpointOf(text: string): string | undefined {
   const isPlain = url !== null && /^https?:$/.test(url.protocol) && url.username === "" &&
     url.search === "" &&
     url.hash === "";
-  return isPlain ? `${url.origin}${url.pathname.replace(/\/+$/, "")}` : undefined;
+  return isPlain ? `${url.origin}${withoutEnd(url.pathname, "/")}` : undefined;
 }
 
 /** Throws `failed_precondition` if there are none, `invalid_argument` for a file without the section. */
