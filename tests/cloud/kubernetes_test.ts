@@ -3,13 +3,17 @@
  */
 
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { Buffer } from "node:buffer";
+import { randomBytes } from "node:crypto";
 import { datasetImage } from "../support/dataset_image.ts";
 import { until } from "../support/until.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { SystemFiles } from "../../lib/base/files/system_files.ts";
 import { SvcError } from "../../lib/base/error.ts";
+import { packed } from "../../lib/base/files/archive.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
+import type { DiskSpace } from "../../lib/cloud/store/disk_space.ts";
 import { KubernetesExecutor } from "../../lib/cloud/executors/kubernetes/executor.ts";
 import { SCRIPT_LIMITS, ScriptExecutor } from "../../lib/cloud/executors/script.ts";
 import { NO_SANDBOX } from "../../lib/cloud/sandbox/sandbox.ts";
@@ -56,6 +60,7 @@ async function withExecutor(
   cluster: (folder: string) => Promise<Cluster>,
   note: string,
   run: (bench: Bench) => Promise<void>,
+  space?: Pick<DiskSpace, "hold">,
 ): Promise<void> {
   const folder = await Deno.makeTempDir({ prefix: "svc-work-" });
   await Deno.mkdir(`${folder}/output`);
@@ -100,6 +105,7 @@ async function withExecutor(
       limits: SCRIPT_LIMITS,
       cpus: 1,
       clock,
+      space,
     };
     executor = new KubernetesExecutor({ cluster: await cluster(folder), ...options });
     await run({ executor, work, lines, cancel, url: port.url });
@@ -268,6 +274,128 @@ Deno.test("kubernetes: a job runs in the image of its container while the image 
     assertEquals(images, [image]);
   });
 });
+
+/** A running job whose pod does nothing by itself: its token opens the pages. */
+async function withPod(
+  space: Pick<DiskSpace, "hold"> | undefined,
+  play: (pod: Bench & { ask(what: string, init?: RequestInit): Promise<Response> }) => Promise<void>,
+  read?: Work["read"],
+): Promise<void> {
+  const token = Promise.withResolvers<string>();
+  let phase: ClusterState["phase"] = "running";
+  const cluster: Cluster = {
+    create: ({ secrets }) => Promise.resolve(token.resolve(secrets.token)),
+    remove: () => Promise.resolve(),
+    state: () => Promise.resolve({ phase, reason: "" }),
+    logs: () => Promise.resolve([]),
+  };
+  await withExecutor(() => Promise.resolve(cluster), "", async (bench) => {
+    const { executor, work, url, cancel } = bench;
+    const running = executor.run({ ...work, read: read ?? work.read }).catch(() => {});
+    const authorization = `Bearer ${await token.promise}`;
+    try {
+      await play({
+        ...bench,
+        ask: (what, init) => fetch(`${url}/training/v1/${what}`, { ...init, headers: { authorization } }),
+      });
+    } finally {
+      phase = "succeeded";
+      cancel.abort(new SvcError("canceled", "enough"));
+      await running;
+    }
+  }, space);
+}
+
+/** An archive of one file; cut off, it is broken after the file's beginning. */
+async function archiveOf(path: string, bytes: number, cutOff = false): Promise<Uint8Array<ArrayBuffer>> {
+  const content = randomBytes(bytes);
+  const chunks = await Array.fromAsync(packed([{ path, bytes, content: [content] }]));
+  const whole = new Uint8Array(Buffer.concat(chunks));
+  return cutOff ? whole.slice(0, whole.length - 1_000) : whole;
+}
+
+const namesIn = (folder: string) => [...Deno.readDirSync(folder)].map(({ name }) => name);
+
+Deno.test("kubernetes: nothing stays of a model that arrives in part, and the next one is taken", () =>
+  withPod(undefined, async ({ work, ask }) => {
+    for (const name of ["one", "two", "three"]) {
+      const broken = await ask("output", { method: "PUT", body: await archiveOf(name, 60_000, true) });
+      assertEquals([broken.status, namesIn(`${work.folder}/output`)], [400, []], await broken.text());
+    }
+    const whole = await ask("output", { method: "PUT", body: await archiveOf("model", 60_000) });
+    assertEquals([whole.status, namesIn(`${work.folder}/output`)], [200, ["model"]], await whole.text());
+  }));
+
+Deno.test("kubernetes: a pod sends one model at a time, and none after its job has ended", async () => {
+  await withPod(undefined, async ({ work, ask, cancel }) => {
+    const bytes = await archiveOf("slow", 200_000);
+    const rest = Promise.withResolvers<void>();
+    const body = new ReadableStream({
+      async start(controller) {
+        controller.enqueue(bytes.slice(0, 100_000));
+        await rest.promise;
+        controller.close();
+      },
+    });
+    const slow = ask("output", { method: "PUT", body }).then(statusAndDrop, () => 0);
+    await until(() => namesIn(`${work.folder}/output`).length > 0);
+    for (const name of ["second", "third"]) {
+      const answer = await ask("output", { method: "PUT", body: await archiveOf(name, 10) });
+      assertEquals([answer.status, await answer.text()], [409, "the model is on its way already\n"]);
+    }
+    assertEquals(namesIn(`${work.folder}/output`), ["slow"]);
+
+    cancel.abort(new SvcError("canceled", "enough"));
+    await until(() => !namesIn(work.folder).includes("output"));
+    rest.resolve();
+    await slow;
+    assertEquals(await statusAndDrop(await ask("input")), 401);
+  });
+});
+
+Deno.test("kubernetes: a model that would take the database's part of the disk is refused", () => {
+  let left = 100_000;
+  const hold = {
+    grow: (bytes: number) => {
+      if ((left -= bytes) >= 0) return Promise.resolve();
+      return Promise.reject(new SvcError("resource_exhausted", "the disk is full"));
+    },
+    release: () => left = 100_000,
+  };
+  return withPod({ hold: () => Promise.resolve(hold) }, async ({ work, ask }) => {
+    const large = await ask("output", { method: "PUT", body: await archiveOf("large", 200_000) });
+    assertEquals([large.status, await large.text()], [507, "the disk is full\n"]);
+    assertEquals(namesIn(`${work.folder}/output`), []);
+    assertEquals(
+      await statusAndDrop(await ask("output", { method: "PUT", body: await archiveOf("small", 50_000) })),
+      200,
+    );
+  });
+});
+
+Deno.test("kubernetes: a further download of a job's input ends the one before", () => {
+  const [begun, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  let reads = 0;
+  const read = async function* () {
+    if (++reads === 1) {
+      begun.resolve();
+      await released.promise;
+    }
+    yield Uint8Array.of(1, 2, 3);
+  };
+  return withPod(undefined, async ({ ask }) => {
+    const first = ask("input").then((answer) => answer.bytes()).then(() => "whole", () => "ended");
+    await begun.promise;
+    assertEquals((await (await ask("input")).bytes()).length > 0, true);
+    released.resolve();
+    assertEquals(await first, "ended");
+  }, (sha256) => sha256 === "script" ? scriptArchive(SCRIPT) : read());
+});
+
+async function statusAndDrop(answer: Response): Promise<number> {
+  await answer.body?.cancel();
+  return answer.status;
+}
 
 Deno.test("kubernetes: a pod has no rights on its node and on the cluster, and every limit", () => {
   const job = { name: "a", image: "i", command: ["c"], env: { HOME: "/tmp" }, labels: {}, ...ONE };

@@ -206,7 +206,7 @@ async function openParts(
   const inference = openInference(options, { ...around, native, workFolder }, sandbox);
   const { training, routes } = await openTraining(
     { ...options, publicUrl: addresses.main ?? "" },
-    { ...around, sandbox },
+    { ...around, sandbox, limits },
     inference.content,
   );
   const cloud = openCloud({

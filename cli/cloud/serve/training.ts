@@ -4,7 +4,9 @@
 
 import type { Host } from "../../../lib/base/host.ts";
 import type { Clock } from "../../../lib/base/clock.ts";
-import type { Logger } from "../../../lib/base/log/log.ts";
+import { type Logger, silentLogs } from "../../../lib/base/log/log.ts";
+import { defaultLimits, type Limits } from "../../../lib/cloud/access/limits.ts";
+import { DiskSpace } from "../../../lib/cloud/store/disk_space.ts";
 import type { ContentOptions } from "../../../lib/cloud/sandbox/content/process.ts";
 import { EmbeddedExecutor } from "../../../lib/cloud/executors/embedded.ts";
 import type { Executors } from "../../../lib/cloud/executors/executor.ts";
@@ -36,6 +38,7 @@ interface Surroundings {
   readonly logger: Logger;
   /** This computer's sandbox, or the reason why there is none. */
   readonly sandbox: Sandbox | string;
+  readonly limits?: Pick<Limits, "diskReserveBytes">;
 }
 
 /** Opens the trainers. Throws `invalid_argument` for contradictory flags. */
@@ -114,8 +117,8 @@ function limitsOf({ scriptsMemoryMib, scriptsDiskMib, scriptsCpuHours }: Trainin
 }
 
 async function openKubernetes(
-  values: TrainingValues & { readonly publicUrl: string },
-  { host, clock }: Surroundings,
+  values: TrainingValues & { readonly data: string; readonly publicUrl: string },
+  { host, clock, limits = defaultLimits() }: Surroundings,
 ): Promise<KubernetesExecutor> {
   const url = withoutEnd(values.kubernetesUrl || values.publicUrl, "/");
   if (!/^https?:\/\//.test(url)) {
@@ -135,8 +138,11 @@ async function openKubernetes(
     throw new UsageError(`--kubernetes-registries: found "${one}", ${wanted}`);
   }
   const cluster = await openCluster(values.kubernetesNamespace, clock, values.kubeconfig || undefined);
+  const disk = { disk: host, folder: values.data, reserveBytes: limits.diskReserveBytes };
   return new KubernetesExecutor({
     host,
+    // The store of files on the same disk warns of a full one.
+    space: new DiskSpace({ ...disk, clock, logger: silentLogs(clock).logger("files") }),
     cluster,
     url,
     environments,

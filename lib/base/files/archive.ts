@@ -123,13 +123,14 @@ export async function* unpacked(
 
 /**
  * Writes the files of an archive into a folder and returns their paths. Throws instead of replacing a file. The files
- * are not durable yet.
+ * are not durable yet. `before` is called with the size of each piece before it is written, and may refuse it.
  */
 export async function unpackInto(
   files: WriteFiles,
   folder: string,
   archive: AsyncIterable<Uint8Array>,
   limits: ArchiveLimits,
+  before?: (bytes: number) => Promise<void> | undefined,
 ): Promise<string[]> {
   const paths: string[] = [];
   for await (const { path, executable, content } of unpacked(archive, limits)) {
@@ -141,7 +142,10 @@ export async function unpackInto(
       throw new SvcError("already_exists", `the archive cannot be unpacked: ${found}`, { cause });
     });
     try {
-      for await (const chunk of content) await file.write(chunk);
+      for await (const chunk of content) {
+        await before?.(chunk.length);
+        await file.write(chunk);
+      }
     } finally {
       file.close();
     }

@@ -11,7 +11,7 @@ import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import type { WriteFiles } from "../../../base/files/files.ts";
 import { type ArchiveFile, packed, unpacked, unpackInto } from "../../../base/files/archive.ts";
-import type { Clock } from "../../../base/clock.ts";
+import { type Clock, race } from "../../../base/clock.ts";
 import { messageOf, SvcError } from "../../../base/error.ts";
 import type { JsonObject } from "../../../base/schema/schema.ts";
 import { fieldValue } from "../../../wire/port/exchange.ts";
@@ -21,6 +21,7 @@ import { datasetLine } from "../../../cloud_client/dataset.ts";
 import { type Cluster, type ClusterState, SECRETS_FOLDER } from "./cluster.ts";
 import { isAllowedImage } from "../containers.ts";
 import { PACKAGE_BYTES_MAX } from "../../packages/packages.ts";
+import type { DiskHold, DiskSpace } from "../../store/disk_space.ts";
 import type { UsageLimits } from "../../sandbox/sandbox_usage.ts";
 import { POD_FOLDER, POD_PROGRAM, TOKEN_FILE } from "./pod_program.ts";
 import type { Route, RouteAnswer, RouteRequest } from "../../../wire/port/route.ts";
@@ -52,13 +53,26 @@ interface Options {
   readonly cpus: number;
   /** Pods' users are users of their nodes, for nodes that cannot map them. */
   readonly hostUsers?: boolean;
+  /** The disk with the working folders of jobs. */
+  readonly space?: Pick<DiskSpace, "hold">;
   readonly clock: Clock;
+}
+
+/** A job in its pod, whose script may do with the pod's token what it likes. */
+interface PodWork extends Work {
+  /** Ends what its pod sends and fetches. */
+  readonly over: AbortController;
+  uploaded: boolean;
+  /** The upload under way. */
+  upload?: Promise<RouteAnswer>;
+  /** Ends the download under way. */
+  download?: AbortController;
 }
 
 export class KubernetesExecutor implements Executor {
   readonly reachesUs = true;
   /** By the token of its pod. */
-  readonly #working = new Map<string, Work & { uploaded: boolean }>();
+  readonly #working = new Map<string, PodWork>();
 
   constructor(private readonly options: Options) {}
 
@@ -84,7 +98,7 @@ export class KubernetesExecutor implements Executor {
     const { cluster, url, limits, cpus, hostUsers } = this.options;
     const imageUri = this.#imageOf(job.script!);
     const token = randomBytes(32).toString("hex");
-    const mine = { ...work, uploaded: false };
+    const mine: PodWork = { ...work, over: new AbortController(), uploaded: false };
     const name = nameOf(job.id);
     this.#working.set(token, mine);
     try {
@@ -108,6 +122,8 @@ export class KubernetesExecutor implements Executor {
       }
     } finally {
       this.#working.delete(token);
+      mine.over.abort(new SvcError("canceled", "the job has ended"));
+      await mine.upload?.catch(() => {});
       await cluster.remove(name).catch((error) => work.log("warn", messageOf(error)));
     }
     return { model_type: job.modelType, model_framework: job.modelFramework };
@@ -167,18 +183,60 @@ export class KubernetesExecutor implements Executor {
     const [, token = ""] = /^Bearer ([0-9a-f]+)$/.exec(fieldValue(fields, "authorization") ?? "") ?? [];
     const work = this.#working.get(token);
     if (!work) return textAnswer(401, "wanted the token of a job that has not ended");
-    if (what === "input" && method === "GET") {
-      return { status: 200, contentType: "application/gzip", body: packed(inputOf(work)) };
-    }
+    if (what === "input" && method === "GET") return this.#input(work);
     if (what !== "output" || method !== "PUT") return textAnswer(405, "wanted GET input or PUT output");
     if (work.uploaded) return textAnswer(409, "the model has arrived already");
+    if (work.upload) return textAnswer(409, "the model is on its way already");
+    work.upload = this.#receive(work, body).finally(() => work.upload = undefined);
+    return await work.upload;
+  }
+
+  /** A further download ends the one before, which a lost connection may have left. */
+  #input(work: PodWork): RouteAnswer {
+    work.download?.abort(new SvcError("aborted", "another download of the same job has begun"));
+    work.download = new AbortController();
+    const signal = AbortSignal.any([work.download.signal, work.over.signal]);
+    return { status: 200, contentType: "application/gzip", body: piecesUntil(signal, packed(inputOf(work))) };
+  }
+
+  /** Nothing stays of an upload that fails. */
+  async #receive(work: PodWork, body: AsyncIterable<Uint8Array>): Promise<RouteAnswer> {
+    const { host, space } = this.options;
+    const output = join(work.folder, "output");
+    let hold: DiskHold | undefined;
     try {
-      await unpackInto(this.options.host, join(work.folder, "output"), body, OUTPUT_FILES);
+      hold = await space?.hold();
+      const content = piecesUntil(work.over.signal, body);
+      await unpackInto(host, output, content, OUTPUT_FILES, (bytes) => hold?.grow(bytes));
+      work.over.signal.throwIfAborted();
+      work.uploaded = true;
+      return textAnswer(200, "taken");
     } catch (error) {
-      return textAnswer(400, messageOf(error));
+      await host.removeTree(output);
+      if (!work.over.signal.aborted) await host.makeFolder(output, { mode: 0o700 });
+      const isFull = SvcError.from(error).code === "resource_exhausted";
+      return textAnswer(isFull ? 507 : 400, messageOf(error));
+    } finally {
+      hold?.release();
     }
-    work.uploaded = true;
-    return textAnswer(200, "taken");
+  }
+}
+
+/** Ends the pieces with the signal's reason when it aborts, also while the next one is awaited. */
+async function* piecesUntil(
+  signal: AbortSignal,
+  pieces: AsyncIterable<Uint8Array>,
+): AsyncGenerator<Uint8Array> {
+  const reader = pieces[Symbol.asyncIterator]();
+  try {
+    for (;;) {
+      const next = await race(reader.next(), signal);
+      if (next.done) return;
+      yield next.value;
+    }
+  } finally {
+    // A reader that still waits would not answer.
+    void reader.return?.()?.catch(() => {});
   }
 }
 
