@@ -17,12 +17,14 @@ const CONFIDENCE = 100;
 const EDITS_MAX = 10_000;
 const POINTS_MAX = 10_000;
 /** Limit of the points of all corrections. */
-const POINTS_ALL_MAX = 1_000_000;
+const POINTS_ALL_MAX = 100_000;
 const CLOUD_BYTES_MAX = 256 * 1024 * 1024;
 const M_PER_MM = 1e-3;
 /** Larger than a removal is wide, so that a removal lies in the squares of its corners. */
 const SQUARE_M = 3 * REMOVAL_M;
 const SQUARES_ACROSS = 2 ** 24;
+/** Of the removals this close together the last one counts, so that a square has few, however many a caller sends. */
+const CLOSE_M = 0.01;
 
 interface PlanePoint {
   readonly x: number;
@@ -133,17 +135,16 @@ export class MapEdits {
 
 /** Finds removals near a point without a look at all of them. */
 class Removals {
-  /** The removed points in each square, with their edits. */
-  readonly #squares = new Map<number, (PlanePoint & { readonly edit: number })[]>();
+  /** The removed points in each square by their own small square, with their edits. */
+  readonly #squares = new Map<number, Map<number, PlanePoint & { readonly edit: number }>>();
 
   constructor(edits: readonly Edit[]) {
     for (const [edit, { kind, points }] of edits.entries()) {
       if (kind !== "remove") continue;
       for (const point of points) {
-        const square = squareOf(point.x, point.y);
-        const there = this.#squares.get(square);
-        if (there) there.push({ ...point, edit });
-        else this.#squares.set(square, [{ ...point, edit }]);
+        const square = squareOf(point.x, point.y, SQUARE_M);
+        const there = this.#squares.get(square) ?? new Map();
+        this.#squares.set(square, there.set(squareOf(point.x, point.y, CLOSE_M), { ...point, edit }));
       }
     }
   }
@@ -153,7 +154,7 @@ class Removals {
     if (this.#squares.size === 0) return false;
     for (const nearX of [x - REMOVAL_M, x + REMOVAL_M]) {
       for (const nearY of [y - REMOVAL_M, y + REMOVAL_M]) {
-        const found = this.#squares.get(squareOf(nearX, nearY))?.some((one) =>
+        const found = this.#squares.get(squareOf(nearX, nearY, SQUARE_M))?.values().some((one) =>
           one.edit >= since && Math.hypot(one.x - x, one.y - y) <= REMOVAL_M
         );
         if (found) return true;
@@ -163,7 +164,7 @@ class Removals {
   }
 }
 
-/** The number of the square of a place; places far apart may share one. */
-function squareOf(x: number, y: number): number {
-  return Math.floor(x / SQUARE_M) * SQUARES_ACROSS + Math.floor(y / SQUARE_M);
+/** The number of the square of this size with a place; places far apart may share one. */
+function squareOf(x: number, y: number, sizeM: number): number {
+  return Math.floor(x / sizeM) * SQUARES_ACROSS + Math.floor(y / sizeM);
 }

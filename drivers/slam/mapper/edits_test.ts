@@ -47,10 +47,34 @@ Deno.test("corrections of a map: points that a file does not hold, and too many,
     "point 0 is no object with the numbers X and Y",
   );
   const many = Array.from({ length: 10_000 }, () => ({ X: 0, Y: 0 }));
-  for (let edit = 0; edit < 100; edit++) await edits.command({ postprocess_add: many });
+  for (let edit = 0; edit < 10; edit++) await edits.command({ postprocess_add: many });
   await assertRejects(
     () => edits.command({ postprocess_remove: [{ X: 0, Y: 0 }] }),
     SvcError,
-    "the corrections have 1000000 points already",
+    "the corrections have 100000 points already",
   );
+});
+
+Deno.test("corrections of a map: many removals at one place cost no more than a few, and the last one counts", async () => {
+  const edits = new MapEdits(new FakeHost(), NOWHERE);
+  await edits.command({ postprocess_toggle: true });
+  // In the square of the points, and too far from them; none is like another.
+  const crowd = (first: number) =>
+    Array.from({ length: 9_999 }, (_, at) => ({ X: 280 + (first + at) / 1e5, Y: 280 }));
+  const near = { x: Float32Array.from({ length: 200_000 }, (_, at) => at / 2e6), y: 0.01 };
+  const map = writePcd(createCloud({
+    x: near.x,
+    y: new Float32Array(near.x.length).fill(near.y),
+    z: new Float32Array(near.x.length),
+  }));
+  for (let edit = 0; edit < 9; edit++) {
+    await edits.command({ postprocess_remove: crowd(9_999 * edit) });
+    await edits.command({ postprocess_add: [{ X: 280, Y: 280 }] });
+  }
+  const { x } = readPcd(edits.applied(map));
+  // Of the nine added points all were removed by the next crowd but the last one.
+  assertEquals(x.length, near.x.length + 1);
+
+  await edits.command({ postprocess_remove: [{ X: 50, Y: 10 }] });
+  assertEquals(readPcd(edits.applied(map)).x.length, 1);
 });
