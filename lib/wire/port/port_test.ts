@@ -12,7 +12,8 @@ import { echoTable, selfSigned, withChannel, withPort } from "../../../tests/sup
 import { connectGrpc } from "../grpc/grpc_channel.ts";
 import { Metadata } from "../rpc/metadata.ts";
 import { openPort, openUnixPort, type Port } from "./port.ts";
-import { type Route, textAnswer } from "./routes.ts";
+import type { Route } from "./route.ts";
+import { textAnswer } from "./routes.ts";
 import type { TlsFiles } from "./tls.ts";
 import { moving, until } from "../../../tests/support/until.ts";
 

@@ -108,7 +108,7 @@ function invitationHandlers(cloud: CloudContext, sendMail: SendMail | undefined)
 }
 
 function sentInvitations(cloud: CloudContext, sendMail: SendMail | undefined) {
-  const { store, audit, limits } = cloud;
+  const { audit, limits } = cloud;
   /** Makes an invitation, and mails its link if the inviter wants that and there is a mail server. */
   const send = async (
     organizationId: string,
