@@ -228,8 +228,8 @@ export class Deliveries {
   }
 
   /**
-   * Sends undelivered notifications again, the oldest first, and counts them as new ones of today. Returns how many.
-   * `limit`: of all of an organization. Throws `resource_exhausted` if today's limits leave none.
+   * Sends undelivered notifications again, the oldest first. Returns how many. `limit`: of all of an organization.
+   * `limits`: counts them as new ones of today, and throws `resource_exhausted` if today's limits leave none.
    */
   async retry(
     selection: { readonly id?: string; readonly organizationId: string; readonly limit?: number },
@@ -252,7 +252,7 @@ export class Deliveries {
       const left = limits ? Math.max(0, limits[DAY_LIMITS[kind]] - used) : some.length;
       if (limits && left === 0) refusal = overLimit(limits, DAY_LIMITS[kind], `found ${used} today`);
       const sent = await this.#revive(some.slice(0, left).map((one) => one.id), nowMs);
-      await this.#countToday(organizationId, kind, sent, nowMs);
+      if (limits) await this.#countToday(organizationId, kind, sent, nowMs);
       again += sent;
     }
     if (again === 0 && refusal) throw refusal;
