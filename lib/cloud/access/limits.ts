@@ -150,6 +150,7 @@ export const limitsField = object({
   commandsPerAdministrator: amount("commands of one administrator that run from afar at the same time", 4),
   commandsAtOnce: amount("commands of all administrators that run from afar at the same time", 8),
   fileBytesPerCommand: amount("bytes of files that a command from afar takes along", 4 * GB),
+  tagsPerImage: amount("tags of an image or another captured file, of those that calls add", 100),
   labelsPerAnswer: amount("tags or labels of images in one answer", 10_000),
 });
 

@@ -152,6 +152,28 @@ export class BinaryData {
     return rows.map(({ sha256 }) => sha256);
   }
 
+  /** Ids in their order, those after `last`. */
+  async ids(found: Conditions, limit: number, last = ""): Promise<string[]> {
+    const rows = await this.sql.query<{ id: string }>(
+      `SELECT d.id FROM ${FROM} WHERE ${found.text} AND d.id > ? ORDER BY d.id LIMIT ?`,
+      ...found.values,
+      last,
+      limit,
+    );
+    return rows.map(({ id }) => id);
+  }
+
+  /** The largest number of tags that one of these items has. */
+  async tagCount(ids: readonly string[]): Promise<number> {
+    const [row] = await this.sql.query<{ count: number | null }>(
+      `SELECT MAX(n) AS count FROM (
+         SELECT COUNT(*) AS n FROM data_tags WHERE data_id IN (${placeholders(ids)}) GROUP BY data_id
+       ) AS counted`,
+      ...ids,
+    );
+    return row.count ?? 0;
+  }
+
   async addTags(found: Conditions, tags: readonly string[]): Promise<void> {
     for (const tag of checkedLabels("tag", tags)) {
       await this.sql.query(

@@ -18,7 +18,7 @@ import { pageOf, tabularHandlers } from "./tabular_service.ts";
 import { actorOf, type CloudContext } from "../../access/context.ts";
 import type { ServiceContext } from "../context.ts";
 import { requireWithin } from "../../access/limits.ts";
-import { BinaryData, itemCursor } from "../../data/binary_data.ts";
+import { BinaryData, checkedLabels, itemCursor } from "../../data/binary_data.ts";
 import { binaryConditions, Conditions } from "../../capture/filter.ts";
 import type { DataLinks } from "../../data/links.ts";
 import { Datasets } from "../../data/datasets.ts";
@@ -29,6 +29,9 @@ import { placeholders, type Sql } from "../../store/store.ts";
 
 const IDS_MAX = 1_000;
 const REMOVE_AT_ONCE = 500;
+/** Tags that one transaction adds or removes, and the items that it reads, so that others get their turns. */
+const TAGS_AT_ONCE = 5_000;
+const TAGGED_AT_ONCE = 500;
 /** Limit of the ids that the audit log stores for one change. */
 const NAMED_MAX = 10;
 
@@ -121,31 +124,62 @@ function removeHandlers(cloud: CloudContext) {
 }
 
 function tagHandlers(cloud: CloudContext) {
+  const { store, limits } = cloud;
   const change = changer(cloud);
+
+  /**
+   * Changes the tags of everything that is found, in transactions of a bounded size; each item completely or not at
+   * all. Returns the sum of what `work` returns.
+   */
+  const inPieces = async (
+    ctx: CallContext,
+    on: string,
+    found: Conditions,
+    tags: readonly string[],
+    work: (data: BinaryData, ids: readonly string[]) => Promise<number>,
+  ): Promise<number> => {
+    checkedLabels("tag", tags);
+    const size = Math.max(1, Math.min(TAGGED_AT_ONCE, Math.floor(TAGS_AT_ONCE / tags.length)));
+    let count = 0;
+    for (let last: string | undefined = "";;) {
+      const ids = await new BinaryData(store).ids(found, size, last);
+      if (ids.length > 0) count += await change(ctx, on, (sql) => work(new BinaryData(sql), ids));
+      if (ids.length < size) return count;
+      last = ids.at(-1);
+    }
+  };
+
+  const add = async (ctx: CallContext, on: string, found: Conditions, tags: readonly string[]) => {
+    requireWithin(limits, "tagsPerImage", new Set(tags).size);
+    await inPieces(ctx, on, found, tags, async (data, ids) => {
+      await data.addTags(these(ids), tags);
+      requireWithin(limits, "tagsPerImage", await data.tagCount(ids));
+      return ids.length;
+    });
+    return {};
+  };
+
+  const remove = async (ctx: CallContext, on: string, found: Conditions, tags: readonly string[]) => {
+    const count = await inPieces(ctx, on, found, tags, (data, ids) => data.removeTags(these(ids), tags));
+    return { deletedCount: BigInt(count) };
+  };
+
   return {
     async addTagsToBinaryDataByIDs({ binaryDataIds, binaryIds, tags }, ctx) {
       const ids = idsOf(binaryDataIds, binaryIds);
-      await change(ctx, describe(ids), (sql) => new BinaryData(sql).addTags(these(ids), tags));
-      return {};
+      return await add(ctx, describe(ids), these(ids), tags);
     },
     async addTagsToBinaryDataByFilter({ filter, tags }, ctx) {
       const found = await filtered(cloud, ctx, filter, "operator");
-      await change(ctx, describe(filter), (sql) => new BinaryData(sql).addTags(found, tags));
-      return {};
+      return await add(ctx, describe(filter), found, tags);
     },
     async removeTagsFromBinaryDataByIDs({ binaryDataIds, binaryIds, tags }, ctx) {
       const ids = idsOf(binaryDataIds, binaryIds);
-      const count = await change(
-        ctx,
-        describe(ids),
-        (sql) => new BinaryData(sql).removeTags(these(ids), tags),
-      );
-      return { deletedCount: BigInt(count) };
+      return await remove(ctx, describe(ids), these(ids), tags);
     },
     async removeTagsFromBinaryDataByFilter({ filter, tags }, ctx) {
       const found = await filtered(cloud, ctx, filter, "operator");
-      const count = await change(ctx, describe(filter), (sql) => new BinaryData(sql).removeTags(found, tags));
-      return { deletedCount: BigInt(count) };
+      return await remove(ctx, describe(filter), found, tags);
     },
   } satisfies ServiceImpl<typeof DataService>;
 }
