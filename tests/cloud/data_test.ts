@@ -335,46 +335,6 @@ storeTest(
 );
 
 storeTest(
-  "many tags on many images are many small changes, and an image has a limited number of tags",
-  (database) =>
-    withCloud(database, async (cloud) => {
-      const { owner, organization, part } = await newWorld(cloud.store);
-      const me = await people(cloud, owner);
-      const ids: string[] = [];
-      for (let number = 0; number < 120; number++) ids.push(await me.image(part, `${number}`, number));
-      const tags = Array.from({ length: 90 }, (_, number) => `tag ${number}`);
-      const filter = { organizationIds: [organization] };
-      const changes = async () => {
-        const [row] = await cloud.store.query<{ count: number }>(
-          "SELECT COUNT(*) AS count FROM audit WHERE action LIKE '%TagsToBinaryData%' OR action LIKE '%TagsFrom%'",
-        );
-        return row.count;
-      };
-
-      await me.data.addTagsToBinaryDataByFilter({ filter, tags });
-      // 55 images a change: 4,950 tags.
-      assertEquals(await changes(), 3);
-      assertEquals((await me.data.tagsByFilter({ filter })).tags.length, 90);
-      assertEquals((await metadataOf(me, ids[119]))[0].captureMetadata!.tags.length, 90);
-
-      const more = Array.from({ length: 11 }, (_, number) => `more ${number}`);
-      assertEquals(
-        await awaitOutcome(me.data.addTagsToBinaryDataByIDs({ binaryDataIds: [ids[0]], tags: more })),
-        "resource_exhausted",
-      );
-      assertEquals((await metadataOf(me, ids[0]))[0].captureMetadata!.tags.length, 90);
-      const all = [...tags, ...more];
-      assertEquals(
-        await awaitOutcome(me.data.addTagsToBinaryDataByFilter({ filter, tags: all })),
-        "resource_exhausted",
-      );
-      const { deletedCount } = await me.data.removeTagsFromBinaryDataByFilter({ filter, tags });
-      assertEquals(deletedCount, 90n * 120n);
-      assertEquals(await changes(), 6);
-    }),
-);
-
-storeTest(
   "tags and bounding boxes are added, changed and removed",
   (database) =>
     withCloud(database, async (cloud) => {

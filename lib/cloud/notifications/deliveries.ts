@@ -248,13 +248,20 @@ export class Deliveries {
     let again = 0;
     let refusal: SvcError | undefined;
     for (const [kind, some] of Map.groupBy(dead, (one) => one.kind)) {
+      const ids = some.map((one) => one.id);
+      if (!limits) {
+        again += await this.#revive(ids, nowMs);
+        continue;
+      }
+
       const used = await this.#countToday(organizationId, kind, 0, nowMs);
-      const left = limits ? Math.max(0, limits[DAY_LIMITS[kind]] - used) : some.length;
-      if (limits && left === 0) refusal = overLimit(limits, DAY_LIMITS[kind], `found ${used} today`);
-      const sent = await this.#revive(some.slice(0, left).map((one) => one.id), nowMs);
-      if (limits) await this.#countToday(organizationId, kind, sent, nowMs);
-      again += sent;
+      const left = Math.max(0, limits[DAY_LIMITS[kind]] - used);
+      if (left === 0) refusal = overLimit(limits, DAY_LIMITS[kind], `found ${used} today`);
+      const revived = await this.#revive(ids.slice(0, left), nowMs);
+      await this.#countToday(organizationId, kind, revived, nowMs);
+      again += revived;
     }
+
     if (again === 0 && refusal) throw refusal;
     return again;
   }
