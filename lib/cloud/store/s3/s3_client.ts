@@ -274,13 +274,22 @@ export class S3Client {
   async *#pieces(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
     const reader = body.getReader();
     let isOver = false;
+    let isSilent = false;
+    // A canceled reader ends as if the body were complete.
+    const endSilent = () => {
+      isSilent = true;
+      reader.cancel().catch(() => {});
+    };
+
     try {
       while (true) {
-        const cancel = this.parts.clock.after(SILENCE_MS, () => void reader.cancel("silent").catch(() => {}));
+        const cancel = this.parts.clock.after(SILENCE_MS, endSilent);
         const { done, value } = await reader.read().finally(cancel);
+        if (isSilent) throw new Error(`it sent nothing for ${SILENCE_MS / 1000} s`);
         if (done) break;
         yield value;
       }
+
       isOver = true;
     } catch (cause) {
       isOver = true;

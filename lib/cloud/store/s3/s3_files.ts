@@ -134,10 +134,10 @@ export class S3Files extends SpacedFiles implements FileStore {
         }
       } catch (error) {
         if (SvcError.from(error).code !== "unavailable") throw error;
-        if (at > before) resumptions = 0;
-        if (resumptions === RESUMPTIONS_MAX) throw error;
+        if (at === before && resumptions === RESUMPTIONS_MAX) throw error;
       }
       if (at >= wanted) return;
+      if (at > before) resumptions = 0;
       if (resumptions === RESUMPTIONS_MAX) {
         throw damaged(sha256, `it ends after ${at} of ${wanted} bytes`);
       }

@@ -1,0 +1,74 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { createHash } from "node:crypto";
+import { FakeClock, passing } from "../../../../tests/support/fake_clock.ts";
+import { SvcError } from "../../../base/error.ts";
+import { S3Client } from "./s3_client.ts";
+import { S3Files } from "./s3_files.ts";
+
+const LIMIT_MS = 3600_000;
+const TEXT = "one byte after another";
+const CONTENT = new TextEncoder().encode(TEXT);
+const SHA256 = createHash("sha256").update(CONTENT).digest("hex");
+const EMPTY_LIST = new TextEncoder().encode("<ListBucketResult></ListBucketResult>");
+
+/** An answer whose body has these bytes, then goes silent or ends. */
+function answer(
+  bytes: Uint8Array<ArrayBuffer>,
+  end: "silent" | "complete",
+  init: ResponseInit = {},
+): Response {
+  const body = new ReadableStream<Uint8Array<ArrayBuffer>>({
+    start(controller) {
+      controller.enqueue(bytes);
+      if (end === "complete") controller.close();
+    },
+  });
+  return new Response(body, init);
+}
+
+function clientOf(clock: FakeClock, answerTo: (request: Request) => Response): S3Client {
+  return new S3Client({
+    address: { bucket: "robots", prefix: "", region: "eu", endpoint: "http://127.0.0.1:1" },
+    credentials: { accessKeyId: "a", secretAccessKey: "b" },
+    clock,
+    fetch: (request) => Promise.resolve(answerTo(request as Request)),
+  });
+}
+
+async function read(pieces: AsyncIterable<Uint8Array>): Promise<string> {
+  let text = "";
+  for await (const piece of pieces) text += new TextDecoder().decode(piece);
+  return text;
+}
+
+Deno.test("an object whose bytes stop coming is not taken for a complete one", async () => {
+  const clock = new FakeClock();
+  const client = clientOf(clock, () => answer(CONTENT, "silent"));
+  const { pieces } = (await client.get("one", 0))!;
+  const error = await assertRejects(() => passing(clock, LIMIT_MS, read(pieces)), SvcError);
+  assertEquals(error.code, "unavailable");
+  assertEquals(error.message, "the object store cannot be reached: it sent nothing for 30 s");
+});
+
+Deno.test("a list whose text stops coming is not taken for a short one", async () => {
+  const clock = new FakeClock();
+  const client = clientOf(clock, () => answer(EMPTY_LIST, "silent"));
+  const listed = Array.fromAsync(client.list(""));
+  const error = await assertRejects(() => passing(clock, LIMIT_MS, listed), SvcError);
+  assertEquals(error.code, "unavailable");
+});
+
+Deno.test("a content is read on after each silence, as long as bytes come", async () => {
+  const clock = new FakeClock();
+  const client = clientOf(clock, (request) => {
+    const from = Number(/bytes=(\d+)-/.exec(request.headers.get("range") ?? "")?.[1] ?? 0);
+    if (!request.url.includes(SHA256)) return answer(EMPTY_LIST, "complete");
+    const headers: Record<string, string> = from === 0
+      ? { "content-length": `${CONTENT.length}` }
+      : { "content-range": `bytes ${from}-${CONTENT.length - 1}/${CONTENT.length}` };
+    // One byte at a time.
+    return answer(CONTENT.subarray(from, from + 1), "silent", { status: from === 0 ? 200 : 206, headers });
+  });
+  const files = await passing(clock, LIMIT_MS, S3Files.open(client, { prefix: "", olderThanMs: 0 }));
+  assertEquals(await passing(clock, LIMIT_MS, read(files.read(SHA256))), TEXT);
+});
