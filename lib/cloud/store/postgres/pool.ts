@@ -5,9 +5,15 @@
  * program, or another transaction's, once it has connected again; and a connection that was lost while it wrote never
  * writes again. So the loss of one connection ends the transactions on all of them, and the next statement gets new
  * ones.
+ *
+ * A server that can no longer be heard, because of a network that drops packets or a computer that has lost its power,
+ * ends no connection. The server's own limits end every statement, so one without an answer beyond these limits shows
+ * a lost connection.
  */
 
+import type { Clock } from "../../../base/clock.ts";
 import { SvcError } from "../../../base/error.ts";
+import { STATEMENT_MS, TRANSACTION_MS } from "../callers.ts";
 import type { SqlRow, SqlValue } from "../store.ts";
 
 /** What the pool uses of the driver's client, which has several connections. */
@@ -22,6 +28,8 @@ export type RunText = (text: string, values: readonly SqlValue[]) => Promise<rea
 
 /** Time for statements on the other connections to end. */
 const END_S = 1;
+/** The server has ended a statement, or a transaction that waits for its next one, before this time. */
+const SILENCE_MS = STATEMENT_MS + TRANSACTION_MS;
 
 /** A client, and what ends its transactions. */
 interface Connections {
@@ -36,18 +44,38 @@ export class PostgresPool {
   #isClosed = false;
 
   /** `connect` makes a client that calls `onclose` at the end of each connection. */
-  constructor(private readonly connect: (onclose: () => void) => Client) {}
+  constructor(
+    private readonly connect: (onclose: () => void) => Client,
+    private readonly clock: Clock,
+  ) {}
 
-  readonly query: RunText = (text, values) => queryRows(this.#connections.client, text, values);
-
-  /** Commits all of `work`, or nothing. Throws the driver's errors, and those of `work`. */
-  async transaction<T>(mode: string, work: (run: RunText) => Promise<T>): Promise<T> {
+  readonly query: RunText = async (text, values) => {
     const connections = this.#connections;
+    const { promise: silent, reject } = Promise.withResolvers<never>();
+    const watch = new SilenceWatch(this.clock, SILENCE_MS, () => {
+      reject(unanswered());
+      this.#lose(connections);
+    });
+    return await Promise.race([watch.answer(queryRows(connections.client, text, values)), silent]);
+  };
+
+  /**
+   * Commits all of `work`, or nothing. Throws the driver's errors, and those of `work`. `isUnlimited`: the server has
+   * no limit for its statements.
+   */
+  async transaction<T>(
+    mode: string,
+    work: (run: RunText) => Promise<T>,
+    { isUnlimited = false } = {},
+  ): Promise<T> {
+    const connections = this.#connections;
+    const limitMs = isUnlimited ? Infinity : SILENCE_MS;
+    const watch = new SilenceWatch(this.clock, limitMs, () => this.#lose(connections));
     const begun = connections.client.begin(mode, async (client) => {
       const run: RunText = async (text, values) => {
         if (connections.isLost) throw gone();
         try {
-          return await queryRows(client, text, values);
+          return await watch.answer(queryRows(client, text, values));
         } catch (error) {
           if (isLoss(error)) this.#lose(connections);
           throw error;
@@ -65,9 +93,10 @@ export class PostgresPool {
     const { promise: lost, reject } = Promise.withResolvers<never>();
     connections.transactions.add(reject);
     try {
-      return await Promise.race([begun as Promise<T>, lost]);
+      return await Promise.race([watch.answer(begun as Promise<T>), lost]);
     } finally {
       connections.transactions.delete(reject);
+      watch.end();
     }
   }
 
@@ -97,6 +126,41 @@ export class PostgresPool {
   }
 }
 
+/** Calls `onSilent` if an answer is awaited and none has come for the time of the limit. */
+class SilenceWatch {
+  #awaited = 0;
+  #cancel: (() => void) | undefined;
+  #hasEnded = false;
+
+  constructor(
+    private readonly clock: Clock,
+    private readonly limitMs: number,
+    private readonly onSilent: () => void,
+  ) {}
+
+  async answer<T>(answer: Promise<T>): Promise<T> {
+    this.#awaited++;
+    this.#beginAgain();
+    try {
+      return await answer;
+    } finally {
+      this.#awaited--;
+      this.#beginAgain();
+    }
+  }
+
+  end(): void {
+    this.#hasEnded = true;
+    this.#beginAgain();
+  }
+
+  #beginAgain(): void {
+    this.#cancel?.();
+    const isWaiting = this.#awaited > 0 && !this.#hasEnded && this.limitMs !== Infinity;
+    this.#cancel = isWaiting ? this.clock.after(this.limitMs, this.onSilent) : undefined;
+  }
+}
+
 async function queryRows(
   client: Pick<Client, "unsafe">,
   text: string,
@@ -108,6 +172,10 @@ async function queryRows(
 function gone(): SvcError {
   const why = "whether it holds a change that was under way is unknown: look, and try again";
   return new SvcError("unavailable", `database: a connection was lost; ${why}`);
+}
+
+function unanswered(): SvcError {
+  return new SvcError("unavailable", `database: the server did not answer within ${SILENCE_MS / 1000} s`);
 }
 
 /** Whether an error is the end of a connection: the server's farewell, or none. */

@@ -93,7 +93,7 @@ export class PostgresStore implements Store {
     };
     // The driver accepts these options, although its type has no lifetime without an end.
     const connect = (more: object) => postgres({ ...options, ...more } as unknown as DriverOptions);
-    this.#pool = new PostgresPool((onclose) => connect({ onclose }) as unknown as Client);
+    this.#pool = new PostgresPool((onclose) => connect({ onclose }) as unknown as Client, clock);
     this.#line = new NoticeLine((events) => {
       return connect({ max: 1, ...events }) as unknown as LineClient;
     }, clock);
@@ -139,7 +139,7 @@ export class PostgresStore implements Store {
       await sql.query(`SELECT pg_advisory_xact_lock(${SCHEMA_LOCK})`);
       await sql.query("SET LOCAL lock_timeout = 0");
       return await work(sql);
-    });
+    }, { isUnlimited: true });
   }
 
   get waiting(): StoreWaiting {
@@ -191,13 +191,18 @@ export class PostgresStore implements Store {
     }
   }
 
-  async #attempt<T>(mode: string, work: (sql: Sql) => Promise<T>): Promise<T> {
+  async #attempt<T>(
+    mode: string,
+    work: (sql: Sql) => Promise<T>,
+    options?: { readonly isUnlimited: boolean },
+  ): Promise<T> {
     for (let attempt = 1;; attempt++) {
       try {
         return await this.#inTurn(() =>
           this.#pool.transaction(
             mode,
             (run) => work({ query: (statement, ...values) => queryRows(run, statement, values) }),
+            options,
           )
         );
       } catch (error) {
