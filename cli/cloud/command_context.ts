@@ -208,17 +208,22 @@ export function located<T extends StoreFlags>(values: T, host: Host): T {
   return { ...values, data: resolve(host.cwd(), values.data) };
 }
 
-/** Opens the database of a control plane for the duration of `run`; creates it if there is none. */
+/**
+ * Opens the database of a control plane for the duration of `run`; creates it if there is none. `opening` may open it
+ * again, if it fails.
+ */
 export async function withStore<T>(
   place: StoreFlags,
   host: Host,
   run: (store: Store) => Promise<T>,
+  opening: (open: () => Promise<Store>) => Promise<Store> = (open) => open(),
 ): Promise<T> {
   await requireNoRest(place, host);
   // The folder is private to its owner; in one that was there before, the database itself is.
   await host.makeFolder(place.data, { mode: 0o700 });
   if (place.database === "") await makePrivate(`${place.data}/${DATABASE_FILE}`, host);
-  const store = await openStore(await locateDatabase(place, host), new SystemClock());
+  const address = await locateDatabase(place, host);
+  const store = await opening(() => openStore(address, new SystemClock()));
   try {
     return await run(store);
   } finally {

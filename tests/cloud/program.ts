@@ -43,13 +43,14 @@ export async function svcCloudPrinted(...args: string[]): Promise<{ output: stri
   return { output: written, remarks: complaints };
 }
 
-/** Starts `command` (default: from source) serving; resolves when it does. */
+/** Starts `command` (default: from source) serving; resolves when it does. `heard` gets its output so far. */
 export async function serveCloud(
   flags: readonly string[],
   listen = "127.0.0.1:0",
   env: Record<string, string> = {},
   cwd?: string,
   [program, ...before]: readonly string[] = [Deno.execPath(), "run", "-A", PROGRAM],
+  heard: (text: string) => void = () => {},
 ): Promise<CloudProcess> {
   const child = new Deno.Command(program, {
     args: [...before, "serve", "--listen", listen, ...flags],
@@ -64,6 +65,7 @@ export async function serveCloud(
   const reading = (async () => {
     for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
       text += chunk;
+      heard(text);
       const [, url] = /serving\t\{"url":"([^"]+)"/.exec(text) ?? [];
       if (url) serving.resolve(url);
     }

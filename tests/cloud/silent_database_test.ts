@@ -9,6 +9,7 @@ import { FakeClock, passing } from "../support/fake_clock.ts";
 import { needingTest } from "../support/needing.ts";
 import { createPostgresDatabase, postgresPrograms } from "../support/postgres.ts";
 import { moving, until } from "../support/until.ts";
+import { serveCloud } from "./program.ts";
 
 const HOUR_MS = 3600_000;
 const SERVER = postgresPrograms() === undefined
@@ -100,3 +101,36 @@ needingTest(
       await stop();
     }),
 );
+
+needingTest("postgres: svc-cloud serve waits for a database that comes up after it", SERVER, async () => {
+  const database = createPostgresDatabase();
+  const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
+  const url = new URL(database.url);
+  const server = { hostname: url.hostname, port: Number(url.port) };
+  const link = new Link(() => Deno.connect(server));
+  link.cut();
+  url.host = link.host;
+  const waits = Promise.withResolvers<void>();
+  const serving = serveCloud(
+    ["--data", folder, "--database", url.href],
+    undefined,
+    {},
+    undefined,
+    undefined,
+    (text) => {
+      if (text.includes("waiting for the database")) waits.resolve();
+    },
+  );
+  try {
+    await waits.promise;
+    link.mend();
+    const cloud = await serving;
+    const answer = await fetch(`${cloud.url}/readyz`);
+    assertEquals([answer.status, (await answer.text()).trim()], [200, "ok"]);
+    assertEquals(await cloud.stop(), 0);
+  } finally {
+    await link.close();
+    database.drop();
+    await Deno.remove(folder, { recursive: true });
+  }
+});

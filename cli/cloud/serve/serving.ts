@@ -52,6 +52,7 @@ import { openTraining } from "./training.ts";
 import { openTriggers } from "./triggers.ts";
 import type { Route } from "../../../lib/wire/port/route.ts";
 import type { StoreFlags } from "../cloud_flags.ts";
+import { openPatiently } from "./patient_start.ts";
 
 /** Training pictures between two log lines of the demo's progress. */
 const REPORTED_PICTURES = 40;
@@ -78,6 +79,9 @@ interface Parts {
   readonly logger: Logger;
 }
 
+/** A signal has stopped the program while it waited for its database. */
+class StoppedEarly extends Error {}
+
 /** Serves until a signal stops it. */
 export async function serveCloud({ host }: CloudProgramContext, given: ServeOptions): Promise<void> {
   proxiesOf(given.trustedProxy);
@@ -92,9 +96,12 @@ export async function serveCloud({ host }: CloudProgramContext, given: ServeOpti
   const { promise: stopped, resolve } = Promise.withResolvers<string>();
   const ignore = host.onTermination(resolve);
   const leave = await holdFolder(options, host);
+  const waiting = new AbortController();
+  const patient = { clock, logger, signal: waiting.signal };
+  stopped.then((reason) => waiting.abort(new StoppedEarly(reason)));
   try {
+    logger.info("svc-cloud", { version: VERSION });
     await withStore(options, host, async (store) => {
-      logger.info("svc-cloud", { version: VERSION });
       const dangers = options.database === "" ? [] : await databaseDangers(store);
       for (const danger of dangers) logger.warn(`the database: ${danger}`);
       const limits = await readLimits(options.limits, host);
@@ -116,7 +123,10 @@ export async function serveCloud({ host }: CloudProgramContext, given: ServeOpti
         over.abort();
         await following;
       }
-    });
+    }, (open) => openPatiently("the database", open, patient));
+  } catch (error) {
+    if (!(error instanceof StoppedEarly)) throw error;
+    logger.info(`stopping: ${error.message}`);
   } finally {
     leave();
     ignore();
