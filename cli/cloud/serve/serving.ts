@@ -98,7 +98,7 @@ export async function serveCloud({ host }: CloudProgramContext, given: ServeOpti
   const leave = await holdFolder(options, host);
   const waiting = new AbortController();
   const patient = { clock, logger, signal: waiting.signal };
-  stopped.then((reason) => waiting.abort(new StoppedEarly(reason)));
+  void stopped.then((reason) => waiting.abort(new StoppedEarly(reason)));
   try {
     logger.info("svc-cloud", { version: VERSION });
     await withStore(options, host, async (store) => {
