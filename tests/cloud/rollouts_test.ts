@@ -119,6 +119,35 @@ storeTest(
 );
 
 storeTest(
+  "more followers than one transaction pins are all pinned, and a refused rollout pins nobody",
+  async (database) => {
+    const clock = new FakeClock(NOW_MS);
+    const store = await database.open();
+    const world = await newWorld(store);
+    const fleet = new SimulatedFleet(store, world, clock);
+    await fleet.create(25);
+    await withCloud(database, async (served) => {
+      const { calls, order } = await rolloutsOf(served, fleet, world);
+      const plan = { ...SOAK, steps: ["50%"] };
+      const change = { kind: "svc-server", id: "", version: "http://localhost/svc-server" };
+      const busy = (await calls.startRollout({ ...order, change, plan })).rollout!.id;
+      const started = {
+        ...order,
+        change: { ...order.change, version: "" },
+        fragmentConfig: '{"debug": true}',
+        plan,
+      };
+      assertStringIncludes(await refusal(calls.startRollout(started)), "has some of these machines");
+      assertEquals(tally(await fleet.versions()), { newest: 25 });
+
+      await calls.abortRollout({ id: busy, revert: false });
+      await calls.startRollout(started);
+      assertEquals(tally(await fleet.versions()), { "1": 25 });
+    }, { clock });
+  },
+);
+
+storeTest(
   "a new revision reaches machines that follow the newest one by one, also those that come late",
   async (database) => {
     const clock = new FakeClock(NOW_MS);

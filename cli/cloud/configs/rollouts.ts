@@ -221,7 +221,7 @@ async function start(
       ? ""
       : JSON.stringify(await objectIn(context, "rollout start", flags.config)),
   };
-  const id = await startRollout({ store, configs, audit: new Audit(store, clock) }, order, who);
+  const id = await startRollout({ store, configs, audit: new Audit(store, clock), clock }, order, who);
   const view = await readRolloutView(context, await new Rollouts(store).get(id));
   const machines = sumOf(view.steps, "machines");
   print(isoTimes(view), [

@@ -131,17 +131,19 @@ export class Rollouts {
     nowMs: number,
   ): Promise<void> {
     const { id, organizationId, name, change, plan, who } = made;
-    await this.#requireFree(parts.map((one) => one.id));
+    await this.requireFree(parts.map((one) => one.id));
     await this.sql.query(
       `INSERT INTO rollouts (id, organization_id, name, change, plan, state, step, reason, who, accepted, created_ms,
          step_ms, next_ms) VALUES (?, ?, ?, ?, ?, 'running', 0, '', ?, 0, ?, ?, ?)`,
       ...[id, organizationId, name, JSON.stringify(change), JSON.stringify(plan), who, nowMs, nowMs, nowMs],
     );
-    for (const [place, part] of parts.entries()) {
+    for (let at = 0; at < parts.length; at += PARTS_A_QUERY) {
+      const some = parts.slice(at, at + PARTS_A_QUERY);
+      const rows = some.map(() => "(?, ?, ?, ?, 'waiting', 1, 0, '', '', '', 0)").join(", ");
       await this.sql.query(
         `INSERT INTO rollout_parts (rollout_id, part_id, place, step, state, is_open, unhealthy, reason, undo, baseline,
-           revision) VALUES (?, ?, ?, ?, 'waiting', 1, 0, '', '', '', 0)`,
-        ...[id, part.id, place, part.step],
+           revision) VALUES ${rows}`,
+        ...some.flatMap((part, number) => [id, part.id, at + number, part.step]),
       );
     }
     await this.#forgetEnded(organizationId);
@@ -330,7 +332,7 @@ export class Rollouts {
     await this.sql.query(text, id, partId);
   }
 
-  async #requireFree(partIds: readonly string[]): Promise<void> {
+  async requireFree(partIds: readonly string[]): Promise<void> {
     for (let start = 0; start < partIds.length; start += PARTS_A_QUERY) {
       const some = partIds.slice(start, start + PARTS_A_QUERY);
       const rows = await this.sql.query<{ id: string; name: string; state: string }>(

@@ -1,10 +1,12 @@
 /**
  * Starts a rollout: checks its change and plan, finds its machines, and divides them among the steps.
  *
- * With a new revision of a fragment, the parts that follow its newest revision are pinned to the present one in the
- * same transaction, so that no part gets the new one before its turn.
+ * With a new revision of a fragment, the parts that follow its newest revision are pinned to the present one before, so
+ * that no part gets the new one before its turn. They are pinned a few at a time, because others wait for each
+ * transaction; the revision is made only once nobody follows the newest one.
  */
 
+import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { counted } from "../../base/log/counted.ts";
 import { requireQuota } from "../access/quota.ts";
@@ -13,7 +15,7 @@ import type { Limits } from "../access/limits.ts";
 import type { ConfigThreads } from "../config/config_threads.ts";
 import { requireNoErrors } from "../config/config_view.ts";
 import { checkFragment } from "../config/fragment_check.ts";
-import { FragmentTexts, tryAgain } from "../config/fragments/fragment_texts.ts";
+import { ChangedMeanwhile, FragmentTexts, tryAgain } from "../config/fragments/fragment_texts.ts";
 import { FragmentUses } from "../config/fragments/fragment_uses.ts";
 import { type Fragment, Fragments } from "../config/fragments/fragments.ts";
 import { PartConfigs } from "../config/part_config.ts";
@@ -44,12 +46,14 @@ interface StartParts {
   readonly store: Store;
   readonly configs: ConfigThreads;
   readonly audit: Audit;
+  readonly clock: Clock;
   /** Absent for the operator, who is not limited. */
   readonly limits?: Limits;
 }
 
-/** Limit of parts that one rollout pins. */
+/** Limit of parts that one rollout pins, and of those that one transaction pins. */
 const FOLLOWERS_MAX = 2_000;
+const PINNED_AT_ONCE = 10;
 const NAME_CHARS_MAX = 200;
 const SELECTED_MAX = 1_000;
 
@@ -73,10 +77,16 @@ export async function startRollout(parts: StartParts, order: RolloutOrder, who: 
     const fragment = await checkedRevision(parts, order);
     const given = checkedChange({ ...order.change, ...fragment && { version: String(fragment.next) } });
     const change = fragment ? given : await existing(parts.store, organizationId, given);
+    if (fragment) {
+      const chosen = await candidates(parts.store, order, change);
+      await new Rollouts(parts.store).requireFree(chosen.map((one) => one.id));
+      await pinFollowers(parts, fragment, chosen, who);
+    }
+
     await parts.audit.change(actor, { kind: "organization", id: organizationId }, async (sql, nowMs) => {
       const found = await candidates(sql, order, change);
       if (found.length === 0) throw new SvcError("failed_precondition", await noMachines(sql, change));
-      if (fragment) await hold(sql, { ...fragment, who, nowMs, chosen: found, limits: parts.limits });
+      if (fragment) await addRevision(sql, { ...fragment, who, nowMs, limits: parts.limits });
       const made = { id, organizationId, name: order.name || nameOf(change), change, plan, who };
       await new Rollouts(sql).add(made, dividedParts(plan, found, id), nowMs);
       if (parts.limits) await requireQuota(sql, parts.limits, "rolloutsAtOnce", organizationId);
@@ -209,22 +219,17 @@ async function tagsIn(sql: Sql, organizationId: string): Promise<ReadonlyMap<str
   return tags;
 }
 
-interface Holding extends NextRevision {
-  readonly who: string;
-  readonly nowMs: number;
-  readonly chosen: readonly PlannedPart[];
-  readonly limits: Limits | undefined;
-}
-
-/** Pins the followers of a fragment to its present revision, and makes the next one. */
-async function hold(sql: Sql, { fragment, checked, who, nowMs, chosen, limits }: Holding): Promise<void> {
-  const fragments = new Fragments(sql);
-  const { id, name, stamp, revision, organizationId } = fragment;
-  await new FragmentTexts(sql).requireStamps(new Map([...checked.stamps, [id, stamp]]));
-  const followers = (await new FragmentUses(sql).parts(id)).filter(({ version }) => version === "");
+/** Pins the followers of a fragment to its present revision, unless others than the chosen parts follow it, too. */
+async function pinFollowers(
+  { store, clock }: Pick<StartParts, "store" | "clock">,
+  { fragment: { id, name, revision } }: NextRevision,
+  chosen: readonly PlannedPart[],
+  who: string,
+): Promise<void> {
+  const followers = await findFollowers(store, id);
   const wanted = new Set(chosen.map((one) => one.id));
-  const others = followers.filter(({ partId }) => !wanted.has(partId)).length;
-  const around = (await new FragmentUses(sql).fragments(id)).length;
+  const others = followers.filter((partId) => !wanted.has(partId)).length;
+  const around = (await new FragmentUses(store).fragments(id)).length;
   if (others > 0 || around > 0) {
     const both = `${counted(others, "other part")} and ${counted(around, "fragment")}`;
     const found = `${both} follow the newest revision of "${name}"`;
@@ -237,13 +242,45 @@ async function hold(sql: Sql, { fragment, checked, who, nowMs, chosen, limits }:
       `${followers.length} parts follow the newest revision of "${name}", wanted at most ${FOLLOWERS_MAX}`,
     );
   }
+
   const pin = { kind: "fragment", id, version: String(revision) } as const;
-  const configs = new PartConfigs(sql);
-  for (const { partId } of followers) {
-    const made = changed((await configs.get(partId)).config, pin);
-    if (typeof made !== "string") await configs.set(partId, configText(made.config), who, nowMs);
+  for (let at = 0; at < followers.length; at += PINNED_AT_ONCE) {
+    const some = followers.slice(at, at + PINNED_AT_ONCE);
+    const nowMs = clock.nowMs();
+    await store.transaction(async (sql) => {
+      const configs = new PartConfigs(sql);
+      for (const partId of some) {
+        const made = changed((await configs.get(partId)).config, pin);
+        if (typeof made !== "string") await configs.set(partId, configText(made.config), who, nowMs);
+      }
+    });
   }
-  await fragments.update(id, name, checked, nowMs, { who });
+}
+
+/** The parts that follow the newest revision of a fragment. */
+async function findFollowers(sql: Sql, id: string): Promise<string[]> {
+  const parts = await new FragmentUses(sql).parts(id);
+  return parts.filter(({ version }) => version === "").map(({ partId }) => partId);
+}
+
+interface AddedRevision extends NextRevision {
+  readonly who: string;
+  readonly nowMs: number;
+  readonly limits: Limits | undefined;
+}
+
+/** Makes the next revision of a fragment. Throws `ChangedMeanwhile` if somebody follows its newest one again. */
+async function addRevision(
+  sql: Sql,
+  { fragment, checked, who, nowMs, limits }: AddedRevision,
+): Promise<void> {
+  const { id, name, stamp, organizationId } = fragment;
+  await new FragmentTexts(sql).requireStamps(new Map([...checked.stamps, [id, stamp]]));
+  const around = (await new FragmentUses(sql).fragments(id)).length;
+  if (around > 0 || (await findFollowers(sql, id)).length > 0) {
+    throw new ChangedMeanwhile(`another part or fragment follows the newest revision of "${name}" since`);
+  }
+  await new Fragments(sql).update(id, name, checked, nowMs, { who });
   if (limits) await requireQuota(sql, limits, "fragmentLettersPerOrganization", organizationId);
 }
 
