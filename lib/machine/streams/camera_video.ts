@@ -6,7 +6,7 @@ import type { Images } from "../../api/camera.ts";
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
-import { MIME } from "../../geometry/image/image.ts";
+import { imageSize, MIME } from "../../geometry/image/image.ts";
 import type { VideoTrack } from "../../wire/webrtc/addon.ts";
 import { VP8_CLOCK_HZ, Vp8Packetizer } from "../../wire/webrtc/vp8_rtp.ts";
 import type { VideoEncoder, VideoFrame } from "./video_encoder.ts";
@@ -34,14 +34,37 @@ export interface CameraVideoParts {
   readonly logger: Logger;
 }
 
+/** Each offered size is half as wide and high as the one before it. */
+const SIZES = 4;
+const SIDE_MIN = 32;
+
+/** The picture of a camera that its video shows. Throws `unavailable` without any, `unimplemented` without colours. */
+export function videoPicture({ images }: Images, name: string): Uint8Array {
+  if (images.length === 0) throw new SvcError("unavailable", `camera ${name} has no picture`);
+  const picture = images.find(({ mimeType }) => mimeType !== MIME.depth);
+  if (!picture) throw new SvcError("unimplemented", `camera ${name} gives no colour picture`);
+  return picture.image;
+}
+
+/** The sizes in which a video may show a picture: its own, and those halved again and again. */
+export function videoSizes(picture: Uint8Array): VideoSize[] {
+  const { width, height } = imageSize(picture);
+  const half = (side: number, times: number) => 2 * Math.floor(side / 2 ** times / 2);
+  const all = Array.from({ length: SIZES }, (_, times) => ({
+    width: half(width, times),
+    height: half(height, times),
+  }));
+  return all.filter((size, times) => times === 0 || Math.min(size.width, size.height) >= SIDE_MIN);
+}
+
 interface Viewer {
   readonly track: VideoTrack;
   readonly packetizer: Vp8Packetizer;
 }
 
 export class CameraVideo {
-  /** The size of the video, if it is not the camera's own. */
-  size: VideoSize | undefined;
+  /** How often the camera's own size is halved: a camera may change its size while it is watched. */
+  halvings = 0;
   readonly #parts: CameraVideoParts;
   readonly #viewers = new Set<Viewer>();
   readonly #over = new AbortController();
@@ -105,10 +128,10 @@ export class CameraVideo {
     this.#wantsKey = false;
 
     try {
-      const { images: all } = await this.#pictures();
-      const picture = all.find(({ mimeType }) => mimeType !== MIME.depth);
-      if (!picture) throw new SvcError("unimplemented", `camera ${name} gives no colour picture`);
-      const frame = await encoder.encode({ picture: picture.image, ...this.size, key });
+      const picture = videoPicture(await this.#pictures(), name);
+      // A smaller camera may have taken the place of the one that the size was chosen for.
+      const size = this.halvings > 0 ? videoSizes(picture).slice(0, this.halvings + 1).at(-1) : undefined;
+      const frame = await encoder.encode({ picture, ...size, key });
       this.#first.resolve(frame);
       this.#send(frame, nowMs);
       this.#problem = "";

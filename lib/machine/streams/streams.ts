@@ -13,12 +13,11 @@ import { type PoolHolder, SharedPool } from "../../base/async/shared_pool.ts";
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
-import { imageSize } from "../../geometry/image/image.ts";
 import { type CallContext, type Peer, type Service, service } from "../../wire/rpc/service.ts";
 import type { RtcPeer } from "../../wire/webrtc/peer.ts";
 import { VP8_PAYLOAD_TYPE, wantsKeyPicture } from "../../wire/webrtc/vp8_rtp.ts";
 import type { Machine } from "../graph/machine.ts";
-import { CameraVideo, type VideoSize } from "./camera_video.ts";
+import { CameraVideo, videoPicture, type VideoSize, videoSizes } from "./camera_video.ts";
 import { type VideoEncoder, Vp8Encoder } from "./video_encoder.ts";
 
 /** Cameras encoded at once, also for one caller: each one takes a thread. */
@@ -27,9 +26,6 @@ const VIDEOS_MAX = 8;
 const VIDEOS_OF_PEER_MAX = 64;
 /** Time limits of a camera's first picture, and of a viewer's acceptance. */
 const BEGIN_MS = 15_000;
-/** Each offered size is half as wide and high as the one before it. */
-const SIZES = 4;
-const SIDE_MIN = 32;
 
 export interface StreamsParts {
   readonly machine: Pick<Machine, "names" | "find">;
@@ -54,8 +50,8 @@ export class Streams {
   readonly #videos = new Map<string, CameraVideo>();
   readonly #places: SharedPool;
   readonly #placeOf = new Map<string, PoolHolder>();
-  /** Requested sizes, by camera. */
-  readonly #sizes = new Map<string, VideoSize>();
+  /** How often a camera's size is halved, by camera. */
+  readonly #halvings = new Map<string, number>();
   readonly #closing = new Set<Promise<void>>();
 
   constructor(parts: StreamsParts) {
@@ -203,7 +199,7 @@ export class Streams {
     const { clock, logger, encoder = () => new Vp8Encoder() } = this.#parts;
     const images = (signal: AbortSignal) => this.#camera(name).getImages([], { signal });
     const video = new CameraVideo({ name, images, encoder: encoder(), clock, logger });
-    video.size = this.#sizes.get(name);
+    video.halvings = this.#halvings.get(name) ?? 0;
     this.#videos.set(name, video);
 
     return video;
@@ -224,21 +220,13 @@ export class Streams {
   }
 
   async #fetchSizes(name: string, signal: AbortSignal): Promise<VideoSize[]> {
-    const { images } = await this.#camera(name).getImages([], { signal });
-    if (images.length === 0) throw new SvcError("unavailable", `camera ${name} has no picture`);
-    const { width, height } = imageSize(images[0].image);
-    const half = (side: number, times: number) => 2 * Math.floor(side / 2 ** times / 2);
-    const all = Array.from({ length: SIZES }, (_, times) => ({
-      width: half(width, times),
-      height: half(height, times),
-    }));
-    return all.filter((size, times) => times === 0 || Math.min(size.width, size.height) >= SIDE_MIN);
+    return videoSizes(videoPicture(await this.#camera(name).getImages([], { signal }), name));
   }
 
   async #resize(name: string, size: VideoSize | undefined, signal: AbortSignal): Promise<void> {
     const sizes = await this.#fetchSizes(name, signal);
-    const found = sizes.find(({ width, height }) => width === size?.width && height === size.height);
-    if (size && !found) {
+    const found = sizes.findIndex(({ width, height }) => width === size?.width && height === size.height);
+    if (size && found < 0) {
       const wanted = sizes.map(({ width, height }) => `${width}x${height}`).join(", ");
       const problem = `stream ${
         streamName(name)
@@ -246,12 +234,12 @@ export class Streams {
       throw new SvcError("invalid_argument", problem);
     }
 
-    if (found && found !== sizes[0]) this.#sizes.set(name, found);
-    else this.#sizes.delete(name);
+    if (found > 0) this.#halvings.set(name, found);
+    else this.#halvings.delete(name);
     const video = this.#videos.get(name);
     if (!video) return;
 
-    video.size = this.#sizes.get(name);
+    video.halvings = Math.max(0, found);
     video.refresh();
   }
 

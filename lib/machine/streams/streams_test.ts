@@ -6,7 +6,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { StreamService } from "../../../proto/gen/stream_pb.ts";
 import { FakeRtc } from "../../../tests/support/fake_rtc.ts";
 import { until } from "../../../tests/support/until.ts";
-import type { Camera } from "../../api/camera.ts";
+import type { Camera, Images } from "../../api/camera.ts";
 import { SystemClock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { Logs } from "../../base/log/log.ts";
@@ -34,15 +34,26 @@ const NAMES = [
 
 class TestCamera extends BaseComponent implements Camera {
   fails = false;
+  width = 128;
+  height = 96;
+  /** Its first picture is one of depths. */
+  hasDepth = false;
   /** A picture takes until this is there. */
   light: Promise<void> | undefined;
 
   async getImages() {
     await this.light;
     if (this.fails) throw new SvcError("unavailable", "it is dark");
-    const rgba = new Uint8Array(4 * 128 * 96);
-    const image = encodeImage({ kind: "color", image: { width: 128, height: 96, rgba } }, MIME.rgba);
-    const images = [{ sourceName: "color", mimeType: MIME.rgba, image }];
+    const { width, height } = this;
+    const rgba = new Uint8Array(4 * width * height);
+    const image = encodeImage({ kind: "color", image: { width, height, rgba } }, MIME.rgba);
+    const images: Images["images"][number][] = [{ sourceName: "color", mimeType: MIME.rgba, image }];
+    if (this.hasDepth) {
+      const map = { width: 512, height: 64, data: new Uint16Array(512 * 64) };
+      const depth = encodeImage({ kind: "depth", map }, MIME.depth);
+      images.unshift({ sourceName: "depth", mimeType: MIME.depth, image: depth });
+    }
+
     return { images, capturedAtMs: 0 };
   }
 
@@ -172,6 +183,35 @@ Deno.test("SetStreamOptions: accepts the offered sizes and refuses others", () =
       SvcError,
     );
     assertEquals(error.code, "invalid_argument");
+  }));
+
+Deno.test("SetStreamOptions: the share of the size holds when a camera of another size takes the place", () =>
+  withStreams(async ({ camera, dial, encoders, direct }) => {
+    const calls = client(StreamService, direct);
+    await client(StreamService, await dial()).addStream({ name: "left+eye" });
+    await client(StreamService, await dial()).addStream({ name: "left+eye" });
+    await calls.setStreamOptions({ name: "left+eye", resolution: { width: 64, height: 48 } });
+    const shown = (width: number, height?: number) =>
+      until(() => {
+        const asked = encoders[0].asked.at(-1)!;
+        return asked.width === width && asked.height === height;
+      });
+    await shown(64, 48);
+    [camera.width, camera.height] = [96, 256];
+    await shown(48, 128);
+    // Too small to be halved.
+    [camera.width, camera.height] = [40, 50];
+    await shown(40, 50);
+    [camera.width, camera.height] = [128, 96];
+    await shown(64, 48);
+    assertEquals(encoders.length, 1);
+  }));
+
+Deno.test("GetStreamOptions: the sizes are those of the colour picture, which the video shows", () =>
+  withStreams(async ({ camera, direct }) => {
+    camera.hasDepth = true;
+    const { resolutions } = await client(StreamService, direct).getStreamOptions({ name: "left+eye" });
+    assertEquals(resolutions.map(({ width, height }) => [width, height]), [[128, 96], [64, 48]]);
   }));
 
 Deno.test("AddStream: fails without WebRTC, for an unknown or failing camera, and a second time", () =>
