@@ -320,7 +320,12 @@ storeTest("a query in SQL takes over a process of its own key, with an empty dat
     const folders = await Array.fromAsync(Deno.readDir(workFolder));
     assert(folders.length > 0);
     for (const { name } of folders) {
-      assertEquals(await Array.fromAsync(Deno.readDir(`${workFolder}/${name}`)), []);
+      // A process that has waited long enough ends, and its folder with it.
+      const content = Array.fromAsync(Deno.readDir(`${workFolder}/${name}`)).catch((error) => {
+        if (error instanceof Deno.errors.NotFound) return [];
+        throw error;
+      });
+      assertEquals(await content, []);
     }
 
     // Whatever a query leaves is not there for the next one, and a refused query leaves no process.
