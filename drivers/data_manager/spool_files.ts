@@ -129,8 +129,8 @@ export class SpoolFiles {
   }
 
   /**
-   * The oldest ready file of a source of which none is held, if it has at most `bytesMax`; held until `done`, `refuse`
-   * or `release`.
+   * Holds the oldest ready file, of the sources without a held file, until `done`, `refuse` or `release`; `undefined` if
+   * there is none, or it is larger than `bytesMax`.
    */
   hold(bytesMax: number): SpooledFile | undefined {
     const oldest = this.#oldest();

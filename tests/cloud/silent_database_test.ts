@@ -94,7 +94,7 @@ needingTest(
       let missed = 0;
       const stop = await store.notices.hear("changes", () => {}, () => missed++);
       link.silence();
-      // Two signs of life, of which the second one has no answer.
+      // Long enough for the line to ask and to wait for the answer.
       for (let second = 0; second < 120; second++) await clock.advance(1_000);
       link.mend();
       await until(() => Promise.resolve(missed > 0), { meanwhile: moving(clock, 1_000) });

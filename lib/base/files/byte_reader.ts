@@ -3,6 +3,7 @@
  */
 
 import { SvcError } from "../error.ts";
+import { race } from "../clock.ts";
 
 /** Takes bytes from chunks of any size. */
 export class ByteReader {
@@ -107,4 +108,24 @@ export function joinedBytes(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuff
 /** A stream of bytes that are there already. */
 export async function* onePiece(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield bytes;
+}
+
+/** Ends the pieces with the signal's reason when it aborts, also while the next one is awaited. */
+export async function* piecesUntil(
+  signal: AbortSignal,
+  pieces: AsyncIterable<Uint8Array>,
+): AsyncGenerator<Uint8Array> {
+  const reader = pieces[Symbol.asyncIterator]();
+  let isComplete = false;
+  try {
+    for (;;) {
+      const next = await race(Promise.resolve(reader.next()), signal);
+      isComplete = next.done === true;
+      if (next.done) return;
+      yield next.value;
+    }
+  } finally {
+    // Not awaited, because a source that hangs does not end.
+    if (!isComplete) void Promise.resolve(reader.return?.()).catch(() => {});
+  }
 }

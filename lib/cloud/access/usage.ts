@@ -7,11 +7,12 @@
  */
 
 import { type PoolHolder, SharedPool } from "../../base/async/shared_pool.ts";
-import { type Clock, race } from "../../base/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { FileStore } from "../store/files.ts";
 import { CALLER_LEVELS, type LimitName, type Limits, overLimit, published } from "./limits.ts";
 import type { Sql } from "../store/store.ts";
+import { piecesUntil } from "../../base/files/byte_reader.ts";
 
 const PACKAGES = "packages p JOIN registry_items i ON i.id = p.item_id WHERE i.organization_id = ?";
 const DATA = "JOIN data_origins o ON o.id = d.origin_id WHERE o.organization_id = ?";
@@ -165,20 +166,10 @@ export class Usage {
     signal: AbortSignal,
     add: (bytes: number) => Promise<void>,
   ): AsyncGenerator<Uint8Array> {
-    const pieces = content[Symbol.asyncIterator]();
-    let isComplete = false;
-    try {
-      for (;;) {
-        const next = await race(Promise.resolve(pieces.next()), signal);
-        isComplete = next.done === true;
-        if (next.done) return;
-        place.used();
-        await add(next.value.length);
-        yield next.value;
-      }
-    } finally {
-      // Not awaited, because a reader that hangs would keep its upload.
-      if (!isComplete) void Promise.resolve(pieces.return?.()).catch(() => {});
+    for await (const piece of piecesUntil(signal, content)) {
+      place.used();
+      await add(piece.length);
+      yield piece;
     }
   }
 

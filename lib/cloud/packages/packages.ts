@@ -320,7 +320,7 @@ export function chooseVersion<T extends { readonly version: string }>(
   if (exact) return exact;
   const newest = all.at(-1);
   if (wanted === "latest-with-prerelease") return newest;
-  // A package of which there are only prereleases is not without a latest version.
+  // Without any release the newest prerelease is the latest version.
   if (wanted === "latest" || wanted === "") {
     return all.findLast(({ version }) => !isPrerelease(version)) ?? newest;
   }

@@ -11,7 +11,7 @@ import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import type { WriteFiles } from "../../../base/files/files.ts";
 import { type ArchiveFile, packed, unpacked, unpackInto } from "../../../base/files/archive.ts";
-import { type Clock, race } from "../../../base/clock.ts";
+import type { Clock } from "../../../base/clock.ts";
 import { messageOf, SvcError } from "../../../base/error.ts";
 import type { JsonObject } from "../../../base/schema/schema.ts";
 import { fieldValue } from "../../../wire/port/exchange.ts";
@@ -25,6 +25,7 @@ import type { DiskHold, DiskSpace } from "../../store/disk_space.ts";
 import type { UsageLimits } from "../../sandbox/sandbox_usage.ts";
 import { POD_FOLDER, POD_PROGRAM, TOKEN_FILE } from "./pod_program.ts";
 import type { Route, RouteAnswer, RouteRequest } from "../../../wire/port/route.ts";
+import { piecesUntil } from "../../../base/files/byte_reader.ts";
 
 const PATH = "/training/v1";
 const LOOK_MS = 2_000;
@@ -219,24 +220,6 @@ export class KubernetesExecutor implements Executor {
     } finally {
       hold?.release();
     }
-  }
-}
-
-/** Ends the pieces with the signal's reason when it aborts, also while the next one is awaited. */
-async function* piecesUntil(
-  signal: AbortSignal,
-  pieces: AsyncIterable<Uint8Array>,
-): AsyncGenerator<Uint8Array> {
-  const reader = pieces[Symbol.asyncIterator]();
-  try {
-    for (;;) {
-      const next = await race(reader.next(), signal);
-      if (next.done) return;
-      yield next.value;
-    }
-  } finally {
-    // A reader that still waits would not answer.
-    void reader.return?.()?.catch(() => {});
   }
 }
 
