@@ -41,7 +41,7 @@ async function installNode(): Promise<string> {
   // npm itself takes seconds to find out that nothing is missing.
   const [list, wanted] = [`${folder}/installed.txt`, packages.join("\n")];
   if (await Deno.readTextFile(list).catch(() => "") !== wanted) {
-    await succeed(["npm", "install", "--silent", "--ignore-scripts", "--prefix", folder, ...packages]);
+    await fetched(["npm", "install", "--silent", "--ignore-scripts", "--prefix", folder, ...packages]);
     await Deno.writeTextFile(list, wanted);
   }
 
@@ -66,7 +66,7 @@ export function typeStrippingNode(): Promise<Needed<string>> {
       const there = await run([node, "--version"]).then(({ stdout }) => stdout.trim(), () => undefined);
       if (there === `v${NODE}`) return { found: node };
       await Deno.mkdir(folder, { recursive: true });
-      await succeed(["npm", "install", "--silent", "--prefix", folder, `node@${NODE}`]);
+      await fetched(["npm", "install", "--silent", "--prefix", folder, `node@${NODE}`]);
       return { found: node };
     } catch (error) {
       return { missing: `Node ${NODE} cannot be installed here: ${error}` };
@@ -96,7 +96,7 @@ async function installPython(): Promise<Needed<string>> {
     const there = await run([python, "-c", wanted]).then(({ code }) => code === 0, () => false);
     if (there) return { found: python };
     await succeed(["python3", "-m", "venv", folder]);
-    await succeed([python, "-m", "pip", "install", "--quiet", `viam-sdk==${PYTHON_SDK}`]);
+    await fetched([python, "-m", "pip", "install", "--quiet", `viam-sdk==${PYTHON_SDK}`]);
     return { found: python };
   } catch (error) {
     return { missing: `the Python SDK cannot be installed here: ${error}` };
@@ -142,7 +142,7 @@ async function installH2spec(): Promise<Needed<string>> {
   const go = await first(["go", "/usr/local/go/bin/go"], "version");
   if (!go) return { missing: "there is neither h2spec nor a Go toolchain here" };
   try {
-    await succeed([go, "install", `github.com/summerwind/h2spec/cmd/h2spec@${H2SPEC}`], { GOBIN: folder });
+    await fetched([go, "install", `github.com/summerwind/h2spec/cmd/h2spec@${H2SPEC}`], { GOBIN: folder });
     return { found: `${folder}/h2spec` };
   } catch (error) {
     return { missing: `h2spec cannot be installed here: ${error}` };
@@ -168,7 +168,7 @@ export async function goProgram(folder: string): Promise<Needed<string>> {
   const name = folder.slice(folder.lastIndexOf("/") + 1).replaceAll("_", "-");
   const program = `${cacheFolder()}/svc-interop-${name}`;
   try {
-    await succeed([go, "build", "-C", folder, "-o", program, "."]);
+    await fetched([go, "build", "-C", folder, "-o", program, "."]);
     return { found: program };
   } catch (error) {
     return { missing: `the Go program in ${folder} cannot be made here: ${error}` };
@@ -231,6 +231,8 @@ async function first(programs: string[], argument: string): Promise<string | und
 
 /** How long a program may run: a tour, or the installation of a library. */
 const RUN_MS = 10 * 60_000;
+/** Between the attempts to fetch something. */
+const FETCH_PAUSES_MS = [10_000, 60_000];
 /** How long hundreds of packages may compile. */
 const COMPILE_MS = 60 * 60_000;
 
@@ -257,6 +259,17 @@ async function succeed(
   const { code, stdout, stderr } = await run(command, env, limitMs);
   if (code !== 0) throw new Error(`${command.join(" ")} failed: ${stderr}`);
   return stdout;
+}
+
+/** Runs an installation, again after a while if it fails: a registry may not answer for a minute. */
+async function fetched(command: string[], env: Record<string, string> = {}): Promise<void> {
+  const clock = new SystemClock();
+  for (const pauseMs of FETCH_PAUSES_MS) {
+    const done = await succeed(command, env).then(() => true, () => false);
+    if (done) return;
+    await clock.sleep(pauseMs);
+  }
+  await succeed(command, env);
 }
 
 function cacheFolder(): string {
