@@ -3,6 +3,7 @@
  */
 
 import { isObject, type Json, type JsonObject } from "../../../lib/base/schema/schema.ts";
+import { missingPackages } from "../../../lib/cloud/config/package_check.ts";
 import { checkFragment } from "../../../lib/cloud/config/fragment_check.ts";
 import { FragmentTexts, tryAgain } from "../../../lib/cloud/config/fragments/fragment_texts.ts";
 import { FragmentUses } from "../../../lib/cloud/config/fragments/fragment_uses.ts";
@@ -20,7 +21,7 @@ import {
 } from "../command_context.ts";
 import { fragmentNamed, selectedParts, SELECTION_FLAGS } from "../selection.ts";
 import { counted } from "../../../lib/base/log/counted.ts";
-import { objectIn } from "./documents.ts";
+import { objectIn, tellWarnings } from "./documents.ts";
 
 export const FRAGMENT_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
@@ -109,7 +110,7 @@ async function setFragment(
   const { id: organizationId } = await chosenOrganization(context.store, org);
   const { who } = context;
   const text = JSON.stringify(json);
-  const { id, revision } = await tryAgain(async () => {
+  const { id, revision, packages } = await tryAgain(async () => {
     const old = (await new Fragments(context.store).list(organizationId)).find((one) => one.name === name);
     const owner = { organizationId, visibility: old?.visibility ?? "private" } as const;
     const checked = await checkFragment(context, owner, text, old?.id);
@@ -123,9 +124,11 @@ async function setFragment(
       );
       if (old) await own.update(old.id, name, checked, nowMs, { who });
       const id = old?.id ?? await own.create(organizationId, name, checked, nowMs, { who });
-      return await own.get(id);
+      return { ...await own.get(id), packages: checked.packages };
     });
   });
+  const missing = await missingPackages(context.store, organizationId, packages, "");
+  tellWarnings(context, "fragment set", missing);
   context.print({ id, name, revision }, [`${name} is at revision ${revision}`]);
 }
 

@@ -15,6 +15,8 @@ export interface PackageUse {
   readonly item: string;
   /** As it stands there; empty for none. */
   readonly version: string;
+  /** The entry that makes a machine fetch it, such as `modules.0`; absent if no entry does. */
+  readonly path?: string;
 }
 
 /** A part that gets an item. */
@@ -48,19 +50,28 @@ const ROWS_A_QUERY = 100;
 /** The items that a configuration names itself, each version once. */
 export function packagesIn({ modules, packages }: JsonObject): PackageUse[] {
   const found = new Map<string, PackageUse>();
-  const keep = (id: Json | undefined, version: Json | undefined) => {
+  const keep = (id: Json | undefined, version: Json | undefined, path?: string) => {
     if (typeof id !== "string" || !ITEM.test(id) || found.size >= USES_MAX) return;
     const isVersion = typeof version === "string" && VERSION.test(version);
     const use = { item: id.replace(":", "/"), version: isVersion ? version : "" };
-    found.set(`${use.item} ${use.version}`, use);
+    const key = `${use.item} ${use.version}`;
+    const known = found.get(key)?.path ?? path;
+    found.set(key, known === undefined ? use : { ...use, path: known });
   };
-  for (const one of objectsIn(modules)) keep(one.module_id, one.version);
-  for (const one of objectsIn(packages)) keep(one.package, one.version);
+  for (const [at, one] of objectsIn(modules)) {
+    const isFetched = one.type === "registry" && !one.executable_path;
+    keep(one.module_id, one.version, isFetched ? `modules.${at}` : undefined);
+  }
+  for (const [at, one] of objectsIn(packages)) keep(one.package, one.version, `packages.${at}`);
   return [...found.values()];
 }
 
-function objectsIn(list: Json | undefined): JsonObject[] {
-  return Array.isArray(list) ? list.filter(isObject) as JsonObject[] : [];
+/** The objects in a list, each with its place there. */
+function objectsIn(list: Json | undefined): [number, JsonObject][] {
+  const all: readonly Json[] = Array.isArray(list) ? list : [];
+  return all.flatMap((one, at) =>
+    isObject(one) ? [[at, one as JsonObject] satisfies [number, JsonObject]] : []
+  );
 }
 
 /** Records the items that a part's own configuration names. */

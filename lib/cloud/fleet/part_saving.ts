@@ -20,6 +20,7 @@ import { ownsFragments, requireNoErrors } from "../config/config_view.ts";
 import { ChangedMeanwhile, FragmentTexts } from "../config/fragments/fragment_texts.ts";
 import { FragmentUses } from "../config/fragments/fragment_uses.ts";
 import { Fragments } from "../config/fragments/fragments.ts";
+import { missingPackages } from "../config/package_check.ts";
 import { PartConfigs } from "../config/part_config.ts";
 import type { ConfigText, FragmentImport } from "../config/resolution.ts";
 import { agentReports } from "./agent_reports.ts";
@@ -49,9 +50,10 @@ export async function checkForOperator(
   text: string,
   forced = false,
 ): Promise<CheckedPartConfig> {
-  const { checked, problems } = await check({ configs, store }, part, text, { forced });
+  const { checked, problems, platform } = await check({ configs, store }, part, text, { forced });
   requireNoErrors(problems);
-  return checked;
+  const missing = await missingPackages(store, part.organizationId, checked.packages, platform);
+  return { ...checked, warnings: [...checked.warnings, ...missing] };
 }
 
 /** Checks a configuration for a caller. Throws `invalid_argument` with every problem in it. */
@@ -108,7 +110,7 @@ async function check(
   const warnings = problems.filter(({ severity }) => severity === "warning");
   const { text: saved, imports, packages, triggers, collectors } = done;
   const checked = { text: saved, imports, packages, triggers, collectors, organizationId, stamps, warnings };
-  return { checked, problems, used: done.used.map(({ id }) => id) };
+  return { checked, problems, platform, used: done.used.map(({ id }) => id) };
 }
 
 /** Throws `permission_denied`, and records it, if the caller adds a fragment without the role that this needs. */
