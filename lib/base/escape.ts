@@ -13,6 +13,16 @@ const HIDDEN = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u206
 // deno-lint-ignore no-control-regex
 const ANY = /[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/;
 
+/**
+ * What looks like a blank, or like nothing: every space but the usual one, soft hyphens, joiners, fillers, variation
+ * selectors. Text in a language may have them; a name with one looks like another name.
+ */
+const LOOKS_BLANK = new RegExp(
+  "[\\u00a0\\u00ad\\u034f\\u115f\\u1160\\u1680\\u17b4\\u17b5\\u180b-\\u180e\\u2000-\\u200d\\u202f\\u205f-\\u2064" +
+    "\\u206a-\\u206f\\u3000\\u3164\\ufe00-\\ufe0f\\uffa0]",
+  "g",
+);
+
 /** What every shell takes as it is; `=` at the start names a program in zsh. */
 const PLAIN_WORD = /^[\w@%+:,./-][\w@%+=:,./-]*$/;
 
@@ -24,6 +34,11 @@ export function escaped(text: string): string {
 /** Escapes text for one line and one column, such as a name in a table. */
 export function escapedLine(text: string): string {
   return escaped(text).replaceAll("\n", "\\n").replaceAll("\t", "\\t");
+}
+
+/** Escapes also what looks like a blank or like nothing: for an error that quotes what somebody wrote. */
+export function escapedBlanks(text: string): string {
+  return text.replace(LOOKS_BLANK, unicode);
 }
 
 /** Whether a name contains a character that `escaped` would replace. */

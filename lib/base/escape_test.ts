@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { escaped, escapedLine, hasHidden, shellWord, withoutEnd } from "./escape.ts";
+import { escaped, escapedBlanks, escapedLine, hasHidden, shellWord, withoutEnd } from "./escape.ts";
 import { formatLine } from "./log/line.ts";
 
 const HOSTILE = "\x1b]0;owned\x07\x1b[31mred\x9b2J\r\u202Egnp.exe\u2066\u2028\0\ufeff\x7f";
@@ -73,4 +73,15 @@ Deno.test("withoutEnd: takes away the characters at the end, and no others", () 
     [`${"/".repeat(1_000_000)}x`, "/", `${"/".repeat(1_000_000)}x`],
   ];
   for (const [text, letters, left] of cases) assertEquals(withoutEnd(text, letters), left);
+});
+
+Deno.test("escapedBlanks: what looks like a blank or like nothing is shown, and other text stays", () => {
+  const cases: readonly [text: string, shown: string][] = [
+    ["mo\u00a0tor", "mo\\u00a0tor"],
+    ["\u200bzero\u2060", "\\u200bzero\\u2060"],
+    ["wide\u3000blank\u3164", "wide\\u3000blank\\u3164"],
+    ["soft\u00adhyphen \ufe0f", "soft\\u00adhyphen \\ufe0f"],
+    ["a usual blank, \ttab, é, 日本, 😀", "a usual blank, \ttab, é, 日本, 😀"],
+  ];
+  for (const [text, shown] of cases) assertEquals(escapedBlanks(text), shown);
 });

@@ -6,6 +6,8 @@
  * blocked with the reason, a resource for which it is optional goes without it, and all others continue.
  */
 
+import { escapedBlanks } from "../base/escape.ts";
+
 const NOTHING: readonly string[] = [];
 
 /** The name of a needed resource: its full name, or its short name if that is unique. */
@@ -345,7 +347,8 @@ function shown(cycle: readonly string[]): string {
 export const UNRESOLVED = "resource has unresolved dependencies";
 
 function unresolved(names: readonly string[]): string {
-  return `${UNRESOLVED} not found in machine config or connected remotes: [${names.join(", ")}]`;
+  const shown = escapedBlanks(names.join(", "));
+  return `${UNRESOLVED} not found in machine config or connected remotes: [${shown}]`;
 }
 
 function append<T>(map: Map<string, T[]>, key: string, value: T): void {

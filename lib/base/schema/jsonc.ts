@@ -6,6 +6,7 @@
  */
 
 import { messageOf, SvcError } from "../error.ts";
+import { escapedBlanks } from "../escape.ts";
 import type { Json, JsonObject, Problem } from "./schema.ts";
 import { suggest } from "./suggest.ts";
 
@@ -306,7 +307,10 @@ class Reader {
   }
 
   #fail(message: string, at = this.#at): SvcError {
-    return new SvcError("invalid_argument", `${this.options.file}:${this.#where(at)}: ${message}`);
+    return new SvcError(
+      "invalid_argument",
+      `${this.options.file}:${this.#where(at)}: ${escapedBlanks(message)}`,
+    );
   }
 
   /** `line:column`, both from 1. */

@@ -59,6 +59,8 @@ const BAD: readonly [source: string | Uint8Array, message: string][] = [
   ['"a\tb"', 'f:1:3: found "\\t", wanted it written with a backslash'],
   ['"C:\\dir"', 'f:1:4: found "\\\\d", wanted \\\\ for a backslash'],
   ["/* open", 'f:1:1: found a comment without its closing "*/"'],
+  ["[\u00a01]", 'f:1:2: found "\\u00a0", wanted a value'],
+  ['{"a": 1\u200b}', 'f:1:8: found "\\u200b", wanted "," or "}"'],
   ["[\0]", "f:1:2: found a NUL character, wanted a value"],
   ["\0\0\0", "f:1:1: found a NUL character, wanted a value"],
   ["{\0}\0", "f: found UTF-16 text, wanted UTF-8"],

@@ -8,6 +8,7 @@
  * The room owns how JSON that people write is read, checked, corrected and compared.
  */
 
+import { escapedBlanks } from "../escape.ts";
 import { Suggestions } from "./suggest.ts";
 
 /** Any JSON value. */
@@ -76,13 +77,23 @@ export class DecodeContext {
 
   /** Refuses the setting. */
   error(message: string): undefined {
-    this.problems.push({ severity: "error", path: this.path, message });
+    this.#report("error", message);
     return undefined;
   }
 
   /** Accepts the setting with a warning. */
   warn(message: string): void {
-    this.problems.push({ severity: "warning", path: this.path, message });
+    this.#report("warning", message);
+  }
+
+  /** A message shows every character that looks like a blank, and so does the key if it has one. */
+  #report(severity: Problem["severity"], message: string): void {
+    const { path, problems } = this;
+    const shownPath = escapedBlanks(path);
+    const key = shownPath === path
+      ? ""
+      : ` (the key is written "${shownPath.slice(shownPath.lastIndexOf(".") + 1)}")`;
+    problems.push({ severity, path, message: escapedBlanks(message) + key });
   }
 
   /** Refuses the setting with a message of what it is and what it should be. */

@@ -6,6 +6,7 @@
  */
 
 import { messageOf } from "../../base/error.ts";
+import { escapedBlanks } from "../../base/escape.ts";
 import type { Problem } from "../../base/schema/schema.ts";
 import { suggest } from "../../base/schema/suggest.ts";
 import type { LineColumn } from "../../base/schema/text_places.ts";
@@ -42,7 +43,10 @@ export function checkConfig(
   const { config, problems: found } = decodeConfig(json, registry, { env });
   const where = positionsIn(bytes, { file, env });
   const all = [...problems, ...found, ...unmet(config), ...sharedPins(config)];
-  const placed = all.map((problem): CheckedProblem => ({ ...problem, ...where(problem.path) }));
+  const placed = all.map((problem): CheckedProblem => ({
+    ...{ ...problem, message: escapedBlanks(problem.message) },
+    ...where(problem.path),
+  }));
   return { problems: placed.sort((a, b) => lineOf(a) - lineOf(b) || columnOf(a) - columnOf(b)), config };
 }
 
