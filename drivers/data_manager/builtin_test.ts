@@ -313,6 +313,21 @@ Deno.test("data manager: files in additional_sync_paths are sent once they stop 
   await manager.close();
 });
 
+Deno.test("a file whose name is not UTF-8 is told of, and the others are sent", async () => {
+  const { manager, sent, clock, files, records } = await bench({ additional_sync_paths: ["/films"] });
+  await files.writeFile("/films/a.mp4", new TextEncoder().encode("a"));
+  await files.writeFile("/films/b\ufffd.mp4", new TextEncoder().encode("b"));
+  // It is listed, and nothing is found under the name.
+  const stat = files.stat.bind(files);
+  files.stat = (path, how) => path.includes("\ufffd") ? Promise.resolve(undefined) : stat(path, how);
+  for (let at = 0; at < 20; at++) await clock.advance(3 * SECOND_MS);
+  assertEquals(sent.map((one) => one.kind === "file" && one.fileName), ["a.mp4"]);
+  assertEquals(records.map(({ message }) => message), [
+    "/films/b\ufffd.mp4 is not taken to the cloud: it does not exist, or its name is not UTF-8 text: then rename it",
+  ]);
+  await manager.close();
+});
+
 Deno.test("files of subfolders are sent too; empty, changing and linked ones stay, and what was captured", async () => {
   const { manager, sent, clock, files, records } = await bench({
     additional_sync_paths: ["/films", "/nowhere", "/home"],

@@ -13,6 +13,7 @@
 import { join, resolve } from "node:path";
 import type { Clock } from "../../lib/base/clock.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
+import { whyMissing } from "../../lib/base/files/names.ts";
 import { heldBytes, type HeldFile } from "../../lib/base/files/files.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import { LogOnChange } from "../../lib/base/log/on_change.ts";
@@ -95,6 +96,7 @@ export class Folders {
         continue;
       }
       const facts = await host.stat(path, { links: true });
+      if (!facts && own.includes("\ufffd")) this.#tell(path, new Error(whyMissing(path)));
       if (facts?.kind === "link") this.#tell(path, new Error("it is a link, wanted a file"));
       if (facts?.kind !== "file") continue;
       yield { path, name, bytes: facts.sizeBytes, modifiedMs: facts.modifiedMs };

@@ -1,4 +1,4 @@
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { DenoHost } from "./host_deno.ts";
 
 const host = new DenoHost();
@@ -166,5 +166,36 @@ Deno.test({
     };
     assertEquals(await run('exec "$@"', "SIGHUP"), "SIGHUP\n");
     assertEquals(await run("trap '' HUP; exec \"$@\"", "SIGHUP", "SIGTERM"), "SIGTERM\n");
+  },
+});
+
+Deno.test({
+  name: "DenoHost: files and folders whose names are not UTF-8 are refused with the reason",
+  ignore: Deno.build.os !== "linux",
+  fn: async () => {
+    const folder = await Deno.makeTempDir();
+    try {
+      const make = `cd '${folder}' && : > "$(printf 'h\\344.png')" && mkdir "$(printf 'd\\377')"`;
+      assertEquals((await new Deno.Command("sh", { args: ["-c", make] }).output()).code, 0);
+      const host = new DenoHost();
+      const names = (await host.readFolder(folder)).sort();
+      assertEquals(names, ["d\ufffd", "h\ufffd.png"]);
+      await assertRejects(
+        () => host.readFolder(`${folder}/${names[0]}`),
+        Error,
+        "or its name is not UTF-8 text",
+      );
+      await assertRejects(
+        () => host.readFile(`${folder}/${names[1]}`),
+        Error,
+        "or its name is not UTF-8 text",
+      );
+      const { message } = await assertRejects(() => host.readFile(`${folder}/none`), Error);
+      assertEquals(message.endsWith("it does not exist"), true);
+    } finally {
+      await Deno.remove(folder, { recursive: true }).catch(() =>
+        new Deno.Command("rm", { args: ["-rf", folder] }).output()
+      );
+    }
   },
 });

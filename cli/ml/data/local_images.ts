@@ -11,6 +11,7 @@
 import { basename, dirname, isAbsolute, join, relative } from "node:path";
 import { messageOf, SvcError } from "../../../lib/base/error.ts";
 import type { FileFacts, ReadFiles } from "../../../lib/base/files/files.ts";
+import { whyMissing } from "../../../lib/base/files/names.ts";
 import { readHead } from "../../../lib/base/files/head.ts";
 import { escapedLine, hasHidden } from "../../../lib/base/escape.ts";
 import {
@@ -276,7 +277,7 @@ async function stat(files: ReadFiles, path: string): Promise<FileFacts> {
   const facts = await files.stat(path).catch((cause) => {
     throw new SvcError("not_found", `cannot read "${path}": ${messageOf(cause)}`, { cause });
   });
-  if (!facts) throw new SvcError("not_found", `cannot read "${path}": it does not exist`);
+  if (!facts) throw new SvcError("not_found", `cannot read "${path}": ${whyMissing(path)}`);
   return facts;
 }
 

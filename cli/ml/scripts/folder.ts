@@ -5,6 +5,7 @@
 import { join } from "node:path";
 import type { ReadFiles } from "../../../lib/base/files/files.ts";
 import { type ArchiveFile, packed, unpacked } from "../../../lib/base/files/archive.ts";
+import { whyMissing } from "../../../lib/base/files/names.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import { counted } from "../../../lib/base/log/counted.ts";
 import { sizeText } from "../../table.ts";
@@ -28,7 +29,7 @@ export interface ScriptArchive {
 /** A packed folder, or a `.tar.gz` unchanged. Throws `invalid_argument` if it is no training script. */
 export async function scriptArchive(disk: ReadFiles, path: string): Promise<ScriptArchive> {
   const found = await disk.stat(path);
-  if (!found) throw new SvcError("not_found", `cannot read "${path}": it does not exist`);
+  if (!found) throw new SvcError("not_found", `cannot read "${path}": ${whyMissing(path)}`);
   const folder = found.kind === "folder";
   const files = folder ? await filesIn(disk, path) : await readArchiveFiles(disk, path);
   checkScript(path, files.map((file) => file.path));

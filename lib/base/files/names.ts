@@ -33,3 +33,12 @@ export function windowsProblem(path: string): string | undefined {
     if (DEVICE.test(name)) return `the name ${shown} is that of a device on Windows`;
   }
 }
+
+/**
+ * Why nothing is found at a path. This runtime shows bytes that are not UTF-8 as U+FFFD, under which no file is opened,
+ * although it is listed.
+ */
+export function whyMissing(path: string): string {
+  const missing = "it does not exist";
+  return path.includes("\ufffd") ? `${missing}, or its name is not UTF-8 text: then rename it` : missing;
+}

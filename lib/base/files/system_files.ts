@@ -17,7 +17,7 @@ import {
   type OpenFile,
   type OpenHow,
 } from "./files.ts";
-import { windowsProblem } from "./names.ts";
+import { whyMissing, windowsProblem } from "./names.ts";
 import { giveFile, giveFolders, heirOf, isRoot, missingFolders } from "./owner.ts";
 import { whyRefused } from "./refusal.ts";
 import { openUnlinked } from "./unlinked.ts";
@@ -324,7 +324,7 @@ function attemptNow<T>(verb: string, path: string, run: () => T): T {
 }
 
 const KNOWN: { readonly [errno: string]: readonly [Code, (string | ((path: string) => string))?] } = {
-  ENOENT: ["not_found", "it does not exist"],
+  ENOENT: ["not_found", whyMissing],
   EACCES: ["permission_denied", whyRefused],
   EPERM: ["permission_denied", whyRefused],
   EROFS: [
