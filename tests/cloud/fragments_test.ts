@@ -253,6 +253,21 @@ storeTest(
     }, { limits: { ...defaultLimits(), revisionsPerFragment: 2, lettersPerConfiguration: 3_000 } }),
 );
 
+storeTest(
+  "changes of one fragment by many in the same moment all take place, beside machines that use it",
+  (database) =>
+    withCloud(database, async (served) => {
+      const { owner, id, world } = await withFragment(served);
+      const changes = Array.from({ length: 12 }, (_, at) =>
+        owner.updateFragment({ id, config: network(`localhost:${10 + at}`) }));
+      const saves = Array.from({ length: 6 }, (_, note) =>
+        owner.updateRobotPart({ id: world.part, robotConfig: { fragments: [id], note } }));
+      await Promise.all([...changes, ...saves]);
+      const { fragment, revisions } = await owner.getFragment({ id });
+      assertEquals([fragment!.revision, revisions.length], ["13", 13]);
+    }),
+);
+
 async function withFragment(served: ServedCloud) {
   const world = await newWorld(served.store);
   const owner = await served.app(world.owner);

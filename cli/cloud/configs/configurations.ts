@@ -221,7 +221,7 @@ export async function saveConfig(
   config: (sql: Sql) => Promise<JsonObject>,
 ): Promise<number> {
   const { who } = context;
-  const { revision, warnings } = await tryAgain(async () => {
+  const { revision, warnings } = await tryAgain(context.clock, async () => {
     const text = JSON.stringify(await config(context.store));
     const checked = await checkForOperator(context, await new Parts(context.store).get(id), text, force);
     return await context.change(action, { kind: "part", id }, async (sql, nowMs) => {

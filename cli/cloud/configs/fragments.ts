@@ -110,7 +110,7 @@ async function setFragment(
   const { id: organizationId } = await chosenOrganization(context.store, org);
   const { who } = context;
   const text = JSON.stringify(json);
-  const { id, revision, packages } = await tryAgain(async () => {
+  const { id, revision, packages } = await tryAgain(context.clock, async () => {
     const old = (await new Fragments(context.store).list(organizationId)).find((one) => one.name === name);
     const owner = { organizationId, visibility: old?.visibility ?? "private" } as const;
     const checked = await checkFragment(context, owner, text, old?.id);

@@ -150,7 +150,7 @@ export class RolloutRunner {
 
   async #revertPart(rollout: Rollout, row: RolloutPart): Promise<void> {
     const { store, clock } = this.parts;
-    const isDone = await tryAgain(async () => {
+    const isDone = await tryAgain(clock, async () => {
       const part = await new Parts(store).get(row.partId);
       const { config, revision } = await new PartConfigs(store).get(part.id);
       const isHere = part.organizationId === rollout.organizationId;
@@ -230,7 +230,7 @@ export class RolloutRunner {
 
   async #applyPart(rollout: Rollout, row: RolloutPart): Promise<void> {
     const { store, audit, clock, limits } = this.parts;
-    await tryAgain(async () => {
+    await tryAgain(clock, async () => {
       const part = await new Parts(store).get(row.partId);
       const { config, revision } = await new PartConfigs(store).get(part.id);
       const made = part.organizationId === rollout.organizationId

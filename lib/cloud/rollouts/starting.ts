@@ -73,7 +73,7 @@ export async function startRollout(parts: StartParts, order: RolloutOrder, who: 
   const plan = checkedPlan(order.plan);
   const id = newRolloutId();
   const actor = { who, action: "StartRollout" };
-  return await tryAgain(async () => {
+  return await tryAgain(parts.clock, async () => {
     const fragment = await checkedRevision(parts, order);
     const given = checkedChange({ ...order.change, ...fragment && { version: String(fragment.next) } });
     const change = fragment ? given : await existing(parts.store, organizationId, given);

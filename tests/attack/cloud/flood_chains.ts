@@ -11,7 +11,7 @@ import { SvcError } from "../../../lib/base/error.ts";
 import { type Channel, client } from "../../../lib/wire/rpc/channel.ts";
 import { until } from "../../support/until.ts";
 import type { Chain, ChainSetting } from "./chains.ts";
-import { connectAs, type Credentials, type Place } from "./tenant.ts";
+import { callAs, type Place } from "./tenant.ts";
 import { awaitOutcome } from "../../support/outcome.ts";
 
 export const FLOOD_CHAINS: readonly Chain[] = [
@@ -38,36 +38,37 @@ const DEADLINE_MS = 120_000;
 /** Good ends of a slow question: an answer, or a word about what is too much of it. */
 const FAIR = ["ok", "invalid_argument", "resource_exhausted"];
 
-async function as<T>(place: Place, key: Credentials, run: (channel: Channel) => Promise<T>): Promise<T> {
-  const channel = await connectAs(place, key);
-  try {
-    return await run(channel);
-  } finally {
-    channel.close();
-  }
-}
-
-/** The findings of these questions, and of the victim, whose call is answered before them or among them. */
-async function besideVictim(
+/** The findings of these questions, and of the victim, whose calls are answered before them or among them. */
+export async function besideVictim(
   { place, victim }: ChainSetting,
   questions: readonly Promise<string>[],
 ): Promise<string[]> {
-  const honest = as(
+  const organizationId = victim.ids.organization;
+  const reads = callAs(
     place,
     victim.owner,
-    (channel) =>
-      awaitOutcome(client(AppService, channel).getOrganization({ organizationId: victim.ids.organization })),
+    (channel) => awaitOutcome(client(AppService, channel).getOrganization({ organizationId })),
   );
-  const [other, ...answers] = await Promise.all([honest, ...questions]);
-  const found = answers.filter((answer) => !FAIR.includes(answer)).map((answer) => `it was told: ${answer}`);
-  return other === "ok" ? found : [...found, `the victim was told: ${other}`];
+  const logs = [{ message: "beside", level: "info", loggerName: "victim" }];
+  const writes = callAs(
+    place,
+    victim.machine,
+    (channel) => awaitOutcome(client(RobotService, channel).log({ id: victim.ids.part, logs })),
+  );
+  const [read, written, ...answers] = await Promise.all([reads, writes, ...questions]);
+  return [
+    ...answers.filter((answer) => !FAIR.includes(answer)).map((answer) => `the answer was: ${answer}`),
+    ...[read, written].filter((answer) => answer !== "ok").map((answer) =>
+      `the victim's answer was: ${answer}`
+    ),
+  ];
 }
 
 /** By the key of a machine alone. */
 function searchLogs(setting: ChainSetting): Promise<string[]> {
   const { place, attacker } = setting;
   const id = attacker.ids.part;
-  return as(place, attacker.machine, async (channel) => {
+  return callAs(place, attacker.machine, async (channel) => {
     const robot = client(RobotService, channel);
     for (let line = 0; line < LINES; line++) {
       const entry = { message: `${line}${"a".repeat(LINE_LENGTH)}`, level: "info", loggerName: "flood" };
@@ -92,7 +93,7 @@ function filterTags(setting: ChainSetting): Promise<string[]> {
   const partId = attacker.ids.part;
   const numbered = (word: string, count: number) =>
     Array.from({ length: count }, (_, index) => `${word} ${index}`);
-  return as(place, attacker.machine, async (channel) => {
+  return callAs(place, attacker.machine, async (channel) => {
     await client(DataSyncService, channel).dataCaptureUpload({
       metadata: {
         partId,
@@ -125,7 +126,7 @@ function filterTags(setting: ChainSetting): Promise<string[]> {
 async function listRegistry(setting: ChainSetting): Promise<string[]> {
   const { place, attacker } = setting;
   const organizationId = attacker.ids.organization;
-  await as(place, attacker.owner, async (channel) => {
+  await callAs(place, attacker.owner, async (channel) => {
     const app = client(AppService, channel);
     for (let item = 0; item < ITEMS; item++) {
       const { moduleId } = await app.createModule({ organizationId, name: `flood-${item}` });
@@ -135,7 +136,7 @@ async function listRegistry(setting: ChainSetting): Promise<string[]> {
       );
     }
   });
-  return await as(place, attacker.machine, async (channel) => {
+  return await callAs(place, attacker.machine, async (channel) => {
     const app = client(AppService, channel);
     const options = { timeoutMs: DEADLINE_MS };
     const questions = Array.from({ length: LISTS }, (_, index) => {
@@ -148,7 +149,7 @@ async function listRegistry(setting: ChainSetting): Promise<string[]> {
 }
 
 function holdFollowers({ place, attacker, victim }: ChainSetting): Promise<string[]> {
-  return as(place, attacker.operator, async (channel) => {
+  return callAs(place, attacker.operator, async (channel) => {
     const app = client(AppService, channel);
     let refused = 0;
     const held = Array.from({ length: FOLLOWERS }, async () => {
@@ -159,7 +160,7 @@ function holdFollowers({ place, attacker, victim }: ChainSetting): Promise<strin
       }
     });
     await until(() => refused > 0, { withinMs: DEADLINE_MS });
-    const heard = await as(place, victim.operator, (channel) => hearsLogs(place, channel, victim));
+    const heard = await callAs(place, victim.operator, (channel) => hearsLogs(place, channel, victim));
     channel.close();
     await Promise.all(held);
     return heard ? [] : ["the victim cannot follow its own log"];
@@ -180,9 +181,12 @@ async function hearsLogs(
       return;
     }
   })().catch(() => {});
-  await as(place, machine, (own) =>
+  // An entry without a time is stored once, so each try sends another one.
+  let tries = 0;
+  await callAs(place, machine, (own) =>
     until(async () => {
-      await client(RobotService, own).log({ id: ids.part, logs: [{ message: "heard?", level: "info" }] });
+      const message = `heard ${tries++}?`;
+      await client(RobotService, own).log({ id: ids.part, logs: [{ message, level: "info" }] });
       return hasHeard;
     }, { withinMs: DEADLINE_MS })).catch(() => {});
   channel.close();
@@ -191,7 +195,7 @@ async function hearsLogs(
 }
 
 function holdUploads({ place, attacker, victim }: ChainSetting): Promise<string[]> {
-  return as(place, attacker.machine, async (channel) => {
+  return callAs(place, attacker.machine, async (channel) => {
     const sync = client(DataSyncService, channel);
     const over = Promise.withResolvers<void>();
     let refused = 0;
@@ -202,7 +206,7 @@ function holdUploads({ place, attacker, victim }: ChainSetting): Promise<string[
       });
     });
     await until(() => refused > 0, { withinMs: DEADLINE_MS });
-    const code = await as(place, victim.machine, (own) => {
+    const code = await callAs(place, victim.machine, (own) => {
       const upload = client(DataSyncService, own).fileUpload(slowly(victim.ids.part, Promise.resolve()));
       return awaitOutcome(upload);
     });

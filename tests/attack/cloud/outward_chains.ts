@@ -13,7 +13,7 @@ import { Deliveries, type Delivery } from "../../../lib/cloud/notifications/deli
 import { type Channel, client } from "../../../lib/wire/rpc/channel.ts";
 import { until } from "../../support/until.ts";
 import type { Chain, ChainSetting } from "./chains.ts";
-import { connectAs, type Credentials, type Place } from "./tenant.ts";
+import { callAs, type Credentials, type Place } from "./tenant.ts";
 import { awaitOutcome } from "../../support/outcome.ts";
 
 export const OUTWARD_CHAINS: readonly Chain[] = [
@@ -29,15 +29,6 @@ export const ALLOWED_HOST = "127.0.0.77";
 const DEADLINE_MS = 120_000;
 const MARKUP = `<img src=x onerror="alert(1)"><script>alert(1)</script>`;
 const EVIL = "https://evil.example";
-
-async function as<T>(place: Place, key: Credentials, run: (channel: Channel) => Promise<T>): Promise<T> {
-  const channel = await connectAs(place, key);
-  try {
-    return await run(channel);
-  } finally {
-    channel.close();
-  }
-}
 
 /** What a query in SQL finds beside the readings of its organization. */
 async function queryOutside({ place, attacker, victim }: ChainSetting): Promise<string[]> {
@@ -63,7 +54,7 @@ async function queryOutside({ place, attacker, victim }: ChainSetting): Promise<
     ],
     `SELECT organization_id FROM readings WHERE organization_id = '${victim.ids.organization}'`,
   ];
-  return await as(place, attacker.owner, async (channel) => {
+  return await callAs(place, attacker.owner, async (channel) => {
     const data = client(DataService, channel);
     const found: string[] = [];
     for (const sqlQuery of queries) {
@@ -89,7 +80,7 @@ async function queryLeftovers({ place, folder, attacker, victim }: ChainSetting)
   const left = "SELECT organization_id AS id FROM readings UNION SELECT organization_id FROM origins";
   const found: string[] = [];
   const ask = async (key: Credentials, organizationId: string, sqlQuery: string) =>
-    await as(place, key, async (channel) => {
+    await callAs(place, key, async (channel) => {
       const { rawData } = await client(DataService, channel).tabularDataBySQL({ organizationId, sqlQuery });
       return rawData.map((one) => new TextDecoder().decode(one));
     });
@@ -155,7 +146,7 @@ async function callInside({ place, attacker }: ChainSetting): Promise<string[]> 
   const outside = await listen(ALLOWED_HOST, redirect);
   try {
     const targets = insides(inside.port);
-    const partId = await as(place, attacker.owner, async (channel) => {
+    const partId = await callAs(place, attacker.owner, async (channel) => {
       const app = client(AppService, channel);
       const made = await app.newRobotPart({ robotId: attacker.ids.machine, partName: "caller" });
       const event = { type: "part_data_ingested", data_ingested: { data_types: ["binary"] } };
@@ -216,7 +207,7 @@ async function deliveriesOf(place: Place, organizationId: string, partId: string
 async function exportOthers({ place, url, attacker, victim }: ChainSetting): Promise<string[]> {
   const found: string[] = [];
   const theirs = victim.ids.sequence_export;
-  const link = await as(place, attacker.owner, async (channel) => {
+  const link = await callAs(place, attacker.owner, async (channel) => {
     const datasets = client(DatasetService, channel), data = client(DataService, channel);
     const tries = {
       "an export began": () => datasets.startSequenceDatasetExport({ datasetId: victim.ids.dataset }),
@@ -266,7 +257,7 @@ async function firstOf<T>(stream: AsyncIterable<T>): Promise<T | undefined> {
 
 async function useFleetPage({ place, url, attacker }: ChainSetting): Promise<string[]> {
   const found: string[] = [];
-  const partId = await as(place, attacker.owner, async (channel) => {
+  const partId = await callAs(place, attacker.owner, async (channel) => {
     const { partId } = await client(AppService, channel).newRobotPart({
       robotId: attacker.ids.machine,
       partName: MARKUP,

@@ -116,6 +116,20 @@ export async function connectAs({ address }: Place, key?: Credentials): Promise<
   }
 }
 
+/** Makes calls with a key. */
+export async function callAs<T>(
+  place: Place,
+  key: Credentials,
+  run: (channel: Channel) => Promise<T>,
+): Promise<T> {
+  const channel = await connectAs(place, key);
+  try {
+    return await run(channel);
+  } finally {
+    channel.close();
+  }
+}
+
 export async function newTenant(place: Place, name: string): Promise<Tenant> {
   const [mark, shared, secret] = [marked(name), marked("shared"), marked("secret")];
   const host = async (...words: string[]) => JSON.parse(await svcCloud(...words, "--json", ...place.flags));

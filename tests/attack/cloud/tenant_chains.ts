@@ -9,11 +9,11 @@ import { ExternalAuthService } from "../../../proto/gen/auth_pb.ts";
 import { RobotService } from "../../../proto/gen/robot_config_pb.ts";
 import { RolloutService } from "../../../proto/gen/rollouts_pb.ts";
 import { SvcError } from "../../../lib/base/error.ts";
-import { type Channel, client } from "../../../lib/wire/rpc/channel.ts";
+import { client } from "../../../lib/wire/rpc/channel.ts";
 import type { JsonObject } from "../../../lib/wire/rpc/proto.ts";
 import { svcCloud } from "../../cloud/program.ts";
 import type { Chain, ChainSetting } from "./chains.ts";
-import { connectAs, type Credentials, type Place } from "./tenant.ts";
+import { callAs, type Credentials } from "./tenant.ts";
 import { awaitOutcome } from "../../support/outcome.ts";
 
 export const TENANT_CHAINS: readonly Chain[] = [
@@ -24,18 +24,9 @@ export const TENANT_CHAINS: readonly Chain[] = [
   { name: "a rollout reaches for another's machines, fragments and modules", play: rollOut },
 ];
 
-async function as<T>(place: Place, key: Credentials, run: (channel: Channel) => Promise<T>): Promise<T> {
-  const channel = await connectAs(place, key);
-  try {
-    return await run(channel);
-  } finally {
-    channel.close();
-  }
-}
-
 /** Whatever selects machines selects those of one's own alone, and what others have is not found. */
 async function rollOut({ place, attacker, victim }: ChainSetting): Promise<string[]> {
-  return await as(place, attacker.owner, async (channel) => {
+  return await callAs(place, attacker.owner, async (channel) => {
     const rollouts = client(RolloutService, channel);
     const found: string[] = [];
     const own = { kind: "fragment", id: attacker.ids.fragment, version: "1" };
@@ -69,7 +60,7 @@ async function rollOut({ place, attacker, victim }: ChainSetting): Promise<strin
 }
 
 async function multiplyFragments({ place, attacker, victim }: ChainSetting): Promise<string[]> {
-  return await as(place, attacker.owner, async (channel) => {
+  return await callAs(place, attacker.owner, async (channel) => {
     const app = client(AppService, channel);
     const organizationId = attacker.ids.organization;
     const found: string[] = [];
@@ -98,7 +89,7 @@ async function multiplyFragments({ place, attacker, victim }: ChainSetting): Pro
       if (saved === "ok") found.push(`a tower of ${name} was saved`);
     }
     const others = await awaitOutcome(
-      as(
+      callAs(
         place,
         victim.owner,
         (channel) => client(AppService, channel).getOrganization({ organizationId: victim.ids.organization }),
@@ -112,7 +103,7 @@ async function multiplyFragments({ place, attacker, victim }: ChainSetting): Pro
 async function readFragment({ place, victim }: ChainSetting): Promise<string[]> {
   const secret = `sesame-${victim.secret}`;
   const { machine, part } = victim.neighbour;
-  const [fragmentId, thief] = await as(place, victim.owner, async (channel) => {
+  const [fragmentId, thief] = await callAs(place, victim.owner, async (channel) => {
     const app = client(AppService, channel);
     const { fragment } = await app.createFragment({
       organizationId: victim.ids.organization,
@@ -137,7 +128,7 @@ async function readFragment({ place, victim }: ChainSetting): Promise<string[]> 
       await app.createKey({ name: `thief of ${victim.secret}`, authorizations: [authorization] }),
     ];
   });
-  return await as(place, thief, async (channel) => {
+  return await callAs(place, thief, async (channel) => {
     const app = client(AppService, channel);
     const robotConfig = { fragments: [fragmentId] };
     const found = [];
@@ -167,7 +158,7 @@ async function readFragment({ place, victim }: ChainSetting): Promise<string[]> 
 
 async function takeName({ place, victim }: ChainSetting): Promise<string[]> {
   const { part, machine, key } = victim.neighbour;
-  return await as(place, victim.owner, async (channel) => {
+  return await callAs(place, victim.owner, async (channel) => {
     const app = client(AppService, channel);
     const held = (await app.getRobotPart({ id: victim.ids.part })).part!;
     const before = (await app.getRobot({ id: machine })).robot!;
@@ -176,14 +167,14 @@ async function takeName({ place, victim }: ChainSetting): Promise<string[]> {
     const found: string[] = [];
     const taken = (await app.getRobotPart({ id: part })).part!;
     if (taken.fqdn === held.fqdn) found.push("two parts have one name");
-    const { tlsCertificate } = await as(
+    const { tlsCertificate } = await callAs(
       place,
       key,
       (own) => client(RobotService, own).certificate({ id: part }),
     );
     const names = new X509Certificate(tlsCertificate.split("\n\n")[0]).subjectAltName ?? "";
     if (names.includes(`DNS:${held.fqdn}`)) found.push(`a certificate for ${held.fqdn}`);
-    const opened = await as(
+    const opened = await callAs(
       place,
       key,
       (own) => awaitOutcome(client(ExternalAuthService, own).authenticateTo({ entity: held.fqdn })),
@@ -215,7 +206,7 @@ async function keepMachine({ place, attacker, victim }: ChainSetting): Promise<s
     "--on",
     `organization:${attacker.ids.organization}`,
   );
-  const unmoved = await as(
+  const unmoved = await callAs(
     place,
     mover,
     (channel) =>
@@ -223,13 +214,13 @@ async function keepMachine({ place, attacker, victim }: ChainSetting): Promise<s
   );
   if (unmoved === "ok") return ["a machine was moved into the victim's location"];
   await host("key", "grant", mover.id, "--role", "owner", "--on", `organization:${victim.ids.organization}`);
-  return await as(place, own, async (held) => {
-    await as(
+  return await callAs(place, own, async (held) => {
+    await callAs(
       place,
       mover,
       (channel) => client(AppService, channel).updateRobot({ id: given.id, location: victim.ids.location }),
     );
-    await as(place, victim.owner, (channel) =>
+    await callAs(place, victim.owner, (channel) =>
       client(AppService, channel).updateRobotPart({
         id: given.partId,
         robotConfig: { note: { password: victim.secret } },
@@ -245,7 +236,7 @@ async function keepMachine({ place, attacker, victim }: ChainSetting): Promise<s
       if (await awaitOutcome(look()) === "ok") found.push(`the former key got the ${what}`);
     }
     await host("key", "revoke", mover.id);
-    await as(place, victim.owner, (channel) => client(AppService, channel).deleteRobot({ id: given.id }));
+    await callAs(place, victim.owner, (channel) => client(AppService, channel).deleteRobot({ id: given.id }));
     return found;
   });
 }

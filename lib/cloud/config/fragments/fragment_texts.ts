@@ -3,6 +3,8 @@
  * has changed since.
  */
 
+import { backoffMs } from "../../../base/async/backoff.ts";
+import type { Clock } from "../../../base/clock.ts";
 import { SvcError } from "../../../base/error.ts";
 import { type Lookup, lookup } from "../../store/lookups.ts";
 import { placeholders, type Sql } from "../../store/store.ts";
@@ -19,16 +21,19 @@ export class ChangedMeanwhile extends SvcError {
   }
 }
 
-const TRIES_MAX = 3;
+/** Many callers may change one fragment in the same moment: each pause lets some of them come first. */
+const TRIES_MAX = 12;
+const PAUSES = { firstMs: 10, mostMs: 1_000, jitter: 1 };
 
-/** Runs `work` again if it throws `ChangedMeanwhile`. */
-export async function tryAgain<T>(work: () => Promise<T>): Promise<T> {
+/** Runs `work` again after a pause if it throws `ChangedMeanwhile`. */
+export async function tryAgain<T>(clock: Clock, work: () => Promise<T>): Promise<T> {
   for (let tries = 1;; tries++) {
     try {
       return await work();
     } catch (error) {
       if (!(error instanceof ChangedMeanwhile) || tries === TRIES_MAX) throw error;
     }
+    await clock.sleep(backoffMs(PAUSES, tries));
   }
 }
 

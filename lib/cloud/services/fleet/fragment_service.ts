@@ -150,7 +150,7 @@ function useHandlers(cloud: ConfigContext) {
 }
 
 function writeHandlers(cloud: ConfigContext) {
-  const { store, audit, limits } = cloud;
+  const { store, clock, audit, limits } = cloud;
   const fragments = new Fragments(store);
   return {
     async createFragment({ organizationId, name, config = {}, visibility: asked }, ctx) {
@@ -158,7 +158,7 @@ function writeHandlers(cloud: ConfigContext) {
       const actor = actorOf(ctx);
       const on: Ref = { kind: "organization", id: organizationId };
       await requireConfigQuota(cloud, organizationId, JSON.stringify(config).length);
-      const id = await tryAgain(async () => {
+      const id = await tryAgain(clock, async () => {
         const checked = await checkFragment(cloud, { organizationId, visibility }, JSON.stringify(config));
         return await audit.change(actor, on, async (sql, nowMs) => {
           const own = new Fragments(sql);
@@ -177,7 +177,7 @@ function writeHandlers(cloud: ConfigContext) {
         (request.public === undefined ? undefined : PUBLIC[`${request.public}`]);
       const text = textOf(fragmentConfigJson, config);
       const actor = actorOf(ctx);
-      await tryAgain(async () => {
+      await tryAgain(clock, async () => {
         const old = await fragments.get(id);
         if (text !== undefined) await requireConfigQuota(cloud, old.organizationId, text.length);
         const visibility = asked ?? old.visibility;

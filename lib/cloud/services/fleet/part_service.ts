@@ -75,7 +75,7 @@ function readHandlers(cloud: ConfigContext) {
 }
 
 function writeHandlers(cloud: ConfigContext) {
-  const { store, audit, limits } = cloud;
+  const { store, clock, audit, limits } = cloud;
   return {
     async updateRobotPart({ id, name, robotConfig, robotConfigJson, lastKnownUpdate }, ctx) {
       const text = textOf(robotConfigJson, robotConfig);
@@ -84,7 +84,7 @@ function writeHandlers(cloud: ConfigContext) {
       if (text !== undefined) {
         await requireConfigQuota(cloud, (await new Parts(store).get(id)).organizationId, text.length);
       }
-      await tryAgain(async () => {
+      await tryAgain(clock, async () => {
         const checked = text === undefined
           ? undefined
           : await checkPartConfig(cloud, await new Parts(store).get(id), text, ctx);
