@@ -3,7 +3,8 @@
  */
 
 import { join } from "node:path";
-import { computeSha256, Download } from "../../lib/agent/update/download.ts";
+import { Download } from "../../lib/agent/update/download.ts";
+import { computeSha256 } from "../../lib/base/download/http_download.ts";
 import type { BinaryName } from "../../lib/agent/update/release.ts";
 import { ReleaseCheck } from "../../lib/agent/update/release_check.ts";
 import { AcceptedKeys } from "../../lib/base/release/accepted_keys.ts";

@@ -11,7 +11,7 @@ import { assert, assertEquals } from "@std/assert";
 import { createHash } from "node:crypto";
 import { DeviceAgentConfigResponseSchema } from "../../proto/gen/agent_pb.ts";
 import { Agent } from "../../lib/agent/agent.ts";
-import { computeSha256 } from "../../lib/agent/update/download.ts";
+import { computeSha256 } from "../../lib/base/download/http_download.ts";
 import { fileNameOf } from "../../lib/agent/update/release.ts";
 import { OfflineReboots } from "../../lib/agent/supervise/offline.ts";
 import { RuntimeProcess } from "../../lib/agent/supervise/runtime.ts";

@@ -8,7 +8,8 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { createHash } from "node:crypto";
-import { computeSha256, Download } from "../../lib/agent/update/download.ts";
+import { Download } from "../../lib/agent/update/download.ts";
+import { computeSha256 } from "../../lib/base/download/http_download.ts";
 import { fileNameOf, keyOf, type Release } from "../../lib/agent/update/release.ts";
 import { STARTS_MAX } from "../../lib/agent/update/boot.ts";
 import { UpdateRecord } from "../../lib/agent/update/record.ts";

@@ -1,5 +1,6 @@
 /** What the updater asks of the download of a release. */
 
+import type { DownloadProgress } from "../../base/download/http_download.ts";
 import type { Release } from "./release.ts";
 import type { Build } from "./state.ts";
 
@@ -16,10 +17,4 @@ export interface Fetcher {
   withheld(release: Release, signal: AbortSignal): Promise<string | undefined>;
   /** Removes the leftovers of unwanted downloads; returns the names of the removed files. */
   clean(keepMs: number): Promise<string[]>;
-}
-
-export interface DownloadProgress {
-  readonly doneBytes: number;
-  /** Absent if unknown. */
-  readonly totalBytes?: number;
 }

@@ -10,7 +10,7 @@ import { type Clock, deadline, race } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { endProcess, type RunningProcess, type SpawnHost } from "../../base/process.ts";
 import { answerInPlace, HEAD_BYTES, notAProgram, WEB_PAGE } from "../../base/release/program_head.ts";
-import { computeSha256 } from "./download.ts";
+import { computeSha256 } from "../../base/download/http_download.ts";
 import { type BinaryName, binaryNameIn, isCustomVersion, notTheProgram } from "./release.ts";
 import type { Build } from "./state.ts";
 import type { Checker } from "./updater.ts";

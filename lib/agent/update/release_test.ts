@@ -4,7 +4,7 @@ import { settle } from "../../base/clock.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { FakeProcesses } from "../../../tests/support/fake_processes.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
-import { computeSha256 } from "./download.ts";
+import { computeSha256 } from "../../base/download/http_download.ts";
 import { answerInPlace, notAProgram } from "../../base/release/program_head.ts";
 import { type BinaryName, binaryNameIn, fileNameOf, releaseOf, versionIn } from "./release.ts";
 import { ReleaseCheck } from "./release_check.ts";

@@ -10,6 +10,7 @@
 
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
+import { AttemptProgress, type DownloadProgress } from "../../base/download/http_download.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import { shownUrl } from "../../base/log/shown_url.ts";
 import type { Logger } from "../../base/log/log.ts";
@@ -35,7 +36,7 @@ import {
   verified,
 } from "./state.ts";
 import { TEMPORARY } from "../../base/files/files.ts";
-import type { DownloadProgress, Fetcher } from "./fetcher.ts";
+import type { Fetcher } from "./fetcher.ts";
 
 /** Reads a build back and checks that it is the wanted program. `isFinal` classifies its errors. */
 export interface Checker {
@@ -88,8 +89,6 @@ export interface UpdaterStatus {
 
 /** Limit of steps, above the longest plan: a pass with more steps runs in a circle, and the next pass continues. */
 const STEPS_MAX = 20;
-/** A download of fewer bytes has made no progress. */
-const PROGRESS_BYTES = 16 * 1024;
 /** A partial file that has not been written for this long belongs to no download under way. */
 const LEFTOVER_MS = 10 * 60_000;
 /** The operations of an updater, for its users. */
@@ -354,10 +353,10 @@ export class Updater {
     const release = this.#target.now();
     if (!release) return;
     logger.info(`${name}: getting ${release.version} from ${shownUrl(release.url)}`);
-    let beganBytes: number | undefined;
+    const attempt = new AttemptProgress();
     const fetchNow = () =>
       fetcher.fetch(release, (progress) => {
-        beganBytes ??= progress.doneBytes;
+        attempt.add(progress);
         this.#progress = progress;
       }, signal);
     let build: Build;
@@ -370,8 +369,7 @@ export class Updater {
         return await fetchNow();
       });
     } catch (error) {
-      // On a bad connection every attempt ends early; as long as each makes progress, the pauses stay short.
-      if ((this.#progress?.doneBytes ?? 0) - (beganBytes ?? 0) >= PROGRESS_BYTES) this.#retries.progress();
+      if (attempt.isWorthwhile) this.#retries.progress();
       return await this.#refuseOrRetry(`cannot get ${release.version}`, release, error, signal);
     }
     this.#retries.succeed();

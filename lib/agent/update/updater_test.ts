@@ -2,7 +2,7 @@ import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
-import { computeSha256 } from "./download.ts";
+import { computeSha256 } from "../../base/download/http_download.ts";
 import { fileNameOf, keyOf, type Release } from "./release.ts";
 import { UpdateRecord } from "./record.ts";
 import type { Build } from "./state.ts";

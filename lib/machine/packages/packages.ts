@@ -33,6 +33,8 @@ import { findArchive, isMoving, type RegistryArchive } from "./registry_folder.t
 /** The variable with the path of the pinned keys. */
 export const KEYS_VARIABLE = "SVC_RELEASE_KEYS";
 const RETRY: BackoffLimits = { firstMs: 2_000, mostMs: 120_000, jitter: 0.3 };
+/** Longest pause that servers can request: a machine waits with its new configuration meanwhile. */
+const ASKED_MAX_MS = 3600_000;
 /** A version as part of a folder's name. */
 const EXACT = /^\w[\w.+-]{0,127}$/;
 /** Suffix of marks beside a version's folder, such as the mark of a successful first run. */
@@ -94,14 +96,15 @@ export class MachinePackages {
     await this.#work;
     this.#progress.clear();
 
-    for (let failed = 1; !stop.signal.aborted; failed++) {
+    for (let attempts = 1; !stop.signal.aborted; attempts++) {
       const failures = await (this.#work = this.#fetchAll(configs, stop.signal));
       if (stop.signal.aborted) break;
+      if (this.#downloads.takeProgress()) attempts = 1;
       if (this.#inUse && failures.some((error) => isRetryable(error))) {
-        await this.#pause(failed, stop.signal);
+        await this.#pause(attempts, failures, stop.signal);
         continue;
       }
-      if (failures.length > 0) this.#work = this.#retry(configs, stop.signal);
+      if (failures.length > 0) this.#work = this.#retry(configs, failures, stop.signal);
       this.#inUse = true;
       return true;
     }
@@ -206,20 +209,30 @@ export class MachinePackages {
   }
 
   /** Retries in the background; ends when nothing is missing. */
-  async #retry(configs: readonly PackageConfig[], signal: AbortSignal): Promise<void> {
+  async #retry(
+    configs: readonly PackageConfig[],
+    first: readonly SvcError[],
+    signal: AbortSignal,
+  ): Promise<void> {
     const meanings = () => JSON.stringify([...this.#versions]);
-    for (let failed = 1; !signal.aborted; failed++) {
-      await this.#pause(failed, signal);
+    let failures = first;
+    for (let attempts = 1; !signal.aborted; attempts++) {
+      await this.#pause(attempts, failures, signal);
       if (signal.aborted) return;
+
       const before = meanings();
-      const failures = await this.#fetchAll(configs, signal);
+      failures = await this.#fetchAll(configs, signal);
       if (!signal.aborted && meanings() !== before) this.#moved();
       if (failures.length === 0) return;
+      // The next pause is the shortest again.
+      if (this.#downloads.takeProgress()) attempts = 0;
     }
   }
 
-  async #pause(failures: number, signal: AbortSignal): Promise<void> {
-    await this.parts.clock.sleep(backoffMs(RETRY, failures), signal).catch(() => {});
+  /** Waits after failed attempts; longer if that is what the server of each failed package asks for. */
+  async #pause(attempts: number, failures: readonly SvcError[], signal: AbortSignal): Promise<void> {
+    const askedMs = Math.min(ASKED_MAX_MS, ...failures.map(({ retryMs = 0 }) => retryMs));
+    await this.parts.clock.sleep(Math.max(backoffMs(RETRY, attempts), askedMs), signal).catch(() => {});
   }
 
   /** One attempt at each missing package. */
@@ -235,8 +248,9 @@ export class MachinePackages {
         if (signal.aborted) return failures;
         this.#setProgress(config, { state: "failed", error: shownUrlsIn(chainOf(error)) });
         const { name, package: id, version } = config;
-        const reported = `package "${name}" (${id} ${version})`;
-        failures.push(new SvcError(SvcError.from(error).code, `${reported}: ${shownUrlsIn(chainOf(error))}`));
+        const reported = `package "${name}" (${id} ${version}): ${shownUrlsIn(chainOf(error))}`;
+        const { code, retryMs } = SvcError.from(error);
+        failures.push(new SvcError(code, reported, { retryMs }));
       }
     }
 

@@ -1,0 +1,105 @@
+/** The pauses between attempts at a package: they grow, follow the server's wish, and stay short while bytes come. */
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { createHash } from "node:crypto";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
+import { until } from "../../../tests/support/until.ts";
+import { PackageSchema } from "../../../proto/gen/packages_pb.ts";
+import { packed } from "../../base/files/archive.ts";
+import { DenoHost } from "../../base/host_deno.ts";
+import { silentLogs } from "../../base/log/log.ts";
+import { create } from "../../wire/rpc/proto.ts";
+import { MachinePackages } from "./packages.ts";
+
+const CONFIG = { name: "m", package: "acme:weather", version: "1.0.0", type: "module" } as const;
+
+/** Notes each pause and takes none. */
+class ImpatientClock extends FakeClock {
+  readonly pauses: number[] = [];
+
+  override sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    this.pauses.push(ms);
+    return super.sleep(0, signal);
+  }
+}
+
+/** Fetches the package until it is there from a server that answers the requests in turn; returns the pauses. */
+async function pausesOf(answers: readonly ((request: Request) => Response)[], sha256: string) {
+  const home = await Deno.makeTempDir({ prefix: "svc-pauses-" });
+  const clock = new ImpatientClock();
+  let asked = 0;
+  const server = Deno.serve(
+    { port: 0, hostname: "localhost", onListen: () => {} },
+    (request) => answers[Math.min(asked++, answers.length - 1)](request),
+  );
+  const url = `http://localhost:${server.addr.port}/weather.tar.gz`;
+  const packages = new MachinePackages({
+    home,
+    client: {
+      partId: "part",
+      package: () =>
+        Promise.resolve(create(PackageSchema, { url, checksum: sha256, info: { version: "1.0.0" } })),
+    },
+    host: new DenoHost(),
+    clock,
+    logger: silentLogs(clock).logger("packages"),
+  });
+  try {
+    await packages.fetch([CONFIG]);
+    const first = packages.statuses()[0].error ?? "";
+    const isReady = async () => {
+      await clock.advance(1);
+      return packages.statuses()[0].state === "ready";
+    };
+    await until(isReady);
+    return { pauses: clock.pauses, first };
+  } finally {
+    await packages.close();
+    await server.shutdown();
+    await Deno.remove(home, { recursive: true });
+  }
+}
+
+async function noise(): Promise<{ readonly bytes: Uint8Array<ArrayBuffer>; readonly sha256: string }> {
+  const content = crypto.getRandomValues(new Uint8Array(60_000));
+  const pieces = await Array.fromAsync(packed([{ path: "what", bytes: content.length, content: [content] }]));
+  const bytes = new Uint8Array(await new Blob(pieces as BlobPart[]).arrayBuffer());
+  return { bytes, sha256: createHash("sha256").update(bytes).digest("hex") };
+}
+
+Deno.test("MachinePackages: waits as long as a busy server asks, and calls no busy server a refusal", async () => {
+  const { bytes, sha256 } = await noise();
+  const busy = (status: number, after: string) => () =>
+    new Response("too many downloads", { status, headers: { "retry-after": after } });
+  const { pauses, first } = await pausesOf(
+    [busy(429, "300"), busy(503, "999999"), busy(503, "0"), () => new Response(bytes)],
+    sha256,
+  );
+  assertStringIncludes(first, "refused with 429: too many downloads");
+  const [asked, limited, own] = pauses;
+  assertEquals([asked, limited], [300_000, 3600_000]);
+  assert(own >= 5_600 && own <= 8_000, `${own}`);
+});
+
+Deno.test("MachinePackages: pauses stay short while each attempt brings a part of the package", async () => {
+  const { bytes, sha256 } = await noise();
+  /** The next 20 kB of the file, as an answer of all the rest that ends early. */
+  const part = (request: Request) => {
+    const from = Number(/bytes=(\d+)-/.exec(request.headers.get("range") ?? "")?.[1] ?? 0);
+    const range = { "content-range": `bytes ${from}-${bytes.length - 1}/${bytes.length}` };
+    let sent = false;
+    const body = new ReadableStream<Uint8Array>({
+      pull: (stream) => {
+        if (sent) return from + 20_000 < bytes.length ? stream.error(new Error("cut")) : stream.close();
+        sent = true;
+        stream.enqueue(bytes.slice(from, from + 20_000));
+      },
+    });
+    return new Response(body, { status: from > 0 ? 206 : 200, headers: from > 0 ? range : {} });
+  };
+  const away = () => new Response("", { status: 503 });
+  const { pauses } = await pausesOf([away, away, away, part], sha256);
+  const shortest = pauses.map((ms) => ms <= 2_000);
+  assertEquals(shortest, [true, false, false, ...shortest.slice(3).map(() => true)]);
+  assert(pauses.length >= 6, `${pauses.length}`);
+});
