@@ -4,7 +4,7 @@
  */
 
 import { AuthService } from "../../proto/gen/auth_pb.ts";
-import type { Clock } from "../base/clock.ts";
+import { type Clock, deadline, race } from "../base/clock.ts";
 import { messageOf, SvcError } from "../base/error.ts";
 import type { Secret } from "../base/secret.ts";
 import { type CallOptions, type Channel, client } from "../wire/rpc/channel.ts";
@@ -22,6 +22,8 @@ export type IssueToken = () => Promise<string>;
 
 type Limits = Pick<CallOptions, "timeoutMs" | "signal">;
 
+/** Time limit of an exchange: a busy control plane may take longer for it than one call waits. */
+const EXCHANGE_MS = 15_000;
 /** Share of its life after which a token is renewed. */
 const RENEW_SHARE = 0.9;
 
@@ -39,9 +41,10 @@ export class CloudToken {
   async call<T>(limits: Limits, make: (header: Metadata) => Promise<T>): Promise<T> {
     for (let fresh = !this.#isGood();; fresh = true) {
       if (!this.#isGood()) this.#token = undefined;
-      const token = this.#token ??= this.#authenticate(limits);
+      const token = this.#token ??= this.#authenticate();
       try {
-        return await make(Metadata.from([["authorization", `Bearer ${await token}`]]));
+        const text = await this.#within(limits, token);
+        return await make(Metadata.from([["authorization", `Bearer ${text}`]]));
       } catch (error) {
         const refused = SvcError.from(error).code === "unauthenticated";
         // Another call may have exchanged it meanwhile.
@@ -73,10 +76,23 @@ export class CloudToken {
     return this.#token !== undefined && this.clock.monotonicMs() < this.#renewAtMs;
   }
 
-  async #authenticate({ timeoutMs, signal }: Limits): Promise<string> {
+  /** Waits for the exchange as long as this call may last. */
+  async #within({ timeoutMs = EXCHANGE_MS, signal }: Limits, token: Promise<string>): Promise<string> {
+    const late = () =>
+      new SvcError("deadline_exceeded", `the exchange of credentials did not end within ${timeoutMs} ms`);
+    const limit = deadline(this.clock, timeoutMs, late, signal);
+    try {
+      return await race(token, limit.signal);
+    } finally {
+      limit.done();
+    }
+  }
+
+  /** All calls share the exchange, so it does not end with the call that began it. */
+  async #authenticate(): Promise<string> {
     this.#renewAtMs = Infinity;
     try {
-      const accessToken = await this.#issued({ timeoutMs, signal });
+      const accessToken = await this.#issued();
       this.#renewAtMs = this.clock.monotonicMs() + RENEW_SHARE * (lifetimeMs(accessToken) ?? Infinity);
       return accessToken;
     } catch (error) {
@@ -86,13 +102,13 @@ export class CloudToken {
     }
   }
 
-  async #issued(limits: Limits): Promise<string> {
+  async #issued(): Promise<string> {
     if (typeof this.credentials === "function") return await this.credentials();
     const { entity, type, payload } = this.credentials;
     const credentials = { type, payload: payload.reveal() };
     const { authenticate } = client(AuthService, this.channel);
     try {
-      return (await authenticate({ entity, credentials }, limits)).accessToken;
+      return (await authenticate({ entity, credentials }, { timeoutMs: EXCHANGE_MS })).accessToken;
     } catch (cause) {
       if (SvcError.from(cause).code !== "unauthenticated") throw cause;
       const reasons = `the ${type} ${entity} is wrong, rotated, revoked, or of another control plane`;

@@ -44,6 +44,40 @@ Deno.test("CloudToken: exchanges a token before it expires, once for all concurr
   assertEquals([refused.code, exchanged], ["unauthenticated", 3]);
 });
 
+Deno.test("CloudToken: a slow exchange goes on for the other callers when one gives up", async () => {
+  const clock = new FakeClock();
+  let [begun, finish] = [0, (_: string) => {}];
+  const table = new ServiceTable(new SystemClock(), []);
+  table.add(service(AuthService, {
+    authenticate: (_, ctx) => {
+      begun++;
+      return new Promise((resolve, reject) => {
+        finish = (accessToken) => resolve({ accessToken });
+        ctx.signal.addEventListener("abort", () => reject(ctx.signal.reason));
+      });
+    },
+  }));
+  const credentials = { type: "api-key", entity: KEY.id, payload: new Secret(KEY.key) };
+  const token = new CloudToken(memoryChannel(table), credentials, clock);
+  const use = (limits: { timeoutMs?: number; signal?: AbortSignal }) =>
+    token.call(limits, (header: Metadata) => Promise.resolve(header.get("authorization")));
+
+  const ended = new AbortController();
+  const [hasty, stopped] = [use({ timeoutMs: 1_000 }), use({ signal: ended.signal })].map((one) =>
+    assertRejects(() => one, SvcError)
+  );
+  const patient = use({ timeoutMs: 15_000 });
+  await clock.advance(1_000);
+  assertEquals((await hasty).code, "deadline_exceeded");
+  ended.abort(new SvcError("canceled", "the program ends"));
+  assertEquals((await stopped).code, "canceled");
+
+  // A later call waits for the same exchange.
+  const later = use({});
+  finish("late");
+  assertEquals([await patient, await later, begun], ["Bearer late", "Bearer late", 1]);
+});
+
 Deno.test("CloudToken: every kind of call exchanges a refused token", async () => {
   const clock = new SystemClock();
   const opened = () => auth({ handlers: { apiKeys: { [KEY.id]: KEY.key } }, audience: ["app"], clock });
