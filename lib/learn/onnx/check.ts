@@ -3,13 +3,15 @@
  *
  * A model is a program from strangers. Some parts of the format make the runtime read files (external
  * weights, compiled contexts) or addresses in memory, or take settings from the model; this check refuses all
- * of them anywhere in the model. It has its own reader, which is stricter than the runtime's: it accepts only
- * known fields in the form that the format gives them, so it refuses any model that the two readers could
+ * of them anywhere in the model. Its reader is stricter than the runtime's, and it accepts only known fields in
+ * the form that the format gives them, so it refuses any model that the two readers could
  * read differently. If a field is repeated, the runtime uses the last one; here each must be allowed. Safe on
  * hostile bytes: the work is bounded by their number and `FIELDS_MAX`, the depth by `NESTING_MAX`.
  */
 
 import { SvcError } from "../../base/error.ts";
+import { ProtoReader } from "../../base/protobuf/reader.ts";
+import { WIRE_TYPE } from "../../base/protobuf/wire_type.ts";
 
 /**
  * Deepest nesting of messages; a graph within a graph is three messages. The runtime's own reader stops at
@@ -36,7 +38,8 @@ const REFUSED_METADATA: readonly string[] = ["ort_config"];
 const OWN_FORMAT = "ORTM";
 
 // The encodings of a field.
-const [VARINT, FIXED64, BYTES, FIXED32] = [0, 1, 2, 5];
+const { varint: VARINT, fixed64: FIXED64, bytes: BYTES, fixed32: FIXED32 } = WIRE_TYPE;
+const NO_BYTES = new Uint8Array();
 const NUMBER: readonly number[] = [VARINT];
 const NUMBERS: readonly number[] = [VARINT, BYTES];
 const FLOAT: readonly number[] = [FIXED32];
@@ -174,20 +177,21 @@ export function checkModel(bytes: Uint8Array): void {
 
 class Check {
   readonly #bytes: Uint8Array;
+  readonly #reader: ProtoReader;
   readonly #foreign = new Set<string>();
   readonly #defined = new Set<string>();
-  #at = 0;
   #fields = 0;
 
   constructor(bytes: Uint8Array) {
     this.#bytes = bytes;
+    this.#reader = new ProtoReader(bytes, () => refused("it is broken or cut off. Is it an ONNX file?"));
   }
 
   run(): void {
-    if (this.#text(4, 4 + OWN_FORMAT.length) === OWN_FORMAT) {
+    if (textOf(this.#bytes.subarray(4, 4 + OWN_FORMAT.length)) === OWN_FORMAT) {
       throw refused("it is in ONNX Runtime's own format (.ort), wanted a plain .onnx file");
     }
-    this.#message("ModelProto", this.#bytes.length, 1);
+    this.#message("ModelProto", 1);
     for (const domain of this.#foreign) {
       if (this.#defined.has(domain)) continue;
       const wanted = `only operators of ${DOMAINS.filter((one) => one !== "").join(", ")} are run`;
@@ -195,34 +199,33 @@ class Check {
     }
   }
 
-  #message(name: MessageName, end: number, depth: number, tensor?: Tensor): void {
+  /** Reads a message to its end; `tensor` is the tensor around it. */
+  #message(name: MessageName, depth: number, tensor?: Tensor): void {
     if (depth > NESTING_MAX) throw refused(`it is nested more than ${NESTING_MAX} deep`);
     const fields = MESSAGES[name];
     const own: Tensor | undefined = name === "TensorProto"
       ? { name: "", external: false, location: "", key: "" }
       : undefined;
-    while (this.#at < end) {
+
+    const reader = this.#reader;
+    while (!reader.ended) {
       if (++this.#fields > FIELDS_MAX) throw refused(`it has more than ${FIELDS_MAX} fields`);
-      const tag = this.#short(end, true);
-      const [number, form] = [Math.floor(tag / 8), tag % 8];
+      const { number, wire } = reader.tag();
       const known = fields[number];
       const forms = typeof known === "string" ? PLAIN : known;
-      if (!forms?.includes(form)) {
-        throw refused(`it has an unknown field (${number} of form ${form} in ${name}). Is it an ONNX file?`);
+      if (!forms?.includes(wire)) {
+        throw refused(`it has an unknown field (${number} of form ${wire} in ${name}). Is it an ONNX file?`);
       }
 
-      const from = this.#at;
-      const value = this.#value(form, end);
-      // The content of a field with a length begins after the length.
-      const [begins, ends] = form === BYTES ? [this.#at, this.#at + value] : [from, this.#at];
-      if (ends > end) throw broken();
-
-      if (typeof known === "string") this.#message(known, ends, depth + 1, own);
-      this.#judge(name, number, value, begins, ends, own ?? tensor);
-      this.#at = ends;
+      let value = 0;
+      let content: Uint8Array = NO_BYTES;
+      if (typeof known === "string") reader.within(known, () => this.#message(known, depth + 1, own));
+      else if (wire === VARINT) value = reader.number();
+      else if (wire === BYTES) content = reader.content();
+      else reader.skip(wire);
+      this.#judge(name, number, value, content, own ?? tensor);
     }
 
-    if (this.#at !== end) throw broken();
     if (own?.external) {
       const where = own.location === "" ? "" : ` ("${shown(own.location)}")`;
       const remedy = "save it with its weights inside (in Python: onnx.save(onnx.load(path), path))";
@@ -235,19 +238,18 @@ class Check {
     name: MessageName,
     field: number,
     value: number,
-    from: number,
-    to: number,
+    content: Uint8Array,
     tensor: Tensor | undefined,
   ): void {
-    if (name === "TensorProto") {
-      if (field === 8) tensor!.name = this.#text(from, Math.min(to, from + NAME_BYTES_MAX));
+    if (name === "TensorProto" && tensor) {
+      if (field === 8) tensor.name = beginningOf(content);
       // Some exporters state explicitly that the values are in their usual place.
-      if (field === 13 || field === 14 && value !== 0) tensor!.external = true;
+      if (field === 13 || field === 14 && value !== 0) tensor.external = true;
     }
 
-    if (name === "StringStringEntryProto") this.#judgeEntry(field, from, to, tensor);
+    if (name === "StringStringEntryProto") this.#judgeEntry(field, beginningOf(content), tensor);
     if (name === "NodeProto" && field === 4) {
-      const operator = this.#name(from, to);
+      const operator = nameOf(content);
       if (REFUSED_OPERATORS.includes(operator)) {
         throw refused(
           `it has an operator ${operator}, which reads files; export it without a compiled context`,
@@ -256,65 +258,34 @@ class Check {
     }
 
     if (name === "NodeProto" && field === 7) {
-      const domain = this.#name(from, to);
+      const domain = nameOf(content);
       if (!DOMAINS.includes(domain)) this.#foreign.add(domain);
     }
 
-    if (name === "FunctionProto" && field === 10) this.#defined.add(this.#name(from, to));
+    if (name === "FunctionProto" && field === 10) this.#defined.add(nameOf(content));
   }
 
-  #judgeEntry(field: number, from: number, to: number, tensor: Tensor | undefined): void {
-    const text = this.#text(from, Math.min(to, from + NAME_BYTES_MAX));
+  #judgeEntry(field: number, text: string, tensor: Tensor | undefined): void {
     if (tensor && field === 1) tensor.key = text;
     if (tensor?.key === "location" && field === 2) tensor.location = text;
     if (field === 1 && REFUSED_METADATA.includes(text)) {
       throw refused(`its metadata has "${text}", settings for the runtime; remove them`);
     }
   }
+}
 
-  /** A number; for a field with a length, the length. */
-  #value(form: number, end: number): number {
-    if (form === BYTES) return this.#short(end, false);
-    if (form === VARINT) return this.#varint(end);
-    this.#at += form === FIXED32 ? 4 : 8;
-    return 0;
-  }
+function nameOf(content: Uint8Array): string {
+  if (content.length <= NAME_BYTES_MAX) return textOf(content);
+  throw refused(`an operator or its domain has a name of ${content.length} bytes, wanted ${NAME_BYTES_MAX}`);
+}
 
-  /** A tag or a length, which has 32 bits; a tag must be in its shortest form. */
-  #short(end: number, canonical: boolean): number {
-    let value = 0;
-    for (let index = 0; index < 5; index++) {
-      if (this.#at >= end) throw broken();
-      const byte = this.#bytes[this.#at++];
-      value += (byte & 0x7f) * 2 ** (7 * index);
-      if (byte >= 0x80) continue;
-      if (value >= 2 ** 31 || canonical && byte === 0 && index > 0) break;
-      return value;
-    }
-    throw broken();
-  }
+function beginningOf(content: Uint8Array): string {
+  return textOf(content.subarray(0, NAME_BYTES_MAX));
+}
 
-  /** A 64-bit number; inexact beyond 53 bits, but zero only for zero. */
-  #varint(end: number): number {
-    let value = 0;
-    for (let index = 0; index < 10; index++) {
-      if (this.#at >= end) throw broken();
-      const byte = this.#bytes[this.#at++];
-      value += (byte & 0x7f) * 2 ** (7 * index);
-      if (byte < 0x80) return value;
-    }
-    throw broken();
-  }
-
-  #name(from: number, to: number): string {
-    if (to - from <= NAME_BYTES_MAX) return this.#text(from, to);
-    throw refused(`an operator or its domain has a name of ${to - from} bytes, wanted ${NAME_BYTES_MAX}`);
-  }
-
-  /** One character for each byte, so that different bytes give different texts. */
-  #text(from: number, to: number): string {
-    return String.fromCharCode(...this.#bytes.subarray(from, to));
-  }
+/** One character for each byte, so that different bytes give different texts. */
+function textOf(bytes: Uint8Array): string {
+  return String.fromCharCode(...bytes);
 }
 
 function shown(text: string): string {
@@ -324,8 +295,4 @@ function shown(text: string): string {
 
 function refused(why: string): SvcError {
   return new SvcError("invalid_argument", `cannot load the ONNX model: ${why}`);
-}
-
-function broken(): SvcError {
-  return refused("it is broken or cut off. Is it an ONNX file?");
 }

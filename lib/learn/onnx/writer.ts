@@ -5,6 +5,10 @@
  * Promises the same bytes for the same graph.
  */
 
+import { joinedBytes } from "../../base/files/byte_reader.ts";
+import { varint64Bytes, varintBytes, WIRE_TYPE } from "../../base/protobuf/wire_type.ts";
+import { ProtoWriter } from "../../base/protobuf/writer.ts";
+
 /** Element types by their numbers in the format. */
 const TYPES = { float32: 1, uint8: 2, int32: 6, int64: 7 } as const;
 
@@ -139,25 +143,23 @@ function valueInfo(name: string, type: WrittenType, shape: readonly number[]): B
 
 /** A protobuf field: a number as a varint, a text or bytes after their length. */
 export function protoField(number: number, value: number | string | Bytes): Bytes {
-  if (typeof value === "number") return new Uint8Array([...varint(number << 3), ...varint(value)]);
-  const bytes = typeof value === "string" ? new TextEncoder().encode(value) : value;
-  return protoMessage([new Uint8Array([...varint(number << 3 | 2), ...varint(bytes.length)]), bytes]);
-}
+  const tagBytes = varintBytes(number << 3);
+  if (typeof value === "number") {
+    const integer = BigInt(value);
+    const writer = new ProtoWriter(tagBytes + varint64Bytes(integer));
+    writer.tag(number, WIRE_TYPE.varint);
+    writer.int64(integer);
+    return writer.finish();
+  }
 
-function varint(value: number): number[] {
-  const bytes: number[] = [];
-  let rest = BigInt.asUintN(64, BigInt(value));
-  for (; rest > 0x7fn; rest >>= 7n) bytes.push(Number(rest & 0x7fn) | 0x80);
-  return [...bytes, Number(rest)];
+  const bytes = typeof value === "string" ? new TextEncoder().encode(value) : value;
+  const writer = new ProtoWriter(tagBytes + varintBytes(bytes.length) + bytes.length);
+  writer.tag(number, WIRE_TYPE.bytes);
+  writer.content(bytes);
+  return writer.finish();
 }
 
 /** Joins fields into a message. */
 export function protoMessage(fields: readonly Bytes[]): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(fields.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const one of fields) {
-    bytes.set(one, at);
-    at += one.length;
-  }
-  return bytes;
+  return joinedBytes(fields);
 }

@@ -8,7 +8,9 @@
  * array of objects.
  */
 
-import { IntList, WIRE, type WireReader, type WireWriter } from "./wire.ts";
+import { IntList, type ProtoReader } from "../../base/protobuf/reader.ts";
+import { WIRE_TYPE } from "../../base/protobuf/wire_type.ts";
+import type { ProtoWriter } from "../../base/protobuf/writer.ts";
 
 /** A field of type `T`. `S` is the type of its state during reading. */
 // deno-lint-ignore no-explicit-any
@@ -16,10 +18,10 @@ export interface Field<T, S = any> {
   readonly number: number;
   start(): S;
   /** The state after one more occurrence of the field. */
-  read(reader: WireReader, wire: number, state: S, name: string): S;
+  read(reader: ProtoReader, wire: number, state: S, name: string): S;
   finish(state: S): T;
   /** Writes the field with its tag, or nothing where it has its default. */
-  write(writer: WireWriter, value: T): void;
+  write(writer: ProtoWriter, value: T): void;
 }
 
 // deno-lint-ignore no-explicit-any
@@ -27,8 +29,8 @@ type Shape = { readonly [name: string]: Field<any> };
 type Content<S extends Shape> = { readonly [K in keyof S]: S[K] extends Field<infer T> ? T : never };
 
 export interface MessageType<M> {
-  read(reader: WireReader): M;
-  write(writer: WireWriter, message: M): void;
+  read(reader: ProtoReader): M;
+  write(writer: ProtoWriter, message: M): void;
   /** The message with no field set. */
   empty(): M;
 }
@@ -39,7 +41,7 @@ export type ContentOf<T> = T extends MessageType<infer M> ? M : never;
 export function message<S extends Shape>(shape: S): MessageType<Content<S>> {
   const rows = Object.entries(shape);
   const byNumber = new Map(rows.map(([name, field]) => [field.number, { name, field }]));
-  const read = (reader: WireReader): Content<S> => {
+  const read = (reader: ProtoReader): Content<S> => {
     const states: Record<string, unknown> = {};
     for (const [name, field] of rows) states[name] = field.start();
     while (!reader.ended) {
@@ -62,17 +64,29 @@ export function message<S extends Shape>(shape: S): MessageType<Content<S>> {
 }
 
 export function int32(number: number): Field<number> {
-  return scalar(number, WIRE.varint, 0, (reader) => reader.int32(), (writer, value) => writer.int32(value));
+  return scalar(
+    number,
+    WIRE_TYPE.varint,
+    0,
+    (reader) => reader.int32(),
+    (writer, value) => writer.int32(value),
+  );
 }
 
 export function int64(number: number): Field<bigint> {
-  return scalar(number, WIRE.varint, 0n, (reader) => reader.int64(), (writer, value) => writer.int64(value));
+  return scalar(
+    number,
+    WIRE_TYPE.varint,
+    0n,
+    (reader) => reader.int64(),
+    (writer, value) => writer.int64(value),
+  );
 }
 
 export function boolField(number: number): Field<boolean> {
   return scalar(
     number,
-    WIRE.varint,
+    WIRE_TYPE.varint,
     false,
     (reader) => reader.int64() !== 0n,
     (writer, value) => writer.int32(value ? 1 : 0),
@@ -80,24 +94,36 @@ export function boolField(number: number): Field<boolean> {
 }
 
 export function double(number: number): Field<number> {
-  return scalar(number, WIRE.fixed64, 0, (reader) => reader.double(), (writer, value) => {
+  return scalar(number, WIRE_TYPE.fixed64, 0, (reader) => reader.double(), (writer, value) => {
     writer.double(value);
   });
 }
 
 export function float(number: number): Field<number> {
-  return scalar(number, WIRE.fixed32, 0, (reader) => reader.float(), (writer, value) => writer.float(value));
+  return scalar(
+    number,
+    WIRE_TYPE.fixed32,
+    0,
+    (reader) => reader.float(),
+    (writer, value) => writer.float(value),
+  );
 }
 
 export function textField(number: number): Field<string> {
-  return scalar(number, WIRE.bytes, "", (reader) => reader.text(), (writer, value) => writer.text(value));
+  return scalar(
+    number,
+    WIRE_TYPE.bytes,
+    "",
+    (reader) => reader.text(),
+    (writer, value) => writer.text(value),
+  );
 }
 
 /** A message kept as bytes. */
 export function opaque(number: number): Field<Uint8Array | undefined> {
   return scalar(
     number,
-    WIRE.bytes,
+    WIRE_TYPE.bytes,
     undefined,
     (reader) => new Uint8Array(reader.content()),
     (writer, value) => writer.content(value!),
@@ -120,13 +146,13 @@ export function part<M>(number: number, type: MessageType<M>): Field<M | undefin
     number,
     start: () => undefined,
     read: (reader, wire, _, name) => {
-      reader.expect(wire, WIRE.bytes);
+      reader.expect(wire, WIRE_TYPE.bytes);
       return reader.within(name, () => type.read(reader));
     },
     finish: (state) => state,
     write: (writer, value) => {
       if (value === undefined) return;
-      writer.tag(number, WIRE.bytes);
+      writer.tag(number, WIRE_TYPE.bytes);
       writer.within(() => type.write(writer, value));
     },
   };
@@ -138,7 +164,7 @@ export function parts<M>(number: number, type: MessageType<M>, max: number): Fie
     number,
     start: () => [],
     read: (reader, wire, list: M[], name) => {
-      reader.expect(wire, WIRE.bytes);
+      reader.expect(wire, WIRE_TYPE.bytes);
       if (list.length === max) throw reader.wrong(`more than ${max} ${name}`);
       list.push(reader.within(`${name}[${list.length}]`, () => type.read(reader)));
       return list;
@@ -146,7 +172,7 @@ export function parts<M>(number: number, type: MessageType<M>, max: number): Fie
     finish: (list) => list,
     write: (writer, list) => {
       for (const one of list) {
-        writer.tag(number, WIRE.bytes);
+        writer.tag(number, WIRE_TYPE.bytes);
         writer.within(() => type.write(writer, one));
       }
     },
@@ -161,9 +187,9 @@ export function int32s(number: number, max: number): Field<Int32Array> {
     read: (reader, wire, state: IntList | undefined, name) => {
       const list = state ?? new IntList(max);
       reader.path.push(name);
-      if (wire === WIRE.bytes) reader.packedInt32(list);
+      if (wire === WIRE_TYPE.bytes) reader.packedInt32(list);
       else {
-        reader.expect(wire, WIRE.varint);
+        reader.expect(wire, WIRE_TYPE.varint);
         list.reserve(1, reader);
         list.add(reader.int32());
       }
@@ -173,7 +199,7 @@ export function int32s(number: number, max: number): Field<Int32Array> {
     finish: (state?: IntList) => state?.finish() ?? new Int32Array(),
     write: (writer, values) => {
       if (values.length === 0) return;
-      writer.tag(number, WIRE.bytes);
+      writer.tag(number, WIRE_TYPE.bytes);
       writer.packedInt32(values);
     },
   };
@@ -183,8 +209,8 @@ function scalar<T>(
   number: number,
   wire: number,
   zero: T,
-  read: (reader: WireReader) => T,
-  write: (writer: WireWriter, value: T) => void,
+  read: (reader: ProtoReader) => T,
+  write: (writer: ProtoWriter, value: T) => void,
 ): Field<T> {
   return {
     number,

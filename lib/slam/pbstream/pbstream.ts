@@ -15,7 +15,8 @@ import { messageOf, SvcError } from "../../base/error.ts";
 import { ByteReader, joinedBytes } from "../../base/files/byte_reader.ts";
 import { MapCheck } from "./check.ts";
 import { HeaderMessage, type ItemKind, type MapItem, Serialized } from "./messages.ts";
-import { WireReader, WireWriter } from "./wire.ts";
+import { ProtoReader } from "../../base/protobuf/reader.ts";
+import { ProtoWriter } from "../../base/protobuf/writer.ts";
 
 export const MAGIC = Uint8Array.of(0xdb, 0x01, 0xf5, 0x5b, 0x7b, 0x1f, 0x1d, 0x7b);
 const LENGTH_BYTES = 8;
@@ -105,7 +106,7 @@ async function* itemsOf(messages: Messages, { warn, signal }: ReadMapOptions): A
   }
 }
 
-function itemOf(reader: WireReader): MapItem | undefined {
+function itemOf(reader: ProtoReader): MapItem | undefined {
   const content = Serialized.read(reader);
   const kinds = (Object.keys(content) as ItemKind[]).filter((kind) => content[kind] !== undefined);
   if (kinds.length > 1) throw reader.wrong(`${kinds.join(" and ")} in one message`);
@@ -135,7 +136,7 @@ class Messages {
   }
 
   /** Reads the next message with `read`; `undefined` at the end of the file. */
-  async next<T>(read: (reader: WireReader) => T): Promise<T | undefined> {
+  async next<T>(read: (reader: ProtoReader) => T): Promise<T | undefined> {
     if (await this.#reader.ended()) return undefined;
     this.#count++;
     this.#start = this.#reader.at;
@@ -147,7 +148,7 @@ class Messages {
     const chunks: Uint8Array[] = [];
     for await (const chunk of this.#reader.part(Number(length))) chunks.push(chunk);
     const bytes = this.#unpack(joinedBytes(chunks));
-    const reader = new WireReader(bytes);
+    const reader = new ProtoReader(bytes);
     return this.locate(() => read(reader));
   }
 
@@ -186,8 +187,8 @@ class Messages {
   }
 }
 
-function packed(write: (writer: WireWriter) => void): Uint8Array {
-  const writer = new WireWriter();
+function packed(write: (writer: ProtoWriter) => void): Uint8Array {
+  const writer = new ProtoWriter();
   write(writer);
   const gzip = gzipSync(writer.finish(), { level: constants.Z_BEST_SPEED });
   gzip[GZIP_SYSTEM_BYTE] = GZIP_SYSTEM_UNKNOWN;

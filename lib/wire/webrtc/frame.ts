@@ -14,6 +14,8 @@ import {
   ResponseSchema,
 } from "../../../proto/gen/webrtc_grpc_pb.ts";
 import { SvcError } from "../../base/error.ts";
+import { varint64Bytes, varintBytes, WIRE_TYPE } from "../../base/protobuf/wire_type.ts";
+import { ProtoWriter } from "../../base/protobuf/writer.ts";
 import {
   answerFieldsOf,
   encodeStatusText,
@@ -149,46 +151,46 @@ function durationOf(ms: number) {
   return { seconds: BigInt(whole), nanos: Math.round((Math.max(0, ms) - whole * 1000) * 1e6) };
 }
 
-/** Tags of the fields of a packet, from the outermost message in. */
-const STREAM = 0x0a, MESSAGE = 0x1a, ID = 0x08, HAS_MESSAGE = 0x08, PACKET_OF_REQUEST = 0x12;
-const PACKET_OF_RESPONSE = 0x0a, DATA = 0x0a, EOM = 0x10;
-
 /** Part of a message to a server; the last one has `eom`. */
 export function requestPacket(id: bigint, data: Uint8Array, eom: boolean): Uint8Array {
-  return packet(id, [HAS_MESSAGE, 1, PACKET_OF_REQUEST], data, eom);
+  return packet(id, data, eom, true);
 }
 
 /** Part of a message to a client; the last one has `eom`. */
 export function responsePacket(id: bigint, data: Uint8Array, eom: boolean): Uint8Array {
-  return packet(id, [PACKET_OF_RESPONSE], data, eom);
+  return packet(id, data, eom, false);
 }
 
-function packet(id: bigint, before: readonly number[], data: Uint8Array, eom: boolean): Uint8Array {
-  const idBytes = id === 0n ? [] : [ID, ...varint(id)];
-  const end = eom ? [EOM, 1] : [];
-  const dataHead = data.length === 0 ? [] : [DATA, ...varint(BigInt(data.length))];
-  const packetLength = dataHead.length + data.length + end.length;
-  const messageHead = [...before, ...varint(BigInt(packetLength))];
-  const messageLength = BigInt(messageHead.length + packetLength);
-  const head = [
-    STREAM,
-    idBytes.length,
-    ...idBytes,
-    MESSAGE,
-    ...varint(messageLength),
-    ...messageHead,
-    ...dataHead,
-  ];
-  const bytes = new Uint8Array(head.length + data.length + end.length);
-  bytes.set(head);
+/** Numbers of the fields of a packet, from the outermost message in. */
+const STREAM = 1, MESSAGE = 3, ID = 1, HAS_MESSAGE = 1, PACKET_OF_REQUEST = 2, PACKET_OF_RESPONSE = 1;
+const DATA = 1, EOM = 2;
 
-  bytes.set(data, head.length);
-  bytes.set(end, head.length + data.length);
-  return bytes;
+/** Measures before it writes, so that the data is copied once. */
+function packet(id: bigint, data: Uint8Array, eom: boolean, isRequest: boolean): Uint8Array {
+  const idBytes = id === 0n ? 0 : 1 + varint64Bytes(id);
+  const dataBytes = data.length === 0 ? 0 : 1 + varintBytes(data.length) + data.length;
+  const packetBytes = dataBytes + (eom ? 2 : 0);
+  const messageBytes = (isRequest ? 2 : 0) + 1 + varintBytes(packetBytes) + packetBytes;
+
+  const writer = new ProtoWriter(2 + idBytes + 1 + varintBytes(messageBytes) + messageBytes);
+  writer.tag(STREAM, WIRE_TYPE.bytes);
+  writer.length(idBytes);
+  if (idBytes > 0) writeNumber(writer, ID, id);
+  writer.tag(MESSAGE, WIRE_TYPE.bytes);
+  writer.length(messageBytes);
+
+  if (isRequest) writeNumber(writer, HAS_MESSAGE, 1n);
+  writer.tag(isRequest ? PACKET_OF_REQUEST : PACKET_OF_RESPONSE, WIRE_TYPE.bytes);
+  writer.length(packetBytes);
+  if (dataBytes > 0) {
+    writer.tag(DATA, WIRE_TYPE.bytes);
+    writer.content(data);
+  }
+  if (eom) writeNumber(writer, EOM, 1n);
+  return writer.finish();
 }
 
-function varint(value: bigint): number[] {
-  const bytes: number[] = [];
-  for (; value > 127n; value >>= 7n) bytes.push(Number(value & 127n) | 128);
-  return [...bytes, Number(value)];
+function writeNumber(writer: ProtoWriter, field: number, value: bigint): void {
+  writer.tag(field, WIRE_TYPE.varint);
+  writer.int64(value);
 }

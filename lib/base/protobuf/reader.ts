@@ -1,29 +1,33 @@
 /**
- * The wire format of protocol buffers over one buffer: numbers, lengths and packed lists.
+ * Reads the wire format of protocol buffers from one buffer: numbers, lengths and packed lists.
  *
- * Every length is checked against the remaining bytes before anything is allocated. Packed lists become typed arrays,
- * because a map has tens of millions of cells.
+ * For bytes of strangers. Every length is checked against the remaining bytes before anything is allocated. A tag has
+ * to be in its shortest form, and tags and lengths have at most five bytes, so that no other reader takes them for
+ * something else. Packed lists become typed arrays, because a map has tens of millions of cells.
+ *
+ * The room owns the wire format of protocol buffers for messages that generated code would read too slowly, or without
+ * limits.
  */
 
-import { SvcError } from "../../base/error.ts";
+import { SvcError } from "../error.ts";
+import { VARINT_BYTES_MAX, WIRE_TYPE } from "./wire_type.ts";
 
-/** Wire types (source: encoding of protocol buffers). */
-export const WIRE = { varint: 0, fixed64: 1, bytes: 2, fixed32: 5 } as const;
-
-const VARINT_BYTES_MAX = 10;
-const FIRST_BUFFER_BYTES = 1024;
+/** Bytes of a varint of 32 bits, which tags and lengths are. */
+const SHORT_BYTES_MAX = 5;
 
 const DECODER = new TextDecoder("utf-8", { fatal: true });
-const ENCODER = new TextEncoder();
+
+/** Makes the error for what was found at a path of field names. */
+export type ReadError = (found: string, path: readonly string[]) => SvcError;
 
 /** Reads one message. Every error contains the path of field names. */
-export class WireReader {
+export class ProtoReader {
   readonly path: string[] = [];
   #at = 0;
   #end: number;
   readonly #view: DataView;
 
-  constructor(private readonly bytes: Uint8Array) {
+  constructor(private readonly bytes: Uint8Array, private readonly errorOf: ReadError = invalidMessage) {
     this.#end = bytes.length;
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   }
@@ -33,7 +37,9 @@ export class WireReader {
   }
 
   tag(): { readonly number: number; readonly wire: number } {
-    const tag = this.int32() >>> 0;
+    const start = this.#at;
+    const tag = this.#short();
+    if (this.#at - start > 1 && this.bytes[this.#at - 1] === 0) throw this.wrong("a tag with needless bytes");
     const number = tag >>> 3;
     if (number === 0) throw this.wrong("a field with the number 0");
     return { number, wire: tag & 7 };
@@ -56,6 +62,18 @@ export class WireReader {
       const byte = this.#byte();
       value |= BigInt(byte & 0x7f) << BigInt(7 * count);
       if (byte < 0x80) return BigInt.asIntN(64, value);
+    }
+    throw this.wrong(`a number of more than ${VARINT_BYTES_MAX} bytes`);
+  }
+
+  /** A 64-bit number; inexact beyond 53 bits, but zero only for zero. */
+  number(): number {
+    let value = 0;
+    let factor = 1;
+    for (let count = 0; count < VARINT_BYTES_MAX; count++, factor *= 128) {
+      const byte = this.#byte();
+      value += (byte & 0x7f) * factor;
+      if (byte < 0x80) return value;
     }
     throw this.wrong(`a number of more than ${VARINT_BYTES_MAX} bytes`);
   }
@@ -109,10 +127,10 @@ export class WireReader {
 
   /** Skips an unknown field. */
   skip(wire: number): void {
-    if (wire === WIRE.varint) this.int64();
-    else if (wire === WIRE.fixed64) this.#skip(8);
-    else if (wire === WIRE.fixed32) this.#skip(4);
-    else if (wire === WIRE.bytes) this.#skip(this.#length());
+    if (wire === WIRE_TYPE.varint) this.int64();
+    else if (wire === WIRE_TYPE.fixed64) this.#skip(8);
+    else if (wire === WIRE_TYPE.fixed32) this.#skip(4);
+    else if (wire === WIRE_TYPE.bytes) this.#skip(this.#length());
     else throw this.wrong(`a field of the wire type ${wire}`);
   }
 
@@ -121,8 +139,7 @@ export class WireReader {
   }
 
   wrong(found: string): SvcError {
-    const where = this.path.length === 0 ? "" : `${this.path.join(".")}: `;
-    return new SvcError("invalid_argument", `${where}found ${found}`);
+    return this.errorOf(found, this.path);
   }
 
   #byte(): number {
@@ -131,11 +148,24 @@ export class WireReader {
   }
 
   #length(): number {
-    const length = this.int32();
-    if (length < 0 || length > this.#end - this.#at) {
-      throw this.wrong(`a field of ${length >>> 0} bytes where ${this.#end - this.#at} are left`);
+    const length = this.#short();
+    if (length > this.#end - this.#at) {
+      throw this.wrong(`a field of ${length} bytes where ${this.#end - this.#at} are left`);
     }
     return length;
+  }
+
+  /** A number of 31 bits. */
+  #short(): number {
+    let value = 0;
+    for (let count = 0; count < SHORT_BYTES_MAX; count++) {
+      const byte = this.#byte();
+      value += (byte & 0x7f) * 2 ** (7 * count);
+      if (byte >= 0x80) continue;
+      if (value < 2 ** 31) return value;
+      break;
+    }
+    throw this.wrong("a tag or a length of more than 31 bits");
   }
 
   #skip(bytes: number): number {
@@ -158,9 +188,9 @@ export class IntList {
     this.#array[this.#length++] = value;
   }
 
-  reserve(more: number, { wrong }: Pick<WireReader, "wrong">): void {
+  reserve(more: number, reader: Pick<ProtoReader, "wrong">): void {
     const wanted = this.#length + more;
-    if (wanted > this.max) throw wrong(`a list of ${wanted} numbers, wanted at most ${this.max}`);
+    if (wanted > this.max) throw reader.wrong(`a list of ${wanted} numbers, wanted at most ${this.max}`);
     if (wanted > this.#array.length) this.#grow(Math.max(wanted, Math.min(this.max, this.#length * 2)));
   }
 
@@ -175,99 +205,7 @@ export class IntList {
   }
 }
 
-/** Writes one message. */
-export class WireWriter {
-  #at = 0;
-  #bytes = new Uint8Array(FIRST_BUFFER_BYTES);
-  #view = new DataView(this.#bytes.buffer);
-
-  finish(): Uint8Array<ArrayBuffer> {
-    return this.#bytes.slice(0, this.#at);
-  }
-
-  tag(number: number, wire: number): void {
-    this.#varint(number << 3 | wire);
-  }
-
-  int32(value: number): void {
-    if (value < 0) this.int64(BigInt(value));
-    else this.#varint(value);
-  }
-
-  int64(value: bigint): void {
-    this.#room(VARINT_BYTES_MAX);
-    let rest = BigInt.asUintN(64, value);
-    for (; rest >= 0x80n; rest >>= 7n) this.#bytes[this.#at++] = Number(rest & 0x7fn) | 0x80;
-    this.#bytes[this.#at++] = Number(rest);
-  }
-
-  double(value: number): void {
-    this.#room(8);
-    this.#view.setFloat64(this.#at, value, true);
-    this.#at += 8;
-  }
-
-  float(value: number): void {
-    this.#room(4);
-    this.#view.setFloat32(this.#at, value, true);
-    this.#at += 4;
-  }
-
-  text(value: string): void {
-    this.content(ENCODER.encode(value));
-  }
-
-  content(value: Uint8Array): void {
-    this.#varint(value.length);
-    this.#room(value.length);
-    this.#bytes.set(value, this.#at);
-    this.#at += value.length;
-  }
-
-  /** Writes the length of what `write` writes before it. */
-  within(write: () => void): void {
-    this.#room(1);
-    const start = ++this.#at;
-    write();
-    const length = this.#at - start;
-    const more = sizeOf(length) - 1;
-    if (more > 0) {
-      this.#room(more);
-      this.#bytes.copyWithin(start + more, start, this.#at);
-    }
-    this.#at = start - 1;
-    this.#varint(length);
-    this.#at += length;
-  }
-
-  packedInt32(values: Int32Array): void {
-    let length = 0;
-    for (let n = 0; n < values.length; n++) length += values[n] < 0 ? VARINT_BYTES_MAX : sizeOf(values[n]);
-    this.#varint(length);
-    this.#room(length);
-    for (let n = 0; n < values.length; n++) this.int32(values[n]);
-  }
-
-  #varint(value: number): void {
-    this.#room(5);
-    let rest = value >>> 0;
-    for (; rest >= 0x80; rest >>>= 7) this.#bytes[this.#at++] = rest & 0x7f | 0x80;
-    this.#bytes[this.#at++] = rest;
-  }
-
-  #room(bytes: number): void {
-    if (this.#at + bytes <= this.#bytes.length) return;
-    const grown = new Uint8Array(Math.max(this.#bytes.length * 2, this.#at + bytes));
-    grown.set(this.#bytes);
-    this.#bytes = grown;
-    this.#view = new DataView(grown.buffer);
-  }
-}
-
-/** Bytes of a varint. */
-function sizeOf(value: number): number {
-  if (value < 0x80) return 1;
-  if (value < 0x4000) return 2;
-  if (value < 0x200000) return 3;
-  return value < 0x10000000 ? 4 : 5;
+function invalidMessage(found: string, path: readonly string[]): SvcError {
+  const where = path.length === 0 ? "" : `${path.join(".")}: `;
+  return new SvcError("invalid_argument", `${where}found ${found}`);
 }
