@@ -27,6 +27,8 @@ const CONTINUOUS_PAUSE_MS = 5;
 const FAILED_PAUSE_MS = 1_000;
 /** Longest sleep towards a calendar time: somebody may set the system's time meanwhile. */
 const CALENDAR_SLEEP_MS = 60_000;
+/** A clock that is set back by less is corrected; beyond that it was wrong. The limit is that of Debian's cron. */
+const CORRECTION_MS = 3 * 3_600_000;
 
 /** The ends of a job's last runs, oldest first. */
 export interface JobStatus {
@@ -126,6 +128,8 @@ class Job {
   readonly #stop = new AbortController();
   /** Last due time of a schedule by duration, on the clock that never goes back. */
   #dueMs: number | undefined;
+  /** Last calendar time for which it ran. */
+  #calendarMs: number | undefined;
 
   constructor(
     readonly config: JobConfig,
@@ -183,34 +187,44 @@ class Job {
     const { clock } = this.parts;
     for (;;) {
       const nowMs = clock.nowMs();
-      const dueMs = nextMs(nowMs);
+      const aheadMs = (this.#calendarMs ?? nowMs) - nowMs;
+      // As cron does: a clock that is corrected a little repeats no run; after a large correction its time counts.
+      const dueMs = nextMs(aheadMs > 0 && aheadMs < CORRECTION_MS ? nowMs + aheadMs : nowMs);
       if (dueMs === undefined) throw new SvcError("out_of_range", "its schedule has no further time");
       await clock.sleep(Math.min(dueMs - nowMs, CALENDAR_SLEEP_MS), this.#stop.signal);
-      if (clock.nowMs() >= dueMs) return;
+      if (clock.nowMs() >= dueMs) {
+        this.#calendarMs = dueMs;
+        return;
+      }
     }
   }
 
   async #run(): Promise<boolean> {
     const { name } = this.config;
-    const { clock } = this.parts;
     this.logger.debug("Job triggered", { name });
     try {
       const { method, answer } = await callMethod(this.config, this.parts, this.closing);
-      remember(this.history.succeededMs, clock.nowMs());
+      this.#remember("succeededMs");
       this.logger.debug("Job succeeded", () => ({ name, response: shownJson(method.output, answer) }));
       return true;
     } catch (error) {
       if (this.closing.aborted) return false;
-      remember(this.history.failedMs, clock.nowMs());
+      this.#remember("failedMs");
       this.logger.warn("Job failed", { name, error: chainOf(error) });
       return false;
     }
   }
-}
 
-function remember(times: number[], timeMs: number): void {
-  times.push(timeMs);
-  if (times.length > HISTORY) times.shift();
+  /** Notes a run that ended. Times ahead of the clock are of a clock that was set back, and would hide later runs. */
+  #remember(outcome: "succeededMs" | "failedMs"): void {
+    const nowMs = this.parts.clock.nowMs();
+    for (const times of [this.history.succeededMs, this.history.failedMs]) {
+      times.splice(0, times.length, ...times.filter((timeMs) => timeMs <= nowMs));
+    }
+    const times = this.history[outcome];
+    times.push(nowMs);
+    if (times.length > HISTORY) times.shift();
+  }
 }
 
 /** One call of a job's method: `DoCommand` gets its command, other methods only the resource's name. */

@@ -50,6 +50,33 @@ Deno.test("Jobs: a job with a cron schedule runs by the calendar", async () => {
   await scene.close();
 });
 
+Deno.test("Jobs: a clock that is set back a little repeats no run of a cron schedule", async () => {
+  const scene = await benchWith(job("minutely", "* * * * *"), job("tens", "*/10 * * * * *"));
+  await scene.clock.advance(40_000);
+  // As after a leap second, and a correction by NTP.
+  scene.clock.setOn(-500);
+  await scene.clock.advance(5_000);
+  scene.clock.setOn(-3_000);
+  await scene.clock.advance(20_000);
+  const [[, minutely], [, tens]] = runs(scene);
+  assertEquals([minutely, tens], [[40], [10, 20, 30, 40, 50, 60]]);
+  await scene.close();
+});
+
+Deno.test("Jobs: runs under a clock that was years ahead are forgotten when it is right", async () => {
+  const YEARS_MS = 10 * 365 * 86_400_000;
+  const scene = await benchWith(job("tens", "*/10 * * * * *"), job("often", "5s"));
+  scene.clock.setOn(YEARS_MS);
+  await scene.clock.advance(61_000);
+  scene.faults.add("m");
+  await scene.clock.advance(10_000);
+  scene.faults.delete("m");
+  scene.clock.setOn(-YEARS_MS);
+  await scene.clock.advance(20_000);
+  assertEquals(runs(scene), [["tens", [90], []], ["often", [75, 80, 85, 90], []]]);
+  await scene.close();
+});
+
 Deno.test("Jobs: keep the last ten runs of each outcome", async () => {
   const scene = await benchWith(job("often", "1s"));
   await scene.clock.advance(12_500);
