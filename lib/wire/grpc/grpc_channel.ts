@@ -6,7 +6,7 @@
  * calls wait, in order, and none fails; when the server closes a connection, waiting calls move to the next one.
  */
 
-import { connect as connectNet, type Socket } from "node:net";
+import { connect as connectNet, isIP, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { connect as connectTls } from "node:tls";
 import { type Clock, deadline, race } from "../../base/clock.ts";
@@ -320,10 +320,12 @@ async function connectTo(
     return tunnel;
   }
 
-  const servername = tls?.serverName ?? (target.host && /[a-z]/i.test(target.host) ? target.host : undefined);
+  const wanted = tls?.serverName ?? target.host;
+  // TLS names no address, but the certificate is checked for it.
+  const servername = wanted !== undefined && isIP(wanted) === 0 ? wanted : undefined;
   const socket = tls
     ? connectTls({
-      ...tunnel ? { socket: tunnel } : target,
+      ...tunnel ? { socket: tunnel, host: target.host } : target,
       ALPNProtocols: ["h2"],
       ca: tls.ca,
       rejectUnauthorized: !tls.insecureSkipVerify,

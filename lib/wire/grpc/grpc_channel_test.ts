@@ -162,6 +162,13 @@ Deno.test("gRPC: TLS accepts a known CA or insecureSkipVerify and refuses an unk
       assertEquals((await client(EchoService, channel).echo({ message: "secret" })).message, "secret");
       channel.close();
     }
+    // TLS takes no address for a name, be it in the host or in the name to check.
+    for (const serverName of [undefined, "fd00::5", "127.0.0.1"]) {
+      const options = { insecureSkipVerify: true, serverName };
+      const channel = connectGrpc(`[::ffff:127.0.0.1]:${port.port}`, { clock, tls: options });
+      assertEquals((await client(EchoService, channel).echo({ message: "six" })).message, "six");
+      channel.close();
+    }
     const stranger = connectGrpc(`localhost:${port.port}`, { clock, tls: {} });
     const error = await failure(client(EchoService, stranger).echo({ message: "" }));
     assertEquals(error.code, "unavailable");
