@@ -199,3 +199,30 @@ Deno.test({
     }
   },
 });
+
+Deno.test({
+  name: "DenoHost: an appended file that others move or remove is no longer at its path",
+  ignore: Deno.build.os === "windows",
+  fn: async () => {
+    const folder = await Deno.makeTempDir();
+    const [host, path] = [new DenoHost(), `${folder}/a.log`];
+    const [first, second] = [host.openAppend(path), host.openAppend(path)];
+    try {
+      first.append(new TextEncoder().encode("one\n"));
+      assertEquals([first.look(), second.look()], [4, 4]);
+      host.emptyFile(path);
+      assertEquals(first.look(), 0);
+      host.moveFile(path, `${folder}/a.log.1`);
+      assertEquals(first.look(), undefined);
+      const third = host.openAppend(path);
+      assertEquals([first.look(), third.look()], [undefined, 0]);
+      host.removeFile(path);
+      assertEquals(third.look(), undefined);
+      third.close();
+    } finally {
+      first.close();
+      second.close();
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+});

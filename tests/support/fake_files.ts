@@ -236,6 +236,7 @@ export class FakeFiles extends DurableFiles {
       endsLine: file.bytes.length === 0 || file.bytes.at(-1) === 10,
       regular: true,
       append: (bytes) => this.#write("append to", path, file, bytes),
+      look: () => this.disk.entries.get(path) === file ? file.bytes.length : undefined,
       close: () => void this.opened--,
     };
   }

@@ -61,6 +61,8 @@ export interface AppendFile {
   readonly regular: boolean;
   /** Appends all of `text`. If it throws, a part may have been written. */
   append(bytes: Uint8Array): void;
+  /** Its present size; `undefined` if its path leads to another file by now, or to none. */
+  look(): number | undefined;
   close(): void;
 }
 

@@ -34,6 +34,17 @@ export class LineFile {
     }
   }
 
+  /**
+   * Notices what others have done to the file, such as logrotate: after a move or a removal the next `append` makes a
+   * new one.
+   */
+  look(): void {
+    if (!this.#file?.regular) return;
+    const sizeBytes = this.#file.look();
+    if (sizeBytes === undefined) this.close();
+    else this.#sizeBytes = sizeBytes;
+  }
+
   close(): void {
     this.#file?.close();
     this.#file = undefined;

@@ -278,6 +278,18 @@ class SystemAppendFile implements AppendFile {
     });
   }
 
+  look(): number | undefined {
+    const { size, dev, ino } = this.#file.statSync();
+    // Windows does not let others move or remove the file, and tells no number.
+    if (ino === null) return size;
+    try {
+      const there = Deno.statSync(this.path);
+      return there.dev === dev && there.ino === ino ? size : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
   close(): void {
     this.#file.close();
   }

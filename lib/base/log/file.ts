@@ -3,7 +3,7 @@
  *
  * The sink writes `<path>`. A full file becomes `<path>.1`, the former `<path>.1` becomes `<path>.2`, and so on; the
  * oldest is removed. Each step is one rename, so a process killed at any moment leaves intact files and the next
- * process continues. The system has every line before the call returns. Disk errors never reach the caller: the sink
+ * process continues. A file that others have moved or removed is made anew within a second. The system has every line before the call returns. Disk errors never reach the caller: the sink
  * reports the first one, passes the lines that it could not write to another sink, if it has one, and writes their
  * count into the file at the gap.
  */
@@ -19,6 +19,8 @@ import { formatLine } from "./line.ts";
 const LOG_FILE_BYTES = 10 * 1024 * 1024;
 /** Full files that are kept beside the current one. */
 const LOG_FILES_KEPT = 9;
+/** Interval of the looks at what others, such as logrotate, have done to the file. */
+const LOOK_MS = 1_000;
 /** Pause after a disk error. */
 const RETRY_MS = 1_000;
 
@@ -41,6 +43,7 @@ export class LogFile {
   #missing = 0;
   #retryAtMs = -Infinity;
   #rotateAtMs = -Infinity;
+  #lookAtMs = -Infinity;
 
   constructor(private readonly parts: LogFileParts) {
     this.#file = new LineFile(parts.host, parts.path);
@@ -56,6 +59,10 @@ export class LogFile {
     }
 
     try {
+      if (clock.monotonicMs() >= this.#lookAtMs) {
+        this.#file.look();
+        this.#lookAtMs = clock.monotonicMs() + LOOK_MS;
+      }
       this.#file.append(this.#missingNote(record) + `${formatLine(record)}\n`);
     } catch (error) {
       if (this.#missing === 0) {

@@ -44,6 +44,29 @@ Deno.test("keeps the configured number of full files beside the current file", (
   assertEquals([reports, host.opened], [[], 0]);
 });
 
+Deno.test("LogFile: a file that others move, remove or empty is made anew or goes on", async () => {
+  const host = new FakeFiles();
+  const { file, clock, reports } = logFile(host, { fileBytes: 300 });
+  const log = async (message: string) => {
+    await clock.advance(1_000);
+    file.sink(record(message));
+  };
+  await log("first");
+  host.moveFile(PATH, "/logs/old.log");
+  await log("moved");
+  assertEquals([messages(host.text("/logs/old.log")), messages(host.text(PATH))], [["first"], ["moved"]]);
+  host.removeFile(PATH);
+  await log("removed");
+  assertEquals(messages(host.text(PATH)), ["removed"]);
+  // With copytruncate, the size begins anew.
+  for (let line = 0; line < 5; line++) await log(`line ${line}`);
+  host.emptyFile(PATH);
+  for (let line = 5; line < 9; line++) await log(`line ${line}`);
+  assertEquals(messages(host.text(PATH)), [5, 6, 7, 8].map((line) => `line ${line}`));
+  file.close();
+  assertEquals([reports, host.opened], [[], 0]);
+});
+
 Deno.test("LogFile: a restart continues the same file after a truncated line", () => {
   const host = new FakeFiles();
   logFile(host, { fileBytes: 1000 }).file.sink(record("whole"));
