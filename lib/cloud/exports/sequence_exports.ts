@@ -5,9 +5,10 @@
  * from the beginning.
  */
 
+import { PeriodicWork } from "../../base/async/periodic_work.ts";
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../../base/clock.ts";
-import { chainOf, messageOf, SvcError } from "../../base/error.ts";
+import { messageOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { LinkedContent } from "../data/links.ts";
 import { keepFile, releaseFile } from "../store/file_refs.ts";
@@ -130,16 +131,15 @@ interface ExportParts {
 
 /** Works on the jobs, one at a time. */
 export class SequenceExportRunner {
-  readonly #closing = new AbortController();
-  readonly #looking: Promise<void>;
+  readonly #periodic: PeriodicWork;
 
   constructor(private readonly parts: ExportParts) {
-    this.#looking = this.#look();
+    const every = { everyMs: LOOK_MS, problem: "cannot look after exports" };
+    this.#periodic = new PeriodicWork({ ...parts, ...every }, [(signal) => this.#look(signal)]);
   }
 
   async close(): Promise<void> {
-    this.#closing.abort(new SvcError("unavailable", "the control plane is stopping"));
-    await this.#looking;
+    await this.#periodic.close(new SvcError("unavailable", "the control plane is stopping"));
   }
 
   async forgetOld(): Promise<void> {
@@ -148,20 +148,12 @@ export class SequenceExportRunner {
     for (const sha256 of gone) await releaseFile(store, files, sha256);
   }
 
-  async #look(): Promise<void> {
-    const { store, clock, logger } = this.parts;
-    const { signal } = this.#closing;
+  async #look(signal: AbortSignal): Promise<void> {
+    const { store, clock } = this.parts;
     while (!signal.aborted) {
-      try {
-        const job = await store.transaction((sql) => new SequenceExports(sql).claim(clock.nowMs()));
-        if (job) {
-          await this.#work(job, signal);
-          continue;
-        }
-      } catch (error) {
-        if (!signal.aborted) logger.warn(`cannot look after exports: ${chainOf(error)}`);
-      }
-      await clock.sleep(LOOK_MS, signal).catch(() => {});
+      const job = await store.transaction((sql) => new SequenceExports(sql).claim(clock.nowMs()));
+      if (!job) return;
+      await this.#work(job, signal);
     }
   }
 

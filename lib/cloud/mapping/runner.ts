@@ -10,7 +10,7 @@
  */
 
 import { onePiece } from "../../base/files/byte_reader.ts";
-import { randomUUID } from "node:crypto";
+import { JOB_LEASE_MS, JobRunner } from "../../base/async/job_runner.ts";
 import { type PoolHolder, SharedPool } from "../../base/async/shared_pool.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
@@ -52,9 +52,6 @@ const TURN_MS = 10 * 60_000;
 const CATCH_UP_MS_MAX = 2 * 3600 * 1000;
 /** Interval of the looks for sessions, new data and requests for pictures. */
 const LOOK_MS = 1_000;
-/** How long a runner counts as alive, and how often it reports. Clocks agree to well within the first. */
-const LEASE_MS = 10_000;
-const RENEW_MS = 3_000;
 /** Time limit of a session, which then publishes its map. */
 const SESSION_MS_MAX = 24 * 3600 * 1000;
 const KEPT_MS = 90 * 24 * 3600 * 1000;
@@ -70,42 +67,42 @@ const LOGGED_MAX = 20;
 const PASSES_MAX = 4;
 const PICTURE_FILE = "map.pcd";
 
-interface Running {
+interface SessionTurn {
   readonly over: AbortController;
   readonly place: PoolHolder;
   readonly beganMs: number;
   gaveWay: boolean;
-  done: Promise<void>;
 }
 
 export class MappingRunner {
-  readonly #id = randomUUID();
-  readonly #running = new Map<string, Running>();
-  readonly #closing = new AbortController();
+  readonly #jobs: JobRunner<SessionTurn>;
   readonly #places: SharedPool;
+  /** Resolved by the next call of `wake`. */
   #woken = Promise.withResolvers<void>();
-  #renewAtMs = -Infinity;
-  readonly #looking: Promise<void>;
 
   constructor(private readonly options: RunnerOptions) {
     const levels = ["this control plane", "one organization"];
     const limits = { shares: RUNNING_SHARES, levels, what: "mapping sessions", idleMs: TURN_MS };
     this.#places = new SharedPool(limits, options.clock);
-    this.#looking = this.#look();
+    this.#jobs = new JobRunner({
+      ...options,
+      everyMs: LOOK_MS,
+      problem: "cannot look after mapping sessions",
+      steps: { renew: (untilMs) => this.#renew(untilMs), startNext: () => this.#begin() },
+    });
   }
 
   /** Searches for work at once. */
   wake(): void {
     this.#woken.resolve();
+    this.#woken = Promise.withResolvers();
+    this.#jobs.wake();
   }
 
   /** Leaves the sessions to another control plane, or to the next start of this one. */
   async close(): Promise<void> {
-    this.#closing.abort(new SvcError("aborted", "the control plane is being stopped"));
-    this.wake();
-    await this.#looking;
-    await Promise.all([...this.#running.values()].map(({ done }) => done));
-    await this.options.store.transaction((sql) => new MappingSessions(sql).leave(this.#id));
+    await this.#jobs.close(new SvcError("aborted", "the control plane is being stopped"));
+    await this.options.store.transaction((sql) => new MappingSessions(sql).leave(this.#jobs.id));
   }
 
   /** Forgets sessions that ended long ago. */
@@ -113,18 +110,6 @@ export class MappingRunner {
     const { store, clock } = this.options;
     const beforeMs = clock.nowMs() - KEPT_MS;
     await this.#release(await store.transaction((sql) => new MappingSessions(sql).forget(beforeMs)));
-  }
-
-  async #look(): Promise<void> {
-    const { logger } = this.options;
-    const { signal } = this.#closing;
-    while (!signal.aborted) {
-      this.#woken = Promise.withResolvers();
-      await this.#lookOnce().catch((error) => {
-        logger.warn(`cannot look after mapping sessions: ${chainOf(error)}`);
-      });
-      await this.#pause(signal);
-    }
   }
 
   /** Waits until the next search for work. */
@@ -136,53 +121,43 @@ export class MappingRunner {
     await pause;
   }
 
-  async #lookOnce(): Promise<void> {
-    const { store, clock } = this.options;
-    if (this.#running.size > 0 && clock.monotonicMs() >= this.#renewAtMs) {
-      this.#renewAtMs = clock.monotonicMs() + RENEW_MS;
-      const leaseMs = clock.nowMs() + LEASE_MS;
-      const mine = await store.transaction((sql) => new MappingSessions(sql).renew(this.#id, leaseMs));
-      for (const [id, { over }] of this.#running) {
-        if (!mine.some((one) => one.id === id)) {
-          over.abort(new SvcError("aborted", "another runner works on it"));
-        }
-      }
+  async #renew(untilMs: number): Promise<void> {
+    const { store } = this.options;
+    const mine = await store.transaction((sql) => new MappingSessions(sql).renew(this.#jobs.id, untilMs));
+    for (const [id, { cancel }] of this.#jobs.running) {
+      if (!mine.some((one) => one.id === id)) cancel(new SvcError("aborted", "another runner works on it"));
     }
-    while (await this.#begin());
   }
 
   /** Starts the next session; false if there is none, or no other session gives way to it. */
   async #begin(): Promise<boolean> {
     const { store, clock } = this.options;
-    const session = await new MappingSessions(store).waiting([...this.#running.keys()], clock.nowMs());
+    const session = await new MappingSessions(store).waiting([...this.#jobs.running.keys()], clock.nowMs());
     if (!session) return false;
     const { id, organizationId } = session;
     let place: PoolHolder;
     try {
       place = this.#places.take([organizationId], (reason) => {
-        running.gaveWay = true;
-        running.over.abort(reason);
+        turn.gaveWay = true;
+        turn.over.abort(reason);
       });
     } catch {
       // It waits for its turn.
       return false;
     }
-    const running: Running = {
+    const turn: SessionTurn = {
       over: new AbortController(),
       place,
       beganMs: clock.monotonicMs(),
       gaveWay: false,
-      done: Promise.resolve(),
     };
     try {
       const nowMs = clock.nowMs();
       const isMine = await store.transaction((sql) => {
-        return new MappingSessions(sql).take(this.#id, id, nowMs + LEASE_MS, nowMs);
+        return new MappingSessions(sql).take(this.#jobs.id, id, nowMs + JOB_LEASE_MS, nowMs);
       });
-      if (isMine) {
-        this.#running.set(id, running);
-        running.done = this.#run(session, running);
-      } else place.release();
+      if (isMine) this.#jobs.start(id, turn, (signal) => this.#run(session, turn, signal));
+      else place.release();
       return isMine;
     } catch (error) {
       place.release();
@@ -190,26 +165,24 @@ export class MappingRunner {
     }
   }
 
-  async #run(session: MappingSession, running: Running): Promise<void> {
+  async #run(session: MappingSession, turn: SessionTurn, signal: AbortSignal): Promise<void> {
     const { store, logger } = this.options;
     const { id } = session;
-    await this.#work(session, running, AbortSignal.any([running.over.signal, this.#closing.signal]));
-    running.place.release();
-    if (running.gaveWay) {
+    await this.#work(session, turn, AbortSignal.any([turn.over.signal, signal]));
+    turn.place.release();
+    if (turn.gaveWay) {
       logger.info(`mapping session ${id} gave way to another one, and waits for its next turn`);
-      await store.transaction((sql) => new MappingSessions(sql).leave(this.#id, id)).catch((error) => {
+      await store.transaction((sql) => new MappingSessions(sql).leave(this.#jobs.id, id)).catch((error) => {
         logger.warn(`cannot leave mapping session ${id}: ${chainOf(error)}`);
       });
     }
-    this.#running.delete(id);
-    this.wake();
   }
 
-  async #work(session: MappingSession, running: Running, signal: AbortSignal): Promise<void> {
+  async #work(session: MappingSession, turn: SessionTurn, signal: AbortSignal): Promise<void> {
     const { logger } = this.options;
     try {
       // Data that arrived too late is in order in the next pass.
-      for (let pass = 1; await this.#map(session, running, signal, pass === PASSES_MAX); pass++);
+      for (let pass = 1; await this.#map(session, turn, signal, pass === PASSES_MAX); pass++);
     } catch (thrown) {
       if (signal.aborted) return;
       const error = SvcError.from(thrown);
@@ -226,7 +199,7 @@ export class MappingRunner {
    */
   async #map(
     session: MappingSession,
-    running: Running,
+    turn: SessionTurn,
     signal: AbortSignal,
     isFinal: boolean,
   ): Promise<boolean> {
@@ -247,8 +220,8 @@ export class MappingRunner {
         for (let next; (next = await data.next(end.untilUs));) {
           signal.throwIfAborted();
           await making.add(next);
-          const isCatchingUp = !isUpToDate && clock.monotonicMs() - running.beganMs < CATCH_UP_MS_MAX;
-          if (isCatchingUp) running.place.used();
+          const isCatchingUp = !isUpToDate && clock.monotonicMs() - turn.beganMs < CATCH_UP_MS_MAX;
+          if (isCatchingUp) turn.place.used();
           if (clock.monotonicMs() >= making.lookAtMs) {
             making.lookAtMs = clock.monotonicMs() + LOOK_MS;
             await this.#show(session.id, making);
@@ -332,7 +305,7 @@ export class MappingRunner {
           file,
         } as const;
         await new Packages(sql).add(info, nowMs);
-        const ended = await new MappingSessions(sql).end(this.#id, id, outcome, error, nowMs);
+        const ended = await new MappingSessions(sql).end(this.#jobs.id, id, outcome, error, nowMs);
         if (!ended) throw new SvcError("aborted", `mapping session ${id} now belongs to another runner`);
       });
     });
@@ -341,7 +314,9 @@ export class MappingRunner {
 
   async #end(id: string, end: SessionEnd, error: string): Promise<void> {
     const { store, clock } = this.options;
-    await store.transaction((sql) => new MappingSessions(sql).end(this.#id, id, end, error, clock.nowMs()));
+    await store.transaction((sql) =>
+      new MappingSessions(sql).end(this.#jobs.id, id, end, error, clock.nowMs())
+    );
   }
 
   async #release(contents: readonly string[]): Promise<void> {

@@ -9,10 +9,10 @@
  */
 
 import { type BackoffLimits, backoffMs } from "../../base/async/backoff.ts";
+import { PeriodicWork } from "../../base/async/periodic_work.ts";
 import { create } from "../../wire/rpc/proto.ts";
 import { LogEntrySchema } from "../../../proto/gen/common_pb.ts";
 import { toTimestamp } from "../../api/shared/time.ts";
-import { Waker } from "../../base/clock.ts";
 import { chainOf, messageOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { LogStore } from "../logs/logs.ts";
@@ -46,12 +46,10 @@ export class TriggerRunner {
   readonly #events: TriggerEvents;
   readonly #sender: NotificationSender;
   readonly #watch: TriggerWatch;
-  readonly #waker: Waker;
-  readonly #closing = new AbortController();
+  readonly #work: PeriodicWork;
   readonly #sending = new Map<string, { readonly organizationId: string; readonly done: Promise<void> }>();
   /** By organization. */
   readonly #handling = new Map<string, Promise<void>>();
-  readonly #looking: Promise<void>;
   #partsAtMs = -Infinity;
 
   constructor(private readonly parts: TriggerParts, sender: SenderOptions) {
@@ -59,14 +57,18 @@ export class TriggerRunner {
     this.#events = new TriggerEvents(parts);
     this.#sender = new NotificationSender(store, clock, sender);
     this.#watch = new TriggerWatch(store, clock);
-    this.#waker = new Waker(clock);
-    this.#looking = this.#look();
+    const steps = [
+      () => this.#lookAtParts(clock.monotonicMs()),
+      () => this.#watch.lookAtLogs(),
+      () => this.#handleEvents(),
+      () => this.#startSending(),
+    ];
+    const every = { everyMs: LOOK_MS, problem: "cannot look after triggers" };
+    this.#work = new PeriodicWork({ ...parts, ...every }, steps);
   }
 
   async close(): Promise<void> {
-    this.#closing.abort(new SvcError("unavailable", "the control plane is stopping"));
-    this.#waker.wake();
-    await this.#looking;
+    await this.#work.close(new SvcError("unavailable", "the control plane is stopping"));
     await Promise.all(this.#handling.values());
     await Promise.all([...this.#sending.values()].map(({ done }) => done));
   }
@@ -75,26 +77,6 @@ export class TriggerRunner {
   async forgetOld(): Promise<void> {
     const { store, clock } = this.parts;
     while (await store.transaction((sql) => new Deliveries(sql).forget(clock.nowMs())));
-  }
-
-  async #look(): Promise<void> {
-    const { logger, clock } = this.parts;
-    const { signal } = this.#closing;
-    const steps = [
-      () => this.#lookAtParts(clock.monotonicMs()),
-      () => this.#watch.lookAtLogs(),
-      () => this.#handleEvents(),
-      () => this.#startSending(),
-    ];
-    while (!signal.aborted) {
-      for (const step of steps) {
-        if (signal.aborted) break;
-        await step().catch((error) => {
-          if (!signal.aborted) logger.warn(`cannot look after triggers: ${chainOf(error)}`);
-        });
-      }
-      await this.#waker.sleep(LOOK_MS);
-    }
   }
 
   async #lookAtParts(nowMs: number): Promise<void> {
@@ -112,7 +94,7 @@ export class TriggerRunner {
       this.#handling.set(organizationId, done);
     }
     const over = new AbortController();
-    const signal = AbortSignal.any([over.signal, this.#closing.signal]);
+    const signal = AbortSignal.any([over.signal, this.#work.signal]);
     const pause = this.parts.clock.sleep(HANDLE_MS, signal).catch(() => {});
     await Promise.race([Promise.all(this.#handling.values()), pause]);
     over.abort();
@@ -122,11 +104,11 @@ export class TriggerRunner {
   async #handle(events: readonly PartEvent[]): Promise<void> {
     const { store, logger } = this.parts;
     for (const event of events) {
-      if (this.#closing.signal.aborted) return;
+      if (this.#work.signal.aborted) return;
       try {
         await this.#events.handle(event);
       } catch (error) {
-        if (this.#closing.signal.aborted) return;
+        if (this.#work.signal.aborted) return;
         if (isPassing(error)) return logger.warn(`cannot look after triggers: ${chainOf(error)}`);
         // The event is dropped, because it would fail again, and block all others.
         const { partId, facts } = event;
@@ -152,7 +134,7 @@ export class TriggerRunner {
     for (const one of claimed) {
       const done = this.#send(one).finally(() => {
         this.#sending.delete(one.id);
-        this.#waker.wake();
+        this.#work.wake();
       });
       this.#sending.set(one.id, { organizationId: one.organizationId, done });
     }
@@ -160,7 +142,7 @@ export class TriggerRunner {
 
   async #send(delivery: ClaimedDelivery): Promise<void> {
     const { store, clock, logger } = this.parts;
-    const { signal } = this.#closing;
+    const { signal } = this.#work;
     const { id } = delivery;
     try {
       const failure = await this.#sender.send(delivery, signal).then(() => undefined, (error) => ({ error }));

@@ -7,8 +7,9 @@
  * two do, the second transaction finds other readings than it has in its file, and does nothing.
  */
 
+import { PeriodicWork } from "../../base/async/periodic_work.ts";
 import type { Clock } from "../../base/clock.ts";
-import { chainOf, SvcError } from "../../base/error.ts";
+import { SvcError } from "../../base/error.ts";
 import { collectBytes, onePiece } from "../../base/files/byte_reader.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { keepFile } from "../store/file_refs.ts";
@@ -73,26 +74,16 @@ type Key = FileCursor & { readonly bytes: number };
 
 /** Moves readings as long as there are some. */
 export class ReadingMover {
-  readonly #closing = new AbortController();
-  readonly #moving: Promise<void>;
+  readonly #work: PeriodicWork;
 
   constructor(parts: MoverParts) {
-    this.#moving = this.#move(new ReadingMoves(parts), parts);
+    const moves = new ReadingMoves(parts);
+    const every = { everyMs: LOOK_MS, problem: "cannot move readings into files" };
+    this.#work = new PeriodicWork({ ...parts, ...every }, [(signal) => moves.run(signal)]);
   }
 
   async close(): Promise<void> {
-    this.#closing.abort();
-    await this.#moving;
-  }
-
-  async #move(moves: ReadingMoves, { clock, logger }: MoverParts): Promise<void> {
-    const { signal } = this.#closing;
-    while (!signal.aborted) {
-      await moves.run(signal).catch((error) => {
-        if (!signal.aborted) logger.warn(`cannot move readings into files: ${chainOf(error)}`);
-      });
-      await clock.sleep(LOOK_MS, signal).catch(() => {});
-    }
+    await this.#work.close();
   }
 }
 

@@ -8,8 +8,8 @@
  * The room owns the removal of data that is no longer kept, and the note of the last backup.
  */
 
+import { PeriodicWork } from "../../base/async/periodic_work.ts";
 import type { Clock } from "../../base/clock.ts";
-import { chainOf } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { Audit } from "../access/audit.ts";
 import { BinaryData } from "../data/binary_data.ts";
@@ -51,27 +51,15 @@ const REWRITE_MS = DAY_MS;
 const REWRITE_SHARE = 0.1;
 
 export class RetentionRunner {
-  readonly #closing = new AbortController();
-  readonly #looking: Promise<void>;
+  readonly #work: PeriodicWork;
 
   constructor(private readonly parts: RetentionParts) {
-    this.#looking = this.#look();
+    const problem = "cannot remove captured data past its retention";
+    this.#work = new PeriodicWork({ ...parts, everyMs: LOOK_MS, problem }, [(signal) => this.#apply(signal)]);
   }
 
   async close(): Promise<void> {
-    this.#closing.abort();
-    await this.#looking;
-  }
-
-  async #look(): Promise<void> {
-    const { clock, logger } = this.parts;
-    const { signal } = this.#closing;
-    while (!signal.aborted) {
-      await this.#apply(signal).catch((error) => {
-        if (!signal.aborted) logger.warn(`cannot remove captured data past its retention: ${chainOf(error)}`);
-      });
-      await clock.sleep(LOOK_MS, signal).catch(() => {});
-    }
+    await this.#work.close();
   }
 
   async #apply(signal: AbortSignal): Promise<void> {

@@ -8,6 +8,7 @@
 
 import { LogEntrySchema } from "../../../proto/gen/common_pb.ts";
 import { toTimestamp } from "../../api/shared/time.ts";
+import { PeriodicWork } from "../../base/async/periodic_work.ts";
 import { chainOf, messageOf, SvcError } from "../../base/error.ts";
 import { create } from "../../wire/rpc/proto.ts";
 import { requireConfigQuota } from "../access/usage.ts";
@@ -44,38 +45,27 @@ const IN_FLIGHT: readonly RolloutPartState[] = ["applied", "taken"];
 const LOGGER = "svc-cloud.rollouts";
 
 export class RolloutRunner {
-  readonly #closing = new AbortController();
-  readonly #looking: Promise<void>;
+  readonly #work: PeriodicWork;
   #lookedMs: number;
   #settledMs: number;
 
   constructor(private readonly parts: RolloutParts) {
     this.#lookedMs = parts.clock.monotonicMs();
     this.#settledMs = this.#lookedMs + GRACE_MS;
-    this.#looking = this.#look();
+    const every = { everyMs: LOOK_MS, problem: "cannot look after rollouts" };
+    this.#work = new PeriodicWork({ ...parts, ...every }, [(signal) => this.#lookAtDue(signal)]);
   }
 
   async close(): Promise<void> {
-    this.#closing.abort();
-    await this.#looking;
-  }
-
-  async #look(): Promise<void> {
-    const { clock, logger } = this.parts;
-    const { signal } = this.#closing;
-    while (!signal.aborted) {
-      const nowMs = clock.monotonicMs();
-      if (nowMs - this.#lookedMs > BREAK_MS) this.#settledMs = nowMs + GRACE_MS;
-      this.#lookedMs = nowMs;
-      await this.#lookAtDue(signal).catch((error) => {
-        if (!signal.aborted) logger.warn(`cannot look after rollouts: ${chainOf(error)}`);
-      });
-      await clock.sleep(LOOK_MS, signal).catch(() => {});
-    }
+    await this.#work.close();
   }
 
   async #lookAtDue(signal: AbortSignal): Promise<void> {
     const { store, clock, logger } = this.parts;
+    const lookMs = clock.monotonicMs();
+    if (lookMs - this.#lookedMs > BREAK_MS) this.#settledMs = lookMs + GRACE_MS;
+    this.#lookedMs = lookMs;
+
     for (let looked = 0; looked < ROLLOUTS_A_LOOK && !signal.aborted; looked++) {
       const nowMs = clock.nowMs();
       // Most checks find nothing, and this costs less than a transaction.
@@ -143,7 +133,7 @@ export class RolloutRunner {
     const rollouts = new Rollouts(this.parts.store);
     const parts = await rollouts.parts(rollout.id, { states: ["reverting"], limit: CHANGED_MAX });
     for (const part of parts) {
-      if (this.#closing.signal.aborted) return;
+      if (this.#work.signal.aborted) return;
       await this.#revertPart(rollout, part).catch((error) => this.#leave(rollout, part, "kept", error));
     }
   }
@@ -223,7 +213,7 @@ export class RolloutRunner {
     const free = plan.atOnce > 0 ? Math.max(0, plan.atOnce - busy) : CHANGED_MAX;
     const next = await onlineWaiting(rollouts, rollout, clock.nowMs(), Math.min(free, CHANGED_MAX));
     for (const part of next) {
-      if (this.#closing.signal.aborted) return;
+      if (this.#work.signal.aborted) return;
       await this.#applyPart(rollout, part).catch((error) => this.#leave(rollout, part, "skipped", error));
     }
   }

@@ -9,9 +9,10 @@
 
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
+import { JOB_LEASE_MS, JobRunner } from "../../base/async/job_runner.ts";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import { type ArchiveFile, packed } from "../../base/files/archive.ts";
-import { type Clock, deadline, Waker } from "../../base/clock.ts";
+import { type Clock, deadline } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
@@ -61,9 +62,6 @@ interface RunnerOptions extends TrainingOptions {
 
 /** Interval of the search for orders that another control plane received. */
 const LOOK_MS = 1_000;
-/** How long a runner counts as alive, and how often it reports. Clocks agree to well within the first. */
-const LEASE_MS = 10_000;
-const RENEW_MS = 3_000;
 /** Time limit of a job. */
 const JOB_MS_MAX = 24 * 3600 * 1000;
 /** How many waiting jobs get a log line when their place changes. */
@@ -74,12 +72,6 @@ const PAUSE_MS = 1_000;
 const OUTPUT_LIMITS = { filesMax: 100_000, bytesMax: PACKAGE_BYTES_MAX, except: "tmp" };
 /** Limit of unpublished files that the log names. */
 const LEFT_OUT_MAX = 20;
-
-interface Running {
-  readonly queue: TrainingQueueName;
-  readonly cancel: AbortController;
-  done: Promise<void>;
-}
 
 /** The job belongs to another runner, or is gone: nothing to report. */
 class Lost extends SvcError {
@@ -96,18 +88,24 @@ class Stopped extends SvcError {
 }
 
 export class TrainingRunner {
-  readonly #id = randomUUID();
   /** Of jobs whose remains are removed here. */
   readonly #cleanerId = randomUUID();
-  readonly #running = new Map<string, Running>();
-  readonly #closing = new AbortController();
-  readonly #waker: Waker;
-  #renewAtMs = -Infinity;
-  readonly #looking: Promise<void>;
+  readonly #jobs: JobRunner<{ readonly queue: TrainingQueueName }>;
+  #isFolderCleared = false;
 
   constructor(private readonly options: RunnerOptions) {
-    this.#waker = new Waker(options.clock);
-    this.#looking = this.#look();
+    const { store } = options;
+    this.#jobs = new JobRunner({
+      ...options,
+      everyMs: LOOK_MS,
+      problem: "cannot look after training jobs",
+      steps: {
+        renew: (untilMs) => store.transaction((sql) => new TrainingJobs(sql).renew(this.#jobs.id, untilMs)),
+        recover: () => this.#resolveLost(),
+        look: () => this.#lookAfterOwn(),
+        startNext: () => this.#startNext(),
+      },
+    });
   }
 
   get executors(): Executors {
@@ -125,16 +123,12 @@ export class TrainingRunner {
 
   /** Searches for work at once, because a job has arrived or has to be canceled. */
   wake(): void {
-    this.#waker.wake();
+    this.#jobs.wake();
   }
 
   /** Ends the running jobs here; they wait for another control plane, or for the next start. */
   async close(): Promise<void> {
-    this.#closing.abort();
-    this.wake();
-    await this.#looking;
-    for (const { cancel } of this.#running.values()) cancel.abort(new Stopped());
-    await Promise.all([...this.#running.values()].map(({ done }) => done));
+    await this.#jobs.close(new Stopped());
   }
 
   async forgetOld(): Promise<void> {
@@ -142,42 +136,17 @@ export class TrainingRunner {
     await store.transaction((sql) => new TrainingJobs(sql).forgetLogs(clock.nowMs() - LOGS_KEPT_MS));
   }
 
-  async #look(): Promise<void> {
-    const { logger } = this.options;
-    const { signal } = this.#closing;
-    await this.#clearFolder().catch((error) =>
-      logger.warn(`cannot clear the folder of jobs: ${chainOf(error)}`)
-    );
-    while (!signal.aborted) {
-      await this.#lookOnce().catch((error) =>
-        logger.warn(`cannot look after training jobs: ${chainOf(error)}`)
-      );
-      await this.#waker.sleep(LOOK_MS);
-    }
-  }
-
-  async #lookOnce(): Promise<void> {
-    const { store, clock } = this.options;
-    if (clock.monotonicMs() >= this.#renewAtMs) {
-      if (this.#running.size > 0) {
-        await store.transaction((sql) => new TrainingJobs(sql).renew(this.#id, clock.nowMs() + LEASE_MS));
-      }
-      await this.#resolveLost();
-      this.#renewAtMs = clock.monotonicMs() + RENEW_MS;
-    }
-    if (this.#running.size > 0) await this.#lookAfterOwn();
-    for (const queue of QUEUES) while (await this.#startNext(queue));
-  }
-
   /** Ends jobs that have to be canceled, and jobs of dead runners. */
   async #lookAfterOwn(): Promise<void> {
-    const ours = new Map(
-      (await new TrainingJobs(this.options.store).running({ runner: this.#id })).map((job) => [job.id, job]),
-    );
-    for (const [id, { cancel }] of this.#running) {
-      const state = ours.get(id)?.state;
-      if (state === "canceling") cancel.abort(new SvcError("canceled", "canceled on request"));
-      if (state === undefined) cancel.abort(new Lost(id));
+    if (!this.#isFolderCleared) await this.#clearFolder();
+    if (this.#jobs.running.size === 0) return;
+
+    const ours = await new TrainingJobs(this.options.store).running({ runner: this.#jobs.id });
+    const states = new Map(ours.map(({ id, state }) => [id, state]));
+    for (const [id, { cancel }] of this.#jobs.running) {
+      const state = states.get(id);
+      if (state === "canceling") cancel(new SvcError("canceled", "canceled on request"));
+      if (state === undefined) cancel(new Lost(id));
     }
   }
 
@@ -188,7 +157,7 @@ export class TrainingRunner {
   async #resolveLost(): Promise<void> {
     for (const job of await new TrainingJobs(this.options.store).running({ lapsedMs: this.#nowMs })) {
       const { id, runner } = job;
-      if (this.#running.has(id) || !await this.#takeOver(job) || runner !== undefined) continue;
+      if (this.#jobs.running.has(id) || !await this.#takeOver(job) || runner !== undefined) continue;
       await this.options.host.removeTree(this.#folderOf(id));
       await this.options.executors[queueOf(job)]?.abandon?.(id);
       const interrupt = (jobs: TrainingJobs, nowMs: number) => jobs.interrupt(id, true, nowMs);
@@ -207,7 +176,7 @@ export class TrainingRunner {
         one.id === id && one.runner === runner
       );
       if (still) {
-        await jobs.handOver(id, runner === undefined ? this.#cleanerId : undefined, nowMs + LEASE_MS);
+        await jobs.handOver(id, runner === undefined ? this.#cleanerId : undefined, nowMs + JOB_LEASE_MS);
       }
       return still;
     });
@@ -217,12 +186,17 @@ export class TrainingRunner {
     return this.options.clock.nowMs();
   }
 
+  async #startNext(): Promise<boolean> {
+    for (const queue of QUEUES) if (await this.#startFrom(queue)) return true;
+    return false;
+  }
+
   /** Whether there was a job, and room for it. */
-  async #startNext(queue: TrainingQueueName): Promise<boolean> {
+  async #startFrom(queue: TrainingQueueName): Promise<boolean> {
     const { store, clock, executors } = this.options;
     const executor = executors[queue];
-    const busy = [...this.#running.values()].filter((one) => one.queue === queue).length;
-    if (!executor || busy >= executor.capacity || this.#closing.signal.aborted) return false;
+    const busy = [...this.#jobs.running.values()].filter(({ facts }) => facts.queue === queue).length;
+    if (!executor || busy >= executor.capacity) return false;
     const runningMax = this.runningMax(queue);
     if ((await new TrainingJobs(store).waiting(queue, runningMax)).startable === 0) return false;
     const job = await store.transaction(async (sql) => {
@@ -230,28 +204,23 @@ export class TrainingRunner {
       const before = await jobs.waiting(queue, runningMax);
       if (before.startable === 0) return undefined;
       // Its last run here has not ended yet.
-      if (this.#running.has(before.jobs[0].id)) return undefined;
+      if (this.#jobs.running.has(before.jobs[0].id)) return undefined;
       const nowMs = clock.nowMs();
-      const started = await jobs.start(before.jobs[0].id, this.#id, nowMs + LEASE_MS, nowMs);
+      const started = await jobs.start(before.jobs[0].id, this.#jobs.id, nowMs + JOB_LEASE_MS, nowMs);
       await logQueuePositions(jobs, before, await jobs.waiting(queue, runningMax), nowMs);
       return started;
     });
     if (!job) return false;
-    const running: Running = { queue, cancel: new AbortController(), done: Promise.resolve() };
-    this.#running.set(job.id, running);
-    running.done = this.#run(job, running.cancel).finally(() => {
-      this.#running.delete(job.id);
-      this.wake();
-    });
+    this.#jobs.start(job.id, { queue }, (signal) => this.#run(job, signal));
     return true;
   }
 
-  async #run(job: TrainingJob, cancel: AbortController): Promise<void> {
+  async #run(job: TrainingJob, canceled: AbortSignal): Promise<void> {
     const { store, clock, logger } = this.options;
     const tooLong = () => {
       return new SvcError("deadline_exceeded", `the job took more than ${JOB_MS_MAX / 3600_000} hours`);
     };
-    const { signal, done } = deadline(clock, JOB_MS_MAX, tooLong, cancel.signal);
+    const { signal, done } = deadline(clock, JOB_MS_MAX, tooLong, canceled);
     const log = new TrainingLog(job.id, store, clock, logger);
     try {
       log.write("info", "training begins");
@@ -326,7 +295,7 @@ export class TrainingRunner {
   async #giveUp(job: TrainingJob, error: SvcError): Promise<void> {
     if (error instanceof Lost) return;
     const { clock, logger } = this.options;
-    const untilMs = clock.monotonicMs() + LEASE_MS;
+    const untilMs = clock.monotonicMs() + JOB_LEASE_MS;
     for (;;) {
       try {
         await this.#endOurs(job.id, (jobs, nowMs) => {
@@ -348,7 +317,7 @@ export class TrainingRunner {
   async #endOurs(
     id: string,
     work: (jobs: TrainingJobs, nowMs: number, sql: Sql) => Promise<Ended>,
-    runner = this.#id,
+    runner = this.#jobs.id,
   ): Promise<TrainingState> {
     const { state, contents } = await this.options.store.transaction(async (sql) => {
       const jobs = new TrainingJobs(sql);
@@ -366,13 +335,18 @@ export class TrainingRunner {
     return join(this.options.folder, id);
   }
 
-  /** Removes what earlier runners left behind. */
+  /** Removes what earlier runners left behind, once. */
   async #clearFolder(): Promise<void> {
-    const { folder, store, host } = this.options;
-    await host.makeFolder(folder, { mode: 0o700 });
-    for (const name of await host.readFolder(folder)) {
-      const job = await new TrainingJobs(store).get(name).catch(() => undefined);
-      if (!job || isFinalState(job.state)) await host.removeTree(join(folder, name));
+    const { folder, store, host, logger } = this.options;
+    this.#isFolderCleared = true;
+    try {
+      await host.makeFolder(folder, { mode: 0o700 });
+      for (const name of await host.readFolder(folder)) {
+        const job = await new TrainingJobs(store).get(name).catch(() => undefined);
+        if (!job || isFinalState(job.state)) await host.removeTree(join(folder, name));
+      }
+    } catch (error) {
+      logger.warn(`cannot clear the folder of jobs: ${chainOf(error)}`);
     }
   }
 }

@@ -6,8 +6,8 @@
  */
 
 import { randomUUID } from "node:crypto";
+import { PeriodicWork } from "../../../base/async/periodic_work.ts";
 import type { Clock } from "../../../base/clock.ts";
-import { Waker } from "../../../base/clock.ts";
 import { chainOf, messageOf, SvcError } from "../../../base/error.ts";
 import type { Logger } from "../../../base/log/log.ts";
 import type { Usage } from "../../access/usage.ts";
@@ -39,41 +39,23 @@ const PASSING = ["unavailable", "aborted", "canceled"];
 
 export class PipelineRunner {
   readonly #id = randomUUID();
-  readonly #closing = new AbortController();
-  readonly #waker: Waker;
+  readonly #work: PeriodicWork;
   readonly #running = new Map<string, { readonly organizationId: string; readonly done: Promise<void> }>();
-  readonly #looking: Promise<void>;
 
   constructor(private readonly parts: PipelineParts) {
-    this.#waker = new Waker(parts.clock);
-    this.#looking = this.#look();
+    const steps = [() => this.#renew(), () => this.#schedule(), () => this.#catchUp(), () => this.#start()];
+    const every = { everyMs: LOOK_MS, problem: "cannot look after data pipelines" };
+    this.#work = new PeriodicWork({ ...parts, ...every }, steps);
   }
 
   async close(): Promise<void> {
-    this.#closing.abort(new SvcError("unavailable", "the control plane is stopping"));
-    this.#waker.wake();
-    await this.#looking;
+    await this.#work.close(new SvcError("unavailable", "the control plane is stopping"));
     await Promise.all([...this.#running.values()].map(({ done }) => done));
   }
 
   /** Forgets old runs. */
   async forgetOld(): Promise<void> {
     await this.parts.store.transaction((sql) => new DataPipelines(sql).forgetRuns());
-  }
-
-  async #look(): Promise<void> {
-    const { logger } = this.parts;
-    const { signal } = this.#closing;
-    const steps = [() => this.#renew(), () => this.#schedule(), () => this.#catchUp(), () => this.#start()];
-    while (!signal.aborted) {
-      for (const step of steps) {
-        if (signal.aborted) break;
-        await step().catch((error) => {
-          if (!signal.aborted) logger.warn(`cannot look after data pipelines: ${chainOf(error)}`);
-        });
-      }
-      await this.#waker.sleep(LOOK_MS);
-    }
   }
 
   async #renew(): Promise<void> {
@@ -115,7 +97,7 @@ export class PipelineRunner {
     for (const run of claimed) {
       const done = this.#run(run).finally(() => {
         this.#running.delete(run.id);
-        this.#waker.wake();
+        this.#work.wake();
       });
       this.#running.set(run.id, { organizationId: run.organizationId, done });
     }
@@ -123,7 +105,7 @@ export class PipelineRunner {
 
   async #run(run: ClaimedRun): Promise<void> {
     const { clock, logger, queries, usage } = this.parts;
-    const { signal } = this.#closing;
+    const { signal } = this.#work;
     const { id, organizationId, mql, fromMs, untilMs } = run;
     try {
       const stamp = { id, fromMs, untilMs, organizationId };
