@@ -79,7 +79,7 @@ async function measure(metered: boolean): Promise<void> {
   const folder = await Deno.makeTempDir({ prefix: "svc-traffic-" });
   const example: Example = JSON.parse(await svcCloud("init", "--data", `${folder}/data`, "--json"));
   const env = { SVC_BENCH_PACE: String(PACE), SVC_BENCH_BEGAN: String(Date.now()) };
-  const cloud = await serveCloud(["--data", `${folder}/data`], undefined, env, undefined, [...RUN, "cloud"]);
+  const cloud = await serveCloud(["--data", `${folder}/data`], { env, command: [...RUN, "cloud"] });
   const relays = { "svc-agent": relayTo(cloud), "svc-server": relayTo(cloud) };
   const programs: Deno.ChildProcess[] = [];
   try {

@@ -53,7 +53,7 @@ Deno.test("a machine applies a change and a restored revision, and an outage los
 
     assertEquals(await cloud.stop("SIGKILL"), 137);
     assertEquals(await server.stop(), 0);
-    cloud = await serveCloud(data, host);
+    cloud = await serveCloud(data, { listen: host });
     server = await start();
     await server.wrote("machine is running");
     assertEquals(await server.stop(), 0);

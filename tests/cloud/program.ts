@@ -6,6 +6,7 @@ import { main } from "../../cli/cloud/main.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 
 const PROGRAM = new URL("../../cli/cloud/main.ts", import.meta.url).pathname;
+const FROM_SOURCE = [Deno.execPath(), "run", "-A", PROGRAM];
 
 export interface CloudProcess {
   readonly url: string;
@@ -43,19 +44,26 @@ export async function svcCloudPrinted(...args: string[]): Promise<{ output: stri
   return { output: written, remarks: complaints };
 }
 
-/** Starts `command` (default: from source) serving; resolves when it does. `heard` gets its output so far. */
+interface ServingOptions {
+  /** The address; by default a free port of this computer. */
+  readonly listen?: string;
+  readonly env?: Record<string, string>;
+  readonly cwd?: string;
+  /** The program; by default from source. */
+  readonly command?: readonly string[];
+  /** Gets the output so far whenever there is more. */
+  readonly heard?: (text: string) => void;
+}
+
+/** Starts svc-cloud serving; resolves when it does. */
 export async function serveCloud(
   flags: readonly string[],
-  listen = "127.0.0.1:0",
-  env: Record<string, string> = {},
-  cwd?: string,
-  [program, ...before]: readonly string[] = [Deno.execPath(), "run", "-A", PROGRAM],
-  heard: (text: string) => void = () => {},
+  { listen = "127.0.0.1:0", command = FROM_SOURCE, heard = () => {}, ...place }: ServingOptions = {},
 ): Promise<CloudProcess> {
+  const [program = "", ...before] = command;
   const child = new Deno.Command(program, {
     args: [...before, "serve", "--listen", listen, ...flags],
-    env,
-    cwd,
+    ...place,
     stdin: "null",
     stdout: "piped",
     stderr: "inherit",

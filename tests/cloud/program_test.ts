@@ -272,7 +272,7 @@ Deno.test({
     });
     await svcCloud("init", "--data", `${folder}/data`);
     const flags = ["--data", `${folder}/data`, "--training", "embedded,scripts"];
-    const cloud = await serveCloud(flags, undefined, { PATH: `${folder}/bin:${Deno.env.get("PATH")}` });
+    const cloud = await serveCloud(flags, { env: { PATH: `${folder}/bin:${Deno.env.get("PATH")}` } });
     try {
       const versions = (await Deno.readTextFile(tried)).split("\n").filter((line) => line === "--version");
       assertEquals(versions.length, 1);
@@ -355,7 +355,7 @@ Deno.test("svc-cloud serves over TLS with a certificate of the local authority",
   const ca = await svcCloud("authority", "--data", folder);
   const cloud = await serveCloud(
     ["--data", folder, "--tls", "--public-url", "https://cloud.example:8090"],
-    "localhost:0",
+    { listen: "localhost:0" },
   );
   try {
     const { id, key } = example.ownerKey;

@@ -26,8 +26,8 @@ class Places implements AsyncDisposable {
   static async open(...flags: string[]): Promise<Places> {
     const places = new Places();
     places.example = await places.onHost("init");
-    places.cloud = await serveCloud(["--data", places.host, ...flags], "127.0.0.1:0", {
-      SVC_TEST_SECRET: "hunter2",
+    places.cloud = await serveCloud(["--data", places.host, ...flags], {
+      env: { SVC_TEST_SECRET: "hunter2" },
     });
     return places;
   }

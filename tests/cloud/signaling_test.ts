@@ -224,7 +224,7 @@ Deno.test("a machine is reachable through its control plane, also after an outag
     // The connection itself does not go through the control plane.
     await cloud.stop("SIGKILL");
     await resourceNames({});
-    const again = await serveCloud(flags, new URL(cloud.url).host);
+    const again = await serveCloud(flags, { listen: new URL(cloud.url).host });
     try {
       const other = await dialed();
       await client(MachineService, other).resourceNames({});

@@ -113,12 +113,10 @@ needingTest("postgres: svc-cloud serve waits for a database that comes up after 
   const waits = Promise.withResolvers<void>();
   const serving = serveCloud(
     ["--data", folder, "--database", url.href],
-    undefined,
-    {},
-    undefined,
-    undefined,
-    (text) => {
-      if (text.includes("waiting for the database")) waits.resolve();
+    {
+      heard: (text) => {
+        if (text.includes("waiting for the database")) waits.resolve();
+      },
     },
   );
   try {

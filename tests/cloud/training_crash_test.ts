@@ -86,7 +86,7 @@ for (const [way, flags] of [["a sandbox", []], ["no sandbox", ["--scripts-withou
         const made = scriptArchive(`open("../output/model.txt", "w").write("learned")\n`);
         const [datasetId, registryItemId] = await prepareScript(`${folder}/data`, example, made);
         const there = ["--data", "data", "--training", "scripts", ...flags];
-        const cloud = await serveCloud(there, undefined, {}, folder);
+        const cloud = await serveCloud(there, { cwd: folder });
         try {
           await withChannel(cloud.url, await tokenOf(cloud.url, example), async (channel) => {
             const training = client(MLTrainingService, channel);

@@ -67,7 +67,7 @@ export class VmDevice {
       ? await Namespaces.make(disk, folder)
       : await Machine.make(disk, folder, { share });
     const url = `http://${place.host}:${port}`;
-    const cloud = await serveCloud([...data, "--public-url", url], `127.0.0.1:${port}`);
+    const cloud = await serveCloud([...data, "--public-url", url], { listen: `127.0.0.1:${port}` });
     try {
       const device = new VmDevice(place, cloud, folder, example);
       for (const name of names) {

@@ -149,7 +149,7 @@ async function trains(world: World): Promise<string> {
   const command = [...computer.runner, pathOf("svc-cloud")];
   const data = ["--data", `${ODD}\\cloud`];
   const serve = (flags: readonly string[], listen?: string) =>
-    serveCloud([...data, "--uploads-without-sandbox", ...flags], listen, {}, undefined, command);
+    serveCloud([...data, "--uploads-without-sandbox", ...flags], { listen, command });
   let cloud: CloudProcess = await serve(["--demo"]);
   try {
     const [, id, key] = /owner's key\s+id (\S+)\s+key (\S+)/.exec(cloud.output()) ?? [];
