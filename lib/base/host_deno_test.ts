@@ -1,4 +1,5 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { dirname } from "node:path";
 import { DenoHost } from "./host_deno.ts";
 
 const host = new DenoHost();
@@ -223,6 +224,32 @@ Deno.test({
       first.close();
       second.close();
       await Deno.remove(folder, { recursive: true });
+    }
+  },
+});
+
+Deno.test({
+  name: "DenoHost: a temporary folder for sockets has a short path, and a wrong TMPDIR is named",
+  ignore: Deno.build.os === "windows",
+  fn: async () => {
+    const long = `${await Deno.makeTempDir()}/${"long".repeat(20)}`;
+    await Deno.mkdir(long);
+    const made = async (use?: "sockets") => {
+      const folder = await new DenoHost().temporaryFolder("svc-test-", use);
+      await Deno.remove(folder);
+      return dirname(folder);
+    };
+    const before = Deno.env.get("TMPDIR");
+    try {
+      Deno.env.set("TMPDIR", long);
+      assertEquals([await made(), await made("sockets")], [long, "/tmp"]);
+      assertEquals([...Deno.readDirSync(long)], []);
+      Deno.env.set("TMPDIR", `${long}/none`);
+      await assertRejects(() => made("sockets"), Error, `in "${long}/none": it does not exist`);
+    } finally {
+      if (before === undefined) Deno.env.delete("TMPDIR");
+      else Deno.env.set("TMPDIR", before);
+      await Deno.remove(dirname(long), { recursive: true });
     }
   },
 });

@@ -98,7 +98,7 @@ export async function openControl(
  */
 async function atShortPath<T>(files: AskFiles, path: string, work: (path: string) => Promise<T>): Promise<T> {
   if (Buffer.byteLength(path) <= SOCKET_PATH_MAX || path.startsWith("\\\\")) return await work(path);
-  const folder = await files.temporaryFolder("svc-");
+  const folder = await files.temporaryFolder("svc-", "sockets");
   try {
     await files.turnLink(join(folder, "d"), dirname(path));
     return await work(join(folder, "d", basename(path)));

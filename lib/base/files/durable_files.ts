@@ -38,7 +38,7 @@ export abstract class DurableFiles implements Files {
   abstract removeFile(path: string): void;
   abstract open(path: string, how: OpenHow, mode?: number): Promise<OpenFile>;
   abstract makeFolder(path: string, options?: { readonly mode?: number }): Promise<void>;
-  abstract temporaryFolder(prefix: string): Promise<string>;
+  abstract temporaryFolder(prefix: string, use?: "sockets"): Promise<string>;
   abstract addName(path: string, name: string): Promise<void>;
   abstract remove(path: string): Promise<void>;
   abstract removeTree(path: string): Promise<void>;

@@ -166,8 +166,11 @@ export interface WriteFiles {
   open(path: string, how: OpenHow, mode?: number): Promise<OpenFile>;
   /** Creates a folder and its missing parents. */
   makeFolder(path: string, options?: { readonly mode?: number }): Promise<void>;
-  /** Creates a folder with a new name among the system's temporary files, accessible to the current user alone. */
-  temporaryFolder(prefix: string): Promise<string>;
+  /**
+   * Creates a folder with a new name among the system's temporary files, accessible to the current user alone. For
+   * sockets, whose paths are limited, the folder is in /tmp if the system's (`TMPDIR`) has a long path.
+   */
+  temporaryFolder(prefix: string, use?: "sockets"): Promise<string>;
   /** Renames a file or folder on the same disk, durably. */
   moveDurably(from: string, to: string): Promise<void>;
   /** Gives a file a second name. Throws `already_exists` if something has that name. */

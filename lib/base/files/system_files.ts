@@ -5,6 +5,8 @@
  * nor needs to do it.
  */
 
+import { Buffer } from "node:buffer";
+import { tmpdir } from "node:os";
 import { dirname } from "node:path";
 import { type Code, messageOf, SvcError } from "../error.ts";
 import { DurableFiles } from "./durable_files.ts";
@@ -28,6 +30,8 @@ const PIECE_BYTES = 64 * 1024;
 const FOLDER_MODE = 0o755;
 /** Permissions of a log file: administrators may read it, too. */
 const APPEND_MODE = 0o640;
+/** Bytes of the path of a folder in which sockets have room for a name: Linux allows 107 in all, macOS 103. */
+const SOCKET_FOLDER_MAX = 70;
 
 const OPENING: { readonly [how in OpenHow]: Deno.OpenOptions } = {
   new: { write: true, create: true, truncate: true },
@@ -145,8 +149,13 @@ export class SystemFiles extends DurableFiles {
     });
   }
 
-  temporaryFolder(prefix: string): Promise<string> {
-    return attempt("make a temporary folder", prefix, () => Deno.makeTempDir({ prefix }));
+  async temporaryFolder(prefix: string, use?: "sockets"): Promise<string> {
+    const make = (place: string, dir?: string) =>
+      attempt("make a temporary folder in", place, () => Deno.makeTempDir({ prefix, dir }));
+    const folder = await make(tmpdir());
+    if (!use || onWindows() || Buffer.byteLength(folder) <= SOCKET_FOLDER_MAX) return folder;
+    await this.removeTree(folder);
+    return await make("/tmp", "/tmp");
   }
 
   addName(path: string, name: string): Promise<void> {

@@ -105,7 +105,7 @@ export class ModuleParent {
 
   async #openSocket() {
     const { host } = this.parts;
-    const folder = await host.temporaryFolder(FOLDER_PREFIX);
+    const folder = await host.temporaryFolder(FOLDER_PREFIX, "sockets");
     const port = await openUnixPort({ ...this.#serving, path: join(folder, PARENT_SOCKET) });
     await host.createFile(join(folder, MARK), "");
     this.#sweeping = this.#sweep(dirname(folder));
