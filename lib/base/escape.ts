@@ -61,6 +61,6 @@ function unicode(letter: string): string {
  */
 export function withoutEnd(text: string, letters: string): string {
   let end = text.length;
-  while (end > 0 && letters.includes(text[end - 1])) end--;
+  while (end > 0 && letters.includes(text.charAt(end - 1))) end--;
   return text.slice(0, end);
 }

@@ -58,7 +58,7 @@ export function isHashOfPassword(hash: string | undefined, password: string): Pr
 }
 
 async function matches(hash: string | undefined, key: string, nobody: string): Promise<boolean> {
-  const [, n, r, p, salt, wanted] = HASH.exec(hash ?? nobody) ?? HASH.exec(nobody)!;
+  const [, n, r, p, salt = "", wanted = ""] = HASH.exec(hash ?? nobody) ?? HASH.exec(nobody)!;
   const cost = { N: Number(n), r: Number(r), p: Number(p) };
   const found = await digest(key, Buffer.from(salt, "base64url"), cost);
   return timingSafeEqual(found, Buffer.from(wanted, "base64url")) && hash !== undefined;

@@ -79,7 +79,8 @@ function listenersAt(port: number): Set<string> {
       // proc_net_tcp(5): sl, local address and port in hexadecimal digits, remote address, state, …, inode.
       for (const line of Deno.readTextFileSync(table).split("\n").slice(1)) {
         const [, local = "", , state, , , , , , inode] = line.trim().split(/\s+/);
-        if (state === LISTENS && parseInt(local.split(":")[1], 16) === port) sockets.add(`socket:[${inode}]`);
+        const [, digits = ""] = local.split(":");
+        if (state === LISTENS && parseInt(digits, 16) === port) sockets.add(`socket:[${inode}]`);
       }
     } catch {
       // A system without IPv6 has no table of it.
@@ -290,7 +291,8 @@ function procStat(pid: number): { group: number; started: string } | undefined {
   try {
     const text = Deno.readTextFileSync(`/proc/${pid}/stat`);
     const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
-    return fields[0] === "Z" ? undefined : { group: Number(fields[2]), started: fields[19] };
+    const { 0: state, 2: group, 19: started = "" } = fields;
+    return state === "Z" ? undefined : { group: Number(group), started };
   } catch {
     return undefined;
   }

@@ -7,7 +7,7 @@
  */
 
 import type { Clock } from "../clock.ts";
-import { SvcError } from "../error.ts";
+import { assert, SvcError } from "../error.ts";
 
 /** Who asks: `["organization", "key"]`. Members that are not named are one. */
 export type TurnCaller = readonly [group: string, member?: string];
@@ -99,7 +99,7 @@ export class FairQueue<T> {
     const group = this.#first(
       groups,
       (group) => [byTurns ? this.#insideOf(group) : 0, group === ownGroup ? 0 : this.#lately(group)],
-      (group) => Math.min(...this.#lines.get(group)!.members.values().map(([{ number }]) => number)),
+      (group) => Math.min(...this.#lines.get(group)!.members.values().map(oldestNumber)),
     );
     if (group === undefined) return undefined;
 
@@ -107,9 +107,10 @@ export class FairQueue<T> {
     const member = this.#first(
       line.members.keys(),
       (member) => [0, this.#lately(keyOf(group, member))],
-      (member) => line.members.get(member)![0].number,
+      (member) => oldestNumber(line.members.get(member) ?? []),
     )!;
-    const [place] = line.members.get(member)!;
+    const [place] = line.members.get(member) ?? [];
+    assert(place, "a line has a member without items");
     this.#remove(group, line, member, place);
 
     return { item: place.item, leave: this.#enter(group, member) };
@@ -173,7 +174,7 @@ export class FairQueue<T> {
     this.#used.delete(key);
     this.#used.set(key, { ms, lastMs: this.clock.monotonicMs() });
     const [oldest] = this.#used.keys();
-    if (this.#used.size > USED_MAX) this.#used.delete(oldest);
+    if (oldest !== undefined && this.#used.size > USED_MAX) this.#used.delete(oldest);
   }
 
   #insideOf(group: string): number {
@@ -189,4 +190,9 @@ export class FairQueue<T> {
 
 function keyOf(group: string, member: string): string {
   return `${group}\n${member}`;
+}
+
+/** The number of the first item of a list. */
+function oldestNumber([oldest]: readonly { readonly number: number }[]): number {
+  return oldest?.number ?? Infinity;
 }

@@ -80,7 +80,7 @@ export class SharedPool {
    */
   take(path: readonly string[], giveWay?: GiveWay): PoolHolder {
     const { shares } = this.limits;
-    const full = this.#along(path).findLastIndex((group, level) => group.size >= shares[level]);
+    const full = this.#along(path).findLastIndex((group, level) => group.size >= (shares[level] ?? Infinity));
     // Whoever leaves the innermost full group leaves all groups around it, too.
     if (full >= 0) this.#makeRoom(path, full);
     return this.#enter(path, giveWay);
@@ -89,10 +89,11 @@ export class SharedPool {
   /** The present groups of a path, the outermost first. */
   #along(path: readonly string[]): Group[] {
     const groups = [this.#all];
+    let last: Group | undefined = this.#all;
     for (const name of path) {
-      const next = groups[groups.length - 1].groups.get(name);
-      if (!next) break;
-      groups.push(next);
+      last = last.groups.get(name);
+      if (!last) break;
+      groups.push(last);
     }
     return groups;
   }
@@ -134,7 +135,7 @@ export class SharedPool {
   /** The holder that gives way to a newcomer at `path` in its full group of `level`. */
   #yielding(path: readonly string[], level: number): Holder | undefined {
     const along = this.#along(path);
-    const idlest = along[level].idlest();
+    const idlest = along[level]?.idlest();
     if (idlest && this.clock.monotonicMs() - idlest.usedMs >= (this.limits.idleMs ?? Infinity)) return idlest;
     for (const [at, group] of along.entries()) {
       if (at < level || at === path.length) continue;

@@ -238,7 +238,8 @@ function records(content: Uint8Array): { path?: string; size?: number } {
     if (space < 0 || !/^[1-9]\d*$/.test(digits) || end <= space || content[end - 1] !== 0x0a) {
       throw wrong("an extended header that cannot be read");
     }
-    const [, key, value] = /^([^=]+)=(.*)$/s.exec(DECODER.decode(content.subarray(space + 1, end - 1))) ?? [];
+    const [, key, value = ""] =
+      /^([^=]+)=(.*)$/s.exec(DECODER.decode(content.subarray(space + 1, end - 1))) ?? [];
     at = end;
     if (key === undefined) throw wrong("an extended header that cannot be read");
     if (key.startsWith("GNU.sparse.")) throw wrong("a file with holes, wanted files as they are");

@@ -53,7 +53,8 @@ export function missingFolders(path: string): string[] {
 
 /** Gives folders that this process has made, outermost first, to the owner of the folder that they are in. */
 export function giveFolders(made: readonly string[]): void {
-  const heir = made.length > 0 ? heirOf(dirname(made[0])) : undefined;
+  const [outermost] = made;
+  const heir = outermost === undefined ? undefined : heirOf(dirname(outermost));
   if (!heir) return;
   for (const path of made) give(path, O_RDONLY | O_NOFOLLOW | O_DIRECTORY, heir);
 }

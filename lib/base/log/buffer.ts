@@ -89,9 +89,8 @@ export class LogBuffer {
 
   /** The entries after this number, in order. */
   after(number: number): StoredLog[] {
-    let fresh = this.#waiting.length;
-    while (fresh > 0 && this.#waiting[fresh - 1].entry.number > number) fresh--;
-    return this.#waiting.slice(fresh).map(({ entry }) => entry);
+    const last = this.#waiting.findLastIndex(({ entry }) => entry.number <= number);
+    return this.#waiting.slice(last + 1).map(({ entry }) => entry);
   }
 
   /** The next batch; its entries are kept until `endBatch`. */

@@ -67,7 +67,9 @@ export class Deduplicator {
   }
 
   #closeOldest(): void {
-    const [[key, { first, endMs, count }]] = this.#windows;
+    const [window] = this.#windows;
+    if (!window) return;
+    const [key, { first, endMs, count }] = window;
     this.#windows.delete(key);
     const [oldest] = this.#windows.values();
     this.#nextEndMs = oldest?.endMs ?? Infinity;

@@ -88,7 +88,8 @@ export class LogJournal {
    */
   write(entries: readonly StoredLog[], acked: number): void {
     const full = !this.#file || this.#file.sizeBytes >= this.segmentBytes;
-    if (full && entries.length > 0) this.#begin(entries[0].number);
+    const [first] = entries;
+    if (full && first) this.#begin(first.number);
     const lines: Line[] = [...entries];
     if (acked !== this.#recordedAck) lines.push({ ...lines.pop(), ack: acked });
     if (!this.#file || lines.length === 0) return;
@@ -98,9 +99,11 @@ export class LogJournal {
 
   /** Removes the segments in which every entry has a number below `oldest`. */
   trim(oldest: number): void {
-    while (this.segments.length > 1 && this.segments[1] <= oldest) {
+    for (;;) {
+      const [first, second] = this.segments;
+      if (first === undefined || second === undefined || second > oldest) return;
       try {
-        this.host.removeFile(this.#path(this.segments[0]));
+        this.host.removeFile(this.#path(first));
       } catch (error) {
         if (!isMissing(error)) throw error;
       }

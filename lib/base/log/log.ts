@@ -47,7 +47,10 @@ const GO_FLAGS = /^\(\?([imsU]+)\)/;
  */
 export function logPattern(pattern: string): RegExp {
   const flags = GO_FLAGS.exec(pattern);
-  if (flags) return new RegExp(logPattern(pattern.slice(flags[0].length)), flags[1].includes("i") ? "i" : "");
+  if (flags) {
+    const [written, letters = ""] = flags;
+    return new RegExp(logPattern(pattern.slice(written.length)), letters.includes("i") ? "i" : "");
+  }
   const published = pattern.replaceAll(".", "\\.").replace(/\*+/g, ".*");
   // Each reading must be valid by itself, so that no stray bracket can leave the anchors behind.
   new RegExp(published);

@@ -53,7 +53,7 @@ export function replaceUrlSecretsIn(text: string, hide: (secret: string) => stri
 
 /** `hide` gets the user and password with the @ after them, and the values of secret names. */
 function withoutUrlSecrets(text: string, hide: (secret: string, isUser: boolean) => string): string {
-  const [, scheme, after] = /^([a-z][a-z0-9+.-]*:\/\/)(.*)$/is.exec(text) ?? [];
+  const [, scheme, after = ""] = /^([a-z][a-z0-9+.-]*:\/\/)(.*)$/is.exec(text) ?? [];
   if (scheme === undefined) return text.replace(/^[^/?#]*@/, (user) => hide(user, true));
   const user = after.slice(0, userEnd(after));
   const [, path, query = "", hash = ""] = /^([^?#]*)(\?[^#]*)?(#.*)?$/s.exec(after.slice(user.length))!;

@@ -101,53 +101,79 @@ class MonotonicClock {
   }
 }
 
-/** How each wire is switched: by a control call or by a write, with a message for each level. */
-class WireSwitches {
-  readonly #calls: bigint[] = new Array(LINES_MAX).fill(0n);
-  readonly #lengths: bigint[] = new Array(LINES_MAX).fill(0n);
+/** How a wire is switched: by a control call or by a write, with a message for each level. */
+class WireSwitch {
+  #call = 0n;
+  #length = 0n;
   /** Of a change that may be incomplete. */
-  readonly #messages = Array.from({ length: 2 * LINES_MAX }, () => new Uint8Array(MESSAGE_BYTES_MAX));
+  readonly #low = new Uint8Array(MESSAGE_BYTES_MAX);
+  readonly #high = new Uint8Array(MESSAGE_BYTES_MAX);
+  /** Where the wire's numbers begin. */
+  readonly #at: number;
 
-  constructor(private readonly symbols: Library["symbols"], private readonly shared: Shared) {}
+  constructor(
+    private readonly symbols: Library["symbols"],
+    private readonly shared: Shared,
+    private readonly wire: number,
+  ) {
+    this.#at = FIRST_WIRE + wire * WIRE_NUMBERS;
+  }
 
   /** Copies the wire's messages. */
-  copyMessages(wire: number): void {
+  copyMessages(): void {
     const { messages, lengths } = this.shared;
-    for (let level = 0; level < 2; level++) {
-      const from = (2 * wire + level) * MESSAGE_BYTES_MAX;
-      this.#messages[2 * wire + level].set(messages.subarray(from, from + lengths[wire]));
+    const length = Atomics.load(lengths, this.wire);
+    for (const [level, message] of [this.#low, this.#high].entries()) {
+      const from = (2 * this.wire + level) * MESSAGE_BYTES_MAX;
+      message.set(messages.subarray(from, from + length));
     }
   }
 
   /** Uses the copied messages from now on. */
-  adopt(wire: number): void {
+  adopt(): void {
     const { numbers, lengths } = this.shared;
     // Unsigned: numbers of control calls have their highest bit set.
-    this.#calls[wire] = BigInt(numbers[FIRST_WIRE + wire * WIRE_NUMBERS + CALL] >>> 0);
-    this.#lengths[wire] = BigInt(lengths[wire]);
+    this.#call = BigInt(Atomics.load(numbers, this.#at + CALL) >>> 0);
+    this.#length = BigInt(Atomics.load(lengths, this.wire));
   }
 
-  set(wire: number, high: number): void {
-    const file = this.shared.numbers[FIRST_WIRE + wire * WIRE_NUMBERS + FILE];
-    const message = this.#messages[2 * wire + high];
-    if (this.#calls[wire] !== 0n) this.symbols.ioctl(file, this.#calls[wire], message);
-    else this.symbols.write(file, message, this.#lengths[wire]);
+  set(isHigh: boolean): void {
+    const file = Atomics.load(this.shared.numbers, this.#at + FILE);
+    const message = isHigh ? this.#high : this.#low;
+    if (this.#call !== 0n) this.symbols.ioctl(file, this.#call, message);
+    else this.symbols.write(file, message, this.#length);
   }
+}
+
+/** A wire and its pulses, with times in nanoseconds. */
+interface Wire {
+  readonly number: number;
+  readonly switch: WireSwitch;
+  due: number;
+  period: number;
+  on: number;
+  isHigh: boolean;
+  isRunning: boolean;
+  /** The last change that was taken. */
+  taken: number;
 }
 
 class PulseLoop {
   readonly #library: Library = Deno.dlopen(C_LIBRARY, FUNCTIONS);
   readonly #clock = new MonotonicClock(this.#library.symbols);
-  readonly #switches: WireSwitches;
-  readonly #due = new Float64Array(LINES_MAX);
-  readonly #period = new Float64Array(LINES_MAX);
-  readonly #on = new Float64Array(LINES_MAX);
-  readonly #high = new Uint8Array(LINES_MAX);
-  readonly #running = new Uint8Array(LINES_MAX);
-  readonly #taken = new Int32Array(LINES_MAX);
+  readonly #wires: readonly Wire[];
 
   constructor(private readonly scope: Scope, private readonly shared: Shared) {
-    this.#switches = new WireSwitches(this.#library.symbols, shared);
+    this.#wires = Array.from({ length: LINES_MAX }, (_, number) => ({
+      number,
+      switch: new WireSwitch(this.#library.symbols, shared, number),
+      due: 0,
+      period: 0,
+      on: 0,
+      isHigh: false,
+      isRunning: false,
+      taken: 0,
+    }));
   }
 
   run(): void {
@@ -156,9 +182,9 @@ class PulseLoop {
     while (Atomics.load(numbers, STOP) === 0) {
       const wake = Atomics.load(numbers, WAKE);
       let next = Infinity;
-      for (let wire = 0; wire < LINES_MAX; wire++) {
+      for (const wire of this.#wires) {
         this.#take(wire);
-        if (this.#running[wire] === 1) next = Math.min(next, this.#serve(wire));
+        if (wire.isRunning) next = Math.min(next, this.#serve(wire));
       }
       this.#sleep(next, wake);
     }
@@ -176,45 +202,45 @@ class PulseLoop {
   }
 
   /** Takes a complete change of the wire, if there is one. */
-  #take(wire: number): void {
+  #take(wire: Wire): void {
     const { numbers, times } = this.shared;
-    const at = FIRST_WIRE + wire * WIRE_NUMBERS;
+    const at = FIRST_WIRE + wire.number * WIRE_NUMBERS;
     const changes = Atomics.load(numbers, at + CHANGES);
-    if (changes === this.#taken[wire] || changes % 2 !== 0) return;
+    if (changes === wire.taken || changes % 2 !== 0) return;
 
-    const period = times[2 * wire], on = times[2 * wire + 1];
-    const running = Atomics.load(numbers, at + RUNNING);
+    const [period = 0, on = 0] = times.subarray(2 * wire.number, 2 * wire.number + 2);
+    const isRunning = Atomics.load(numbers, at + RUNNING) === 1;
 
-    this.#switches.copyMessages(wire);
+    wire.switch.copyMessages();
     if (Atomics.load(numbers, at + CHANGES) !== changes) return;
-    this.#taken[wire] = changes;
-    this.#switches.adopt(wire);
-    this.#period[wire] = period;
-    this.#on[wire] = on;
+    wire.taken = changes;
+    wire.switch.adopt();
+    wire.period = period;
+    wire.on = on;
 
-    if (running === 1 && this.#running[wire] === 0) {
-      this.#due[wire] = this.#clock.now();
-      this.#high[wire] = 0;
+    if (isRunning && !wire.isRunning) {
+      wire.due = this.#clock.now();
+      wire.isHigh = false;
     }
 
-    this.#running[wire] = running;
+    wire.isRunning = isRunning;
     Atomics.store(numbers, at + TAKEN, changes);
-    this.scope.postMessage({ wire });
+    this.scope.postMessage({ wire: wire.number });
   }
 
   /** Switches the wire if it is due, and returns the time of its next edge. */
-  #serve(wire: number): number {
+  #serve(wire: Wire): number {
     const now = this.#clock.now();
-    const due = this.#due[wire];
+    const { due, period, on } = wire;
     if (due > now) return due;
-    const high = this.#high[wire] ^= 1;
-    this.#switches.set(wire, high);
+    wire.isHigh = !wire.isHigh;
+    wire.switch.set(wire.isHigh);
     const step = Math.min(LATE_STEPS, Math.floor((now - due) / (LATE_STEP_US * 1000)));
     Atomics.add(this.shared.late, step, 1);
-    const next = due + (high === 1 ? this.#on[wire] : this.#period[wire] - this.#on[wire]);
+    const next = due + (wire.isHigh ? on : period - on);
     // After a delay of a whole period the thread skips the missed edges.
-    this.#due[wire] = next < now - this.#period[wire] ? now : next;
-    return this.#due[wire];
+    wire.due = next < now - period ? now : next;
+    return wire.due;
   }
 
   #sleep(until: number, wake: number): void {

@@ -96,7 +96,7 @@ async function startersUsers(): Promise<number[]> {
 /** proc_net_tcp(5): sl, local and remote address, state, queues, timers, retransmissions, uid, timeout, inode. */
 export function socketLines(table: string): SocketLine[] {
   return table.split("\n").slice(1).filter((line) => line !== "").map((line) => {
-    const [, local, remote, state, , , , uid, , inode] = line.trim().split(/\s+/);
+    const [, local = "", remote = "", state = "", , , , uid, , inode] = line.trim().split(/\s+/);
     return { local, remote, state, uid: Number(uid), inode: Number(inode) };
   });
 }
@@ -115,9 +115,9 @@ const EVERY_ADDRESS = /^0+$/;
 /** Whether a listening socket takes connections to one of the addresses. */
 function isListener({ local, state }: SocketLine, addresses: readonly string[]): boolean {
   if (state !== LISTENS) return false;
-  const [address, port] = local.split(":");
+  const [address = "", port] = local.split(":");
   if (addresses.includes(local)) return true;
-  return EVERY_ADDRESS.test(address) && addresses[0].endsWith(`:${port}`);
+  return EVERY_ADDRESS.test(address) && addresses.some((one) => one.endsWith(`:${port}`));
 }
 
 export function stranger({ address, port }: LoopbackEnds["other"], found: string): SvcError {

@@ -80,7 +80,8 @@ function connections(
 ): { readonly ends: string; readonly pid: number }[] {
   const size = new Uint32Array([16 * 1024]);
   for (let tries = 0; tries < TRIES; tries++) {
-    const buffer = new Uint8Array(size[0]);
+    const [bytes = 0] = size;
+    const buffer = new Uint8Array(bytes);
     const result = GetExtendedTcpTable(buffer, new Uint8Array(size.buffer), 0, family, CONNECTIONS, 0);
     if (result === 0) return connectionsIn(buffer, family === AF_INET6);
     if (result !== INSUFFICIENT) break;
@@ -125,7 +126,8 @@ function sidOf(
   CloseHandle(process);
   if (!opened) return undefined;
 
-  const token = Deno.UnsafePointer.create(handle[0]);
+  const [address = 0n] = handle;
+  const token = Deno.UnsafePointer.create(address);
   const user = new Uint8Array(TOKEN_BYTES);
   const length = new Uint8Array(4);
   const known = GetTokenInformation(token, TOKEN_USER, user, TOKEN_BYTES, length) !== 0;
@@ -136,9 +138,10 @@ function sidOf(
 
 /** TOKEN_USER (winnt.h): a pointer to the identifier, which lies behind it in the same memory. */
 function sidIn(user: Uint8Array<ArrayBuffer>): string {
-  const pointer = new DataView(user.buffer).getBigUint64(0, true);
+  const view = new DataView(user.buffer);
+  const pointer = view.getBigUint64(0, true);
   const at = Number(pointer - BigInt(Deno.UnsafePointer.value(Deno.UnsafePointer.of(user))));
   // A revision, a count of parts, 6 bytes of authority, and the parts of 4 bytes.
-  const bytes = user.subarray(at, at + 8 + 4 * user[at + 1]);
+  const bytes = user.subarray(at, at + 8 + 4 * view.getUint8(at + 1));
   return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -119,7 +119,7 @@ export class ProtoReader {
     const length = this.#length();
     const end = this.#at + length;
     let count = 0;
-    for (let at = this.#at; at < end; at++) if (this.bytes[at] < 0x80) count++;
+    for (const byte of this.bytes.subarray(this.#at, end)) if (byte < 0x80) count++;
     into.reserve(count, this);
     while (this.#at < end) into.add(this.int32());
     if (this.#at !== end) throw this.wrong("a packed list that ends within a number");
@@ -143,8 +143,9 @@ export class ProtoReader {
   }
 
   #byte(): number {
-    if (this.#at >= this.#end) throw this.wrong("too few bytes");
-    return this.bytes[this.#at++];
+    const byte = this.#at < this.#end ? this.bytes[this.#at++] : undefined;
+    if (byte === undefined) throw this.wrong("too few bytes");
+    return byte;
   }
 
   #length(): number {

@@ -78,12 +78,10 @@ export class ProtoWriter {
 
   packedInt32(values: Int32Array): void {
     let length = 0;
-    for (let n = 0; n < values.length; n++) {
-      length += values[n] < 0 ? VARINT_BYTES_MAX : varintBytes(values[n]);
-    }
+    for (const value of values) length += value < 0 ? VARINT_BYTES_MAX : varintBytes(value);
     this.#varint(length);
     this.#reserve(length);
-    for (let n = 0; n < values.length; n++) this.int32(values[n]);
+    for (const value of values) this.int32(value);
   }
 
   /** The length of a message or of bytes whose content is written next. */

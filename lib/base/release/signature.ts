@@ -153,9 +153,8 @@ export function pinnedKey(base64: string): ReleaseKey {
 export function canonicalJson(value: Json): string {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(",")}]`;
   if (value === null || typeof value !== "object") return JSON.stringify(value);
-  const fields = Object.keys(value).sort().map((key) =>
-    `${JSON.stringify(key)}:${canonicalJson(value[key])}`
-  );
+  const members = Object.entries(value).sort(([one], [other]) => one < other ? -1 : 1);
+  const fields = members.map(([key, member]) => `${JSON.stringify(key)}:${canonicalJson(member)}`);
   return `{${fields.join(",")}}`;
 }
 

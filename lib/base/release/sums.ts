@@ -61,7 +61,7 @@ export function verifiedSums(text: string, signature: Uint8Array, publicKey: str
   const sums = new Map<string, string>();
   for (const line of text.split("\n")) {
     if (line === "" || line.startsWith("#")) continue;
-    const [, sha256, file] = /^([0-9a-f]{64}) [ *](\S.*)$/.exec(line) ?? [];
+    const [, sha256 = "", file] = /^([0-9a-f]{64}) [ *](\S.*)$/.exec(line) ?? [];
     if (file === undefined) {
       throw new SvcError(
         "data_loss",

@@ -142,7 +142,7 @@ function membersOf(value: Json | undefined): Members | undefined {
 }
 
 function hidesAt(keys: readonly string[], ...values: readonly (Json | undefined)[]): boolean {
-  const name = keys[keys.length - 1];
+  const name = keys.at(-1) ?? "";
   if (isSecretName(name)) return true;
   if (name === HANDLER_KEYS && keys.includes(HANDLERS)) return true;
   return ENVIRONMENT.test(name) && values.some((one) => typeof one === "object");

@@ -255,7 +255,7 @@ class Reader {
     const start = this.#at;
     const found = this.#match(VARIABLE_HERE);
     if (!found) throw this.#found("a value; a placeholder needs quotes", start);
-    const [written, braced, kind, fallback, bare] = found;
+    const [written, braced, kind, fallback, bare = ""] = found;
     const text = valueOf(variable, braced ?? bare, kind, fallback)?.trim();
     if (text === undefined) throw this.#fail(`environment variable ${braced ?? bare} is not set`, start);
     const value = NUMBER.test(text) ? Number(text) : LITERALS.get(text);

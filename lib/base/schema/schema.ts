@@ -383,17 +383,17 @@ export function object<S extends Shape>(
   const fields = Object.entries(shape).map(([property, field]) => ({
     property,
     field,
-    keys: [field.spec.key ?? snake(property), ...(field.spec.aliases ?? [])],
-  }));
+    name: field.spec.key ?? snake(property),
+  })).map((one) => ({ ...one, keys: [one.name, ...(one.field.spec.aliases ?? [])] }));
   const known = fields.flatMap(({ keys }) => keys);
   const properties: JsonObject = {};
   for (const { field, keys } of fields) for (const key of keys) properties[key] = field.jsonSchema();
-  const required = fields.filter(({ field }) => field.spec.required).map(({ keys }) => keys);
+  const required = fields.filter(({ field }) => field.spec.required);
   const json: JsonObject = { type: "object", properties };
 
-  const single = required.filter((keys) => keys.length === 1).map(([key]) => key);
-  const either = required.filter((keys) => keys.length > 1)
-    .map((keys) => ({ anyOf: keys.map((key) => ({ properties: { [key]: {} }, required: [key] })) }));
+  const single = required.filter(({ keys }) => keys.length === 1).map(({ name }) => name);
+  const either = required.filter(({ keys }) => keys.length > 1)
+    .map(({ keys }) => ({ anyOf: keys.map((key) => ({ properties: { [key]: {} }, required: [key] })) }));
   if (single.length > 0) json.required = single;
   if (either.length > 0) json.allOf = either;
 
@@ -401,10 +401,10 @@ export function object<S extends Shape>(
     if (!isObject(value)) return at.wanted("an object", value);
     const written = spellings(value, known, at);
     const decoded: Record<string, unknown> = {};
-    for (const { property, field, keys } of fields) {
+    for (const { property, field, name, keys } of fields) {
       const spelled = keys.flatMap((one) => written.get(one) ?? []);
       const key = spelled.find((one) => value[one] !== undefined && value[one] !== null) ?? spelled[0];
-      decoded[property] = field.decode(key === undefined ? undefined : value[key], at.at(key ?? keys[0]));
+      decoded[property] = field.decode(key === undefined ? undefined : value[key], at.at(key ?? name));
     }
     return decoded as { readonly [K in keyof S]: Infer<S[K]> };
   });
@@ -453,8 +453,8 @@ const LONGEST_DURATION = 64;
 export function parseDurationMs(text: string): number | undefined {
   if (text.length > LONGEST_DURATION || !DURATION.test(text)) return undefined;
   let total = 0;
-  for (const [, amount, unit] of text.matchAll(/(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)/g)) {
-    total += Number(amount) * UNITS_MS[unit];
+  for (const [, amount, unit = ""] of text.matchAll(/(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)/g)) {
+    total += Number(amount) * (UNITS_MS[unit] ?? NaN);
   }
   return text.startsWith("-") ? -total : total;
 }

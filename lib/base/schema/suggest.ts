@@ -49,18 +49,19 @@ function folded(word: string): string {
 function editDistance(a: string, b: string): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, j) => j);
+  const costAt = (row: readonly number[], j: number) => row[j] ?? Infinity;
   for (let i = 1; i <= a.length; i++) {
     const row = [i];
     for (let j = 1; j <= b.length; j++) {
-      const replaced = last[j - 1] + (a[i - 1] === b[j - 1] ? 0 : 1);
-      row[j] = Math.min(replaced, last[j] + 1, row[j - 1] + 1);
-      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
-      if (swapped) row[j] = Math.min(row[j], beforeLast[j - 2] + 1);
+      const replaced = costAt(last, j - 1) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      const isSwapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      const swapped = isSwapped ? costAt(beforeLast, j - 2) + 1 : Infinity;
+      row.push(Math.min(replaced, swapped, costAt(last, j) + 1, costAt(row, j - 1) + 1));
     }
     beforeLast = last;
     last = row;
   }
-  return last[b.length];
+  return costAt(last, b.length);
 }
 
 /** Suggestions for one document, which a person reads: only the first problems get one, so that all are fast. */

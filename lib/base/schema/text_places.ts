@@ -31,9 +31,13 @@ export class TextLines {
     let [low, high] = [0, this.#starts.length - 1];
     while (low < high) {
       const middle = Math.ceil((low + high) / 2);
-      if (this.#starts[middle] <= position) low = middle;
+      if (this.#startOf(middle) <= position) low = middle;
       else high = middle - 1;
     }
-    return { line: low + 1, column: position - this.#starts[low] + 1 };
+    return { line: low + 1, column: position - this.#startOf(low) + 1 };
+  }
+
+  #startOf(line: number): number {
+    return this.#starts[line] ?? 0;
   }
 }
