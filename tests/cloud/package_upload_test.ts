@@ -4,6 +4,9 @@
 
 import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { packed } from "../../lib/base/files/archive.ts";
+import { MAPPER_DEFAULTS } from "../../lib/slam/mapping.ts";
+import { mapFile } from "../../lib/slam/pbstream/map_file.ts";
+import { sampleMap } from "../support/map_states.ts";
 import { svcCloud, svcCloudPrinted } from "./program.ts";
 
 const META = {
@@ -147,6 +150,35 @@ Deno.test({
           await run("package", "upload", "fruit", "1.0.0", `${folder}/model`, "--type", "ml_model");
         },
       );
+
+      await t.step("a damaged map is refused, in a folder and in an archive", async () => {
+        const pieces = await Array.fromAsync(mapFile(sampleMap(), MAPPER_DEFAULTS));
+        const whole = await new Blob(pieces as BlobPart[]).bytes();
+        const map = `${folder}/hall`;
+        const upload = async (bytes: Uint8Array, ...args: string[]) => {
+          await Deno.mkdir(map, { recursive: true });
+          await Deno.writeFile(`${map}/internalState.pbstream`, bytes);
+          return await run("package", "upload", "hall", ...args, map, "--type", "slam_map");
+        };
+        assertMatch(await upload(whole, "1.0.0"), /hall 1\.0\.0/);
+        const flipped = whole.slice();
+        flipped[whole.length >> 1] ^= 0xff;
+        for (const bad of [whole.subarray(0, whole.length >> 1), new Uint8Array(), flipped]) {
+          await assertRejects(
+            () => upload(bad, "2.0.0"),
+            Error,
+            "no machine could use internalState.pbstream",
+          );
+        }
+
+        const content = [whole.subarray(0, -1)];
+        const file = { path: "a/map.pbstream", bytes: whole.length - 1, content, executable: false };
+        const archive = `${folder}/hall.tar.gz`;
+        const packedPieces = await Array.fromAsync(packed([file]));
+        await Deno.writeFile(archive, await new Blob(packedPieces as BlobPart[]).bytes());
+        await refuses("no machine could use a/map.pbstream", "hall", "2.0.0", archive, "--type", "slam_map");
+        await run("package", "delete", "hall", "--all");
+      });
 
       await t.step("an item is updated; a wrong one is removed and its name is free again", async () => {
         await run("package", "update", "thermo", "--visibility", "public", "--description", "Warm or cold.");

@@ -1,8 +1,8 @@
 /**
  * The content of an upload: an archive, or a folder that is packed, looked into before it is sent.
  *
- * A module is checked by the machine's own code, so that a package which no machine could run is refused with the words
- * that the machine would use.
+ * A module or a map is checked by the machine's own code, so that a package which no machine could use is refused with
+ * the words that the machine would use.
  */
 
 import { join, resolve } from "node:path";
@@ -11,6 +11,7 @@ import { type ArchiveFile, packed, unpacked, unpackInto } from "../../../lib/bas
 import { readHead } from "../../../lib/base/files/head.ts";
 import type { Host } from "../../../lib/base/host.ts";
 import { isObject, type JsonObject } from "../../../lib/base/schema/schema.ts";
+import { openPbstream } from "../../../lib/slam/pbstream/pbstream.ts";
 import { parseApi, parseModel } from "../../../lib/resource/name.ts";
 import { packagedProgram } from "../../../lib/machine/modules/program.ts";
 import { UsageError } from "../../flags.ts";
@@ -78,6 +79,23 @@ export class UploadContent {
     }
   }
 
+  /** Throws if a map in it is damaged: every machine that gets it would stop finding its place. */
+  async checkMaps(): Promise<void> {
+    const files = this.isFolder
+      ? this.#filesOfFolder(() => {})
+      : unpacked(this.host.readPieces(this.path), LIMITS);
+    for await (const { path, content } of files) {
+      if (!path.endsWith(".pbstream")) continue;
+      try {
+        const { items } = await openPbstream(piecesOf(content));
+        for await (const _ of items);
+      } catch (cause) {
+        const message = `no machine could use ${path} of ${this.path}: ${messageOf(cause)}`;
+        throw new SvcError("failed_precondition", message, { cause });
+      }
+    }
+  }
+
   async #checkFolder(folder: string, name: string, platform: string): Promise<string> {
     const { path } = await packagedProgram(folder, name, this.host);
     const own = platformOfProgram(await readHead(this.host, path, HEAD_BYTES));
@@ -106,6 +124,10 @@ export class UploadContent {
   async #packedFiles() {
     return (await this.host.filesAt(this.path)).filter(({ name }) => !LEFT_OUT.test(name));
   }
+}
+
+async function* piecesOf(content: ArchiveFile["content"]): AsyncGenerator<Uint8Array> {
+  yield* content;
 }
 
 /** `linux/arm64` of a Linux program; empty for anything else, such as a script. */

@@ -36,7 +36,7 @@ export const UPLOAD = cloudCommand(
   "package upload",
   ["[NAME]", "VERSION", "PATH"],
   "Adds a version of a package, from a .tar.gz or a folder. The meta.json in it gives the name and the type; a module " +
-    "that no machine could run is refused.",
+    "that no machine could run, and a damaged map, are refused.",
   [
     ORG,
     {
@@ -71,6 +71,9 @@ export const UPLOAD = cloudCommand(
     const checked = () =>
       withBar(context, { what: `looking into ${path}` }, () => content.checkModule(name, wanted));
     const platform = kind === "module" ? await checked() : wanted;
+    if (kind === "slam_map") {
+      await withBar(context, { what: `looking into ${path}` }, () => content.checkMaps());
+    }
     if (platform !== wanted) context.host.writeError(`${path} is for ${platform}, as its program is\n`);
     const info = {
       organizationId,
