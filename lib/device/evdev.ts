@@ -67,8 +67,8 @@ export class InputDevice {
 
   axis(code: number): Axis {
     const fields = new StructFields(REQUEST.axis + code).sendTo(this.device);
-    const [value, min, max, , flat] = [0, 4, 8, 12, 16].map((at) => fields.get(at) | 0);
-    return { value, min, max, flat };
+    const signed = (at: number) => fields.get(at) | 0;
+    return { value: signed(0), min: signed(4), max: signed(8), flat: signed(16) };
   }
 
   isPressed(code: number): boolean {

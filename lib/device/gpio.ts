@@ -198,10 +198,11 @@ function writeUses(fields: StructFields, at: number, uses: readonly LineUse[]): 
     const found = attributes.get(key) ?? { id, value, mask: 0n };
     attributes.set(key, { ...found, mask: found.mask | 1n << BigInt(index) });
   };
-  const flags = uses.map(flagsOf);
+  const [common = 0n] = uses.map(flagsOf);
   let high = 0n, outputs = 0n;
   for (const [index, use] of uses.entries()) {
-    if (flags[index] !== flags[0]) add(1, flags[index], index);
+    const flags = flagsOf(use);
+    if (flags !== common) add(1, flags, index);
     if (use.debounceUs) add(DEBOUNCE, BigInt(use.debounceUs), index);
     if (use.output !== undefined) outputs |= 1n << BigInt(index);
     if (use.output) high |= 1n << BigInt(index);
@@ -213,7 +214,7 @@ function writeUses(fields: StructFields, at: number, uses: readonly LineUse[]): 
     throw new SvcError("invalid_argument", `found ${attributes.size}, ${wanted}`);
   }
 
-  fields.set64(at, flags[0]).set(at + 8, attributes.size);
+  fields.set64(at, common).set(at + 8, attributes.size);
   [...attributes.values()].forEach(({ id, value, mask }, index) => {
     const place = at + ATTRIBUTES + index * ATTRIBUTE_BYTES;
     fields.set(place, id).set64(place + 8, value).set64(place + 16, mask);

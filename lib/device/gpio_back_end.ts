@@ -85,7 +85,8 @@ export async function chipNames(host: ReadFiles): Promise<string[]> {
 export async function probeGpio(host: ReadFiles & Devices, os: string): Promise<GpioFacts> {
   const chips = await chipNames(host);
   const sysfs = await host.stat(EXPORT) !== undefined;
-  return { os, chips, sysfs, refusal: chips.length > 0 ? refusalOf(host, chips[0]) : undefined };
+  const [first] = chips;
+  return { os, chips, sysfs, refusal: first === undefined ? undefined : refusalOf(host, first) };
 }
 
 function refusalOf(host: Devices, name: string): SvcError | undefined {

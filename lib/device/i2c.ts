@@ -34,7 +34,8 @@ export class I2cDevice {
   }
 
   readByte(register: number): number {
-    return this.#call(READ, register, BYTE_DATA, new Uint8Array(2))[0];
+    const [byte = 0] = this.#call(READ, register, BYTE_DATA, new Uint8Array(2));
+    return byte;
   }
 
   writeByte(register: number, value: number): void {
@@ -43,7 +44,7 @@ export class I2cDevice {
 
   /** A word with its higher byte first, as most sensors send it. */
   readWord(register: number): number {
-    const [high, low] = this.#call(READ, register, WORD_DATA, new Uint8Array(2));
+    const [high = 0, low = 0] = this.#call(READ, register, WORD_DATA, new Uint8Array(2));
     return high << 8 | low;
   }
 

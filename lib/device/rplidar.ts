@@ -74,15 +74,16 @@ export class RpLidarPort {
     await this.#quiet();
     this.#send(REQUEST.info);
     const info = await this.#answer("info");
+    const [model = 0, minor = 0, major = 0, hardware = 0] = info;
     this.#send(REQUEST.health);
-    const health = await this.#answer("health");
+    const [state = -1, codeLow = 0, codeHigh = 0] = await this.#answer("health");
     return {
-      model: info[0],
-      firmware: `${info[2]}.${String(info[1]).padStart(2, "0")}`,
-      hardware: info[3],
+      model,
+      firmware: `${major}.${String(minor).padStart(2, "0")}`,
+      hardware,
       serialNumber: Array.from(info.subarray(4), (byte) => byte.toString(16).padStart(2, "0")).join(""),
-      health: HEALTH[health[0]] ?? "error",
-      healthCode: health[1] | health[2] << 8,
+      health: HEALTH[state] ?? "error",
+      healthCode: codeLow | codeHigh << 8,
     };
   }
 
@@ -135,15 +136,16 @@ export class RpLidarPort {
   /** Adds a node; returns the previous turn if the node begins the next one. */
   #take(node: Uint8Array): Turn | undefined {
     const nodes = this.#nodes;
-    const isFirst = (node[0] & 1) === 1;
+    const [start = 0, angleLow = 0, angleHigh = 0, rangeLow = 0, rangeHigh = 0] = node;
+    const isFirst = (start & 1) === 1;
     const ended = isFirst && nodes.count > 0
       ? { angleDeg: nodes.angles.slice(0, nodes.count), rangeMm: nodes.ranges.slice(0, nodes.count) }
       : undefined;
     if (isFirst) nodes.count = 0;
     // Nodes before the first beginning of a turn, and in a turn without an end, are dropped.
     if (nodes.count < 0 || nodes.count === NODES_MAX) return ended;
-    nodes.angles[nodes.count] = (node[1] >> 1 | node[2] << 7) / 64;
-    nodes.ranges[nodes.count++] = (node[3] | node[4] << 8) / 4;
+    nodes.angles[nodes.count] = (angleLow >> 1 | angleHigh << 7) / 64;
+    nodes.ranges[nodes.count++] = (rangeLow | rangeHigh << 8) / 4;
     return ended;
   }
 
@@ -229,5 +231,6 @@ export class RpLidarPort {
 
 /** Two bits mark the beginning of a turn and are opposites; one bit is always set. */
 function isNode(node: Uint8Array): boolean {
-  return (node[0] & 1) !== (node[0] >> 1 & 1) && (node[1] & 1) === 1;
+  const [start = 0, angle = 0] = node;
+  return (start & 1) !== (start >> 1 & 1) && (angle & 1) === 1;
 }

@@ -181,10 +181,11 @@ export class VideoDevice {
 
   /** A copy of the newest picture, in the device's format. */
   newest(): Uint8Array {
-    if (!this.#held) {
+    const memory = this.#held && this.#memory[this.#held.index];
+    if (!this.#held || !memory) {
       throw new SvcError("unavailable", `the device "${this.device.path}" has given no picture yet`);
     }
-    return this.#memory[this.#held.index].read(this.#held.bytes);
+    return memory.read(this.#held.bytes);
   }
 
   close(): void {
@@ -245,7 +246,8 @@ export class VideoDevice {
         if (SvcError.from(cause).code === "unavailable") throw cause;
         break;
       }
-      if (request !== REQUEST.format && listed[0].get(request === REQUEST.frameSize ? 8 : 16) !== DISCRETE) {
+      const [first] = listed;
+      if (request !== REQUEST.format && first?.get(request === REQUEST.frameSize ? 8 : 16) !== DISCRETE) {
         break;
       }
     }

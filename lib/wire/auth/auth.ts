@@ -285,10 +285,10 @@ function refusing(check: () => Awaitable<unknown>, refuse: (error: SvcError) => 
 }
 
 function tokenOf(ctx: CallContext): string {
-  const values = ctx.requestHeader.all("authorization");
-  if (values.length !== 1) throw unauthenticated("authentication required");
-  if (!values[0].startsWith(PREFIX)) throw unauthenticated(`expected Authorization: ${PREFIX}`);
-  return values[0].slice(PREFIX.length);
+  const [value, ...more] = ctx.requestHeader.all("authorization");
+  if (value === undefined || more.length > 0) throw unauthenticated("authentication required");
+  if (!value.startsWith(PREFIX)) throw unauthenticated(`expected Authorization: ${PREFIX}`);
+  return value.slice(PREFIX.length);
 }
 
 /** The valid credentials, and the generation of each. */

@@ -215,7 +215,7 @@ export class KeyRateLimiter {
 export function addressOf(remoteAddress: string | undefined): string {
   const address = remoteAddress?.replace(/^::ffff:(?=\d+\.)/, "") ?? "none";
   if (!address.includes(":")) return address;
-  const [front, back] = address.replace(/%.*$/, "").split("::");
+  const [front = "", back] = address.replace(/%.*$/, "").split("::");
   const groups = front === "" ? [] : front.split(":");
   const after = back === undefined || back === "" ? [] : back.split(":");
   const zeros = back === undefined ? [] : Array(Math.max(0, 8 - groups.length - after.length)).fill("0");

@@ -16,7 +16,7 @@ import {
   verify,
 } from "node:crypto";
 import type { Clock } from "../../base/clock.ts";
-import { messageOf, SvcError } from "../../base/error.ts";
+import { assert, messageOf, SvcError } from "../../base/error.ts";
 import { fromBase64url } from "../../base/key_hash.ts";
 
 export const API_KEY = "api-key";
@@ -89,6 +89,7 @@ export class Tokens {
   issue(entity: string, type: string, generation: string): string {
     const { audience, clock, signingKeys } = this.options;
     const [key] = signingKeys();
+    assert(key, "there is no key that signs tokens");
     const iat = Math.floor(clock.nowMs() / 1000);
     const claims: Claims = {
       sub: entity,
@@ -150,14 +151,15 @@ export class Tokens {
   #signedClaims(token: string): Remembered {
     const parts = token.split(".");
     if (parts.length !== 3 || token.length > LONGEST_TOKEN) throw new Error("token is malformed");
-    const header = decoded(parts[0]) as { alg?: string; kid?: string };
-    const claims = decoded(parts[1]) as Claims;
+    const [headerPart = "", claimsPart = "", signaturePart = ""] = parts;
+    const header = decoded(headerPart) as { alg?: string; kid?: string };
+    const claims = decoded(claimsPart) as Claims;
     const type = claims.rpc_creds_type ?? "";
     if (!this.options.types.includes(type)) throw unknownType(type);
     const { key, alg, hash } = this.#verifier(type, header);
     if (header.alg !== alg) throw new Error(`unexpected signing method "${header.alg}"`);
-    const signature = fromBase64url(parts[2]);
-    if (!signature || !verify(hash, Buffer.from(`${parts[0]}.${parts[1]}`), key, signature)) {
+    const signature = fromBase64url(signaturePart);
+    if (!signature || !verify(hash, Buffer.from(`${headerPart}.${claimsPart}`), key, signature)) {
       throw new Error("signature is invalid");
     }
     return { claims, key };

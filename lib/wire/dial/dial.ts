@@ -100,8 +100,8 @@ async function nearby(
   ]);
   const network = mdns === "system" ? SYSTEM_NETWORK : mdns;
   const found = await lookUp({ network, clock, logger, signal }, name);
-  if (!found) return undefined;
-  const [host] = found.addresses;
+  const [host] = found?.addresses ?? [];
+  if (!found || host === undefined) return undefined;
   return `${host.includes(":") ? `[${host}]` : host}:${found.port}`;
 }
 

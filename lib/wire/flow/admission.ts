@@ -220,15 +220,13 @@ export class ConnectionAdmission {
   }
 
   #countsOf(address: Address) {
-    const [silent, unauthenticated, authenticated, calling] = RANKS.map((rank) =>
-      this.#ranks[rank].get(address)?.size ?? 0
-    );
+    const countOf = (rank: Rank) => this.#ranks[rank].get(address)?.size ?? 0;
     return {
-      silent,
-      unauthenticated,
-      authenticated,
-      calling,
-      total: silent + unauthenticated + authenticated + calling,
+      silent: countOf("silent"),
+      unauthenticated: countOf("unauthenticated"),
+      authenticated: countOf("authenticated"),
+      calling: countOf("calling"),
+      total: RANKS.reduce((sum, rank) => sum + countOf(rank), 0),
     };
   }
 

@@ -113,7 +113,7 @@ function startCalls(
     return cancellation;
   });
   return () => {
-    calls.forEach(({ path }, call) => cancellations[call].cancel(canceledByCaller(path)));
+    for (const [call, { path }] of calls.entries()) cancellations[call]?.cancel(canceledByCaller(path));
   };
 }
 

@@ -147,6 +147,7 @@ class GrpcChannel implements Channel, StreamQueue {
       if (!link?.connection.open) return this.#connect();
       if (!link.connection.hasRoom) return;
       const [call] = this.#again.size > 0 ? this.#again : this.#waiting;
+      if (!call) return;
       this.leave(call);
       call.begin(link.connection, this.#fields(call, link.scheme), link);
     }
@@ -215,7 +216,7 @@ class GrpcChannel implements Channel, StreamQueue {
     this.#connections.add(connection);
 
     const [oldest] = this.#connections;
-    if (this.#connections.size > MAX_CONNECTIONS) {
+    if (oldest && this.#connections.size > MAX_CONNECTIONS) {
       oldest.destroy(
         new SvcError("unavailable", `${this.address} left ${MAX_CONNECTIONS} connections to end`),
       );

@@ -132,7 +132,7 @@ function isDirect({ host, port }: HostPort, list: string): boolean {
 }
 
 function isInNetwork(address: string, network: string): boolean {
-  const [base, bits] = network.split("/");
+  const [base = "", bits] = network.split("/");
   const [a, b] = [bitsOf(address), bitsOf(base)];
   if (a === undefined || b?.length !== a.length) return false;
   // One address has several spellings.
@@ -304,7 +304,7 @@ async function openTunnel(socket: Socket, reader: HeadReader, proxy: Proxy, targ
     const at = bytes.indexOf("\r\n\r\n");
     return at < 0 ? undefined : at + 4;
   });
-  const [first] = head.toString("latin1").split("\r\n", 1);
+  const [first = ""] = head.toString("latin1").split("\r\n", 1);
   const status = Number(/^HTTP\/1\.\d (\d{3})/.exec(first)?.[1]);
   if (status >= 200 && status < 300) return;
 
@@ -355,11 +355,12 @@ async function openSocks(socket: Socket, reader: HeadReader, proxy: Proxy, targe
   const answer = await reader.take((bytes) => {
     if (bytes.length < 5) return undefined;
     if (bytes[3] === 1) return 10;
-    return bytes[3] === 4 ? 22 : 7 + bytes[4];
+    return bytes[3] === 4 ? 22 : 7 + bytes.readUInt8(4);
   });
-  if (answer[1] === 0) return;
+  const code = answer.readUInt8(1);
+  if (code === 0) return;
 
-  const why = SOCKS_ANSWERS[answer[1]] ?? `it answers ${answer[1]}`;
+  const why = SOCKS_ANSWERS[code] ?? `it answers ${code}`;
   throw reader.failed(`${why}, asked for a connection to ${authorityOf(target)}`);
 }
 

@@ -140,7 +140,7 @@ export class OutgoingBytes {
 /** The payload without its padding. */
 export function unpadded(flags: number, payload: Uint8Array): Uint8Array {
   if (!(flags & FLAG.padded)) return payload;
-  const padding = payload[0];
+  const [padding = 0] = payload;
   if (payload.length === 0 || padding >= payload.length) {
     throw new ProtocolError(H2.protocol, "wrong padding");
   }
@@ -153,8 +153,14 @@ export function checkPriority(id: number, priority: Uint8Array): void {
   throw new ProtocolError(H2.protocol, `stream ${id} depends on itself`);
 }
 
+/** A byte of a frame that has arrived; 0 beyond its end. */
+export function byteAt(bytes: Uint8Array, at: number): number {
+  return bytes[at] ?? 0;
+}
+
 export function readUint32(bytes: Uint8Array, at: number): number {
-  return ((bytes[at] << 24) | (bytes[at + 1] << 16) | (bytes[at + 2] << 8) | bytes[at + 3]) >>> 0;
+  return (byteAt(bytes, at) << 24 | byteAt(bytes, at + 1) << 16 | byteAt(bytes, at + 2) << 8 |
+    byteAt(bytes, at + 3)) >>> 0;
 }
 
 export function uint32(value: number): Uint8Array {

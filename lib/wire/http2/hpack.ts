@@ -185,7 +185,7 @@ export class HpackDecoder {
 
   /** Changes of the table's size come before all fields, two at most (RFC 7541, 4.2). */
   #resize(): void {
-    for (let times = 0; (this.#block[this.#at] & 0xe0) === 0x20; times++) {
+    for (let times = 0; (this.#next & 0xe0) === 0x20; times++) {
       if (times === 2) throw new HpackError("more than two changes of the table's size");
       const bytes = this.#integer(5);
       if (bytes > TABLE_BYTES) throw new HpackError(`table size ${bytes}, at most ${TABLE_BYTES} was agreed`);
@@ -194,7 +194,7 @@ export class HpackDecoder {
   }
 
   #field(): [string, string] {
-    const byte = this.#block[this.#at];
+    const byte = this.#next;
     if (byte & 0x80) return this.#entry(this.#integer(7));
     if (byte & 0x40) {
       const field = this.#literal(6);
@@ -231,12 +231,19 @@ export class HpackDecoder {
   }
 
   #byte(): number {
-    if (this.#at >= this.#block.length) throw new HpackError("block ends in the middle of a field");
-    return this.#block[this.#at++];
+    const byte = this.#block[this.#at];
+    if (byte === undefined) throw new HpackError("block ends in the middle of a field");
+    this.#at++;
+    return byte;
+  }
+
+  /** The byte that is read next; 0 at the end. */
+  get #next(): number {
+    return this.#block[this.#at] ?? 0;
   }
 
   #string(): string {
-    const huffman = (this.#block[this.#at] & 0x80) !== 0;
+    const huffman = (this.#next & 0x80) !== 0;
     const length = this.#integer(7);
     const end = this.#at + length;
     if (end > this.#block.length) throw new HpackError("string runs past the end of its block");

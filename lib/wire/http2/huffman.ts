@@ -5,6 +5,7 @@
  * unknown codes, the end-of-string symbol within a string, and padding that is too long or not all ones.
  */
 
+import { assert } from "../../base/error.ts";
 import { Buffer } from "node:buffer";
 import { giveBack } from "../flow/given_back.ts";
 
@@ -52,12 +53,11 @@ export function huffmanText(bytes: Uint8Array): string | undefined {
   // The shortest code takes 5 bits.
   const text = bytes.length * 8 / 5 <= scratch.length ? scratch : new Uint8Array(bytes.length * 8 / 5);
   let length = 0, state = 0;
-  for (let at = 0; at < bytes.length; at++) {
-    const byte = bytes[at];
-    const first = steps[(state << 4) | (byte >> 4)];
+  for (const byte of bytes) {
+    const first = steps[(state << 4) | (byte >> 4)] ?? BROKEN;
     if (first === BROKEN) return undefined;
     if (first & COMPLETE) text[length++] = first >> SYMBOL_SHIFT;
-    const second = steps[((first & 0xff) << 4) | (byte & 15)];
+    const second = steps[((first & 0xff) << 4) | (byte & 15)] ?? BROKEN;
     if (second === BROKEN) return undefined;
     if (second & COMPLETE) text[length++] = second >> SYMBOL_SHIFT;
     state = second & 0xff;
@@ -77,25 +77,41 @@ export function latin1(bytes: Uint8Array, start: number, end: number): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString("latin1");
 }
 
-/** The tree of codes: each node's two branches are other nodes or, negative, leaves with their symbols. */
-function makeTree(): [number, number][] {
-  const symbols = CODE_BITS.map((_, symbol) => symbol).sort((a, b) => CODE_BITS[a] - CODE_BITS[b] || a - b);
-  const tree: [number, number][] = [[0, 0]];
+/** A node's two branches: other nodes or, negative, leaves with their symbols. */
+type Branches = [number, number];
+
+/** The tree of codes. */
+function makeTree(): Branches[] {
+  const symbols = CODE_BITS.map((bits, symbol) => ({ bits, symbol }))
+    .sort((a, b) => a.bits - b.bits || a.symbol - b.symbol);
+  const tree: Branches[] = [[0, 0]];
   let code = 0, codeBits = 0;
-  for (const symbol of symbols) {
-    code <<= CODE_BITS[symbol] - codeBits;
-    codeBits = CODE_BITS[symbol];
+  for (const { bits, symbol } of symbols) {
+    code <<= bits - codeBits;
+    codeBits = bits;
     let node = 0;
     for (let bit = codeBits - 1; bit > 0; bit--) {
-      const branch = (code >> bit) & 1;
-      tree[node][branch] ||= tree.push([0, 0]) - 1;
-      node = tree[node][branch];
+      const branches = branchesOf(tree, node);
+      const side = sideOf(code >> bit);
+      branches[side] ||= tree.push([0, 0]) - 1;
+      node = branches[side];
     }
-    tree[node][code & 1] = -1 - symbol;
+    branchesOf(tree, node)[sideOf(code)] = -1 - symbol;
     code++;
   }
 
   return tree;
+}
+
+function branchesOf(tree: readonly Branches[], node: number): Branches {
+  const branches = tree[node];
+  assert(branches, `the tree of codes has no node ${node}`);
+  return branches;
+}
+
+/** The branch of the lowest bit. */
+function sideOf(bits: number): 0 | 1 {
+  return (bits & 1) === 1 ? 1 : 0;
 }
 
 function makeTable(): Table {
@@ -105,15 +121,17 @@ function makeTable(): Table {
     for (let half = 0; half < 16; half++) steps[(state << 4) | half] = step(tree, state, half);
   }
   // The end-of-string code is all ones, and so is each prefix of it.
-  for (let node = 0, bits = 0; bits <= PADDING_BITS; bits++, node = tree[node][1]) ends[node] = 1;
+  for (let node = 0, bits = 0; bits <= PADDING_BITS; bits++, [, node] = branchesOf(tree, node)) {
+    ends[node] = 1;
+  }
   return { steps, ends, text: new Uint8Array(SCRATCH_BYTES) };
 }
 
 /** Follows four bits from a node. Codes are longer, so at most one symbol is completed on the way. */
-function step(tree: readonly [number, number][], node: number, half: number): number {
+function step(tree: readonly Branches[], node: number, half: number): number {
   let complete = 0;
   for (let bit = 3; bit >= 0; bit--) {
-    const next = tree[node][(half >> bit) & 1];
+    const next = branchesOf(tree, node)[sideOf(half >> bit)];
     if (next === -1 - END_OF_STRING) return BROKEN;
     if (next < 0) complete = COMPLETE | ((-1 - next) << SYMBOL_SHIFT);
     node = Math.max(0, next);

@@ -8,6 +8,7 @@
 import { Buffer } from "node:buffer";
 import { giveBack } from "../flow/given_back.ts";
 import {
+  byteAt,
   FLAG,
   FRAME_HEADER_BYTES,
   H2,
@@ -164,9 +165,9 @@ export class FrameReader {
 
   /** The length of a payload, known from the frame's header before the rest arrives. */
   #lengthOf(bytes: Uint8Array, at: number): number {
-    const length = (bytes[at] << 16) | (bytes[at + 1] << 8) | bytes[at + 2];
+    const length = readUint32(bytes, at) >>> 8;
     if (length > MAX_FRAME_BYTES) throw new ProtocolError(H2.frameSize, `frame of ${length} bytes`);
-    if (this.frames === 0 && (bytes[at + 3] !== TYPE.settings || bytes[at + 4] & FLAG.ack)) {
+    if (this.frames === 0 && (bytes[at + 3] !== TYPE.settings || byteAt(bytes, at + 4) & FLAG.ack)) {
       throw new ProtocolError(H2.protocol, "the first frame is not SETTINGS");
     }
     return length;
@@ -174,8 +175,8 @@ export class FrameReader {
 
   /** Takes the frame between `at` and `end`. */
   #take(bytes: Uint8Array, at: number, end: number): void {
-    this.type = bytes[at + 3];
-    this.flags = bytes[at + 4];
+    this.type = byteAt(bytes, at + 3);
+    this.flags = byteAt(bytes, at + 4);
     this.stream = readUint32(bytes, at + 5) & 0x7fffffff;
     this.payload = bytes.subarray(at + FRAME_HEADER_BYTES, end);
     this.frames++;

@@ -53,7 +53,7 @@ export function settingsIn(payload: Uint8Array): number {
 export function readSettings(payload: Uint8Array, byServer: boolean): ReadonlyMap<number, number> {
   const last = new Map<number, number>();
   for (let at = 0; at < payload.length; at += ENTRY_BYTES) {
-    const id = (payload[at] << 8) | payload[at + 1], value = readUint32(payload, at + 2);
+    const id = readUint32(payload, at) >>> 16, value = readUint32(payload, at + 2);
     check(id, value, byServer);
     last.set(id, value);
   }

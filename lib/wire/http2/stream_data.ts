@@ -4,6 +4,7 @@
  * Owns the unsent data and its budget, the receive window, and the announced length of a body.
  */
 
+import { assert } from "../../base/error.ts";
 import type { ByteBudget } from "../flow/byte_budget.ts";
 import type { Flow } from "../flow/round_robin.ts";
 import { joinedBytes } from "../../base/files/byte_reader.ts";
@@ -79,7 +80,8 @@ export class OutgoingData {
     this.sentBytes += bytes;
     this.costs.unread?.give(bytes);
     while (bytes > 0) {
-      const first = this.#unsent[0];
+      const [first] = this.#unsent;
+      assert(first, "more bytes are sent than a stream has");
       const part = first.length <= bytes ? first : first.subarray(0, bytes);
       out.append(part);
       bytes -= part.length;

@@ -153,7 +153,7 @@ export class Announcer {
     for (const topic of traffic.due) {
       traffic.sentMs.set(topic, this.#parts.clock.monotonicMs());
       const [answer, ...more] = this.#recordsOf(topic, link);
-      link.send({ type: "response", answers: [answer], additionals: more });
+      if (answer) link.send({ type: "response", answers: [answer], additionals: more });
     }
     traffic.due.clear();
   }

@@ -162,7 +162,7 @@ class Found {
       addresses: [...addresses].sort(mostUsefulFirst),
       port,
       serves,
-    })).sort((a, b) => a.names[0] < b.names[0] ? -1 : 1);
+    })).sort(({ names: [a = ""] }, { names: [b = ""] }) => a < b ? -1 : 1);
   }
 
   #record(record: DnsRecord): void {

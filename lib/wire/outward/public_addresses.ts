@@ -52,10 +52,11 @@ export class PublicAddresses {
 
   /** Chooses the address to connect to. Throws `permission_denied` if any address of the host is not allowed. */
   choose(host: string, addresses: readonly string[]): string {
-    if (addresses.length === 0) throw new SvcError("unavailable", `the name "${host}" has no address`);
-    if (this.#names.has(host.toLowerCase())) return addresses[0];
+    const [first] = addresses;
+    if (first === undefined) throw new SvcError("unavailable", `the name "${host}" has no address`);
+    if (this.#names.has(host.toLowerCase())) return first;
     const inside = addresses.find((one) => !this.#isReachable(one));
-    if (inside === undefined) return addresses[0];
+    if (inside === undefined) return first;
     const named = inside === host ? host : `"${host}" is ${inside}, and that`;
     throw new SvcError(
       "permission_denied",

@@ -138,7 +138,7 @@ function answerOf(socket: Socket): Promise<SingleAnswer> {
 }
 
 function parsedHead(head: string): SingleAnswer | undefined {
-  const [first, ...lines] = head.split("\r\n");
+  const [first = "", ...lines] = head.split("\r\n");
   const [, status] = /^HTTP\/1\.[01] (\d{3})(?: |$)/.exec(first) ?? [];
   if (status === undefined) return undefined;
   const headers = lines.slice(0, HEADERS_MAX).map((line) => {

@@ -113,7 +113,7 @@ async function bodyFor({ fields }: RouteRequest, { contents }: PageAsset): Promi
 function acceptedEncodings(header: string): ReadonlySet<string> {
   const offers = header.toLowerCase().split(",").map((offer) => offer.split(";").map((part) => part.trim()));
   const taken = offers.filter(([, ...parameters]) => !parameters.some((one) => /^q=0(\.0*)?$/.test(one)));
-  return new Set(taken.map(([name]) => name));
+  return new Set(taken.map(([name = ""]) => name));
 }
 
 function assetAnswer(request: RouteRequest, asset: PageAsset, { encoding, bytes }: EncodedBody): RouteAnswer {

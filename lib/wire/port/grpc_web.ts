@@ -37,7 +37,7 @@ export function openWebCall(
   request: WebRequest,
   response: WebResponse,
 ): WebBody {
-  const [path] = request.target.split("?", 1);
+  const [path = ""] = request.target.split("?", 1);
   const call = new WebCall(path, type, request);
   void table.handle(call, new WebReply(response, path, type));
   return call;

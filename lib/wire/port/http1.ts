@@ -324,6 +324,6 @@ function originOf(scheme: string, host: string | undefined): string | undefined 
 
 function pairs(raw: readonly string[]): [string, string][] {
   const fields: [string, string][] = [];
-  for (let i = 0; i + 1 < raw.length; i += 2) fields.push([raw[i].toLowerCase(), raw[i + 1]]);
+  for (let i = 0; i + 1 < raw.length; i += 2) fields.push([(raw[i] ?? "").toLowerCase(), raw[i + 1] ?? ""]);
   return fields;
 }

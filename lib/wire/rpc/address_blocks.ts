@@ -18,7 +18,7 @@ export class AddressBlocks {
   }
 
   #add(written: string): void {
-    const [address, prefix, ...more] = written.split("/");
+    const [address = "", prefix, ...more] = written.split("/");
     const version = isIP(address);
     const bits = version === 6 ? 128 : 32;
     const wanted = "an address such as 127.0.0.1, or a network such as 10.0.0.0/8";

@@ -51,9 +51,12 @@ export function checkSize(message: Uint8Array, path: string): void {
 /** Milliseconds of a `grpc-timeout`; a malformed one is `internal`, as in other servers. */
 export function parseTimeoutMs(text: string): number {
   const unitsMs: Record<string, number> = { H: 36e5, M: 6e4, S: 1e3, m: 1, u: 1e-3, n: 1e-6 };
-  const match = /^(\d{1,8})([HMSmun])$/.exec(text);
-  if (!match) throw new SvcError("internal", `grpc-timeout is "${text}", wanted digits and one of HMSmun`);
-  return Number(match[1]) * unitsMs[match[2]];
+  const [, digits, unit = ""] = /^(\d{1,8})([HMSmun])$/.exec(text) ?? [];
+  const unitMs = unitsMs[unit];
+  if (unitMs === undefined) {
+    throw new SvcError("internal", `grpc-timeout is "${text}", wanted digits and one of HMSmun`);
+  }
+  return Number(digits) * unitMs;
 }
 
 export function formatTimeout(ms: number): string {

@@ -5,7 +5,7 @@
  * received bytes, never with the length in a prefix. Everything is charged to a budget.
  */
 
-import { SvcError } from "../../base/error.ts";
+import { assert, SvcError } from "../../base/error.ts";
 import type { Allowance, ByteBudget } from "../flow/byte_budget.ts";
 import { MAX_MESSAGE_BYTES, PREFIX_BYTES, PUBLIC_MESSAGE_BYTES } from "./message.ts";
 import { giveBack, giveBackAll, isLent } from "../flow/given_back.ts";
@@ -216,12 +216,13 @@ export class MessageReader implements AsyncIterableIterator<Uint8Array> {
   }
 
   #parse(bytes: Uint8Array) {
-    const length = ((bytes[1] << 24) | (bytes[2] << 16) | (bytes[3] << 8) | bytes[4]) >>> 0;
-    if (bytes[0] > COMPRESSED) {
-      throw new SvcError("internal", `a message begins with byte ${bytes[0]}, wanted 0 or 1`);
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    const [kind, length] = [view.getUint8(0), view.getUint32(1)];
+    if (kind > COMPRESSED) {
+      throw new SvcError("internal", `a message begins with byte ${kind}, wanted 0 or 1`);
     }
     if (length > this.#maxBytes) throw tooLarge(`a message of ${length} bytes was sent`, this.#maxBytes);
-    return { compressed: bytes[0] === COMPRESSED, length };
+    return { compressed: kind === COMPRESSED, length };
   }
 
   #charge(bytes: number): void {
@@ -322,7 +323,8 @@ export class ByteQueue {
   /** The first `length` bytes, exclusively. */
   take(length: number): Uint8Array {
     const [first] = this.#pieces;
-    if (length === this.#length && this.#pieces.length === 1 && first.length <= SPARSE * length) {
+    const isAlone = first !== undefined && this.#pieces.length === 1;
+    if (isAlone && length === this.#length && first.length <= SPARSE * length) {
       // The buffer goes with the bytes.
       const bytes = first.subarray(this.#start, this.#end);
       this.#leave();
@@ -331,7 +333,8 @@ export class ByteQueue {
 
     const bytes = new Uint8Array(length);
     for (let at = 0; at < length;) {
-      const piece = this.#pieces[0];
+      const [piece] = this.#pieces;
+      assert(piece, "more bytes are taken than have arrived");
       const end = Math.min(this.#pieces.length === 1 ? this.#end : piece.length, this.#start + length - at);
       bytes.set(piece.subarray(this.#start, end), at);
       at += end - this.#start;
@@ -340,7 +343,7 @@ export class ByteQueue {
       if (end === piece.length) this.#drop();
     }
 
-    if (this.#length === 0 && this.#pieces[0]?.length > FIRST_PIECE_BYTES) this.clear();
+    if (this.#length === 0 && (this.#pieces[0]?.length ?? 0) > FIRST_PIECE_BYTES) this.clear();
     return bytes;
   }
 

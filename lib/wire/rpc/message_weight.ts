@@ -8,6 +8,7 @@
  */
 
 import { SvcError } from "../../base/error.ts";
+import { VARINT_BYTES_MAX, WIRE_TYPE } from "../../base/protobuf/wire_type.ts";
 import { type DescField, type DescMessage, ScalarType } from "./proto.ts";
 
 /**
@@ -33,9 +34,12 @@ const BYTES = 128;
 const INTEGER = 8, FLOAT = 12, BIGINT = 32;
 
 /** The wire types of protobuf. */
-const VARINT = 0, FIXED64 = 1, DELIMITED = 2, GROUP = 3, GROUP_END = 4, FIXED32 = 5;
+const { varint: VARINT, fixed64: FIXED64, bytes: DELIMITED, fixed32: FIXED32 } = WIRE_TYPE;
+const GROUP = 3, GROUP_END = 4;
 /** Longest tag or length. */
-const SHORT_VARINT_BYTES = 5, VARINT_BYTES_MAX = 10;
+const SHORT_VARINT_BYTES = 5;
+/** Reads like a byte of a number that continues, where there is none. */
+const UNFINISHED = 0x80;
 
 interface Field {
   readonly wireType: number;
@@ -249,9 +253,9 @@ class Walk {
     this.#add(RECORD);
     let elements = 0;
     const most = (DECODED_BYTES_MAX - this.#objectBytes) / field.packedCost!;
-    for (; this.#at < last && elements <= most; this.#at++) if (this.bytes[this.#at] < 0x80) elements++;
+    for (; this.#at < last && elements <= most; this.#at++) if (this.#byteAt(this.#at) < 0x80) elements++;
     this.#add(elements * field.packedCost!);
-    if (this.#at > 0 && this.bytes[last - 1] >= 0x80) throw this.#wrong("a packed number without an end");
+    if (this.#at > 0 && this.#byteAt(last - 1) >= 0x80) throw this.#wrong("a packed number without an end");
   }
 
   /** An unknown field: the decoder keeps its bytes. */
@@ -265,7 +269,7 @@ class Walk {
     switch (wireType) {
       case VARINT: {
         const last = this.#at + VARINT_BYTES_MAX;
-        while (this.#at < end && this.#at < last) if (this.bytes[this.#at++] < 0x80) return;
+        while (this.#at < end && this.#at < last) if (this.#byteAt(this.#at++) < 0x80) return;
         throw this.#wrong("a number without an end");
       }
       case FIXED64:
@@ -285,6 +289,10 @@ class Walk {
     this.#at += length;
   }
 
+  #byteAt(at: number): number {
+    return this.bytes[at] ?? UNFINISHED;
+  }
+
   /** Reads a length and returns the end of its content. */
   #end(end: number): number {
     const length = this.#short(end);
@@ -296,7 +304,7 @@ class Walk {
   #short(end: number): number {
     let value = 0;
     for (let index = 0, factor = 1; index < SHORT_VARINT_BYTES && this.#at < end; index++, factor *= 128) {
-      const byte = this.bytes[this.#at++];
+      const byte = this.#byteAt(this.#at++);
       value += (byte & 0x7f) * factor;
       if (byte < 0x80 && value < 2 ** 32) return value;
     }

@@ -272,7 +272,7 @@ export class ServiceTable {
 
   /** A service is expanded at its first call: reading its descriptor takes time. */
   #bind(path: string): Bound | undefined {
-    const typeName = path.split("/", 2)[1];
+    const [, typeName = ""] = path.split("/", 2);
     const own = this.#services.get(typeName);
     const service = own ?? this.visiting().find(({ desc }) => desc.typeName === typeName);
     const method = service?.desc.methods.find((method) => pathOf(method) === path);

@@ -142,7 +142,8 @@ async function* answer(
     const taken = yield* waited(queue, hosts, clock, ctx);
     const listening = listen(incoming, taken, ctx.signal);
     const { offer: { sdp, disableTrickle, caller }, deadlineMs } = taken;
-    const servers = await iceServers?.(hosts[0], ctx) ?? [];
+    const [host = ""] = hosts;
+    const servers = await iceServers?.(host, ctx) ?? [];
     const leftMs = deadlineMs - clock.monotonicMs();
     const deadline = timestampFromMs(Math.round(clock.nowMs() + leftMs));
 
@@ -238,7 +239,7 @@ function stageOf(
 
 /** The queue's name of the caller's host. */
 async function hostFor(parts: SignalingParts, ctx: CallContext): Promise<string> {
-  const [name] = hostNames(ctx, 1);
+  const [name = ""] = hostNames(ctx, 1);
   const host = await parts.hostOf(name, ctx);
   if (host !== undefined) return host;
   // Clients recognize this text as the advice to connect directly.

@@ -338,7 +338,7 @@ function candidatesIn(sdp: string): [string, string][] {
   let mid = "0";
   for (const section of sdp.split(/^(?=m=)/m)) {
     mid = /^a=mid:(\S+)/m.exec(section)?.[1] ?? mid;
-    for (const [, line] of section.matchAll(/^a=(candidate:[^\r\n]+)/gm)) found.push([line, mid]);
+    for (const [, line = ""] of section.matchAll(/^a=(candidate:[^\r\n]+)/gm)) found.push([line, mid]);
   }
   return found;
 }
@@ -350,7 +350,7 @@ function serverUrls({ urls, username, credential }: IceServer): (string | Server
       url,
     );
     if (!match) return [];
-    const [, scheme, host, port, transport = "udp"] = match;
+    const [, scheme = "", host = "", port, transport = "udp"] = match;
     // The addon supports servers over UDP only.
     if (/s$/i.test(scheme) || transport.toLowerCase() !== "udp") return [];
     const hostname = host.replace(/[[\]]/g, "");

@@ -61,7 +61,7 @@ export function withoutCandidates(
   const lines = /^a=(candidate:[^\r\n]*)(?:\r?\n|$)/gm;
   const [, first = ""] = sdp.split(/^(?=m=)/m);
   const mid = /^a=mid:(\S+)/m.exec(first)?.[1];
-  const candidates = Array.from(first.matchAll(lines), ([, candidate]) => ({ candidate, mid }));
+  const candidates = Array.from(first.matchAll(lines), ([, candidate = ""]) => ({ candidate, mid }));
   return { bare: { type, sdp: sdp.replace(lines, "") }, candidates };
 }
 
@@ -84,8 +84,8 @@ export function isOwnAddress({ candidate }: IceCandidate): boolean {
 /** The same socket at the loopback address; `undefined` unless `candidate` is an IPv4 address of this computer. */
 export function onLoopback(candidate: string): string | undefined {
   const parts = candidate.split(" ");
-  const [, , protocol, , address, , , type] = parts;
-  if (protocol?.toLowerCase() !== "udp" || type !== "host" || !/^[0-9.]+$/.test(address ?? "")) {
+  const [, , protocol, , address = "", , , type] = parts;
+  if (protocol?.toLowerCase() !== "udp" || type !== "host" || !/^[0-9.]+$/.test(address)) {
     return undefined;
   }
   if (address.startsWith("127.")) return undefined;

@@ -55,7 +55,7 @@ export function stunAnswer(request: Uint8Array, address: string, port: number): 
   view.setUint8(HEADER_BYTES + 5, octets.length === 4 ? IPV4 : IPV6);
   view.setUint16(HEADER_BYTES + 6, port ^ (COOKIE >>> 16));
 
-  answer.set(octets.map((octet, index) => octet ^ mask[index]), HEADER_BYTES + 8);
+  answer.set(octets.map((octet, index) => octet ^ (mask[index] ?? 0)), HEADER_BYTES + 8);
   return answer;
 }
 

@@ -46,11 +46,12 @@ export class Vp8Packetizer {
 
 /** Whether a viewer requests a key frame: it has just joined, or lost data. */
 export function wantsKeyPicture(rtcp: Uint8Array): boolean {
+  const view = new DataView(rtcp.buffer, rtcp.byteOffset, rtcp.byteLength);
   for (let at = 0; at + 4 <= rtcp.length;) {
-    const format = rtcp[at] & 31;
+    const format = view.getUint8(at) & 31;
     const isFeedback = rtcp[at + 1] === PAYLOAD_FEEDBACK;
     if (isFeedback && (format === PICTURE_LOSS || format === FULL_INTRA_REQUEST)) return true;
-    at += 4 * (1 + (rtcp[at + 2] << 8 | rtcp[at + 3]));
+    at += 4 * (1 + view.getUint16(at + 2));
   }
   return false;
 }
