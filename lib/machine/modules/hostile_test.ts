@@ -86,6 +86,11 @@ const CASES: readonly Case[] = [
     error: /module "bad" ended, exit code 1/,
   },
   {
+    does: "is a program for another processor",
+    behaviour: { started: ({ process }) => process.exit(126) },
+    error: /module "bad" ended, exit code 126 \(is it a program for another processor or system\?\)/,
+  },
+  {
     does: "exits during Ready",
     behaviour: {
       ready: (_, module) => {

@@ -179,6 +179,12 @@ function isSocket(address: string): boolean {
   return !address.includes(":");
 }
 
+/** The shell's code for a file that the system does not execute. */
+const NOT_EXECUTED = 126;
+
 function describe({ code, signal }: Exit): string {
-  return signal === undefined ? `exit code ${code}` : `by ${signal}`;
+  if (signal !== undefined) return `by ${signal}`;
+  return code === NOT_EXECUTED
+    ? `exit code ${code} (is it a program for another processor or system?)`
+    : `exit code ${code}`;
 }

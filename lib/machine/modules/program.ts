@@ -63,6 +63,17 @@ export async function findProgram(
   host: ProgramHost,
   release?: string,
 ): Promise<ModuleProgram> {
+  const program = await locate(config, home, host, release);
+  await requireInterpreter(program.path, config.name, host);
+  return program;
+}
+
+async function locate(
+  config: ModuleConfig,
+  home: string,
+  host: ProgramHost,
+  release?: string,
+): Promise<ModuleProgram> {
   const { name, executablePath, type, moduleId = "" } = config;
   const version = release ?? config.version ?? "latest";
   if (type === "registry") {
@@ -104,6 +115,7 @@ export async function firstRun(
   if (script === undefined || await host.stat(mark)) return;
 
   await checkExecutable(script, name, host);
+  await requireInterpreter(script, name, host);
   logger.info(`the first run of module "${name}" begins`, { script });
 
   const limit = formatDuration(firstRunTimeout);
@@ -262,15 +274,41 @@ async function checkExecutable(path: string, name: string, host: ReadFiles): Pro
 /** The beginnings of programs: ELF, and those of macOS for one or several processors; and of scripts. */
 const BEGINNINGS = ["\x7fELF", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe", "#!"];
 
+/** The system reads no more of a script's first line. */
+const FIRST_LINE_BYTES = 256;
+const BYTE_ORDER_MARK = "\xef\xbb\xbf";
+
 /** The system hands any other file to a shell, which reads a script in Python as its own commands. */
 async function checkBeginning(path: string, attempt: string, host: ReadFiles): Promise<void> {
-  const head = String.fromCharCode(...await readHead(host, path, 4));
+  const head = await readLetters(path, host);
+  const refuse = (message: string) => new SvcError("failed_precondition", `${attempt}: ${message}`);
+  if (/^#![^\n]*\r\n/.test(head)) {
+    throw refuse(`the lines of ${path} end as on Windows; run sed -i 's/\\r$//' on it`);
+  }
   if (BEGINNINGS.some((one) => head.startsWith(one))) return;
+  if (head.startsWith(`${BYTE_ORDER_MARK}#!`)) {
+    throw refuse(`${path} begins with a byte order mark; run sed -i '1s/^\\xef\\xbb\\xbf//' on it`);
+  }
+
   let interpreter = "sh";
   if (/\.[cm]?[jt]s$/.test(path)) interpreter = "node";
   else if (path.endsWith(".py")) interpreter = "python3";
-
   const found = `${path} is neither a program of this system nor a script that names its interpreter`;
-  const wanted = `wanted a first line such as #!/usr/bin/env ${interpreter}`;
-  throw new SvcError("failed_precondition", `${attempt}: ${found}, ${wanted}`);
+  throw refuse(`${found}, wanted a first line such as #!/usr/bin/env ${interpreter}`);
+}
+
+/** Without its interpreter, the system says of the script itself that it does not exist. */
+async function requireInterpreter(path: string, name: string, host: ReadFiles): Promise<void> {
+  const [, interpreter] = /^#![ \t]*(\/[^ \t\r\n]*)/.exec(await readLetters(path, host)) ?? [];
+  if (interpreter === undefined || await host.stat(interpreter)) return;
+  throw new SvcError(
+    "failed_precondition",
+    `cannot run module "${name}": the interpreter of ${path} is not there: ${interpreter}; install it, or name ` +
+      "another one in the first line",
+  );
+}
+
+/** The first bytes, as letters. */
+async function readLetters(path: string, host: ReadFiles): Promise<string> {
+  return String.fromCharCode(...await readHead(host, path, FIRST_LINE_BYTES));
 }

@@ -37,6 +37,18 @@ Deno.test("programOf: a program that cannot run gives an error with a remedy", a
   await refused({ executable_path: `${home.path}/missing` }, /there is no file .*missing/);
   await refused({ executable_path: home.path }, /is not a file, wanted a program/);
   await refused({ executable_path: `${home.path}/plain` }, /is not executable; run chmod \+x on it/);
+  const scripts = {
+    windows: ["#!/bin/sh\r\nexit\r\n", /the lines of .*windows end as on Windows; run sed/],
+    marked: ["\ufeff#!/bin/sh\n", /marked begins with a byte order mark; run sed/],
+    lost: [
+      "#! /opt/none/python9 -u\n",
+      /interpreter of .*lost is not there: \/opt\/none\/python9; install it/,
+    ],
+  } as const;
+  for (const [name, [text, why]] of Object.entries(scripts)) {
+    await Deno.writeTextFile(`${home.path}/${name}`, text, { mode: 0o755 });
+    await refused({ executable_path: `${home.path}/${name}` }, why);
+  }
   await refused({ executable_path: `${home.path}/broken.tgz` }, /cannot unpack .*broken.tgz/);
   await refused(
     { type: "registry", module_id: "acme:probe", version: "1.2.0" },
