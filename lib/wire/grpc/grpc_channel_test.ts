@@ -189,11 +189,23 @@ Deno.test("gRPC: a server or proxy with HTTP/1.1 alone is named as such, and one
   const answering = (text: string) => (socket: Socket) => {
     socket.on("error", () => {}).once("data", () => socket.end(`HTTP/1.1 400 Bad Request\r\n\r\n${text}`));
   };
+  const greeting = (text: string) => (socket: Socket) => void socket.on("error", () => {}).write(text);
   const tls = { insecureSkipVerify: true };
   const servers = [
     [createTlsServer({ cert: certPem, key: keyPem, ALPNProtocols: ["http/1.1"] }), tls, "turn HTTP/2 on"],
     [createTlsServer({ cert: certPem, key: keyPem }, answering("what?")), tls, "turn HTTP/2 on"],
     [createServer(answering("what?")), undefined, "turn HTTP/2 on"],
+    [createServer(greeting("<!DOCTYPE HTML>\n<html>Error 505</html>")), undefined, "turn HTTP/2 on"],
+    [
+      createServer(greeting("SSH-2.0-OpenSSH_9.2\r\n")),
+      undefined,
+      "HTTP/2 (SSH-2.0-OpenSSH_9.2): is it the right",
+    ],
+    [
+      createServer(greeting("220 mail.example ESMTP\r\n")),
+      undefined,
+      "(220 mail.example ESMTP): is it the right",
+    ],
     [createServer(answering("a plain request to an HTTPS port")), undefined, "does the server want TLS?"],
   ] as const;
   for (const [server, tls, wanted] of servers) {

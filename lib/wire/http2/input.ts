@@ -7,6 +7,7 @@
 
 import { Buffer } from "node:buffer";
 import { giveBack } from "../flow/given_back.ts";
+import { escapedLine } from "../../base/escape.ts";
 import {
   byteAt,
   FLAG,
@@ -33,6 +34,8 @@ export const WITHOUT_HTTP2 =
   "it speaks no HTTP/2, which gRPC needs: turn HTTP/2 on at the server, or at the proxy before it";
 /** Bytes of an answer in which such words are looked for. */
 const HINT_BYTES = 1024;
+/** Shown letters of another protocol's greeting. */
+const GREETING_CHARS = 60;
 /** Words of servers that want TLS, in their answers in the clear. */
 const TLS_WORDS = /TLS|SSL|HTTPS/;
 
@@ -185,10 +188,14 @@ export class FrameReader {
 
 /** What the first bytes of a server tell that does not speak HTTP/2; `undefined` if it may. */
 function hintOf(bytes: Uint8Array): string | undefined {
-  const beginning = String.fromCharCode(...bytes.subarray(0, 5));
+  const beginning = String.fromCharCode(...bytes.subarray(0, HINT_BYTES));
   if (beginning.startsWith("\x15\x03")) return WITH_TLS;
-  if (beginning !== "HTTP/") return undefined;
-  return TLS_WORDS.test(String.fromCharCode(...bytes.subarray(0, HINT_BYTES))) ? WITH_TLS : WITHOUT_HTTP2;
+  // No frame begins with a letter: its length would be beyond every limit. Some servers answer with a page alone.
+  if (!/^[\x20-\x7e]/.test(beginning)) return undefined;
+  if (TLS_WORDS.test(beginning)) return WITH_TLS;
+  if (/^(?:HTTP\/|\s*<)/.test(beginning)) return WITHOUT_HTTP2;
+  const [line] = beginning.slice(0, GREETING_CHARS).split(/[\r\n]/);
+  return `it speaks another protocol than HTTP/2 (${escapedLine(line)}): is it the right port?`;
 }
 
 /** A header block of more than one frame. */
