@@ -1,6 +1,6 @@
 /**
  * Waits at the start for a server that svc-cloud needs. After a power loss, or with containers that start together,
- * svc-cloud is often up before its database.
+ * svc-cloud is often up before its database and its object store.
  */
 
 import { type BackoffLimits, backoffMs } from "../../../lib/base/async/backoff.ts";

@@ -2,7 +2,7 @@
 
 import { randomBytes } from "node:crypto";
 import { fileURLToPath } from "node:url";
-import { type Clock, SystemClock } from "../../../lib/base/clock.ts";
+import { type Clock, race, SystemClock } from "../../../lib/base/clock.ts";
 import { messageOf, SvcError } from "../../../lib/base/error.ts";
 import type { Host } from "../../../lib/base/host.ts";
 import { Secret } from "../../../lib/base/secret.ts";
@@ -79,7 +79,7 @@ interface Parts {
   readonly logger: Logger;
 }
 
-/** A signal has stopped the program while it waited for its database. */
+/** A signal has stopped the program while it waited for its database or its object store. */
 class StoppedEarly extends Error {}
 
 /** Serves until a signal stops it. */
@@ -105,8 +105,14 @@ export async function serveCloud({ host }: CloudProgramContext, given: ServeOpti
       const dangers = options.database === "" ? [] : await databaseDangers(store);
       for (const danger of dangers) logger.warn(`the database: ${danger}`);
       const limits = await readLimits(options.limits, host);
-      const files = await openServedContents(options, host, clock, { limits, logger });
-      await requireContents(store, files, options, { isLost: options.contentsLost, logger });
+      const openFiles = async () => {
+        const files = await openServedContents(options, host, clock, { limits, logger });
+        await requireContents(store, files, options, { isLost: options.contentsLost, logger });
+        return files;
+      };
+      // A request to a silent store takes minutes; a signal does not wait for its end.
+      const openUntilStopped = () => race(openFiles(), waiting.signal);
+      const files = await openPatiently("the object store", openUntilStopped, patient);
       const addresses = new Addresses(options.publicUrl, host.hostname(), host);
       const secrets = await Secrets.open({ ...secretsOf(options, store, host), logger });
       const over = new AbortController();

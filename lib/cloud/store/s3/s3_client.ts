@@ -69,6 +69,14 @@ export interface S3Content {
   readonly pieces: AsyncGenerator<Uint8Array>;
 }
 
+/** The store answered with an error. */
+export class S3Refusal extends SvcError {
+  /** @param isLasting whether the same request fails until somebody changes a setting, a key or the bucket */
+  constructor(code: "unavailable" | "unimplemented", message: string, readonly isLasting: boolean) {
+    super(code, message);
+  }
+}
+
 export class S3Client {
   readonly #signer: AwsClient;
   readonly #root: string;
@@ -319,12 +327,29 @@ function unreachable(cause: unknown): SvcError {
 }
 
 /** The store's own words help the operator; they contain keys, which are checksums, and no secrets. */
-function refusal(method: string, detail: string, status = 0): SvcError {
+function refusal(method: string, detail: string, status = 0): S3Refusal {
   const code = /<Code>([\w.]+)<\/Code>/.exec(detail)?.[1];
   const message = /<Message>([^<]*)<\/Message>/.exec(detail)?.[1];
   const text = code ? `${code}${message ? `: ${message}` : ""}` : detail;
-  const hint = status === 403 ? "; check the credentials, the bucket and this computer's clock" : "";
   const shown = text.slice(0, DETAIL_LENGTH_MAX);
   const kind = status === 501 ? "unimplemented" : "unavailable";
-  return new SvcError(kind, `the object store refused ${method}: ${shown}${hint}`);
+  // A clock that is wrong after a power loss is set by NTP a little later.
+  const isLasting = status >= 300 && status < 500 && !PASSING.has(status) && code !== "RequestTimeTooSkewed";
+  return new S3Refusal(kind, `the object store refused ${method}: ${shown}${remedyOf(status)}`, isLasting);
+}
+
+function remedyOf(status: number): string {
+  switch (status) {
+    case 301:
+    case 307:
+    case 400:
+      return "; check the endpoint and the region";
+    case 401:
+    case 403:
+      return "; check the credentials, the bucket and this computer's clock";
+    case 404:
+      return "; create the bucket, or correct its name or the endpoint";
+    default:
+      return "";
+  }
 }

@@ -72,3 +72,23 @@ Deno.test("a content is read on after each silence, as long as bytes come", asyn
   const files = await passing(clock, LIMIT_MS, S3Files.open(client, { prefix: "", olderThanMs: 0 }));
   assertEquals(await passing(clock, LIMIT_MS, read(files.read(SHA256))), TEXT);
 });
+
+Deno.test("a store that refuses the key or has no such bucket differs from one that is not up yet", async () => {
+  const cases: readonly [number, string, string, string][] = [
+    [403, "InvalidAccessKeyId", "failed_precondition", "check the credentials"],
+    [403, "RequestTimeTooSkewed", "unavailable", "this computer's clock"],
+    [404, "NoSuchBucket", "failed_precondition", "create the bucket"],
+    [400, "AuthorizationHeaderMalformed", "failed_precondition", "check the endpoint and the region"],
+    [301, "PermanentRedirect", "failed_precondition", "check the endpoint and the region"],
+    [503, "XMinioServerNotInitialized", "unavailable", "XMinioServerNotInitialized"],
+    [500, "InternalError", "unavailable", "InternalError"],
+  ];
+  for (const [status, code, wanted, remedy] of cases) {
+    const clock = new FakeClock();
+    const text = new TextEncoder().encode(`<Error><Code>${code}</Code></Error>`);
+    const client = clientOf(clock, () => answer(text, "complete", { status }));
+    const opened = S3Files.open(client, { prefix: "", olderThanMs: 0 });
+    const error = await assertRejects(() => passing(clock, LIMIT_MS, opened), SvcError, remedy);
+    assertEquals(error.code, wanted, code);
+  }
+});

@@ -19,7 +19,7 @@ import {
   type StoredFile,
   type Upload,
 } from "../files.ts";
-import type { S3Client, S3Part } from "./s3_client.ts";
+import { type S3Client, type S3Part, S3Refusal } from "./s3_client.ts";
 
 export interface S3FilesOptions {
   /** Empty, or ends with a slash. */
@@ -46,10 +46,18 @@ export class S3Files extends SpacedFiles implements FileStore {
     super(space);
   }
 
-  /** Throws `unavailable` if the bucket cannot be used. */
+  /**
+   * Throws `unavailable` if the store cannot be reached now, and `failed_precondition` if it refuses the key or has no
+   * such bucket.
+   */
   static async open(client: S3Client, { prefix, olderThanMs, space }: S3FilesOptions): Promise<S3Files> {
     const files = new S3Files(client, prefix, space);
-    await files.#cleanUp(olderThanMs);
+    try {
+      await files.#cleanUp(olderThanMs);
+    } catch (cause) {
+      if (!(cause instanceof S3Refusal && cause.isLasting)) throw cause;
+      throw new SvcError("failed_precondition", cause.message, { cause });
+    }
     return files;
   }
 
