@@ -20,21 +20,16 @@ import {
 } from "../callers.ts";
 import type { SqlValue } from "../store.ts";
 import type { StatementRequest } from "./frames.ts";
+import { BATCH_MAX, type Reader, ReaderPool } from "./reader_pool.ts";
 import { Interrupted, type SqliteAddress, type SqliteProcess, type StatementOutcome } from "./process.ts";
 
-/** Limit of processes: more than two groups together can occupy. */
-const READERS_MAX = 6;
 /** Limit of statements of a call that are sent together. */
 const TOGETHER_MAX = 16;
-/** Limit of readings that are sent to a process before it has answered the first one. */
-const BATCH_MAX = 64;
 /** Interval of the checks of a running statement, and the processor time between two checks that makes it slow. */
 const LOOK_MS = 50;
 const COMPUTED_MS = 25;
 /** A statement is slow after this time even if it only waits, for a disk or for the processor. */
 const SLOW_MS = 2_000;
-/** Processes that were not needed for this time end. */
-const SHRINK_MS = 60_000;
 /** Longest wait of a statement. */
 const WAITING_MAX_MS = 60_000;
 /** How often a statement is restarted because another one ended its process. */
@@ -60,38 +55,23 @@ interface Reading {
   settled: boolean;
 }
 
-/** A process with the statements that it has been given, the running one first. */
-class Reader {
-  readonly given: FairTurn<Reading>[] = [];
-  isSlow = false;
-  /** When its first statement started. */
-  begunMs = 0;
-  stopWatch: (() => void) | undefined;
-
-  constructor(readonly process: SqliteProcess) {}
-}
-
 export class SqliteReaders {
   readonly #queue: FairQueue<Reading>;
-  #readers: Reader[] = [];
+  readonly #pool: ReaderPool<Reading>;
   /** The statements of calls in this turn. */
   readonly #gathered = new Map<StoreCaller, Reading>();
   #isNextDue = false;
   /** Slow statements under way, by group. */
   readonly #slow = new Map<string, number>();
-  /** Processes that nobody needed since the last check. */
-  #spare = Infinity;
-  /** Processes that are ending. */
-  readonly #leaving = new Set<Promise<void>>();
-  #stopShrinking: (() => void) | undefined;
   #closed = false;
 
   constructor(
-    private readonly start: () => SqliteProcess,
+    start: () => SqliteProcess,
     private readonly cpuMs: SqliteAddress["cpuMs"],
     private readonly callers: StoreCallers,
     private readonly clock: Clock,
   ) {
+    this.#pool = new ReaderPool(start, clock);
     const isBlocked = (group: string) =>
       group !== OWN_GROUP && (this.#slow.get(group) ?? 0) >= SLOW_READS_MAX;
     this.#queue = new FairQueue({ ...FAIR_READS, turnsOfGroupMax: BATCH_MAX, isBlocked }, clock);
@@ -154,22 +134,16 @@ export class SqliteReaders {
 
   async close(): Promise<void> {
     this.#closed = true;
-    this.#stopShrinking?.();
     for (const reading of this.#queue.drain()) this.#refuse(reading, closed());
     // Nobody needs the answers of statements that are still running.
-    for (const { process, given, stopWatch } of this.#readers) {
-      stopWatch?.();
-      if (given.length > 0) process.interrupt(closed());
-    }
-    await Promise.all(this.#readers.map(({ process }) => process.close()));
-    await Promise.all(this.#leaving);
+    await this.#pool.close(closed());
   }
 
   #next(): void {
     while (this.#queue.size > 0) {
-      let reader: Reader | undefined;
+      let reader: Reader<Reading> | undefined;
       try {
-        reader = this.#free();
+        reader = this.#pool.free();
       } catch (error) {
         // No process can be started, so all waiting statements are refused.
         for (const reading of this.#queue.drain()) this.#refuse(reading, error);
@@ -181,18 +155,7 @@ export class SqliteReaders {
     }
   }
 
-  /** The process with the fewest statements; `undefined` if all are slow or full. */
-  #free(): Reader | undefined {
-    this.#readers = this.#readers.filter(({ process }) => !process.ended);
-    let best: Reader | undefined;
-    for (const one of this.#readers) {
-      if (!one.isSlow && (!best || one.given.length < best.given.length)) best = one;
-    }
-    if (!best && this.#readers.length < READERS_MAX) this.#readers.push(best = new Reader(this.start()));
-    return best && best.given.length < BATCH_MAX ? best : undefined;
-  }
-
-  async #read(reader: Reader, turn: FairTurn<Reading>): Promise<void> {
+  async #read(reader: Reader<Reading>, turn: FairTurn<Reading>): Promise<void> {
     const { item, leave } = turn;
     item.waits = false;
     const givenUp = this.#givenUp(item);
@@ -202,8 +165,7 @@ export class SqliteReaders {
     }
     item.runs++;
     item.held++;
-    reader.given.push(turn);
-    this.#spare = Math.min(this.#spare, this.#readers.filter(({ given }) => given.length === 0).length);
+    this.#pool.give(reader, turn);
     if (reader.given.length === 1) this.#watch(reader);
     try {
       const statements = item.queries.map(({ statement }) => statement);
@@ -245,18 +207,18 @@ export class SqliteReaders {
     }
   }
 
-  #answered(reader: Reader, turn: FairTurn<Reading>): void {
+  #answered(reader: Reader<Reading>, turn: FairTurn<Reading>): void {
     const wasFirst = reader.given[0] === turn;
     reader.given.splice(reader.given.indexOf(turn), 1);
     turn.leave(wasFirst ? this.clock.monotonicMs() - reader.begunMs : 0);
     if (wasFirst) this.#watch(reader, turn.item.group);
     if (this.#closed) return;
     this.#next();
-    this.#shrinkLater();
+    this.#pool.shrinkLater();
   }
 
   /** Watches the first statement of a process, whose former one was of the group `ended`. */
-  #watch(reader: Reader, ended?: string): void {
+  #watch(reader: Reader<Reading>, ended?: string): void {
     reader.stopWatch?.();
     reader.stopWatch = undefined;
     if (reader.isSlow && ended !== undefined) this.#slow.set(ended, this.#slow.get(ended)! - 1);
@@ -268,7 +230,7 @@ export class SqliteReaders {
   }
 
   /** On a busy computer every statement is late, so the processor time of the process counts. */
-  #lookLater(reader: Reader, knownMs?: number): void {
+  #lookLater(reader: Reader<Reading>, knownMs?: number): void {
     const { process } = reader;
     reader.stopWatch = this.clock.after(LOOK_MS, () => {
       const cpuMs = this.cpuMs?.(process.pid);
@@ -280,7 +242,7 @@ export class SqliteReaders {
   }
 
   /** Sends the statements behind a slow one to another process; the first answer counts. */
-  #isSlow(reader: Reader): void {
+  #isSlow(reader: Reader<Reading>): void {
     reader.isSlow = true;
     const [{ item: { group } }, ...behind] = reader.given;
     this.#slow.set(group, (this.#slow.get(group) ?? 0) + 1);
@@ -296,22 +258,6 @@ export class SqliteReaders {
       Math.round(waitedMs / 1000)
     } s for its turn: try again later`;
     return new SvcError("unavailable", why);
-  }
-
-  #shrinkLater(): void {
-    if (this.#closed || this.#stopShrinking || this.#readers.length < 2) return;
-    this.#spare = this.#readers.length;
-    this.#stopShrinking = this.clock.after(SHRINK_MS, () => {
-      this.#stopShrinking = undefined;
-      const idle = this.#readers.filter(({ given }) => given.length === 0);
-      const surplus = Math.min(this.#spare, idle.length, this.#readers.length - 1);
-      for (const reader of idle.slice(0, surplus)) {
-        this.#readers.splice(this.#readers.indexOf(reader), 1);
-        const leaving = reader.process.close().finally(() => this.#leaving.delete(leaving));
-        this.#leaving.add(leaving);
-      }
-      this.#shrinkLater();
-    });
   }
 }
 
