@@ -194,7 +194,7 @@ function hintOf(bytes: Uint8Array): string | undefined {
   if (!/^[\x20-\x7e]/.test(beginning)) return undefined;
   if (TLS_WORDS.test(beginning)) return WITH_TLS;
   if (/^(?:HTTP\/|\s*<)/.test(beginning)) return WITHOUT_HTTP2;
-  const [line] = beginning.slice(0, GREETING_CHARS).split(/[\r\n]/);
+  const [line = ""] = beginning.slice(0, GREETING_CHARS).split(/[\r\n]/);
   return `it speaks another protocol than HTTP/2 (${escapedLine(line)}): is it the right port?`;
 }
 
