@@ -3,6 +3,8 @@
  */
 
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { SvcError } from "../../lib/base/error.ts";
+import { S3Files } from "../../lib/cloud/store/s3/s3_files.ts";
 import { withS3 } from "../support/s3_server.ts";
 import { serveCloud } from "./program.ts";
 
@@ -28,6 +30,8 @@ Deno.test("a control plane waits for an object store that comes up later", () =>
       try {
         await begun;
         assertStringIncludes(cloud.output(), "the object store is there");
+        const answer = await fetch(`${cloud.url}/readyz`);
+        assertEquals([answer.status, (await answer.text()).trim()], [200, "ok"]);
       } finally {
         assertEquals(await cloud.stop(), 0);
       }
@@ -47,3 +51,14 @@ Deno.test("a control plane does not wait where the object store refuses its key 
       assertEquals(ends.filter((end) => end.includes("waiting for")), []);
     })
   ));
+
+Deno.test("contents in an object store are reachable while it runs", () =>
+  withS3(async (server) => {
+    const files = await S3Files.open(server.client(), { prefix: "machines/one/", olderThanMs: 0 });
+    await files.requireReachable();
+    await server.kill();
+    const error = await assertRejects(() => files.requireReachable(), SvcError);
+    assertEquals(error.code, "unavailable");
+    await server.start();
+    await files.requireReachable();
+  }));

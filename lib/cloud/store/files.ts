@@ -32,6 +32,9 @@ export interface FileStore {
   /** The state of the database's disk; `undefined` if no reserve is kept. */
   diskState(): Promise<DiskState | undefined>;
 
+  /** Asks the place of the files with one cheap request. Throws `unavailable` if it cannot be used now. */
+  requireReachable(): Promise<void>;
+
   /** Stores a content. Throws `resource_exhausted` for more than `bytesMax` bytes. */
   put(content: AsyncIterable<Uint8Array>, bytesMax?: number): Promise<StoredFile>;
 

@@ -70,6 +70,11 @@ export class FolderFiles extends SpacedFiles implements FileStore {
     });
   }
 
+  /** Does nothing: `diskState` finds a folder that is gone. */
+  requireReachable(): Promise<void> {
+    return Promise.resolve();
+  }
+
   /** A second name holds the content until `keep` or `abandon`. */
   async receive(content: AsyncIterable<Uint8Array>, bytesMax = Infinity): Promise<Upload> {
     const temporary = join(this.folder, `${randomUUID()}${TEMPORARY}`);

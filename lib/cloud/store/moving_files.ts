@@ -19,6 +19,10 @@ export class MovingFiles implements FileStore {
     return await this.now.diskState();
   }
 
+  async requireReachable(): Promise<void> {
+    await this.now.requireReachable();
+  }
+
   async put(content: AsyncIterable<Uint8Array>, bytesMax?: number): Promise<StoredFile> {
     return await this.now.put(content, bytesMax);
   }

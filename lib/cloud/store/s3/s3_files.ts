@@ -61,6 +61,11 @@ export class S3Files extends SpacedFiles implements FileStore {
     return files;
   }
 
+  /** Lists unfinished uploads, of which there are few: the start needs the same right. */
+  async requireReachable(): Promise<void> {
+    await this.client.list(`${this.prefix}uploads/`).next();
+  }
+
   async receive(content: AsyncIterable<Uint8Array>, bytesMax = Infinity): Promise<Upload> {
     const limited = new Incoming(content, Math.min(bytesMax, CONTENT_BYTES_MAX));
     const first = await limited.part();
