@@ -7,6 +7,7 @@ import { DEVICES } from "./targets/devices.ts";
 import { MAPS } from "./targets/maps.ts";
 import { MEDIA } from "./targets/media.ts";
 import { PORT } from "./targets/port.ts";
+import { SAME } from "./targets/same.ts";
 import { WEBRTC_PEER } from "./targets/webrtc_peer.ts";
 import { WIRE } from "./targets/wire.ts";
 
@@ -19,4 +20,5 @@ export const TARGETS: readonly Target[] = [
   ...MEDIA,
   ...MAPS,
   ...CONTENT,
+  ...SAME,
 ];

@@ -74,16 +74,23 @@ export function pngSize(bytes: Uint8Array): { width: number; height: number } {
   return { width, height };
 }
 
-/** A palette becomes RGB, or RGBA if it has transparency; samples under 8 bits are scaled to 8. */
+/**
+ * A palette becomes RGB, or RGBA if it has transparency; so does a colour that the file names as transparent. Grey of 16
+ * bits stays as it is, because its samples are distances. Samples under 8 bits are scaled to 8.
+ */
 export function decodePng(bytes: Uint8Array): PngImage {
   const header = headerOf(bytes);
-  const { data, palette, alpha } = chunksOf(bytes);
+  const { data, palette, transparency } = chunksOf(bytes);
   const passes = header.interlaced ? ADAM7 : PLAIN;
   const raw = inflate(data, passes.reduce((sum, pass) => sum + passBytes(header, pass), 0));
   const samples = unpack(raw, header, passes);
   const { width, height, stored } = header;
-  if (!header.palette) return { width, height, channels: stored, samples };
-  return { width, height, ...coloured(samples as Uint8Array, palette, alpha) };
+  if (header.palette) return { width, height, ...coloured(samples as Uint8Array, palette, transparency) };
+
+  const key = transparentSamples(header, transparency);
+  return key
+    ? { width, height, ...keyed(samples, stored, key) }
+    : { width, height, channels: stored, samples };
 }
 
 /** Writes a PNG file. Source: PNG 1.2. */
@@ -137,11 +144,11 @@ function headerOf(bytes: Uint8Array): Header {
   return { width, height, bits, stored: kind.stored, palette: type === 3, interlaced: bytes[28] === 1 };
 }
 
-/** The image data and the palette; skips other chunks. */
+/** The image data, the palette, and what is transparent; skips other chunks. */
 function chunksOf(bytes: Uint8Array) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const data: Uint8Array[] = [];
-  let palette = new Uint8Array(), alpha = new Uint8Array();
+  let palette = new Uint8Array(), transparency = new Uint8Array();
   for (let at = SIGNATURE.length; at + 12 <= bytes.length;) {
     const length = view.getUint32(at);
     const type = String.fromCharCode(...bytes.subarray(at + 4, at + 8));
@@ -157,12 +164,12 @@ function chunksOf(bytes: Uint8Array) {
     }
 
     if (type === "PLTE") palette = content;
-    else if (type === "tRNS") alpha = content;
+    else if (type === "tRNS") transparency = content;
     else if (type === "IDAT") data.push(content);
     at = end + 4;
   }
 
-  return { data: joinedBytes(data), palette, alpha };
+  return { data: joinedBytes(data), palette, transparency };
 }
 
 function inflate(data: Uint8Array, size: number): Uint8Array {
@@ -269,6 +276,36 @@ function coloured(indices: Uint8Array, palette: Uint8Array, alpha: Uint8Array) {
     if (channels === 4) samples[to + 3] = alpha[index] ?? 255;
   }
   return { channels, samples };
+}
+
+/** The samples of the transparent colour, scaled as those of the picture; `undefined` if there is none. */
+function transparentSamples({ bits, stored }: Header, transparency: Uint8Array): number[] | undefined {
+  const isDepth = stored === 1 && bits === 16;
+  if (isDepth || stored === 2 || stored === 4 || transparency.length !== 2 * stored) return undefined;
+
+  const scale = bits < 8 ? 255 / ((1 << bits) - 1) : 1;
+  return Array.from({ length: stored }, (_, at) => {
+    const value = transparency[2 * at] << 8 | transparency[2 * at + 1];
+    return (value & (1 << bits) - 1) * scale;
+  });
+}
+
+/** Adds an alpha channel, in which only the pixels of one colour are transparent. */
+function keyed(samples: Uint8Array | Uint16Array, stored: number, key: readonly number[]) {
+  const channels = stored === 1 ? 2 as const : 4 as const;
+  const isWide = samples instanceof Uint16Array;
+  const length = samples.length / stored * channels;
+  const result = isWide ? new Uint16Array(length) : new Uint8Array(length);
+  for (let from = 0, to = 0; from < samples.length; from += stored, to += channels) {
+    let isTransparent = true;
+    for (let at = 0; at < stored; at++) {
+      const sample = samples[from + at];
+      result[to + at] = sample;
+      if (sample !== key[at]) isTransparent = false;
+    }
+    result[to + stored] = isTransparent ? 0 : isWide ? 0xffff : 0xff;
+  }
+  return { channels, samples: result };
 }
 
 function bigEndian(samples: Uint16Array): Uint8Array {

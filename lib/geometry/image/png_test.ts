@@ -74,6 +74,22 @@ Deno.test("png: decodes a palette to RGB, or RGBA with transparency", () => {
   refuses(png(header(1, 1, 8, 3), [0, 0]), "its palette has 0 bytes");
 });
 
+Deno.test("png: the colour that a file names as transparent gets an alpha of 0, except in distances", () => {
+  const key = (...bytes: number[]): [string, number[]] => ["tRNS", bytes];
+  const grey = decodePng(png(header(3, 1, 8, 0), [0, 7, 8, 7], [key(0, 7)]));
+  assertEquals([grey.channels, [...grey.samples]], [2, [7, 0, 8, 255, 7, 0]]);
+
+  // Of the two bytes only the low bit counts.
+  const bit = decodePng(png(header(2, 1, 1, 0), [0, 0b01000000], [key(255, 255)]));
+  assertEquals([...bit.samples], [0, 255, 255, 0]);
+
+  const colours = decodePng(png(header(2, 1, 8, 2), [0, 1, 2, 3, 1, 2, 4], [key(0, 1, 0, 2, 0, 3)]));
+  assertEquals([colours.channels, [...colours.samples]], [4, [1, 2, 3, 0, 1, 2, 4, 255]]);
+
+  const distances = decodePng(png(header(2, 1, 16, 0), [0, 0, 0, 1, 0], [key(0, 0)]));
+  assertEquals([distances.channels, [...distances.samples]], [1, [0, 256]]);
+});
+
 Deno.test("png: decodes interlaced pictures", () => {
   // 3 x 3 pixels lie in the passes 1 (0,0), 4 (2,0 is pass 4), 5 (row 2), 6 (odd columns of even rows), 7
   // (row 1).
