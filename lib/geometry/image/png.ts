@@ -293,9 +293,10 @@ function transparentSamples({ bits, stored }: Header, transparency: Uint8Array):
 /** Adds an alpha channel, in which only the pixels of one colour are transparent. */
 function keyed(samples: Uint8Array | Uint16Array, stored: number, key: readonly number[]) {
   const channels = stored === 1 ? 2 as const : 4 as const;
-  const isWide = samples instanceof Uint16Array;
   const length = samples.length / stored * channels;
-  const result = isWide ? new Uint16Array(length) : new Uint8Array(length);
+  const [result, opaque] = samples instanceof Uint16Array
+    ? [new Uint16Array(length), 0xffff]
+    : [new Uint8Array(length), 0xff];
   for (let from = 0, to = 0; from < samples.length; from += stored, to += channels) {
     let isTransparent = true;
     for (let at = 0; at < stored; at++) {
@@ -303,7 +304,7 @@ function keyed(samples: Uint8Array | Uint16Array, stored: number, key: readonly 
       result[to + at] = sample;
       if (sample !== key[at]) isTransparent = false;
     }
-    result[to + stored] = isTransparent ? 0 : isWide ? 0xffff : 0xff;
+    result[to + stored] = isTransparent ? 0 : opaque;
   }
   return { channels, samples: result };
 }
