@@ -50,8 +50,14 @@ interface S3Request {
 
 const TRIES = 4;
 const FIRST_PAUSE_MS = 100;
-/** Time limit until the headers of an answer, which includes sending the largest part over a slow line. */
-const ANSWER_MS = 60_000;
+/** Time limit until the headers of an answer, after the time that its body takes on a slow line. */
+const ANSWER_MS = 20_000;
+/** The same where the store copies or joins gigabytes before it answers. */
+const COPIED_MS = 60_000;
+/** Speed of a slow line: bytes a millisecond. Sent bytes are not seen here, so a body has the time that it may take. */
+const SLOW_LINE = 160;
+/** Time limit of a request with all its repetitions, after that of its answer. */
+const REPETITION_MS = 20_000;
 /** Time limit for silence within an answer's body. */
 const SILENCE_MS = 30_000;
 /** Limit of an answer that is read as a whole: a list or an error. */
@@ -238,25 +244,36 @@ export class S3Client {
     return text;
   }
 
-  /** An answer with a good status or an expected one. */
+  /** An answer with a good status or an expected one. A store that says nothing has two attempts' time at most. */
   async #send(request: S3Request, expected: readonly number[] = []): Promise<Response> {
+    const { clock } = this.parts;
+    const answerMs = answerMsOf(request);
+    const endMs = clock.monotonicMs() + answerMs + REPETITION_MS;
     for (let tried = 1;; tried++) {
+      const pauseMs = FIRST_PAUSE_MS * 3 ** (tried - 1);
+      const waitMs = pauseMs / 2 + randomInt(pauseMs);
+      const isLast = () => tried === TRIES || clock.monotonicMs() + waitMs >= endMs;
       try {
-        const answer = await this.#sendOnce(request);
+        const answer = await this.#sendOnce(
+          request,
+          Math.max(1, Math.min(answerMs, endMs - clock.monotonicMs())),
+        );
         if (answer.ok || expected.includes(answer.status)) return answer;
         const detail = await this.#bodyText(answer).catch(messageOf);
         const error = refusal(request.method, detail || `status ${answer.status}`, answer.status);
-        if (!PASSING.has(answer.status) || tried === TRIES) throw error;
+        if (!PASSING.has(answer.status) || isLast()) throw error;
       } catch (cause) {
         const passes = !(cause instanceof SvcError);
-        if (!passes || tried === TRIES) throw passes ? unreachable(cause) : cause;
+        if (!passes || isLast()) throw passes ? unreachable(cause) : cause;
       }
-      const pauseMs = FIRST_PAUSE_MS * 3 ** (tried - 1);
-      await this.parts.clock.sleep(pauseMs / 2 + randomInt(pauseMs));
+      await clock.sleep(waitMs);
     }
   }
 
-  async #sendOnce({ method, key, query = {}, headers = {}, body }: S3Request): Promise<Response> {
+  async #sendOnce(
+    { method, key, query = {}, headers = {}, body }: S3Request,
+    answerMs: number,
+  ): Promise<Response> {
     const url = new URL(`${this.#root}/${key}`);
     for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
     const sum = body === undefined ? EMPTY_SUM : createHash("sha256").update(body).digest("hex");
@@ -268,8 +285,8 @@ export class S3Client {
 
     const late = new AbortController();
     const cancel = this.parts.clock.after(
-      ANSWER_MS,
-      () => late.abort(new Error(`no answer within ${ANSWER_MS / 1000} s`)),
+      answerMs,
+      () => late.abort(new Error(`no answer within ${Math.ceil(answerMs / 1000)} s`)),
     );
     try {
       return await (this.parts.fetch ?? fetch)(signed, { signal: late.signal, redirect: "manual" });
@@ -306,6 +323,12 @@ export class S3Client {
       if (!isOver) await reader.cancel().catch(() => {});
     }
   }
+}
+
+function answerMsOf({ method, query, headers, body }: S3Request): number {
+  const isJoined = method === "POST" && query?.["uploadId"] !== undefined;
+  if (isJoined || headers?.["x-amz-copy-source"] !== undefined) return COPIED_MS;
+  return ANSWER_MS + (body?.length ?? 0) / SLOW_LINE;
 }
 
 function wholeBytes({ status, headers }: Response): number | undefined {

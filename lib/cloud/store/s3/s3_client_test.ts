@@ -1,4 +1,4 @@
-import { assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { createHash } from "node:crypto";
 import { FakeClock, passing } from "../../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../../base/error.ts";
@@ -26,12 +26,15 @@ function answer(
   return new Response(body, init);
 }
 
-function clientOf(clock: FakeClock, answerTo: (request: Request) => Response): S3Client {
+function clientOf(
+  clock: FakeClock,
+  answerTo: (request: Request, signal: AbortSignal) => Response | Promise<Response>,
+): S3Client {
   return new S3Client({
     address: { bucket: "robots", prefix: "", region: "eu", endpoint: "http://127.0.0.1:1" },
     credentials: { accessKeyId: "a", secretAccessKey: "b" },
     clock,
-    fetch: (request) => Promise.resolve(answerTo(request as Request)),
+    fetch: async (request, init) => await answerTo(request as Request, init!.signal!),
   });
 }
 
@@ -91,4 +94,37 @@ Deno.test("a store that refuses the key or has no such bucket differs from one t
     const error = await assertRejects(() => passing(clock, LIMIT_MS, opened), SvcError, remedy);
     assertEquals(error.code, wanted, code);
   }
+});
+
+Deno.test("a store that accepts a request and says nothing is given up after two answers' time", async () => {
+  let asked = 0;
+  const clock = new FakeClock();
+  const client = clientOf(clock, async (_request, signal) => {
+    asked++;
+    await clock.sleep(LIMIT_MS, signal);
+    return answer(EMPTY_LIST, "complete");
+  });
+  const requests: readonly (() => Promise<unknown>)[] = [
+    () => client.size("one"),
+    () => client.list("").next(),
+    () => client.remove("one"),
+  ];
+  for (const request of requests) {
+    asked = 0;
+    const error = await assertRejects(() => passing(clock, LIMIT_MS, request()), SvcError, "no answer");
+    assertEquals(error.code, "unavailable");
+    assert(asked <= 2, `asked ${asked} times`);
+  }
+});
+
+Deno.test("a large part may take long on a slow line, and a copy within the store, too", async () => {
+  const clock = new FakeClock();
+  const client = clientOf(clock, async (_request, signal) => {
+    await clock.sleep(50_000, signal);
+    return answer(EMPTY_LIST, "complete", { headers: { etag: "one" } });
+  });
+  const part = client.putPart("one", "upload", 1, new Uint8Array(8 * 1024 * 1024));
+  assertEquals(await passing(clock, LIMIT_MS, part), { number: 1, etag: "one" });
+  assertEquals(await passing(clock, LIMIT_MS, client.copy("one", "two")), true);
+  await assertRejects(() => passing(clock, LIMIT_MS, client.size("one")), SvcError, "no answer");
 });
