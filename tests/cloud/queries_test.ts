@@ -215,6 +215,39 @@ Deno.test("a process that has answered a query answers no other organization and
       }
     })));
 
+Deno.test("a process that has answered a query answers no key whose role was lowered or removed", () =>
+  withDatabase("sqlite", (database) =>
+    withCloud(database, async (cloud) => {
+      const world = await newWorld(cloud.store);
+      const organizationId = world.organization;
+      const owner = await person(cloud, world.owner, organizationId);
+      await owner.readings(world.part, "indoors", [1, 2]);
+      const app = client(AppService, await cloud.channel(world.owner));
+      const roleOf = (identityId: string, resourceType: string, resourceId: string) => ({
+        authorizationType: "role",
+        authorizationId: `${resourceType}_owner`,
+        resourceType,
+        resourceId,
+        identityId,
+        identityType: "api-key",
+        organizationId,
+      });
+      const grant = { role: "owner", kind: "organization", resourceId: organizationId } as const;
+      for (const change of ["lowered", "removed"]) {
+        const secret = await newKeySecret();
+        const key = await cloud.store.transaction((sql) => new Keys(sql).create(secret, change, [grant], 0));
+        const { data } = await person(cloud, key, organizationId);
+        const query = () =>
+          data.tabularDataBySQL({ organizationId, sqlQuery: "SELECT COUNT(*) FROM readings" });
+        for (let round = 0; round < 2; round++) assertEquals((await query()).rawData.length, 1);
+        const before = roleOf(key.id, "organization", organizationId);
+        const after = roleOf(key.id, "location", world.location);
+        if (change === "removed") await app.removeRole({ authorization: before });
+        else await app.changeRole({ oldAuthorization: before, newAuthorization: after });
+        assertEquals(await awaitOutcome(query()), "permission_denied");
+      }
+    })));
+
 Deno.test("a query in SQL that never ends, or fills its memory, ends alone", () =>
   withDatabase("sqlite", (database) =>
     withCloud(database, async (cloud) => {
