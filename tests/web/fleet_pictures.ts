@@ -24,6 +24,7 @@ const VIEWS: readonly View[] = [
   ["configuration", (page, all) => at(`#/machine/${all.example.machineId}/configuration`)(page, all)],
   ["settings", (page, all) => at(`#/machine/${all.example.machineId}/settings`)(page, all)],
   ["logs", (page, all) => at(`#/machine/${all.example.machineId}/logs`)(page, all)],
+  ["locations", at("#/locations")],
   ["fragment", openFragment],
   ["images", at("#/data")],
   ["image", openImage],

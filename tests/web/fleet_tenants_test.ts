@@ -44,6 +44,7 @@ const ADDRESSES: Readonly<Record<string, (ids: Tenant["ids"]) => readonly string
     ),
   ],
   compare: ({ part }) => ["#/compare", `#/compare/${part}/${part}`],
+  locations: () => ["#/locations"],
   logs: () => ["#/logs"],
   alerts: () => ["#/alerts"],
   registry: () => ["#/registry"],

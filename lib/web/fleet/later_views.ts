@@ -9,6 +9,7 @@ interface LaterView {
 }
 
 export const LATER_VIEWS: readonly LaterView[] = [
+  { view: "locations", load: () => import("./machines/locations.svelte") },
   { view: "logs", load: () => import("./records/fleet_logs.svelte") },
   { view: "fragments", load: () => import("./fragments/fragments.svelte") },
   { view: "compare", load: () => import("./configurations/compare.svelte") },

@@ -55,6 +55,18 @@ export interface PublishedCalls {
     request: { readonly organizationId?: string; readonly limit?: number },
   ): Promise<appApi.ListMachineSummariesResponse>;
   newRobot(request: { readonly name: string; readonly location: string }): Promise<{ readonly id: string }>;
+  updateRobot(
+    request: { readonly id: string; readonly name: string; readonly location: string },
+  ): Promise<object>;
+  deleteRobot(request: { readonly id: string }): Promise<object>;
+  createLocation(
+    request: { readonly organizationId: string; readonly name: string; readonly parentLocationId?: string },
+  ): Promise<appApi.CreateLocationResponse>;
+  /** An empty name changes nothing, and an empty parent means the organization itself. */
+  updateLocation(
+    request: { readonly locationId: string; readonly name: string; readonly parentLocationId?: string },
+  ): Promise<object>;
+  deleteLocation(request: { readonly locationId: string }): Promise<object>;
   getRobot(request: { readonly id: string }): Promise<appApi.GetRobotResponse>;
   getLocation(request: { readonly locationId: string }): Promise<appApi.GetLocationResponse>;
   getRobotParts(request: { readonly robotId: string }): Promise<appApi.GetRobotPartsResponse>;
