@@ -31,7 +31,7 @@ export async function assertTextOnly(page: Page): Promise<void> {
 /** The open view is whole and without violations, wide and narrow, in light and in dark colours. */
 export async function assertEveryLook(page: Page): Promise<void> {
   const before = page.viewportSize()!;
-  for (const width of [390, 1400]) {
+  for (const width of [390, 1100, 1400]) {
     await page.setViewportSize({ width, height: 900 });
     for (const _ of ["dark", "light"]) {
       await page.getByRole("button", { name: /^(Dark|Light) colours$/ }).click();
@@ -39,6 +39,7 @@ export async function assertEveryLook(page: Page): Promise<void> {
     }
     assertEquals(await page.evaluate("document.querySelector('main').scrollWidth"), width);
     assertEquals(await page.evaluate("document.body.scrollWidth"), width);
+    assertEquals(await page.evaluate("document.querySelector('header').scrollWidth"), width);
   }
   await page.setViewportSize(before);
 }
