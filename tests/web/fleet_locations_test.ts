@@ -124,6 +124,15 @@ needingTest(
             () => liveWithoutCommands(page, served, owner),
           );
           await t.step("a press before the answer about a right counts", () => pressEarly(page));
+          await t.step("an owner renames the organization", async () => {
+            await page.getByRole("link", { name: "People", exact: true }).press("Enter");
+            await page.getByText("of empty").waitFor();
+            answerNext(page, MARKUP);
+            await button(page, "Rename the organization…").press("Enter");
+            await page.getByText(`of ${MARKUP}`).waitFor();
+            await assertTextOnly(page);
+            await assertEveryLook(page);
+          });
           await t.step("who may only look changes nothing", async () => {
             const other = await openPage(browser, served.url);
             await other.page.goto(`${served.url}/#/locations`);

@@ -95,6 +95,7 @@ export interface PublishedCalls {
       readonly authorizations: readonly PlainMessage<appApi.Authorization>[];
     },
   ): Promise<appApi.CreateKeyResponse>;
+  updateOrganization(request: { readonly organizationId: string; readonly name: string }): Promise<object>;
   listOrganizations(request: object): Promise<appApi.ListOrganizationsResponse>;
   listLocations(request: { readonly organizationId: string }): Promise<appApi.ListLocationsResponse>;
   listRegistryItems(
