@@ -229,7 +229,7 @@ export class MachinePackages {
     }
   }
 
-  /** Waits after failed attempts; longer if that is what the server of each failed package asks for. */
+  /** Waits after failed attempts; longer if the servers of all failed packages ask for more. */
   async #pause(attempts: number, failures: readonly SvcError[], signal: AbortSignal): Promise<void> {
     const askedMs = Math.min(ASKED_MAX_MS, ...failures.map(({ retryMs = 0 }) => retryMs));
     await this.parts.clock.sleep(Math.max(backoffMs(RETRY, attempts), askedMs), signal).catch(() => {});

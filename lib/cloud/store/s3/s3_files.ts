@@ -61,7 +61,7 @@ export class S3Files extends SpacedFiles implements FileStore {
     return files;
   }
 
-  /** Lists unfinished uploads, of which there are few: the start needs the same right. */
+  /** Asks for the unfinished uploads: a short list, which needs no other right than the start. */
   async requireReachable(): Promise<void> {
     await this.client.list(`${this.prefix}uploads/`).next();
   }
