@@ -18,18 +18,11 @@ const clock = new SystemClock();
 useOwnPostgres();
 
 Deno.test("postgres: the URL of a database says who proves what, and nothing about sessions", () => {
-  const { ssl, ...address } = postgresAddress(
+  const { servers: [{ ssl, ...server }], ...address } = postgresAddress(
     "postgres://me:p%40ss@db.example.com/cloud?sslmode=verify-full",
   );
-  assertEquals(address, {
-    host: ["db.example.com"],
-    port: [5432],
-    path: undefined,
-    database: "cloud",
-    user: "me",
-    password: "p@ss",
-    targetSession: undefined,
-  });
+  assertEquals(server, { host: "db.example.com", port: 5432 });
+  assertEquals(address, { database: "cloud", user: "me", password: "p@ss", wantsReadWrite: false });
   const full = {
     rejectUnauthorized: true,
     ca: undefined,
@@ -38,17 +31,24 @@ Deno.test("postgres: the URL of a database says who proves what, and nothing abo
   };
   assertEquals(ssl, full);
   const local = ["postgres://me@127.0.0.1/x", "postgres://localhost:1/x", "postgresql://[::1]:5/x"];
-  for (const url of local) assertEquals(postgresAddress(url).ssl, false);
-  const socket = postgresAddress("postgres://me@/x?host=/run/postgresql");
+  for (const url of local) assertEquals(postgresAddress(url).servers[0].ssl, false);
+  const [socket] = postgresAddress("postgres://me@/x?host=/run/postgresql").servers;
   assertEquals([socket.path, socket.ssl], ["/run/postgresql/.s.PGSQL.5432", false]);
-  const several = postgresAddress("postgres://a:1,b/x?sslmode=verify-ca&target_session_attrs=read-write");
-  assertEquals([several.host, several.port, several.targetSession], [["a", "b"], [1, 5432], "read-write"]);
+  const several = postgresAddress("postgres://a:1,b/x?sslmode=verify-full&target_session_attrs=read-write");
+  assertEquals(several.servers.map(({ host, port }) => [host, port]), [["a", 1], ["b", 5432]]);
+  // Each has to prove its own name.
+  const names = several.servers.map(({ ssl }) => ssl && ssl.servername);
+  assertEquals([names, several.wantsReadWrite], [["a", "b"], true]);
   assertEquals(
     rootCertificateFile("postgres://a/x?sslmode=verify-ca&sslrootcert=/etc/ca.pem"),
     "/etc/ca.pem",
   );
   const ca = { ca: "PEM", host: "a", servername: "a", rejectUnauthorized: true };
-  assertEquals(postgresAddress("postgres://a/x?sslmode=verify-full", "PEM").ssl, ca);
+  assertEquals(postgresAddress("postgres://a/x?sslmode=verify-full", "PEM").servers[0].ssl, ca);
+  // The authorities of the system are trusted only together with the name.
+  const [system] = postgresAddress("postgres://db.example.com/x?sslrootcert=system").servers;
+  assertEquals(system.ssl, full);
+  assertEquals(rootCertificateFile("postgres://a/x?sslrootcert=system"), undefined);
 
   const refused: readonly (readonly [url: string, why: string])[] = [
     ["mysql://a/x", "another form"],
@@ -56,8 +56,18 @@ Deno.test("postgres: the URL of a database says who proves what, and nothing abo
     ["postgres://127.0.0.1,db.example.com/x", "found no sslmode"],
     ["postgres://a/x?sslmode=prefer", "found sslmode=prefer"],
     ["postgres://a/x?sslmode=verify_full", "found sslmode=verify_full"],
-    ["postgres://a,b/x?sslmode=verify-full", "several hosts"],
+    ["postgres://a/x?sslmode=require&sslrootcert=system", "wanted verify-full"],
+    ["postgres://a/x?sslmode=verify-ca&sslrootcert=system", "wanted verify-full"],
+    ["postgres://a,b/x?sslmode=verify-full&target_session_attrs=standby", "svc-cloud writes"],
+    ["postgres://a/x?sslmode=verify-full&target_session_attrs=prefer-standby", "svc-cloud writes"],
     ["postgres://127.0.0.1/x?options=-csearch_path%3Devil", "found the parameter options"],
+    ["postgres://127.0.0.1/x?options=-csearch_path%3Devil", "ALTER ROLE"],
+    ["postgres://a/x?sslmode=require&channel_binding=require", "verify-full"],
+    ["postgres://127.0.0.1/x?passfile=/root/.pgpass", "PGPASSWORD"],
+    ["postgres://127.0.0.1/x?service=cloud", "no service files"],
+    ["postgres://a,b/x?sslmode=verify-full&load_balance_hosts=random", "takes writes"],
+    ["postgres://127.0.0.1/x?constructor=1", "found the parameter constructor"],
+    ["postgres://%2Frun%2Fpostgresql/x", "host=FOLDER"],
     ["postgres://127.0.0.1/x?search_path=evil", "found the parameter search_path"],
     ["postgres://127.0.0.1/x?statement_timeout=0", "found the parameter statement_timeout"],
     ["postgres://127.0.0.1/x?sslmode=disable&sslmode=verify-full", "sslmode twice"],
@@ -102,6 +112,24 @@ sharedStoreTest("only the named server's certificate opens the connection", asyn
   // The certificate does not name this address.
   assertEquals(await outcome("127.0.0.2", "verify-full", own.certPem), "unavailable");
   assertEquals(await outcome("127.0.0.2", "verify-ca", own.certPem), 1);
+  // Of several hosts, each has to prove its own address.
+  const { port } = url;
+  const several = async (hosts: string, rootCertificate: string) => {
+    const address = `postgres://svc@${hosts}${url.pathname}?sslmode=verify-full`;
+    const store = connect({ url: address, rootCertificate }, clock);
+    try {
+      return (await store.query<{ address: string }>("SELECT host(inet_server_addr()) AS address"))[0]
+        .address;
+    } catch (error) {
+      return SvcError.from(error).code;
+    } finally {
+      await store.close();
+    }
+  };
+  const both = `127.0.0.2:${port},127.0.0.1:${port}`;
+  assertEquals(await several(both, own.certPem), "127.0.0.1");
+  assertEquals(await several(`127.0.0.1:${port},127.0.0.2:${port}`, own.certPem), "127.0.0.1");
+  assertEquals(await several(both, stranger.certPem), "unavailable");
 });
 
 Deno.test("postgres: who refuses TLS on the way gets neither name nor password", async () => {

@@ -27,6 +27,7 @@ const CONNECTIONS_MAX = 400;
 const START_MS = 60_000;
 /** PostgreSQL does not run as root. */
 const NOBODY = { uid: 65_534, gid: 65_534 };
+const OTHER = Deno.uid() === 0 ? NOBODY : undefined;
 
 let own: PostgresServer | undefined;
 
@@ -84,16 +85,37 @@ function ownServer(): PostgresServer {
 
 export function startPostgres(): PostgresServer {
   const programs = postgresPrograms()!;
+  const folder = ownedFolder();
+  execute(`${programs}/initdb`, ["-D", `${folder}/data`, "-A", "trust", "-U", "svc", "-N"], OTHER);
+  return startIn(folder);
+}
+
+/** Starts a standby that follows another server. `promote` makes it a server that takes writes. */
+export function startStandby(of: PostgresServer): PostgresServer & { promote(): void } {
+  const programs = postgresPrograms()!;
+  const folder = ownedFolder();
+  const address = ["-h", "127.0.0.1", "-p", String(of.port), "-U", "svc"];
+  execute(`${programs}/pg_basebackup`, [...address, "-D", `${folder}/data`, "-R", "-c", "fast"], OTHER);
+  const server = startIn(folder);
+  const promote = () => execute(`${programs}/pg_ctl`, ["-D", `${folder}/data`, "-w", "-s", "promote"], OTHER);
+  return { ...server, promote };
+}
+
+function ownedFolder(): string {
   const folder = Deno.makeTempDirSync({ prefix: "svc-postgres-" });
-  const other = Deno.uid() === 0 ? NOBODY : undefined;
-  if (other) Deno.chownSync(folder, other.uid, other.gid);
-  execute(`${programs}/initdb`, ["-D", `${folder}/data`, "-A", "trust", "-U", "svc", "-N"], other);
+  if (OTHER) Deno.chownSync(folder, OTHER.uid, OTHER.gid);
+  return folder;
+}
+
+/** Starts the server whose data lie in a folder. */
+function startIn(folder: string): PostgresServer {
+  const programs = postgresPrograms()!;
   const port = freePort();
   const settings = `-c listen_addresses=127.0.0.1,127.0.0.2 -p ${port} -k ${folder} -c fsync=off ` +
     `-c max_connections=${CONNECTIONS_MAX}`;
   const control = ["-D", `${folder}/data`, "-w", "-s"];
   const start = () =>
-    execute(`${programs}/pg_ctl`, [...control, "-l", `${folder}/log`, "-o", settings, "start"], other);
+    execute(`${programs}/pg_ctl`, [...control, "-l", `${folder}/log`, "-o", settings, "start"], OTHER);
   start();
   return {
     port,
@@ -113,7 +135,7 @@ export function startPostgres(): PostgresServer {
     // Processes of the killed one may still use its memory.
     start: () => until(() => succeeds(start), { withinMs: START_MS }).then(() => {}),
     stop: () => {
-      execute(`${programs}/pg_ctl`, [...control, "-m", "immediate", "stop"], other);
+      execute(`${programs}/pg_ctl`, [...control, "-m", "immediate", "stop"], OTHER);
       Deno.removeSync(folder, { recursive: true });
     },
   };

@@ -9,18 +9,24 @@
 import { isIP } from "node:net";
 import { SvcError } from "../../../base/error.ts";
 
-/** An address in the form of the published driver. */
 export interface PostgresAddress {
-  readonly host: string[];
-  readonly port: number[];
-  /** The socket of a server on this computer; takes precedence. */
-  readonly path?: string;
+  /** In the order in which they are tried. */
+  readonly servers: readonly ServerAddress[];
   readonly database: string;
   /** Absent means `PGUSER` and `PGPASSWORD`. */
   readonly user?: string;
   readonly password?: string;
+  /** A server whose sessions are read-only by default does not count, as with `target_session_attrs=read-write`. */
+  readonly wantsReadWrite: boolean;
+}
+
+/** The address of one server, in the form of the published driver. */
+export interface ServerAddress {
+  readonly host: string;
+  readonly port: number;
+  /** The socket of a server on this computer; takes precedence. */
+  readonly path?: string;
   readonly ssl: false | PostgresTls;
-  readonly targetSession?: string;
 }
 
 export interface PostgresTls {
@@ -35,6 +41,28 @@ const PORT = 5432;
 const URL_PARTS = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^@/?#]*)(?:\/([^/?#]*))?(?:\?([^#]*))?$/;
 const HOST = /^(\[[0-9a-f:.]+\]|[^:[\]\s]+)(?::(\d{1,5}))?$/i;
 const PARAMETERS = ["sslmode", "sslrootcert", "host", "target_session_attrs"];
+const PASSWORD = "give the password in PGPASSWORD, or with the user's name in the URL";
+const LIMITS = "svc-cloud has its own: leave the parameter out";
+/** What a URL for PostgreSQL's own programs often has, and what to do instead. */
+const OTHER_PARAMETERS: { readonly [name: string]: string } = {
+  passfile: PASSWORD,
+  password: PASSWORD,
+  user: "give the name before the host, as postgres://user@host/database",
+  service: "svc-cloud reads no service files: write the address into the URL",
+  options: "svc-cloud chooses the settings of its sessions: set others with ALTER ROLE … SET in PostgreSQL",
+  load_balance_hosts: "svc-cloud always uses the one server that takes writes: leave the parameter out",
+  channel_binding: "svc-cloud binds no channels: leave the parameter out, and use sslmode=verify-full",
+  sslcert: "svc-cloud signs in by password: leave the parameter out",
+  sslkey: "svc-cloud signs in by password: leave the parameter out",
+  hostaddr: "give the address as the host",
+  port: "give the port after the host, as host:port",
+  dbname: "give the database after the host, as postgres://host/database",
+  connect_timeout: LIMITS,
+  application_name: LIMITS,
+  keepalives: LIMITS,
+};
+/** All need a server that takes writes, so `any` is `primary` here. */
+const SESSIONS = ["read-write", "primary", "any"];
 /** The modes of TLS, those that prevent impersonation of the server first. */
 const TLS_MODES = ["verify-full", "verify-ca", "require", "disable"];
 const WANTED = "wanted postgres://user:password@host:port/database?sslmode=verify-full";
@@ -42,24 +70,34 @@ const WANTED = "wanted postgres://user:password@host:port/database?sslmode=verif
 /** The address in a URL. `rootCertificate` is the content of the file that `rootCertificateFile` names. */
 export function postgresAddress(url: string, rootCertificate?: string): PostgresAddress {
   const { userInfo, hosts: named, database, parameters } = partsOf(url);
+  const [user, password] = userInfo;
+  const session = parameters.get("target_session_attrs") ?? "any";
+  if (!SESSIONS.includes(session)) {
+    const wanted = `wanted one of ${SESSIONS.join(", ")}: svc-cloud writes`;
+    throw refusal(`found target_session_attrs=${session}, ${wanted}`);
+  }
+  return {
+    servers: serversOf(named, parameters, rootCertificate),
+    database,
+    user: user || undefined,
+    password,
+    wantsReadWrite: session === "read-write",
+  };
+}
+
+function serversOf(named: string, parameters: URLSearchParams, ca: string | undefined): ServerAddress[] {
   const socket = parameters.get("host") ?? undefined;
   if (socket !== undefined && !socket.startsWith("/")) {
     throw refusal(`the parameter host is "${socket}", wanted the folder of the server's socket`);
   }
   if (socket === undefined && named === "") throw refusal(`it names no host, ${WANTED}`);
   const hosts = named === "" ? [] : named.split(",").map(hostIn);
-  const [{ port } = { port: PORT }] = hosts;
-  const [user, password] = userInfo;
-  return {
-    host: hosts.map(({ host }) => host),
-    port: hosts.map(({ port }) => port),
-    path: socket === undefined ? undefined : `${socket}/.s.PGSQL.${port}`,
-    database,
-    user: user || undefined,
-    password,
-    ssl: socket === undefined && tlsOf(parameters, hosts.map(({ host }) => host), rootCertificate),
-    targetSession: parameters.get("target_session_attrs") ?? undefined,
-  };
+  if (socket !== undefined) {
+    const [{ host, port } = { host: "localhost", port: PORT }] = hosts;
+    return [{ host, port, path: `${socket}/.s.PGSQL.${port}`, ssl: false }];
+  }
+  const mode = tlsModeOf(parameters, hosts.map(({ host }) => host));
+  return hosts.map(({ host, port }) => ({ host, port, ssl: tlsOf(mode, host, ca) }));
 }
 
 /** The file with the certificates of the authorities that may have issued the server's certificate. */
@@ -77,8 +115,11 @@ function partsOf(url: string) {
   for (const name of parameters.keys()) {
     const isTwice = parameters.getAll(name).length > 1;
     if (PARAMETERS.includes(name) && !isTwice) continue;
+    const instead = Object.hasOwn(OTHER_PARAMETERS, name) ? `: ${OTHER_PARAMETERS[name]}` : "";
     throw refusal(
-      `found the parameter ${name}${isTwice ? " twice" : ""}, wanted at most ${PARAMETERS.join(", ")}`,
+      `found the parameter ${name}${isTwice ? " twice" : ""}, wanted at most ${
+        PARAMETERS.join(", ")
+      }${instead}`,
     );
   }
   const colon = who.indexOf(":");
@@ -97,32 +138,35 @@ function decoded(text: string): string {
 }
 
 function hostIn(text: string): { host: string; port: number } {
-  const [, host, port = `${PORT}`] = HOST.exec(text) ?? [];
+  const [, host, port = `${PORT}`] = text.includes("%") ? [] : HOST.exec(text) ?? [];
   if (host !== undefined && Number(port) >= 1 && Number(port) <= 65_535) {
     return { host: host.replace(/^\[|\]$/g, ""), port: Number(port) };
+  }
+  if (text.startsWith("%2F") || text.startsWith("%2f")) {
+    throw refusal(`found the socket "${text}" as a host, wanted postgres:///database?host=FOLDER`);
   }
   throw refusal(`found the host "${text}", ${WANTED}`);
 }
 
-function tlsOf(
-  parameters: URLSearchParams,
-  hosts: readonly string[],
-  ca: string | undefined,
-): false | PostgresTls {
-  const mode = parameters.get("sslmode") ?? (hosts.every(isLoopback) ? "disable" : undefined);
-  if (mode === undefined || !TLS_MODES.includes(mode)) {
-    const found = mode === undefined ? "found no sslmode for a server elsewhere" : `found sslmode=${mode}`;
-    const wanted = `wanted one of ${TLS_MODES.join(", ")}`;
-    throw refusal(`${found}, ${wanted}: only verify-full proves that the server is the one that you named`);
+function tlsModeOf(parameters: URLSearchParams, hosts: readonly string[]): string {
+  const given = parameters.get("sslmode") ?? undefined;
+  if (parameters.get("sslrootcert") === "system") {
+    // Anybody gets a certificate of one of the system's authorities, for a name of their own.
+    if (given === undefined || given === "verify-full") return "verify-full";
+    throw refusal(`found sslmode=${given} with sslrootcert=system, wanted verify-full`);
   }
+  const mode = given ?? (hosts.every(isLoopback) ? "disable" : undefined);
+  if (mode !== undefined && TLS_MODES.includes(mode)) return mode;
+  const found = mode === undefined ? "found no sslmode for a server elsewhere" : `found sslmode=${mode}`;
+  const wanted = `wanted one of ${TLS_MODES.join(", ")}`;
+  throw refusal(`${found}, ${wanted}: only verify-full proves that the server is the one that you named`);
+}
+
+function tlsOf(mode: string, host: string, ca: string | undefined): false | PostgresTls {
   if (mode === "disable") return false;
   // As with PostgreSQL's own programs: certificates of authorities make "require" verify.
   if (mode === "require" && ca === undefined) return { rejectUnauthorized: false };
   if (mode !== "verify-full") return { rejectUnauthorized: true, ca, checkServerIdentity: () => undefined };
-  if (new Set(hosts).size > 1) {
-    throw refusal("found several hosts with sslmode=verify-full, wanted one, or verify-ca with sslrootcert");
-  }
-  const [host] = hosts;
   return { rejectUnauthorized: true, ca, host, servername: isIP(host) === 0 ? host : undefined };
 }
 

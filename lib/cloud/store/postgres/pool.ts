@@ -18,7 +18,7 @@ import type { SqlRow, SqlValue } from "../store.ts";
 
 /** What the pool uses of the driver's client, which has several connections. */
 export interface Client {
-  unsafe(text: string, values: SqlValue[], options: { readonly prepare: boolean }): PromiseLike<unknown>;
+  unsafe(text: string, values?: SqlValue[], options?: { readonly prepare: boolean }): PromiseLike<unknown>;
   begin(mode: string, work: (client: Pick<Client, "unsafe">) => Promise<unknown>): Promise<unknown>;
   end(options: { readonly timeout: number }): Promise<void>;
 }

@@ -17,10 +17,11 @@ import { FAIR_READS, STATEMENT_MS, type StoreCaller, StoreCallers, TRANSACTION_M
 import { type Lookup, sqlOf } from "../lookups.ts";
 import type { NoticeKeys, Notices, NoticeTopic } from "../notices.ts";
 import type { BatchStatement, Sql, SqlRow, SqlValue, Store, StoreWaiting } from "../store.ts";
-import { postgresAddress } from "./address.ts";
-import { type LineClient, NoticeLine } from "./notice_line.ts";
+import { postgresAddress, type ServerAddress } from "./address.ts";
+import { NoticeLine } from "./notice_line.ts";
 import { type Client, PostgresPool, type RunText } from "./pool.ts";
 import { NoticeOpener, NoticeSealer } from "./sealed_notices.ts";
+import { ChosenClient, ServerChoice } from "./server_choice.ts";
 
 const CONNECTIONS_MAX = 10;
 /** Limit of connections that one group occupies. */
@@ -68,35 +69,51 @@ export class PostgresStore implements Store {
       waiting: [waitingMax, waitingOfGroupMax, waitingOfGroupMax],
       ...{ what, ownGroup },
     }, clock);
-    const { targetSession, ...address } = postgresAddress(url, rootCertificate);
-    const options = {
-      // The driver accepts several hosts, although its type does not.
-      ...address as Omit<typeof address, "host" | "port" | "ssl">,
-      target_session_attrs: targetSession as "read-write" | undefined,
-      max: CONNECTIONS_MAX,
-      connect_timeout: CONNECT_SECONDS,
-      onnotice: () => {},
-      // Nothing waits for the driver's own statements, and a failure of theirs would end the program.
-      fetch_types: false,
-      // A connection that ends counts as lost.
-      idle_timeout: null,
-      max_lifetime: null,
-      connection: {
-        application_name: "svc-cloud",
-        synchronous_commit: "on",
-        default_transaction_read_only: true,
-        statement_timeout: STATEMENT_MS,
-        lock_timeout: STATEMENT_MS,
-        idle_in_transaction_session_timeout: TRANSACTION_MS,
-      },
-      types: { int8: { to: INT8, from: [INT8], parse: Number, serialize: String } },
+    const address = postgresAddress(url, rootCertificate);
+    const { database, user, password } = address;
+    const settings = {
+      application_name: "svc-cloud",
+      synchronous_commit: "on",
+      statement_timeout: STATEMENT_MS,
+      lock_timeout: STATEMENT_MS,
+      idle_in_transaction_session_timeout: TRANSACTION_MS,
     };
-    // The driver accepts these options, although its type has no lifetime without an end.
-    const connect = (more: object) => postgres({ ...options, ...more } as unknown as DriverOptions);
-    this.#pool = new PostgresPool((onclose) => connect({ onclose }) as unknown as Client, clock);
-    this.#line = new NoticeLine((events) => {
-      return connect({ max: 1, ...events }) as unknown as LineClient;
-    }, clock);
+    const connect = ({ host, port, ...server }: ServerAddress, connection: object, more: object) => {
+      // The driver accepts these options, although its type has no lifetime without an end.
+      return postgres(
+        {
+          ...{ database, user, password },
+          // The driver would divide an address of IPv6 at its colons.
+          ...{ host: [host], port: [port], ...server },
+          max: CONNECTIONS_MAX,
+          connect_timeout: CONNECT_SECONDS,
+          onnotice: () => {},
+          // Nothing waits for the driver's own statements, and a failure of theirs would end the program.
+          fetch_types: false,
+          // A connection that ends counts as lost.
+          idle_timeout: null,
+          max_lifetime: null,
+          connection,
+          types: { int8: { to: INT8, from: [INT8], parse: Number, serialize: String } },
+          ...more,
+        } as unknown as DriverOptions,
+      );
+    };
+    const choice = new ServerChoice(
+      address,
+      STATEMENT_MS,
+      (server) => connect(server, settings, { max: 1 }),
+      clock,
+    );
+    const open = (more: object) =>
+      new ChosenClient(async (signal) => {
+        const server = await choice.choose(signal);
+        const session = { ...settings, default_transaction_read_only: true };
+        // These sessions always satisfy this: so a PGTARGETSESSIONATTRS in the environment does not count.
+        return connect(server, session, { target_session_attrs: "read-only", ...more }) as unknown as Client;
+      });
+    this.#pool = new PostgresPool((onclose) => open({ onclose }), clock);
+    this.#line = new NoticeLine((events) => open({ max: 1, ...events }), clock);
     this.notices = new PostgresNotices(this.#pool, this.#line, clock);
   }
 
@@ -311,6 +328,8 @@ const CODES_OF: { readonly [state: string]: Code } = {
   "23514": "invalid_argument",
   "40001": "aborted",
   "40P01": "aborted",
+  // The server became a standby under a connection through something in between.
+  "25006": "unavailable",
   "25P03": "deadline_exceeded",
   "53100": "resource_exhausted",
   "53300": "resource_exhausted",
