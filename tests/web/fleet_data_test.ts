@@ -60,6 +60,7 @@ async function capture({ channel }: ServedCloud, { owner, part: partId }: World)
       }],
     });
   }
+  const cells = Array.from({ length: 130 }, (_, at) => `cell ${at}`);
   await sync.dataCaptureUpload({
     metadata: {
       partId,
@@ -70,7 +71,12 @@ async function capture({ channel }: ServedCloud, { owner, part: partId }: World)
     },
     sensorContents: Array.from({ length: READINGS }, (_, at) => {
       const time = toTimestamp(nowMs - (READINGS - at) * 1000);
-      const readings = { celsius: 20 + at / 10, place: `=HYPERLINK("x")${MARKUP}`, inner: { volts: 12 } };
+      const readings = {
+        celsius: 20 + at / 10,
+        place: `=HYPERLINK("x")${MARKUP}`,
+        inner: { volts: 12 },
+        cells,
+      };
       return {
         metadata: { timeRequested: time, timeReceived: time },
         data: { case: "struct" as const, value: { readings } },
@@ -221,12 +227,16 @@ const STEPS: readonly DataStep[] = [
     await shown.getByRole("figure", { name: "probe over time" }).getByText("celsius").waitFor();
     await shown.getByLabel("inner.volts: plot").uncheck();
     await shown.getByRole("figure").getByText("inner.volts").waitFor({ state: "detached" });
+    await shown.getByText("100 of 133 readings").waitFor();
+    await button(page, "Show 33 more readings").press("Enter");
+    await shown.getByText("cell 129").waitFor();
     assertEquals(await violations(page), []);
     const saving = page.waitForEvent("download");
     await button(page, "Save as CSV").click();
     const file = await (await saving).path();
     const [head, first] = (await Deno.readTextFile(file)).split("\r\n");
-    assertEquals(head, "time,celsius,place,inner.volts");
+    assertEquals(head.split(",", 5), ["time", "celsius", "place", "inner.volts", "cells.0"]);
+    assertEquals(head.split(",").at(-1), "cells.129");
     assertStringIncludes(first, `20,"'=HYPERLINK(""x"")`);
     await assertTextOnly(page);
   }],

@@ -179,6 +179,45 @@ const STEPS: readonly FragmentsStep[] = [
     for (const { foreign, errors } of [operator, watched]) assertEquals([foreign, errors], [[], []]);
     await page.context().close();
   }],
+  [
+    "more variables, places, versions and problems than a list draws at first are counted, and drawn by keyboard",
+    async ({ served, world, watched: { page } }) => {
+      const place = (name: string) => ({ $variable: { name, default_value: 1 } });
+      const many = Array.from(
+        { length: 205 },
+        (_, at) => [`v${at}`, place(`v${String(at).padStart(3, "0")}`)],
+      );
+      const often = Array.from({ length: 12 }, () => place("often"));
+      const owner = await served.app(world.owner);
+      const config = { components: [{ name: "c", attributes: { ...Object.fromEntries(many), often } }] };
+      const { fragment } = await owner.createFragment({
+        name: "wide",
+        organizationId: world.organization,
+        config,
+      });
+      const id = fragment!.id;
+      for (let at = 0; at < 105; at++) await owner.updateFragment({ id, config: { ...config, at } });
+      await page.goto(`${served.url}/#/fragments/${id}`);
+      const variables = page.getByRole("region", { name: "Variables" });
+      await variables.getByText("200 of 206 variables").waitFor();
+      await variables.getByText("5 of 12 places of often").waitFor();
+      await page.getByRole("button", { name: "Show 5 more places of often" }).press("Enter");
+      await page.getByRole("button", { name: "Show 2 more places of often" }).press("Enter");
+      await variables.getByText("all 12 places of often").waitFor();
+      assertEquals(await page.evaluate("document.activeElement.textContent"), "all 12 places of often");
+      await variables.getByText("components.0.attributes.often.11").waitFor();
+      await page.getByRole("button", { name: "Show 6 more variables" }).press("Enter");
+      await variables.getByText("v204", { exact: true }).waitFor();
+      await assertEveryLook(page);
+      await page.goto(`${served.url}/#/fragments/${id}/machine/${world.part}`);
+      await page.getByText("100 of 106 versions").waitFor();
+      await page.getByRole("button", { name: "Show 6 more versions" }).press("Enter");
+      await page.getByLabel("Version").selectOption("1");
+      await page.getByLabel("Version").selectOption("newest, always");
+      await assertEveryLook(page);
+      await owner.deleteFragment({ id });
+    },
+  ],
   ["another tenant finds neither fragment nor part", async ({ served, world, other, browser }) => {
     const stranger = await openPage(browser, served.url);
     const [{ id }] = await fragmentsOf(served, world);

@@ -25,7 +25,7 @@ import { browserWithPage, launch, openPage, violations, type WatchedPage } from 
 import { assertEveryLook, assertTextOnly, MARKUP, signInByKey } from "./fleet_steps.ts";
 
 const ENTRIES = 700;
-const LIMITS = { ...defaultLimits(), packagesPerOrganization: 2, packageBytesPerOrganization: 20 };
+const LIMITS = { ...defaultLimits(), packagesPerOrganization: 60, packageBytesPerOrganization: 600 };
 
 interface RecordsShared {
   readonly served: ServedCloud;
@@ -66,7 +66,7 @@ function answerDialog(page: Page, answer: "accept" | "dismiss"): Promise<string>
   });
 }
 
-/** Modules; the first has two versions and a hostile description. */
+/** Modules; the first has 60 versions and a hostile description. */
 async function addItems({ store }: ServedCloud, { organization }: World, count: number): Promise<void> {
   await store.transaction(async (sql) => {
     const packages = new Packages(sql);
@@ -74,7 +74,8 @@ async function addItems({ store }: ServedCloud, { organization }: World, count: 
       const item = await packages.createItem(organization, `item-${at}`, "module", Date.now());
       if (at > 0) continue;
       await packages.updateItem(item, { description: MARKUP, url: `javascript:${MARKUP}` }, Date.now());
-      for (const version of ["1.0.0", "2.0.0"]) {
+      const older = Array.from({ length: 58 }, (_, at) => `0.${at}.0`);
+      for (const version of [...older, "1.0.0", "2.0.0"]) {
         const file = { sha256: "0".repeat(64), bytes: 1 };
         const about = {
           organizationId: organization,
@@ -252,6 +253,9 @@ const STEPS: readonly RecordsStep[] = [
       const item = page.getByRole("region", { name: "Item item-0" });
       await item.getByText(MARKUP).first().waitFor();
       await item.getByRole("row", { name: /2\.0\.0.*linux\/arm64/ }).waitFor();
+      await item.getByText("50 of 60 versions").waitFor();
+      await item.getByRole("button", { name: "Show 10 more versions" }).press("Enter");
+      await item.getByRole("row", { name: /^0\.0\.0/ }).waitFor();
       await item.getByText("1 machine, 1 fragment").waitFor();
       await item.getByRole("row", { name: /rover-main \^1\.0\.0 its own configuration/ }).waitFor();
       await item.getByRole("row", { name: /rover-main 2\.0\.0/ }).getByRole("link", {
@@ -332,8 +336,8 @@ const STEPS: readonly RecordsStep[] = [
     await page.getByRole("link", { name: "Usage" }).focus();
     await page.keyboard.press("Enter");
     const limits = page.getByRole("region", { name: "Limits" });
-    await limits.getByRole("row", { name: /Versions of packages 2 2 100 % used up/ }).waitFor();
-    await limits.getByRole("row", { name: /Size of packages 18.B 20.B 90 % more than 80 %/ }).waitFor();
+    await limits.getByRole("row", { name: /Versions of packages 60 60 100 % used up/ }).waitFor();
+    await limits.getByRole("row", { name: /Size of packages 540.B 600.B 90 % more than 80 %/ }).waitFor();
     assertEquals(await limits.getByRole("row").count(), 9);
     await page.getByRole("status").getByText("2 of 8 limits are nearly used up.").waitFor();
     await page.getByText("30 days, 5.0\u202fGB of images and files").first().waitFor();

@@ -1,16 +1,15 @@
 /** Readings of any sensor as rows: what a table shows and a plot draws. Pure functions. */
 
-/** A sensor may give any number of readings: more are left out. */
-export const READING_ROWS_MAX = 100;
+/** A sensor may give any number of readings: a table draws so many at first. */
+export const READING_ROWS = 100;
 const DEPTH_MAX = 3;
 
-/** Nested objects and lists as `name.inner`. One more row than `READING_ROWS_MAX` says that there are more. */
+/** Nested objects and lists as `name.inner`. */
 export function flatReadings(value: unknown, prefix = "", depth = 0): [name: string, value: unknown][] {
   if (typeof value !== "object" || value === null || value instanceof Uint8Array || depth > DEPTH_MAX) {
     return prefix === "" ? [] : [[prefix, value]];
   }
-  const entries = Object.entries(value).slice(0, READING_ROWS_MAX + 1);
-  return entries.flatMap(([key, inner]) =>
+  return Object.entries(value).flatMap(([key, inner]) =>
     flatReadings(inner, prefix === "" ? key : `${prefix}.${key}`, depth + 1)
   );
 }

@@ -22,10 +22,8 @@ export function sourceKey({ partId, componentType, componentName, methodName }: 
   return [componentName, methodName, componentType, partId].join(" ");
 }
 
-const SOURCES_MAX = 1000;
-
 /** The pipeline whose answer `sourcesOf` reads: the sources that sent something since a time, the latest first. */
-export function sourcesSince(since: Date): object[] {
+export function sourcesSince(since: Date, limit: number): object[] {
   const _id = {
     part_id: "$part_id",
     component_type: "$component_type",
@@ -36,7 +34,7 @@ export function sourcesSince(since: Date): object[] {
     { $match: { time_received: { $gte: since } } },
     { $group: { _id, count: { $sum: 1 }, last: { $max: "$time_received" } } },
     { $sort: { last: -1 } },
-    { $limit: SOURCES_MAX },
+    { $limit: limit },
   ];
 }
 
