@@ -11,6 +11,7 @@ import { giveBackFreed } from "../lib/base/native/freed_memory.ts";
 import { openLogs } from "./logs.ts";
 import { EXIT } from "./program.ts";
 import { revision, VERSION } from "./version.ts";
+import { openOwnWayOut } from "./way_out.ts";
 
 export interface ServingOptions {
   /** The name of the program. */
@@ -63,13 +64,20 @@ export async function serveMachine(
   const run = async () => {
     const { signal } = stopping;
     const parts = { clock, logs, logger, version: VERSION, stop: stopped.resolve, stopping: signal };
-    const runtime = await start(parts).catch((error) => {
-      if (!signal.aborted || error !== signal.reason) throw error;
-    });
-    const reason = await stopped.promise;
-    logger.info(`shutting down: ${reason}`);
-    const isClean = await runtime?.close(forced.signal, reason) ?? true;
-    return isClean ? EXIT.ok : EXIT.failed;
+    const wayOut = await openOwnWayOut(host);
+    for (const problem of wayOut.problems) logger.warn(problem);
+    const unfollow = wayOut.follow(host, clock, logger);
+    try {
+      const runtime = await start(parts).catch((error) => {
+        if (!signal.aborted || error !== signal.reason) throw error;
+      });
+      const reason = await stopped.promise;
+      logger.info(`shutting down: ${reason}`);
+      const isClean = await runtime?.close(forced.signal, reason) ?? true;
+      return isClean ? EXIT.ok : EXIT.failed;
+    } finally {
+      await unfollow();
+    }
   };
   try {
     return await Promise.race([run(), end.promise]);

@@ -4,15 +4,15 @@
 
 import { join } from "node:path";
 import { homeFolder } from "../lib/base/files/home.ts";
-import { authoritiesBeside, openWayOut, type WayOutHost } from "../lib/base/way_out.ts";
+import { authoritiesBeside, openWayOut, type WayOut, type WayOutHost } from "../lib/base/way_out.ts";
 
 /** The folder of the credentials of a device. */
 function deviceFolder(host: WayOutHost): string {
   return host.platform().os === "windows" ? `${host.env("ProgramData") ?? "C:\\ProgramData"}\\svc` : "/etc";
 }
 
-/** For a program that keeps its files in the home folder of the programs. Returns the problems. */
-export function openOwnWayOut(host: WayOutHost): Promise<readonly string[]> {
+/** For a program that keeps its files in the home folder of the programs. */
+export function openOwnWayOut(host: WayOutHost): Promise<WayOut> {
   return openWayOut(host, {
     authorities: authoritiesBeside(deviceFolder(host), host),
     bundle: join(homeFolder((name) => host.env(name)), "authorities.pem"),

@@ -127,13 +127,16 @@ export async function runAgent(
   const inquiries = new Inquiries(end);
   let control: { close(): Promise<void> } | undefined;
   let networks: Networks | undefined;
+  let unfollow = () => Promise.resolve();
   try {
     // First: a second agent must not touch what belongs to the one that works.
     control = await openInquiries(inquiries, options, host, clock, logger);
     if (!options.devMode) await repairModes(host, options.dir, [options.config], logger, Deno.uid() === 0);
     const authorities = authoritiesBeside(dirname(options.config), host);
     const bundle = join(options.dir, "state", "authorities.pem");
-    for (const problem of await openWayOut(host, { authorities, bundle })) logger.warn(problem);
+    const wayOut = await openWayOut(host, { authorities, bundle });
+    for (const problem of wayOut.problems) logger.warn(problem);
+    unfollow = wayOut.follow(host, clock, logger);
     // The agent changes the system only as a service, on Linux.
     const managesNetworks = !options.devMode && host.platform().os === "linux";
     networks = managesNetworks
@@ -152,6 +155,7 @@ export async function runAgent(
     return 0;
   } finally {
     await networks?.close();
+    await unfollow();
     await control?.close();
     ignore();
   }

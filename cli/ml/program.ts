@@ -58,7 +58,7 @@ export async function run(
   host: DenoHost,
   given: Partial<MlProgramContext> = {},
 ): Promise<number> {
-  for (const problem of await openOwnWayOut(host)) host.writeError(`svc-ml: ${problem}\n`);
+  for (const problem of (await openOwnWayOut(host)).problems) host.writeError(`svc-ml: ${problem}\n`);
   return await runCommand(PROGRAM, args, { ...worldOf(host), ...given });
 }
 

@@ -20,7 +20,6 @@ import { Vp8Encoder } from "../../lib/machine/streams/video_encoder.ts";
 import { testWebRtc } from "../../lib/wire/signaling/self_check.ts";
 import { discover, networkCheck, printCapture, profiled } from "./diagnostics.ts";
 import { openLogs } from "../logs.ts";
-import { openOwnWayOut } from "../way_out.ts";
 import { serveMachine } from "../serving.ts";
 import { installServer } from "./install.ts";
 import { builtPage } from "../built_page.ts";
@@ -65,7 +64,6 @@ export async function run(
 function serve(options: Options, registry: Registry, host: Host): Promise<number> {
   const { debug, logFile } = options;
   return serveMachine({ name: NAME, logFile, debug }, host, async ({ stop, stopping, ...parts }) => {
-    for (const problem of await openOwnWayOut(host)) parts.logger.warn(problem);
     const { config: configPath, noTls, webrtc, revealSensitiveConfigDiffs: showConfigDiffs } = options;
     const { allowInsecureCreds: allowInsecureCredentials, disableMdns } = options;
     const { ftdc, webprofile: webProfile, outputTelemetry: telemetry } = options;

@@ -2,16 +2,20 @@
  * The way of a program to other hosts: the authorities that it trusts and the proxies that it uses, for itself and for
  * the programs that it starts.
  *
- * Runs once, before the first connection. The authorities of the system count, of `SSL_CERT_FILE` and `SSL_CERT_DIR` as
+ * Opened once, before the first connection. The authorities of the system count, of `SSL_CERT_FILE` and `SSL_CERT_DIR` as
  * well, and those of one more file (`SVC_CA_FILE`), such as the authority of one's own control plane. Where the runtime
- * and other programs take a single file only, this file writes one with all of them.
+ * and other programs take a single file only, this file writes one with all of them. A program that runs for years
+ * follows these files: an authority that is added counts for the next connection.
  */
 
 import { basename, dirname, join } from "node:path";
 import { chainOf, SvcError } from "./error.ts";
-import type { ReadFiles, WriteFiles } from "./files/files.ts";
+import { SerialQueue } from "./async/serial_queue.ts";
+import type { Clock } from "./clock.ts";
+import type { ReadFiles, WatchFiles, WriteFiles } from "./files/files.ts";
 import type { Environment, Platform } from "./host.ts";
-import { trustAlso } from "./native/trust.ts";
+import type { Logger } from "./log/log.ts";
+import { furtherTrust } from "./native/trust.ts";
 import { allProxyOf, setProcessEnv } from "./native/environment.ts";
 
 export type WayOutHost = Environment & Platform & ReadFiles & WriteFiles;
@@ -32,6 +36,10 @@ export interface WayOutProcess {
 /** The variable that names the file of further authorities. */
 export const AUTHORITIES_VARIABLE = "SVC_CA_FILE";
 
+/** Programs write a file in more than one step, and several files one after the other. */
+const STILL_MS = 500;
+/** The system does not announce every change, for example within a folder. */
+const LOOK_MS = 60_000;
 /** Where systems keep the authorities that they trust. */
 const SYSTEM_BUNDLES = [
   "/etc/ssl/certs/ca-certificates.crt",
@@ -57,48 +65,135 @@ export function authoritiesBeside(folder: string, { env }: Pick<Environment, "en
   return env(AUTHORITIES_VARIABLE) || join(folder, "svc-ca.pem");
 }
 
-/** Sets the process's environment. Returns the problems; programs work in spite of them. */
+/** Sets the process's environment, and makes it trust the authorities. */
 export async function openWayOut(
   host: WayOutHost,
-  { authorities, bundle }: WayOutPaths,
-  { set, trust }: WayOutProcess = { set: setProcessEnv, trust: trustAlso },
-): Promise<readonly string[]> {
-  if (!host.env("DENO_TLS_CA_STORE")) set("DENO_TLS_CA_STORE", "system,mozilla");
-  openProxies(host, set);
+  paths: WayOutPaths,
+  own: WayOutProcess = { set: setProcessEnv, trust: furtherTrust() },
+): Promise<WayOut> {
+  if (!host.env("DENO_TLS_CA_STORE")) own.set("DENO_TLS_CA_STORE", "system,mozilla");
+  openProxies(host, own.set);
+  const way = new WayOut(host, paths, own);
+  await way.refresh();
+  return way;
+}
 
-  const problems: string[] = [];
-  const further = await certificatesIn(host, authorities, true, problems);
-  const folder = host.env("SSL_CERT_DIR") ?? "";
-  if (further.length === 0 && folder === "" && !host.env("SSL_CERT_FILE")) return problems;
+/** A program's trust in authorities. */
+export class WayOut {
+  #problems: readonly string[] = [];
+  /** The trusted certificates, as comparable text. */
+  #trusted = "";
+  /** The programs that this one starts use the bundle. */
+  #isShared = false;
+  readonly #given: ReadonlyMap<string, string>;
+  readonly #work = new SerialQueue();
 
-  if (further.length > 0) set(AUTHORITIES_VARIABLE, authorities);
-  const known = await knownCertificates(host, folder, problems);
-  const own = host.env(RUNTIME_VARIABLE);
-  const ofRuntime = own ? await certificatesIn(host, own, true, problems) : [];
-  const all = [...new Set([...known, ...ofRuntime, ...further])];
-  if (all.length > 0) trust(all);
-
-  if (further.length === 0 && folder === "") return problems;
-  const text = all.map((one) => `${one}\n`).join("");
-  try {
-    const before = await host.readTextFile(bundle).catch(() => "");
-    if (before !== text) {
-      await host.makeFolder(dirname(bundle));
-      await host.writeFile(bundle, text, { mode: 0o644 });
-    }
-  } catch (error) {
-    const sources = [further.length > 0 && authorities, folder !== "" && "SSL_CERT_DIR"].filter(Boolean);
-    problems.push(
-      `programs that this one starts do not trust the authorities of ${sources.join(" and ")}: ${
-        chainOf(error)
-      }`,
-    );
-    return problems;
+  constructor(
+    private readonly host: WayOutHost,
+    private readonly paths: WayOutPaths,
+    private readonly own: WayOutProcess,
+  ) {
+    // As found at the start: this program sets some of them itself.
+    const names = [...BUNDLE_VARIABLES, "SSL_CERT_DIR", RUNTIME_VARIABLE, FURTHER_VARIABLE];
+    this.#given = new Map(names.map((name) => [name, host.env(name) ?? ""]));
   }
 
-  for (const name of BUNDLE_VARIABLES) if (name === "SSL_CERT_FILE" || !host.env(name)) set(name, bundle);
-  if (further.length > 0 && !host.env(FURTHER_VARIABLE)) set(FURTHER_VARIABLE, authorities);
-  return problems;
+  /** What is wrong with the files; programs work in spite of it. */
+  get problems(): readonly string[] {
+    return this.#problems;
+  }
+
+  /** Trusts authorities that are added to the files from now on; the returned function stops it. */
+  follow(host: WatchFiles, clock: Clock, logger: Logger): () => Promise<void> {
+    let ended = false;
+    let callOff = () => {};
+    const lookAfter = (ms: number) => {
+      callOff();
+      if (!ended) callOff = clock.after(ms, () => void this.#work.run(look));
+    };
+    const look = async () => {
+      if (ended) return;
+      const [trusted, problems] = [this.#trusted, this.#problems.join()];
+      await this.refresh();
+      if (this.#trusted !== trusted) logger.info("the trusted authorities have changed");
+      if (this.#problems.join() !== problems) { for (const problem of this.#problems) logger.warn(problem); }
+      lookAfter(LOOK_MS);
+    };
+
+    const unwatch = this.#sources().map((path) => host.watchFile(path, () => lookAfter(STILL_MS)));
+    lookAfter(LOOK_MS);
+
+    return async () => {
+      ended = true;
+      callOff();
+      for (const end of unwatch) end();
+      await this.#work.idle();
+    };
+  }
+
+  /** Reads the files again and trusts what they hold. */
+  async refresh(): Promise<void> {
+    const { host, paths: { authorities }, own } = this;
+    const problems: string[] = [];
+    this.#problems = problems;
+    const further = await certificatesIn(host, authorities, true, problems);
+    const isUsual = further.length === 0 && !this.#given.get("SSL_CERT_DIR") &&
+      !this.#given.get("SSL_CERT_FILE");
+    // The runtime itself has read the system's store.
+    if (isUsual && this.#trusted === "") return;
+
+    const known = await knownCertificates(host, this.#given, problems);
+    const runtimeFile = this.#given.get(RUNTIME_VARIABLE);
+    const ofRuntime = runtimeFile ? await certificatesIn(host, runtimeFile, true, problems) : [];
+    const all = [...new Set([...known, ...ofRuntime, ...further])];
+    const text = all.map((one) => `${one}\n`).join("");
+    // A file that is unusable for now ends no trust.
+    if (all.length === 0 || (problems.length > 0 && this.#trusted !== "")) return;
+
+    if (text !== this.#trusted) own.trust(all);
+    this.#trusted = text;
+    await this.#share(text, further.length > 0, problems);
+  }
+
+  /** Hands the authorities to the programs that this one starts. */
+  async #share(text: string, hasFurther: boolean, problems: string[]): Promise<void> {
+    const { host, paths: { authorities, bundle }, own } = this;
+    const given = (name: string) => this.#given.get(name) !== "";
+    if (!hasFurther && !given("SSL_CERT_DIR") && !this.#isShared) return;
+
+    if (hasFurther) own.set(AUTHORITIES_VARIABLE, authorities);
+    try {
+      const before = await host.readTextFile(bundle).catch(() => "");
+      if (before !== text) {
+        await host.makeFolder(dirname(bundle));
+        await host.writeFile(bundle, text, { mode: 0o644 });
+      }
+    } catch (error) {
+      const sources = [hasFurther && authorities, given("SSL_CERT_DIR") && "SSL_CERT_DIR"].filter(Boolean);
+      problems.push(
+        `programs that this one starts do not trust the authorities of ${sources.join(" and ")}: ${
+          chainOf(error)
+        }`,
+      );
+      return;
+    }
+
+    this.#isShared = true;
+    for (const name of BUNDLE_VARIABLES) if (name === "SSL_CERT_FILE" || !given(name)) own.set(name, bundle);
+    if (hasFurther && !given(FURTHER_VARIABLE)) own.set(FURTHER_VARIABLE, authorities);
+  }
+
+  /** The files and folders whose changes matter. */
+  #sources(): string[] {
+    const { authorities } = this.paths;
+    const [file, folder] = [this.#given.get("SSL_CERT_FILE"), this.#given.get("SSL_CERT_DIR")];
+    const folders = foldersIn(folder ?? "", this.host);
+    return [authorities, ...(file ? [file] : []), ...folders];
+  }
+}
+
+function foldersIn(folders: string, host: Platform): string[] {
+  return folders.split(host.platform().os === "windows" ? ";" : ":").filter(Boolean);
 }
 
 /** A proxy for everything, and none for this computer, in the notation of the runtime. */
@@ -113,10 +208,14 @@ function openProxies({ env }: Environment, set: (name: string, value: string) =>
 }
 
 /** Those of the system, or of the variables in their place. */
-async function knownCertificates(host: WayOutHost, folder: string, problems: string[]): Promise<string[]> {
-  const named = host.env("SSL_CERT_FILE") ?? "";
+async function knownCertificates(
+  host: WayOutHost,
+  given: ReadonlyMap<string, string>,
+  problems: string[],
+): Promise<string[]> {
+  const named = given.get("SSL_CERT_FILE") ?? "";
   const inFolder: string[] = [];
-  for (const path of folder.split(host.platform().os === "windows" ? ";" : ":").filter(Boolean)) {
+  for (const path of foldersIn(given.get("SSL_CERT_DIR") ?? "", host)) {
     const names = await host.readFolder(path).catch((error) => {
       problems.push(`SSL_CERT_DIR: ${chainOf(error)}`);
       return [];

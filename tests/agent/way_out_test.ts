@@ -7,6 +7,7 @@ import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { serveCloud, svcCloud } from "../cloud/program.ts";
 import { run } from "../interop/programs.ts";
 import { type Needed, needingTest } from "../support/needing.ts";
+import { selfSigned } from "../support/echo.ts";
 import { until } from "../support/until.ts";
 import { freePort } from "../support/free_port.ts";
 
@@ -60,10 +61,15 @@ interface Saw {
   readonly http: string;
 }
 
-async function ask(address: string, folder: string, env: Record<string, string> = {}): Promise<Saw> {
+async function ask(
+  address: string,
+  folder: string,
+  env: Record<string, string> = {},
+  lateAuthorities: readonly string[] = [],
+): Promise<Saw> {
   const { DENO_DIR, HOME = "/root", PATH = "" } = Deno.env.toObject();
   const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", "--no-check", CLIENT, address, folder],
+    args: ["run", "-A", "--no-check", CLIENT, address, folder, ...lateAuthorities],
     clearEnv: true,
     env: { HOME, PATH, ...(DENO_DIR === undefined ? {} : { DENO_DIR }), ...env },
   }).output();
@@ -159,6 +165,21 @@ needingTest(
           assertMatch(http, UNTRUSTED);
         },
       );
+
+      await t.step("an authority that comes while the program runs is trusted by gRPC and HTTP", async () => {
+        const late = `${folder}/late.pem`;
+        await Deno.writeTextFile(late, authority);
+        const first = await ask(local, await files("late"), {}, [late]);
+        assertEquals(first.http.slice(0, 4), "200 ");
+        assertMatch(first.grpc, ANSWERED);
+
+        // The file is there already, with another authority.
+        const place = await files("renewed");
+        await Deno.writeTextFile(`${place}/svc-ca.pem`, (await selfSigned()).certPem);
+        const second = await ask(local, place, {}, [late]);
+        assertEquals(second.http.slice(0, 4), "200 ");
+        assertMatch(second.grpc, ANSWERED);
+      });
 
       await t.step("gRPC and HTTP go through each kind of proxy, which knows the name", async () => {
         const place = await files("proxied");

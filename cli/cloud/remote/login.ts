@@ -128,7 +128,7 @@ async function login(
     throw new UsageError("--email and --api-key-id: found both, wanted one of them");
   }
   requireSafeWay(address, allowInsecureCreds);
-  for (const problem of await openOwnWayOut(host)) host.writeError(`svc-cloud: ${problem}\n`);
+  for (const problem of (await openOwnWayOut(host)).problems) host.writeError(`svc-cloud: ${problem}\n`);
   const ca = caFile === "" ? undefined : await host.readTextFile(caFile);
   const place = { address, ca };
   const baseUrl = address.trim();
@@ -201,7 +201,7 @@ async function endSession(host: Host, name: string): Promise<void> {
   const file = cloudProfiles(host);
   const profile = chosen(await file.read(), name, file.path);
   if (!profile.session) return;
-  for (const problem of await openOwnWayOut(host)) host.writeError(`svc-cloud: ${problem}\n`);
+  for (const problem of (await openOwnWayOut(host)).problems) host.writeError(`svc-cloud: ${problem}\n`);
   try {
     await endProfileSession(host, profile);
   } catch (error) {

@@ -22,7 +22,7 @@ export async function runFromAfar(
   { host, profile }: { readonly host: Host; readonly profile: NamedProfile },
 ): Promise<number> {
   const context = { host, ...profile };
-  for (const problem of await openOwnWayOut(host)) host.writeError(`svc-cloud: ${problem}\n`);
+  for (const problem of (await openOwnWayOut(host)).problems) host.writeError(`svc-cloud: ${problem}\n`);
   const row = REMOTE_ROWS[command.words];
   if (row === "edit") return await editFromAfar(context, words, values);
   const order = await buildOrder(command, row as RemoteRow, words, values, host);

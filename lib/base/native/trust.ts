@@ -14,13 +14,18 @@ interface DefaultAuthorities {
   readonly rootCertificates: readonly string[];
 }
 
-/** Trusts these certificates (PEM) beside those that the process trusts already. */
-export function trustAlso(certificates: readonly string[]): void {
+/**
+ * A function that makes this process trust the given certificates (PEM), beside those that it trusts now; each call
+ * replaces the certificates of the one before. New connections are checked with them, open ones stay.
+ */
+export function furtherTrust(): (certificates: readonly string[]) => void {
   const { setDefaultCACertificates, getCACertificates, rootCertificates } = tls as DefaultAuthorities;
   const known = getCACertificates?.("default") ?? rootCertificates;
-  setDefaultCACertificates?.([...known, ...certificates]);
-  const client = Deno.createHttpClient({ caCerts: [...certificates] });
   const direct = globalThis.fetch;
-  globalThis.fetch = (input: RequestInfo | URL, init?: RequestInit & { client?: Deno.HttpClient }) =>
-    direct(input, { client, ...init });
+  return (certificates) => {
+    setDefaultCACertificates?.([...known, ...certificates]);
+    const client = Deno.createHttpClient({ caCerts: [...certificates] });
+    globalThis.fetch = (input: RequestInfo | URL, init?: RequestInit & { client?: Deno.HttpClient }) =>
+      direct(input, { client, ...init });
+  };
 }
