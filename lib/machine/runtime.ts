@@ -188,7 +188,7 @@ async function start(
 
   const packages = createPackages(origin, parts);
   const building = { activities, buildTimeoutMs: buildTimeoutOf(parts) };
-  const machine = createMachine(building, origin, options, parts);
+  const machine = createMachine(building, packages, origin, options, parts);
   const sessions = createSessions(machine, first.config, parts);
   const operations = new Operations(clock);
   const sources = [() => machine.modules?.figures ?? {}];
@@ -625,6 +625,7 @@ function buildTimeoutOf({ host, logs }: RuntimeParts): number {
 
 function createMachine(
   building: Building,
+  packages: MachinePackages,
   { client }: Origin,
   { allowInsecureCredentials, mdns }: RuntimeOptions,
   { registry, host, clock, logs }: RuntimeParts,
@@ -638,7 +639,7 @@ function createMachine(
       ((name, cloud) => isNeighbour(name, cloud?.fqdn) ? signalingOf(client, cloud) : undefined),
   });
   return new Machine({
-    ...{ registry, logs, clock, host, remotes, activities },
+    ...{ registry, logs, clock, host, remotes, activities, packages },
     uploader: client && uploaderOf(client),
     limits: { buildTimeoutMs },
   });
@@ -656,7 +657,12 @@ function modulesOf(
     // A machine without modules does not load their code.
     const { openModules } = await import("./modules/modules.ts");
     const releaseOf = (config: ModuleConfig) => packages.versionOf(packageOfModule(config));
-    return openModules({ registry, host, clock, logs, ...building, debug, untrusted, table, releaseOf });
+    const required = async (config: ModuleConfig) => {
+      if (config.executablePath) await packages.require(config.executablePath);
+      if (config.type === "registry") await packages.requireModule(packageOfModule(config));
+    };
+    const own = { debug, untrusted, table, releaseOf, required };
+    return openModules({ registry, host, clock, logs, ...building, ...own });
   };
 }
 

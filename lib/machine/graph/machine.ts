@@ -24,7 +24,7 @@ import type { Activities } from "../../base/log/activities.ts";
 import { Frames } from "./frames.ts";
 import { ModuleSlot } from "./module_slot.ts";
 import { BUILD_LIMITS, Builder, type BuildLimits } from "./pass/builder.ts";
-import { PlanExecutor } from "./pass/executor.ts";
+import { PlanExecutor, type RequiredPackages } from "./pass/executor.ts";
 import { Failures } from "./pass/failures.ts";
 import type { Node, NodeReachability } from "./pass/node.ts";
 import { Observers } from "./pass/observers.ts";
@@ -53,6 +53,7 @@ export interface MachineParts {
   readonly activities?: Activities;
   /** Receives captured data. */
   readonly uploader?: Uploader;
+  readonly packages?: RequiredPackages;
   /** Absent, the configuration's remotes are ignored. The machine closes them. */
   readonly remotes?: Remotes;
 }
@@ -272,7 +273,7 @@ interface Steps {
 }
 
 function createSteps(
-  { registry, logs, clock, host, uploader, activities }: MachineParts,
+  { registry, logs, clock, host, uploader, packages, activities }: MachineParts,
   { graph, failures, frames, limits, logger }: {
     readonly graph: ResourceGraph;
     readonly failures: Failures;
@@ -283,7 +284,7 @@ function createSteps(
 ): Steps {
   const builder = new Builder(limits, clock, logger);
   const observers = new Observers(graph, logger);
-  const model = { registry, frames, logs, clock, host, uploader, activities };
+  const model = { registry, frames, logs, clock, host, uploader, packages, activities };
   const executor = new PlanExecutor({ graph, failures, observers, builder, logger, ...model });
   return { executor, builder, observers, logger };
 }

@@ -71,6 +71,8 @@ export interface ModuleParts {
   /** The environment forbids running programs: no module starts. */
   readonly untrusted?: boolean;
   readonly limits: ModuleLimits;
+  /** Rejects with the reason while the program's package is not there yet. */
+  readonly required?: (config: ModuleConfig) => Promise<void>;
 }
 
 /** The libraries of others ask nobody who calls, and no right of an ordinary program closes a TCP port to other users. */
@@ -233,6 +235,7 @@ export class Module {
     if (this.#status.state === "pending") this.#set({ state: "starting" });
     const ended = activities?.begin("module", { module: name });
     try {
+      await this.parts.required?.(config);
       const program = await findProgram(config, home, host, release);
       const data = dataFolder(home, machine, name);
       await host.makeFolder(data, { mode: 0o750 });

@@ -46,7 +46,8 @@ export interface ProvidedModel {
   readonly isLocal: boolean;
 }
 
-export interface OpenParts extends Pick<ModuleParts, "registry" | "clock" | "activities" | "buildTimeoutMs"> {
+export interface OpenParts
+  extends Pick<ModuleParts, "registry" | "clock" | "activities" | "buildTimeoutMs" | "required"> {
   readonly host: ModuleParts["host"] & Environment;
   readonly logs: Logs;
   readonly debug: boolean;

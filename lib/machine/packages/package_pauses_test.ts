@@ -1,4 +1,7 @@
-/** The pauses between attempts at a package: they grow, follow the server's wish, and stay short while bytes come. */
+/**
+ * Packages that are on their way: the pauses between attempts grow, follow the server's wish, and stay short while bytes
+ * come; users of a package learn what it waits for.
+ */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { createHash } from "node:crypto";
@@ -6,8 +9,11 @@ import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { until } from "../../../tests/support/until.ts";
 import { PackageSchema } from "../../../proto/gen/packages_pb.ts";
 import { packed } from "../../base/files/archive.ts";
+import { SvcError } from "../../base/error.ts";
 import { DenoHost } from "../../base/host_deno.ts";
 import { silentLogs } from "../../base/log/log.ts";
+import type { Json } from "../../base/schema/schema.ts";
+import { packageFolder } from "../config/placeholder.ts";
 import { create } from "../../wire/rpc/proto.ts";
 import { MachinePackages } from "./packages.ts";
 
@@ -102,4 +108,53 @@ Deno.test("MachinePackages: pauses stay short while each attempt brings a part o
   const shortest = pauses.map((ms) => ms <= 2_000);
   assertEquals(shortest, [true, false, false, ...shortest.slice(3).map(() => true)]);
   assert(pauses.length >= 6, `${pauses.length}`);
+});
+
+Deno.test("MachinePackages.require: names the package that is still to come, and passes once it is there", async () => {
+  const home = await Deno.makeTempDir({ prefix: "svc-required-" });
+  const { bytes, sha256 } = await noise();
+  const clock = new FakeClock();
+  const [asked, sent] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const server = Deno.serve({ port: 0, hostname: "localhost", onListen: () => {} }, async () => {
+    asked.resolve();
+    await sent.promise;
+    return new Response(bytes);
+  });
+  const url = `http://localhost:${server.addr.port}/weather.tar.gz`;
+  const info = { version: "1.0.0" };
+  const packages = new MachinePackages({
+    home,
+    client: {
+      partId: "p",
+      package: () => Promise.resolve(create(PackageSchema, { url, checksum: sha256, info })),
+    },
+    host: new DenoHost(),
+    clock,
+    logger: silentLogs(clock).logger("packages"),
+  });
+  const problemOf = (value: Json) =>
+    packages.require(value).then(() => undefined, (error) => SvcError.from(error).message);
+  const folder = packageFolder(home, CONFIG);
+  try {
+    const fetched = packages.fetch([{ ...CONFIG, name: "first" }, CONFIG]);
+    await asked.promise;
+    const waits = 'package "first" (acme:weather 1.0.0) is still being downloaded';
+    const users: Json[] = [folder, { models: [{ path: `${folder}/a.onnx` }] }, { any: `--map=${folder}/x` }];
+    for (const value of users) {
+      assertEquals(await problemOf(value), waits, JSON.stringify(value));
+    }
+    // Files of others, and of a package whose name begins like this one.
+    const others: Json[] = ["/maps/a", `${folder}1/a.onnx`, { size: 1, on: true, none: null }, []];
+    for (const value of others) {
+      assertEquals(await problemOf(value), undefined, JSON.stringify(value));
+    }
+
+    sent.resolve();
+    assertEquals([await fetched, await problemOf(folder)], [true, undefined]);
+  } finally {
+    sent.resolve();
+    await packages.close();
+    await server.shutdown();
+    await Deno.remove(home, { recursive: true });
+  }
 });

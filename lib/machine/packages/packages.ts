@@ -18,6 +18,7 @@ import { basename, dirname, join } from "node:path";
 import { PackageType } from "../../../proto/gen/packages_pb.ts";
 import { parseRange, parseVersion } from "../../base/semver.ts";
 import { chainOf, isRetryable, messageOf, SvcError } from "../../base/error.ts";
+import { isObject, type Json } from "../../base/schema/schema.ts";
 import type { CloudClient } from "../../cloud_client/client.ts";
 import { packageFolder, versionInFolder } from "../config/placeholder.ts";
 import { fileNameFrom } from "../../base/files/names.ts";
@@ -68,6 +69,8 @@ export class MachinePackages {
   readonly #versions = new Map<string, string>();
   readonly #refused = new Map<string, string>();
   readonly #progress = new Map<string, PackageProgress>();
+  /** The packages of the newest configuration. */
+  #wanted: readonly PackageConfig[] = [];
   readonly #downloads: PackageDownloads;
   #moved = () => {};
 
@@ -95,6 +98,7 @@ export class MachinePackages {
     const stop = this.#current = new AbortController();
     await this.#work;
     this.#progress.clear();
+    this.#wanted = configs;
 
     for (let attempts = 1; !stop.signal.aborted; attempts++) {
       const failures = await (this.#work = this.#fetchAll(configs, stop.signal));
@@ -110,6 +114,31 @@ export class MachinePackages {
     }
 
     return false;
+  }
+
+  /**
+   * Throws `unavailable` with the reason if a text in `value` leads into the folder of a package that is not there yet,
+   * so that no user of it looks for a file that is still to come.
+   */
+  async require(value: Json): Promise<void> {
+    const missing = this.#wanted.filter(({ name }) => this.#progress.get(name)?.state !== "ready");
+    if (missing.length === 0) return;
+    const texts = textsIn(value);
+    for (const config of missing) {
+      const folder = this.#folderOf(config);
+      const leadsInto = (text: string) => text === folder || text.includes(`${folder}/`);
+      if (!texts.some(leadsInto) || await this.parts.host.stat(folder)) continue;
+
+      const { name, package: id, version } = config;
+      const error = this.#progress.get(name)?.error;
+      const state = error === undefined ? "is still being downloaded" : `is not there yet: ${error}`;
+      throw new SvcError("unavailable", `package "${name}" (${id} ${version}) ${state}`);
+    }
+  }
+
+  /** `require` for a module's own package. */
+  async requireModule(config: PackageConfig): Promise<void> {
+    await this.require(this.#folderOf(config));
   }
 
   /** The installed version of a package whose configuration has a moving version. */
@@ -373,4 +402,10 @@ export class MachinePackages {
   async #namesIn(folder: string): Promise<string[]> {
     return await this.parts.host.readFolder(folder).catch(() => []);
   }
+}
+
+function textsIn(value: Json): string[] {
+  if (typeof value === "string") return [value];
+  if (Array.isArray(value)) return value.flatMap(textsIn);
+  return isObject(value) ? Object.values(value).flatMap((one) => textsIn(one as Json)) : [];
 }

@@ -5,6 +5,7 @@
 
 import { type Clock, race } from "../../../base/clock.ts";
 import { chainOf, messageOf, SvcError } from "../../../base/error.ts";
+import type { JsonObject } from "../../../base/schema/schema.ts";
 import type { Logger, Logs } from "../../../base/log/log.ts";
 import { type AnyModel, Dependencies, type ModelHost, type Registry } from "../../../resource/registry.ts";
 import type { FrameView } from "../../../resource/frame_view.ts";
@@ -35,8 +36,15 @@ export interface ExecutorParts {
   readonly clock: Clock;
   readonly host: ModelHost;
   readonly uploader?: Uploader;
+  readonly packages?: RequiredPackages;
   readonly activities?: Activities;
   readonly logger: Logger;
+}
+
+/** The packages of the configuration. */
+export interface RequiredPackages {
+  /** Rejects with the reason while attributes name files of a package that is not there yet. */
+  require(attributes: JsonObject): Promise<void>;
 }
 
 type Groups = Plan["build"];
@@ -129,7 +137,7 @@ export class PlanExecutor {
   }
 
   async #make(node: GraphNode, holds: ReadonlySet<string>, givenUp: AbortSignal): Promise<void> {
-    const { graph, failures, observers, builder, clock, activities } = this.parts;
+    const { graph, failures, observers, builder, clock, activities, packages } = this.parts;
     const { source, config } = graph.entry(node.name.full);
     const resources = [...holds].map((full) => graph.node(full).instance!);
     const activity = node.wasBuilt ? "resource_rebuild" : "resource_construct";
@@ -137,10 +145,10 @@ export class PlanExecutor {
       ? undefined
       : activities?.begin(activity, { resource: node.name.full });
     try {
-      const instance = await builder.make(node.name, (signal) => {
-        return isRemoteResource(source)
-          ? source.client()
-          : this.#construct(source!, config, resources, signal);
+      const instance = await builder.make(node.name, async (signal) => {
+        if (isRemoteResource(source)) return source.client();
+        await packages?.require(config.attributes);
+        return await this.#construct(source!, config, resources, signal);
       }, givenUp);
       if (givenUp.aborted) return builder.discard(Promise.resolve(instance));
       node.ready(instance, clock.nowMs());
