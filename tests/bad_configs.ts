@@ -221,7 +221,7 @@ export const SETTINGS: readonly Case[] = [
     "duration out of range",
     { network: { sessions: { heartbeat_window: "2m" } } },
     "refused",
-    "f.json: network.sessions.heartbeat_window: wanted a duration from 30ms to 1m",
+    'f.json: network.sessions.heartbeat_window: found "2m", wanted a duration from 30ms to 1m',
   ],
   [
     "tunnel to port 0",
@@ -269,7 +269,7 @@ export const SETTINGS: readonly Case[] = [
     "handler without keys",
     api({ config: { id: "key" } }),
     "refused",
-    "f.json: auth.handlers.0.config.keys: wanted a list of at least one key ID",
+    "f.json: auth.handlers.0.config.keys: found nothing, wanted a list of at least one key ID",
   ],
   [
     "handler in the legacy form",

@@ -9,7 +9,8 @@ import { MODELS } from "../drivers/mod.ts";
 import { APIS } from "../lib/api/mod.ts";
 import { additionalNetworkField, SECTIONS } from "../lib/agent/settings/settings_fields.ts";
 import { isSecretName } from "../lib/base/schema/json_secrets.ts";
-import type { Json, JsonObject } from "../lib/base/schema/schema.ts";
+import { escapedBlanks } from "../lib/base/escape.ts";
+import { DecodeContext, type Json, type JsonObject, type Problem } from "../lib/base/schema/schema.ts";
 import { decodeConfig, machineSchema } from "../lib/machine/config/config.ts";
 import { parseConfig } from "../lib/machine/config/file.ts";
 import { Registry } from "../lib/resource/registry.ts";
@@ -125,4 +126,91 @@ Deno.test("the schema of every built-in model applies to its short and its full 
     if (!name.startsWith("rdk:builtin:")) continue;
     assert(found.model?.enum.includes(name.split(":").at(-1)!), `${api.name} ${name}`);
   }
+});
+
+/** A setting of a schema: the keys that lead to it, 0 for the first entry of a list, and its schema. */
+interface Place {
+  readonly keys: readonly (string | 0)[];
+  readonly schema: JsonObject;
+}
+
+function* placesIn(schema: JsonObject, keys: Place["keys"] = []): Generator<Place> {
+  if (keys.length > 0) yield { keys, schema };
+  const { properties = {}, additionalProperties, items } = schema as { [key: string]: JsonObject };
+  for (const [key, one] of Object.entries(properties)) yield* placesIn(one as JsonObject, [...keys, key]);
+  if (typeof additionalProperties === "object") yield* placesIn(additionalProperties, [...keys, "any_key"]);
+  if (typeof items === "object") yield* placesIn(items, [...keys, 0]);
+}
+
+/** A document that has only this setting. */
+function documentWith(keys: Place["keys"], value: Json): Json {
+  return keys.reduceRight<Json>((inner, key) => key === 0 ? [inner] : { [key]: inner }, value);
+}
+
+const WRONG_VALUES: readonly Json[] = [
+  ...["no such word!", "-1s", "1ns", "9999h", "x\u00a0y", "a/b.tar.xz", true, false, -1e12, 1e12, -0.5, 1e-9],
+  ...[[], [[]], [-1, -1], {}, { any_key: { any_key: true } }],
+];
+
+/** What an error lacks: the found value, or what is wanted. */
+function lacksOf({ message }: Problem, value: Json, isSecret: boolean): string[] {
+  const isPlain = ["string", "number", "boolean"].includes(typeof value);
+  const shown = escapedBlanks(String(value));
+  const lacks: string[] = [];
+  // Some errors keep the words of the published runtime.
+  const isNamed = /found |missing|required|^"/.test(message) || (isPlain && message.includes(shown));
+  if (!isNamed) lacks.push("the found value");
+  if (!/wanted|must|should|cannot|required|need|does not|is not|is too /.test(message)) {
+    lacks.push("what is wanted");
+  }
+  if (isSecret && typeof value === "string" && message.includes(shown)) lacks.push("secrecy");
+  return lacks;
+}
+
+/** The errors of a decoder that lack something, over every setting of its schema with every wrong value. */
+function incompleteErrors(schema: JsonObject, decode: (json: Json) => readonly Problem[]): string[] {
+  const found = new Set<string>();
+  for (const { keys, schema: { writeOnly } } of placesIn(schema)) {
+    const path = keys.join(".");
+    for (const value of WRONG_VALUES) {
+      for (const problem of decode(documentWith(keys, value))) {
+        if (problem.severity !== "error" || problem.path !== path) continue;
+        const lacks = lacksOf(problem, value, writeOnly === true);
+        if (lacks.length > 0) found.add(`${path}: "${problem.message}" lacks ${lacks.join(" and ")}`);
+      }
+    }
+  }
+  return [...found];
+}
+
+Deno.test("every error of a machine's settings names the key, the found value and what is wanted", () => {
+  const decode = (json: Json) =>
+    decodeConfig(json as JsonObject, registry, { env: () => undefined }).problems.map((problem) => ({
+      ...problem,
+      message: problem.message.replace(" (this entry is ignored)", ""),
+    }));
+  assertEquals(incompleteErrors(machineSchema(registry), decode), []);
+});
+
+Deno.test("every error of a model's attributes names the key, the found value and what is wanted", () => {
+  const found = MODELS.flatMap(({ name, api, attributes }) =>
+    incompleteErrors(attributes.jsonSchema(), (json) => {
+      const at = new DecodeContext().ofAttributes;
+      attributes.decode(json, at);
+      return at.problems;
+    }).map((one) => `${api.name} ${name}: ${one}`)
+  );
+  assertEquals(found, []);
+});
+
+Deno.test("every error of the agent's settings names the key, the found value and what is wanted", () => {
+  const fields = [...Object.values(SECTIONS).map(({ field }) => field), additionalNetworkField];
+  const found = fields.flatMap((field) =>
+    incompleteErrors(field.jsonSchema(), (json) => {
+      const at = new DecodeContext();
+      field.decode(json, at);
+      return at.problems;
+    })
+  );
+  assertEquals(found, []);
 });

@@ -28,9 +28,11 @@ export const simulatedMotorField = object({
 }).with((motor, at) => {
   const { pins, encoder } = motor;
   const pinsGood = pins.a && pins.b ? !pins.dir : pins.dir && pins.pwm && !pins.a && !pins.b;
-  if (!pinsGood) return at.at("pins").error("wanted dir and pwm, a and b, or a, b and pwm");
+  if (!pinsGood) {
+    return at.at("pins").error(`found ${pinsIn(pins)}, wanted dir and pwm, a and b, or a, b and pwm`);
+  }
   const encoderGood = encoder.i ? !encoder.a && !encoder.b : encoder.a && encoder.b;
-  if (!encoderGood) return at.at("encoder").error("wanted a and b, or i");
+  if (!encoderGood) return at.at("encoder").error(`found ${pinsIn(encoder)}, wanted a and b, or i`);
   const rate = edgesPerRotation(encoder.i, motor.ticksPerRotation) * motor.maxRpm / 60;
   if (rate > EDGES_PER_SECOND_MAX) {
     return at.error(
@@ -39,6 +41,11 @@ export const simulatedMotorField = object({
   }
   return motor;
 });
+
+/** The names of the pins that are set. */
+function pinsIn(pins: { readonly [name: string]: string | undefined }): string {
+  return Object.keys(pins).filter((name) => pins[name]).join(", ") || "none of them";
+}
 
 export type SimulatedMotorSettings = NonNullable<Infer<typeof simulatedMotorField>>;
 

@@ -58,7 +58,8 @@ const pinsField = object({
     return at.error("motor pin config has PWM pin but needs either a direction pin, or A and B pins");
   }
   if (dir) return pins;
-  return at.error("motor pin config devoid of pin definitions (A, B, Direction, PWM are all missing)");
+  const found = "motor pin config devoid of pin definitions (A, B, Direction, PWM are all missing)";
+  return at.error(`${found}, wanted a and b, or dir and pwm`);
 });
 
 /** The attributes of a motor whose pulses come at this frequency where none is configured. */

@@ -226,7 +226,7 @@ Deno.test("attributes: pin patterns, limits and missing values, each error with 
     "pins: motor pin config has PWM pin but needs either a direction pin, or A and B pins",
   ]);
   assertEquals(problems({}), [
-    "pins: motor pin config devoid of pin definitions (A, B, Direction, PWM are all missing)",
+    "pins: motor pin config devoid of pin definitions (A, B, Direction, PWM are all missing), wanted a and b, or dir and pwm",
   ]);
   const ab = { a: "1", b: "2" };
   for (const max of [100, 0.05, 0, -1]) {

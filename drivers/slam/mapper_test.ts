@@ -221,7 +221,7 @@ Deno.test("mapper attributes: impossible values, each error with its path", () =
     [{ enable_mapping: "no" }, "enable_mapping: found"],
     [
       { existing_map: "map.pcd" },
-      "existing_map: SLAM Service configuration error: existing map is not a .pbstream file",
+      'existing_map: found "map.pcd": SLAM Service configuration error: existing map is not a .pbstream file',
     ],
     [
       { enable_mapping: false, existing_map: "a.pbstream", camera: { name: "l", data_frequency_hz: 0 } },
@@ -283,7 +283,10 @@ Deno.test("mapper attributes: impossible values, each error with its path", () =
       { config_params: { ...PARAMS, initial_starting_pose: "1, 2" } },
       "config_params.initial_starting_pose: found",
     ],
-    [{ save_map: "map" }, "save_map: SLAM Service configuration error: save map is not a .pbstream file"],
+    [
+      { save_map: "map" },
+      'save_map: found "map": SLAM Service configuration error: save map is not a .pbstream file',
+    ],
     [{ save_every_sec: 0 }, "save_every_sec: found 0"],
   ];
   for (const [more, wanted] of wrong) {

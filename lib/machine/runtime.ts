@@ -657,10 +657,7 @@ function modulesOf(
     // A machine without modules does not load their code.
     const { openModules } = await import("./modules/modules.ts");
     const releaseOf = (config: ModuleConfig) => packages.versionOf(packageOfModule(config));
-    const required = async (config: ModuleConfig) => {
-      if (config.executablePath) await packages.require(config.executablePath);
-      if (config.type === "registry") await packages.requireModule(packageOfModule(config));
-    };
+    const required = (config: ModuleConfig) => packages.requireProgram(config);
     const own = { debug, untrusted, table, releaseOf, required };
     return openModules({ registry, host, clock, logs, ...building, ...own });
   };

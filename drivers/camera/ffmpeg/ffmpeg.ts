@@ -116,7 +116,7 @@ function escaped(value: string): string {
 
 function checkArguments(given: { [key: string]: Json }, at: DecodeContext) {
   for (const [key, value] of Object.entries(given)) {
-    if (!/^[\w:-]+$/.test(key)) at.at(key).error("wanted the name of an option");
+    if (!/^[\w:-]+$/.test(key)) at.at(key).wanted("the name of an option", key);
     else if (typeof value === "object" && value !== null) {
       at.at(key).wanted("a text, a number or null", value);
     }

@@ -12,6 +12,7 @@ import {
   type JsonObject,
   list,
   object,
+  show,
   text,
 } from "../../../lib/base/schema/schema.ts";
 import type { MapperOptions } from "../../../lib/slam/mapping.ts";
@@ -80,9 +81,9 @@ function frequency(of: string, doc: string) {
     read: (value, at) => {
       if (value === "") return undefined;
       if (typeof value === "object" || !/^-?\d+$/.test(String(value))) {
-        return at.error(`${path} must only contain digits`);
+        return at.error(`found ${show(value)}: ${path} must only contain digits`);
       }
-      if (Number(value) < 0) return at.error(`${path} cannot be less than zero`);
+      if (Number(value) < 0) return at.error(`found ${show(value)}: ${path} cannot be less than zero`);
       if (Number(value) > FREQUENCY_MAX_HZ) return at.wanted(`at most ${FREQUENCY_MAX_HZ}`, value);
       return Number(value);
     },

@@ -17,6 +17,7 @@ import {
   number,
   object,
   parseDurationMs,
+  show,
   text,
 } from "../../base/schema/schema.ts";
 import { Secret, secret } from "../../base/secret.ts";
@@ -87,7 +88,10 @@ const advancedShape = {
     .with((env, at) => {
       for (const [name, value] of Object.entries(env)) {
         if (name === "" || /[=\0]/.test(name) || value.includes("\0")) {
-          at.at(name).error('wanted a name without "=" and neither name nor value with a zero byte');
+          const wanted = 'a name without "=", and neither name nor value with a zero byte';
+          at.at(name).error(
+            `found the name ${show(name)} with a value of ${value.length} characters, wanted ${wanted}`,
+          );
         }
         if (AGENTS_OWN.test(name)) at.at(name).warn("the agent itself sets this variable; it is ignored");
       }

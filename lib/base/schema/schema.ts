@@ -205,15 +205,19 @@ export class ConfigField<T> {
     step: (value: NonNullable<T>, at: DecodeContext) => U | undefined,
   ): ConfigField<U | Extract<T, undefined>> {
     const { read, absent, written: _, ...spec } = this.spec;
-    const then = (decoded: unknown, before: number, at: DecodeContext) => {
+    const then = (decoded: unknown, before: number, at: DecodeContext, raw?: unknown) => {
       const bad = at.problems.slice(before).some((problem) => problem.severity === "error");
-      return decoded === undefined || bad ? undefined : step(decoded as NonNullable<T>, at);
+      if (decoded === undefined || bad) return undefined;
+      const unchecked = at.problems.length;
+      const taken = step(decoded as NonNullable<T>, at);
+      if (spec.json.writeOnly !== true) nameFound(raw, at, unchecked);
+      return taken;
     };
     return new ConfigField({
       ...spec,
       read: (value, at) => {
         const before = at.problems.length;
-        return then(read(value, at), before, at);
+        return then(read(value, at), before, at, value);
       },
       absent: absent && ((at) => then(absent(at), at.problems.length, at)),
     });
@@ -240,6 +244,21 @@ export class ConfigField<T> {
     if (doc !== "") schema.description = doc;
     if (fallback !== undefined) schema.default = fallback;
     return schema;
+  }
+}
+
+/** Adds the refused value, as it is written, to the errors of a check that do not name it. */
+function nameFound(raw: unknown, { path, problems }: DecodeContext, from: number): void {
+  if (!["string", "number", "boolean"].includes(typeof raw)) return;
+  for (const [index, problem] of problems.entries()) {
+    const { message } = problem;
+    if (index < from || problem.severity !== "error" || problem.path !== path) continue;
+    if (message.includes("found ") || message.includes(show(raw))) continue;
+    const separator = message.startsWith("wanted ") ? "," : ":";
+    problems[index] = {
+      ...problem,
+      message: `${escapedBlanks(`found ${show(raw)}`)}${separator} ${message}`,
+    };
   }
 }
 

@@ -25,6 +25,7 @@ import {
   text,
   unserved,
 } from "./schema.ts";
+import { secret } from "../secret.ts";
 
 /** Decodes and returns the value with the problems as lines. */
 function decode<T>(field: ConfigField<T>, value: unknown): { value: T; problems: string[]; named: string[] } {
@@ -363,4 +364,25 @@ Deno.test("show: shortens a found value to a readable length", () => {
 
 Deno.test("snake: converts a property name to its published form", () => {
   assertEquals([snake("maxRpm"), snake("a"), snake("encABoard")], ["max_rpm", "a", "enc_a_board"]);
+});
+
+Deno.test("with: an error of a further check names the value as it is written, unless it is secret", () => {
+  const field = object({
+    window: duration().with((ms, at) => ms >= 30 ? ms : at.error("wanted a duration of at least 30ms")),
+    size: integer().with((size, at) => size % 2 === 0 ? size : at.error("an odd size cannot be shown")),
+    file: text().with((file, at) => file.endsWith(".pcd") ? file : at.error(`"${file}" is not a .pcd file`)),
+    sides: list(number()).with((sides, at) => sides.length === 3 ? sides : at.error("wanted three sides")),
+    passphrase: secret().with((phrase, at) =>
+      phrase.reveal().length > 7 ? phrase : at.error("wanted 8 letters")
+    ),
+  }).required();
+  const at = new DecodeContext();
+  field.decode({ window: "20ms", size: 3, file: "a.ply", sides: [1], passphrase: "short" }, at);
+  assertEquals(at.problems.map(({ path, message }) => `${path}: ${message}`), [
+    'window: found "20ms", wanted a duration of at least 30ms',
+    "size: found 3: an odd size cannot be shown",
+    'file: "a.ply" is not a .pcd file',
+    "sides: wanted three sides",
+    "passphrase: wanted 8 letters",
+  ]);
 });

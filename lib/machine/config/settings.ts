@@ -164,11 +164,16 @@ export const networkField = object({
   return { ...rest, heartbeatWindowMs: sessions.heartbeatWindow };
 }).orEmpty();
 
+const KEY_IDS = "a list of at least one key ID";
+
 /** `{<key id>: <key>, "keys": [<key id>…]}` */
 const apiKeysField = anyObject("pairs of key ID and key, and `keys`, the list of the IDs").with(
   (config, at) => {
     if (!Array.isArray(config.keys) || config.keys.length === 0) {
-      return at.at("keys").error("wanted a list of at least one key ID");
+      // A text may be the key itself.
+      if (typeof config.keys === "string") at.at("keys").error(`found a text (not shown), wanted ${KEY_IDS}`);
+      else at.at("keys").wanted(KEY_IDS, config.keys);
+      return undefined;
     }
     const apiKeys: { [id: string]: Secret } = {};
     for (const [id, key] of Object.entries(config)) {

@@ -22,14 +22,14 @@ import { isObject, type Json } from "../../base/schema/schema.ts";
 import type { CloudClient } from "../../cloud_client/client.ts";
 import { packageFolder, versionInFolder } from "../config/placeholder.ts";
 import { fileNameFrom } from "../../base/files/names.ts";
-import type { PackageConfig } from "../config/settings.ts";
+import type { ModuleConfig, PackageConfig } from "../config/config.ts";
 import {
   type FarPackage,
   PackageDownloads,
   type PackageDownloadsParts,
   publishedPlatform,
 } from "./package_downloads.ts";
-import { findArchive, isMoving, type RegistryArchive } from "./registry_folder.ts";
+import { findArchive, isMoving, packageOfModule, type RegistryArchive } from "./registry_folder.ts";
 
 /** The variable with the path of the pinned keys. */
 export const KEYS_VARIABLE = "SVC_RELEASE_KEYS";
@@ -136,9 +136,10 @@ export class MachinePackages {
     }
   }
 
-  /** `require` for a module's own package. */
-  async requireModule(config: PackageConfig): Promise<void> {
-    await this.require(this.#folderOf(config));
+  /** The same for the program of a module, which may be in a package of its own. */
+  async requireProgram(config: ModuleConfig): Promise<void> {
+    const own = config.type === "registry" ? this.#folderOf(packageOfModule(config)) : "";
+    await this.require([config.executablePath ?? "", own]);
   }
 
   /** The installed version of a package whose configuration has a moving version. */
