@@ -106,11 +106,24 @@ const SCRIPTS: { readonly [S in typeof SHELLS[number]]: (name: string, id: strin
   bash: (name, id) =>
     `# Completion of ${name} for bash: source <(${name} completion bash)
 _${id}() {
-  local line
+  local i line word last=-1 joins= begun=
+  local -a words=()
   COMPREPLY=()
+  # bash divides a word at its colons: machine:rover arrives as three words, and only the last one is replaced.
+  for ((i = 1; i <= COMP_CWORD; i++)); do
+    word=\${COMP_WORDS[i]}
+    if [[ $last -ge 0 && ( -n $joins || $word == : ) ]]; then words[last]+=$word
+    else words[++last]=$word
+    fi
+    joins=
+    if [[ $word == : ]]; then joins=yes; fi
+  done
+  word=\${words[last]}
+  if [[ $COMP_WORDBREAKS == *:* && $word == *:* ]]; then begun="\${word%:*}:"; fi
   while IFS= read -r line; do
-    COMPREPLY+=("\${line%%$'\\t'*}")
-  done < <(${name} __complete -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+    line="\${line%%$'\\t'*}"
+    COMPREPLY+=("\${line#"$begun"}")
+  done < <(${name} __complete -- "\${words[@]}" 2>/dev/null)
 }
 complete -o default -o nosort -F _${id} ${name}
 `,

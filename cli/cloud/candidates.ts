@@ -81,6 +81,12 @@ const LOOKUPS: { readonly [what: string]: (store: Store) => Promise<Candidate[]>
     return all.map((one) => namedOrId(one, `part of ${one.machineName}`));
   },
   MACHINE: machines,
+  "KIND:NAME": async (store) => {
+    const organizations = await new Organizations(store).all();
+    const locations = await ofOrganizations(store, (id) => new Locations(store).ofOrganization(id));
+    const kinds = { organization: organizations, location: locations, machine: await allMachines(store) };
+    return Object.entries(kinds).flatMap(([kind, all]) => all.map((one) => ofKind(kind, one)));
+  },
   SESSION: async (store) => {
     const organizations = await new Organizations(store).all();
     const all = await Promise.all(
@@ -103,8 +109,17 @@ const LOOKUPS: { readonly [what: string]: (store: Store) => Promise<Candidate[]>
 };
 
 async function machines(store: Store): Promise<Candidate[]> {
-  const all = await ofOrganizations(store, (id) => new Machines(store).ofOrganization(id));
-  return all.map(named);
+  return (await allMachines(store)).map(named);
+}
+
+async function allMachines(store: Store) {
+  return await ofOrganizations(store, (id) => new Machines(store).ofOrganization(id));
+}
+
+/** The target of a role: its kind and name, or its id alone. */
+function ofKind(kind: string, one: { readonly id: string; readonly name: string }): Candidate {
+  const { word, about } = named(one);
+  return { word: word === one.id ? word : `${kind}:${word}`, about };
 }
 
 async function ofOrganizations<T>(

@@ -85,8 +85,8 @@ const again = await manager.put(wanted, await own(), signal);
 saw.same = kept.path === again.path;
 for (
   const profile of [
-    chosenProfile(ODD, new Secret("12345678"), "wlan0", false),
-    chosenProfile("open", new Secret(""), "wlan0", true),
+    chosenProfile({ ssid: ODD, psk: new Secret("12345678") }, "wlan0", false, { security: "WPA2" }),
+    chosenProfile({ ssid: "open", psk: new Secret("") }, "wlan0", true, { security: "" }),
     hotspotProfile("svc-setup-rover", new Secret("svcsetup"), "wlan0"),
     tetherProfile("AA:BB:CC:00:11:22"),
   ]

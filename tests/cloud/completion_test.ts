@@ -52,6 +52,17 @@ Deno.test("completes names in the control plane", async () => {
   assertEquals(await proposed("machine delete ", data), [machine.name]);
   assertEquals(await proposed("logs ", data), [machine.parts[0].name]);
   assertEquals((await proposed("key revoke ", data)).length, 2);
+  assertEquals(await proposed("key create --on ", data), [
+    "organization:example",
+    "location:home",
+    `machine:${machine.name}`,
+  ]);
+  assertEquals(await proposed("key create --on machine:", data), [`machine:${machine.name}`]);
+  assertEquals(await proposed("key create --role operator --on loc", data), ["location:home"]);
+  await svcCloud("machine", "create", "a name with blanks", ...place);
+  const blanks = JSON.parse(await svcCloud("machine", "list", ...place)).machines
+    .find(({ name }: { name: string }) => name.includes(" "));
+  assertEquals(await proposed(`key create --on ${blanks.id.slice(0, 8)}`, data), [blanks.id]);
 
   const field = { base_url: "https://cloud.example", key_id: "ann", key: "secret" };
   await Deno.writeTextFile(`${data}/cloud_profiles.json`, JSON.stringify({ profiles: { field } }));
@@ -63,6 +74,30 @@ Deno.test("completes names in the control plane", async () => {
     "these names are another control plane's",
   );
   await Deno.remove(data, { recursive: true });
+});
+
+Deno.test("in bash, names behind a colon are completed, however bash divides the words", async () => {
+  const script = await svcCloud("completion", "bash");
+  const cases: readonly [breaks: string, words: string[], asked: string, replies: string][] = [
+    [" :", ["key", "create", "--on", "machine", ":", "ro"], "machine:ro", "rover"],
+    [" :", ["key", "create", "--on", "machine", ":"], "machine:", "rover"],
+    [" ", ["key", "create", "--on", "machine:ro"], "machine:ro", "machine:rover"],
+    [" :", ["key", "create", "--on", "mach"], "mach", "machine:rover"],
+  ];
+  for (const [breaks, words, asked, replies] of cases) {
+    const test = `${script}
+svc-cloud() { printf 'machine:rover\\tid\\n'; printf '%s|' "$@" > "$SEEN"; }
+COMP_WORDBREAKS='${breaks}'
+COMP_WORDS=(svc-cloud ${words.join(" ")})
+COMP_CWORD=${words.length}
+SEEN=$(mktemp)
+_svc_cloud
+printf '%s\\n' "\${COMPREPLY[@]}"
+cat "$SEEN"; rm "$SEEN"`;
+    const { stdout } = await new Deno.Command("bash", { args: ["-c", test] }).output();
+    const wanted = `${replies}\n__complete|--|key|create|--on|${asked}|`;
+    assertEquals(new TextDecoder().decode(stdout), wanted, words.join(" "));
+  }
 });
 
 Deno.test("the bash completion script completes svc-cloud, and other shells get their script", async () => {

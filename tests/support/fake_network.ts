@@ -15,6 +15,8 @@ import type { ProfileWanted } from "../../lib/agent/network/profiles.ts";
 export interface FakeRouter {
   readonly password: string;
   readonly internet?: boolean;
+  /** By default `WPA2`. */
+  readonly security?: string;
 }
 
 type Kept = NetworkProfile & { readonly wanted: ProfileWanted };
@@ -79,7 +81,7 @@ export class FakeNetwork implements NetworkPort {
       checksInternet: this.checksInternet,
       inRange: [...this.routers.keys()].filter((ssid) => !this.hidden.has(ssid)).sort().map((ssid) => ({
         ssid,
-        security: "WPA2",
+        security: this.routers.get(ssid)?.security ?? "WPA2",
         signal: 50,
       })),
       profiles: [...this.profiles.values()],
@@ -184,7 +186,10 @@ export class FakeNetwork implements NetworkPort {
   /** Whether its router is in range and accepts its password. */
   #lets({ ssid, isHidden, wanted }: Kept): boolean {
     if (ssid !== undefined && this.hidden.has(ssid) && !isHidden) return false;
-    const psk = wanted.settings["802-11-wireless-security"]?.psk?.[1] ?? "";
+    const security = wanted.settings["802-11-wireless-security"];
+    const psk = security?.psk?.[1] ?? "";
+    const isOwe = ssid !== undefined && this.routers.get(ssid)?.security === "OWE";
+    if (isOwe !== (security?.["key-mgmt"]?.[1] === "owe")) return false;
     return ssid !== undefined && this.routers.get(ssid)?.password === psk;
   }
 }

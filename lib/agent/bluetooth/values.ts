@@ -6,7 +6,7 @@
 
 import { createHash } from "node:crypto";
 import { Buffer } from "node:buffer";
-import type { DeviceView } from "../portal/submissions.ts";
+import { type DeviceView, isWithoutPassword } from "../portal/submissions.ts";
 
 const NAMESPACE = "74a942f4-0f45-43f4-88ca-f87021ae36ea";
 
@@ -59,7 +59,7 @@ export function valuesOf(
     networks: fitting(networks.map(({ ssid, signal, security }) => {
       const strength = Math.min(SIGNAL_MAX, Math.max(0, Math.round(signal)));
       return Buffer.concat([
-        Buffer.from([strength | (security === "" ? 0 : SECURED)]),
+        Buffer.from([strength | (isWithoutPassword(security) ? 0 : SECURED)]),
         Buffer.from(`${ssid}\0`),
       ]);
     })),

@@ -275,9 +275,8 @@ export class Networking implements Subsystem {
     }
     if (!network) return;
     const roaming = this.#rules().needsInternet;
-    // The network is out of range or hidden; in both cases only a request by name finds it.
-    const isUnseen = !view.inRange.some(({ ssid }) => ssid === network.ssid);
-    const profile = chosenProfile(network.ssid, network.psk, view.wifiDevice!, roaming, isUnseen);
+    const seen = view.inRange.find(({ ssid }) => ssid === network.ssid);
+    const profile = chosenProfile(network, view.wifiDevice!, roaming, seen);
     try {
       await port.put(profile, view.profiles, signal);
     } catch (error) {

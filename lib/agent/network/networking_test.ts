@@ -216,6 +216,20 @@ Deno.test("Networking: joins a hidden network, and one that was out of range whe
   }
 });
 
+Deno.test("Networking: joins networks that are encrypted without a password, with or without a password typed in", async () => {
+  for (const [security, typed] of [["OWE", ""], ["OWE", "87654321"], ["OWE-TM", ""], ["", ""]] as const) {
+    const device = new Device();
+    device.configured = true;
+    device.network.routers.set("airport", { password: "", security });
+    await device.minutes(1);
+    device.submissions.network("airport", typed);
+    device.submissions.submit();
+    await device.minutes(2);
+    assertEquals(device.network.joined, "airport", `${security} ${typed}`);
+    await device.end();
+  }
+});
+
 Deno.test("a network that the service does not take is told to the person who has chosen it", async () => {
   const device = new Device();
   device.configured = true;

@@ -11,6 +11,12 @@ import { typed, type TypedSections } from "../../base/bus/bus.ts";
 import type { Secret } from "../../base/secret.ts";
 import type { AdditionalNetwork } from "../settings/settings_fields.ts";
 
+/** A network in range, as far as its profile depends on it. */
+interface SeenSecurity {
+  /** `WPA2`, `OWE`; empty for an open network. */
+  readonly security: string;
+}
+
 /** The keys of the mark. */
 export const PROFILE_MARK = { name: "svc.network", digest: "svc.digest" } as const;
 
@@ -69,19 +75,21 @@ export function additionalProfile(
   });
 }
 
-/** The profile of a network that a user chose; a `hidden` network is requested by its name. */
+/**
+ * The profile of a network that a user chose. `seen` is the network in range; one that is out of range or hidden is
+ * requested by its name.
+ */
 export function chosenProfile(
-  ssid: string,
-  psk: Secret,
+  { ssid, psk }: { readonly ssid: string; readonly psk: Secret },
   device: string,
   roaming: boolean,
-  hidden = false,
+  seen: SeenSecurity | undefined,
 ): ProfileWanted {
   const name = `${CHOSEN}${ssid}`;
   const priority = roaming ? CHOSEN_PRIORITY.roaming : CHOSEN_PRIORITY.only;
   return wanted(name, {
     connection: connectionOf(`${ssid}@${device}`, name, WIRELESS, device, true, priority),
-    ...wifiSections(ssid, psk, "infrastructure", hidden),
+    ...wifiSections(ssid, psk, "infrastructure", seen ?? "hidden"),
     ipv4: { method: "auto" },
   });
 }
@@ -172,11 +180,15 @@ function wifiSections(
   ssid: string,
   psk: Secret | undefined,
   mode: "ap" | "infrastructure",
-  hidden = false,
+  seen?: SeenSecurity | "hidden",
 ): Sections {
+  const wireless = { mode, ssid: Buffer.from(ssid), ...seen === "hidden" ? { hidden: true } : {} };
+  if (typeof seen === "object" && isOnlyOwe(seen.security)) {
+    return { [WIRELESS]: wireless, [`${WIRELESS}-security`]: { "key-mgmt": "owe" } };
+  }
   const key = psk?.reveal() ?? "";
   return {
-    [WIRELESS]: { mode, ssid: Buffer.from(ssid), ...hidden ? { hidden } : {} },
+    [WIRELESS]: wireless,
     ...key === "" ? {} : {
       [`${WIRELESS}-security`]: {
         "key-mgmt": "wpa-psk",
@@ -186,6 +198,11 @@ function wifiSections(
       },
     },
   };
+}
+
+/** Enhanced open: encrypted without a password, so that a password that a user typed in is of no use. */
+function isOnlyOwe(security: string): boolean {
+  return security === "OWE";
 }
 
 function ipv4Of({ ipv4Address, ipv4Gateway, ipv4Dns, ipv4RouteMetric }: AdditionalNetwork): Section {

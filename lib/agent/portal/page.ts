@@ -5,7 +5,7 @@
  * so every text is escaped.
  */
 
-import type { DeviceView, SeenNetwork } from "./submissions.ts";
+import { type DeviceView, isWithoutPassword, type SeenNetwork } from "./submissions.ts";
 
 export interface PageContent {
   readonly device: DeviceView;
@@ -107,7 +107,7 @@ function networkFields(networks: readonly SeenNetwork[]): string {
   const options = networks.map(({ ssid, signal, security, lastError }) => {
     const notes = [
       `${signal} %`,
-      security === "" ? "open" : security,
+      securityShown(security),
       ...lastError === "" ? [] : [lastError],
     ];
     return `<option value="${escaped(ssid)}">${escaped(`${ssid} (${notes.join(", ")})`)}</option>`;
@@ -125,6 +125,11 @@ ${options.join("\n")}
 <input id="password" name="password" maxlength="64" autocapitalize="none" autocorrect="off" spellcheck="false" aria-describedby="open">
 <small id="open">Leave it empty for an open network.</small>
 `;
+}
+
+function securityShown(security: string): string {
+  if (security === "") return "open";
+  return isWithoutPassword(security) ? "open, encrypted (OWE)" : security;
 }
 
 const CREDENTIALS_FIELD = `<label for="viamconfig">Machine credentials</label>

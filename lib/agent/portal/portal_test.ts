@@ -280,3 +280,20 @@ Deno.test("provisioning service: the published calls store and submit input", as
     await port.close(0);
   }
 });
+
+Deno.test("portal: shows which networks need no password, and which of them are encrypted", async () => {
+  const seen = [["plain", ""], ["airport", "OWE"], ["cafe", "OWE-TM"], ["home", "WPA2 WPA3"]] as const;
+  const networks = seen.map(([ssid, security]) => ({
+    ...{ ssid, security, signal: 50, connected: false, lastError: "" },
+  }));
+  await withPortal(async ({ url }) => {
+    const page = await (await fetch(url)).text();
+    const shown = [...page.matchAll(/<option value="\w+">(.*)<\/option>/g)].map(([, text]) => text);
+    assertEquals(shown, [
+      "plain (50 %, open)",
+      "airport (50 %, open, encrypted (OWE))",
+      "cafe (50 %, open, encrypted (OWE))",
+      "home (50 %, WPA2 WPA3)",
+    ]);
+  }, { ...DEVICE, networks });
+});

@@ -16,13 +16,18 @@ import { isPassphrase, SSID_BYTES_MAX } from "../settings/settings_fields.ts";
 /** A Wi-Fi network that is or was in range. */
 export interface SeenNetwork {
   readonly ssid: string;
-  /** `WPA2`, `WPA1 WPA2`; empty for an open network. */
+  /** `WPA2`, `WPA1 WPA2`, `OWE` (encrypted without a password); empty for an open network. */
   readonly security: string;
   /** 0 to 100. */
   readonly signal: number;
   readonly connected: boolean;
   /** Why the last attempt to join it failed; empty if it did not. */
   readonly lastError: string;
+}
+
+/** Whether nobody needs a password to join a network with this security. */
+export function isWithoutPassword(security: string): boolean {
+  return security.split(" ").every((word) => ["", "OWE", "OWE-TM"].includes(word));
 }
 
 /** The device's facts about itself. */
