@@ -9,10 +9,14 @@
 
 import { assert } from "@std/assert";
 import { exists, ROOT } from "../../cli/build/compiler.ts";
+import { whileLocked } from "../../cli/build/module_package.ts";
 import { until } from "../support/until.ts";
 
 /** The first Debian whose Wine runs Deno's executables. */
 const SUITE = "trixie";
+const PACKAGES = ["wine64", "wine", "ca-certificates"];
+/** What a system was made of; one of something else is made anew. */
+const INGREDIENTS = `${SUITE} ${PACKAGES.join(" ")}\n`;
 const SCRIPT = `${ROOT}tests/wine/in_wine.sh`;
 const SYSTEM_MS = 900_000;
 const BOOT_MS = 120_000;
@@ -27,28 +31,41 @@ export interface Disk {
 /** Returns the disk in `folder`, and makes it first if there is none: three minutes, with Debian's packages. */
 export async function diskIn(folder: string, tell: (line: string) => void): Promise<Disk> {
   const disk = { system: `${folder}/root`, drive: `${folder}/root/drive` };
-  if (await exists(`${folder}/made`)) return disk;
+  const made = `${folder}/made`;
+  const isMade = async () => await Deno.readTextFile(made).catch(() => "") === INGREDIENTS;
+  if (await isMade()) return disk;
   assert(Deno.uid() === 0, "only root can make a Debian system with Wine");
   await Deno.mkdir(folder, { recursive: true });
-  await Deno.remove(disk.system, { recursive: true }).catch(() => {});
-  tell(`making a Debian system (${SUITE}) with Wine in ${folder}`);
-  await shell(`debootstrap --variant=minbase ${SUITE} "$1"`, SYSTEM_MS, disk.system);
-  await Deno.writeTextFile(`${disk.system}/etc/hosts`, "127.0.0.1 localhost\n::1 localhost\n");
-  const packages = "wine64 wine ca-certificates";
+
+  // Another checkout may want the same one.
+  await whileLocked(`${folder}/.lock`, async () => {
+    if (await isMade()) return;
+    tell(`making a Debian system (${SUITE}) with Wine in ${folder}`);
+    await Deno.remove(made).catch(() => {});
+    await makeDisk(disk);
+    await Deno.writeTextFile(made, INGREDIENTS);
+  });
+  return disk;
+}
+
+async function makeDisk({ system, drive }: Disk): Promise<void> {
+  await Deno.remove(system, { recursive: true }).catch(() => {});
+  await shell(`debootstrap --variant=minbase ${SUITE} "$1"`, SYSTEM_MS, system);
+  await Deno.writeTextFile(`${system}/etc/hosts`, "127.0.0.1 localhost\n::1 localhost\n");
+  const packages = PACKAGES.join(" ");
   const install = `apt-get update -qq && apt-get install -y -qq --no-install-recommends ${packages}`;
   await shell(
     `${MOUNTS}; DEBIAN_FRONTEND=noninteractive chroot "$1" sh -c '${install} && apt-get clean'`,
     SYSTEM_MS,
-    disk.system,
+    system,
   );
+
   const wine =
     "env HOME=/root XDG_RUNTIME_DIR=/run WINEDEBUG=-all WINEDLLOVERRIDES=mscoree,mshtml= WINEPREFIX=/drive";
   // Wine writes the registry when its server ends.
   const boot = `${wine} /usr/lib/wine/wine64 wineboot -i && ${wine} /usr/lib/wine/wineserver64 -w`;
-  await shell(`${MOUNTS}; chroot "$1" sh -c '${boot}'`, SYSTEM_MS, disk.system);
-  assert(await exists(`${disk.drive}/system.reg`), `Wine made no registry in ${disk.drive}`);
-  await Deno.writeTextFile(`${folder}/made`, `${SUITE}\n`);
-  return disk;
+  await shell(`${MOUNTS}; chroot "$1" sh -c '${boot}'`, SYSTEM_MS, system);
+  assert(await exists(`${drive}/system.reg`), `Wine made no registry in ${drive}`);
 }
 
 const MOUNTS = 'mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev"';
