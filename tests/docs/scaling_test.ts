@@ -1,15 +1,17 @@
 /** The files of examples/control_planes, which docs/scaling.md describes. `tests/chaos` starts three control planes. */
 
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { parse } from "@std/yaml";
 import { SERVE_FLAGS } from "../../cli/cloud/serve/flags.ts";
 import { parseFlags } from "../../cli/flags.ts";
+import { postgresAddress } from "../../lib/cloud/store/postgres/address.ts";
 import { isS3Address, parseS3Address } from "../../lib/cloud/store/s3/s3_address.ts";
 import { needingTest } from "../support/needing.ts";
 import { programHere } from "../support/programs_here.ts";
 import { CLOUD_FLAGS } from "../../cli/cloud/cloud_flags.ts";
 
 const FOLDER = new URL("../../examples/control_planes/", import.meta.url);
+const DOCS = new URL("../../docs/", import.meta.url);
 const read = (name: string) => Deno.readTextFile(new URL(name, FOLDER));
 
 interface Compose {
@@ -29,6 +31,10 @@ Deno.test("the compose file starts three control planes with the same database, 
   const { services, networks, volumes }: Compose = JSON.parse(
     JSON.stringify(parse(await read("compose.yaml"))),
   );
+  const [operating, cloud] = await Promise.all(
+    ["operating.md", "cloud.md"].map((name) => Deno.readTextFile(new URL(name, DOCS))),
+  );
+  const [, containerfile = ""] = /```dockerfile\n([\s\S]*?)```/.exec(operating) ?? [];
   const planes = Object.entries(services).filter(([name]) => name.startsWith("cloud-"));
   assertEquals(planes.map(([name]) => name), ["cloud-1", "cloud-2", "cloud-3"]);
   for (const [, { command = [], environment = {}, volumes: mounted = [] }] of planes) {
@@ -43,11 +49,18 @@ Deno.test("the compose file starts three control planes with the same database, 
     assert(isS3Address(values.files));
     assertEquals(parseS3Address(values.files, () => undefined).endpoint, "http://store:7070");
     assertEquals(mounted, [`keys:${values.keys}`]);
+    // A volume takes its owner from the folder in the image.
+    assertMatch(containerfile, new RegExp(`install --directory --owner=svc-cloud .*${values.keys}\\b`));
     assertEquals(values.trustedProxy, networks.inside.ipam.config.map(({ subnet }) => subnet));
-    assertEquals(
-      new URL(environment.SVC_CLOUD_DATABASE.replaceAll("${POSTGRES_PASSWORD}", "x")).hostname,
-      "database",
-    );
+    const { servers, database, user, password } = postgresAddress(environment.SVC_CLOUD_DATABASE);
+    assertEquals([servers[0].host, database, user], ["database", "svc_cloud", "svc_cloud"]);
+    // In the variable, a password may have any characters.
+    assertEquals([password, environment.PGPASSWORD], [undefined, "${POSTGRES_PASSWORD}"]);
+    for (const name of Object.keys(environment)) assertStringIncludes(operating + cloud, name);
+    // The gateway takes each folder for a bucket, and svc-cloud makes none.
+    const { bucket } = parseS3Address(values.files, () => undefined);
+    const { command: gateway = [], volumes: kept } = services.store!;
+    assertEquals(kept, [`contents:${gateway.at(-1)}/${bucket}`]);
   }
   for (const { volumes: mounted = [], depends_on: needs = [] } of Object.values(services)) {
     for (const name of mounted.map((one) => one.split(":")[0]).filter((one) => !one.startsWith("."))) {
