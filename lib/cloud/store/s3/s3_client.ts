@@ -353,12 +353,19 @@ function unreachable(cause: unknown): SvcError {
 function refusal(method: string, detail: string, status = 0): S3Refusal {
   const code = /<Code>([\w.]+)<\/Code>/.exec(detail)?.[1];
   const message = /<Message>([^<]*)<\/Message>/.exec(detail)?.[1];
-  const text = code ? `${code}${message ? `: ${message}` : ""}` : detail;
+  const text = code ? `${code}${message ? `: ${unescaped(message)}` : ""}` : detail;
   const shown = text.slice(0, DETAIL_LENGTH_MAX);
   const kind = status === 501 ? "unimplemented" : "unavailable";
   // A clock that is wrong after a power loss is set by NTP a little later.
   const isLasting = status >= 300 && status < 500 && !PASSING.has(status) && code !== "RequestTimeTooSkewed";
   return new S3Refusal(kind, `the object store refused ${method}: ${shown}${remedyOf(status)}`, isLasting);
+}
+
+/** The characters that Go's and Java's writers of XML escape; the text is shown, not read. */
+function unescaped(text: string): string {
+  const names = new Map([["&lt;", "<"], ["&gt;", ">"], ["&quot;", '"'], ["&apos;", "'"], ["&amp;", "&"]]);
+  const all = new Map([...names, ["&#34;", '"'], ["&#39;", "'"], ["&#x27;", "'"], ["&#x22;", '"']]);
+  return text.replace(/&#?\w+;/g, (one) => all.get(one) ?? one);
 }
 
 function remedyOf(status: number): string {

@@ -96,6 +96,14 @@ Deno.test("a store that refuses the key or has no such bucket differs from one t
   }
 });
 
+Deno.test("the store's words are shown without the escapes of XML", async () => {
+  const words = "the region &#34;eu&#34; is wrong &amp; not &lt;b&gt;, don&#39;t &amp;lt; &other;";
+  const text = new TextEncoder().encode(`<Error><Code>Wrong</Code><Message>${words}</Message></Error>`);
+  const client = clientOf(new FakeClock(), () => answer(text, "complete", { status: 400 }));
+  const wanted = 'Wrong: the region "eu" is wrong & not <b>, don\'t &lt; &other;';
+  await assertRejects(() => client.put("a", new Uint8Array(1)), SvcError, wanted);
+});
+
 Deno.test("a store that accepts a request and says nothing is given up after two answers' time", async () => {
   let asked = 0;
   const clock = new FakeClock();
