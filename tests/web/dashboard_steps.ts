@@ -2,7 +2,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { cardOf, closeCards, type PageStep } from "./page_steps.ts";
-import { violations } from "./browser.ts";
+import { openPage, violations } from "./browser.ts";
 
 /** The names of the cards on the screen, in the order of the keyboard. */
 const CARDS = "article[data-name]";
@@ -85,5 +85,42 @@ export const DASHBOARD_STEPS: readonly PageStep[] = [
     await page.getByRole("link", { name: "Drive", exact: true }).and(page.locator("[aria-current]"))
       .waitFor();
     await page.locator(CARDS).nth(2).waitFor();
+  }],
+  ["an answer from before a change does not hide the change", async ({ machine, browser }) => {
+    const { page, errors } = await openPage(browser, machine.url, { bare: true });
+    const isKept = Promise.withResolvers<void>();
+    // A question by itself, as after a change, does not go with others.
+    await page.route("**/GetDashboards", async (asked) => {
+      const response = await asked.fetch();
+      await isKept.promise;
+      await asked.fulfill({ response });
+    });
+    const keep = async (name: string) => {
+      await page.getByRole("button", { name: "Save as dashboard" }).click();
+      await page.getByLabel("Name of the new dashboard").fill(name);
+      const kept = page.waitForResponse("**/SetDashboard");
+      await page.getByRole("button", { name: "Save", exact: true }).click();
+      await kept;
+    };
+    // So seldom that every further question comes from a change.
+    const motor = encodeURIComponent("rdk:component:motor/motor1");
+    await page.goto(`${machine.url}/?way=direct&every=100000000#/control/${motor}`);
+    const asked = page.waitForRequest("**/GetDashboards");
+    await keep("Early");
+    await asked;
+    await page.getByRole("link", { name: "Open cards" }).click();
+    await keep("Late");
+    isKept.resolve();
+
+    for (const name of ["Late", "Early"]) {
+      const link = page.getByRole("link", { name, exact: true });
+      await link.click();
+      await page.getByRole("button", { name: "More about dashboards" }).click();
+      await page.getByRole("button", { name: "Delete", exact: true }).click();
+      await page.getByRole("button", { name: "Delete for everybody?" }).click();
+      await link.waitFor({ state: "detached" });
+    }
+    assertEquals(errors, []);
+    await page.context().close();
   }],
 ];

@@ -190,6 +190,26 @@ const LAST_STEPS: readonly PageStep[] = [
     assertEquals(errors, []);
     return Promise.resolve();
   }],
+  ["a connection that closes before it was offered is no error of the page", async ({ machine, browser }) => {
+    const { page, errors } = await openPage(browser, machine.url, { bare: true });
+    await page.addInitScript(`{
+      const { createDataChannel, createOffer } = RTCPeerConnection.prototype;
+      let channel;
+      RTCPeerConnection.prototype.createDataChannel = function (...given) {
+        return channel = createDataChannel.apply(this, given);
+      };
+      RTCPeerConnection.prototype.createOffer = async function (...given) {
+        RTCPeerConnection.prototype.createOffer = createOffer;
+        channel.dispatchEvent(new Event("close"));
+        await new Promise(requestAnimationFrame);
+        return createOffer.apply(this, given);
+      };
+    }`);
+    await page.goto(`${machine.url}/?way=webrtc`);
+    await page.getByRole("button", { name: /^Connection: WebRTC/ }).waitFor();
+    assertEquals(errors, []);
+    await page.context().close();
+  }],
   [
     "without WebRTC the page drives the machine directly, at 390 pixels, in the dark",
     async ({ machine, browser }) => {

@@ -14,7 +14,7 @@ export interface Poll<T> {
   readonly problem: string | undefined;
   /** The resource does not have this: it is not asked again. */
   readonly unsupported: boolean;
-  /** Asks at once. */
+  /** Asks at once; the answer to a question that is under way is not taken, for it may be from before a change. */
   again(): void;
 }
 
@@ -29,8 +29,11 @@ class PollState<T> implements Poll<T> {
   problem = $state<string>();
   unsupported = $state(false);
   wake = () => {};
+  /** Grows with every wish to ask at once: an answer to a question from before may be out of date. */
+  round = 0;
 
   again(): void {
+    this.round++;
     this.wake();
   }
 }
@@ -57,16 +60,17 @@ export function pollBy<C, T>(
     if (!client || !shown.now || !enabled()) return;
     const every = typeof everyMs === "number" ? everyMs : everyMs();
     let over = false;
-    const question = async () => {
+    const question = async (round: number) => {
+      const isLate = () => over || round !== state.round;
       try {
         const value = await ask(client);
-        if (over) return;
+        if (isLate()) return 0;
         state.value = value;
         if (state.problem !== undefined) state.problem = undefined;
         heard?.(value);
         return every;
       } catch (error) {
-        if (over) return;
+        if (isLate()) return 0;
         state.problem = source.problemOf(error);
         if (error instanceof ConnectError && error.code === Code.Unimplemented) {
           state.unsupported = true;
@@ -79,8 +83,13 @@ export function pollBy<C, T>(
       // A question is due by the one before, not by when its late timer came: else each lateness adds up.
       let dueMs = performance.now();
       while (!over) {
-        const nextMs = await question();
-        if (over || nextMs === undefined) return;
+        const { round } = state;
+        const nextMs = await question(round);
+        if (over) return;
+        if (round !== state.round) {
+          dueMs = performance.now();
+          continue;
+        }
         await new Promise<void>((resolve) => {
           state.wake = () => {
             dueMs = performance.now();

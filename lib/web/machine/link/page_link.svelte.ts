@@ -7,7 +7,7 @@
  */
 
 import { Code, ConnectError } from "@connectrpc/connect";
-import { type Credentials, RobotClient } from "@viamrobotics/sdk";
+import { ConnectionClosedError, type Credentials, RobotClient } from "@viamrobotics/sdk";
 import { getContext, setContext } from "svelte";
 import { problemText } from "../../shared/problem_text.ts";
 import { forgetKey, keyCredentials, type SignInKey, storedKey, storeKey } from "../../shared/credentials.ts";
@@ -100,6 +100,10 @@ export class PageLink {
     void this.#connect(0);
     addEventListener("online", () => this.state === "lost" && this.#again(0, 0));
     addEventListener("pagehide", () => void this.client?.disconnect());
+    addEventListener("unhandledrejection", (event) => {
+      // A connection that closes before it was offered: the library waits for it later, if at all.
+      if (event.reason instanceof ConnectionClosedError) event.preventDefault();
+    });
   }
 
   signIn(key: SignInKey, stays: boolean): void {
