@@ -23,7 +23,9 @@ export const look = EditorView.theme({
   },
   ".cm-activeLine": { backgroundColor: "transparent" },
   "&.cm-focused .cm-activeLine": { backgroundColor: "var(--accent-soft)" },
-  "&.cm-focused": { outline: "2px solid var(--accent)", outlineOffset: "-2px" },
+  "&.cm-focused, & .cm-scroller:focus-visible": { outline: "2px solid var(--accent)", outlineOffset: "-2px" },
+  ".tab-hint": { padding: "2px 8px", color: "var(--ink-soft)" },
+  "&:not(.cm-focused) .tab-hint": { display: "none" },
   "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": {
     backgroundColor: "color-mix(in srgb, var(--accent) 30%, transparent)",
   },
