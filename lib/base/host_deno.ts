@@ -2,6 +2,7 @@
  * The machine as Deno gives it: files, processes, devices, the terminal and the environment.
  */
 
+import { homedir } from "node:os";
 import type { Clock } from "./clock.ts";
 import { DenoDevice } from "./native/device.ts";
 import { escaped } from "./escape.ts";
@@ -33,7 +34,8 @@ export class DenoHost extends SystemFiles implements Host {
   }
 
   env(name: string): string | undefined {
-    return Deno.env.get(name);
+    const value = Deno.env.get(name);
+    return value || name !== "HOME" ? value : accountHome();
   }
 
   environment(): Record<string, string> {
@@ -155,6 +157,15 @@ export class DenoHost extends SystemFiles implements Host {
 }
 
 /** Whether this process was started to outlive its terminal, as `nohup` does: with SIGHUP ignored. */
+/** The home folder of the user's account: a service or a container may have no variable for it. */
+function accountHome(): string | undefined {
+  try {
+    return homedir();
+  } catch {
+    return undefined;
+  }
+}
+
 function ignoresHangup(): boolean {
   try {
     const [, ignored = "0"] = /^SigIgn:\s*([0-9a-f]+)$/m.exec(Deno.readTextFileSync("/proc/self/status")) ??

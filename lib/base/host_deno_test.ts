@@ -1,4 +1,5 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { userInfo } from "node:os";
 import { dirname } from "node:path";
 import { DenoHost } from "./host_deno.ts";
 
@@ -26,6 +27,22 @@ async function withFolder(test: (folder: string) => Promise<void>): Promise<void
 }
 
 const write = (path: string, text: string) => Deno.writeTextFile(path, text);
+
+Deno.test("env: without a variable, HOME is the home folder of the user's account", () => {
+  const before = Deno.env.get("HOME");
+  try {
+    for (const value of ["", undefined]) {
+      if (value === undefined) Deno.env.delete("HOME");
+      else Deno.env.set("HOME", value);
+      assertEquals(host.env("HOME"), userInfo().homedir);
+    }
+    Deno.env.set("HOME", "/another");
+    assertEquals(host.env("HOME"), "/another");
+  } finally {
+    if (before === undefined) Deno.env.delete("HOME");
+    else Deno.env.set("HOME", before);
+  }
+});
 
 Deno.test("watchFile: reports creation, writes, replacement and removal", () =>
   withFolder(async (folder) => {

@@ -128,8 +128,9 @@ ${options.join("\n")}
 }
 
 function securityShown(security: string): string {
-  if (security === "") return "open";
-  return isWithoutPassword(security) ? "open, encrypted (OWE)" : security;
+  if (!isWithoutPassword(security)) return security;
+  // Beside others, as in transition mode (OWE-TM), the device joins without encryption.
+  return security === "OWE" ? "open, encrypted (OWE)" : "open";
 }
 
 const CREDENTIALS_FIELD = `<label for="viamconfig">Machine credentials</label>

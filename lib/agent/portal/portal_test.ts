@@ -292,7 +292,7 @@ Deno.test("portal: shows which networks need no password, and which of them are 
     assertEquals(shown, [
       "plain (50 %, open)",
       "airport (50 %, open, encrypted (OWE))",
-      "cafe (50 %, open, encrypted (OWE))",
+      "cafe (50 %, open)",
       "home (50 %, WPA2 WPA3)",
     ]);
   }, { ...DEVICE, networks });

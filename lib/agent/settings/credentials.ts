@@ -102,7 +102,7 @@ function credentialsOf(env: (name: string) => string | undefined): MachineCreden
   const [entity, key, id, appAddress] = VARIABLES.map((name) => env(name)?.trim());
   if (!entity || !key || !id || !appAddress) return undefined;
   if (!isAddress(appAddress)) {
-    throw new SvcError("invalid_argument", `SVC_APP_ADDRESS: found "${appAddress}", wanted ${ADDRESS}`);
+    throw new SvcError("invalid_argument", `SVC_APP_ADDRESS: found ${show(appAddress)}, wanted ${ADDRESS}`);
   }
   return { appAddress, id, login: { type: "api-key", entity, payload: new Secret(key) }, metered: false };
 }

@@ -9,6 +9,7 @@
  */
 
 import { escapedBlanks } from "../escape.ts";
+import { shownUrlsIn } from "../log/shown_url.ts";
 import { Suggestions } from "./suggest.ts";
 
 /** Any JSON value. */
@@ -489,11 +490,12 @@ export function formatDuration(ms: number): string {
   return (ms < 0 ? "-" : "") + parts.filter(([amount]) => amount !== 0).map((part) => part.join("")).join("");
 }
 
-/** A value as an error shows it: JSON, cut to a readable length. */
+/** A value as an error shows it: JSON, cut to a readable length, without the secrets of an address. */
 export function show(value: unknown): string {
   if (Array.isArray(value)) return value.length === 0 ? "an empty array" : "an array";
   if (isObject(value)) return "an object";
-  const shown = typeof value === "number" ? String(value) : JSON.stringify(value) ?? String(value);
+  const written = typeof value === "number" ? String(value) : JSON.stringify(value) ?? String(value);
+  const shown = shownUrlsIn(written);
   return shown.length > 80 ? `${shown.slice(0, 77)}…` : shown;
 }
 

@@ -386,3 +386,16 @@ Deno.test("with: an error of a further check names the value as it is written, u
     "passphrase: wanted 8 letters",
   ]);
 });
+
+Deno.test("show: no error shows the password or the signature in an address", () => {
+  const field = object({
+    address: text().with((address, at) => address.startsWith("https:") ? address : at.error("wanted https")),
+    path: text().with((path, at) => path.startsWith("/") ? path : at.error("wanted a path")),
+    port: integer(),
+  });
+  const at = new DecodeContext();
+  const path = "s3://bucket/a?X-Amz-Signature=hunter2hunter2";
+  field.decode({ address: "http://ann:hunter2@host/a", path, port: "rtsp://ann:hunter2@camera/1" }, at);
+  assertEquals(at.problems.map(({ path }) => path), ["address", "path", "port"]);
+  for (const { message } of at.problems) assert(!message.includes("hunter2"), message);
+});
