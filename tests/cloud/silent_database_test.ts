@@ -3,7 +3,7 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { SvcError } from "../../lib/base/error.ts";
 import { openStore } from "../../lib/cloud/store/open_store.ts";
-import type { Store } from "../../lib/cloud/store/store.ts";
+import type { Sql, Store } from "../../lib/cloud/store/store.ts";
 import { Link } from "../chaos/link.ts";
 import { FakeClock, passing } from "../support/fake_clock.ts";
 import { needingTest } from "../support/needing.ts";
@@ -41,6 +41,24 @@ async function requireUnavailable(work: () => Promise<unknown>, words: string): 
   assertStringIncludes(error.message, words);
 }
 
+/** Requires the loss of a transaction that calls `silence`. Time passes only from there: the server before it is real. */
+async function requireLost(
+  store: Store,
+  link: Link,
+  clock: FakeClock,
+  work: (sql: Sql, silence: () => void) => Promise<void>,
+): Promise<void> {
+  const { promise: silent, resolve } = Promise.withResolvers<void>();
+  const silence = () => {
+    link.silence();
+    resolve();
+  };
+  const transaction = store.transaction((sql) => work(sql, silence));
+  await Promise.race([silent, transaction]);
+  await requireUnavailable(() => passing(clock, HOUR_MS, transaction), "lost");
+  link.mend();
+}
+
 needingTest(
   "postgres: a statement that the server does not answer ends, and the next one gets another connection",
   SERVER,
@@ -67,20 +85,15 @@ needingTest(
       await requireUnavailable(() => passing(clock, HOUR_MS, beginning), "lost");
       link.mend();
 
-      const inside = store.transaction(async (sql) => {
+      await requireLost(store, link, clock, async (sql, silence) => {
         await sql.query("SELECT 1");
-        link.silence();
+        silence();
         await sql.query("SELECT 2");
       });
-      await requireUnavailable(() => passing(clock, HOUR_MS, inside), "lost");
-      link.mend();
-
-      const ending = store.transaction(async (sql) => {
+      await requireLost(store, link, clock, async (sql, silence) => {
         await sql.query("SELECT 1");
-        link.silence();
+        silence();
       });
-      await requireUnavailable(() => passing(clock, HOUR_MS, ending), "lost");
-      link.mend();
       const [{ three }] = await store.transaction((sql) => sql.query("SELECT 3 AS three"));
       assertEquals(three, 3);
     }),
@@ -97,7 +110,7 @@ needingTest(
       // Long enough for the line to ask and to wait for the answer.
       for (let second = 0; second < 120; second++) await clock.advance(1_000);
       link.mend();
-      await until(() => Promise.resolve(missed > 0), { meanwhile: moving(clock, 1_000) });
+      await until(() => Promise.resolve(missed > 0), { meanwhile: moving(clock, 100) });
       await stop();
     }),
 );
