@@ -46,9 +46,9 @@ export function openUdp(
 }
 
 export interface GroupOptions {
-  /** Address and port of the group (IPv4). */
+  /** Address and port of the group. */
   readonly group: Endpoint;
-  /** The address of the interface. */
+  /** The address of the interface, of the group's family; for IPv6 with its name: `fe80::1%eth0`. */
   readonly at: string;
   readonly received: (bytes: Uint8Array, from: Endpoint) => void;
   /** Receives errors after opening: the socket stays open and may recover. */
@@ -72,7 +72,8 @@ const WAITING_MAX = 256;
  * datagrams from other interfaces. Rejects with `unavailable` if the system does not allow it.
  */
 export function openGroup({ group, at, received, failed }: GroupOptions): Promise<GroupSocket> {
-  const socket = createSocket({ type: "udp4", reuseAddr: true });
+  const isV6 = group.host.includes(":");
+  const socket = createSocket({ type: isV6 ? "udp6" : "udp4", reuseAddr: true, ipv6Only: isV6 });
   const problem = (cause: unknown) =>
     new SvcError("unavailable", `multicast at ${at}: ${messageOf(cause)}`, { cause });
   let closed: Promise<void> | undefined;
@@ -102,7 +103,7 @@ export function openGroup({ group, at, received, failed }: GroupOptions): Promis
     };
     socket.on("message", (bytes, { address, port }) => received(bytes, { host: address, port }));
     socket.on("error", (error) => (refuse(error), failed(problem(error))));
-    socket.bind(group.port, "0.0.0.0", () => {
+    socket.bind(group.port, isV6 ? "::" : "0.0.0.0", () => {
       try {
         socket.addMembership(group.host, at);
         socket.setMulticastInterface(at);

@@ -52,11 +52,12 @@ export class FakeMdnsNetwork implements MdnsNetwork {
     if (this.refusing.has(at)) {
       return Promise.reject(new SvcError("unavailable", `multicast at ${at}: not permitted`));
     }
-    const member: Member = { host: at, port: GROUP.port, received };
+    const from = { host: withoutInterface(at), port: GROUP.port };
+    const member: Member = { ...from, received };
     lan.members.add(member);
-    const from = { host: at, port: GROUP.port };
     return Promise.resolve({
-      send: (bytes: Uint8Array, to: Endpoint = GROUP) => lan.deliver(bytes, from, to),
+      send: (bytes: Uint8Array, { host, port }: Endpoint = GROUP) =>
+        lan.deliver(bytes, from, { host: withoutInterface(host), port }),
       close: () => Promise.resolve(void lan.members.delete(member)),
     });
   }
@@ -66,5 +67,12 @@ export class FakeMdnsNetwork implements MdnsNetwork {
 export function fakeInterface(address: string, ...more: string[]): Interface {
   const isLoopback = address.startsWith("127.");
   const netmask = isLoopback ? "255.0.0.0" : "255.255.255.0";
-  return { address, netmask, addresses: [address, ...more], isLoopback };
+  const own = withoutInterface(address);
+  const addresses = own === address || more.length === 0 ? [own, ...more] : more;
+  return { address, netmask, addresses, isLoopback };
+}
+
+/** `fe80::1` of `fe80::1%eth0`: what a sender's address is for others. */
+function withoutInterface(address: string): string {
+  return address.replace(/%.*/, "");
 }

@@ -7,7 +7,7 @@
 import { Waker } from "../../base/clock.ts";
 import { hasHidden } from "../../base/escape.ts";
 import type { DnsMessage, DnsRecord } from "./dns_message.ts";
-import { Links, type LinksParts } from "./links.ts";
+import { isLinkLocal, type Link, Links, type LinksParts, withInterface } from "./links.ts";
 import { DNS_SD_SERVICE, DOMAIN, instanceIn, instancesOf } from "./names.ts";
 
 /** Limit of instances and hosts; no real network has more. */
@@ -81,7 +81,7 @@ async function listen(
     logger,
     wanted: () => true,
     heard: (message, _, link) => {
-      const missing = found.take(message);
+      const missing = found.take(message, link);
       if (missing.length > 0) link.send(ask(missing));
       if (enough()) waker.wake();
     },
@@ -127,12 +127,12 @@ class Found {
   constructor(private readonly isWanted: (instance: string) => boolean = () => true) {}
 
   /** Adds a message, and returns the questions that it needs to be complete. */
-  take({ type, answers = [], additionals = [] }: DnsMessage): Question[] {
+  take({ type, answers = [], additionals = [] }: DnsMessage, link: Pick<Link, "address">): Question[] {
     if (type !== "response") return [];
     // Addresses come last, because their host must be known.
     const isAddress = ({ type }: DnsRecord) => Number(type === "A" || type === "AAAA");
     const records = [...answers, ...additionals].sort((a, b) => isAddress(a) - isAddress(b));
-    for (const record of records) this.#record(record);
+    for (const record of records) this.#record(record, link);
     const touched = new Set(records.flatMap((record) => instanceOf(record) ?? []));
     return [...touched].flatMap((name) => this.#missing(name)).filter(([name, type]) => {
       const key = `${type} ${name}`;
@@ -165,9 +165,11 @@ class Found {
     })).sort(({ names: [a = ""] }, { names: [b = ""] }) => a < b ? -1 : 1);
   }
 
-  #record(record: DnsRecord): void {
+  #record(record: DnsRecord, link: Pick<Link, "address">): void {
     const gone = record.ttl === 0;
-    if (record.type === "A" || record.type === "AAAA") return this.#address(record.name, record.data, gone);
+    if (record.type === "A" || record.type === "AAAA") {
+      return this.#address(record.name, withInterface(record.data, link), gone);
+    }
     const name = instanceOf(record);
     const known = name === undefined ? undefined : this.#instance(name, gone);
     if (known && record.type === "TXT") known.serves = textsOf(record.data);
@@ -200,7 +202,9 @@ class Found {
     return [
       ...target === undefined ? [[`${name}.${DNS_SD_SERVICE}`, "SRV"] as const] : [],
       ...serves === undefined ? [[`${name}.${DNS_SD_SERVICE}`, "TXT"] as const] : [],
-      ...target !== undefined && !this.#hosts.has(target) && isLocal(target) ? [[target, "A"] as const] : [],
+      ...target !== undefined && !this.#hosts.has(target) && isLocal(target)
+        ? [[target, "A"] as const, [target, "AAAA"] as const]
+        : [],
     ];
   }
 }
@@ -216,10 +220,15 @@ function dotsFirst(a: string, b: string): number {
   return Number(b.includes(".")) - Number(a.includes(".")) || (a < b ? -1 : 1);
 }
 
-/** IPv4 before IPv6, and loopback last. */
+/** IPv4 before IPv6, then link-local addresses, and loopback last. */
 function mostUsefulFirst(a: string, b: string): number {
-  const rank = (address: string) => address.startsWith("127.") ? 2 : Number(address.includes(":"));
-  return rank(a) - rank(b) || (a < b ? -1 : 1);
+  return usefulness(b) - usefulness(a) || (a < b ? -1 : 1);
+}
+
+function usefulness(address: string): number {
+  if (address.startsWith("127.")) return 0;
+  if (isLinkLocal(address)) return 1;
+  return address.includes(":") ? 2 : 3;
 }
 
 const SERVES = ["grpc", "webrtc"];

@@ -1,8 +1,9 @@
 /**
  * This computer's networks for multicast DNS: one socket for each, opened and closed as interfaces come and go.
  *
- * If a network refuses multicast, this is reported once and retried. Datagrams from outside a socket's network are
- * dropped.
+ * A network is used by IPv4; one that has none, by IPv6 and its link-local addresses, which need the name of the
+ * interface (`fe80::1%eth0`). If a network refuses multicast, this is reported once and retried. Datagrams from outside a
+ * socket's network are dropped.
  *
  * The room owns multicast DNS: how machines announce themselves on a network, and how they are found there.
  */
@@ -16,6 +17,7 @@ import { type Endpoint, type GroupSocket, openGroup } from "../../base/udp.ts";
 import { decodeDns, type DnsMessage, encodeDns } from "./dns_message.ts";
 
 export const GROUP: Endpoint = { host: "224.0.0.251", port: 5353 };
+const GROUP_V6: Endpoint = { ...GROUP, host: "ff02::fb" };
 
 /** Interval of the search for interfaces. */
 const LOOK_MS = 15_000;
@@ -24,12 +26,12 @@ const LINKS_MAX = 32;
 /** Limit of distinct reported problems. */
 const PROBLEMS_MAX = 100;
 
-/** An interface with an IPv4 address. */
+/** An interface with an IPv4 address, or one with IPv6 addresses alone. */
 export interface Interface {
-  /** `192.168.1.7` */
+  /** `192.168.1.7`, `fe80::1%eth0` */
   readonly address: string;
   readonly netmask: string;
-  /** Its addresses, the IPv4 one first. */
+  /** The addresses at which others reach this computer, the IPv4 one first. */
   readonly addresses: readonly string[];
   readonly isLoopback: boolean;
 }
@@ -47,7 +49,8 @@ export interface MdnsNetwork {
 /** This computer's networks. */
 export const SYSTEM_NETWORK: MdnsNetwork = {
   interfaces: () => interfacesOf(networkInterfaces()),
-  join: (at, received, failed) => openGroup({ group: GROUP, at, received, failed }),
+  join: (at, received, failed) =>
+    openGroup({ group: at.includes(":") ? GROUP_V6 : GROUP, at, received, failed }),
 };
 
 export interface Link extends Interface {
@@ -119,7 +122,7 @@ export class Links {
       const link = this.#open.get(keyOf(one));
       if (!link || !isOn(one, from.host)) return;
       const message = decodeDns(bytes);
-      if (message) heard(message, from, link);
+      if (message) heard(message, { ...from, host: withInterface(from.host, one) }, link);
     };
     try {
       const socket = await network.join(one.address, received, failed);
@@ -147,25 +150,46 @@ function keyOf({ address, netmask, addresses }: Interface): string {
 
 type SystemInterfaces = ReturnType<typeof networkInterfaces>;
 
-function interfacesOf(all: SystemInterfaces): Interface[] {
-  return Object.values(all).flatMap((addresses = []) => {
+/** Those with IPv4 first: the others are many on a computer with containers. */
+export function interfacesOf(all: SystemInterfaces): Interface[] {
+  const found = Object.entries(all).flatMap(([name, addresses = []]): Interface[] => {
     const v4 = addresses.find(({ family }) => family === "IPv4");
-    if (!v4) return [];
-    // A link-local IPv6 address is useless without the name of its interface.
-    const v6 = addresses.filter(({ family, address }) => family === "IPv6" && !/^fe[89ab]/i.test(address));
-    const isLoopback = v4.internal;
+    const v6 = addresses.filter(({ family }) => family === "IPv6");
+    const global = v6.flatMap(({ address }) => isLinkLocal(address) ? [] : [address]);
+    if (v4) {
+      const { address, netmask, internal: isLoopback } = v4;
+      // A link-local IPv6 address is useless without the name of the asker's interface, and here is a better one.
+      return [{ address, netmask, addresses: [address, ...isLoopback ? [] : global], isLoopback }];
+    }
+    const own = v6.find(({ address }) => isLinkLocal(address));
+    if (!own) return [];
+    const { address, netmask } = own;
     return [{
-      address: v4.address,
-      netmask: v4.netmask,
-      addresses: [v4.address, ...isLoopback ? [] : v6.map(({ address }) => address)],
-      isLoopback,
+      address: `${address}%${name}`,
+      netmask,
+      addresses: global.length === 0 ? [address] : global,
+      isLoopback: false,
     }];
   });
+  const isV6 = ({ address }: Interface) => Number(address.includes(":"));
+  return found.toSorted((one, other) => isV6(one) - isV6(other));
 }
 
-/** Whether an IPv4 address belongs to the interface's network. */
+/** Whether an address belongs to the interface's network. By IPv6 everybody on it sends from a link-local address. */
 function isOn({ address, netmask }: Interface, host: string): boolean {
+  if (address.includes(":")) return isLinkLocal(host);
   const bits = (text: string) => text.split(".").reduce((sum, byte) => (sum << 8) | Number(byte), 0);
   const mask = bits(netmask);
   return (bits(address) & mask) === (bits(host) & mask);
+}
+
+/** A link-local IPv6 address on the network of an interface as this computer reaches it; any other address as it is. */
+export function withInterface(host: string, { address }: Pick<Interface, "address">): string {
+  const [, name] = address.split("%");
+  return name === undefined || host.includes("%") || !isLinkLocal(host) ? host : `${host}%${name}`;
+}
+
+/** Whether an address belongs to `fe80::/10`. */
+export function isLinkLocal(address: string): boolean {
+  return /^fe[89ab]/i.test(address);
 }

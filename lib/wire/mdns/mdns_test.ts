@@ -1,11 +1,12 @@
 import { assert, assertEquals } from "@std/assert";
+import type { networkInterfaces } from "node:os";
 import { FakeClock, passing } from "../../../tests/support/fake_clock.ts";
 import { fakeInterface, FakeLan, FakeMdnsNetwork } from "../../../tests/support/fake_mdns.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import { type Announcement, Announcer } from "./announcer.ts";
 import { browse, lookUp } from "./browser.ts";
 import { decodeDns, encodeDns } from "./dns_message.ts";
-import { GROUP } from "./links.ts";
+import { GROUP, interfacesOf } from "./links.ts";
 import { DNS_SD_SERVICE, instancesOf, SERVICES } from "./names.ts";
 
 const ROVER: Announcement = {
@@ -65,6 +66,51 @@ Deno.test("mDNS: a machine is found under its names, with dots and dashes, until
   await announcer.close();
   assertEquals(await find(here), []);
   assertEquals(clock.pending, 0);
+});
+
+Deno.test("mDNS: on a network of IPv6 alone a machine is found at its address, or at its link-local one", async () => {
+  const { clock, lan, computer, announce, find } = bench();
+  const [global, local] = [computer("fe80::1%eth0", "fd00::1", "2001:db8::1"), computer("fe80::2%wlan0")];
+  const here = computer("fe80::3%end0");
+  const announcers = [
+    await announce({ ...ROVER, names: ["a.x"] }, global),
+    await announce({ ...ROVER, names: ["b.x"] }, local),
+  ];
+  // The interface is the finder's own.
+  const addresses = (await find(here)).map(({ addresses }) => addresses);
+  assertEquals(addresses, [["2001:db8::1", "fd00::1"], ["fe80::2%end0"]]);
+
+  await clock.advance(2_000);
+  const [near, elsewhere] = [lan.stranger("fe80::9", 40_000), lan.stranger("2001:db8::9", 40_000)];
+  const question = encodeDns({ type: "query", questions: [{ name: `b-x.${DNS_SD_SERVICE}`, type: "SRV" }] });
+  near.send(question);
+  elsewhere.send(question);
+  await clock.advance(0);
+  assertEquals([near.heard.length, elsewhere.heard.length], [1, 0]);
+  for (const announcer of announcers) await announcer.close();
+});
+
+Deno.test("mDNS: an interface is used by IPv4, or by its link-local address where there is none", () => {
+  const one = (family: "IPv4" | "IPv6", address: string, netmask: string, internal = false) =>
+    ({
+      ...{ family, address, netmask, internal, mac: "", cidr: null, scopeid: 0 },
+    }) as ReturnType<typeof networkInterfaces>[string] extends (infer A)[] | undefined ? A : never;
+  const V6 = "ffff:ffff:ffff:ffff::";
+  const found = interfacesOf({
+    veth0: [one("IPv6", "fe80::9", V6)],
+    lo: [one("IPv4", "127.0.0.1", "255.0.0.0", true), one("IPv6", "::1", V6, true)],
+    eth0: [one("IPv6", "fe80::5", V6), one("IPv4", "10.0.0.5", "255.0.0.0"), one("IPv6", "fd00::5", V6)],
+    wlan0: [one("IPv6", "fd00::6", V6), one("IPv6", "fe80::6", V6)],
+    usb0: [one("IPv6", "fe80::7", V6)],
+    tun0: [one("IPv6", "fd00::8", V6)],
+  });
+  assertEquals(found.map(({ address, addresses, isLoopback }) => [address, addresses, isLoopback]), [
+    ["127.0.0.1", ["127.0.0.1"], true],
+    ["10.0.0.5", ["10.0.0.5", "fd00::5"], false],
+    ["fe80::9%veth0", ["fe80::9"], false],
+    ["fe80::6%wlan0", ["fd00::6"], false],
+    ["fe80::7%usb0", ["fe80::7"], false],
+  ]);
 });
 
 Deno.test("mDNS: an answer contains the SRV, TXT and address records of an instance", async () => {
