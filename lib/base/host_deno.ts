@@ -2,9 +2,9 @@
  * The machine as Deno gives it: files, processes, devices, the terminal and the environment.
  */
 
-import { homedir } from "node:os";
 import type { Clock } from "./clock.ts";
 import { DenoDevice } from "./native/device.ts";
+import { accountHome } from "./native/environment.ts";
 import { escaped } from "./escape.ts";
 import { SystemFiles } from "./files/system_files.ts";
 import { type Device, type Host, type LoopbackEnds, OutputError, type Pulses } from "./host.ts";
@@ -157,15 +157,6 @@ export class DenoHost extends SystemFiles implements Host {
 }
 
 /** Whether this process was started to outlive its terminal, as `nohup` does: with SIGHUP ignored. */
-/** The home folder of the user's account: a service or a container may have no variable for it. */
-function accountHome(): string | undefined {
-  try {
-    return homedir();
-  } catch {
-    return undefined;
-  }
-}
-
 function ignoresHangup(): boolean {
   try {
     const [, ignored = "0"] = /^SigIgn:\s*([0-9a-f]+)$/m.exec(Deno.readTextFileSync("/proc/self/status")) ??

@@ -9,6 +9,7 @@ import { createHash } from "node:crypto";
 import { Buffer } from "node:buffer";
 import { typed, type TypedSections } from "../../base/bus/bus.ts";
 import type { Secret } from "../../base/secret.ts";
+import { isOnlyOwe } from "../portal/submissions.ts";
 import type { AdditionalNetwork } from "../settings/settings_fields.ts";
 
 /** A network in range, as far as its profile depends on it. */
@@ -183,6 +184,7 @@ function wifiSections(
   seen?: SeenSecurity | "hidden",
 ): Sections {
   const wireless = { mode, ssid: Buffer.from(ssid), ...seen === "hidden" ? { hidden: true } : {} };
+  // A password that a user typed in is of no use here.
   if (typeof seen === "object" && isOnlyOwe(seen.security)) {
     return { [WIRELESS]: wireless, [`${WIRELESS}-security`]: { "key-mgmt": "owe" } };
   }
@@ -198,11 +200,6 @@ function wifiSections(
       },
     },
   };
-}
-
-/** Enhanced open: encrypted without a password, so that a password that a user typed in is of no use. */
-function isOnlyOwe(security: string): boolean {
-  return security === "OWE";
 }
 
 function ipv4Of({ ipv4Address, ipv4Gateway, ipv4Dns, ipv4RouteMetric }: AdditionalNetwork): Section {

@@ -5,7 +5,7 @@
  * so every text is escaped.
  */
 
-import { type DeviceView, isWithoutPassword, type SeenNetwork } from "./submissions.ts";
+import { type DeviceView, isOnlyOwe, isWithoutPassword, type SeenNetwork } from "./submissions.ts";
 
 export interface PageContent {
   readonly device: DeviceView;
@@ -129,8 +129,7 @@ ${options.join("\n")}
 
 function securityShown(security: string): string {
   if (!isWithoutPassword(security)) return security;
-  // Beside others, as in transition mode (OWE-TM), the device joins without encryption.
-  return security === "OWE" ? "open, encrypted (OWE)" : "open";
+  return isOnlyOwe(security) ? "open, encrypted (OWE)" : "open";
 }
 
 const CREDENTIALS_FIELD = `<label for="viamconfig">Machine credentials</label>

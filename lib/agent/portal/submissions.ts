@@ -30,6 +30,11 @@ export function isWithoutPassword(security: string): boolean {
   return security.split(" ").every((word) => ["", "OWE", "OWE-TM"].includes(word));
 }
 
+/** Enhanced open: joined with encryption. Beside others, as in transition mode (OWE-TM), the device joins without. */
+export function isOnlyOwe(security: string): boolean {
+  return security === "OWE";
+}
+
 /** The device's facts about itself. */
 export interface DeviceView {
   readonly manufacturer: string;

@@ -3,7 +3,7 @@
  * process, as in other programs. The library for modules reads them in Node, too.
  */
 
-import { userInfo } from "node:os";
+import { homedir, userInfo } from "node:os";
 import process from "node:process";
 import type { Environment } from "../host.ts";
 
@@ -27,6 +27,15 @@ export function userName(host: Environment): string {
   } catch {
     // Neither has every user of a container an account.
     return `uid ${process.getuid?.() ?? "unknown"}`;
+  }
+}
+
+/** The home folder of the user's account: a service or a container may have no variable for it. */
+export function accountHome(): string | undefined {
+  try {
+    return homedir();
+  } catch {
+    return undefined;
   }
 }
 
