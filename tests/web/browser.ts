@@ -97,6 +97,37 @@ export async function openPage(
   return { page, foreign, errors };
 }
 
+/** Runs steps of which later ones go on where those before have ended. The error of a failed one tells what was shown. */
+export async function runPageSteps<S extends { readonly page: Page } | { readonly watched: WatchedPage }>(
+  t: Deno.TestContext,
+  steps: readonly (readonly [name: string, run: (shared: S) => Promise<void>])[],
+  shared: S,
+  size = "",
+): Promise<void> {
+  const page = "page" in shared ? shared.page : shared.watched.page;
+  for (const [name, run] of steps) {
+    await t.step(name + size, async () => {
+      try {
+        await run(shared);
+      } catch (error) {
+        const sight = await page.evaluate(SIGHT).catch(() => "nothing");
+        if (error instanceof Error) {
+          error.message = error.message.replace(/\n|$/, ` (the page showed ${sight})$&`);
+        }
+        throw error;
+      }
+    });
+  }
+}
+
+/** Where the focus is, and the text around it, on one line. */
+const SIGHT = `(() => {
+  const focus = document.activeElement ?? document.body;
+  const around = focus.closest("article, dialog, form, main") ?? document.body;
+  const text = around.innerText.replaceAll(/\\s+/g, " ").slice(0, 1200);
+  return location.hash + ", the focus on " + focus.outerHTML.slice(0, 80).replaceAll("\\n", " ") + ": " + text;
+})()`;
+
 /**
  * What of the page can take the keyboard's focus and is then covered by something else (WCAG 2.2, 2.4.11), which axe
  * does not see. Afterwards the page stands as before.

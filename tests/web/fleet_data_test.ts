@@ -15,7 +15,7 @@ import { FakeExecutor } from "../cloud/training_world.ts";
 import { newWorld, type ServedCloud, withCloud, type World } from "../cloud/world.ts";
 import { needingTest } from "../support/needing.ts";
 import { until } from "../support/until.ts";
-import { browserWithPage, launch, openPage, violations, type WatchedPage } from "./browser.ts";
+import { browserWithPage, launch, openPage, runPageSteps, violations, type WatchedPage } from "./browser.ts";
 import { assertTextOnly, MARKUP, signInByKey } from "./fleet_steps.ts";
 
 const IMAGES = 16;
@@ -296,7 +296,7 @@ needingTest(
           const watched = await openPage(browser, served.url);
           const data = client(DataService, await served.channel(world.owner));
           const shared = { served, world, other, executor, data, browser, watched };
-          for (const [name, run] of STEPS) await t.step(name, () => run(shared));
+          await runPageSteps(t, STEPS, shared);
         }, { training: { managed: executor }, page: builtPage(new DenoHost(), FLEET_PAGE) });
       });
     } finally {

@@ -11,7 +11,7 @@ import { withDatabase } from "../cloud/stores.ts";
 import { newWorld, type ServedCloud, withCloud, type World } from "../cloud/world.ts";
 import { needingTest } from "../support/needing.ts";
 import { until } from "../support/until.ts";
-import { browserWithPage, launch, openPage, type WatchedPage } from "./browser.ts";
+import { browserWithPage, launch, openPage, runPageSteps, type WatchedPage } from "./browser.ts";
 import { assertEveryLook, assertTextOnly, MARKUP, signInByKey } from "./fleet_steps.ts";
 
 const HIDDEN = "hidden-word";
@@ -259,7 +259,7 @@ needingTest(
         await withCloud(database, async (served) => {
           const watched = await openPage(browser, served.url);
           const shared = { served, world, other, browser, watched };
-          for (const [name, run] of STEPS) await t.step(name, () => run(shared));
+          await runPageSteps(t, STEPS, shared);
         }, { page: builtPage(new DenoHost(), FLEET_PAGE) });
       });
     } finally {

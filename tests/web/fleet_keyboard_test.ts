@@ -12,7 +12,7 @@ import { withDatabase } from "../cloud/stores.ts";
 import { newWorld, type ServedCloud, withCloud, type World } from "../cloud/world.ts";
 import { needingTest } from "../support/needing.ts";
 import { until } from "../support/until.ts";
-import { browserWithPage, launch, openPage, type WatchedPage } from "./browser.ts";
+import { browserWithPage, launch, openPage, runPageSteps, type WatchedPage } from "./browser.ts";
 
 interface KeyboardShared {
   readonly served: ServedCloud;
@@ -210,7 +210,7 @@ needingTest(
           for (const [width, height] of SCREENS) {
             const watched = await openPage(browser, served.url, { width, height });
             const shared = { served, world, browser, watched, name: `walk${width}` };
-            for (const [name, run] of STEPS) await t.step(`${name}, ${width} × ${height}`, () => run(shared));
+            await runPageSteps(t, STEPS, shared, `, ${width} × ${height}`);
             await watched.page.context().close();
           }
         }, { page: builtPage(new DenoHost(), FLEET_PAGE) });

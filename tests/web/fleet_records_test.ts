@@ -21,7 +21,7 @@ import { withDatabase } from "../cloud/stores.ts";
 import { newWorld, ownKey, type ServedCloud, withCloud, type World } from "../cloud/world.ts";
 import { needingTest } from "../support/needing.ts";
 import { until } from "../support/until.ts";
-import { browserWithPage, launch, openPage, violations, type WatchedPage } from "./browser.ts";
+import { browserWithPage, launch, openPage, runPageSteps, violations, type WatchedPage } from "./browser.ts";
 import { assertEveryLook, assertTextOnly, MARKUP, signInByKey } from "./fleet_steps.ts";
 
 const ENTRIES = 700;
@@ -487,7 +487,7 @@ needingTest(
         await withCloud(database, async (served) => {
           const watched = await openPage(browser, served.url);
           const shared = { served, world, other, browser, watched };
-          for (const [name, run] of STEPS) await t.step(name, () => run(shared));
+          await runPageSteps(t, STEPS, shared);
         }, { page: builtPage(new DenoHost(), FLEET_PAGE), limits: LIMITS });
       });
     } finally {

@@ -13,7 +13,7 @@ import { newWorld, type ServedCloud, withCloud, type World } from "../cloud/worl
 import { FakeClock } from "../support/fake_clock.ts";
 import { needingTest } from "../support/needing.ts";
 import { until } from "../support/until.ts";
-import { browserWithPage, launch, openPage, violations, type WatchedPage } from "./browser.ts";
+import { browserWithPage, launch, openPage, runPageSteps, violations, type WatchedPage } from "./browser.ts";
 import { MARKUP, signInByKey } from "./fleet_steps.ts";
 
 interface RolloutShared {
@@ -194,7 +194,7 @@ needingTest("rollouts in Chromium", await browserWithPage(FLEET_PAGE), async (ch
         const watched = await openPage(browser, served.url);
         const calls = client(RolloutService, await served.channel(world.owner));
         const shared = { served, world, other, fleet, calls, browser, watched };
-        for (const [name, run] of STEPS) await t.step(name, () => run(shared));
+        await runPageSteps(t, STEPS, shared);
       }, { clock, page: builtPage(new DenoHost(), FLEET_PAGE) });
     });
   } finally {

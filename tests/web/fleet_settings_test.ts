@@ -11,7 +11,7 @@ import { newWorld, type ServedCloud, withCloud, type World } from "../cloud/worl
 import { needingTest } from "../support/needing.ts";
 import { until } from "../support/until.ts";
 import { createConfigThread } from "../../cli/cloud/checks/thread.ts";
-import { browserWithPage, launch, openPage, type WatchedPage } from "./browser.ts";
+import { browserWithPage, launch, openPage, runPageSteps, type WatchedPage } from "./browser.ts";
 import { assertEveryLook, assertTextOnly, MARKUP, signInByKey } from "./fleet_steps.ts";
 
 interface SettingsShared {
@@ -165,7 +165,7 @@ needingTest(
         await withCloud(database, async (served) => {
           const watched = await openPage(browser, served.url);
           const shared = { served, world, browser, watched };
-          for (const [name, run] of STEPS) await t.step(name, () => run(shared));
+          await runPageSteps(t, STEPS, shared);
         }, { page: builtPage(new DenoHost(), FLEET_PAGE), createConfigThread });
       });
     } finally {

@@ -15,7 +15,7 @@ import { type ManagedMachine, withManagedMachine } from "../cloud/managed.ts";
 import { svcCloud } from "../cloud/program.ts";
 import { needingTest } from "../support/needing.ts";
 import { cardOf } from "./page_steps.ts";
-import { browserWithPage, launch, openPage, violations, type WatchedPage } from "./browser.ts";
+import { browserWithPage, launch, openPage, runPageSteps, violations, type WatchedPage } from "./browser.ts";
 import { assertTextOnly, MARKUP, signInByKey } from "./fleet_steps.ts";
 
 const MOTOR = { name: "motor1", api: "rdk:component:motor", model: "fake", attributes: { max_rpm: 100 } };
@@ -362,7 +362,7 @@ needingTest("the fleet's page in Chromium", await browserWithPage(FLEET_PAGE), a
   try {
     await withManagedMachine({ components: [MOTOR] }, async (managed) => {
       const watched = await openPage(browser, managed.cloud.url);
-      for (const [name, run] of STEPS) await t.step(name, () => run({ managed, browser, watched }));
+      await runPageSteps(t, STEPS, { managed, browser, watched });
     });
   } finally {
     await browser.close();

@@ -13,7 +13,7 @@ import { withDatabase } from "../cloud/stores.ts";
 import { newWorld, type ServedCloud, withCloud, type World } from "../cloud/world.ts";
 import { needingTest } from "../support/needing.ts";
 import { within } from "../support/until.ts";
-import { browserWithPage, launch, openPage, violations } from "./browser.ts";
+import { browserWithPage, launch, openPage, runPageSteps, violations } from "./browser.ts";
 import { signInByKey } from "./fleet_steps.ts";
 
 interface UnsavedShared {
@@ -228,7 +228,7 @@ needingTest(
           await button(page, "Accept").click();
           await page.getByText("ann@example.com").waitFor();
           const shared = { served, world, browser, page };
-          for (const [name, run] of STEPS) await t.step(name, () => run(shared));
+          await runPageSteps(t, STEPS, shared);
           assertEquals(foreign, []);
         }, { page: builtPage(new DenoHost(), FLEET_PAGE) });
       });

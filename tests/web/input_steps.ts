@@ -17,6 +17,16 @@ async function onPad(page: Page, type: string, more: object): Promise<void> {
   });
 }
 
+/** The page hears of each change together with one from before it, as when both came between two of its turns. */
+const SEVERAL_CHANGES_AT_ONCE = `
+  globalThis.IntersectionObserver = class extends IntersectionObserver {
+    constructor(heard, options) {
+      const before = ({ target, isIntersecting }) => ({ target, isIntersecting: !isIntersecting });
+      super((entries, observer) => heard([before(entries[0]), ...entries], observer), options);
+    }
+  };
+`;
+
 export const INPUT_STEPS: readonly PageStep[] = [
   ["a base stops although a release is lost", async ({ machine, watched: { page } }) => {
     await page.goto(`${machine.url}/#/control`);
@@ -80,6 +90,14 @@ export const INPUT_STEPS: readonly PageStep[] = [
     await page.keyboard.up("ArrowRight");
     await row("AbsoluteX").first().getByText("0.000").waitFor();
     assertEquals(await stick.inputValue(), "0");
+  }],
+  ["a card that came into sight while the page was busy is followed", async ({ machine, browser }) => {
+    const { page, errors } = await openPage(browser, machine.url);
+    await page.addInitScript(SEVERAL_CHANGES_AT_ONCE);
+    await page.goto(`${machine.url}/#/control/${encodeURIComponent("rdk:component:sensor/odd1")}`);
+    await page.locator('article[data-name="odd1"] td.value').first().waitFor();
+    assertEquals(errors, []);
+    await page.context().close();
   }],
   [
     "equal names, small and large numbers and writing from the right are shown as they are",

@@ -9,7 +9,7 @@ import { needingTest } from "../support/needing.ts";
 import { until } from "../support/until.ts";
 import { ACCESS_STEPS } from "./access_steps.ts";
 import { DASHBOARD_STEPS } from "./dashboard_steps.ts";
-import { browserWithPage, launch, openPage, violations } from "./browser.ts";
+import { browserWithPage, launch, openPage, runPageSteps, violations } from "./browser.ts";
 import { CONFIGURATION_STEPS } from "./configuration_steps.ts";
 import { INPUT_STEPS } from "./input_steps.ts";
 import { HOSTILE_STEPS } from "./hostile_steps.ts";
@@ -294,7 +294,7 @@ needingTest("the machine's page in Chromium", await browserWithPage(), async (ch
       const machine = await startPageMachine(everyApi(DEMO));
       try {
         const watched = await openPage(browser, machine.url);
-        for (const [name, run] of STEPS) await t.step(name, () => run({ machine, browser, watched }));
+        await runPageSteps(t, STEPS, { machine, browser, watched });
       } finally {
         await machine.close();
       }
@@ -305,9 +305,7 @@ needingTest("the machine's page in Chromium", await browserWithPage(), async (ch
       const machine = await startPageMachine(DEMO);
       try {
         const watched = await openPage(browser, machine.url);
-        for (const [name, run] of CONFIGURATION_STEPS) {
-          await t.step(name, () => run({ machine, browser, watched }));
-        }
+        await runPageSteps(t, CONFIGURATION_STEPS, { machine, browser, watched });
         assertEquals([watched.foreign, watched.errors], [[], []]);
       } finally {
         await machine.close();

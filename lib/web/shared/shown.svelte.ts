@@ -26,9 +26,10 @@ export class Shown {
   /** Follows an element; an attachment of it. */
   readonly follow = (element: Element): () => void => {
     this.#within = false;
-    const observer = new IntersectionObserver(([entry]) => this.#within = entry?.isIntersecting ?? false, {
-      rootMargin: MARGIN,
-    });
+    // A busy page hears of several changes at once: the last one is the present state.
+    const heard: IntersectionObserverCallback = (entries) =>
+      this.#within = entries.at(-1)?.isIntersecting ?? false;
+    const observer = new IntersectionObserver(heard, { rootMargin: MARGIN });
     observer.observe(element);
     return () => observer.disconnect();
   };
