@@ -108,7 +108,7 @@ const FROM = "tabular_data d JOIN data_origins o ON o.id = d.origin_id";
 const ROWS_MAX = 400;
 const EXPORT_AT_ONCE = 500;
 /** Sources whose files are looked up together. */
-const ORIGINS_AT_ONCE = 32;
+const ORIGINS_AT_ONCE = 64;
 /** Limit of the readings in one answer, and of those that an export keeps in memory. */
 const PAGE_BYTES_MAX = 8 * 1024 ** 2;
 /** Limit of one reading: it fits into a message with its facts. */

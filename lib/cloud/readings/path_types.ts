@@ -2,7 +2,8 @@
  * The types of the values under each path of a file's readings, which queries want to know before they read the values.
  *
  * A file has them as JSON beside its columns, if its documents have few names: the kinds of values by JSON pointer. Items
- * of lists have no paths of their own. Files of earlier versions have no such text.
+ * of lists have no paths of their own. Files of earlier versions have no such text. The index of files has a copy of
+ * a short text, because to open each file takes as long as a query.
  */
 
 import type { Json } from "../../base/schema/schema.ts";
@@ -13,6 +14,8 @@ export const PATH_TYPES_KEY = "svc.path_types";
 /** A document with more paths, or longer ones, has no such text. */
 const PATHS_MAX = 500;
 const LENGTH_MAX = 200;
+/** A longer text is not in the index. */
+const INDEXED_LENGTH_MAX = 2_000;
 
 /** The kinds of values, with the names that DuckDB's `json_type` has for them. */
 const TYPE_OF = { n: "DOUBLE", t: "VARCHAR", b: "BOOLEAN", o: "OBJECT", l: "ARRAY", z: "NULL" } as const;
@@ -34,6 +37,12 @@ export class PathTypes {
     return JSON.stringify(
       Object.fromEntries([...this.#kinds].map(([path, kinds]) => [path, [...kinds].join("")])),
     );
+  }
+
+  /** The same for the index; null if it is too long for it. */
+  get indexedText(): string | null {
+    const { text } = this;
+    return text !== undefined && text.length <= INDEXED_LENGTH_MAX ? text : null;
   }
 
   #addMembers(above: string, document: { readonly [name: string]: Json }): void {

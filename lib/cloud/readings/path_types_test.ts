@@ -24,3 +24,11 @@ Deno.test("path types: documents with too many or too long paths have none, and 
   assertEquals([many.text, long.text], [undefined, undefined]);
   assertEquals(typesAt(pathKinds(own.text!), "/__proto__/toString"), ["DOUBLE"]);
 });
+
+Deno.test("path types: the index has no long text", () => {
+  const [few, many] = [new PathTypes(), new PathTypes()];
+  few.add({ a: 1 });
+  many.add(Object.fromEntries(Array.from({ length: 400 }, (_, at) => [`n${at}`, at])));
+  assertEquals([few.indexedText, many.indexedText], [few.text, null]);
+  assertEquals(Object.keys(pathKinds(many.text!)).length, 400);
+});

@@ -50,6 +50,8 @@ export interface FileSummary {
   readonly readings: number;
   /** Of the contents. */
   readonly bytes: number;
+  /** The types of its values, as `PathTypes` has them; null if the file alone tells. */
+  readonly pathTypes: string | null;
 }
 
 export interface MadeFile extends FileSummary {
@@ -91,7 +93,7 @@ export async function buildFile(readings: readonly FileReading[]): Promise<MadeF
   if (at !== readings.length) {
     throw new SvcError("internal", `a file of readings has ${at}, wanted ${readings.length}`);
   }
-  return { content, ...summaryOf(readings) };
+  return { content, ...summaryOf(readings), pathTypes: types.indexedText };
 }
 
 /** The same without the readings of these times, or without the oldest ones. */
@@ -197,7 +199,7 @@ function isSame(one: FileReading, other: FileReading | undefined): boolean {
     one.storedMs === other.storedMs && Buffer.compare(one.payload, other.payload) === 0;
 }
 
-function summaryOf(readings: readonly FileReading[]): FileSummary {
+function summaryOf(readings: readonly FileReading[]): Omit<FileSummary, "pathTypes"> {
   const received = readings.map(({ receivedUs }) => receivedUs);
   return {
     fromUs: readings[0]?.capturedUs ?? 0,

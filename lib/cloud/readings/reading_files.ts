@@ -38,7 +38,7 @@ const TRIES = 5;
 
 const FILE_COLUMNS = `d.origin_id AS "originId", d.number, d.from_us AS "fromUs", d.until_us AS "untilUs",
   d.received_from_us AS "receivedFromUs", d.received_until_us AS "receivedUntilUs", d.readings, d.bytes, d.tags,
-  d.sha256, d.file_bytes AS "fileBytes"`;
+  d.sha256, d.file_bytes AS "fileBytes", d.path_types AS "pathTypes"`;
 const FROM = "reading_files d JOIN data_origins o ON o.id = d.origin_id";
 
 export class ReadingFiles {
@@ -136,9 +136,9 @@ export class ReadingFiles {
     );
     await this.sql.query(
       `INSERT INTO reading_files (origin_id, number, from_us, until_us, received_from_us, received_until_us, tags, tag_list,
-         readings, bytes, sha256, file_bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+         readings, bytes, sha256, file_bytes, path_types) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       ...[originId, number, made.fromUs, made.untilUs, made.receivedFromUs, made.receivedUntilUs],
-      ...[tags, tagList, made.readings, made.bytes, sha256, fileBytes],
+      ...[tags, tagList, made.readings, made.bytes, sha256, fileBytes, made.pathTypes],
     );
   }
 
@@ -153,9 +153,9 @@ export class ReadingFiles {
       ? await this.sql.query(`DELETE FROM reading_files ${only}`, ...same)
       : await this.sql.query(
         `UPDATE reading_files SET from_us = ?, until_us = ?, received_from_us = ?, received_until_us = ?, readings = ?,
-           bytes = ?, sha256 = ?, file_bytes = ? ${only}`,
+           bytes = ?, sha256 = ?, file_bytes = ?, path_types = ? ${only}`,
         ...[made.fromUs, made.untilUs, made.receivedFromUs, made.receivedUntilUs, made.readings],
-        ...[made.bytes, made.sha256, made.fileBytes, ...same],
+        ...[made.bytes, made.sha256, made.fileBytes, made.pathTypes, ...same],
       );
     if (done.length === 0) throw new SvcError("aborted", "a file of readings has been changed meanwhile");
   }
@@ -200,7 +200,7 @@ export class ReadingFiles {
 
 /** Whether all readings of a file are of these times. */
 export function isAllWithin(
-  file: Omit<FileSummary, "readings" | "bytes">,
+  file: Omit<FileSummary, "readings" | "bytes" | "pathTypes">,
   { captured, received }: FileTimes,
 ): boolean {
   const { fromUs = -Infinity, untilUs = Infinity } = captured;

@@ -17,7 +17,7 @@ import { INTERRUPTION_COLUMNS } from "./steps/training_tables.ts";
 import { PACKAGE_USE_TABLES } from "./steps/package_uses.ts";
 import { PIPELINE_TABLES } from "./steps/pipeline_tables.ts";
 import { PROVIDER_TABLES } from "./steps/provider_tables.ts";
-import { READING_FILE_TABLES } from "./steps/reading_file_tables.ts";
+import { PATH_TYPE_COLUMNS, READING_FILE_TABLES } from "./steps/reading_file_tables.ts";
 import { ROLLOUT_TABLES } from "./steps/rollout_tables.ts";
 import type { Sql } from "./store.ts";
 import { moveReadingTags } from "./tag_lists.ts";
@@ -661,6 +661,7 @@ export const MIGRATIONS: readonly (readonly MigrationStep[])[] = [
   OWN_RETENTION_COLUMNS,
   PACKAGE_USE_TABLES,
   INTERRUPTION_COLUMNS,
+  PATH_TYPE_COLUMNS,
 ];
 
 /** Work before the statements of a step: runs piece by piece, each in a transaction, until it returns true. */

@@ -35,8 +35,10 @@ const viewOf = (rows: string) => `
     component_name, method_name, epoch_ms(requested_ms) AS time_requested, epoch_ms(received_ms) AS time_received,
     CAST(date_trunc('day', epoch_ms(requested_ms)) AS TIMESTAMP) AS capture_day, tags, additional_parameters, data
     FROM (${rows})`;
+/** A multiple of 1000 that no time comes near: division rounds towards zero, and the sum is positive. */
+const FAR_US = 10n ** 18n;
 /** Whole milliseconds, also before 1970. */
-const msOf = (us: string) => `(${us} - ((${us} % 1000) + 1000) % 1000) // 1000`;
+const msOf = (us: string) => `(${us} + ${FAR_US}) // 1000 - ${FAR_US / 1000n}`;
 /** Limit of what files tell of their types: beyond, reading the documents does not take longer. */
 const TYPES_CHARS_MAX = 16 * 1024 ** 2;
 
@@ -46,7 +48,8 @@ const NUMBERS = ["BIGINT", "DOUBLE", "HUGEINT", "UBIGINT", "UHUGEINT"];
 export class SqlQuery {
   #origins = 0;
   #readings = 0;
-  readonly #files = new Set<string>();
+  /** What the index has of their types, by path. */
+  readonly #files = new Map<string, string | null>();
   #times: FileTimes = { captured: {}, received: {} };
 
   private constructor(
@@ -98,12 +101,12 @@ export class SqlQuery {
   }
 
   /** Takes readings of these times in a file of the folder as they are. Returns whether it does. */
-  async takeFile({ origin, tags, sha256, after }: PlacedFile, times: FileTimes): Promise<boolean> {
+  async takeFile({ origin, tags, sha256, pathTypes, after }: PlacedFile, times: FileTimes): Promise<boolean> {
     // What a query wants is counted.
     if (this.folder === undefined || after || this.statement.wanted !== Infinity) return false;
     const path = `${this.folder}/${sha256}`;
     // Sources with the same readings have one file, which is read once, and joined with each of them.
-    this.#files.add(path);
+    this.#files.set(path, pathTypes);
     this.#times = times;
     await this.tables.files.add(path, await this.#origin(origin, tags));
     return true;
@@ -117,10 +120,6 @@ export class SqlQuery {
     const names = [componentType, componentName, methodName];
     await this.tables.origins.add(id, ...places, ...names, origin.parameters, tags);
     return id;
-  }
-
-  #paths(): string {
-    return [...this.#files].map(quoted).join(", ");
   }
 
   /** Lets the view have the readings of the files, too. */
@@ -138,7 +137,7 @@ export class SqlQuery {
       `${STORED} UNION ALL BY NAME
        SELECT ${msOf("captured_us")} AS requested_ms, ${msOf("received_us")} AS received_ms,
          CAST(data AS JSON) AS data, f.* EXCLUDE (filename)
-       FROM read_parquet([${this.#paths()}], filename = true)
+       FROM read_parquet(${listOf(this.#files.keys())}, filename = true)
          JOIN (SELECT * FROM files JOIN ${FACTS} USING (origin)) f USING (filename)
        WHERE ${["true", ...bounds].join(" AND ")}`,
     ));
@@ -203,27 +202,35 @@ export class SqlQuery {
 
   /** What the files tell of the types of paths; `undefined` if one does not, or they tell too much. */
   async #typesOfFiles(paths: readonly DataPath[]): Promise<FoundTypes[] | undefined> {
-    const { rows } = await this.engine.rows(
-      `SELECT decode(value) FROM parquet_kv_metadata([${this.#paths()}]) WHERE decode(key) = ${
-        quoted(PATH_TYPES_KEY)
-      }`,
-    );
     const found = paths.map(() => new Set<string>());
     let [described, chars] = [0, 0];
-    for await (const some of rows) {
-      for (const [text] of some as string[][]) {
-        described++;
-        chars += text.length;
-        if (chars > TYPES_CHARS_MAX) return undefined;
-        const kinds = pathKinds(text);
-        for (const [at, { pointer }] of paths.entries()) {
-          const types = typesAt(kinds, pointer);
-          if (!types) return undefined;
-          for (const type of types) found[at].add(type);
-        }
+    for await (const text of this.#textsOfFiles()) {
+      described++;
+      chars += text.length;
+      if (chars > TYPES_CHARS_MAX) return undefined;
+      const kinds = pathKinds(text);
+      for (const [at, { pointer }] of paths.entries()) {
+        const types = typesAt(kinds, pointer);
+        if (!types) return undefined;
+        for (const type of types) found[at].add(type);
       }
     }
     return described < this.#files.size ? undefined : found.map((types) => [...types]);
+  }
+
+  /** The text that each file has of its types: those in the index first. */
+  async *#textsOfFiles(): AsyncGenerator<string> {
+    for (const text of this.#files.values()) if (text !== null) yield text;
+    const others = [...this.#files].filter(([_, text]) => text === null).map(([path]) => path);
+    if (others.length === 0) return;
+    const { rows } = await this.engine.rows(
+      `SELECT decode(value) FROM parquet_kv_metadata(${listOf(others)}) WHERE decode(key) = ${
+        quoted(PATH_TYPES_KEY)
+      }`,
+    );
+    for await (const some of rows) {
+      for (const [text] of some as string[][]) yield text;
+    }
   }
 
   async #typesIn(table: string, paths: readonly DataPath[]): Promise<FoundTypes[]> {
@@ -234,6 +241,11 @@ export class SqlQuery {
     const found = await this.engine.row(`SELECT ${columns.join(", ")} FROM ${table}`);
     return paths.map((_, at) => (found[at] ?? []) as FoundTypes);
   }
+}
+
+/** A list of texts in SQL. */
+function listOf(texts: Iterable<string>): string {
+  return `[${[...texts].map(quoted).join(", ")}]`;
 }
 
 /** Names of types, as `json_type` has them; null for no value. */

@@ -4,7 +4,7 @@ import { SvcError } from "../../../base/error.ts";
 import type { JsonObject } from "../../../base/schema/schema.ts";
 import type { ReadingBatch } from "../../data/tabular_data.ts";
 import { celsius, FIRST_MS, HOUR_MS, readingBatch } from "../../../../tests/support/reading_batch.ts";
-import { buildFile } from "../../readings/reading_file.ts";
+import { buildFile, type MadeFile } from "../../readings/reading_file.ts";
 import { SqlEngine } from "./engine.ts";
 import { SqlQuery } from "./query.ts";
 
@@ -91,6 +91,38 @@ Deno.test("SQL compares times with timestamps, and with texts", async () => {
     requested: {},
     received: { untilMs: FIRST_MS + HOUR_MS },
   });
+});
+
+Deno.test("SQL reads no sources that an inner join leaves out", async () => {
+  const sourcesOf = async (from: string) =>
+    (await SqlQuery.read(`SELECT COUNT(*) FROM ${from}`)).narrowing().sources;
+  const indoors = "a.component_name = 'indoors'";
+  const both = ["indoors", "outdoors"];
+  assertEquals(
+    await sourcesOf(
+      `readings a JOIN readings b ON a.part_id = b.part_id
+       WHERE ${indoors} AND b.component_name = 'outdoors' AND b.part_id IN ('p', 'q')`,
+    ),
+    { component_name: both, part_id: ["p", "q"] },
+  );
+  assertEquals(
+    await sourcesOf(
+      `readings a, readings b, readings c
+       WHERE a.part_id = b.part_id AND b.part_id = c.part_id AND C.part_id = 'p' AND ${indoors}`,
+    ),
+    { part_id: ["p"] },
+  );
+  const all = [
+    `readings a LEFT JOIN readings b ON a.part_id = b.part_id WHERE ${indoors} AND b.component_name = 'outdoors'`,
+    `readings a SEMI JOIN readings b ON a.part_id = b.part_id WHERE ${indoors}`,
+    `readings a JOIN readings b ON a.part_id = b.part_id WHERE ${indoors} OR a.part_id = 'p'`,
+    `readings a JOIN readings b ON a.part_id <> b.part_id WHERE a.part_id = 'p'`,
+    `readings a JOIN readings b ON a.part_id = b.robot_id WHERE a.part_id = 'p'`,
+    `readings a JOIN (SELECT * FROM readings) b ON a.part_id = b.part_id WHERE a.part_id = 'p'`,
+    `readings a, readings b WHERE a.part_id = 'p' AND b.part_id = (SELECT MAX(part_id) FROM readings)`,
+    `readings a JOIN readings b USING (part_id) WHERE part_id = 'p'`,
+  ];
+  for (const from of all) assertEquals(await sourcesOf(from), {}, from);
 });
 
 Deno.test("SQL groups, and filters and sorts the groups", async () => {
@@ -323,7 +355,7 @@ Deno.test("SQL's engine reads the files of its folder, and no others", async () 
   try {
     await Deno.mkdir(folder);
     for (const path of [`${folder}/0.parquet`, `${outer}/other.parquet`, `${outer}/own.parquet`]) {
-      await Deno.writeFile(path, await fileContent(INDOORS));
+      await Deno.writeFile(path, (await fileOf(INDOORS)).content);
     }
     const engine = await SqlEngine.open(folder);
     await engine.lock();
@@ -373,8 +405,8 @@ Deno.test("SQL finds the same in files as in readings that are handed over", asy
     ];
     for (const sql of statements) {
       const query = await SqlQuery.read(sql, folder);
-      await Deno.writeFile(`${folder}/a`, await fileContent(INDOORS));
-      const isTaken = await query.takeFile({ origin, tags: '["warm"]', sha256: "a" }, times);
+      await Deno.writeFile(`${folder}/a`, (await fileOf(INDOORS)).content);
+      const isTaken = await query.takeFile({ origin, tags: '["warm"]', sha256: "a", pathTypes: null }, times);
       assertEquals(isTaken, !sql.includes("LIMIT"));
       if (!isTaken) await query.take({ origin, rows });
       await query.take(OUTDOORS);
@@ -405,17 +437,22 @@ Deno.test("SQL gives paths the same types in files as in readings that are hande
     "SELECT COUNT(*) AS n FROM readings WHERE data.readings.a > 0.5 OR data.readings.a IS NULL",
     "SELECT MAX(data.readings.a) AS a, MIN(data.readings.missing) AS m, MAX(additional_parameters.x) AS x FROM readings",
   ];
+  // From a time on, and with types in the index, or in the file alone.
+  const laterUs = (FIRST_MS + HOUR_MS) * 1000;
+  const cases = [[0, true], [0, false], [laterUs, true]] as const;
   try {
     const found: unknown[] = [];
     for (const readings of contents) {
       for (const sql of statements) {
-        for (const fromUs of [0, (FIRST_MS + HOUR_MS) * 1000]) {
+        for (const [fromUs, isIndexed] of cases) {
           const batch = readingBatch("indoors", readings.map((one) => ({ readings: one })));
           const query = await SqlQuery.read(sql, folder);
-          await Deno.writeFile(`${folder}/a`, await fileContent(batch));
+          const { content, pathTypes } = await fileOf(batch);
+          await Deno.writeFile(`${folder}/a`, content);
           const times = { captured: { fromUs }, received: {} };
           const { origin } = batch;
-          await query.takeFile({ origin, tags: "[]", sha256: "a" }, times);
+          const file = { origin, tags: "[]", sha256: "a", pathTypes: isIndexed ? pathTypes : null };
+          await query.takeFile(file, times);
           await query.take(OUTDOORS);
           const rows = batch.rows.filter(({ capturedUs }) => capturedUs >= fromUs);
           const ours = await outcome(async () => (await query.answer()).map((one) => deserialize(one)));
@@ -444,7 +481,7 @@ async function outcome(work: () => Promise<unknown>): Promise<unknown> {
 Deno.test("SQL reads many files", async () => {
   const folder = await Deno.makeTempDir();
   try {
-    const content = await fileContent(INDOORS);
+    const { content, pathTypes } = await fileOf(INDOORS);
     const query = await SqlQuery.read(
       "SELECT COUNT(*) AS n, SUM(data.readings.celsius) AS sum FROM readings",
       folder,
@@ -452,11 +489,15 @@ Deno.test("SQL reads many files", async () => {
     const times = { captured: {}, received: {} };
     for (let at = 0; at < 600; at++) {
       await Deno.writeFile(`${folder}/${at}`, content);
-      const file = { origin: INDOORS.origin, tags: "[]", sha256: String(at) };
+      // Some were moved by a version that had no types in its index.
+      const file = {
+        ...{ origin: INDOORS.origin, tags: "[]", sha256: String(at) },
+        pathTypes: at % 2 === 0 ? pathTypes : null,
+      };
       assertEquals(await query.takeFile(file, times), true);
     }
     // Two sources have the same readings.
-    const again = { origin: OUTDOORS.origin, tags: "[]", sha256: "7" };
+    const again = { origin: OUTDOORS.origin, tags: "[]", sha256: "7", pathTypes };
     assertEquals(await query.takeFile(again, times), true);
     const [{ n, sum }] = (await query.answer()).map((one) => deserialize(one));
     assertEquals([n, sum], [1_803, 601 * 66]);
@@ -465,7 +506,7 @@ Deno.test("SQL reads many files", async () => {
   }
 });
 
-async function fileContent({ rows }: ReadingBatch): Promise<Uint8Array> {
+async function fileOf({ rows }: ReadingBatch): Promise<MadeFile> {
   const readings = rows.map((one, at) => ({ ...one, storedMs: 0, entryId: String(at).padStart(32, "0") }));
-  return (await buildFile(readings)).content;
+  return await buildFile(readings);
 }

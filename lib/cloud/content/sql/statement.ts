@@ -158,7 +158,19 @@ export class SqlStatement {
         if (field.startsWith("time_re")) bounds.push(...boundsOf(field, one, values));
       }
     }
+    const joined = this.#isSimple ? undefined : this.#joined();
+    if (joined) Object.assign(sources, joinedSources(joined, fields));
     return { sources, bounds };
+  }
+
+  /** The inner joins that are all that the query reads. */
+  #joined(): InnerJoins | undefined {
+    const { type, from_table: from, cte_map: common, where_clause: where } = this.#select;
+    const found: InnerJoins = { names: [], conditions: conjuncts(where) };
+    const uses = [...nodesIn(this.#tree)].filter(({ type }) => type === "BASE_TABLE").length;
+    const isAll = type === "SELECT_NODE" && listOf((common as TreeNode).map).length === 0 &&
+      addJoined(from, found);
+    return isAll && found.names.length === uses ? found : undefined;
   }
 
   /** Whether the query reads the table only once, at its top level. */
@@ -315,6 +327,66 @@ function conjuncts(where: unknown): TreeNode[] {
   if (!isTreeNode(where)) return [];
   if (where.type === "CONJUNCTION_AND") return listOf(where.children).flatMap(conjuncts);
   return [where];
+}
+
+/** Several uses of the table, each by its name in the query, and the conditions that all rows fulfil. */
+interface InnerJoins {
+  readonly names: string[];
+  readonly conditions: TreeNode[];
+}
+
+/** Returns whether `from` has nothing but the table and inner joins of it. */
+function addJoined(from: unknown, found: InnerJoins): boolean {
+  if (!isTreeNode(from) || from.sample) return false;
+  const { type, join_type: join, ref_type: kind } = from;
+  if (type === "BASE_TABLE") {
+    found.names.push(lower(from.alias || from.table_name));
+    return listOf(from.column_name_alias).length === 0;
+  }
+  const isInner = type === "JOIN" && join === "INNER" && (kind === "REGULAR" || kind === "CROSS");
+  if (!isInner) return false;
+  found.conditions.push(...conjuncts(from.condition));
+  return addJoined(from.left, found) && addJoined(from.right, found);
+}
+
+/**
+ * The values that each of these fields has in every reading that the joins need: those that conditions allow in any use
+ * of the table, if they limit it in each, also by a field that is the same in another one.
+ */
+function joinedSources({ names, conditions }: InnerJoins, fields: readonly string[]) {
+  const columnOf = (node?: TreeNode) => {
+    const [table, field, ...more] = (node?.class === "COLUMN_REF" ? node.column_names as string[] : []).map(
+      lower,
+    );
+    const isKnown = names.includes(table) && fields.includes(field) && more.length === 0;
+    return isKnown ? `${table}.${field}` : undefined;
+  };
+  const allowed = new Map<string, readonly string[]>();
+  const same: [string, string][] = [];
+  for (const one of conditions) {
+    const [ref, ...values] = operandsOf(one);
+    const column = columnOf(ref);
+    if (column === undefined) continue;
+    const texts = textsOf(one, values);
+    const other = one.type === "COMPARE_EQUAL" ? columnOf(values[0]) : undefined;
+    if (texts) allowed.set(column, texts);
+    if (other !== undefined) same.push([column, other], [other, column]);
+  }
+
+  // A value may go from one use to the next.
+  for (const _ of names) {
+    for (const [from, to] of same) {
+      const texts = allowed.get(from);
+      if (texts && !allowed.has(to)) allowed.set(to, texts);
+    }
+  }
+  const sources: { [field: string]: readonly string[] } = {};
+  for (const field of fields) {
+    const lists = names.map((name) => allowed.get(`${name}.${field}`));
+    const all = [...new Set(lists.flatMap((texts) => texts ?? []))];
+    if (lists.every((texts) => texts !== undefined) && all.length <= TEXTS_MAX) sources[field] = all;
+  }
+  return sources;
 }
 
 /** The column first, if the condition compares one with values. */

@@ -159,7 +159,9 @@ export class ReadingQueries {
         all.slice(at, at + PLACED_AT_ONCE).map(async (some, index) => {
           const file = await this.#data.handFile(some, (now) => files.place(now));
           const { origin, after } = some;
-          if (file) placed[at + index] = { origin, tags: file.tags, sha256: file.sha256, after };
+          if (!file) return;
+          const { tags, sha256, pathTypes } = file;
+          placed[at + index] = { origin, tags, sha256, pathTypes, after };
         }),
       );
     }

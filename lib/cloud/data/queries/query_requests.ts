@@ -51,6 +51,8 @@ export interface PlacedFile {
   readonly tags: string;
   /** Its name. */
   readonly sha256: string;
+  /** The types of its values; null if the file alone tells. */
+  readonly pathTypes: string | null;
   /** Only readings after this place. */
   readonly after?: FileCursor;
 }

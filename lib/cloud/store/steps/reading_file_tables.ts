@@ -29,3 +29,6 @@ export const READING_FILE_TABLES: readonly string[] = [
   `CREATE INDEX reading_files_by_tags ON reading_files (tag_list) WHERE tag_list IS NOT NULL`,
   `CREATE INDEX reading_files_by_content ON reading_files (sha256)`,
 ];
+
+/** The types of the values in a file, in JSON; null where only the file tells (`readings/path_types.ts`). */
+export const PATH_TYPE_COLUMNS: readonly string[] = [`ALTER TABLE reading_files ADD COLUMN path_types TEXT`];
