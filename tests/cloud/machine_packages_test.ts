@@ -203,7 +203,8 @@ storeTest(
           }];
           assertEquals(await packages.fetch(wanted), true);
           assertEquals(await text("1.0.0"), "apple");
-          const errors = logged.filter(({ level }) => level === "error").map(({ message }) => message);
+          const errors = logged.filter(({ level }) => level === "error").map(({ message }) => message)
+            .toSorted();
           assertEquals(errors.length, 2, errors.join("\n"));
           assert(errors[0].includes('there is no version "9.9.9"'), errors[0]);
           assert(errors[1].includes(".tar.gz"), errors[1]);

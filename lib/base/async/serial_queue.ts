@@ -18,3 +18,18 @@ export class SerialQueue {
     await this.#last;
   }
 }
+
+/** A serial queue for each key. Those without work take no memory. */
+export class SerialQueues {
+  readonly #last = new Map<string, Promise<unknown>>();
+
+  /** Runs `work` when all that was given before for the same key has ended. Resolves or rejects as `work` does. */
+  run<T>(key: string, work: () => T | Promise<T>): Promise<T> {
+    const result = (this.#last.get(key) ?? Promise.resolve()).then(work);
+    const ended = result.catch(() => {}).then(() => {
+      if (this.#last.get(key) === ended) this.#last.delete(key);
+    });
+    this.#last.set(key, ended);
+    return result;
+  }
+}

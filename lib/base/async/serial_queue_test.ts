@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { SerialQueue } from "./serial_queue.ts";
+import { SerialQueue, SerialQueues } from "./serial_queue.ts";
 
 Deno.test("SerialQueue runs one piece of work after another", async () => {
   const queue = new SerialQueue();
@@ -44,4 +44,21 @@ Deno.test("SerialQueue is idle when what was given before has ended", async () =
   await queue.idle();
   assertEquals(ended, true);
   await work;
+});
+
+Deno.test("SerialQueues: work for one key waits for no other key, and a failure holds nothing back", async () => {
+  const queues = new SerialQueues();
+  const events: string[] = [];
+  const first = Promise.withResolvers<void>();
+  const failing = queues.run("a", async () => {
+    await first.promise;
+    events.push("a fails");
+    throw new Error("no");
+  });
+  const later = queues.run("a", () => events.push("a again"));
+  await queues.run("b", () => events.push("b"));
+  first.resolve();
+  await assertRejects(() => failing, Error, "no");
+  await later;
+  assertEquals(events, ["b", "a fails", "a again"]);
 });

@@ -209,6 +209,12 @@ export class Machine {
     return this.#passes.refresh();
   }
 
+  /** Retries failed modules and resources now: what they waited for is there. */
+  retryNow(): void {
+    this.modules?.retryNow();
+    void this.refresh();
+  }
+
   /** Closes everything, dependents first. Idempotent. */
   close(): Promise<void> {
     return this.#closed ??= this.#end();

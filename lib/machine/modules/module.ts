@@ -8,7 +8,7 @@
 import { backoffMs } from "../../base/async/backoff.ts";
 import type { LoopbackPeers, Platform, WholeEnvironment, WorkingFolder } from "../../base/host.ts";
 import type { LinkFiles, ReadFiles, WriteFiles } from "../../base/files/files.ts";
-import type { Clock } from "../../base/clock.ts";
+import { type Clock, Waker } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Level, Logger, Logs } from "../../base/log/log.ts";
 import type { ProcessCommand, ProcessTable, SpawnHost } from "../../base/process.ts";
@@ -86,6 +86,7 @@ export class Module {
   readonly ended: Promise<void>;
   readonly #begun = Promise.withResolvers<void>();
   readonly #logger: Logger;
+  readonly #pause: Waker;
   #status: ModuleStatus;
   #isBegun = false;
   #process: ModuleProcess | undefined;
@@ -102,6 +103,7 @@ export class Module {
     const { name } = wanted.config;
     // Log patterns of the configuration refer to a module by its name alone.
     this.#logger = parts.logs.logger(`rdk.modmanager.${name}`, [name]);
+    this.#pause = new Waker(parts.clock);
     this.#status = { name, state: "pending", updatedMs: parts.clock.nowMs(), consecutiveFailures: 0 };
     this.ended = before.then(() => this.#run());
   }
@@ -154,10 +156,16 @@ export class Module {
     this.#set({ state: "closing" });
   }
 
+  /** Ends the pause before the next start of a module that could not start. */
+  retryNow(): void {
+    if (this.#status.state === "unhealthy" || this.#status.state === "starting") this.#pause.wake();
+  }
+
   /** Ends the module. Idempotent. */
   async close(): Promise<void> {
     this.withdraw();
     this.#closed.abort(new SvcError("canceled", `module "${this.name}" is no longer wanted`));
+    this.#pause.wake();
     await this.ended;
   }
 
@@ -171,7 +179,7 @@ export class Module {
   }
 
   async #run(): Promise<void> {
-    const { clock, limits: { settledMs, pauseMs, crashPauseMaxMs, startPauseMaxMs } } = this.parts;
+    const { settledMs, pauseMs, crashPauseMaxMs, startPauseMaxMs } = this.parts.limits;
     const { signal } = this.#closed;
     for (let failures = 0; !signal.aborted;) {
       const { reason, readyMs } = await this.#runOnce(signal);
@@ -184,7 +192,7 @@ export class Module {
       const mostMs = readyMs > 0 ? crashPauseMaxMs : startPauseMaxMs;
       const pause = backoffMs({ firstMs: pauseMs, mostMs, jitter: 0 }, failures - 1);
       this.#logger.info(`module "${this.name}" starts again in ${formatDuration(pause)}`);
-      await clock.sleep(pause, signal).catch(() => {});
+      await this.#pause.sleep(pause);
     }
 
     await this.parts.groups.remove(this.wanted.config);

@@ -213,6 +213,11 @@ export class Modules {
     if (next.status.state === "unhealthy") throw new SvcError("unavailable", next.status.error!);
   }
 
+  /** Ends the pauses of modules that could not start. */
+  retryNow(): void {
+    for (const module of this.#modules.values()) module.retryNow();
+  }
+
   async close(): Promise<void> {
     this.#changed = () => {};
     for (const module of this.#modules.values()) void this.#withdraw(module);

@@ -9,6 +9,8 @@
 import { randomUUID } from "node:crypto";
 import { dirname, join } from "node:path";
 import type { Package } from "../../../proto/gen/packages_pb.ts";
+import { Semaphore } from "../../base/async/semaphore.ts";
+import { SerialQueues } from "../../base/async/serial_queue.ts";
 import type { Clock } from "../../base/clock.ts";
 import {
   AttemptProgress,
@@ -30,6 +32,8 @@ import { isMoving } from "./registry_folder.ts";
 const LIMITS = { filesMax: 100_000, bytesMax: 32 * 1024 ** 3 };
 /** A download without progress for this long is interrupted, and continued later. */
 const STALL_MS = 30_000;
+/** Downloads at once: a large package does not hold back all others. */
+const PARALLEL_MAX = 4;
 
 /** A version that the control plane has. */
 export interface FarPackage extends Pick<Package, "url" | "checksum"> {
@@ -55,7 +59,10 @@ export class PackageDownloads {
   readonly #http: HttpDownload;
   /** The last logged problem of a package's channel, by its id. */
   readonly #withheld = new Map<string, string | undefined>();
-  #isWorthwhile = false;
+  /** The names of packages of which an attempt has brought a part. */
+  readonly #worthwhile = new Set<string>();
+  readonly #slots = new Semaphore(PARALLEL_MAX);
+  readonly #turns = new SerialQueues();
 
   /** `report` is called at every step of a package. */
   constructor(
@@ -66,15 +73,31 @@ export class PackageDownloads {
     this.#http = new HttpDownload({ files, clock, stallMs: STALL_MS, errors: ERRORS });
   }
 
-  /** Whether an attempt since the last call has brought a part of a package. */
-  takeProgress(): boolean {
-    const isWorthwhile = this.#isWorthwhile;
-    this.#isWorthwhile = false;
-    return isWorthwhile;
+  /** Whether an attempt since the last call has brought a part of the package. */
+  takeProgress({ name }: PackageConfig): boolean {
+    return this.#worthwhile.delete(name);
   }
 
-  /** Downloads a version and unpacks it into the folder. */
-  async fetch(
+  /** Runs `work` while no other work for the same key runs. */
+  inTurn<T>(key: string, work: () => Promise<T>): Promise<T> {
+    return this.#turns.run(key, work);
+  }
+
+  /** Downloads a version and unpacks it into the folder, unless another package of the same content has done it. */
+  fetch(config: PackageConfig, found: FarPackage, folder: string, signal: AbortSignal): Promise<void> {
+    return this.inTurn(found.checksum, async () => {
+      if (await this.parts.host.stat(folder)) return;
+      await this.#slots.acquire();
+      try {
+        signal.throwIfAborted();
+        await this.#fetch(config, found, folder, signal);
+      } finally {
+        this.#slots.release();
+      }
+    });
+  }
+
+  async #fetch(
     config: PackageConfig,
     found: FarPackage,
     folder: string,
@@ -170,7 +193,7 @@ export class PackageDownloads {
         this.report(config, { state: "downloading", bytesDownloaded, bytesTotal });
       }, signal);
     } finally {
-      this.#isWorthwhile ||= attempt.isWorthwhile;
+      if (attempt.isWorthwhile) this.#worthwhile.add(config.name);
     }
   }
 }

@@ -8,6 +8,9 @@
  * `latest`, or a range) is a link to the folder of the version that it stands for. The next call turns the link when the
  * version changes; if the new version is not available, the link stays.
  *
+ * Only a package that replaces an installed one holds a configuration back. All others are downloaded while the machine
+ * works: their users say what they wait for, and come up when it is there.
+ *
  * The room owns the packages of a machine: the wanted packages, their sources and their folders.
  */
 
@@ -34,6 +37,8 @@ import { findArchive, isMoving, packageOfModule, type RegistryArchive } from "./
 /** The variable with the path of the pinned keys. */
 export const KEYS_VARIABLE = "SVC_RELEASE_KEYS";
 const RETRY: BackoffLimits = { firstMs: 2_000, mostMs: 120_000, jitter: 0.3 };
+/** A small package arrives within this time, so that its users do not have to be built twice. */
+const GRACE_MS = 1_000;
 /** Longest pause that servers can request: a machine waits with its new configuration meanwhile. */
 const ASKED_MAX_MS = 3600_000;
 /** A version as part of a folder's name. */
@@ -57,11 +62,30 @@ export interface PackagesParts extends PackageDownloadsParts {
   readonly client?: Pick<CloudClient, "package" | "partId">;
 }
 
+/** What packages that change in the background call. */
+export interface PackageFollower {
+  /** A moving version has another installed version than after the last call of `fetch`. */
+  readonly moved: () => void;
+  /** A package that was missing after the last call of `fetch` is there. */
+  readonly arrived: () => void;
+}
+
+/** The attempts at one package. None of the promises rejects. */
+interface Installation {
+  readonly config: PackageConfig;
+  /** Resolves after the first attempt. */
+  readonly tried: Promise<void>;
+  /** Resolves when the package is there, or has failed for a reason that does not pass by itself. */
+  readonly settled: Promise<void>;
+  /** Resolves when there are no more attempts. */
+  readonly ended: Promise<void>;
+}
+
 export class MachinePackages {
   #current = new AbortController();
   #work: Promise<unknown> = Promise.resolve();
-  /** Whether an earlier configuration was prepared; it stays in force during a preparation. */
-  #inUse = false;
+  /** The folders of the packages that the last prepared configuration uses, by their names in it. */
+  #inUse: ReadonlyMap<string, string> = new Map();
   readonly #problems = new LogOnChange();
   /** Former targets of links since the start: a program may still run in them. */
   readonly #linked = new Set<string>();
@@ -72,48 +96,71 @@ export class MachinePackages {
   /** The packages of the newest configuration. */
   #wanted: readonly PackageConfig[] = [];
   readonly #downloads: PackageDownloads;
-  #moved = () => {};
+  #follower: PackageFollower = { moved: () => {}, arrived: () => {} };
 
   constructor(private readonly parts: PackagesParts) {
     this.#downloads = new PackageDownloads(parts, (config, change) => this.#setProgress(config, change));
   }
 
-  /** Calls `moved` when a moving version has another installed version than after the last call of `fetch`. */
-  follow(moved: () => void): void {
-    this.#moved = moved;
+  /** Sets whom to call about changes in the background. */
+  follow(follower: PackageFollower): void {
+    this.#follower = follower;
   }
 
   /** The packages of the newest configuration. */
   statuses(): readonly PackageProgress[] {
-    return [...this.#progress.values()];
+    return this.#wanted.flatMap(({ name }) => this.#progress.get(name) ?? []);
   }
 
   /**
-   * Downloads missing packages. False if a newer call has replaced this one. While the control plane is unreachable, it
-   * waits, except in the first call. Any other failed package is logged and retried in the background; its users report
-   * it.
+   * Downloads missing packages. False if a newer call has replaced this one. Waits for a package whose installed
+   * predecessor is in use, also while the control plane is unreachable. Any other package that takes long or fails is
+   * fetched in the background; its users report it.
    */
   async fetch(configs: readonly PackageConfig[]): Promise<boolean> {
+    const { clock, logger } = this.parts;
     this.#current.abort(new SvcError("canceled", "there is a newer configuration"));
-    const stop = this.#current = new AbortController();
+    const { signal } = this.#current = new AbortController();
     await this.#work;
+    if (signal.aborted) return false;
+    const replaced = await this.#replacedBy(configs);
+    if (signal.aborted) return false;
     this.#progress.clear();
     this.#wanted = configs;
 
-    for (let attempts = 1; !stop.signal.aborted; attempts++) {
-      const failures = await (this.#work = this.#fetchAll(configs, stop.signal));
-      if (stop.signal.aborted) break;
-      if (this.#downloads.takeProgress()) attempts = 1;
-      if (this.#inUse && failures.some((error) => isRetryable(error))) {
-        await this.#pause(attempts, failures, stop.signal);
-        continue;
-      }
-      if (failures.length > 0) this.#work = this.#retry(configs, failures, stop.signal);
-      this.#inUse = true;
-      return true;
-    }
+    let isPrepared = false;
+    const installations = configs.map((config) => this.#install(config, signal, () => isPrepared));
+    this.#work = Promise.all(installations.map(({ ended }) => ended));
 
-    return false;
+    const grace = Promise.withResolvers<void>();
+    const cancel = clock.after(GRACE_MS, grace.resolve);
+    await Promise.race([Promise.all(installations.map(({ tried }) => tried)), grace.promise]);
+    cancel();
+
+    const awaited = installations.filter(({ config }) => replaced.has(config));
+    for (const { config, settled } of awaited) {
+      if (this.#isReady(config) || signal.aborted) continue;
+      logger.info(`the configuration waits for ${shown(config)}, whose former version works meanwhile`);
+      await settled;
+    }
+    if (signal.aborted) return false;
+    isPrepared = true;
+    this.#inUse = new Map(configs.map((config) => [config.name, this.#folderOf(config)]));
+    return true;
+  }
+
+  /** The packages that replace an installed one of the configuration in force. */
+  async #replacedBy(configs: readonly PackageConfig[]): Promise<Set<PackageConfig>> {
+    const replaced = new Set<PackageConfig>();
+    for (const config of configs) {
+      const folder = this.#inUse.get(config.name);
+      if (folder !== undefined && await this.parts.host.stat(folder)) replaced.add(config);
+    }
+    return replaced;
+  }
+
+  #isReady({ name }: PackageConfig): boolean {
+    return this.#progress.get(name)?.state === "ready";
   }
 
   /**
@@ -121,7 +168,7 @@ export class MachinePackages {
    * so that no user of it looks for a file that is still to come.
    */
   async require(value: Json): Promise<void> {
-    const missing = this.#wanted.filter(({ name }) => this.#progress.get(name)?.state !== "ready");
+    const missing = this.#wanted.filter((config) => !this.#isReady(config));
     if (missing.length === 0) return;
     const texts = textsIn(value);
     for (const config of missing) {
@@ -129,10 +176,9 @@ export class MachinePackages {
       const leadsInto = (text: string) => text === folder || text.includes(`${folder}/`);
       if (!texts.some(leadsInto) || await this.parts.host.stat(folder)) continue;
 
-      const { name, package: id, version } = config;
-      const error = this.#progress.get(name)?.error;
-      const state = error === undefined ? "is still being downloaded" : `is not there yet: ${error}`;
-      throw new SvcError("unavailable", `package "${name}" (${id} ${version}) ${state}`);
+      const error = this.#problems.last(shown(config));
+      const state = error === "" ? "is still being downloaded" : `is not there yet: ${error}`;
+      throw new SvcError("unavailable", `${shown(config)} ${state}`);
     }
   }
 
@@ -235,62 +281,69 @@ export class MachinePackages {
 
   /** One of these is still missing, so a partial download is worth keeping. */
   #busy(configs: readonly PackageConfig[]): boolean {
-    return configs.length > 0 && this.#problems.last() !== "";
+    return !configs.every((config) => this.#isReady(config));
   }
 
-  /** Retries in the background; ends when nothing is missing. */
-  async #retry(
-    configs: readonly PackageConfig[],
-    first: readonly SvcError[],
+  /** Begins the attempts at a package; those after the preparation of the configuration tell the follower. */
+  #install(config: PackageConfig, signal: AbortSignal, isPrepared: () => boolean): Installation {
+    const [tried, settled] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const ended = this.#attempts(config, signal, isPrepared, (failure) => {
+      tried.resolve();
+      if (!failure || !isRetryable(failure)) settled.resolve();
+    }).finally(() => {
+      tried.resolve();
+      settled.resolve();
+    });
+    return { config, tried: tried.promise, settled: settled.promise, ended };
+  }
+
+  /** Attempts until the package is there. */
+  async #attempts(
+    config: PackageConfig,
     signal: AbortSignal,
+    isPrepared: () => boolean,
+    attempted: (failure: SvcError | undefined) => void,
   ): Promise<void> {
-    const meanings = () => JSON.stringify([...this.#versions]);
-    let failures = first;
+    const before = await this.#linkAt(this.#folderOf(config));
     for (let attempts = 1; !signal.aborted; attempts++) {
-      await this.#pause(attempts, failures, signal);
+      const failure = await this.#attempt(config, signal);
       if (signal.aborted) return;
+      attempted(failure);
+      if (!failure) return isPrepared() ? await this.#tell(config, before) : undefined;
 
-      const before = meanings();
-      failures = await this.#fetchAll(configs, signal);
-      if (!signal.aborted && meanings() !== before) this.#moved();
-      if (failures.length === 0) return;
-      // The next pause is the shortest again.
-      if (this.#downloads.takeProgress()) attempts = 0;
+      // After an attempt that brought a part of the package, the pause is the shortest again.
+      if (this.#downloads.takeProgress(config)) attempts = 1;
+      const askedMs = Math.min(ASKED_MAX_MS, failure.retryMs ?? 0);
+      await this.parts.clock.sleep(Math.max(backoffMs(RETRY, attempts), askedMs), signal).catch(() => {});
     }
   }
 
-  /** Waits after failed attempts; longer if the servers of all failed packages ask for more. */
-  async #pause(attempts: number, failures: readonly SvcError[], signal: AbortSignal): Promise<void> {
-    const askedMs = Math.min(ASKED_MAX_MS, ...failures.map(({ retryMs = 0 }) => retryMs));
-    await this.parts.clock.sleep(Math.max(backoffMs(RETRY, attempts), askedMs), signal).catch(() => {});
+  /** Tells the follower of a change in the background. */
+  async #tell(config: PackageConfig, before: string | undefined): Promise<void> {
+    const hasMoved = before !== undefined && await this.#linkAt(this.#folderOf(config)) !== before;
+    if (hasMoved) this.#follower.moved();
+    else this.#follower.arrived();
   }
 
-  /** One attempt at each missing package. */
-  async #fetchAll(configs: readonly PackageConfig[], signal: AbortSignal): Promise<SvcError[]> {
-    const failures: SvcError[] = [];
-    for (const config of configs) {
-      try {
-        const local = await this.#localArchive(config);
-        if (local) await this.#takeLocal(config, local);
-        else await this.#takeFar(config, signal);
-        this.#setProgress(config, { state: "ready" });
-      } catch (error) {
-        if (signal.aborted) return failures;
-        this.#setProgress(config, { state: "failed", error: shownUrlsIn(chainOf(error)) });
-        const { name, package: id, version } = config;
-        const reported = `package "${name}" (${id} ${version}): ${shownUrlsIn(chainOf(error))}`;
-        const { code, retryMs } = SvcError.from(error);
-        failures.push(new SvcError(code, reported, { retryMs }));
-      }
-    }
+  /** One attempt; returns why it failed. */
+  async #attempt(config: PackageConfig, signal: AbortSignal): Promise<SvcError | undefined> {
+    const { logger } = this.parts;
+    try {
+      const local = await this.#localArchive(config);
+      if (local) await this.#takeLocal(config, local);
+      else await this.#takeFar(config, signal);
 
-    const all = failures.map(({ message }) => message).join("\n");
-    if (this.#problems.isNew(all)) {
-      for (const { message } of failures) this.parts.logger.error(message);
-      if (all === "") this.parts.logger.info("all packages are installed now");
+      this.#setProgress(config, { state: "ready" });
+      if (this.#problems.isNew("", shown(config))) logger.info(`${shown(config)} is installed now`);
+      return undefined;
+    } catch (error) {
+      const failure = SvcError.from(error);
+      if (signal.aborted) return failure;
+      const reason = shownUrlsIn(chainOf(error));
+      this.#setProgress(config, { state: "failed", error: reason });
+      if (this.#problems.isNew(reason, shown(config))) logger.error(`${shown(config)}: ${reason}`);
+      return failure;
     }
-
-    return failures;
   }
 
   /** Unpacks an archive of the registry folder unless that is done, and links the wanted name to it. */
@@ -298,11 +351,12 @@ export class MachinePackages {
     const { host, logger } = this.parts;
     const wanted = this.#folderOf(config), exact = this.#folderOf({ ...config, version });
     this.#linked.add(exact);
-    if (!await host.stat(exact)) {
+    await this.#downloads.inTurn(exact, async () => {
+      if (await host.stat(exact)) return;
       this.#setProgress(config, { state: "loading" });
       await this.#downloads.unpack(path, exact).catch((error) => this.#refuse(wanted, version, error));
       logger.info("a package was taken from the registry folder", { name: config.name, version });
-    }
+    });
     await this.#lead(wanted, exact, version);
   }
 
@@ -312,7 +366,11 @@ export class MachinePackages {
   }
 
   /** Makes a word or a range lead to the folder of the version that it means. */
-  async #lead(wanted: string, exact: string, version: string): Promise<void> {
+  #lead(wanted: string, exact: string, version: string): Promise<void> {
+    return this.#downloads.inTurn(wanted, () => this.#turn(wanted, exact, version));
+  }
+
+  async #turn(wanted: string, exact: string, version: string): Promise<void> {
     if (wanted === exact) return;
     const { host } = this.parts;
     if (await this.#linkAt(wanted) !== basename(exact)) {
@@ -353,6 +411,8 @@ export class MachinePackages {
     }
 
     const exact = this.#folderOf({ ...config, version: found.version });
+    // Until the link leads to it, nothing else keeps the folder.
+    if (exact !== wanted) this.#linked.add(exact);
     if (!await host.stat(exact)) {
       const fetched = this.#downloads.fetch(config, found, exact, signal);
       await fetched.catch((error) => this.#refuse(wanted, found.version, error));
@@ -403,6 +463,10 @@ export class MachinePackages {
   async #namesIn(folder: string): Promise<string[]> {
     return await this.parts.host.readFolder(folder).catch(() => []);
   }
+}
+
+function shown({ name, package: id, version }: PackageConfig): string {
+  return `package "${name}" (${id} ${version})`;
 }
 
 function textsIn(value: Json): string[] {
