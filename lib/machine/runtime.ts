@@ -577,7 +577,7 @@ function releaseWatch(
   { host, clock, logs }: RuntimeParts,
 ): PackageWatch {
   const moved = () => reconfiguration.again();
-  packages.follow({ moved, arrived: () => machine.retryNow() });
+  packages.follow({ moved, arrived: () => void machine.refresh({ retriesModules: true }) });
   const wanted = () => machine.config ? wantedPackages(machine.config) : [];
   const logger = logs.logger("rdk.package_manager");
   const everyMs = envDurationMs(LOOK_VARIABLES, LOOK_MS, (name) => host.env(name), logger);

@@ -352,8 +352,14 @@ const KNOWN: { readonly [errno: string]: readonly [Code, (string | ((path: strin
     "permission_denied",
     "its disk is read-only: mount it writable (mount -o remount,rw), or use another folder",
   ],
-  ENOSPC: ["resource_exhausted", "the disk is full"],
-  EDQUOT: ["resource_exhausted", "the disk is full"],
+  ENOSPC: [
+    "resource_exhausted",
+    "the disk is full: make room on it (df -h and df -i show what is used), or use another folder",
+  ],
+  EDQUOT: [
+    "resource_exhausted",
+    "the disk is full for this user: make room, or have the quota raised (quota shows it)",
+  ],
   EEXIST: ["already_exists", "it already exists"],
   EISDIR: ["unknown", "it is a folder"],
 };

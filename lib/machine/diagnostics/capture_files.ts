@@ -55,12 +55,14 @@ export class CaptureFiles {
       this.close();
       // A disk that stays full for days must not push out the good files.
       if (fresh !== undefined) this.#remove(fresh);
-      if (!this.#failing) logger?.error(`diagnostics are not captured: ${messageOf(error)}`);
+      if (!this.#failing) {
+        logger?.warn(`everything works, but no diagnostics are kept: ${messageOf(error)}`);
+      }
       this.#failing = true;
       return;
     }
 
-    if (this.#failing) logger?.info(`diagnostics are captured again in "${folder}"`);
+    if (this.#failing) logger?.info(`diagnostics are kept again in "${folder}"`);
     this.#failing = false;
     this.#fileBytes += block.length;
     if (fresh !== undefined) this.#names.push(fresh);

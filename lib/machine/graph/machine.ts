@@ -203,16 +203,11 @@ export class Machine {
     return this.refresh();
   }
 
-  /** Plans again: for changes outside of the configuration. */
-  refresh(): Promise<void> {
+  /** Plans again: for changes outside of the configuration. Modules that could not start may try again at once. */
+  refresh({ retriesModules = false } = {}): Promise<void> {
     if (!this.#target || this.#closed) return Promise.resolve();
+    if (retriesModules) this.modules?.retryNow();
     return this.#passes.refresh();
-  }
-
-  /** Retries failed modules and resources now: what they waited for is there. */
-  retryNow(): void {
-    this.modules?.retryNow();
-    void this.refresh();
   }
 
   /** Closes everything, dependents first. Idempotent. */

@@ -246,7 +246,7 @@ export class Module {
       await this.parts.required?.(config);
       const program = await findProgram(config, home, host, release);
       const data = dataFolder(home, machine, name);
-      await host.makeFolder(data, { mode: 0o750 });
+      await this.#makeDataFolder(data);
 
       const { own: address, parent: parentAddress } = await parent.addresses(name, config.tcpMode);
       if (config.tcpMode && host.platform().os !== "windows") this.#logger.warn(OPEN_TO_ALL, { address });
@@ -272,6 +272,15 @@ export class Module {
     } catch (error) {
       ended?.({ error: chainOf(error) });
       throw error;
+    }
+  }
+
+  /** A module that keeps nothing works without a folder for its data. */
+  async #makeDataFolder(data: string): Promise<void> {
+    try {
+      await this.parts.host.makeFolder(data, { mode: 0o750 });
+    } catch (error) {
+      this.#logger.warn(`module "${this.name}" starts without a folder for its data: ${chainOf(error)}`);
     }
   }
 

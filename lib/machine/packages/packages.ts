@@ -15,7 +15,6 @@
  */
 
 import { LogOnChange } from "../../base/log/on_change.ts";
-import { type BackoffLimits, backoffMs } from "../../base/async/backoff.ts";
 import { shownUrlsIn } from "../../base/log/shown_url.ts";
 import { basename, dirname, join } from "node:path";
 import { PackageType } from "../../../proto/gen/packages_pb.ts";
@@ -32,15 +31,13 @@ import {
   type PackageDownloadsParts,
   publishedPlatform,
 } from "./package_downloads.ts";
+import { beginInstallation, type Installation } from "./installation.ts";
 import { findArchive, isMoving, packageOfModule, type RegistryArchive } from "./registry_folder.ts";
 
 /** The variable with the path of the pinned keys. */
 export const KEYS_VARIABLE = "SVC_RELEASE_KEYS";
-const RETRY: BackoffLimits = { firstMs: 2_000, mostMs: 120_000, jitter: 0.3 };
 /** A small package arrives within this time, so that its users do not have to be built twice. */
 const GRACE_MS = 1_000;
-/** Longest pause that servers can request: a machine waits with its new configuration meanwhile. */
-const ASKED_MAX_MS = 3600_000;
 /** A version as part of a folder's name. */
 const EXACT = /^\w[\w.+-]{0,127}$/;
 /** Suffix of marks beside a version's folder, such as the mark of a successful first run. */
@@ -68,17 +65,6 @@ export interface PackageFollower {
   readonly moved: () => void;
   /** A package that was missing after the last call of `fetch` is there. */
   readonly arrived: () => void;
-}
-
-/** The attempts at one package. None of the promises rejects. */
-interface Installation {
-  readonly config: PackageConfig;
-  /** Resolves after the first attempt. */
-  readonly tried: Promise<void>;
-  /** Resolves when the package is there, or has failed for a reason that does not pass by itself. */
-  readonly settled: Promise<void>;
-  /** Resolves when there are no more attempts. */
-  readonly ended: Promise<void>;
 }
 
 export class MachinePackages {
@@ -250,7 +236,8 @@ export class MachinePackages {
         }
       }
 
-      if (!this.#busy(configs)) await host.removeTree(join(root, "downloads"));
+      // A partial download of a missing package is worth keeping.
+      if (configs.every((config) => this.#isReady(config))) await host.removeTree(join(root, "downloads"));
     } catch (error) {
       logger.warn(`cannot remove unused packages: ${messageOf(error)}`);
     }
@@ -279,50 +266,20 @@ export class MachinePackages {
     return packageFolder(this.parts.home, config);
   }
 
-  /** One of these is still missing, so a partial download is worth keeping. */
-  #busy(configs: readonly PackageConfig[]): boolean {
-    return !configs.every((config) => this.#isReady(config));
-  }
-
-  /** Begins the attempts at a package; those after the preparation of the configuration tell the follower. */
+  /** Begins the attempts at a package; the follower learns of it if it is there after the preparation. */
   #install(config: PackageConfig, signal: AbortSignal, isPrepared: () => boolean): Installation {
-    const [tried, settled] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    const ended = this.#attempts(config, signal, isPrepared, (failure) => {
-      tried.resolve();
-      if (!failure || !isRetryable(failure)) settled.resolve();
-    }).finally(() => {
-      tried.resolve();
-      settled.resolve();
-    });
-    return { config, tried: tried.promise, settled: settled.promise, ended };
-  }
-
-  /** Attempts until the package is there. */
-  async #attempts(
-    config: PackageConfig,
-    signal: AbortSignal,
-    isPrepared: () => boolean,
-    attempted: (failure: SvcError | undefined) => void,
-  ): Promise<void> {
-    const before = await this.#linkAt(this.#folderOf(config));
-    for (let attempts = 1; !signal.aborted; attempts++) {
-      const failure = await this.#attempt(config, signal);
-      if (signal.aborted) return;
-      attempted(failure);
-      if (!failure) return isPrepared() ? await this.#tell(config, before) : undefined;
-
-      // After an attempt that brought a part of the package, the pause is the shortest again.
-      if (this.#downloads.takeProgress(config)) attempts = 1;
-      const askedMs = Math.min(ASKED_MAX_MS, failure.retryMs ?? 0);
-      await this.parts.clock.sleep(Math.max(backoffMs(RETRY, attempts), askedMs), signal).catch(() => {});
-    }
-  }
-
-  /** Tells the follower of a change in the background. */
-  async #tell(config: PackageConfig, before: string | undefined): Promise<void> {
-    const hasMoved = before !== undefined && await this.#linkAt(this.#folderOf(config)) !== before;
-    if (hasMoved) this.#follower.moved();
-    else this.#follower.arrived();
+    const folder = this.#folderOf(config);
+    const before = this.#linkAt(folder).catch(() => undefined);
+    const arrived = async () => {
+      if (!isPrepared()) return;
+      const linked = await before;
+      const hasMoved = linked !== undefined && await this.#linkAt(folder) !== linked;
+      if (hasMoved) this.#follower.moved();
+      else this.#follower.arrived();
+    };
+    const attempt = () => before.then(() => this.#attempt(config, signal));
+    const takeProgress = () => this.#downloads.takeProgress(config);
+    return beginInstallation({ config, attempt, takeProgress, arrived, clock: this.parts.clock, signal });
   }
 
   /** One attempt; returns why it failed. */
@@ -366,18 +323,15 @@ export class MachinePackages {
   }
 
   /** Makes a word or a range lead to the folder of the version that it means. */
-  #lead(wanted: string, exact: string, version: string): Promise<void> {
-    return this.#downloads.inTurn(wanted, () => this.#turn(wanted, exact, version));
-  }
-
-  async #turn(wanted: string, exact: string, version: string): Promise<void> {
+  async #lead(wanted: string, exact: string, version: string): Promise<void> {
     if (wanted === exact) return;
     const { host } = this.parts;
-    if (await this.#linkAt(wanted) !== basename(exact)) {
+    await this.#downloads.inTurn(wanted, async () => {
+      if (await this.#linkAt(wanted) === basename(exact)) return;
       // An older svc-server had a folder there.
       if ((await host.stat(wanted, { links: true }))?.kind === "folder") await host.removeTree(wanted);
       await host.turnLink(wanted, basename(exact));
-    }
+    });
     this.#linked.add(exact);
     this.#versions.set(wanted, version);
     this.#refused.delete(wanted);
