@@ -11,6 +11,7 @@ export const LONGEST_FIRST = [
   "tests/web/fleet_test.ts",
   "tests/web/fleet_data_test.ts",
   "tests/web/fleet_tenants_test.ts",
+  "tests/web/fleet_maps_test.ts",
   "tests/web/fleet_records_test.ts",
   "tests/cloud/accounts_test.ts",
   "tests/agent/agent_e2e_test.ts",

@@ -11,18 +11,11 @@ import { unpacked } from "../../lib/base/files/archive.ts";
 import { collectBytes } from "../../lib/base/files/byte_reader.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { Machines } from "../../lib/cloud/tenants/machines.ts";
-import { BinaryData } from "../../lib/cloud/data/binary_data.ts";
-import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
 import { CapturedData } from "../../lib/cloud/mapping/captured.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
-import type { StoredFile } from "../../lib/cloud/store/files.ts";
-import { readPcd, writePcd } from "../../lib/geometry/cloud/pcd.ts";
-import { createCloud } from "../../lib/geometry/cloud/point_cloud.ts";
-import { geoPointAt } from "../../lib/geometry/geo.ts";
+import { readPcd } from "../../lib/geometry/cloud/pcd.ts";
 import { randomFrom } from "../../lib/geometry/random.ts";
 import { readMap } from "../../lib/slam/pbstream/map_file.ts";
-import { building, STARTS } from "../../lib/slam/simulation/building.ts";
-import { scanAt, SimulatedRobot } from "../../lib/slam/simulation/robot.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { Secret } from "../../lib/base/secret.ts";
 import { connectApp } from "../../lib/cloud_client/app_channel.ts";
@@ -31,156 +24,18 @@ import { BaseService } from "../../proto/gen/base_pb.ts";
 import { SLAMService } from "../../proto/gen/slam_pb.ts";
 import { withManagedMachine } from "./managed.ts";
 import { svcCloud } from "./program.ts";
+import { type Arrival, pieces, Rover, SENSORS } from "./rover.ts";
 import { until } from "../support/until.ts";
 import { storeTest } from "./stores.ts";
 import { newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 
-const SCAN_S = 0.2;
-const ODOMETRY_S = 0.1;
 const ENDS_MS = 120_000;
-const SENSORS = [
-  { sourceComponentName: "lidar", type: "rdk:component:camera", dataFrequencyHz: "5" },
-  { sourceComponentName: "wheels", type: "movement_sensor", dataFrequencyHz: "10" },
-];
-
-/** Stores one captured value. */
-type Arrival = () => Promise<void>;
 
 /** In another order, the same at every run. */
 function shuffled<T>(values: readonly T[], seed: number): T[] {
   const random = randomFrom(seed);
   return values.map((value) => ({ value, at: random() })).sort((a, b) => a.at - b.at)
     .map(({ value }) => value);
-}
-
-/** A robot in the hall, whose data come to the control plane as its machine would have synced them. */
-class Rover {
-  readonly #robot = new SimulatedRobot({
-    building: building("hall", 0),
-    start: { ...STARTS.hall, yaw: 0 },
-    wheelSlip: 0.02,
-    seed: 1,
-  });
-  readonly #random = randomFrom(2);
-  readonly #startS: number;
-  #atS = 0;
-
-  constructor(
-    private readonly cloud: Pick<ServedCloud, "store" | "files">,
-    private readonly world: World,
-    agoS = 3_600,
-  ) {
-    this.#startS = Math.round(Date.now() / 1000) - agoS;
-  }
-
-  /** The time after its last measurement. */
-  get now() {
-    return toTimestamp((this.#startS + this.#atS + ODOMETRY_S / 2) * 1000);
-  }
-
-  /** Its pose from its start. */
-  get pose() {
-    const { x, y, yaw } = this.#robot.truth(this.#atS);
-    return { x: x - STARTS.hall.x, y: y - STARTS.hall.y, yaw };
-  }
-
-  /** Drives on for some seconds. Its data arrive in the order of capture, or as `order` puts them. */
-  async drive(seconds: number, order = (arrivals: Arrival[]) => arrivals): Promise<void> {
-    const untilS = this.#atS + seconds;
-    this.#robot.drive(this.#atS, { linearMps: 0.3, angularRps: 0.1 });
-    const arrivals: Arrival[] = [];
-    for (let step = 1; this.#atS + step * ODOMETRY_S <= untilS + 1e-9; step++) {
-      const atS = this.#atS + step * ODOMETRY_S;
-      arrivals.push(...this.#odometry(atS));
-      if (step % Math.round(SCAN_S / ODOMETRY_S) === 0) arrivals.push(this.#scan(atS));
-    }
-    for (const arrive of order(arrivals)) await arrive();
-    this.#atS = untilS;
-  }
-
-  #odometry(atS: number): Arrival[] {
-    const { x, y, yaw } = this.#robot.odometry(atS);
-    const coordinate = { ...geoPointAt({ eastM: x, northM: y }) };
-    const orientation = { o_x: 0, o_y: 0, o_z: 1, theta: yaw * 180 / Math.PI };
-    return [
-      () => this.readings(atS, "Position", { coordinate, altitude_m: 0 }),
-      () => this.readings(atS + 0.002, "Orientation", { orientation }),
-    ];
-  }
-
-  async readings(atS: number, methodName: string, payload: Record<string, unknown>): Promise<void> {
-    const capturedUs = this.#microsAt(atS);
-    const reading = { capturedUs, receivedUs: capturedUs, payload } as never;
-    await this.cloud.store.transaction((sql) => {
-      return new TabularData(sql).add(
-        this.#origin("movement_sensor", "wheels", methodName),
-        [reading],
-        [],
-        0,
-      );
-    });
-  }
-
-  #scan(atS: number): Arrival {
-    const lidar = { beams: 180, maxRangeM: 20, noiseM: 0.01 };
-    const seen = { timeS: atS, at: this.#robot.truth(atS) };
-    const { points } = scanAt(this.#robot.building, seen, lidar, this.#random);
-    const column = (from: number) => points.filter((_, index) => index % 2 === from);
-    const [x, y] = [column(0), column(1)];
-    return () => this.file(atS, writePcd(createCloud({ x, y, z: new Float32Array(x.length) })));
-  }
-
-  get startUs(): number {
-    return this.#microsAt(0);
-  }
-
-  async file(atS: number, bytes: Uint8Array): Promise<void> {
-    await this.stored(atS, await this.cloud.files.put(pieces(bytes)));
-  }
-
-  async stored(atS: number, file: StoredFile): Promise<void> {
-    await this.cloud.store.transaction((sql) =>
-      new BinaryData(sql).add(
-        {
-          origin: this.#origin("camera", "lidar", "NextPointCloud"),
-          capturedUs: this.#microsAt(atS),
-          fileName: "",
-          fileExt: ".pcd",
-          mimeType: "pointcloud/pcd",
-          tags: [],
-          datasetIds: [],
-          boxes: [],
-          classifications: [],
-        },
-        file,
-        0,
-      )
-    );
-  }
-
-  #microsAt(atS: number): number {
-    return Math.round((this.#startS + atS) * 1e6);
-  }
-
-  #origin(type: string, componentName: string, methodName: string) {
-    const { organization, location, machine, part } = this.world;
-    return {
-      organizationId: organization,
-      locationId: location,
-      machineId: machine,
-      machineName: "rover",
-      partId: part,
-      partName: "rover-main",
-      componentType: `rdk:component:${type}`,
-      componentName,
-      methodName,
-      parameters: "{}",
-    };
-  }
-}
-
-async function* pieces(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  yield bytes;
 }
 
 /** A caller's view of mapping the machine of a world. */

@@ -6,6 +6,7 @@
 import type { Browser, Page } from "playwright-core";
 import { FLEET_PAGE } from "../../cli/page_path.ts";
 import { type ManagedMachine, withManagedMachine } from "../cloud/managed.ts";
+import { hallCloud, uploadMap } from "../cloud/rover.ts";
 import { browserWithPage, launch, openPage, pictureSet, SETTLE_MS } from "./browser.ts";
 import { signInByKey } from "./fleet_steps.ts";
 
@@ -31,6 +32,7 @@ const VIEWS: readonly View[] = [
   ["readings", openReadings],
   ["datasets", at("#/data/datasets")],
   ["training", at("#/data/training")],
+  ["map", openMap],
   ["all-logs", at("#/logs")],
   ["rollouts", at("#/rollouts")],
   ["registry", at("#/registry")],
@@ -47,6 +49,18 @@ async function openImage(page: Page, all: ManagedMachine): Promise<void> {
   await page.getByLabel("Label of a box").first().fill("cone");
   await page.keyboard.press("Enter");
   await page.getByRole("list", { name: "Images" }).getByRole("listitem").first().getByRole("button").click();
+}
+
+/** Makes it where there is none yet. */
+async function openMap(page: Page, all: ManagedMachine): Promise<void> {
+  await at("#/data/maps")(page, all);
+  await page.getByText(/^\d+ maps?$/).waitFor();
+  const made = page.getByRole("link", { name: "hall", exact: true });
+  if (await made.count() === 0) {
+    await uploadMap(all.channel, all.example.organizationId, ["hall", "1.0.0"], { "map.pcd": hallCloud() });
+  }
+  await at("#/data/maps/hall")(page, all);
+  await page.getByText(/^[\d.,]+ points/).waitFor();
 }
 
 /** Makes it where there is none yet. */

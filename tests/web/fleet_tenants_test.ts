@@ -31,10 +31,12 @@ const ADDRESSES: Readonly<Record<string, (ids: Tenant["ids"]) => readonly string
     ["", "/configuration", "/settings", "/logs", `/configuration/${part}`].map((tab) =>
       `#/machine/${machine}${tab}`
     ),
-  data: ({ dataset, training_job: job }) => [
-    ...["images", "readings", "datasets", "training"].map((tab) => `#/data/${tab}`),
+  data: ({ dataset, training_job: job, package: map, mapping_session: session }) => [
+    ...["images", "readings", "datasets", "training", "maps", "mapping"].map((tab) => `#/data/${tab}`),
     `#/data/datasets/${dataset}`,
     `#/data/training/${job}`,
+    `#/data/maps/${map.split("/").at(-1)}`,
+    `#/data/mapping/${session}`,
   ],
   rollouts: ({ rollout }) => ["#/rollouts", `#/rollouts/${rollout}`],
   fragments: ({ fragment, part }) => [

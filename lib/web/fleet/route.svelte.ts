@@ -1,6 +1,6 @@
 /**
  * The address behind `#`: `#/` is the list, `#/machine/ID/TAB/PART` a machine, `#/rollouts/ID` a rollout, `#/registry/ID` an item of the registry,
- * `#/data/TAB/ID` a dataset or a training job, `#/fragments/ID/TAB/PART` a fragment, and `#/compare/PART/PART` two parts. `#/provider/QUERY` is the answer of the identity provider.
+ * `#/data/TAB/ID` a dataset, a training job, a map or a mapping session, `#/fragments/ID/TAB/PART` a fragment, and `#/compare/PART/PART` two parts. `#/provider/QUERY` is the answer of the identity provider.
  */
 
 import { getContext, setContext } from "svelte";
@@ -22,7 +22,7 @@ export class FleetRoute {
     return this.#parts[1] ?? "";
   }
 
-  /** Of a machine; the dataset or the job. */
+  /** Of a machine; the dataset, the job, the map or the mapping session. */
   get tab(): string {
     return this.#parts[2] ?? "";
   }

@@ -4,6 +4,7 @@ import type { CallOptions } from "@connectrpc/connect";
 import type { PlainMessage } from "@bufbuild/protobuf";
 import type { appApi, DataClient, mlTrainingApi } from "@viamrobotics/sdk";
 import type { InferenceCalls } from "../data/inference_calls.ts";
+import type { MappingCalls, PackageCalls } from "../maps/map_calls.ts";
 import type { ReportCalls } from "../machines/report_calls.ts";
 import type { AlertCalls } from "../alerts/alert_calls.ts";
 import type { RecordCalls } from "../records/record_calls.ts";
@@ -25,6 +26,8 @@ export interface FleetCalls extends PublishedCalls {
   readonly data: DataClient;
   readonly training: TrainingCalls;
   readonly inference: InferenceCalls;
+  readonly packages: PackageCalls;
+  readonly mapping: MappingCalls;
 }
 
 /** Those of MLTrainingService. */

@@ -23,6 +23,7 @@ import { releaseCalls } from "../releases/release_calls.ts";
 import { configurationCalls } from "../configurations/configuration_calls.ts";
 import { usageCalls } from "../usage/usage_calls.ts";
 import { inferenceCalls } from "../data/inference_calls.ts";
+import { mappingCalls, packageCalls } from "../maps/map_calls.ts";
 import type { FleetCalls, PublishedCalls, TrainingCalls } from "./fleet_calls.ts";
 
 export type SessionState = "signing_in" | "signed_in" | "signed_out";
@@ -232,6 +233,8 @@ async function callsBy(credentials: Credentials): Promise<FleetCalls> {
     data,
     training,
     inference: inferenceCalls(transport),
+    packages: packageCalls(transport),
+    mapping: mappingCalls(transport),
   };
 }
 
@@ -267,7 +270,7 @@ export function useSession(): FleetSession {
 /** Asks the control plane again and again; for the beginning of a component. */
 export function pollCloud<T>(
   ask: (calls: FleetCalls) => Promise<T>,
-  everyMs: number,
+  everyMs: number | (() => number),
   options: PollOptions<T> = {},
 ): Poll<T> {
   const session = useSession();

@@ -2,15 +2,17 @@
 
 import type { appApi } from "@viamrobotics/sdk";
 import { millisOf } from "../../machine/link/wire.ts";
+import type { ListedPackage } from "../maps/map_calls.ts";
 
 export const TRAINING_SCRIPT = "training script";
+export const MAP = "map";
 
 /** By the numbers of the published PackageType. */
 export const ITEM_KINDS: readonly (readonly [type: number, word: string])[] = [
   [3, "module"],
   [2, "model"],
   [5, TRAINING_SCRIPT],
-  [4, "map"],
+  [4, MAP],
   [1, "archive"],
 ];
 
@@ -20,6 +22,7 @@ export const PUBLIC = 2;
 
 export interface ShownItem {
   readonly id: string;
+  readonly organizationId: string;
   readonly name: string;
   readonly kind: string;
   readonly visibility: string;
@@ -40,10 +43,11 @@ export interface ShownVersion {
 }
 
 export function shownItem(item: appApi.RegistryItem): ShownItem {
-  const { itemId, name, type, visibility, description, url, updatedAt, metadata } = item;
+  const { itemId, organizationId, name, type, visibility, description, url, updatedAt, metadata } = item;
   const models = metadata.case === "moduleMetadata" ? metadata.value.models : [];
   return {
     id: itemId,
+    organizationId,
     name,
     kind: ITEM_KINDS.find(([number]) => number === type)?.[1] ?? "package",
     visibility: VISIBILITIES[visibility] ?? "",
@@ -70,6 +74,18 @@ function versionsOf(metadata: appApi.RegistryItem["metadata"]): readonly ShownVe
       return metadata.value.versions.map(dated);
   }
   return [];
+}
+
+/** Of packages that are listed oldest first, newest first. */
+export function versionsOfPackages(packages: readonly ListedPackage[]): readonly ShownVersion[] {
+  const found = new Map<string, ShownVersion>();
+  for (const { info, createdOn } of packages.toReversed()) {
+    if (!info) continue;
+    const { version, platform } = info;
+    const known = found.get(version) ?? { version, createdMs: millisOf(createdOn), platforms: [] };
+    found.set(version, platform ? { ...known, platforms: [...known.platforms, platform] } : known);
+  }
+  return [...found.values()];
 }
 
 function dated(
