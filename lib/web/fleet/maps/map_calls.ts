@@ -30,7 +30,7 @@ export interface PackageCalls {
   ): Promise<{ readonly packages: readonly ListedPackage[] }>;
 }
 
-export interface MappingSession {
+export interface ListedSession {
   readonly cloudRunJobId: string;
   readonly robotId: string;
   readonly mapName: string;
@@ -54,10 +54,10 @@ export interface MappingCalls {
   /** The newest 1,000. */
   listMappingSessions(
     request: { readonly organizationId: string },
-  ): Promise<{ readonly session: readonly MappingSession[] }>;
+  ): Promise<{ readonly session: readonly ListedSession[] }>;
   getMappingSessionMetadataByID(
     request: { readonly sessionId: string },
-  ): Promise<{ readonly sessionMetadata?: MappingSession }>;
+  ): Promise<{ readonly sessionMetadata?: ListedSession }>;
   /** Makes a session that goes on draw its map anew. */
   getMappingSessionPointCloud(
     request: { readonly sessionId: string },
@@ -84,7 +84,7 @@ const PackageMessage = wireMessage(`${PACKAGES}.Package`, {
   created_on: [3, Time],
 });
 
-const Session = wireMessage(`${MAPPING}.MappingMetadata`, {
+const SessionMessage = wireMessage(`${MAPPING}.MappingMetadata`, {
   robot_id: [3, "string"],
   time_start_submitted: [4, Time],
   time_cloud_run_job_started: [5, Time],
@@ -119,11 +119,13 @@ const PackageService = wireService(`${PACKAGES}.PackageService`, {
 const MappingService = wireService(`${MAPPING}.CloudSLAMService`, {
   ListMappingSessions: [
     wireMessage(`${MAPPING}.ListMappingSessionsRequest`, { organization_id: [1, "string"] }),
-    wireMessage(`${MAPPING}.ListMappingSessionsResponse`, { session: [1, Session, "repeated"] }),
+    wireMessage(`${MAPPING}.ListMappingSessionsResponse`, { session: [1, SessionMessage, "repeated"] }),
   ],
   GetMappingSessionMetadataByID: [
     wireMessage(`${MAPPING}.GetMappingSessionMetadataByIDRequest`, { session_id: [1, "string"] }),
-    wireMessage(`${MAPPING}.GetMappingSessionMetadataByIDResponse`, { session_metadata: [1, Session] }),
+    wireMessage(`${MAPPING}.GetMappingSessionMetadataByIDResponse`, {
+      session_metadata: [1, SessionMessage],
+    }),
   ],
   GetMappingSessionPointCloud: [
     wireMessage(`${MAPPING}.GetMappingSessionPointCloudRequest`, { session_id: [1, "string"] }),

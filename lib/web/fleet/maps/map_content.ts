@@ -29,7 +29,7 @@ export async function pointsInArchive(link: string, signal: AbortSignal): Promis
 }
 
 /** The points of a point cloud as such. */
-export async function pointsAt(link: string, signal: AbortSignal): Promise<CloudPoints> {
+export async function pointsInPicture(link: string, signal: AbortSignal): Promise<CloudPoints> {
   const { body } = await fetched(link, signal);
   if (!body) throw new Error("the map is empty");
   const bytes = new Unpacked(body.getReader());

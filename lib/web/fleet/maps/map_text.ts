@@ -1,7 +1,7 @@
 /** Maps and mapping sessions as people read them. Pure. */
 
 import { millisOf } from "../../machine/link/wire.ts";
-import type { ListedPackage, MappingSession } from "./map_calls.ts";
+import type { ListedPackage, ListedSession } from "./map_calls.ts";
 
 /** By the number of the published PackageType. */
 export const MAP_TYPE = 4;
@@ -51,13 +51,13 @@ const ENDS: readonly (SessionState | undefined)[] = [
   { word: "failed", tone: "bad", isOver: true, hasMap: false },
 ];
 
-export function sessionState(session: MappingSession): SessionState {
+export function sessionState(session: ListedSession): SessionState {
   const end = ENDS[session.endStatus];
   if (end) return end;
   return { word: activityOf(session), tone: "", isOver: false, hasMap: false };
 }
 
-function activityOf(session: MappingSession): string {
+function activityOf(session: ListedSession): string {
   if (session.timeEndSubmitted) return "stopped, finishing its map";
   return session.timeCloudRunJobStarted ? "mapping" : "waiting";
 }
