@@ -6,7 +6,12 @@
  * starts, in turns, so that what else the computer does meets all of them alike.
  */
 
+import { SystemClock } from "../../lib/base/clock.ts";
+import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
+import { CameraService } from "../../proto/gen/camera_pb.ts";
 import { processorMs, residentBytes, writeConfig } from "../support/server.ts";
+import { until } from "../support/until.ts";
 import { heading, row } from "./figures.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
@@ -22,8 +27,9 @@ interface Start {
   residentBytes: number;
 }
 
-/** Start to serving, as a multiple of nothing's. */
+/** Start to serving, as a multiple of nothing's; and the demo. */
 export async function start(): Promise<void> {
+  await demoPictures();
   const demo = JSON.parse(await Deno.readTextFile(`${ROOT}examples/demo.json`));
   const config = await writeConfig({ ...demo, network: {} });
   const board = { name: "board", api: "rdk:component:board", model: "fake" };
@@ -79,16 +85,55 @@ async function measure(one: Start): Promise<void> {
     .spawn();
   const output = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
   try {
-    for (let printed = ""; !/http:\/\/[\w.:[\]-]+:\d+\D/.test(printed);) {
-      const { value, done } = await output.read();
-      if (done) throw new Error(`${program} ended without serving:\n${printed}`);
-      printed += value;
-    }
+    await addressFrom(output, program);
     one.startMs = Math.min(one.startMs, performance.now() - began);
     one.processorMs = Math.min(one.processorMs, await processorMs(child.pid));
     one.residentBytes = Math.min(one.residentBytes, await residentBytes(child.pid));
   } finally {
     child.kill("SIGKILL");
+    await output.cancel();
+    await child.status;
+  }
+}
+
+/** The host and port that a starting program prints. */
+async function addressFrom(output: ReadableStreamDefaultReader<string>, program: string): Promise<string> {
+  for (let printed = "";;) {
+    const { value, done } = await output.read();
+    if (done) throw new Error(`${program} ended without serving:\n${printed}`);
+    printed += value;
+    const [, address] = /http:\/\/([\w.:[\]-]+:\d+)\D/.exec(printed) ?? [];
+    if (address !== undefined) return address;
+  }
+}
+
+/** README's first command, until it answers with a picture of its camera. */
+async function demoPictures(): Promise<void> {
+  heading("the demo (deno task demo) until its first picture");
+  const began = performance.now();
+  const elapsed = () => `${((performance.now() - began) / 1000).toFixed(2)} s`;
+  const signal = AbortSignal.timeout(DEADLINE_MS);
+  const child = new Deno.Command(Deno.execPath(), {
+    args: ["task", "demo"],
+    cwd: ROOT,
+    stdout: "piped",
+    stderr: "null",
+    stdin: "null",
+    signal,
+  }).spawn();
+  const output = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
+  try {
+    const address = await addressFrom(output, "deno task demo");
+    const served = elapsed();
+    const channel = connectGrpc(address, { clock: new SystemClock() });
+    const camera = client(CameraService, channel);
+    const isPictured = () =>
+      camera.getImages({ name: "camera1" }).then(({ images }) => images.length > 0, () => false);
+    await until(isPictured);
+    row("deno task demo", `address after ${served}`, `picture after ${elapsed()}`);
+    channel.close();
+  } finally {
+    child.kill("SIGINT");
     await output.cancel();
     await child.status;
   }
