@@ -17,6 +17,7 @@ import {
 } from "../../../proto/gen/robot_config_pb.ts";
 import { SvcError } from "../../base/error.ts";
 import type { Json } from "../../base/schema/schema.ts";
+import { keepBytes } from "../../wire/rpc/message_bytes.ts";
 import { create, type MessageInitShape } from "../../wire/rpc/proto.ts";
 import { type KeyHash, Keys } from "../access/keys.ts";
 import type { MachineTokens } from "../access/machine_tokens.ts";
@@ -46,11 +47,12 @@ function handlerOf(keys: readonly KeyHash[]): MessageInitShape<typeof AuthHandle
 /** Adds callers of the control plane, by their keys and by tokens that it has signed. */
 function withOwn(
   auth: ReturnType<typeof robotConfigMessage>["auth"],
-  [handler, jwks]: readonly [MessageInitShape<typeof AuthHandlerConfigSchema>, MachineTokens["jwks"]],
+  callers: readonly KeyHash[],
+  jwks: MachineTokens["jwks"],
 ): MessageInitShape<typeof AuthConfigSchema> {
   const others = auth?.externalAuthConfig?.jwks?.json?.keys;
   const keys = [...Array.isArray(others) ? others : [], ...jwks];
-  return { ...auth, handlers: [handler], externalAuthConfig: { jwks: { json: { keys } } } };
+  return { ...auth, handlers: [handlerOf(callers)], externalAuthConfig: { jwks: { json: { keys } } } };
 }
 
 /** A message and its sources. */
@@ -90,7 +92,8 @@ export interface ConfigCaller {
 interface Sources {
   readonly part: PartSummary;
   readonly stamp: string;
-  readonly access: Parameters<typeof withOwn>[1];
+  readonly keys: readonly KeyHash[];
+  readonly jwks: MachineTokens["jwks"];
   readonly secrets: readonly SharedSecret[];
 }
 
@@ -183,7 +186,7 @@ export class ConfigMessages {
       secrets,
       jwks.map(({ kid }) => kid),
     ]);
-    return { part, stamp, access: [handlerOf(keys), jwks], secrets };
+    return { part, stamp, keys, jwks, secrets };
   }
 
   /** Whether the sources that its stamp does not cover are unchanged. */
@@ -229,6 +232,8 @@ export class ConfigMessages {
     }
     const { packages, response } = await this.#message(sources, resolved, revision);
     const used = resolved.used.map(({ id }) => id);
+    // Each machine asks for it again and again.
+    if (!masked) keepBytes(ConfigResponseSchema, response);
     const outcome = { response, agent: resolved.agent, used };
     return { organizationId, stamp, fragments: stamps, packages, outcome };
   }
@@ -244,7 +249,7 @@ export class ConfigMessages {
     await store.transaction((sql) => keepTriggers(sql, id, triggers, isOnline));
   }
 
-  async #message({ part, access, secrets }: Sources, resolved: ConfigResult, revision: number) {
+  async #message({ part, keys, jwks, secrets }: Sources, resolved: ConfigResult, revision: number) {
     const { id, locationId, machineId, organizationId } = part;
     const message = robotConfigMessage(resolved.config ?? {});
     const packages: Floating[] = [];
@@ -264,7 +269,7 @@ export class ConfigMessages {
         overwriteFragmentStatus: resolved.problems.map(({ path, message }) => ({
           error: `${path}: ${message}`,
         })),
-        auth: message.auth?.handlers.length ? message.auth : withOwn(message.auth, access),
+        auth: message.auth?.handlers.length ? message.auth : withOwn(message.auth, keys, jwks),
         cloud: {
           id,
           ...partNames(part, this.cloud.machineDomain),

@@ -23,20 +23,35 @@ const LARGE_BYTES = 16 * 1024;
 /** How deep to look for large fields, in nested messages and lists. */
 const DEPTH = 4;
 
+/** The bytes of messages that no longer change. */
+const fixed = new WeakMap<object, Uint8Array<ArrayBuffer>>();
+
+/** Keeps the bytes of a message as long as the message, which must not change any more. */
+export function keepBytes(desc: DescMessage, message: Message): void {
+  fixed.set(message, messageBytes(desc, message));
+}
+
 /** Encodes a message into new memory. */
 export function messageBytes(desc: DescMessage, message: Message): Uint8Array<ArrayBuffer> {
+  // Who sends bytes may give their memory back.
+  const kept = fixed.get(message);
+  if (kept) return kept.slice();
   if (bytesAtLeast(message) < LARGE_BYTES) return toBinary(desc, message);
   const parts: Uint8Array[] = [];
   addParts(desc, message, parts);
   return joinedBytes(parts);
 }
 
-/** The bytes of a message's texts and byte fields, nested messages included. */
-export function bytesAtLeast(value: unknown, depth = DEPTH): number {
+/** The bytes of a message's texts and byte fields, nested messages included; all of them for one with kept bytes. */
+export function bytesAtLeast(message: object): number {
+  return fixed.get(message)?.length ?? bytesIn(message, DEPTH);
+}
+
+function bytesIn(value: unknown, depth: number): number {
   if (value instanceof Uint8Array || typeof value === "string") return value.length;
   if (depth === 0 || typeof value !== "object" || value === null || ArrayBuffer.isView(value)) return 0;
   let bytes = 0;
-  for (const part of Object.values(value)) bytes += bytesAtLeast(part, depth - 1);
+  for (const part of Object.values(value)) bytes += bytesIn(part, depth - 1);
   return bytes;
 }
 

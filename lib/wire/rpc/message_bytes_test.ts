@@ -6,7 +6,7 @@ import { DataCaptureUploadRequestSchema } from "../../../proto/gen/datasync_pb.t
 import { InferResponseSchema } from "../../../proto/gen/ml_model_pb.ts";
 import { ServerReflectionResponseSchema } from "../../../proto/gen/reflection_pb.ts";
 import { CaptureAllFromCameraResponseSchema } from "../../../proto/gen/vision_pb.ts";
-import { messageBytes } from "./message_bytes.ts";
+import { bytesAtLeast, keepBytes, messageBytes } from "./message_bytes.ts";
 import { create, type DescMessage, fromBinary, type Message, toBinary } from "./proto.ts";
 
 const [SMALL, LARGE] = [100, 40_000].map((length) => Uint8Array.from({ length }, (_, at) => at % 251));
@@ -93,4 +93,15 @@ Deno.test("messageBytes: uses its own memory and does not change the message", (
   bytes.fill(0);
   assert(message.images[0].image === image);
   assertEquals(image, LARGE);
+});
+
+Deno.test("keepBytes: every caller gets the bytes in memory of its own", () => {
+  const message = create(GetImagesResponseSchema, { images: [{ image: LARGE, sourceName: "left" }] });
+  const wanted = toBinary(GetImagesResponseSchema, message);
+  keepBytes(GetImagesResponseSchema, message);
+  const first = messageBytes(GetImagesResponseSchema, message);
+  first.fill(0);
+  first.buffer.transfer(0);
+  assertEquals(messageBytes(GetImagesResponseSchema, message), wanted);
+  assertEquals(bytesAtLeast(message), wanted.length);
 });

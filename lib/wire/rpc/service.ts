@@ -573,7 +573,7 @@ async function respond(
 ): Promise<void> {
   const encode = (message: unknown) => {
     if (sink.roomBytes !== undefined && sink.roomBytes < MAX_MESSAGE_BYTES) {
-      sink.checkRoom?.(bytesAtLeast(message));
+      sink.checkRoom?.(bytesAtLeast(message as object));
     }
     return messageBytes(
       method.output,
