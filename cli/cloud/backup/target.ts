@@ -72,7 +72,9 @@ export class BackupTarget {
     }
     const env = (name: string) => host.env(name) || undefined;
     const address = parseS3Address(target, env);
-    const client = new S3Client({ address, credentials: await findS3Credentials(env, host), clock });
+    const findCredentials = () => findS3Credentials(env, host);
+    const credentials = await findCredentials();
+    const client = new S3Client({ address, credentials, findCredentials, clock });
     const { prefix } = address;
     const files = await S3Files.open(client, { prefix: `${prefix}files/`, olderThanMs });
     return new BackupTarget(`s3://${address.bucket}/${prefix}`, files, {

@@ -88,9 +88,10 @@ export async function openContents(
 
   const env = (name: string) => host.env(name) || undefined;
   const address = parseS3Address(files, env);
-  const credentials = await findS3Credentials(env, host);
+  const findCredentials = () => findS3Credentials(env, host);
   const { S3Client } = await import("../../../lib/cloud/store/s3/s3_client.ts");
   const { S3Files } = await import("../../../lib/cloud/store/s3/s3_files.ts");
-  const client = new S3Client({ address, credentials, clock });
+  const credentials = await findCredentials();
+  const client = new S3Client({ address, credentials, findCredentials, clock, logger });
   return await S3Files.open(client, { prefix: address.prefix, olderThanMs, space: spaceIn(data) });
 }

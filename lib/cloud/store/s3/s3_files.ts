@@ -19,7 +19,8 @@ import {
   type StoredFile,
   type Upload,
 } from "../files.ts";
-import { type S3Client, type S3Part, S3Refusal } from "./s3_client.ts";
+import type { S3Client, S3Object, S3Part } from "./s3_client.ts";
+import { S3Refusal } from "./s3_refusal.ts";
 
 export interface S3FilesOptions {
   /** Empty, or ends with a slash. */
@@ -34,6 +35,8 @@ export interface S3FilesOptions {
 const PART_BYTES = 8 * 1024 * 1024;
 /** Largest object that one request can copy within a store. */
 const CONTENT_BYTES_MAX = 5 * 1024 ** 3;
+/** The name of an upload. */
+const UPLOAD = /^[0-9a-f]{8}-[0-9a-f-]{27}$/;
 /** How often reading is resumed after a broken connection without progress. */
 const RESUMPTIONS_MAX = 3;
 
@@ -203,16 +206,18 @@ export class S3Files extends SpacedFiles implements FileStore {
   async #cleanUp(olderThanMs: number): Promise<void> {
     const isOld = ({ modifiedMs }: { readonly modifiedMs: number }) => modifiedMs < olderThanMs;
     const uploads = `${this.prefix}uploads/`;
+    // What others have put there is left alone.
+    const isLeft = (one: S3Object) => isOld(one) && UPLOAD.test(one.key.slice(uploads.length));
     try {
       for await (const upload of this.client.uploads(uploads)) {
-        if (isOld(upload)) await this.client.abandonUpload(upload.key, upload.uploadId);
+        if (isLeft(upload)) await this.client.abandonUpload(upload.key, upload.uploadId);
       }
     } catch (error) {
       // A store without such a list has its own rules for leftovers.
       if (SvcError.from(error).code !== "unimplemented") throw error;
     }
     for await (const object of this.client.list(uploads)) {
-      if (isOld(object)) await this.client.remove(object.key);
+      if (isLeft(object)) await this.client.remove(object.key);
     }
 
     const asides = `${this.prefix}aside/`;
