@@ -10,6 +10,7 @@ import { messageOf, SvcError } from "../../base/error.ts";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { AgentSettings } from "../settings/settings.ts";
+import type { AdditionalNetwork } from "../settings/settings_fields.ts";
 import { writeIfOther } from "../system/drop_in.ts";
 import { firstProfile, managedProfiles, profileFor } from "./managed_profiles.ts";
 import type { NetworkPort, NetworkProfile, NetworkView } from "./network_port.ts";
@@ -78,7 +79,7 @@ export class ConfiguredNetworks {
   async #applyAdditional(settings: AgentSettings, signal: AbortSignal): Promise<void> {
     const view = await this.sight.look(settings.network.hotspotInterface, signal);
     const wanted = Object.entries(settings.additionalNetworks)
-      .map(([key, network]) => additionalProfile(key, network, view.wifiDevice ?? ""));
+      .map(([key, network]) => wantedIn(view, key, network));
     const own = view.profiles.filter(({ name }) =>
       name !== "" && ![CHOSEN, HOTSPOT, TETHER].some((mark) => name.startsWith(mark))
     );
@@ -103,6 +104,30 @@ export class ConfiguredNetworks {
       ...this.#unwritten.values(),
     ];
     if (problems.length > 0) throw new Error(problems.join("; "));
+  }
+
+  /**
+   * The profile with which to join a network now: an entry without a password gets the security of the network in range,
+   * which may have been out of range when the profile was written.
+   */
+  async suited(
+    profile: NetworkProfile,
+    { additionalNetworks }: AgentSettings,
+    view: NetworkView,
+    signal: AbortSignal,
+  ): Promise<NetworkProfile> {
+    const key = additionalKey(profile.name);
+    const network = additionalNetworks[key];
+    if (!network) return profile;
+    const wanted = wantedIn(view, key, network);
+    const asWritten = additionalProfile(key, network, view.wifiDevice ?? "", {
+      presentDigest: profile.digest,
+    });
+    // One that differs in anything else is applied with the settings, not here.
+    const isSuited = wanted.name !== profile.name || wanted.digest === profile.digest;
+    if (isSuited || asWritten.digest !== profile.digest) return profile;
+    this.parts.logger.info(`additional_networks.${key}: the network has another security now`);
+    return await this.parts.port.put(wanted, view.profiles, signal);
   }
 
   /** Changes the profiles; reverts everything if the changes cut the device off. */
@@ -177,4 +202,13 @@ export class ConfiguredNetworks {
       await clock.sleep(PROVE_EVERY_MS, signal);
     }
   }
+}
+
+/** The profile of an entry, which depends on what is in range and on the present profile. */
+function wantedIn(view: NetworkView, key: string, network: AdditionalNetwork): ProfileWanted {
+  const wifiDevice = view.wifiDevice ?? "";
+  const { name } = additionalProfile(key, network, wifiDevice);
+  const presentDigest = view.profiles.find((one) => one.name === name)?.digest;
+  const seen = view.inRange.find(({ ssid }) => ssid === network.ssid);
+  return additionalProfile(key, network, wifiDevice, { seen, presentDigest });
 }

@@ -248,7 +248,8 @@ export class Networking implements Subsystem {
     const profile = profileFor(managedProfiles(view), step.ssid);
     if (!profile) return;
     try {
-      await this.#parts.port.activate(profile, view.wifiDevice!, signal);
+      const suited = await this.#configured.suited(profile, this.#settings, view, signal);
+      await this.#parts.port.activate(suited, view.wifiDevice!, signal);
       this.#sight.endJoin(step.ssid, "");
       logger.info(`joined ${step.ssid}`);
     } catch (error) {

@@ -230,6 +230,46 @@ Deno.test("Networking: joins networks that are encrypted without a password, wit
   }
 });
 
+Deno.test("additional_networks: an entry without a password is joined by OWE where the network has nothing else", async () => {
+  for (const security of ["OWE", "OWE-TM", ""]) {
+    const device = new Device();
+    device.configured = true;
+    // It is out of range at first.
+    await device.apply({ airport: { type: "wifi", ssid: "airport" } });
+    await device.minutes(1);
+    device.network.routers.set("airport", { password: "", security });
+    await device.minutes(4);
+    assertEquals(device.network.joined, "airport", security);
+
+    // Applied once more, also out of range, the profile stays.
+    const before = [...device.network.profiles.values()].map(({ digest }) => digest);
+    device.network.routers.delete("airport");
+    device.network.active = undefined;
+    await device.minutes(2);
+    await device.apply({ airport: { type: "wifi", ssid: "airport" } });
+    assertEquals([...device.network.profiles.values()].map(({ digest }) => digest), before);
+
+    // Its router has other security now.
+    const other = security === "OWE" ? "" : "OWE";
+    device.network.routers.set("airport", { password: "", security: other });
+    await device.minutes(12);
+    assertEquals(device.network.joined, "airport", `${security}, then ${other}`);
+    await device.end();
+  }
+});
+
+Deno.test("additional_networks: a network without a password never takes the place of one with a password", async () => {
+  const device = new Device();
+  device.configured = true;
+  device.network.routers.set("hall", { password: "", security: "OWE" });
+  await device.apply({ hall: { type: "wifi", ssid: "hall", psk: "12345678" } });
+  await device.minutes(12);
+  assertEquals(device.network.joined, undefined);
+  const [profile] = [...device.network.profiles.values()].filter(({ ssid }) => ssid === "hall");
+  assertEquals(profile.wanted.settings["802-11-wireless-security"]["key-mgmt"][1], "wpa-psk");
+  await device.end();
+});
+
 Deno.test("a network that the service does not take is told to the person who has chosen it", async () => {
   const device = new Device();
   device.configured = true;

@@ -56,13 +56,29 @@ const CHOSEN_PRIORITY = { only: 999, roaming: 100 } as const;
 const DEFAULT_METRIC = -1;
 
 /**
- * The profile of an entry of `additional_networks`. Wi-Fi without an interface uses the hotspot's device, and
- * connects only when the agent decides to try it.
+ * The profile of an entry of `additional_networks`; `seen` is its network in range. Wi-Fi without an interface uses the
+ * hotspot's device, and connects only when the agent decides to try it. While the network is out of range, the profile
+ * stays as it is (`presentDigest`). An entry with a password is never joined without it.
  */
 export function additionalProfile(
   key: string,
   network: AdditionalNetwork,
   wifiDevice: string,
+  { seen, presentDigest }: { readonly seen?: SeenSecurity; readonly presentDigest?: string } = {},
+): ProfileWanted {
+  const usual = entryProfile(key, network, wifiDevice);
+  const hasPassword = (network.psk?.reveal() ?? "") !== "";
+  if (network.type !== "wifi" || hasPassword) return usual;
+  const owe = entryProfile(key, network, wifiDevice, { security: "OWE" });
+  const isOwe = seen === undefined ? owe.digest === presentDigest : isOnlyOwe(seen.security);
+  return isOwe ? owe : usual;
+}
+
+function entryProfile(
+  key: string,
+  network: AdditionalNetwork,
+  wifiDevice: string,
+  seen?: SeenSecurity,
 ): ProfileWanted {
   const name = markOf(key);
   const { type, ssid, psk, priority } = network;
@@ -71,7 +87,7 @@ export function additionalProfile(
   const id = `${isWifi ? ssid : "wired"}@${device || "any"}`;
   return wanted(name, {
     connection: connectionOf(id, name, isWifi ? WIRELESS : WIRED, device, !isWifi, priority),
-    ...isWifi ? wifiSections(ssid, psk, "infrastructure") : {},
+    ...isWifi ? wifiSections(ssid, psk, "infrastructure", seen) : {},
     ipv4: ipv4Of(network),
   });
 }
