@@ -1,8 +1,8 @@
 /**
  * The networks of the configuration: the entries of `additional_networks`, and power saving.
  *
- * A configured network that cuts the device off is rolled back, even if the agent dies meanwhile, and is not tried again
- * before its entry changes. Foreign profiles are never touched.
+ * A configured network that cuts the device off is rolled back, even if the agent dies or the power fails meanwhile, and
+ * is not tried again before its entry changes. Foreign profiles are never touched.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -13,6 +13,7 @@ import type { AgentSettings } from "../settings/settings.ts";
 import type { AdditionalNetwork } from "../settings/settings_fields.ts";
 import { writeIfOther } from "../system/drop_in.ts";
 import { firstProfile, managedProfiles, profileFor } from "./managed_profiles.ts";
+import { NetworkChanges, type NetworkEntries } from "./network_changes.ts";
 import type { NetworkPort, NetworkProfile, NetworkView } from "./network_port.ts";
 import type { NetworkSight } from "./network_sight.ts";
 import { additionalKey, additionalProfile, CHOSEN, HOTSPOT, type ProfileWanted, TETHER } from "./profiles.ts";
@@ -32,6 +33,11 @@ export interface ConfiguredNetworksParts {
 /** Time for a configured network to bring the device online before it is rolled back. */
 const PROVE_MS = 120_000;
 const PROVE_EVERY_MS = 2_000;
+/**
+ * The same after a power cut during the change, since the start of the agent: the network's own devices may have been
+ * without power, too.
+ */
+const PROVE_AFTER_CUT_MS = 600_000;
 /** The service rolls back by itself this much later, in case the agent has died. */
 const CHECKPOINT_SPARE_S = 60;
 export const POWER_SAVE_FILE = "/etc/NetworkManager/conf.d/81-svc-wifi-powersave.conf";
@@ -49,15 +55,96 @@ export class ConfiguredNetworks {
   readonly #refused: Refused;
   /** Why the network service rejects a profile, by its digest. */
   readonly #unwritten = new Map<string, string>();
+  readonly #changes: NetworkChanges;
+  /** The entries that the profiles have, since the last call of `apply`. */
+  #entries: NetworkEntries | undefined;
+  readonly #startedMs: number;
 
   constructor(private readonly parts: ConfiguredNetworksParts, private readonly sight: NetworkSight) {
     this.#refused = new Refused(parts.files, parts.refusedFile);
+    this.#changes = new NetworkChanges(parts.files, parts.refusedFile);
+    this.#startedMs = parts.clock.monotonicMs();
   }
 
   async apply(settings: AgentSettings, signal: AbortSignal): Promise<void> {
     this.isApplied = true;
-    await this.#applyPowerSave(settings, signal);
-    await this.#applyAdditional(settings, signal);
+    // A setting that cannot be applied, on a full disk for example, leaves the others alone.
+    const saved = await this.#applyPowerSave(settings, signal).then(() => [], (error) => [error]);
+    const added = await this.#applyAdditional(settings, signal).then(() => [], (error) => [error]);
+    signal.throwIfAborted();
+    await this.#noteEntries(settings, signal);
+    const [first, ...more] = [...saved, ...added];
+    if (more.length > 0) throw new Error([first, ...more].map(messageOf).join("; "), { cause: first });
+    if (first !== undefined) throw first;
+  }
+
+  /**
+   * Ends a change that a power cut has interrupted: if the device is online, the change is proven; if it is not after a
+   * long time, the profiles are again what they were.
+   */
+  async endInterrupted(view: NetworkView, signal: AbortSignal): Promise<void> {
+    const { proven, trial } = await this.#changes.read();
+    if (trial.length === 0) return;
+    if (await this.sight.provesInternet(view, signal)) {
+      const entries = this.#entries;
+      // Before that, nobody knows the entries.
+      if (entries) await this.#note(entries, []);
+      return;
+    }
+    if (this.parts.clock.monotonicMs() - this.#startedMs < PROVE_AFTER_CUT_MS) return;
+    await this.#takeBack(view, proven, trial, signal);
+  }
+
+  async #takeBack(
+    view: NetworkView,
+    proven: NetworkEntries,
+    trial: readonly string[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { port, logger } = this.parts;
+    const tried = view.profiles.filter(({ digest }) => trial.includes(digest));
+    for (const profile of tried) {
+      const before = proven[additionalKey(profile.name)];
+      if (before) {
+        await port.put(
+          additionalProfile(additionalKey(profile.name), before, view.wifiDevice ?? ""),
+          view.profiles,
+          signal,
+        );
+      } else await port.remove(profile, signal);
+    }
+    const names = tried.map(({ name }) => additionalKey(name)).join(", ");
+    logger.warn(
+      `additional_networks (${names}) are as they were before the power failed during their change`,
+    );
+    await this.#refuse(trial);
+    await this.#note(proven, []);
+    this.sight.forgetInternet();
+  }
+
+  async #noteEntries({ network, additionalNetworks }: AgentSettings, signal: AbortSignal): Promise<void> {
+    const view = await this.sight.look(network.hotspotInterface, signal);
+    const before = this.#entries ?? (await this.#changes.read()).proven;
+    const entries = Object.entries(additionalNetworks).flatMap(([key, entry]) => {
+      const { digest } = wantedIn(view, key, entry);
+      const now = view.profiles.some((one) => one.digest === digest) ? entry : before[key];
+      return now ? [[key, now] as const] : [];
+    });
+    this.#entries = Object.fromEntries(entries);
+  }
+
+  /** Notes a change and its end. Without the note, only a power cut at this moment could go wrong. */
+  async #note(proven: NetworkEntries, trial: readonly string[]): Promise<void> {
+    await this.#changes.write({ proven, trial }).catch((error) =>
+      this.parts.logger.warn(`a change of networks would not survive a power cut: ${messageOf(error)}`)
+    );
+  }
+
+  /** Refuses profiles from now on; without the file, until the next start. */
+  async #refuse(digests: readonly string[]): Promise<void> {
+    await this.#refused.add(digests).catch((error) =>
+      this.parts.logger.warn(`refused networks are forgotten at the next start: ${messageOf(error)}`)
+    );
   }
 
   async #applyPowerSave({ network }: AgentSettings, signal: AbortSignal): Promise<void> {
@@ -146,6 +233,8 @@ export class ConfiguredNetworks {
     const names = () =>
       [...change, ...remove].filter(({ digest }) => !this.#unwritten.has(digest))
         .map(({ name }) => additionalKey(name)).join(", ");
+    const before = this.#entries ?? (await this.#changes.read()).proven;
+    if (wasOnline) await this.#note(before, change.map(({ digest }) => digest));
     const checkpoint = await port.checkpoint(PROVE_MS / 1000 + CHECKPOINT_SPARE_S, signal);
     let isCutOff = false;
     try {
@@ -155,13 +244,15 @@ export class ConfiguredNetworks {
       if (isCutOff) throw new Error(CUT_OFF);
     } catch (error) {
       await checkpoint.goBack(signal);
-      if (isCutOff) await this.#refused.add(change.map(({ digest }) => digest));
+      if (isCutOff) await this.#refuse(change.map(({ digest }) => digest));
+      await this.#note(before, []);
       this.sight.forgetInternet();
       throw new Error(`additional_networks (${names()}) are as they were before: ${messageOf(error)}`, {
         cause: error,
       });
     }
     await checkpoint.keep(signal);
+    await this.#note(wasOnline ? settings.additionalNetworks : before, []);
     if (names() !== "") logger.info(`additional_networks are as configured: ${names()}`);
   }
 

@@ -198,6 +198,7 @@ export class Networking implements Subsystem {
     const { clock } = this.#parts;
     const rules = this.#rules();
     let view = await this.#look(signal);
+    await this.#configured.endInterrupted(view, signal);
     const submitted = this.#progress.take();
     if (!view.wifiDevice) return await this.#takeWithoutWifi(submitted, view, signal);
     this.#progress.begin(clock.monotonicMs(), this.#sight.known(view).length > 0, rules);

@@ -1,0 +1,59 @@
+/**
+ * The last entries of `additional_networks` that kept the device online, and the change that is not proven yet, in a
+ * file: after a power cut during a change, the next start proves it or takes it back.
+ */
+
+import { dirname, join } from "node:path";
+import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
+import { isObject } from "../../base/schema/schema.ts";
+import { Secret } from "../../base/secret.ts";
+import type { AdditionalNetwork } from "../settings/settings_fields.ts";
+
+export interface NetworkEntries {
+  readonly [key: string]: AdditionalNetwork;
+}
+
+export interface ChangesNote {
+  readonly proven: NetworkEntries;
+  /** Digests of the profiles of a change that is not proven; empty without one. */
+  readonly trial: readonly string[];
+}
+
+const NOTHING: ChangesNote = { proven: {}, trial: [] };
+/** The file holds passwords. */
+const MODE = 0o600;
+
+export class NetworkChanges {
+  readonly #path: string;
+  #note: ChangesNote | undefined;
+
+  /** The file is beside `sibling`. */
+  constructor(private readonly files: ReadFiles & WriteFiles, sibling: string) {
+    this.#path = join(dirname(sibling), "network_changes.json");
+  }
+
+  /** An unreadable file counts as none: then nothing is taken back. */
+  async read(): Promise<ChangesNote> {
+    return this.#note ??= await this.files.readTextFile(this.#path).then(noteOf).catch(() => NOTHING);
+  }
+
+  /** Replaces the note. It is in force even if it cannot be written; then it throws. */
+  async write(note: ChangesNote): Promise<void> {
+    this.#note = note;
+    const proven = Object.fromEntries(
+      Object.entries(note.proven).map(([key, { psk, ...plain }]) => [key, { ...plain, psk: psk?.reveal() }]),
+    );
+    await this.files.makeFolder(dirname(this.#path));
+    await this.files.writeFile(this.#path, JSON.stringify({ ...note, proven }), { mode: MODE });
+  }
+}
+
+function noteOf(text: string): ChangesNote {
+  const found: unknown = JSON.parse(text);
+  if (!isObject(found) || !isObject(found.proven) || !Array.isArray(found.trial)) return NOTHING;
+  const proven = Object.entries(found.proven).map(([key, entry]) => {
+    const { psk, ...plain } = entry as { readonly psk?: string };
+    return [key, { ...plain, ...psk === undefined ? {} : { psk: new Secret(psk) } }];
+  });
+  return { proven: Object.fromEntries(proven), trial: found.trial.filter((one) => typeof one === "string") };
+}
