@@ -4,12 +4,17 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { parse } from "@std/yaml";
 import { SERVE_FLAGS } from "../../cli/cloud/serve/flags.ts";
 import { parseFlags } from "../../cli/flags.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { openStore } from "../../lib/cloud/store/open_store.ts";
+import { databaseDangers } from "../../lib/cloud/store/postgres/dangers.ts";
 import { postgresAddress } from "../../lib/cloud/store/postgres/address.ts";
 import { isS3Address, parseS3Address } from "../../lib/cloud/store/s3/s3_address.ts";
+import { postgresPrograms, startPostgres } from "../support/postgres.ts";
 import { needingTest } from "../support/needing.ts";
 import { programHere } from "../support/programs_here.ts";
 import { CLOUD_FLAGS } from "../../cli/cloud/cloud_flags.ts";
 
+const programs = postgresPrograms();
 const FOLDER = new URL("../../examples/control_planes/", import.meta.url);
 const DOCS = new URL("../../docs/", import.meta.url);
 const read = (name: string) => Deno.readTextFile(new URL(name, FOLDER));
@@ -74,6 +79,38 @@ Deno.test("the compose file starts three control planes with the same database, 
     planes.map(([name]) => [name, `${name}:8090`]),
   );
 });
+
+needingTest(
+  "the database of the compose file has a role that can do nothing else on the server",
+  programs === undefined ? { missing: "PostgreSQL: apt-get install postgresql" } : { found: programs },
+  async (programs) => {
+    const server = startPostgres();
+    try {
+      const file = new URL("database.sql", FOLDER).pathname;
+      const connection = ["-h", "127.0.0.1", "-p", String(server.port), "-U", "svc", "-d", "postgres"];
+      const { success, stderr } = await new Deno.Command(`${programs}/psql`, {
+        args: ["-v", "ON_ERROR_STOP=1", ...connection, "-f", file],
+        env: { POSTGRES_PASSWORD: 'it\'s a "secret" of $HOME' },
+      }).output();
+      assert(success, new TextDecoder().decode(stderr));
+
+      const { services }: Compose = JSON.parse(JSON.stringify(parse(await read("compose.yaml"))));
+      assertStringIncludes(JSON.stringify(services.database), "./database.sql:/docker-entrypoint-initdb.d/");
+      const url = services["cloud-1"].environment!.SVC_CLOUD_DATABASE;
+      const store = await openStore(
+        { url: url.replace("@database/", `@127.0.0.1:${server.port}/`) },
+        new SystemClock(),
+      );
+      try {
+        assertEquals(await databaseDangers(store), []);
+      } finally {
+        await store.close();
+      }
+    } finally {
+      server.stop();
+    }
+  },
+);
 
 needingTest("HAProxy accepts its file", programHere("haproxy"), async (haproxy) => {
   const file = await Deno.makeTempFile();

@@ -18,6 +18,8 @@ export interface PostgresServer {
   killProcess(choice: number): void;
   /** Starts a killed server again, on the same port. */
   start(): Promise<void>;
+  /** Restarts it on the same port: ends its connections, or all its processes at once. */
+  restart(mode: "fast" | "immediate"): Promise<void>;
   stop(): void;
 }
 
@@ -28,6 +30,9 @@ const START_MS = 60_000;
 /** PostgreSQL does not run as root. */
 const NOBODY = { uid: 65_534, gid: 65_534 };
 const OTHER = Deno.uid() === 0 ? NOBODY : undefined;
+
+/** The server outlives pg_ctl, so it must not inherit our pipes. */
+const QUIET = { cwd: "/", stdin: "null", stdout: "null", stderr: "inherit" } as const;
 
 let own: PostgresServer | undefined;
 
@@ -134,6 +139,11 @@ function startIn(folder: string): PostgresServer {
     },
     // Processes of the killed one may still use its memory.
     start: () => until(() => succeeds(start), { withinMs: START_MS }).then(() => {}),
+    restart: async (mode) => {
+      const args = [...control, "-l", `${folder}/log`, "-m", mode, "restart"];
+      const command = new Deno.Command(`${programs}/pg_ctl`, { ...QUIET, ...OTHER, args });
+      if (!(await command.output()).success) throw new Error(`pg_ctl ${args.join(" ")} failed`);
+    },
     stop: () => {
       execute(`${programs}/pg_ctl`, [...control, "-m", "immediate", "stop"], OTHER);
       Deno.removeSync(folder, { recursive: true });
@@ -166,14 +176,6 @@ function succeeds(work: () => void): boolean {
 }
 
 function execute(program: string, args: string[], options: Deno.CommandOptions = {}): void {
-  // The server outlives pg_ctl, so it must not inherit our pipes.
-  const { success } = new Deno.Command(program, {
-    args,
-    cwd: "/",
-    stdin: "null",
-    stdout: "null",
-    stderr: "inherit",
-    ...options,
-  }).outputSync();
+  const { success } = new Deno.Command(program, { ...QUIET, args, ...options }).outputSync();
   if (!success) throw new Error(`${program} ${args.join(" ")} failed`);
 }
