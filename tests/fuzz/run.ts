@@ -41,6 +41,7 @@ interface Wanted {
 
 /** Searches one target in this process; returns whether it found no fault. */
 async function searchHere(target: Target, { seconds, seed }: Wanted): Promise<boolean> {
+  if (!await isOpened(target)) return true;
   const folder = new URL(`${target.name}/`, FOLDER);
   const faultFolder = new URL("faults/", folder);
   await Deno.mkdir(faultFolder, { recursive: true });
@@ -102,6 +103,13 @@ async function searchHere(target: Target, { seconds, seed }: Wanted): Promise<bo
   return found.length === 0;
 }
 
+/** Whether what the target needs is here; says what is missing. */
+async function isOpened(target: Target): Promise<boolean> {
+  const missing = await target.open?.();
+  if (missing !== undefined) console.log(`${target.name.padEnd(24)} not run: ${missing}`);
+  return missing === undefined;
+}
+
 async function corpusIn(folder: URL): Promise<Uint8Array[]> {
   const names: string[] = [];
   for await (const { name, isFile } of Deno.readDir(folder)) if (isFile) names.push(name);
@@ -140,6 +148,7 @@ async function searchApart({ name }: Target, { seconds, seed }: Wanted): Promise
 }
 
 async function tryCase(target: Target, file: string): Promise<boolean> {
+  if (!await isOpened(target)) return true;
   const error = await attempt(target, await Deno.readFile(file));
   console.log(error ?? "no fault");
   await target.close?.();

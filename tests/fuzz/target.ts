@@ -7,6 +7,8 @@ export interface Target {
   readonly name: string;
   /** Parts of the paths of the files whose coverage guides the search. */
   readonly covers: readonly string[];
+  /** Starts what the target needs, before the samples are made; returns why it cannot be had here. */
+  readonly open?: () => Promise<string | undefined>;
   /** Good inputs, and bad ones that once were a fault. */
   readonly samples: () => readonly Uint8Array[] | Promise<readonly Uint8Array[]>;
   /** Words that a random change would not find. */
@@ -17,7 +19,7 @@ export interface Target {
   readonly refusals?: readonly string[];
   /** Other errors that the callers of this reader expect. */
   readonly isRefusal?: (error: unknown) => boolean;
-  /** Frees what the samples opened. */
+  /** Frees what was opened. */
   readonly close?: () => void | Promise<void>;
 }
 

@@ -8,6 +8,8 @@ import { MAPS } from "./targets/maps.ts";
 import { MEDIA } from "./targets/media.ts";
 import { PORT } from "./targets/port.ts";
 import { SAME } from "./targets/same.ts";
+import { SAME_HPACK } from "./targets/same_hpack.ts";
+import { SAME_HTTP2 } from "./targets/same_http2.ts";
 import { WEBRTC_PEER } from "./targets/webrtc_peer.ts";
 import { WIRE } from "./targets/wire.ts";
 
@@ -21,4 +23,6 @@ export const TARGETS: readonly Target[] = [
   ...MAPS,
   ...CONTENT,
   ...SAME,
+  ...SAME_HPACK,
+  SAME_HTTP2,
 ];
