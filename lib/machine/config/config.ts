@@ -352,7 +352,7 @@ export function configJson({ resources, ...config }: MachineConfig): string {
 export function machineSchema(registry: Registry): JsonObject {
   const schema = machineField.jsonSchema();
   const properties = schema.properties as JsonObject;
-  for (const [section, kind] of [["components", "component"], ["services", "service"]]) {
+  for (const [section, kind] of [["components", "component"], ["services", "service"]] as const) {
     const models = registry.models.filter((model) => model.api.name.split(":")[1] === kind);
     properties[section] = { ...properties[section] as JsonObject, items: entrySchema(models) };
   }

@@ -20,7 +20,7 @@ const NO_SETTINGS = ["revision"];
 
 /** What changes, by name: `added motor2; changed motor1, network; removed cam1`. Empty if nothing visible does. */
 export function configChanges(before: MachineConfig, after: MachineConfig): string {
-  const [old, now] = [before, after].map((config) => entriesOf(JSON.parse(configJson(config))));
+  const [old, now] = [entriesOfConfig(before), entriesOfConfig(after)];
   const reported = (word: string, names: readonly string[]) => {
     const more = names.length > NAMES_SHOWN ? ` and ${names.length - NAMES_SHOWN} more` : "";
     return names.length === 0 ? [] : [`${word} ${names.slice(0, NAMES_SHOWN).join(", ")}${more}`];
@@ -33,6 +33,10 @@ export function configChanges(before: MachineConfig, after: MachineConfig): stri
     ),
     ...reported("removed", [...old.keys()].filter((name) => !now.has(name))),
   ].join("; ");
+}
+
+function entriesOfConfig(config: MachineConfig): Map<string, string> {
+  return entriesOf(JSON.parse(configJson(config)));
 }
 
 /** Resources by their names, other entries by section and name, and the remaining sections. */

@@ -52,8 +52,9 @@ export function versionInFolder(folder: string, config: PackageConfig): string {
   const name = folder.slice(folder.lastIndexOf("/") + 1);
   const prefix = `${config.package.replaceAll(/[/\\]/g, "-")}-`;
   const text = name.slice(prefix.length).replace(/~[0-9a-f]{12}$/, "");
-  const all = [text.replaceAll("_", "."), text];
-  return all.find((version) => packageFolder("", { ...config, version }).endsWith(`/${name}`)) ?? all[0];
+  const dotted = text.replaceAll("_", ".");
+  const isOfFolder = (version: string) => packageFolder("", { ...config, version }).endsWith(`/${name}`);
+  return [dotted, text].find(isOfFolder) ?? dotted;
 }
 
 /** Ids and versions whose published names are unambiguous. */
@@ -107,7 +108,7 @@ function packageNamed(
   { packages, folderOf }: PlaceholderSource,
   at: DecodeContext,
 ): string | undefined {
-  const [, type = "ml_model", name] = /^(?:([^.]*)\.)?(.*)$/.exec(words)!;
+  const [, type = "ml_model", name = ""] = /^(?:([^.]*)\.)?(.*)$/.exec(words)!;
   const written = `\${packages.${words}}`;
   if (!/^[\w:/-]+$/.test(name)) return at.error(`${written}: "${name}" cannot be the name of a package`);
 

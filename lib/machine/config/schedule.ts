@@ -42,19 +42,20 @@ const FIELDS: readonly Field[] = [
 export function parseSchedule(text: string): Schedule | undefined {
   const [prefix, zone] = ZONE.exec(text.trim()) ?? [];
   const words = text.trim().slice(prefix?.length ?? 0).split(/\s+/);
+  const [first = "", second = ""] = words;
   if (zone === undefined && words.length === 1) {
-    if (words[0].toLowerCase() === "continuous") return { kind: "continuous" };
-    const everyMs = parseDurationMs(words[0]);
+    if (first.toLowerCase() === "continuous") return { kind: "continuous" };
+    const everyMs = parseDurationMs(first);
     if (everyMs !== undefined) return everyOf(everyMs, 1);
   }
 
-  if (words[0] === "@every") {
-    const everyMs = words.length === 2 ? parseDurationMs(words[1]) : undefined;
+  if (first === "@every") {
+    const everyMs = words.length === 2 ? parseDurationMs(second) : undefined;
     return everyMs === undefined
       ? undefined
       : everyOf(Math.floor(everyMs / 1000) * 1000 || everyMs, EVERY_MS_MIN);
   }
-  if (words.length < 5 && !words[0].startsWith("@")) return undefined;
+  if (words.length < 5 && !first.startsWith("@")) return undefined;
 
   return calendar(words, zone);
 }

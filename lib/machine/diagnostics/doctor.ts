@@ -122,9 +122,10 @@ async function examineDevices(
   const paths = names.map((name) => `/dev/${name}`);
   const refused: string[] = [];
   for (const path of paths) if (!await mayUse(path, host, clock)) refused.push(path);
-  if (refused.length === 0) return { subject, outcome: "ok", found: listed(paths) };
+  const [first] = refused;
+  if (first === undefined) return { subject, outcome: "ok", found: listed(paths) };
 
-  const hint = permissionHint(refused[0], new SvcError("permission_denied", refused[0]));
+  const hint = permissionHint(first, new SvcError("permission_denied", first));
   return {
     subject,
     outcome: "problem",
@@ -208,7 +209,7 @@ async function examinePort({ host, listen, tryListen }: DoctorParts): Promise<Ex
 
 /** Runs a program; a missing one counts as failed. */
 async function captureOutput(
-  [command, ...args]: readonly string[],
+  [command, ...args]: readonly [command: string, ...args: string[]],
   host: SpawnHost,
   clock: Clock,
 ): Promise<{ readonly code: number; readonly text: string }> {

@@ -39,12 +39,15 @@ function table(capture: MetricCapture): string {
     return [name, unit, ...[min, mean, max, last].map(shown)];
   });
   const cells = [header, ...rows];
-  const widths = header.map((_, column) => Math.max(...cells.map((row) => row[column].length)));
-  const pad = (cell: string, column: number) =>
-    column < 2 ? cell.padEnd(widths[column]) : cell.padStart(widths[column]);
+  const widths = header.map((_, column) => Math.max(...cells.map((row) => row[column]?.length ?? 0)));
+  const pad = (cell: string, column: number) => {
+    const width = widths[column] ?? 0;
+    return column < 2 ? cell.padEnd(width) : cell.padStart(width);
+  };
   const lines = cells.map((row) => row.map(pad).join("  ").trimEnd());
 
-  const when = timesMs.length === 0 ? "" : ` from ${iso(timesMs[0])} to ${iso(timesMs.at(-1)!)}`;
+  const [firstMs, lastMs] = [timesMs[0], timesMs.at(-1)];
+  const when = firstMs === undefined || lastMs === undefined ? "" : ` from ${iso(firstMs)} to ${iso(lastMs)}`;
   const torn = damaged === 0
     ? ""
     : `; ${damaged} damaged or unfinished ${damaged === 1 ? "block" : "blocks"} left out`;
@@ -83,8 +86,11 @@ function series({ timesMs, metrics }: MetricCapture): Series[] {
 
 /** Growth per second; unknown at a restart of the program or a jump back in time. */
 function rates(values: readonly number[], timesMs: readonly number[]): number[] {
+  let [before, beforeMs] = [NaN, NaN];
   return values.map((value, at) => {
-    const grown = value - values[at - 1], ms = timesMs[at] - timesMs[at - 1];
+    const timeMs = timesMs[at] ?? NaN;
+    const grown = value - before, ms = timeMs - beforeMs;
+    [before, beforeMs] = [value, timeMs];
     return grown >= 0 && ms > 0 ? grown * 1_000 / ms : NaN;
   });
 }
@@ -174,15 +180,18 @@ function line(
   share: (ms: number) => number,
   y: (value: number) => string,
 ): string {
+  const columns: { readonly x: number; min: number; max: number }[] = [];
+  for (const [at, value] of values.entries()) {
+    const x = Math.round(share(timesMs[at] ?? NaN) * PLOT_WIDTH);
+    let column = columns.at(-1);
+    if (column?.x !== x) columns.push(column = { x, min: Infinity, max: -Infinity });
+    if (value < column.min) column.min = value;
+    if (value > column.max) column.max = value;
+  }
+
   const points: string[] = [];
   let pen = "M";
-  for (let at = 0; at < values.length;) {
-    const x = Math.round(share(timesMs[at]) * PLOT_WIDTH);
-    let min = Infinity, max = -Infinity;
-    for (; at < values.length && Math.round(share(timesMs[at]) * PLOT_WIDTH) === x; at++) {
-      if (values[at] < min) min = values[at];
-      if (values[at] > max) max = values[at];
-    }
+  for (const { x, min, max } of columns) {
     if (max === -Infinity) {
       pen = "M";
       continue;

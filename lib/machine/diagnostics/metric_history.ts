@@ -44,10 +44,10 @@ export class MetricHistory {
   methods(): MethodFigures[] {
     const byName = new Map<string, Record<CallFigure, number>>();
     for (const [metric, value] of Object.entries(this.#latest)) {
-      const found = CALL_METRIC.exec(metric)?.groups;
-      if (!found) continue;
-      const figures = byName.get(found.method) ?? { ended_total: 0, failed_total: 0, time_total_us: 0 };
-      byName.set(found.method, { ...figures, [found.figure]: value });
+      const { method, figure } = CALL_METRIC.exec(metric)?.groups ?? {};
+      if (method === undefined || figure === undefined) continue;
+      const figures = byName.get(method) ?? { ended_total: 0, failed_total: 0, time_total_us: 0 };
+      byName.set(method, { ...figures, [figure]: value });
     }
     return [...byName].map(([name, figures]) => ({
       name,

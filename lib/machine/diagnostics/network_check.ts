@@ -287,8 +287,9 @@ async function withinDeadline<T>(
 
 /** `https://host`, `host:port` or `host`. */
 function serverOf(address: string): Server {
-  const { scheme = "https", host, port } = /^(?:(?<scheme>https?):\/\/)?(?<host>[^/:]*)(?::(?<port>\d+))?/
-    .exec(address)!.groups as Record<string, string>;
+  const { scheme = "https", host = "", port } =
+    /^(?:(?<scheme>https?):\/\/)?(?<host>[^/:]*)(?::(?<port>\d+))?/
+      .exec(address)!.groups as Record<string, string>;
   const usual = scheme === "http" ? 80 : 443;
   return { host, port: port === undefined ? usual : Number(port) };
 }

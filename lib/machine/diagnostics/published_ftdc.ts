@@ -60,14 +60,17 @@ function schemaOf(names: string): Uint8Array {
 }
 
 function readingOf(timeMs: number, before: Float32Array, present: Float32Array): Uint8Array {
-  const differing = [...present.keys()].filter((at) => present[at] !== before[at]);
+  const differing = [...present.entries()].filter(([at, value]) => value !== before[at]);
   const bitBytes = Math.floor(present.length / 8) + 1;
   const bytes = new Uint8Array(bitBytes + TIME_BYTES + differing.length * VALUE_BYTES);
   const view = new DataView(bytes.buffer);
-  for (const at of differing) bytes[(at + 1) >> 3] |= 1 << ((at + 1) & 7);
+  for (const [at] of differing) {
+    const bit = at + 1;
+    bytes[bit >> 3] = (bytes[bit >> 3] ?? 0) | 1 << (bit & 7);
+  }
   view.setBigInt64(bitBytes, BigInt(Math.round(timeMs)) * NS_PER_MS);
-  for (const [index, at] of differing.entries()) {
-    view.setFloat32(bitBytes + TIME_BYTES + index * VALUE_BYTES, present[at]);
+  for (const [index, [, value]] of differing.entries()) {
+    view.setFloat32(bitBytes + TIME_BYTES + index * VALUE_BYTES, value);
   }
   return bytes;
 }

@@ -78,9 +78,9 @@ async function gateway(host: Platform & ReadFiles): Promise<string> {
 /** The gateway of the default route in Linux's routing table: addresses are hexadecimal, last byte first. */
 export function readGateway(routes: string): string | undefined {
   for (const line of routes.split("\n").slice(1)) {
-    const [, destination, gateway] = line.split("\t").map((word) => word.trim());
+    const [, destination, gateway = ""] = line.split("\t").map((word) => word.trim());
     if (destination !== "00000000" || gateway === "00000000") continue;
-    const bytes = /^[0-9a-f]{8}$/i.test(gateway ?? "") ? gateway.match(/../g) : null;
+    const bytes = /^[0-9a-f]{8}$/i.test(gateway) ? gateway.match(/../g) : null;
     if (bytes) return bytes.reverse().map((byte) => parseInt(byte, 16)).join(".");
   }
   return undefined;

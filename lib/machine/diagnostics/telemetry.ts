@@ -148,11 +148,11 @@ function readable(
 
 /** The caller's span of which this call is a part (W3C Trace Context). */
 function parentOf({ requestHeader }: CallContext) {
-  const match = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})/.exec(
-    requestHeader.get("traceparent") ?? "",
-  );
-  if (!match || /^0*$/.test(match[1]) || /^0*$/.test(match[2])) return undefined;
-  return { traceId: match[1], spanId: match[2], traceFlags: Number.parseInt(match[3], 16), isRemote: true };
+  const [, traceId = "", spanId = "", flags = ""] =
+    /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})/.exec(requestHeader.get("traceparent") ?? "") ?? [];
+  // Ids of zeros, and none, are invalid.
+  if (/^0*$/.test(traceId) || /^0*$/.test(spanId)) return undefined;
+  return { traceId, spanId, traceFlags: Number.parseInt(flags, 16), isRemote: true };
 }
 
 function attributesOf(ctx: CallContext, resource: string | undefined) {

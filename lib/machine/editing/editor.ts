@@ -94,7 +94,7 @@ export class ConfigEditor {
       const whole = restoreSecrets(text, present.hidden.secrets, this.path);
       const { problems, isUsable } = this.#checked(whole, text);
       if (!isUsable) {
-        const [{ path, message }] = problems.filter(({ severity }) => severity === "error");
+        const { path, message } = problems.find(({ severity }) => severity === "error")!;
         throw new SvcError("invalid_argument", `${path && `${path}: `}${message}`);
       }
       return await this.#replace(whole, present);
@@ -223,8 +223,8 @@ export class ConfigEditor {
 }
 
 function timeOf(name: string): number {
-  const [, until] = VERSION_NAME.exec(name)!;
-  const [date, time] = until.split("T");
+  const [, until = ""] = VERSION_NAME.exec(name)!;
+  const [date, time = ""] = until.split("T");
   const [hours, minutes, seconds, milliseconds] = time.slice(0, -1).split("-");
   return Date.parse(`${date}T${hours}:${minutes}:${seconds}.${milliseconds}Z`);
 }

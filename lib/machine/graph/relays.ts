@@ -52,7 +52,7 @@ export function relayed<T extends { readonly relays: Relays }>(
 export function relaysIn(header: Metadata | undefined): Relays[] {
   const all: Relays[] = [];
   for (const value of header?.all(RELAYS).slice(0, GROUPS_MAX) ?? []) {
-    const [count, ...ids] = value.split(" ");
+    const [count = "", ...ids] = value.split(" ");
     if (!/^\d{1,5}$/.test(count) || ids.length > RELAYS_MAX || !ids.every((id) => ID.test(id))) return [];
     if (all.length + Number(count) > RESOURCES_MAX) return [];
     for (let left = Number(count); left > 0; left--) all.push(ids);

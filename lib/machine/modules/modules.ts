@@ -262,8 +262,8 @@ function wantedModules(
   { modules, cloud, auth, log, tracing, ...config }: MachineConfig,
   { debug, tcpMode = false, releaseOf }: ModulesParts,
 ): WantedModule[] {
-  const [id] = Object.keys(auth.apiKeys ?? {}).sort();
-  const key = id === undefined ? undefined : { id, key: auth.apiKeys![id].reveal() };
+  const [first] = Object.entries(auth.apiKeys ?? {}).sort(([one], [other]) => one < other ? -1 : 1);
+  const key = first && { id: first[0], key: first[1].reveal() };
   const machine = cloud && {
     partId: cloud.id,
     machineId: cloud.machineId,

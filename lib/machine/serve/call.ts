@@ -29,12 +29,13 @@ export function resourceNamed(
 
 /** The id under `key`, if the call has one. Throws `invalid_argument` for several and for anything but a UUID. */
 export function idFrom(header: Metadata, key: string): string | undefined {
-  const values = header.all(key);
-  if (values.length === 0) return undefined;
-  if (values.length > 1) {
-    throw new SvcError("invalid_argument", `metadata ${key} holds ${values.length} ids, wanted at most one`);
+  const [value, ...more] = header.all(key);
+  if (value === undefined) return undefined;
+  if (more.length > 0) {
+    const found = `metadata ${key} holds ${1 + more.length} ids`;
+    throw new SvcError("invalid_argument", `${found}, wanted at most one`);
   }
-  return parseId(values[0], `metadata ${key}`);
+  return parseId(value, `metadata ${key}`);
 }
 
 /** A UUID in its usual form. Throws `invalid_argument`, naming `what`. */

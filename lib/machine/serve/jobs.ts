@@ -262,8 +262,9 @@ function methodOf(
     return api ? api.desc.methods.map((method) => ({ namedBy: api.namedBy, method, full, short })) : [];
   });
   const found = methods.filter(({ method }) => method.name === wanted);
-  if (found.length === 1) return found[0];
-  if (found.length > 1) {
+  const [first, ...more] = found;
+  if (first && more.length === 0) return first;
+  if (first) {
     const all = found.map(({ full }) => full).join(" or ");
     throw new SvcError("failed_precondition", `"${resource}" is ambiguous, wanted ${all}`);
   }

@@ -123,7 +123,8 @@ function yieldingCall(all: readonly Held[], ctx: CallContext, limit: number): He
   const own = groups.get(ownerKey(ctx))?.length ?? 0;
   let largest: readonly Held[] = [];
   for (const calls of groups.values()) {
-    if (isFromOutside(calls[0].ctx) && calls.length > largest.length) largest = calls;
+    const [oldest] = calls;
+    if (oldest && isFromOutside(oldest.ctx) && calls.length > largest.length) largest = calls;
   }
   return largest.length > own + 1 ? largest[0] : undefined;
 }
@@ -146,7 +147,8 @@ function holders(calls: readonly Held[], nowMs: number): string {
   const groups = [...Map.groupBy(busy, ({ ctx }) => `${ctx.method.name}${callerOf(ctx)}`)]
     .sort(([, a], [, b]) => b.length - a.length);
   const reported = groups.slice(0, HOLDERS_LOGGED).map(([what, held]) => {
-    const seconds = (nowMs - held[0].sinceMs) / 1000;
+    const [oldest] = held;
+    const seconds = (nowMs - (oldest?.sinceMs ?? nowMs)) / 1000;
     return `${held.length} ${what} for up to ${seconds < 10 ? seconds.toFixed(1) : seconds.toFixed(0)} s`;
   });
   const others = groups.length - reported.length;

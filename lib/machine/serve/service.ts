@@ -258,11 +258,12 @@ function programMethods(
       return cloud;
     },
     log: ({ logs: entries }, { peer }) => {
-      if (entries.length !== 1) {
-        const found = `LogRequest received with ${entries.length === 0 ? "no" : "multiple"} logs`;
+      const [entry, ...more] = entries;
+      if (!entry || more.length > 0) {
+        const found = `LogRequest received with ${entry ? "multiple" : "no"} logs`;
         throw new SvcError("invalid_argument", `${found}, wanted exactly one`);
       }
-      const { level, logger, message, fields, caller } = readLogEntry(entries[0], clock.nowMs());
+      const { level, logger, message, fields, caller } = readLogEntry(entry, clock.nowMs());
       const { admitted, leftOut } = logLimit.enter(peer);
       if (leftOut > 0) logs.write("warn", logger, `${counted(leftOut, "line")} left out within a second`, {});
       if (!admitted) return {};
@@ -389,7 +390,7 @@ function nameMessage({ api, short }: ResourceName) {
  */
 function shuffled<T>(list: readonly T[]): T[] {
   const rest = [...list];
-  return list.map(() => rest.splice(Math.floor(Math.random() * rest.length), 1)[0]);
+  return list.flatMap(() => rest.splice(Math.floor(Math.random() * rest.length), 1));
 }
 
 /** An API in the published message: a name without the resource's own. */

@@ -37,15 +37,20 @@ export async function shutDown(
   stages: readonly ShutdownStage[],
   { clock, logger, forced, timeoutMs = SHUTDOWN_TIMEOUT_MS }: ShutdownParts,
 ): Promise<boolean> {
-  let [stage, ...later] = stages;
-  const left = () => [...stage.remaining?.() ?? [stage.name], ...later.map(({ name }) => name)].join(", ");
+  const waiting = [...stages];
+  const left = () => {
+    const [stage, ...later] = waiting;
+    const open = stage ? stage.remaining?.() ?? [stage.name] : [];
+    return [...open, ...later.map(({ name }) => name)].join(", ");
+  };
   const late = () => new SvcError("deadline_exceeded", `not closed within ${timeoutMs / 1000} s`);
   const { signal, done } = deadline(clock, timeoutMs, late, forced);
   const callOffReports = every(clock, SHUTDOWN_REPORT_MS, (ms) => {
     logger.warn(`still closing after ${ms / 1000} s: ${left()}`);
   });
   let clean = true;
-  for (; stage && !signal.aborted; [stage, ...later] = later) {
+  for (const stage of stages) {
+    if (signal.aborted) break;
     logger.debug(`closing ${stage.name}`);
     try {
       await race(Promise.resolve().then(() => stage.close()), signal);
@@ -54,11 +59,12 @@ export async function shutDown(
       if (signal.aborted) break;
       logger.error(`cannot close ${stage.name}: ${chainOf(error)}`);
     }
+    waiting.shift();
   }
 
   callOffReports();
   done();
-  if (!stage) return clean;
+  if (waiting.length === 0) return clean;
 
   logger.error(`the shutdown is forced (${chainOf(signal.reason)}), still open: ${left()}`);
   return false;

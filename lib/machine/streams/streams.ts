@@ -129,7 +129,7 @@ export class Streams {
     signal: AbortSignal,
   ): Promise<void> {
     const video = this.#videoOf(name, caller);
-    const ssrc = crypto.getRandomValues(new Uint32Array(1))[0];
+    const [ssrc = 0] = crypto.getRandomValues(new Uint32Array(1));
     const listener = {
       feedback: (packet: Uint8Array) => {
         if (wantsKeyPicture(packet)) video.refresh();

@@ -80,11 +80,12 @@ class VideoWorker {
       pict_type: key ? 1 : 0,
     };
     const packets = await libav.ff_encode_multi(context, frame, packet, [data]);
-    if (packets.length !== 1) {
+    const [only, ...more] = packets;
+    if (!only || more.length > 0) {
       throw new SvcError("internal", `the encoder returned ${packets.length} pictures for one`);
     }
 
-    return { frame: packets[0].data.slice(), ...size };
+    return { frame: only.data.slice(), ...size };
   }
 
   async #open(libav: LibAV, width: number, height: number): Promise<void> {
@@ -153,8 +154,8 @@ function yuvOf(
     const colour = y % 2 === 0;
     const half = pixels + (y >> 1) * (width >> 1);
     for (let x = 0; x < width; x++) {
-      const at = row + columns[x];
-      const red = rgba[at], green = rgba[at + 1], blue = rgba[at + 2];
+      const at = row + (columns[x] ?? 0);
+      const red = rgba[at] ?? 0, green = rgba[at + 1] ?? 0, blue = rgba[at + 2] ?? 0;
       yuv[y * width + x] = 16 + ((66 * red + 129 * green + 25 * blue + 128) >> 8);
       if (!colour || x % 2 !== 0) continue;
       yuv[half + (x >> 1)] = 128 + ((-38 * red - 74 * green + 112 * blue + 128) >> 8);
