@@ -113,7 +113,7 @@ const STEPS: readonly KeyboardStep[] = [
     await page.getByRole("heading", { level: 1, name }).waitFor();
     await assertFocused(page);
   }],
-  ["edits its configuration, and opens its history", async ({ watched: { page } }) => {
+  ["edits its configuration, and restores it from its history", async ({ watched: { page } }) => {
     await press(page, page.getByRole("link", { name: "Configuration", exact: true }));
     await tabTo(page, page.getByRole("textbox", { name: "Configuration" }));
     await page.keyboard.press("Control+A");
@@ -123,17 +123,30 @@ const STEPS: readonly KeyboardStep[] = [
     await page.getByRole("status").getByText(/^Saved/).waitFor();
     await assertFocused(page);
     await press(page, button(page, "History"));
+    const entries = page.getByRole("region", { name: "History" }).getByRole("button", { name: /changed by/ });
+    await press(page, entries.first());
+    await press(page, button(page, "Restore this version"));
+    await page.getByRole("status").getByText(/^The former configuration is back/).waitFor();
     await assertFocused(page);
   }],
-  ["fills in a rollout, and leaves it", async ({ watched: { page } }) => {
+  ["fills in a rollout, leaves it, and starts another", async ({ watched: { page }, name }) => {
     await press(page, page.getByRole("link", { name: "Rollouts" }));
     await press(page, button(page, "New rollout…"));
     const form = page.getByRole("form", { name: "New rollout" });
     await type(page, form.getByLabel("Revision or tag"), "1");
-    await tabTo(page, form.getByRole("button", { name: "Start" }));
     page.once("dialog", (dialog) => void dialog.accept());
     await press(page, button(page, "New rollout…"));
     await form.waitFor({ state: "detached" });
+    await assertFocused(page);
+    await press(page, button(page, "New rollout…"));
+    await type(page, form.getByLabel("Revision or tag"), "2");
+    await type(page, form.getByLabel("Name", { exact: true }), name);
+    await press(page, form.getByRole("button", { name: "Start" }));
+    await page.getByRole("heading", { name }).waitFor();
+    await assertFocused(page);
+    await press(page, button(page, "Abort…"));
+    await press(page, button(page, "Take it back everywhere"));
+    await page.getByRole("status").getByText("aborted").first().waitFor();
     await assertFocused(page);
   }],
   ["labels an image, and comes back to it in the list", async ({ watched: { page }, name }) => {
@@ -166,7 +179,13 @@ const STEPS: readonly KeyboardStep[] = [
     await tabTo(page, page.getByLabel(name, { exact: true }));
     await page.keyboard.press("Space");
     await page.getByText(/^1 of \d+ machines$/).waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByPlaceholder("Name or id").waitFor({ state: "hidden" });
     await assertFocused(page);
+    await page.keyboard.press("Enter");
+    await page.getByPlaceholder("Name or id").waitFor();
+    await page.getByRole("heading", { name: "Logs" }).click();
+    await page.getByPlaceholder("Name or id").waitFor({ state: "hidden" });
   }],
   ["invites a person, and withdraws the invitation", async ({ watched: { page }, name }) => {
     await press(page, page.getByRole("link", { name: "People" }));
@@ -205,7 +224,9 @@ needingTest(
             organizationId: world.organization,
             config: {},
           });
-          const robotConfig = { fragments: [fragment!.id] };
+          await owner.updateFragment({ id: fragment!.id, name: "drive", config: { components: [] } });
+          // At the revision before, so that a rollout has something to change.
+          const robotConfig = { fragments: [{ id: fragment!.id, version: "1" }] };
           await owner.updateRobotPart({ id: world.part, name: "rover-main", robotConfig });
           for (const [width, height] of SCREENS) {
             const watched = await openPage(browser, served.url, { width, height });

@@ -473,6 +473,23 @@ const STEPS: readonly RecordsStep[] = [
     for (const { foreign, errors } of [stranger, watched]) assertEquals([foreign, errors], [[], []]);
     await stranger.page.context().close();
   }],
+  ["a full list of machines to choose from says what it leaves out", async (shared) => {
+    const { served, world, watched: { page } } = shared;
+    const create = (name: string) =>
+      served.store.transaction((sql) => new Machines(sql).create(world.location, name, Date.now()));
+    for (let at = 0; at < 100; at++) await create(`crowd ${at}`);
+    await page.goto(`${served.url}/#/logs`);
+    await page.reload();
+    await page.locator("summary").click();
+    await page.getByLabel("Search machines").fill("crowd");
+    await page.getByRole("checkbox", { name: "crowd 99" }).waitFor();
+    assertEquals(await page.getByText(/^The first/).count(), 0);
+    await create("crowd 100");
+    await page.reload();
+    await page.locator("summary").click();
+    await page.getByLabel("Search machines").fill("crowd");
+    await page.getByText("The first 100 of 101. Search for others.").waitFor();
+  }],
 ];
 
 needingTest(

@@ -68,6 +68,7 @@ const STEPS: readonly RolloutStep[] = [
     await button(page, "Start").click();
     await page.getByRole("alert").getByText(/plan\.windows\[0\]/).waitFor();
     await form.getByLabel("Windows in UTC, one a line").fill("");
+    await form.getByText(/^A machine with a maintenance sensor of its own \(maintenance/).waitFor();
     assertEquals(await violations(page), []);
     await form.getByLabel("Goes to").selectOption("a new revision");
     await form.getByText("New revision (JSON)").waitFor();
