@@ -15,7 +15,7 @@ import { withDatabase } from "../cloud/stores.ts";
 import { newWorld, type ServedCloud, withCloud, type World } from "../cloud/world.ts";
 import { needingTest } from "../support/needing.ts";
 import { until } from "../support/until.ts";
-import { browserWithPage, launch, openPage, violations, type WatchedPage } from "./browser.ts";
+import { browserWithPage, launch, openPage, runPageSteps, violations, type WatchedPage } from "./browser.ts";
 import { assertTextOnly, MARKUP, signInByKey } from "./fleet_steps.ts";
 
 interface MapsShared {
@@ -209,7 +209,7 @@ needingTest(
           const watched = await openPage(browser, served.url);
           const mapping = client(CloudSLAMService, await served.channel(world.owner));
           const shared = { served, world, other, mapping, browser, watched };
-          for (const [name, run] of STEPS) await t.step(name, () => run(shared));
+          await runPageSteps(t, STEPS, shared);
         }, { page: builtPage(new DenoHost(), FLEET_PAGE) });
       });
     } finally {
