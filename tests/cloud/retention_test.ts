@@ -187,3 +187,47 @@ storeTest(
     assertEquals([rows.readings, rows.files, rows.logs, rows["pipeline results"]], [3, 1, 0, 0]);
   },
 );
+
+storeTest(
+  "what a machine captured whose clock was ahead is kept as long as what came with it",
+  async (database) => {
+    const store = await database.open();
+    const clock = new FakeClock(NOW_MS);
+    const world = await newWorld(store);
+    const { organization: id } = world;
+    const files = await FolderFiles.open(new SystemFiles(), `${database.folder}/files`, { olderThanMs: 0 });
+    const yearsAhead = -50 * 365;
+    await addReadings(store, world, "thermo", 0, yearsAhead, yearsAhead + 1);
+    const file = await files.put(async function* () {
+      yield new Uint8Array(100);
+    }());
+    const labels = { tags: [], datasetIds: [], boxes: [], classifications: [] };
+    const image = {
+      ...{ fileName: "", fileExt: ".jpg", mimeType: "image/jpeg", ...labels },
+      ...{ origin: originOf(world, "cam"), capturedUs: (NOW_MS - yearsAhead * DAY_MS) * 1000 },
+    };
+    await store.transaction((sql) => new BinaryData(sql).add(image, file, NOW_MS));
+    await store.transaction((sql) => setRetention(sql, id, { days: 30 }));
+
+    const logger = silentLogs(clock).logger("cloud");
+    const runner = new RetentionRunner({
+      ...{ store, files, clock, logger },
+      audit: new Audit(store, clock),
+      packer: new ReadingPacker(clock, undefined),
+    });
+    const left = async () =>
+      [
+        (await new TabularData(store).count(new Conditions())).count,
+        (await new BinaryData(store).count(new Conditions())).count,
+      ].join();
+    try {
+      const checked = () => store.query<{ nextMs: number }>('SELECT next_ms AS "nextMs" FROM data_retention');
+      const meanwhile = moving(clock, 1_000);
+      await until(async () => (await checked())[0].nextMs > NOW_MS, { meanwhile });
+      assertEquals(await left(), "3,1");
+      await until(async () => await left() === "0,0", { meanwhile: moving(clock, 3600_000) });
+    } finally {
+      await runner.close();
+    }
+  },
+);

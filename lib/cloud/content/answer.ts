@@ -42,8 +42,26 @@ function written(document: Document): Uint8Array {
   try {
     return serialize(whole, { ignoreUndefined: true });
   } catch (error) {
+    if (hasNull(whole)) return written(withoutNulls(whole) as Document);
     throw new SvcError("invalid_argument", `cannot write a document of the answer: ${messageOf(error)}`);
   }
+}
+
+/** Whether a name has the character 0, which machines may send and BSON has not. */
+function hasNull(value: unknown): boolean {
+  if (Array.isArray(value)) return value.some(hasNull);
+  return isPlainObject(value) &&
+    Object.entries(value).some(([name, inner]) => name.includes("\0") || hasNull(inner));
+}
+
+/** The same with the sign for an unreadable character in its place. */
+function withoutNulls(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutNulls);
+  if (!isPlainObject(value)) return value;
+  const entries = Object.entries(value);
+  return Object.fromEntries(
+    entries.map(([name, inner]) => [name.replaceAll("\0", "\ufffd"), withoutNulls(inner)]),
+  );
 }
 
 function doubles(value: unknown): unknown {

@@ -38,6 +38,14 @@ Deno.test("Pipeline gives a reading the published fields", () => {
   assertEquals(answer([]).length, 5);
 });
 
+Deno.test("Pipeline answers with readings whose names have a null character, which BSON has not", () => {
+  const odd = readingBatch("odd", [{ readings: { "a\0b": 1 } }, { readings: { "a": 2 } }]);
+  assertEquals(answer([{ $project: { data: 1 } }], [odd]), [
+    { data: { readings: { "a\ufffdb": 1 } } },
+    { data: { readings: { a: 2 } } },
+  ]);
+});
+
 Deno.test("Pipeline puts a value at a boundary into the bucket that begins there, and leaves empty buckets out", () => {
   const groupBy = "$data.readings.celsius";
   const all = { $push: groupBy };

@@ -50,6 +50,19 @@ const DAY_MS = 24 * 3600 * 1000;
 const REWRITE_MS = DAY_MS;
 const REWRITE_SHARE = 0.1;
 
+interface OldReading {
+  readonly originId: string;
+  readonly capturedUs: number;
+  readonly entryId: string;
+  readonly bytes: number;
+}
+
+interface OldFile {
+  readonly id: string;
+  readonly capturedUs: number;
+  readonly bytes: number;
+}
+
 export class RetentionRunner {
   readonly #work: PeriodicWork;
 
@@ -96,16 +109,11 @@ export class RetentionRunner {
     const untilUs = cutoffUs(due, this.parts.clock.nowMs());
     if (untilUs === undefined && over <= 0) return 0;
     const found = ofSubject(due);
-    const oldest = await store.query<
-      { originId: string; capturedUs: number; entryId: string; bytes: number }
-    >(
-      `SELECT d.origin_id AS "originId", d.captured_us AS "capturedUs", d.entry_id AS "entryId",
-         LENGTH(d.payload) AS bytes
-       FROM tabular_data d JOIN data_origins o ON o.id = d.origin_id WHERE ${found.text}
-       ORDER BY d.captured_us LIMIT ?`,
-      ...found.values,
-      READINGS_AT_ONCE,
-    );
+    const ahead = ofClockAhead(due, this.parts.clock.nowMs());
+    const stray = ahead ? await this.#oldestReadings(ahead) : [];
+    if (stray.length > 0) return await this.#removeFromTable(due, stray);
+
+    const oldest = await this.#oldestReadings(found);
     const file = await this.#oldestFile(due, untilUs);
     if (file && !(oldest[0]?.capturedUs < file.fromUs)) {
       const removed = await this.#removeFromFile(due, file, over, signal);
@@ -115,7 +123,21 @@ export class RetentionRunner {
     const first = oldest.filter(({ capturedUs }) => {
       return !file || capturedUs < file.fromUs || (untilUs !== undefined && capturedUs < untilUs);
     });
-    const gone = excess(first, over, untilUs);
+    return await this.#removeFromTable(due, excess(first, over, untilUs));
+  }
+
+  async #oldestReadings(found: Conditions): Promise<OldReading[]> {
+    return await this.parts.store.query<OldReading>(
+      `SELECT d.origin_id AS "originId", d.captured_us AS "capturedUs", d.entry_id AS "entryId",
+         LENGTH(d.payload) AS bytes
+       FROM tabular_data d JOIN data_origins o ON o.id = d.origin_id WHERE ${found.text}
+       ORDER BY d.captured_us LIMIT ?`,
+      ...found.values,
+      READINGS_AT_ONCE,
+    );
+  }
+
+  async #removeFromTable(due: DueRetention, gone: readonly OldReading[]): Promise<number> {
     if (gone.length === 0) return 0;
     const only = new Conditions().only(
       `(d.origin_id, d.captured_us, d.entry_id) IN (VALUES ${
@@ -178,16 +200,10 @@ export class RetentionRunner {
     const over = due.binaryBytes === undefined ? 0 : await sumBytes(store, sum, due) - due.binaryBytes;
     const untilUs = cutoffUs(due, this.parts.clock.nowMs());
     if (untilUs === undefined && over <= 0) return 0;
-    const found = ofSubject(due).only(
-      "NOT EXISTS (SELECT 1 FROM dataset_data s WHERE s.data_id = d.id)",
-    );
-    const oldest = await store.query<{ id: string; capturedUs: number; bytes: number }>(
-      `SELECT d.id, d.captured_us AS "capturedUs", d.bytes FROM binary_data d
-       JOIN data_origins o ON o.id = d.origin_id WHERE ${found.text} ORDER BY d.captured_us, d.id LIMIT ?`,
-      ...found.values,
-      FILES_AT_ONCE,
-    );
-    const ids = excess(oldest, over, untilUs).map(({ id }) => id);
+    const ahead = ofClockAhead(due, this.parts.clock.nowMs());
+    const stray = ahead ? await this.#oldestFiles(ahead) : [];
+    const gone = stray.length > 0 ? stray : excess(await this.#oldestFiles(ofSubject(due)), over, untilUs);
+    const ids = gone.map(({ id }) => id);
     if (ids.length === 0) return 0;
     // Somebody may have just put one into a dataset.
     const only = new Conditions().only(`d.id IN (${placeholders(ids)})`, ...ids)
@@ -201,6 +217,17 @@ export class RetentionRunner {
     );
     for (const sha256 of new Set(contents)) await releaseFile(store, files, sha256);
     return ids.length;
+  }
+
+  /** Images and files that are in no dataset. */
+  async #oldestFiles(all: Conditions): Promise<OldFile[]> {
+    const found = all.only("NOT EXISTS (SELECT 1 FROM dataset_data s WHERE s.data_id = d.id)");
+    return await this.parts.store.query<OldFile>(
+      `SELECT d.id, d.captured_us AS "capturedUs", d.bytes FROM binary_data d
+       JOIN data_origins o ON o.id = d.origin_id WHERE ${found.text} ORDER BY d.captured_us, d.id LIMIT ?`,
+      ...found.values,
+      FILES_AT_ONCE,
+    );
   }
 
   async #noted<T>(
@@ -249,6 +276,16 @@ function excess<T extends { readonly capturedUs: number; readonly bytes: number 
 
 function cutoffUs({ days }: DueRetention, nowMs: number): number | undefined {
   return days === undefined ? undefined : (nowMs - days * DAY_MS) * 1000;
+}
+
+/**
+ * What a machine captured whose clock was ahead, and still is: it counts from when it was stored, or it would stay until
+ * that time has come. It is never in files, which have the readings of hours that are over.
+ */
+function ofClockAhead(due: DueRetention, nowMs: number): Conditions | undefined {
+  const untilUs = cutoffUs(due, nowMs);
+  if (untilUs === undefined) return undefined;
+  return ofSubject(due).only("d.captured_us > ?", nowMs * 1000).only("d.stored_ms < ?", untilUs / 1000);
 }
 
 function ofSubject({ organizationId, collector }: DueRetention): Conditions {

@@ -227,6 +227,18 @@ Deno.test("SQL that is wrong, writes or reads elsewhere is refused with the reas
   }
 });
 
+Deno.test("SQL answers with what BSON and JSON do not have: names with a null character, and no numbers", async () => {
+  const odd = readingBatch("odd", [{ readings: { "a\0b": { "\0": 1 }, list: [{ "\0c": 2 }], celsius: 0 } }]);
+  const named = { "a\ufffdb": { "\ufffd": 1 }, list: [{ "\ufffdc": 2 }], celsius: 0 };
+  assertEquals(await answer("SELECT data FROM readings", [odd]), [{ data: { readings: named } }]);
+  const numbers = `json_object('none', c / 0, 'text', 'NaN "Infinity', 'all', [1 / c, -1 / c])`;
+  assertEquals(
+    await answer(`SELECT ${numbers} AS j FROM (SELECT data.readings.celsius AS c FROM readings)`, [odd]),
+    [{ j: { none: null, text: 'NaN "Infinity', all: [null, null] } }],
+  );
+  assertEquals(await answer("SELECT json_array('x', 0 / 0) AS j FROM readings", [odd]), [{ j: ["x", null] }]);
+});
+
 Deno.test("SQL joins, ranks, and reads its own tables", async () => {
   assertEquals(
     await answer(

@@ -32,11 +32,21 @@ function wholeNumber(value: bigint): number | Long {
   return BigInt.asIntN(64, value) === value ? Long.fromBigInt(value) : number;
 }
 
-/** DuckDB may return JSON that JavaScript cannot parse; it stays a text. */
+/** A text within JSON, or a number that JSON does not have, which DuckDB writes all the same. */
+const TEXTS_AND_NUMBERS = /"(?:[^"\\]|\\.)*"|-?\b(?:NaN|nan|Infinity|inf)\b/g;
+
+/** DuckDB may return JSON that JavaScript cannot parse: numbers such as NaN are null, and anything else stays a text. */
 function jsonIn(text: string): unknown {
+  const standard = () => text.replace(TEXTS_AND_NUMBERS, (one) => one.startsWith('"') ? one : "null");
+  const [found] = parsed(text) ?? parsed(standard()) ?? [text];
+  return found;
+}
+
+/** The value alone in a list, which may be null; `undefined` if the text is no JSON. */
+function parsed(text: string): readonly [unknown] | undefined {
   try {
-    return JSON.parse(text);
+    return [JSON.parse(text)];
   } catch {
-    return text;
+    return undefined;
   }
 }
