@@ -604,6 +604,48 @@ storeTest("what is removed is gone from files and their contents, and nothing el
   assertEquals(bytes, 0);
 });
 
+storeTest(
+  "sources with the same readings share contents, which stay until the last of them has lost its readings",
+  async (database) => {
+    const place = await placeOf(database);
+    const { store, files, world } = place;
+    const removal = new ReadingRemoval({ store, files, packer: packerOf() });
+    const of = (component: string) =>
+      new Conditions().only("o.organization_id = ?", world.organization).only(
+        "o.component_name = ?",
+        component,
+      );
+    const remove = (found: Conditions) =>
+      removal.remove(found, ["x"], signal, (work) => store.transaction(work));
+    const contents = async () => (await Array.fromAsync(files.list({ olderThanMs: Infinity }))).length;
+    const readable = async (component: string) => {
+      const selection = { files, sources: of(component), captured: {} };
+      const pieces = await Array.fromAsync(readingsAs("jsonl", store, selection, () => {}));
+      return (await new Blob(pieces as Uint8Array<ArrayBuffer>[]).text()).split("\n").length - 1;
+    };
+
+    for (const component of ["thermo", "wind", "rain"]) await add(place, component, minutes(0, 60));
+    await move(place);
+    assertEquals([await placesOf(store), await contents()], [[0, 3, 180], 1]);
+    // A rewritten content is that of another source before, and after it.
+    const untilUs = readingAt(29).capturedUs;
+    const some = await remove(of("thermo").within("captured", { untilUs }));
+    assertEquals([await readable("thermo"), await readable("wind"), await contents()], [60 - some, 60, 2]);
+    await remove(of("wind").within("captured", { untilUs }));
+    assertEquals([await readable("thermo"), await readable("wind"), await contents()], [
+      60 - some,
+      60 - some,
+      2,
+    ]);
+    await remove(of("thermo"));
+    assertEquals([await readable("wind"), await readable("rain"), await contents()], [60 - some, 60, 2]);
+    await remove(of("wind"));
+    assertEquals([await readable("rain"), await contents()], [60, 1]);
+    await remove(of("rain"));
+    assertEquals(await contents(), 0);
+  },
+);
+
 storeTest("retention reaches readings in files, by age and by size, the oldest first", async (database) => {
   const place = await placeOf(database);
   const { store, files, world } = place;
