@@ -8,6 +8,7 @@
  * needs no network service, so it works on devices without NetworkManager, in containers, and on Windows.
  */
 
+import { isLinkLocal } from "../../base/address/link_local.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { ReadFiles } from "../../base/files/files.ts";
 import type { ReachTarget } from "../../wire/dial/reach.ts";
@@ -172,7 +173,7 @@ function onLink(address: string, device: string): string[] {
   const url = `http://[${address}]`;
   if (!URL.canParse(url)) return [];
   const short = new URL(url).hostname.slice(1, -1);
-  return [/^fe[89ab]/.test(short) ? `${short}%${device}` : short];
+  return [isLinkLocal(short) ? `${short}%${device}` : short];
 }
 
 /** The words of `route` and `arp` are in the language of the system; their numbers are not. */

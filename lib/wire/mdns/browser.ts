@@ -4,10 +4,11 @@
  * Answers are bounded and checked, and say only where to connect: TLS and the machine's keys prove who answers there.
  */
 
+import { isLinkLocal } from "../../base/address/link_local.ts";
 import { Waker } from "../../base/clock.ts";
 import { hasHidden } from "../../base/escape.ts";
 import type { DnsMessage, DnsRecord } from "./dns_message.ts";
-import { isLinkLocal, type Link, Links, type LinksParts, withInterface } from "./links.ts";
+import { type Link, Links, type LinksParts, withInterface } from "./links.ts";
 import { DNS_SD_SERVICE, DOMAIN, instanceIn, instancesOf } from "./names.ts";
 
 /** Limit of instances and hosts; no real network has more. */

@@ -9,6 +9,7 @@
  */
 
 import { networkInterfaces } from "node:os";
+import { isLinkLocal } from "../../base/address/link_local.ts";
 import { SerialQueue } from "../../base/async/serial_queue.ts";
 import type { Clock } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
@@ -187,9 +188,4 @@ function isOn({ address, netmask }: Interface, host: string): boolean {
 export function withInterface(host: string, { address }: Pick<Interface, "address">): string {
   const [, name] = address.split("%");
   return name === undefined || host.includes("%") || !isLinkLocal(host) ? host : `${host}%${name}`;
-}
-
-/** Whether an address belongs to `fe80::/10`. */
-export function isLinkLocal(address: string): boolean {
-  return /^fe[89ab]/i.test(address);
 }

@@ -7,7 +7,7 @@
 
 import { isIP } from "node:net";
 import { SvcError } from "../../base/error.ts";
-import { AddressBlocks, unmapped } from "../rpc/address_blocks.ts";
+import { AddressBlocks, unmapped } from "../../base/address/blocks.ts";
 
 /** IPv4: the special-purpose addresses of IANA's registry, and the metadata service that Azure has at a public one. */
 const SPECIAL_V4 = [

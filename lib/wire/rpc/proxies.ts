@@ -8,7 +8,7 @@
  */
 
 import { isIP } from "node:net";
-import { AddressBlocks, unmapped } from "./address_blocks.ts";
+import { AddressBlocks, unmapped } from "../../base/address/blocks.ts";
 import type { Peer } from "./service.ts";
 
 /** Longer chains are ignored. */

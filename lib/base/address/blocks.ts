@@ -1,7 +1,11 @@
-/** Sets of IP addresses, written as addresses (`127.0.0.1`) and networks (`10.0.0.0/8`, `fd00::/8`). */
+/**
+ * Sets of IP addresses, written as addresses (`127.0.0.1`) and networks (`10.0.0.0/8`, `fd00::/8`).
+ *
+ * The room owns what the text of an IP address tells: the networks that it belongs to, and how far it is good.
+ */
 
 import { BlockList, isIP } from "node:net";
-import { SvcError } from "../../base/error.ts";
+import { SvcError } from "../error.ts";
 
 export class AddressBlocks {
   readonly #blocks = new BlockList();
