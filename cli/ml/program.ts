@@ -10,7 +10,7 @@ import { DenoHost } from "../../lib/base/host_deno.ts";
 import { askHidden, firstLine } from "../terminal/asking.ts";
 import { type CommandProgram, opensNamedFiles, USUAL_RIGHTS } from "../command.ts";
 import { runCommand } from "../dispatch.ts";
-import { openOwnWayOut } from "../way_out.ts";
+import { openWayOutAtTerminal } from "../way_out.ts";
 import { ACCOUNT_COMMANDS } from "./account.ts";
 import { STOP_EMBEDDED } from "./embedded.ts";
 import { mlCandidates } from "./candidates.ts";
@@ -58,7 +58,7 @@ export async function run(
   host: DenoHost,
   given: Partial<MlProgramContext> = {},
 ): Promise<number> {
-  for (const problem of (await openOwnWayOut(host)).problems) host.writeError(`svc-ml: ${problem}\n`);
+  await openWayOutAtTerminal(host, "svc-ml");
   return await runCommand(PROGRAM, args, { ...worldOf(host), ...given });
 }
 

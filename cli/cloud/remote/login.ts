@@ -13,7 +13,7 @@ import { chosen, DEFAULT_PROFILE, type Profile } from "../../../lib/cloud_client
 import { askHidden, canAsk, firstLine } from "../../terminal/asking.ts";
 import { type Flag, UsageError, type Values } from "../../flags.ts";
 import { printListing, printResult, writeHint } from "../../table.ts";
-import { openOwnWayOut } from "../../way_out.ts";
+import { openWayOutAtTerminal } from "../../way_out.ts";
 import type { CloudCommand, CloudProgramContext } from "../command_context.ts";
 import { signIn, signOut } from "./person_session.ts";
 import { cloudProfiles, type NamedProfile } from "./profiles.ts";
@@ -128,7 +128,7 @@ async function login(
     throw new UsageError("--email and --api-key-id: found both, wanted one of them");
   }
   requireSafeWay(address, allowInsecureCreds);
-  for (const problem of (await openOwnWayOut(host)).problems) host.writeError(`svc-cloud: ${problem}\n`);
+  await openWayOutAtTerminal(host, "svc-cloud");
   const ca = caFile === "" ? undefined : await host.readTextFile(caFile);
   const place = { address, ca };
   const baseUrl = address.trim();
@@ -201,7 +201,7 @@ async function endSession(host: Host, name: string): Promise<void> {
   const file = cloudProfiles(host);
   const profile = chosen(await file.read(), name, file.path);
   if (!profile.session) return;
-  for (const problem of (await openOwnWayOut(host)).problems) host.writeError(`svc-cloud: ${problem}\n`);
+  await openWayOutAtTerminal(host, "svc-cloud");
   try {
     await endProfileSession(host, profile);
   } catch (error) {

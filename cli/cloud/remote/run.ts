@@ -6,7 +6,7 @@
  */
 
 import type { Host } from "../../../lib/base/host.ts";
-import { openOwnWayOut } from "../../way_out.ts";
+import { openWayOutAtTerminal } from "../../way_out.ts";
 import { editFromAfar } from "./edit.ts";
 import { type AnyValues, buildOrder, type RemoteCommand } from "./order.ts";
 import { RemoteOutput } from "./output.ts";
@@ -22,7 +22,7 @@ export async function runFromAfar(
   { host, profile }: { readonly host: Host; readonly profile: NamedProfile },
 ): Promise<number> {
   const context = { host, ...profile };
-  for (const problem of (await openOwnWayOut(host)).problems) host.writeError(`svc-cloud: ${problem}\n`);
+  await openWayOutAtTerminal(host, "svc-cloud");
   const row = REMOTE_ROWS[command.words];
   if (row === "edit") return await editFromAfar(context, words, values);
   const order = await buildOrder(command, row as RemoteRow, words, values, host);
