@@ -200,6 +200,56 @@ export async function rustDialProgram(): Promise<Needed<string>> {
   return { found: `${target}/debug/rust_dial` };
 }
 
+/** Set to `java` or `cpp` by the tasks that compile these programs. */
+const DIRECT_WANTED = "SVC_INTEROP_DIRECT";
+
+/** The command of the program in `java_dial`, made by Maven with the published packages of gRPC. */
+export async function javaDialProgram(): Promise<Needed<readonly string[]>> {
+  if (Deno.env.get(DIRECT_WANTED) !== "java") {
+    return { missing: "making it fetches many packages: deno task interop:java" };
+  }
+  if (!await first(["mvn"], "--version")) return { missing: "there is no Maven here" };
+  const folder = `${cacheFolder()}/svc-interop-java-dial`;
+  await fetched(["mvn", "-q", "-B", "-f", `${HERE}java_dial/pom.xml`, `-Dfolder=${folder}`, "package"]);
+  return { found: ["java", "-cp", `${folder}/classes:${folder}/lib/*`, "Dial"] };
+}
+
+/** The files of the contracts that the program in C++ is compiled with. */
+const CPP_CONTRACTS = [
+  ...["annotations", "auth", "board", "common", "datasync", "motor", "packages", "robot", "trace"],
+  ...["trace_common", "trace_resource"],
+];
+
+/** The command of the program in `cpp_dial`, compiled with the system's libraries of gRPC. */
+export async function cppDialProgram(): Promise<Needed<readonly string[]>> {
+  if (Deno.env.get(DIRECT_WANTED) !== "cpp") {
+    return { missing: "compiling it takes minutes: deno task interop:cpp" };
+  }
+  const missing =
+    "wanted g++, protoc, grpc_cpp_plugin and grpc++ (Debian: libgrpc++-dev protobuf-compiler-grpc)";
+  const libraries = await run(["pkg-config", "--libs", "grpc++", "protobuf"]).catch(() => undefined);
+  const plugin = await run(["which", "grpc_cpp_plugin"]).catch(() => undefined);
+  if (libraries?.code !== 0 || plugin?.code !== 0) return { missing };
+
+  const folder = `${cacheFolder()}/svc-interop-cpp-dial`;
+  await Deno.mkdir(folder, { recursive: true });
+  const proto = new URL("../../proto/", import.meta.url).pathname;
+  const contracts = CPP_CONTRACTS.map((name) => `${proto}${name}.proto`);
+  const out = [
+    `--cpp_out=${folder}`,
+    `--grpc_out=${folder}`,
+    `--plugin=protoc-gen-grpc=${plugin.stdout.trim()}`,
+  ];
+  await succeed(["protoc", "-I", proto, ...out, ...contracts]);
+
+  const made = CPP_CONTRACTS.flatMap((name) => [`${folder}/${name}.pb.cc`, `${folder}/${name}.grpc.pb.cc`]);
+  const sources = [`${HERE}cpp_dial/main.cc`, ...made];
+  const program = `${folder}/cpp_dial`;
+  const flags = ["-std=c++17", "-O0", "-I", folder, "-o", program];
+  await succeed(["g++", ...flags, ...sources, ...libraries.stdout.trim().split(/\s+/)], {}, COMPILE_MS);
+  return { found: [program] };
+}
+
 /**
  * Programs against the packages of the published runtime, by name: compiles all, and links those to run. The runtime's own module is not fetched: the
  * packages in `go_rdk` stand in for it, with its signatures, and dial with the published client.
