@@ -41,7 +41,9 @@ export class Inflater {
 
     if (!create) {
       const problem = `a message is compressed with "${encoding ?? "nothing named"}", wanted gzip or deflate`;
-      throw new SvcError(encoding ? "unimplemented" : "internal", problem);
+      // "identity" promises that nothing is compressed, as no word does.
+      const isPromised = encoding === undefined || encoding === "" || encoding === "identity";
+      throw new SvcError(isPromised ? "internal" : "unimplemented", problem);
     }
     await this.#own.acquire();
     await this.shared.acquire();

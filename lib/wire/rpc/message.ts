@@ -21,7 +21,7 @@ export const GRPC_CONTENT_TYPE = "application/grpc";
 
 export function isGrpc(contentType: string | undefined): boolean {
   if (contentType === GRPC_CONTENT_TYPE) return true;
-  return contentType !== undefined && /^application\/grpc(?:$|[+;])/.test(contentType);
+  return contentType !== undefined && /^application\/grpc(?:\+|\s*(?:;|$))/i.test(contentType);
 }
 
 export const PREFIX_BYTES = 5;
@@ -102,9 +102,12 @@ function bounded(text: string): string {
   return `${text.slice(0, read)}…`;
 }
 
-/** Decodes a status text; a malformed one stays unchanged. */
+/**
+ * Decodes a status text of a header, which has one character per byte; a malformed part stays unchanged. Some servers
+ * send UTF-8 as it is.
+ */
 export function decodeStatusText(text: string): string {
-  if (!text.includes("%")) return text;
+  if (/^[ -$&-~]*$/.test(text)) return text;
   const bytes = text.replace(/%([0-9a-fA-F]{2})/g, (_, hex) => String.fromCharCode(parseInt(hex, 16)));
   return Buffer.from(bytes, "latin1").toString("utf8");
 }

@@ -182,10 +182,7 @@ export class MessageReader implements AsyncIterableIterator<Uint8Array> {
     this.#charge(prefix.length);
     this.#prefix = undefined;
     this.#give(Math.min(this.#untaken, PREFIX_BYTES + prefix.length));
-    if (!prefix.compressed || this.options.encoding === "identity") {
-      return { done: false, value: plain(bytes) };
-    }
-
+    if (!prefix.compressed) return { done: false, value: plain(bytes) };
     return this.#inflated(bytes).then((value) => ({ done: false, value: plain(value) }));
   }
 

@@ -85,6 +85,23 @@ Deno.test("MessageReader: a message is charged until the next read, or until the
   await assertRejects(() => reader.next(), SvcError, "the call has ended");
 });
 
+Deno.test("MessageReader: a compressed message needs an announced compression that is known", async () => {
+  const codeWith = async (encoding: string | undefined) => {
+    const reader = new MessageReader({ encoding });
+    reader.push(framed(gzipSync("text"), COMPRESSED));
+    return (await assertRejects(() => reader.next(), SvcError)).code;
+  };
+  assertEquals(
+    [await codeWith(undefined), await codeWith("identity"), await codeWith("")],
+    Array(3).fill("internal"),
+  );
+  assertEquals([await codeWith("br"), await codeWith("identity;q=1")], Array(2).fill("unimplemented"));
+
+  const plain = new MessageReader({ encoding: "identity" });
+  plain.push(framed(Buffer.from("text")));
+  assertEquals((await plain.next()).value, new Uint8Array(Buffer.from("text")));
+});
+
 Deno.test("MessageReader: an inflated message is charged by its inflated size and stops at the limit", async () => {
   for (const [encoding, compress] of [["gzip", gzipSync], ["deflate", deflateSync]] as const) {
     const budget = new ByteBudget("messages", 4_000_000);

@@ -10,6 +10,7 @@ import {
   fieldsOf,
   formatTimeout,
   framed,
+  isGrpc,
   metadataOf,
   parseTimeoutMs,
 } from "./message.ts";
@@ -86,6 +87,22 @@ Deno.test("encodeStatusText and decodeStatusText: round-trip any text", () => {
   }
   assertEquals(encodeStatusText("é%"), "%C3%A9%25");
   assertEquals(decodeStatusText("50% off %4"), "50% off %4");
+});
+
+Deno.test("decodeStatusText: UTF-8 that a server has not encoded, alone and beside encoded letters", () => {
+  const raw = (text: string) => Buffer.from(text).toString("latin1");
+  assertEquals(decodeStatusText(raw("缺少请求参数: channel")), "缺少请求参数: channel");
+  assertEquals(decodeStatusText(raw("caf\u00e9")), "caf\u00e9");
+  assertEquals(decodeStatusText(`${raw("grüß")} %F0%9F%A4%96 100%`), "grüß \u{1f916} 100%");
+});
+
+Deno.test("isGrpc: the published forms of the content type, and no other type", () => {
+  const good = ["", "+proto", "+json", ";charset=utf-8", " ; charset=utf-8", "+proto; charset=utf-8", " "];
+  for (const end of good) assertEquals(isGrpc(`application/grpc${end}`), true, end);
+  assertEquals(isGrpc("Application/gRPC"), true);
+  for (const type of [undefined, "", "application/grpcx", "application/grpc-web", "text/plain"]) {
+    assertEquals(isGrpc(type), false, type);
+  }
 });
 
 Deno.test("metadataOf and fieldsOf: drop transport fields and invalid names", () => {
