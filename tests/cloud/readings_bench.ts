@@ -116,6 +116,10 @@ async function ingest(world: Awaited<ReturnType<typeof newWorld>>): Promise<void
   }
 }
 
+function shownS(time: number): string {
+  return time === Infinity ? "too late" : `${time.toFixed(2)} s`;
+}
+
 const at = (share: number) =>
   new Date(START_MS + Math.floor(share * READINGS / PARTS / SOURCES_OF_PART) * STEP_MS).toISOString().slice(
     0,
@@ -220,8 +224,11 @@ try {
   for (const [name, sql] of Object.entries(QUERIES)) {
     const [ours, theirs] = await best(() => ask(sql), () => drained(engine, sql));
     const rows = inRows.get(name)!;
-    const shown = [rows, ours, theirs].map((one) => `${one.toFixed(2)} s`.padStart(9)).join("");
-    const ratios = [(rows / ours).toFixed(1), ((ours - nothing) / theirs).toFixed(1)];
+    const shown = [rows, ours, theirs].map((one) => shownS(one).padStart(9)).join("");
+    const ratios = [
+      rows === Infinity ? "" : (rows / ours).toFixed(1),
+      ((ours - nothing) / theirs).toFixed(1),
+    ];
     console.log(`${name.padEnd(18)}${shown}  ${ratios[0].padStart(10)}  ${ratios[1].padStart(19)}`);
   }
   const query = { partId: "part-1", resourceName: "indoors", resourceSubtype: "", methodName: "Readings" };
