@@ -8,6 +8,7 @@ import type { Host } from "../lib/base/host.ts";
 import type { Logger, Logs } from "../lib/base/log/log.ts";
 import type { Runtime } from "../lib/machine/runtime.ts";
 import { giveBackFreed } from "../lib/base/native/freed_memory.ts";
+import { OrphanReaper } from "../lib/base/native/processes/orphans.ts";
 import { openLogs } from "./logs.ts";
 import { EXIT } from "./program.ts";
 import { revision, VERSION } from "./version.ts";
@@ -40,6 +41,7 @@ export async function serveMachine(
   const clock = new SystemClock();
   using open = openLogs(name, logFile, host, clock);
   await using _giving = giveBackFreed(clock);
+  using _reaper = new OrphanReaper(clock);
   const { logs } = open;
   logs.configure([], debug);
   const logger = logs.logger("rdk");

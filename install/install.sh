@@ -179,7 +179,7 @@ fetch_credentials() {
   get "$root/api/json1/config?client=true&id=$SVC_PART_ID" "$folder/credentials" \
     "key_id: $SVC_API_KEY_ID" "key: $SVC_API_KEY" ||
     fail "cannot get the credentials of part $SVC_PART_ID from $root: check the address, which must not lead to another one, the key and the part"
-  grep -q '"app_address"' "$folder/credentials" || fail "the answer of $root contains no credentials"
+  grep -q '"app_address"' "$folder/credentials" || fail "the answer of $root contains no credentials: does this network want a login, or is the address another one?"
   (umask 077 && cp "$folder/credentials" "$credentials.new")
   sync "$credentials.new" 2>/dev/null || sync
   mv -f "$credentials.new" "$credentials"
@@ -216,6 +216,9 @@ fetch_signed() {
 # The program of the version that the signature names; fails if it is not the program that was signed.
 fetch_release() {
   get "$release.sig" "$folder/signature" || fail "cannot download $release.sig"
+  # A login page of the network answers everything.
+  grep -q '"sha256"' "$folder/signature" ||
+    fail "$root answers with something else than a signature: does this network want a login, or is the address another one?"
   wanted=$(sed -n 's/.*"sha256"[^0-9a-f]*\([0-9a-f]\{64\}\).*/\1/p' "$folder/signature" | head -n 1)
   version=$(sed -n 's/.*"version"[": ]*\([0-9A-Za-z.+_-]*\).*/\1/p' "$folder/signature" | head -n 1)
   from="$root/releases/svc-agent/${version:-${SVC_VERSION:-stable}}/$platform"

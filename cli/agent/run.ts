@@ -32,6 +32,7 @@ import type { DenoHost } from "../../lib/base/host_deno.ts";
 import type { Logger, Logs } from "../../lib/base/log/log.ts";
 import type { LogQueue } from "../../lib/base/log/queue.ts";
 import { giveBackFreed } from "../../lib/base/native/freed_memory.ts";
+import { OrphanReaper } from "../../lib/base/native/processes/orphans.ts";
 import { answersTcp } from "../../lib/wire/dial/reach.ts";
 import { firstHopOf } from "../../lib/wire/grpc/proxy.ts";
 import { NetworkEvidence } from "../../lib/agent/supervise/network_evidence.ts";
@@ -113,6 +114,7 @@ export async function runAgent(
   const clock = new SystemClock();
   using open = openLogs("svc-agent", "", host, clock);
   await using _giving = giveBackFreed(clock);
+  using _reaper = new OrphanReaper(clock);
   const { logs } = open;
   logs.configure([], options.debug);
   const logger = logs.logger("svc-agent");

@@ -9,6 +9,7 @@ import { Secret } from "../../../lib/base/secret.ts";
 import { LoopDelay } from "../../../lib/cloud/loop_delay.ts";
 import type { Logger } from "../../../lib/base/log/log.ts";
 import { giveBackFreed } from "../../../lib/base/native/freed_memory.ts";
+import { OrphanReaper } from "../../../lib/base/native/processes/orphans.ts";
 import { Addresses, noteAddress } from "../../../lib/cloud/addresses/addresses.ts";
 import { type Cloud, openCloud } from "../../../lib/cloud/cloud.ts";
 import { ORGANIZATION_MAKERS, type OrganizationMakers } from "../../../lib/cloud/access/context.ts";
@@ -91,6 +92,7 @@ export async function serveCloud({ host }: CloudProgramContext, given: ServeOpti
   const clock = new SystemClock();
   using open = openLogs("svc-cloud", options.logFile, host, clock);
   await using _giving = giveBackFreed(clock);
+  using _reaper = new OrphanReaper(clock);
   open.logs.configure([], options.debug);
   const logger = open.logs.logger("cloud");
   const { promise: stopped, resolve } = Promise.withResolvers<string>();

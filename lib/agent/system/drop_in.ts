@@ -17,7 +17,16 @@ export async function writeIfOther(
   if (text === undefined) await files.removeDurably(path);
   else {
     await files.makeFolder(dirname(path));
-    await files.writeFile(path, text);
+    await writeForAll(files, path, text);
   }
   return true;
+}
+
+/** Modes of files that other programs and their users read. */
+const FOR_ALL = 0o644;
+
+/** Writes a file that everybody may read, whatever the umask of the shell from which this program was started. */
+export async function writeForAll(files: WriteFiles, path: string, text: string): Promise<void> {
+  await files.writeFile(path, text);
+  await files.setMode(path, FOR_ALL);
 }

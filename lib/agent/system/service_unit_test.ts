@@ -144,3 +144,24 @@ Deno.test("installService: without systemd fails with an alternative and writes 
     assertEquals([error.code, await unit(ETC)], ["failed_precondition", undefined]);
   });
 });
+
+Deno.test({
+  name: "installService: everybody may read the unit, whatever the umask of the installer's shell",
+  ignore: Deno.build.os === "windows",
+  fn: async () => {
+    const root = await Deno.makeTempDir({ prefix: "svc-umask-" });
+    const commands = new FakeCommands();
+    const logger = silentLogs(new SystemClock()).logger("agent");
+    const before = Deno.umask(0o077);
+    try {
+      await installService({ name: "svc-test", text: "[Unit]\n" }, {
+        ...{ files: new SystemFiles(), commands, logger, root },
+      });
+    } finally {
+      Deno.umask(before);
+    }
+    const { mode } = await Deno.stat(`${root}/etc/systemd/system/svc-test.service`);
+    assertEquals((mode ?? 0) & 0o777, 0o644);
+    await Deno.remove(root, { recursive: true });
+  },
+});

@@ -8,6 +8,7 @@ import type { LinkFiles, ReadFiles, WriteFiles } from "../../base/files/files.ts
 import { SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { Commands } from "./commands.ts";
+import { writeForAll } from "./drop_in.ts";
 
 export interface SystemService {
   readonly name: string;
@@ -68,7 +69,7 @@ export async function installService(
   }
   if (changed) {
     await files.makeFolder(`${root}${folder}`);
-    await files.writeFile(path, text);
+    await writeForAll(files, path, text);
   }
   for (const other of paths.filter((one) => one !== path)) {
     if (await files.findFile(other)) await files.removeDurably(other);

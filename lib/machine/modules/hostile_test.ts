@@ -88,7 +88,8 @@ const CASES: readonly Case[] = [
   {
     does: "is a program for another processor",
     behaviour: { started: ({ process }) => process.exit(126) },
-    error: /module "bad" ended, exit code 126 \(is it a program for another processor or system\?\)/,
+    error:
+      /module "bad" ended, exit code 126 \(is it a program for another processor or system, or is its disk mounted with noexec\?\)/,
   },
   {
     does: "exits during Ready",

@@ -185,6 +185,6 @@ const NOT_EXECUTED = 126;
 function describe({ code, signal }: Exit): string {
   if (signal !== undefined) return `by ${signal}`;
   return code === NOT_EXECUTED
-    ? `exit code ${code} (is it a program for another processor or system?)`
+    ? `exit code ${code} (is it a program for another processor or system, or is its disk mounted with noexec?)`
     : `exit code ${code}`;
 }
