@@ -1,5 +1,5 @@
 /**
- * Programs in Java and C++ dial a machine directly as their client libraries do, which no registry has: with the
+ * Programs in Java and C++ dial a machine directly as client libraries do: with the
  * published libraries of gRPC and stubs made from our contracts, with and without a key.
  *
  * `deno task interop:java` and `deno task interop:cpp` run them: compiling takes up to minutes, so other runs leave

@@ -13,6 +13,7 @@ import { FLEET_PAGE } from "../../cli/page_path.ts";
 import { VERSION } from "../../cli/version.ts";
 import { type ManagedMachine, withManagedMachine } from "../cloud/managed.ts";
 import { svcCloud } from "../cloud/program.ts";
+import { countedMachines } from "../../lib/web/fleet/machines/machine_limit.ts";
 import { needingTest } from "../support/needing.ts";
 import { cardOf } from "./page_steps.ts";
 import { browserWithPage, launch, openPage, runPageSteps, violations, type WatchedPage } from "./browser.ts";
@@ -356,6 +357,14 @@ async function newKey(data: readonly string[], role: string, on: string): Promis
     await svcCloud("key", "create", "--role", role, "--on", on, ...data, "--json"),
   );
 }
+
+Deno.test("a list that leaves machines out says so", () => {
+  assertEquals([1, 10_000, 10_001].map(countedMachines), [
+    "1 machine",
+    "10000 machines",
+    "the first 10000 machines",
+  ]);
+});
 
 needingTest("the fleet's page in Chromium", await browserWithPage(FLEET_PAGE), async (chromium, t) => {
   const browser = await launch(chromium);

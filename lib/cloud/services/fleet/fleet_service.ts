@@ -39,7 +39,7 @@ const STATES: { readonly [K in Online]: OnlineState } = {
 
 /** Machines in an answer: the published default, and the limit. */
 const SUMMARIES = 100;
-const SUMMARIES_MAX = 10_000;
+const SUMMARIES_MAX = 20_000;
 
 export function fleetHandlers(cloud: CloudContext) {
   return {
