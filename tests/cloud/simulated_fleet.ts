@@ -25,29 +25,30 @@ export class SimulatedFleet {
 
   constructor(
     private readonly store: Store,
-    private readonly world: World,
-    private readonly clock: FakeClock,
+    private readonly world: Pick<World, "organization" | "location">,
+    private readonly clock: Pick<FakeClock, "nowMs" | "advance">,
   ) {}
 
   async create(count: number, version?: string): Promise<void> {
+    const nowMs = this.clock.nowMs();
     await this.store.transaction(async (sql) => {
       const fragments = new Fragments(sql);
       this.fragment = await fragments.create(
         this.world.organization,
         "arm",
         configText({ debug: false }),
-        FLEET_NOW_MS,
+        nowMs,
       );
-      if (version) await fragments.update(this.fragment, "arm", configText({ debug: true }), FLEET_NOW_MS);
+      if (version) await fragments.update(this.fragment, "arm", configText({ debug: true }), nowMs);
       for (let at = 0; at < count; at++) {
         const name = `m${String(at).padStart(2, "0")}`;
         const { id: machineId, partId: id } = await new Machines(sql).create(
           this.world.location,
           name,
-          FLEET_NOW_MS,
+          nowMs,
         );
         const entry = version ? { id: this.fragment, version } : this.fragment;
-        await new PartConfigs(sql).set(id, configText({ fragments: [entry] }), "", FLEET_NOW_MS);
+        await new PartConfigs(sql).set(id, configText({ fragments: [entry] }), "", nowMs);
         this.parts.set(name, { id, machineId });
       }
     });

@@ -7,6 +7,7 @@ import {
   snippet,
 } from "@codemirror/autocomplete";
 import { positionAt, valueOf } from "./document.ts";
+import { resourceNames } from "./entries.ts";
 import {
   emptyValue,
   type Schema,
@@ -66,13 +67,7 @@ function keyOption({ name, schema, isRequired }: Setting, hasColon: boolean): Co
 /** Names of resources, where the schema knows only a text. */
 function names(document: SchemaValue | undefined, path: readonly (string | number)[]): string[] {
   const inDependencies = path.at(-2) === "depends_on";
-  const inAttributes = path.includes("attributes");
-  if (!inDependencies && !inAttributes || typeof document !== "object" || document === null) return [];
-  const { components = [], services = [] } = document as Readonly<Record<string, readonly SchemaValue[]>>;
-  return [...components, ...services].flatMap((one) => {
-    const { name } = (one ?? {}) as { readonly name?: SchemaValue };
-    return typeof name === "string" ? [name] : [];
-  });
+  return inDependencies || path.includes("attributes") ? resourceNames(document) : [];
 }
 
 /** The explanation of the setting at a path. */

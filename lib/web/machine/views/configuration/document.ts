@@ -4,7 +4,7 @@ import { syntaxTree } from "@codemirror/language";
 import type { EditorState } from "@codemirror/state";
 import type { SyntaxNode, Tree } from "@lezer/common";
 import { jsonc } from "@shopify/lang-jsonc";
-import { applyEdits, format } from "jsonc-parser";
+import { applyEdits, format, parse } from "jsonc-parser";
 import type { Path, SchemaValue } from "./schema.ts";
 
 /** What stands at a place: a key or a value of the object or list at `path`. */
@@ -56,6 +56,11 @@ export function valueOf(state: EditorState): SchemaValue | undefined {
 /** A text as a tree, outside of an editor. */
 export function treeOf(text: string): Tree {
   return jsonc().language.parser.parse(text);
+}
+
+/** The value of a text, outside of an editor; what cannot be read is left out. */
+export function parsedText(text: string): SchemaValue | undefined {
+  return parse(text, undefined, { allowTrailingComma: true });
 }
 
 /** A text with one member a line, its comments kept. */

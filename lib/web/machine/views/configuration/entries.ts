@@ -1,6 +1,5 @@
-/** New entries of a configuration: what a model wants, and the text with an entry more. Pure, but for discovery. */
+/** New entries of a configuration: what a model wants, and the text with an entry more. Pure. */
 
-import { DiscoveryClient, type RobotClient } from "@viamrobotics/sdk";
 import { spanOf, treeOf } from "./document.ts";
 import { type Schema, type SchemaValue, type Setting, settingsAt, typesOf, valuesAt } from "./schema.ts";
 
@@ -39,6 +38,17 @@ export function settingsOf(
   return found.toSorted((a, b) => Number(b.isRequired) - Number(a.isRequired));
 }
 
+/** The names of the components and services in a configuration, which may be anything. */
+export function resourceNames(document: SchemaValue | undefined): string[] {
+  if (typeof document !== "object" || document === null) return [];
+  const { components, services } = document as Readonly<Record<string, SchemaValue>>;
+  const entries = [components, services].flatMap((list) => Array.isArray(list) ? list as SchemaValue[] : []);
+  return entries.flatMap((one) => {
+    const { name } = (one ?? {}) as { readonly name?: SchemaValue };
+    return typeof name === "string" ? [name] : [];
+  });
+}
+
 /** What a person has typed into a field, as a value of the setting's type; throws what is wrong with it. */
 export function valueIn(typed: string, { name, schema }: Setting): SchemaValue {
   const types = typesOf(schema);
@@ -71,22 +81,6 @@ export function withEntry(text: string, section: EntrySection, entry: Entry): st
   const isEmpty = /^\{\s*\}/.test(text.slice(whole.from));
   const member = `\n  "${section}": [\n    ${written}\n  ]${isEmpty ? "\n" : ","}`;
   return text.slice(0, whole.from + 1) + member + text.slice(whole.from + 1);
-}
-
-/** What the machine's discovery services find. */
-export async function discovered(
-  client: RobotClient,
-  services: readonly string[],
-): Promise<readonly Entry[]> {
-  const found = await Promise.all(
-    services.map((name) => new DiscoveryClient(client, name).discoverResources()),
-  );
-  return found.flat().map(({ name, api, model, attributes }) => ({
-    name,
-    api,
-    model,
-    attributes: attributes?.toJson() as SchemaValue | undefined,
-  }));
 }
 
 function texts(values: readonly SchemaValue[]): string[] {
