@@ -72,7 +72,7 @@ export async function fleet(): Promise<void> {
 
     const searchedMs = await timeOf(async () => {
       await page.getByRole("searchbox", { name: "Search" }).fill(`m0${MACHINES - 1}`);
-      await page.getByText(`1 of ${MACHINES}, `).waitFor();
+      await page.getByText(`1 of ${MACHINES} machines, `).waitFor();
     });
     row("search of one machine", `${searchedMs.toFixed(0)} ms`);
   } finally {
