@@ -26,9 +26,13 @@ const DEPTH = 4;
 /** The bytes of messages that no longer change. */
 const fixed = new WeakMap<object, Uint8Array<ArrayBuffer>>();
 
-/** Keeps the bytes of a message as long as the message, which must not change any more. */
+/**
+ * Keeps the bytes of a message as long as the message, which must not change any more. Those of a large one would take
+ * more memory than they save time.
+ */
 export function keepBytes(desc: DescMessage, message: Message): void {
-  fixed.set(message, messageBytes(desc, message));
+  const bytes = messageBytes(desc, message);
+  if (bytes.length < LARGE_BYTES) fixed.set(message, bytes);
 }
 
 /** Encodes a message into new memory. */
