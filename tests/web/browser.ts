@@ -97,7 +97,7 @@ export async function openPage(
   return { page, foreign, errors };
 }
 
-/** Runs steps of which later ones go on where those before have ended. The error of a failed one tells what was shown. */
+/** Runs steps in order, each from where the one before has ended. If a step fails, its error says what the page showed. */
 export async function runPageSteps<S extends { readonly page: Page } | { readonly watched: WatchedPage }>(
   t: Deno.TestContext,
   steps: readonly (readonly [name: string, run: (shared: S) => Promise<void>])[],

@@ -59,7 +59,7 @@ export class PackageDownloads {
   readonly #http: HttpDownload;
   /** The last logged problem of a package's channel, by its id. */
   readonly #withheld = new Map<string, string | undefined>();
-  /** The names of packages of which an attempt has brought a part. */
+  /** The names of packages that have grown in an attempt since the last call of `takeProgress`. */
   readonly #worthwhile = new Set<string>();
   readonly #slots = new Semaphore(PARALLEL_MAX);
   readonly #turns = new SerialQueues();
