@@ -411,20 +411,20 @@ export const RESOURCES: readonly Case[] = [
   [
     "name with a space",
     with1({ name: "my arm" }),
-    "left out",
-    `f.json: components.0.name: found "my arm", ${NAME}${OUT}`,
+    "unhealthy",
+    `f.json: components.0.name: found "my arm", ${NAME}`,
   ],
   [
     "name with a colon",
     with1({ name: "far:arm" }),
-    "left out",
-    `f.json: components.0.name: found "far:arm", ${NAME}${OUT}`,
+    "unhealthy",
+    `f.json: components.0.name: found "far:arm", ${NAME}`,
   ],
   [
     "long name",
     with1({ name: "a".repeat(61) }),
-    "left out",
-    `f.json: components.0.name: found "${"a".repeat(61)}", ${NAME}${OUT}`,
+    "unhealthy",
+    `f.json: components.0.name: found "${"a".repeat(61)}", ${NAME}`,
   ],
   [
     "no API",

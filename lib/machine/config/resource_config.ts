@@ -2,10 +2,12 @@
  * One resource of a configuration: its entry in `components` or `services`, decoded against the registry.
  *
  * Every entry with a name and an API becomes a `ResourceConfig`: its errors stay with it and make it unhealthy,
- * nothing else. An entry without a usable name is left out.
+ * nothing else. So does an entry with a name that is not allowed, as with the published runtime. An entry without
+ * a name or an API is left out.
  */
 
 import { messageOf } from "../../base/error.ts";
+import { escapedBlanks, escapedLine } from "../../base/escape.ts";
 import type { Level } from "../../base/log/log.ts";
 import {
   any,
@@ -25,7 +27,7 @@ import {
   text,
 } from "../../base/schema/schema.ts";
 import { frameField } from "../../geometry/schema.ts";
-import { parseApi, parseModel, ResourceName } from "../../resource/name.ts";
+import { NAME_LENGTH_MAX, parseApi, parseModel, ResourceName } from "../../resource/name.ts";
 import type { AnyModel, Registry } from "../../resource/registry.ts";
 import { fillPlaceholders, type PlaceholderSource } from "./placeholder.ts";
 import { logConfigurationField, nameRow, serviceConfigField } from "./settings.ts";
@@ -173,8 +175,19 @@ function nameOf(
   if (kind === "component" && absent(raw, "name")) {
     at.at("name").error("missing required field, wanted a name");
   }
-  const short = kind === "service" && absent(raw, "name") ? "builtin" : entry.name;
+  const short = kind === "service" && absent(raw, "name") ? "builtin" : entry.name ?? refusedName(raw);
   return api !== undefined && short !== undefined ? ResourceName.of(api, short) : undefined;
+}
+
+/**
+ * The name by which an entry with a refused name is shown: as it is written, but never one that could be the name
+ * of another resource. Colons and slashes separate the parts of names; a long name ends with "…".
+ */
+function refusedName({ name }: JsonObject): string | undefined {
+  if (typeof name !== "string" || name === "") return undefined;
+  const shown = escapedBlanks(escapedLine(name)).replaceAll(/[:/]/g, "?");
+  const letters = [...shown];
+  return letters.length > NAME_LENGTH_MAX ? `${letters.slice(0, NAME_LENGTH_MAX - 1).join("")}…` : shown;
 }
 
 function apiOf(
