@@ -85,7 +85,7 @@ function ownProgram(): string {
   throw new SvcError(
     "failed_precondition",
     "this svc-agent runs from source, which no image can take: give the executable for the device with --program " +
-      "(deno task compile --program svc-agent --target linux-arm64 makes it)",
+      "(deno task compile --target linux-arm64 svc-agent makes it)",
   );
 }
 

@@ -117,7 +117,7 @@ Deno.test({
         [[root, ...flags, "--authorities", `${folder}/svc.json`], /wanted PEM/],
         [[root, "--program", `${folder}/svc.json`], /--program .*wanted a program for linux/],
         [[root, ...flags.slice(0, 2)], /give its version with --program-version/],
-        [[root], /runs from source, .* --program \(deno task compile --program svc-agent/],
+        [[root], /runs from source, .* --program \(deno task compile --target linux-arm64 svc-agent/],
       ] as const
     ) {
       const { code, output } = await command(...args);

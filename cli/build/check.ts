@@ -59,12 +59,12 @@ async function main(args: readonly string[], terminal: Terminal): Promise<number
   const report = new Report(terminal);
   try {
     const linux = TARGETS.filter((target) => target.name.startsWith("linux"));
-    const [target] = choose("target", linux, begun.values.target);
+    const [target] = choose("target", linux, [begun.values.target]);
     const runner = await runnerFor(target);
     const compiler = await checkCompiler(target);
     const programs = await compileAll(report, compiler, target);
     await report.check("svc-ml compiled once more is the same bytes", async () => {
-      const [executable] = choose("program", EXECUTABLES, "svc-ml");
+      const [executable] = choose("program", EXECUTABLES, ["svc-ml"]);
       const again = await compile(compiler, executable, target, `dist/check/again`);
       const [one, other] = await Promise.all(
         [programs.find(({ name }) => name === "svc-ml")!, again].map(({ path }) => Deno.readFile(path)),

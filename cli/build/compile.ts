@@ -8,7 +8,7 @@
  */
 
 import { DenoHost } from "../../lib/base/host_deno.ts";
-import { begin, EXIT, failed, type Terminal, unexpected } from "../program.ts";
+import { begin, failed, type Terminal } from "../program.ts";
 import type { Provenance } from "../../lib/base/release/sums.ts";
 import { UsageError } from "../flags.ts";
 import { billFile, writeNotices } from "./notices.ts";
@@ -18,12 +18,19 @@ import { choose, compile, EXECUTABLES, ROOT, TARGETS } from "./compiler.ts";
 
 const PROGRAM = {
   name: "deno task compile",
-  summary: "Makes the executables in dist/<target>/, and SHA256SUMS beside them.",
+  summary:
+    "Makes the executables in dist/<target>/, and SHA256SUMS beside them: all, or the PROGRAMs named " +
+    `(${EXECUTABLES.map(({ name }) => name).join(", ")}).`,
   style: "gnu",
-  usage: "[flags]",
+  usage: "[PROGRAM …] [flags]",
   flags: [
-    { name: "target", type: "string", default: "", value: "NAME", help: names("target", TARGETS) },
-    { name: "program", type: "string", default: "", value: "NAME", help: names("program", EXECUTABLES) },
+    {
+      name: "target",
+      type: "string",
+      default: "",
+      value: "NAME",
+      help: `Only this target: ${TARGETS.map(({ name }) => name).join(", ")}.`,
+    },
     {
       name: "sign-key",
       type: "string",
@@ -44,25 +51,18 @@ const PROGRAM = {
 
 interface Wanted {
   readonly target: string;
-  readonly program: string;
+  /** Their names; none for all. */
+  readonly programs: readonly string[];
   readonly signKey: string;
-}
-
-function names(what: string, rows: readonly { name: string }[]): string {
-  return `Only this ${what}: ${rows.map((row) => row.name).join(", ")}.`;
 }
 
 export async function main(args: readonly string[], terminal: Terminal): Promise<number> {
   const begun = begin(PROGRAM, args, terminal);
   if (begun.exitCode !== undefined) return begun.exitCode;
-  if (begun.rest.length > 0) {
-    terminal.writeError(`${PROGRAM.name}: ${unexpected(begun.rest[0])}; see --help\n`);
-    return EXIT.usage;
-  }
   try {
     const { newSignKey, ...wanted } = begun.values;
     if (newSignKey !== "") terminal.write(`${await makeSignKey(newSignKey, ROOT)}\n`);
-    else await compileAll(wanted, terminal);
+    else await compileAll({ ...wanted, programs: begun.rest }, terminal);
     return 0;
   } catch (thrown) {
     return failed(PROGRAM.name, thrown, terminal);
@@ -70,13 +70,17 @@ export async function main(args: readonly string[], terminal: Terminal): Promise
 }
 
 async function compileAll(
-  { target: targetName, program: programName, signKey }: Wanted,
+  { target: targetName, programs: programNames, signKey }: Wanted,
   terminal: Terminal,
 ): Promise<void> {
-  const targets = choose("target", TARGETS, targetName);
-  const programs = choose("program", EXECUTABLES, programName);
-  if (signKey !== "" && programName !== "") {
-    throw new UsageError("--sign-key: found --program, wanted all programs, which are then of one revision");
+  const targets = choose("target", TARGETS, targetName === "" ? [] : [targetName]);
+  const programs = choose("program", EXECUTABLES, programNames);
+  if (signKey !== "" && programNames.length > 0) {
+    throw new UsageError(
+      `--sign-key: found only ${
+        programNames.join(", ")
+      }, wanted all programs, which are then of one revision`,
+    );
   }
   const privateKeyPem = signKey === "" ? undefined : await readSignKey(signKey, ROOT);
   const version = Deno.version.deno;

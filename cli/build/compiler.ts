@@ -180,18 +180,20 @@ const FILE_TIME = new Date("1980-01-01T00:00:00Z");
 /** The root of the tree, with a slash at its end. */
 export const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 
-/** The rows called `name`, or all of them for an empty name; throws `invalid_argument` for an unknown one. */
+/** The rows with these names, or all of them for none; throws a usage error for a name that no row has. */
 export function choose<T extends { readonly name: string }>(
   what: string,
   rows: readonly T[],
-  name: string,
+  names: readonly string[],
 ): T[] {
-  const chosen = rows.filter((row) => name === "" || row.name === name);
-  if (chosen.length > 0) return chosen;
-  const names = rows.map((row) => row.name);
-  throw new UsageError(
-    `Unknown ${what} ${name}, wanted one of ${names.join(", ")}${didYouMean(name, names)}`,
-  );
+  const known = rows.map((row) => row.name);
+  for (const name of names) {
+    if (known.includes(name)) continue;
+    throw new UsageError(
+      `Unknown ${what} ${name}, wanted one of ${known.join(", ")}${didYouMean(name, known)}`,
+    );
+  }
+  return rows.filter((row) => names.length === 0 || names.includes(row.name));
 }
 
 /** Runs a command in the root of the tree to its end and returns its output, without colours. */

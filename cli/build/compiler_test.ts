@@ -17,10 +17,11 @@ function recorder() {
   return { found, terminal };
 }
 
-Deno.test("choose() returns all rows, one row, or an error with the likely name", () => {
-  assertEquals(choose("target", TARGETS, ""), [...TARGETS]);
-  assertEquals(choose("program", EXECUTABLES, "svc-ml").map((row) => row.name), ["svc-ml"]);
-  assertThrows(() => choose("target", TARGETS, "linux-x46"), Error, "did you mean linux-x64?");
+Deno.test("choose() returns all rows, those named, or an error with the likely name", () => {
+  assertEquals(choose("target", TARGETS, []), [...TARGETS]);
+  const chosen = choose("program", EXECUTABLES, ["svc-ml", "svc-server"]);
+  assertEquals(chosen.map((row) => row.name), ["svc-server", "svc-ml"]);
+  assertThrows(() => choose("target", TARGETS, ["linux-x46"]), Error, "did you mean linux-x64?");
 });
 
 Deno.test("foreignPaths() lists the native code of all systems except the target", () => {

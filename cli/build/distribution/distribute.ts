@@ -6,7 +6,7 @@
  */
 
 import { DenoHost } from "../../../lib/base/host_deno.ts";
-import { begin, EXIT, failed, type Terminal, unexpected } from "../../program.ts";
+import { begin, failed, type Terminal } from "../../program.ts";
 import { NOTICES_FILE, PINNED_DENO, VERSION } from "../../version.ts";
 import { collectProvenance } from "../compile.ts";
 import { choose, EXECUTABLES, exists, ROOT, TARGETS } from "../compiler.ts";
@@ -18,12 +18,12 @@ const FOLDER = "dist/release";
 
 const PROGRAM = {
   name: "deno task distribute",
-  summary: `Packs the executables in dist/<target>/ for a release page, into ${FOLDER}/.`,
+  summary:
+    `Packs the executables in dist/<target>/, all or the PROGRAMs named, for a release page, into ${FOLDER}/.`,
   style: "gnu",
-  usage: "[flags]",
+  usage: "[PROGRAM …] [flags]",
   flags: [
     { name: "target", type: "string", default: "", value: "NAME", help: "Only this target." },
-    { name: "program", type: "string", default: "", value: "NAME", help: "Only this program." },
     {
       name: "sign-key",
       type: "string",
@@ -37,12 +37,8 @@ const PROGRAM = {
 export async function main(args: readonly string[], terminal: Terminal): Promise<number> {
   const begun = begin(PROGRAM, args, terminal);
   if (begun.exitCode !== undefined) return begun.exitCode;
-  if (begun.rest.length > 0) {
-    terminal.writeError(`${PROGRAM.name}: ${unexpected(begun.rest[0])}; see --help\n`);
-    return EXIT.usage;
-  }
   try {
-    await distribute(begun.values, terminal);
+    await distribute({ ...begun.values, programs: begun.rest }, terminal);
     return 0;
   } catch (thrown) {
     return failed(PROGRAM.name, thrown, terminal);
@@ -51,13 +47,14 @@ export async function main(args: readonly string[], terminal: Terminal): Promise
 
 interface Chosen {
   readonly target: string;
-  readonly program: string;
+  /** Their names; none for all. */
+  readonly programs: readonly string[];
   readonly signKey: string;
 }
 
 async function distribute(chosen: Chosen, terminal: Terminal): Promise<void> {
-  const targets = choose("target", TARGETS, chosen.target);
-  const programs = choose("program", EXECUTABLES, chosen.program);
+  const targets = choose("target", TARGETS, chosen.target === "" ? [] : [chosen.target]);
+  const programs = choose("program", EXECUTABLES, chosen.programs);
   const privateKeyPem = chosen.signKey === "" ? undefined : await readSignKey(chosen.signKey, ROOT);
   const built = [];
   for (const target of targets) {
