@@ -79,10 +79,15 @@ Deno.test("V8_FLAGS end the matching of a log pattern that backtracks without en
   assertEquals([success, new TextDecoder().decode(stdout)], [true, "0\n"]);
 });
 
-Deno.test("compile refuses an unknown target, and a word in the place of an option, on one line", async () => {
+Deno.test("compile refuses an unknown target, program or option, on one line", async () => {
   const refused: [args: string[], error: string][] = [
     [["--target", "plan9"], "Unknown target plan9, wanted one of linux-x64, linux-arm64, windows-x64"],
-    [["svc-server"], 'unexpected argument "svc-server", every option begins with a dash; see --help'],
+    [
+      ["svc-server", "svc-mll"],
+      "Unknown program svc-mll, wanted one of svc-server, svc-micro-server, svc-agent, svc-ml, svc-cloud; " +
+      "did you mean svc-ml?",
+    ],
+    [["--program", "svc-ml"], "Unknown flag --program; see --help"],
   ];
   for (const [args, error] of refused) {
     const { found, terminal } = recorder();
