@@ -273,8 +273,11 @@ export class Registry {
     if (reason !== undefined) return reason;
     const known = this.models.filter((model) => model.api.name === api).map((model) => model.name);
     const likely = nearest(name, known);
+    if (!name.startsWith(BUILT_IN)) {
+      const asked = likely ? `, or did you mean ${likely}?` : "?";
+      return `a module may bring it: is it in "modules"${asked}`;
+    }
     if (likely) return `did you mean ${likely}?`;
-    if (!name.startsWith(BUILT_IN)) return 'a module may bring it: is it in "modules"?';
     if (known.length > 0) return `known models of this API: ${known.join(", ")}`;
     const likelyApi = this.#apis.has(api) ? undefined : nearest(api, [...this.#apis.keys()]);
     return likelyApi ? `did you mean API ${likelyApi}?` : "no configured module provides this API either";

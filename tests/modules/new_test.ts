@@ -164,7 +164,22 @@ needingTest(
   },
 );
 
-/** Runs the module that docs/writing_modules.md shows, and asks its resource. */
+needingTest(
+  "the module in Python of the docs answers, and refuses a wrong setting in its words",
+  await pythonProgram(),
+  async (python) => {
+    const folder = await Deno.makeTempDir({ prefix: "svc-page-" });
+    try {
+      const { text } = await blockWith("docs/writing_modules.md", "run_from_registry");
+      await Deno.writeTextFile(`${folder}/main.py`, text);
+      await runsThermometer([python, `${folder}/main.py`]);
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+);
+
+/** Runs a module that docs/writing_modules.md shows, asks its resource, and gives it a wrong setting. */
 async function runsThermometer(command: string[]): Promise<void> {
   const components = [{
     name: "t",
@@ -172,10 +187,12 @@ async function runsThermometer(command: string[]): Promise<void> {
     model: "acme:weather:thermometer",
     attributes: { celsius: 8 },
   }];
-  await withModules({ thermo: command }, { components }, async ({ channel, ready }) => {
+  await withModules({ thermo: command }, { components }, async ({ channel, ready, sick, write }) => {
     await ready();
     const sensor = SensorApi.client(ResourceName.of(SensorApi.name, "t"), channel);
     assertEquals(await sensor.getReadings(), { celsius: 8 });
+    await write({ components: [{ ...components[0], attributes: { celsius: "warm" } }] });
+    await until(async () => /celsius: found ["']warm["'], wanted a number/.test((await sick()).t));
   });
 }
 
