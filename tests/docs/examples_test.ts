@@ -15,10 +15,12 @@ import { readPcd } from "../../lib/geometry/cloud/pcd.ts";
 import { mimeTypeOf } from "../../lib/geometry/image/image.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
 import type { AnyApi } from "../../lib/resource/registry.ts";
-import { nodeFolder, pythonProgram, run } from "../interop/programs.ts";
+import { bundledScript, nodeFolder, pythonProgram, run } from "../interop/programs.ts";
 import { fromSource, ROOT, withModules } from "../modules/sdk_bench.ts";
 import { bytesIn } from "../support/pieces.ts";
+import { blockWith } from "./pages.ts";
 import { until } from "../support/until.ts";
+import { browserPath, launch } from "../web/browser.ts";
 
 const MODULES = {
   leds: fromSource("examples/modules/leds/main.ts"),
@@ -85,6 +87,13 @@ Deno.test("the machines, modules and client programs of examples/ work", async (
         assertMatch(mimeTypeOf(await Deno.readFile(picture)), /^image\//);
       });
 
+      const browser = await browserPath();
+      await t.step({
+        name: "the client page in a browser shows the camera and drives it",
+        ignore: !("found" in browser),
+        fn: () => drivesFromPage("found" in browser ? browser.found : "", address),
+      });
+
       const python = await pythonProgram();
       await t.step({
         name: "the client program in Python drives it",
@@ -102,6 +111,40 @@ Deno.test("the machines, modules and client programs of examples/ work", async (
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
+});
+
+/** Opens `examples/clients/browser` from a site of its own, as a developer's server has it. */
+async function drivesFromPage(program: string, machine: string): Promise<void> {
+  const folder = `${ROOT}examples/clients/browser`;
+  const copy = `${await nodeFolder()}/drive_from_page.js`;
+  await Deno.copyFile(`${folder}/main.js`, copy);
+  const script = await bundledScript(copy);
+  const html = await Deno.readTextFile(`${folder}/index.html`);
+  await using site = Deno.serve({ hostname: "localhost", port: 0, onListen: () => {} }, ({ url }) => {
+    const isScript = new URL(url).pathname === "/main.js";
+    const type = isScript ? "text/javascript" : "text/html";
+    return new Response(isScript ? script : html, { headers: { "content-type": type } });
+  });
+  const browser = await launch(program);
+  try {
+    const page = await browser.newPage();
+    await page.goto(`http://localhost:${site.addr.port}/?machine=${encodeURIComponent(machine)}`);
+    await page.waitForFunction("document.querySelector('#camera').videoWidth > 0");
+    await page.getByRole("button", { name: "Turn the motor" }).click();
+    await page.waitForFunction("document.querySelector('#ticks').value !== ''");
+    assertMatch(await page.locator("#ticks").innerText(), /^the encoder is at \d+ ticks$/);
+  } finally {
+    await browser.close();
+  }
+}
+
+Deno.test("README shows the page of the example", async () => {
+  const { text } = await blockWith("README.md", "getStream");
+  const script = await Deno.readTextFile(`${ROOT}examples/clients/browser/main.js`);
+  assertEquals(
+    script.slice(script.indexOf("const robot"), script.indexOf("\n\nconst motor")),
+    text.trim().split("\n\n").slice(1).join("\n\n"),
+  );
 });
 
 /** The machines of three examples as one; the lights of the computer are in `lights`. */

@@ -85,9 +85,13 @@ export function typeStrippingNode(): Promise<Needed<string>> {
 export async function browserScript(
   name: "browser_tour" | "browser_keys" | "browser_specs",
 ): Promise<string> {
-  const folder = await nodeFolder();
-  const esbuild = `${folder}/node_modules/.bin/esbuild`;
-  return await succeed([esbuild, `${folder}/${name}.mjs`, "--bundle", "--format=esm"]);
+  return await bundledScript(`${await nodeFolder()}/${name}.mjs`);
+}
+
+/** A script that lies in the folder of `nodeFolder()`, as `browserScript` has those of this folder. */
+export async function bundledScript(path: string): Promise<string> {
+  const esbuild = `${await nodeFolder()}/node_modules/.bin/esbuild`;
+  return await succeed([esbuild, path, "--bundle", "--format=esm"]);
 }
 
 /** A Python that has the SDK, in a virtual environment that is kept. */

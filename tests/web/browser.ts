@@ -24,17 +24,22 @@ const WCAG = {
   resultTypes: ["violations"],
 };
 
+/** Chromium's path. */
+export async function browserPath(): Promise<Needed<string>> {
+  for (const path of PROGRAMS) if (await Deno.stat(path).catch(() => undefined)) return { found: path };
+  return { missing: "there is no Chromium here" };
+}
+
 /** Chromium's path, with a page built for it. */
 export async function browserWithPage(wanted = MACHINE_PAGE): Promise<Needed<string>> {
-  const found = [];
-  for (const path of PROGRAMS) if (await Deno.stat(path).catch(() => undefined)) found.push(path);
-  if (found.length === 0) return { missing: "there is no Chromium here" };
+  const browser = await browserPath();
+  if (!("found" in browser)) return browser;
   try {
     await buildPage(wanted);
   } catch (error) {
     return { missing: `the page cannot be built here: ${messageOf(error).split("\n", 1)[0]}` };
   }
-  return { found: found[0] };
+  return browser;
 }
 
 export function launch(executablePath: string, more: readonly string[] = []): Promise<Browser> {
