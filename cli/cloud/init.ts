@@ -96,7 +96,7 @@ export function describeExample({ url, ...example }: ExampleIds): string {
   return [
     "An example has been made. Its keys are shown this once.",
     "",
-    `control plane  ${url}`,
+    `control plane  ${url} (in a browser: the fleet's page)`,
     `organization   ${organizationId}`,
     `location       ${locationId}`,
     `machine        ${machineId}`,

@@ -36,14 +36,17 @@ export class LoopDelay {
   /** Delays since the last line of the log. */
   #unlogged = { count: 0, longestMs: 0 };
   #loggedMs = -Infinity;
-  #cancel: () => void;
+  #cancel = () => {};
 
-  /** `cpuMs`: the processor time of the program's own thread so far. */
+  /** `cpuMs`: the processor time of the program's own thread so far. Measures from `start` on. */
   constructor(
     private readonly clock: Clock,
     private readonly logger: Pick<Logger, "warn">,
     private readonly cpuMs: () => number,
-  ) {
+  ) {}
+
+  /** To be called when the first caller can come: while a program starts, it delays nobody. */
+  start(): void {
     this.#cancel = this.#later();
   }
 

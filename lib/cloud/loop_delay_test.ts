@@ -13,6 +13,8 @@ Deno.test("LoopDelay: counts late timers, and logs those above 100 ms once a min
   let [lateMs, cpuMs] = [0, 0];
   const late = { ...lateClock(clock, () => lateMs) };
   const delay = new LoopDelay(late, logger, () => cpuMs);
+  assertEquals(clock.pending, 0);
+  delay.start();
   await clock.advance(20);
   assertEquals(delay.figures.delay.counts, [1, 0, 0, 0, 0, 0, 0, 0, 0]);
   // The process computes for 150 ms, and the computer keeps it waiting for 30 ms more.

@@ -165,6 +165,7 @@ async function serveParts(parts: Parts, stopped: Promise<string>): Promise<void>
   try {
     const certificate = certificateOf(parts, cloud);
     const port = await openCloudPort(parts, cloud, routes, await certificate?.read());
+    loopDelay.start();
     const forget = certificate?.keep(port);
     const url = addresses.main ?? port.url.replace(/(?<=:\/\/)(0\.0\.0\.0|\[::\])(?=:)/, host.hostname());
     await noteAddress(store, url);

@@ -232,7 +232,15 @@ Deno.test("a component needs a name and a model, and an empty text is none", () 
 });
 
 Deno.test("an entry with a bad name keeps the name, spelt so that no other resource can have it", () => {
-  const names = ["mo tor!", "far:arm", "rdk:component:motor/arm", "a\u001b[2J\n", "b\u00a0", "_", "c".repeat(61)];
+  const names = [
+    "mo tor!",
+    "far:arm",
+    "rdk:component:motor/arm",
+    "a\u001b[2J\n",
+    "b\u00a0",
+    "_",
+    "c".repeat(61),
+  ];
   const { resources, lines } = decode({ components: names.map((name) => motor({ name })) });
   assertEquals(resources.map(({ name }) => name.short), [
     "mo tor!",
