@@ -134,7 +134,10 @@ function noCommand<W extends CommandContext>(
   return EXIT.usage;
 }
 
-/** What a person may have meant: a flag of this very name, a command, or a command of a group with a near name. */
+/**
+ * What a person may have meant: a flag of this very name, a command, a command of a group with a near name, or the
+ * command of a group without the group's name.
+ */
 function nearCommand<W extends CommandContext>(
   { commands, flags }: Pick<CommandProgram<W>, "commands" | "flags">,
   words: readonly string[],
@@ -147,7 +150,8 @@ function nearCommand<W extends CommandContext>(
   if (near !== undefined) return near;
   const group = suggest(first, new Set(names.map((name) => name.split(" ")[0])));
   const within = names.filter((name) => name.split(" ")[0] === group);
-  return within.find((name) => name.split(" ")[1] === (words[1] ?? "list")) ?? within[0];
+  return within.find((name) => name.split(" ")[1] === (words[1] ?? "list")) ?? within[0] ??
+    names.find((name) => name.split(" ")[1] === first);
 }
 
 /** The commands whose first word is `word`, as a program of their own, such as `svc-ml dataset`. */

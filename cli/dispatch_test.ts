@@ -118,6 +118,7 @@ Deno.test("the first word of several commands alone tells which commands they ar
   assertEquals(await run(program, "box"), { code: 2, output: "", errors });
   assertEquals(await run(program, "-l box"), { code: 2, output: "", errors });
   assertStringIncludes((await run(program, "box opne")).errors, "did you mean box open?");
+  assertStringIncludes((await run(program, "open")).errors, 'unknown command "open"; did you mean box open?');
 });
 
 Deno.test("an error of a command is printed without control characters and sets the exit code", async () => {
