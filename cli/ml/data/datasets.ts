@@ -11,6 +11,7 @@ import { basename, join } from "node:path";
 import { ListDatasetsByOrganizationIDResponseSchema } from "../../../proto/gen/dataset_pb.ts";
 import { toTimestamp } from "../../../lib/api/shared/time.ts";
 import { messageOf, SvcError } from "../../../lib/base/error.ts";
+import { shellWord } from "../../../lib/base/escape.ts";
 import { fileNameFrom } from "../../../lib/base/files/names.ts";
 import type { DatasetImage } from "../../../lib/cloud_client/dataset.ts";
 import { datasetLine } from "../../../lib/cloud_client/dataset.ts";
@@ -38,7 +39,7 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
     const organizationId = await context.organization();
     const { id } = await datasets.createDataset({ name, organizationId }, context.limits);
     context.print({ id, name }, [id]);
-    context.note(`add images with: svc-ml dataset add ${id} FOLDER`);
+    context.note(`add images with: svc-ml dataset add ${shellWord(name)} FOLDER`);
   }),
   mlCommand("dataset list", [], "Lists the datasets of an organization.", [], async (context) => {
     const { datasets } = await context.services();
@@ -102,7 +103,7 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
           timeText(toTimestamp(capturedMs)),
           id,
         ]),
-        empty: `${dataset.name} has no image yet: svc-ml dataset add ${dataset.id} FOLDER adds some`,
+        empty: `${dataset.name} has no image yet: svc-ml dataset add ${shellWord(dataset.name)} FOLDER adds some`,
       });
     },
   ),
@@ -194,7 +195,8 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
       });
       context.print(found, describePreflight(found));
       if (found.ready) {
-        context.note(`train with: svc-ml submit --model-type ${spelledType(type)} --dataset ${dataset.id}`);
+        const name = shellWord(dataset.name);
+        context.note(`train with: svc-ml submit --model-type ${spelledType(type)} --dataset ${name}`);
       }
       return found.ready ? ML_EXIT.ok : ML_EXIT.conflict;
     },
