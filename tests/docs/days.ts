@@ -4,6 +4,7 @@ import { dirname } from "node:path";
 import { blockWith, ROOT } from "./pages.ts";
 import { runScript } from "./scripts.ts";
 import { photograph } from "./sessions.ts";
+import { linuxProgram } from "../support/linux_program.ts";
 import type { Typings, Typist } from "./typist.ts";
 
 const README = "README.md";
@@ -101,6 +102,10 @@ export async function mlEngineersDay(typist: Typist): Promise<void> {
 /** An operator: organizations, machines, configurations, fragments, the fleet, and a backup. */
 export async function operatorsDay(typist: Typist): Promise<void> {
   await controlPlane(typist);
+  await compiledPrograms(typist);
+  await typist.types(README, "svc-cloud release publish svc-agent", {
+    "svc-cloud machine create": { as: "svc-cloud machine create first" },
+  });
   await Deno.writeTextFile(`${typist.folder}/rover.json`, JSON.stringify({ components: [] }));
   await typist.types(CLOUD, "svc-cloud org create Orchard");
   await typist.types(CLOUD, "svc-cloud config history PART", {
@@ -124,6 +129,14 @@ export async function operatorsDay(typist: Typist): Promise<void> {
     "svc-cloud backup": { as: "svc-cloud backup backups" },
     "svc-cloud restore": { as: "svc-cloud restore backups --data restored" },
   });
+}
+
+/** What `deno task compile` makes, as far as `release publish` looks. */
+async function compiledPrograms({ folder }: Typist): Promise<void> {
+  await Deno.mkdir(`${folder}/dist/linux-arm64`, { recursive: true });
+  for (const name of ["svc-agent", "svc-server"]) {
+    await Deno.writeFile(`${folder}/dist/linux-arm64/${name}`, linuxProgram(64, "arm64"));
+  }
 }
 
 const RUNS: Typings = { "svc-server -config": { stays: "machine is running" } };

@@ -95,6 +95,10 @@ export const RELEASE_COMMANDS: readonly CloudCommand[] = [
       context.print(made, [
         `${name} ${version} for ${platform}: ${sizeText(made.bytes)}, SHA-256 ${made.sha256}`,
       ]);
+      if (channel === "none") {
+        const offer = `svc-cloud release channel ${name} ${version} stable`;
+        context.host.writeError(`No device follows it, because it is in no channel. To offer it: ${offer}\n`);
+      }
     },
   ),
   cloudCommand(

@@ -103,7 +103,9 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
           timeText(toTimestamp(capturedMs)),
           id,
         ]),
-        empty: `${dataset.name} has no image yet: svc-ml dataset add ${shellWord(dataset.name)} FOLDER adds some`,
+        empty: `${dataset.name} has no image yet: svc-ml dataset add ${
+          shellWord(dataset.name)
+        } FOLDER adds some`,
       });
     },
   ),
