@@ -4,10 +4,10 @@
 
 import { ROOT } from "../../cli/build/compiler.ts";
 import { makeSignKey, readSignKey, writeSums } from "../../cli/build/sums.ts";
-import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { packed } from "../../lib/base/files/archive.ts";
 import { startServer } from "../support/server.ts";
-import { type Example, serveCloud, svcCloud } from "./program.ts";
+import { type Example, serveCloud, svcCloud, svcCloudPrinted } from "./program.ts";
 import { storeTest } from "./stores.ts";
 import { linuxProgram } from "../support/linux_program.ts";
 
@@ -66,7 +66,8 @@ storeTest(
       await publish("1.0.0", "--channel", "stable"),
       /^svc-server 1\.0\.0 for linux\/amd64: 100 B,/,
     );
-    await publish("1.1.0");
+    const { remarks } = await svcCloudPrinted("release", "publish", "svc-server", "1.1.0", program, ...flags);
+    assertStringIncludes(remarks, "To offer it: svc-cloud release channel svc-server 1.1.0 stable\n");
     await assertRejects(() => publish("1.2.0", "--platform", "linux/arm64"), Error, "another processor");
     await assertRejects(() => publish("1.2.0", "--platform", "windows/amd64"), Error, "windows on amd64");
     // Only what a key has signed, if that is asked for.
