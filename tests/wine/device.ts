@@ -135,7 +135,7 @@ export class WineDevice {
 }
 
 async function makePrograms(reuse: boolean): Promise<void> {
-  const [target] = choose("target", TARGETS, "windows-x64");
+  const [target] = choose("target", TARGETS, ["windows-x64"]);
   for (const version of [...GOOD, BAD]) {
     for (const name of NAMES) {
       if (reuse && await exists(`${ROOT}${PROGRAMS}/${version}/${name}.exe`)) continue;

@@ -106,7 +106,7 @@ async function refusesNames({ computer, pathOf }: World): Promise<void> {
 
 async function runsModule(world: World): Promise<void> {
   const { computer } = world;
-  const [target] = choose("target", TARGETS, "windows-x64");
+  const [target] = choose("target", TARGETS, ["windows-x64"]);
   const executable = { name: "thermometer", entry: "tests/wine/thermometer_module.ts" };
   const folder = "dist/wine/programs/modules";
   const { path } = await compile(await checkCompiler(target), executable, target, folder);

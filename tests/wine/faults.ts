@@ -12,7 +12,7 @@ function fault(name: string, program: string, wanted: string): Check {
     name: `Wine's own: ${name}`,
     group: "faults",
     run: async ({ computer }) => {
-      const [target] = choose("target", TARGETS, "windows-x64");
+      const [target] = choose("target", TARGETS, ["windows-x64"]);
       const executable = { name: program, entry: `tests/wine/faults/${program}.ts` };
       const { path } = await compile(await checkCompiler(target), executable, target, PROGRAMS);
       // If a newer Wine does better, remove the fault from docs/agent.md.

@@ -63,7 +63,7 @@ const PROGRAM = {
 const CHECK_MS = 600_000;
 const SHORT = { programs: ["svc-server", "svc-agent"], groups: ["machine", "everyday"] };
 const PROGRAMS = "dist/wine/programs";
-const [WINDOWS] = choose("target", TARGETS, "windows-x64");
+const [WINDOWS] = choose("target", TARGETS, ["windows-x64"]);
 
 async function main(args: readonly string[], host: DenoHost): Promise<number> {
   const begun = begin(PROGRAM, args, host);
