@@ -11,7 +11,7 @@ import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { AgentSettings } from "../settings/settings.ts";
 import type { AdditionalNetwork } from "../settings/settings_fields.ts";
-import { writeIfOther } from "../system/drop_in.ts";
+import { ServiceFile } from "../system/drop_in.ts";
 import { firstProfile, managedProfiles, profileFor } from "./managed_profiles.ts";
 import { NetworkChanges, type NetworkEntries } from "./network_changes.ts";
 import type { NetworkPort, NetworkProfile, NetworkView } from "./network_port.ts";
@@ -56,6 +56,7 @@ export class ConfiguredNetworks {
   /** Why the network service rejects a profile, by its digest. */
   readonly #unwritten = new Map<string, string>();
   readonly #changes: NetworkChanges;
+  readonly #powerSave: ServiceFile;
   /** The entries that the profiles have, since the last call of `apply`. */
   #entries: NetworkEntries | undefined;
   readonly #startedMs: number;
@@ -63,6 +64,7 @@ export class ConfiguredNetworks {
   constructor(private readonly parts: ConfiguredNetworksParts, private readonly sight: NetworkSight) {
     this.#refused = new Refused(parts.files, parts.refusedFile);
     this.#changes = new NetworkChanges(parts.files, parts.refusedFile);
+    this.#powerSave = new ServiceFile(parts.files, POWER_SAVE_FILE, parts.root);
     this.#startedMs = parts.clock.monotonicMs();
   }
 
@@ -148,19 +150,20 @@ export class ConfiguredNetworks {
   }
 
   async #applyPowerSave({ network }: AgentSettings, signal: AbortSignal): Promise<void> {
-    const { files, port, root = "" } = this.parts;
+    const { port } = this.parts;
     const { wifiPowerSave, hotspotInterface } = network;
     const value = wifiPowerSave === undefined ? undefined : POWER_SAVE[wifiPowerSave ? "on" : "off"];
     const text = value === undefined
       ? undefined
       : `# Written by svc-agent\n[connection]\nwifi.powersave=${value}\n`;
-    if (!await writeIfOther(files, `${root}${POWER_SAVE_FILE}`, text)) return;
+    if (!await this.#powerSave.write(text)) return;
     await port.reload(signal);
     const view = await this.sight.look(hotspotInterface, signal);
     const profile = view.connectedTo === undefined
       ? undefined
       : profileFor(managedProfiles(view), view.connectedTo);
     if (profile) await port.activate(profile, view.wifiDevice!, signal);
+    await this.#powerSave.noteRead();
   }
 
   async #applyAdditional(settings: AgentSettings, signal: AbortSignal): Promise<void> {

@@ -580,6 +580,22 @@ Deno.test("writes the setting for power saving, or leaves it to the system", asy
   await device.end();
 });
 
+Deno.test("the setting for power saving counts at last if the network service did not take it at first", async () => {
+  const device = new Device();
+  device.configured = true;
+  device.network.wired = true;
+  const { network } = device;
+  const reload = network.reload.bind(network);
+  network.reload = () => Promise.reject(new SvcError("unavailable", "NetworkManager restarts"));
+  assertStringIncludes(await device.apply({}, { wifi_power_save: false }), "NetworkManager restarts");
+  network.reload = reload;
+  await device.apply({}, { wifi_power_save: false });
+  assertEquals(network.reloads, 1);
+  await device.apply({}, { wifi_power_save: false });
+  assertEquals(network.reloads, 1, "it has read the file");
+  await device.end();
+});
+
 Deno.test("changes no network while network configuration is disabled", async () => {
   const device = new Device({}, { advanced_settings: { disable_network_configuration: true } });
   const output = await device.apply({ lab: { type: "wifi", ssid: "lab" } });

@@ -5,7 +5,7 @@
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { Commands } from "./commands.ts";
-import { writeIfOther } from "./drop_in.ts";
+import { ServiceFile } from "./drop_in.ts";
 import type { AgentSettings } from "../settings/settings.ts";
 import type { Subsystem } from "../settings/subsystem.ts";
 
@@ -23,26 +23,26 @@ export interface SystemParts {
 export class Journald implements Subsystem {
   readonly name = "limits of the journal";
   #missing = false;
-  /** Whether the limits are written, but not yet known to journald. */
-  #isUnread = false;
+  readonly #limits: ServiceFile;
 
-  constructor(private readonly parts: SystemParts) {}
+  constructor(private readonly parts: SystemParts) {
+    this.#limits = new ServiceFile(parts.files, JOURNALD_FILE, parts.root);
+  }
 
   async apply({ advanced, system }: AgentSettings, signal: AbortSignal): Promise<void> {
-    const { files, commands, logger, root = "" } = this.parts;
+    const { commands, logger } = this.parts;
     if (advanced.disableSystemConfiguration) return;
     const wanted = dropIn(system);
     if (wanted !== undefined && !await this.#isThere(signal)) return;
-    if (await writeIfOther(files, `${root}${JOURNALD_FILE}`, wanted)) this.#isUnread = true;
-    if (!this.#isUnread) return;
+    if (!await this.#limits.write(wanted)) return;
     await commands.run("systemctl", ["restart", "systemd-journald"], { signal });
-    this.#isUnread = false;
     logger.info(
       wanted === undefined ? "the system's own limits of the journal apply again" : "the journal is limited",
       wanted === undefined ? {} : { settings: wanted.trim().split("\n").slice(2) },
     );
     // Moves the volatile journal to the disk, if it was not stored there before.
     if (system.journaldStorage) await commands.run("journalctl", ["--flush"], { signal });
+    await this.#limits.noteRead();
   }
 
   close(): Promise<void> {

@@ -107,6 +107,21 @@ Deno.test("a journald that does not restart is restarted at the next turn", () =
     assertEquals(messages(), ["the journal is limited"]);
   }));
 
+Deno.test("a journald that an agent did not restart is restarted by the next agent", () =>
+  withSystem(async ({ parts }) => {
+    const { answers, ran } = parts.commands;
+    answers["systemctl restart"] = { code: 1, output: "the agent was killed" };
+    await assertRejects(() => new Journald(parts).apply(settingsOf({}), signal), SvcError, "killed");
+    delete answers["systemctl restart"];
+    ran.length = 0;
+    for (const _ of ["the next agent", "the one after it"]) {
+      await new Journald(parts).apply(settingsOf({}), signal);
+    }
+    assertEquals(ran.filter((one) => one !== "systemctl is-enabled systemd-journald"), [
+      "systemctl restart systemd-journald",
+    ]);
+  }));
+
 Deno.test("Journald: sets storage only if logging_journald_storage is set", () =>
   withSystem(async ({ parts, read }) => {
     const settings = settingsOf({
