@@ -63,6 +63,8 @@ export class PackageDownloads {
   readonly #worthwhile = new Set<string>();
   readonly #slots = new Semaphore(PARALLEL_MAX);
   readonly #turns = new SerialQueues();
+  /** The number of packages that want a content now, by its sum. */
+  readonly #wanting = new Map<string, number>();
 
   /** `report` is called at every step of a package. */
   constructor(
@@ -83,18 +85,33 @@ export class PackageDownloads {
     return this.#turns.run(key, work);
   }
 
-  /** Downloads a version and unpacks it into the folder, unless another package of the same content has done it. */
-  fetch(config: PackageConfig, found: FarPackage, folder: string, signal: AbortSignal): Promise<void> {
-    return this.inTurn(found.checksum, async () => {
-      if (await this.parts.host.stat(folder)) return;
-      await this.#slots.acquire();
-      try {
-        signal.throwIfAborted();
-        await this.#fetch(config, found, folder, signal);
-      } finally {
-        this.#slots.release();
-      }
-    });
+  /**
+   * Downloads a version and unpacks it into the folder, unless that is done. Packages of the same content take turns and
+   * download it once.
+   */
+  async fetch(config: PackageConfig, found: FarPackage, folder: string, signal: AbortSignal): Promise<void> {
+    const { checksum } = found;
+    this.#wanting.set(checksum, this.#countOf(checksum) + 1);
+    try {
+      await this.inTurn(checksum, async () => {
+        if (await this.parts.host.stat(folder)) return;
+        await this.#slots.acquire();
+        try {
+          signal.throwIfAborted();
+          await this.#fetch(config, found, folder, signal);
+        } finally {
+          this.#slots.release();
+        }
+      });
+    } finally {
+      const others = this.#countOf(checksum) - 1;
+      if (others > 0) this.#wanting.set(checksum, others);
+      else this.#wanting.delete(checksum);
+    }
+  }
+
+  #countOf(checksum: string): number {
+    return this.#wanting.get(checksum) ?? 0;
   }
 
   async #fetch(
@@ -115,7 +132,8 @@ export class PackageDownloads {
     await this.#download(config, found, { part, sizeBytes }, signal);
     this.report(config, { state: "loading" });
     await this.unpack(part, folder);
-    await this.#http.discard({ part });
+    // The next package of this content finds it complete, and only asks the server whether it has grown.
+    if (this.#countOf(found.checksum) === 1) await this.#http.discard({ part });
 
     logger.info("a package is installed", { name, folder });
   }

@@ -158,3 +158,40 @@ Deno.test("MachinePackages.require: names the package that is still to come, and
     await Deno.remove(home, { recursive: true });
   }
 });
+
+Deno.test("MachinePackages: packages of the same content download it once", async () => {
+  const home = await Deno.makeTempDir({ prefix: "svc-twins-" });
+  const { bytes, sha256 } = await noise();
+  const clock = new FakeClock();
+  const answers: number[] = [];
+  const server = Deno.serve({ port: 0, hostname: "localhost", onListen: () => {} }, (request) => {
+    const from = Number(/bytes=(\d+)-/.exec(request.headers.get("range") ?? "")?.[1] ?? 0);
+    const status = from < bytes.length ? 200 : 416;
+    answers.push(status);
+    return new Response(status === 200 ? bytes : null, { status, headers: { etag: `"${sha256}"` } });
+  });
+  const url = `http://localhost:${server.addr.port}/weather.tar.gz`;
+  const packages = new MachinePackages({
+    home,
+    client: {
+      partId: "p",
+      package: () =>
+        Promise.resolve(create(PackageSchema, { url, checksum: sha256, info: { version: "1.0.0" } })),
+    },
+    host: new DenoHost(),
+    clock,
+    logger: silentLogs(clock).logger("packages"),
+  });
+  const twins = ["north", "south", "west"].map((id) => ({ ...CONFIG, name: id, package: `acme:${id}` }));
+  try {
+    await packages.fetch(twins);
+    await until(() => packages.statuses().every(({ state }) => state === "ready"));
+    await packages.clean(twins);
+    assertEquals(answers, [200, 416, 416]);
+    assertEquals(await Array.fromAsync(Deno.readDir(`${home}/packages/downloads`)).catch(() => []), []);
+  } finally {
+    await packages.close();
+    await server.shutdown();
+    await Deno.remove(home, { recursive: true });
+  }
+});
