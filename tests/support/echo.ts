@@ -117,7 +117,7 @@ export async function withChannel(
 }
 
 /** A certificate for `localhost` and 127.0.0.1 that has signed itself. */
-export async function selfSigned(): Promise<{ certPem: string; keyPem: string }> {
+export async function selfSigned(address = "127.0.0.1"): Promise<{ certPem: string; keyPem: string }> {
   const signingAlgorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
   const keys = await crypto.subtle.generateKey(signingAlgorithm, true, ["sign", "verify"]);
   const certificate = await X509CertificateGenerator.createSelfSigned({
@@ -128,7 +128,7 @@ export async function selfSigned(): Promise<{ certPem: string; keyPem: string }>
       new BasicConstraintsExtension(false),
       new SubjectAlternativeNameExtension([{ type: "dns", value: "localhost" }, {
         type: "ip",
-        value: "127.0.0.1",
+        value: address,
       }]),
     ],
   });

@@ -3,12 +3,12 @@
  */
 
 import { lookup } from "node:dns/promises";
-import { connect } from "node:net";
 import type { Platform } from "../../base/host.ts";
 import type { ReadFiles } from "../../base/files/files.ts";
 import { type Code, messageOf, SvcError } from "../../base/error.ts";
 import type { RunningProcess, SpawnHost } from "../../base/process.ts";
 import { openUdp, type UdpSocket } from "../../base/udp.ts";
+import { connectTcp } from "../../wire/flow/tcp.ts";
 import type { CheckNetwork } from "./network_check.ts";
 
 type NetworkHost = Platform & ReadFiles & SpawnHost;
@@ -31,7 +31,7 @@ export function systemNetwork(host: NetworkHost): CheckNetwork {
 
 function tcp(host: string, port: number, signal: AbortSignal, request?: Uint8Array): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
-    const socket = connect({ host, port });
+    const socket = connectTcp(host, port);
     const end = (settle: () => void) => {
       signal.removeEventListener("abort", aborted);
       socket.destroy();

@@ -4,8 +4,8 @@
  * Only the first packet matters: no TLS, no request, no credentials.
  */
 
-import { connect } from "node:net";
 import type { Clock } from "../../base/clock.ts";
+import { connectTcp } from "../flow/tcp.ts";
 
 /** Errors that prove an answer of the other host. */
 const ANSWERS = ["ECONNREFUSED", "ECONNRESET"];
@@ -24,7 +24,7 @@ export async function answersTcp(
   signal: AbortSignal,
 ): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
-  const socket = connect({ host, port });
+  const socket = connectTcp(host, port);
   const cancel = clock.after(timeoutMs, () => resolve(false));
   const stop = () => resolve(false);
   signal.addEventListener("abort", stop, { once: true });

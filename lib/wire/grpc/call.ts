@@ -31,6 +31,8 @@ const RETRY: BackoffLimits = { firstMs: 120, mostMs: 1_000, jitter: 0.3 };
 export interface StreamQueue {
   enter(call: ClientCall): void;
   leave(call: ClientCall): void;
+  /** What a call waits for that has no stream yet. */
+  lack(): string;
 }
 
 /** Whether the server has answered a call. */
@@ -68,7 +70,7 @@ export class ClientCall implements StreamListener {
     this.#timers = new CallTimers(clock, timeoutMs, () => {
       const problem = this.#outgoing.stream
         ? `${path} did not end within ${timeoutMs} ms`
-        : `${path} did not begin within ${timeoutMs} ms: no connection has room for it`;
+        : `${path} did not begin within ${timeoutMs} ms: ${queue.lack()}`;
       this.cancel(new SvcError("deadline_exceeded", problem));
     });
     if (signal) this.#timers.onAbort(signal, () => this.cancel(aborted(signal, path)));

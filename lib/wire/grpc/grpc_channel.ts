@@ -9,6 +9,7 @@
 import { connect as connectNet, isIP, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { connect as connectTls } from "node:tls";
+import { withoutZone, zoneOf } from "../../base/address/link_local.ts";
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { clockHint } from "../../base/log/clock_hint.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
@@ -16,6 +17,7 @@ import type { LoopbackEnds } from "../../base/host.ts";
 import type { CallOptions, Channel } from "../rpc/channel.ts";
 import { holdBelowTls } from "../flow/round_robin.ts";
 import { loopbackEnds } from "../flow/loopback.ts";
+import { connectTcp, type TcpSocket } from "../flow/tcp.ts";
 import { type AnswerFlag, ClientCall, type StreamQueue } from "./call.ts";
 import { fieldsOf, formatTimeout, GRPC_CONTENT_TYPE } from "../rpc/message.ts";
 import { Connection, WITHOUT_HTTP2 } from "../http2/connection.ts";
@@ -134,6 +136,10 @@ class GrpcChannel implements Channel, StreamQueue {
     this.#advance();
   }
 
+  lack(): string {
+    return this.#dialing ? `${this.address} has not answered yet` : "no connection has room for it";
+  }
+
   leave(call: ClientCall): void {
     this.#again.delete(call);
     this.#waiting.delete(call);
@@ -230,7 +236,7 @@ class GrpcChannel implements Channel, StreamQueue {
       [":method", "POST"],
       [":scheme", scheme],
       [":path", call.path],
-      [":authority", this.address.startsWith("unix:") ? "localhost" : this.address],
+      [":authority", authorityOf(this.address)],
       ["te", "trailers"],
       ["content-type", GRPC_CONTENT_TYPE],
       ["user-agent", "svc"],
@@ -321,18 +327,60 @@ async function connectTo(
     return tunnel;
   }
 
-  const wanted = tls?.serverName ?? target.host;
-  // TLS names no address, but the certificate is checked for it.
-  const servername = wanted !== undefined && isIP(wanted) === 0 ? wanted : undefined;
-  const socket = tls
-    ? connectTls({
-      ...tunnel ? { socket: tunnel, host: target.host } : target,
-      ALPNProtocols: ["h2"],
-      ca: tls.ca,
-      rejectUnauthorized: !tls.insecureSkipVerify,
-      servername,
-    })
-    : connectNet(target as { host: string; port: number });
+  const limits = { address, secure: tls !== undefined, clock, signal };
+  const socket = await opened(await socketTo(target, tls, tunnel, limits), limits);
+  try {
+    // The caller has closed the channel meanwhile, and will not use this socket.
+    signal.throwIfAborted();
+    if (tls) holdBelowTls(socket);
+    else socket.setNoDelay(true);
+    await admit?.(loopbackEnds(socket, "client"));
+    signal.throwIfAborted();
+    return socket;
+  } catch (error) {
+    abandon(socket);
+    throw error;
+  }
+}
+
+interface DialLimits {
+  readonly address: string;
+  readonly secure: boolean;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
+/** A socket that begins to connect, and its TLS handshake if there is to be one. */
+async function socketTo(
+  { host = "", port = 0, path }: Target,
+  tls: GrpcOptions["tls"],
+  tunnel: Socket | undefined,
+  limits: DialLimits,
+): Promise<TcpSocket> {
+  if (!tls) return path === undefined ? connectTcp(host, port) : connectNet({ path });
+  const zoned = zoneOf(host);
+  const below = zoned && !tunnel
+    ? await opened(connectTcp(host, port), { ...limits, secure: false })
+    : tunnel;
+
+  // The certificate is checked for the host; TLS itself names no address.
+  const own = path === undefined ? { host: withoutZone(host), port } : { path };
+  const wanted = tls.serverName ?? own.host;
+  return connectTls({
+    ...own,
+    ...below ? { socket: below as Socket } : {},
+    ALPNProtocols: ["h2"],
+    ca: tls.ca,
+    rejectUnauthorized: !tls.insecureSkipVerify,
+    servername: wanted !== undefined && isIP(wanted) === 0 ? wanted : undefined,
+  });
+}
+
+/** The socket when it is connected, after the TLS handshake if it is a secure one. */
+async function opened<S extends TcpSocket>(
+  socket: S,
+  { address, secure, clock, signal }: DialLimits,
+): Promise<S> {
   const failed = (reason: string, cause?: unknown) =>
     new SvcError("unavailable", `cannot connect to ${address}: ${reason}`, { cause });
   const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -342,27 +390,19 @@ async function connectTo(
   );
   const onError = (error: Error) => {
     const message = messageOf(error);
-    reject(failed(tls ? handshakeReason(message) + clockHint(message, clock.nowMs()) : message, error));
+    reject(failed(secure ? handshakeReason(message) + clockHint(message, clock.nowMs()) : message, error));
   };
 
   const onAbort = () => reject(signal.reason);
-  const onClose = () => reject(failed(`the connection was closed${tls ? ` (${WITHOUT_TLS})` : ""}`));
+  const onClose = () => reject(failed(`the connection was closed${secure ? ` (${WITHOUT_TLS})` : ""}`));
   signal.addEventListener("abort", onAbort, { once: true });
-  socket.once(tls ? "secureConnect" : "connect", resolve).once("error", onError).once("close", onClose);
+  socket.once(secure ? "secureConnect" : "connect", resolve).once("error", onError).once("close", onClose);
 
   try {
     await promise;
-    // The caller has closed the channel meanwhile, and will not use this socket.
-    signal.throwIfAborted();
-    if (tls) holdBelowTls(socket);
-    else socket.setNoDelay(true);
-    await admit?.(loopbackEnds(socket, "client"));
-    signal.throwIfAborted();
     return socket;
   } catch (error) {
-    // The closing socket may still report an error, which nobody needs.
-    socket.on("error", () => {});
-    socket.destroy();
+    abandon(socket);
     throw error;
   } finally {
     cancel();
@@ -370,6 +410,12 @@ async function connectTo(
     socket.removeListener("error", onError);
     socket.removeListener("close", onClose);
   }
+}
+
+function abandon(socket: TcpSocket): void {
+  // The closing socket may still report an error, which nobody needs.
+  socket.on("error", () => {});
+  socket.destroy();
 }
 
 /** What the error of a TLS handshake means. */
@@ -407,6 +453,11 @@ async function tunnelTo(
   } finally {
     limit.done();
   }
+}
+
+/** The server's name in requests: without an interface of this computer (RFC 6874). */
+function authorityOf(address: string): string {
+  return address.startsWith("unix:") ? "localhost" : address.replace(/%[^\]]*(?=\])/, "");
 }
 
 interface Target {

@@ -222,6 +222,20 @@ Deno.test("gRPC: a server or proxy with HTTP/1.1 alone is named as such, and one
   }
 });
 
+Deno.test("gRPC: a call that ends before the server has answered says so", async () => {
+  const silent = createServer((socket) => void socket.on("error", () => {}).resume());
+  await new Promise<void>((resolve) => void silent.listen(0, "127.0.0.1", resolve));
+  const { port } = silent.address() as AddressInfo;
+  const channel = connectGrpc(`127.0.0.1:${port}`, { clock, tls: {} });
+  const error = await failure(client(EchoService, channel).echo({ message: "" }, { timeoutMs: 200 }));
+  assertEquals(
+    [error.code, error.message.replace(/^.* did not begin within [\d.]+ ms: /, "")],
+    ["deadline_exceeded", `127.0.0.1:${port} has not answered yet`],
+  );
+  channel.close();
+  await new Promise((resolve) => void silent.close(resolve));
+});
+
 Deno.test("gRPC: a call succeeds over a Unix socket", async () => {
   const folder = await Deno.makeTempDir();
   const path = `${folder}/a.sock`;

@@ -9,6 +9,7 @@
 
 import { Buffer } from "node:buffer";
 import { connect, isIP, type Socket } from "node:net";
+import { zoneOf } from "../../base/address/link_local.ts";
 import { type Clock, deadline, race, SystemClock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { Secret } from "../../base/secret.ts";
@@ -54,9 +55,11 @@ export function proxyOf(target: HostPort, secure: boolean, env: Variables): Prox
 
 /** The host to which a program connects for an address `https://host:port`: the address's own, or the proxy. */
 export function firstHopOf(address: string, env: Variables): HostPort {
-  const url = new URL(/^\w+:\/\//.test(address) ? address : `https://${address}`);
+  // A URL of the system has no interface in its address.
+  const [, zone = ""] = /\[[^\]%]*(%[^\]]*)\]/.exec(address) ?? [];
+  const url = new URL((/^\w+:\/\//.test(address) ? address : `https://${address}`).replace(zone, ""));
   const secure = url.protocol !== "http:";
-  const target = { host: bare(url.hostname), port: Number(url.port || (secure ? 443 : 80)) };
+  const target = { host: `${bare(url.hostname)}${zone}`, port: Number(url.port || (secure ? 443 : 80)) };
   try {
     const { host, port } = proxyOf(target, secure, env) ?? target;
     return { host, port };
@@ -119,6 +122,8 @@ function isDirect({ host, port }: HostPort, list: string): boolean {
   if (name === "localhost" || name.endsWith(".localhost") || name === "::1" || /^127\./.test(name)) {
     return true;
   }
+  // No proxy knows the interfaces of this computer.
+  if (zoneOf(host)) return true;
   return list.split(/[\s,]+/).some((entry) => {
     // The last part of an IPv6 address without brackets is not a port.
     const [, pattern = entry, only] = (isIP(entry) === 0 && /^(.*?[^:]|\[.*\]):(\d+)$/.exec(entry)) || [];

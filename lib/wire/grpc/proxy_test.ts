@@ -91,6 +91,15 @@ Deno.test("proxyOf: an unusable variable is named, without its password", () => 
   }
 });
 
+Deno.test("a link-local address with its interface is reached directly, however it is written", () => {
+  for (const zone of ["%eth0", "%25eth0"]) {
+    const env = { HTTPS_PROXY: "http://p:1", ALL_PROXY: "socks5://p:2" } as Record<string, string>;
+    const found = firstHopOf(`https://[fe80::1${zone}]:8090`, (name) => env[name]);
+    assertEquals(found, { host: `fe80::1${zone}`, port: 8090 });
+    assertEquals(firstHopOf(`http://[fe80::1${zone}]`, () => undefined).port, 80);
+  }
+});
+
 /** A proxy that answers by a script; returns the error of a connection through it. */
 async function refusedBy(
   kind: "http" | "socks5",
