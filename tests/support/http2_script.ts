@@ -146,6 +146,7 @@ export async function withScript(
   clock: Clock,
   script: Script,
   test: (channel: Channel, peers: readonly ScriptedPeer[]) => Promise<void>,
+  keepaliveMs?: number,
 ): Promise<void> {
   const peers: ScriptedPeer[] = [];
   const server = createServer({ noDelay: true }, (socket) => {
@@ -156,7 +157,7 @@ export async function withScript(
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as { port: number };
-  const channel = connectGrpc(`127.0.0.1:${port}`, { clock });
+  const channel = connectGrpc(`127.0.0.1:${port}`, { clock, keepaliveMs });
   try {
     await test(channel, peers);
   } finally {

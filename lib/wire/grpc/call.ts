@@ -35,9 +35,12 @@ export interface StreamQueue {
   lack(): string;
 }
 
-/** Whether the server has answered a call. */
+/** What calls tell of their connection. */
 export interface AnswerFlag {
+  /** Whether the server has answered a call. */
   answered: boolean;
+  /** A call has had no answer in its time; the connection had received this many frames when it began. */
+  doubt(frames: number): void;
 }
 
 /** How much of the answer has arrived: nothing, its headers, or its status. */
@@ -53,6 +56,8 @@ export class ClientCall implements StreamListener {
   readonly #timers: CallTimers;
   readonly #outgoing: OutgoingMessages;
   #answering: AnswerFlag | undefined;
+  /** The frames that the connection had received when the call began. */
+  #framesBefore = 0;
   #phase: AnswerPhase = "none";
   #finished = false;
 
@@ -72,6 +77,7 @@ export class ClientCall implements StreamListener {
         ? `${path} did not end within ${timeoutMs} ms`
         : `${path} did not begin within ${timeoutMs} ms: ${queue.lack()}`;
       this.cancel(new SvcError("deadline_exceeded", problem));
+      this.#answering?.doubt(this.#framesBefore);
     });
     if (signal) this.#timers.onAbort(signal, () => this.cancel(aborted(signal, path)));
   }
@@ -83,6 +89,7 @@ export class ClientCall implements StreamListener {
   /** Opens a stream for the call and sends what is ready; marks the first answer in `answering`. */
   begin(connection: Connection, fields: HeaderFields, answering: AnswerFlag): void {
     this.#answering = answering;
+    this.#framesBefore = connection.framesReceived;
     let stream;
     try {
       stream = connection.request(fields, false, this);

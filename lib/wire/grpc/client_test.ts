@@ -130,6 +130,26 @@ Deno.test("gRPC client: the call after 10000 waiting calls fails with resource_e
     assertEquals(new Set((await Promise.all(calls)).map(({ code }) => code)), new Set(["canceled"]));
   }));
 
+Deno.test("gRPC client: a connection on which calls get no answer is replaced soon", async () => {
+  const clock = new FakeClock();
+  let swallowed = 0;
+  const script: Script = {
+    ended: (peer, { stream, messages: [message] }) => {
+      if (message === "large") swallowed++;
+      else peer.answer(stream, message);
+    },
+  };
+  await withScript(clock, script, async (channel, peers) => {
+    assertEquals(await echo(channel, "small", { timeoutMs: 15_000 }), "small");
+    const lost = passing(clock, 20_000, failure(echo(channel, "large", { timeoutMs: 15_000 })));
+    assertEquals((await lost).code, "deadline_exceeded");
+    const waiting = await passing(clock, 30_000, failure(echo(channel, "large")));
+    assertEquals([waiting.code, /did not answer a ping/.test(waiting.message)], ["unavailable", true]);
+    assertEquals(await echo(channel, "small"), "small");
+    assertEquals([swallowed, peers.length], [2, 2]);
+  }, 120_000);
+});
+
 Deno.test("gRPC client: a raised stream limit starts waiting calls, and a lowered limit holds them", async () => {
   const held: ScriptedCall[] = [];
   const script: Script = { opened: (peer) => peer.settings(1), ended: (_, call) => void held.push(call) };

@@ -20,6 +20,7 @@ import { loopbackEnds } from "../flow/loopback.ts";
 import { connectTcp, type TcpSocket } from "../flow/tcp.ts";
 import { type AnswerFlag, ClientCall, type StreamQueue } from "./call.ts";
 import { fieldsOf, formatTimeout, GRPC_CONTENT_TYPE } from "../rpc/message.ts";
+import { KeepAlive, PING_ANSWER_MS } from "./keep_alive.ts";
 import { Connection, WITHOUT_HTTP2 } from "../http2/connection.ts";
 import type { HeaderFields, Metadata } from "../rpc/metadata.ts";
 import type { DescMethod } from "../rpc/proto.ts";
@@ -29,7 +30,6 @@ import { connectThrough, proxyOf } from "./proxy.ts";
 
 /** Time limit for a server to accept a connection, and then to speak HTTP/2 on it. */
 const DIAL_TIMEOUT_MS = 20_000;
-const KEEPALIVE_TIMEOUT_MS = 20_000;
 /** Limit of calls that wait for a stream. */
 const MAX_WAITING = 10_000;
 /** Limit of a channel's connections, nearly all of them closing. */
@@ -54,7 +54,10 @@ export interface GrpcOptions {
   readonly proxied?: boolean;
   /** Sent with every call. */
   readonly header?: Metadata;
-  /** Pings a server that is silent for this long, and drops the connection if no answer comes. */
+  /**
+   * Pings a server that is silent for this long or leaves a call without an answer, and drops the connection if no answer
+   * comes.
+   */
   readonly keepaliveMs?: number;
   /**
    * Decides, before anything is sent, whether the server on the loopback interface is the right one: throws to refuse.
@@ -192,7 +195,7 @@ class GrpcChannel implements Channel, StreamQueue {
     dial(this.address, this.options, this.#closed.signal).then(({ socket, scheme }) => {
       this.#dialing = false;
       if (this.#closed.signal.aborted) return void socket.destroy();
-      this.#link = { connection: this.#connected(socket), scheme, answered: false };
+      this.#link = this.#linkOver(socket, scheme);
       this.#advance();
     }, (error) => {
       this.#dialing = false;
@@ -200,7 +203,7 @@ class GrpcChannel implements Channel, StreamQueue {
     });
   }
 
-  #connected(socket: Duplex): Connection {
+  #linkOver(socket: Duplex, scheme: Scheme): Link {
     const silent = this.options.clock.after(DIAL_TIMEOUT_MS, () => {
       const problem = `${this.address} did not answer in HTTP/2 within ${DIAL_TIMEOUT_MS / 1000} s`;
       connection.destroy(new SvcError("unavailable", problem));
@@ -213,12 +216,12 @@ class GrpcChannel implements Channel, StreamQueue {
       closed: () => {
         this.#advanceSoon();
         silent();
-        stop();
+        keepAlive?.stop();
         this.#connections.delete(connection);
         this.options.lost?.();
       },
     });
-    const stop = this.#keepAlive(connection);
+    const keepAlive = this.#keepAlive(connection);
     this.#connections.add(connection);
 
     const [oldest] = this.#connections;
@@ -228,7 +231,7 @@ class GrpcChannel implements Channel, StreamQueue {
       );
     }
 
-    return connection;
+    return { connection, scheme, answered: false, doubt: (frames) => keepAlive?.doubt(frames) };
   }
 
   #fields(call: ClientCall, scheme: Scheme): HeaderFields {
@@ -247,30 +250,17 @@ class GrpcChannel implements Channel, StreamQueue {
     return fields;
   }
 
-  /** Pings a server that has sent nothing for a while. */
-  #keepAlive(connection: Connection): () => void {
+  #keepAlive(connection: Connection): KeepAlive | undefined {
     const { clock, keepaliveMs } = this.options;
-    if (keepaliveMs === undefined) return () => {};
+    if (keepaliveMs === undefined) return undefined;
 
-    let cancel = () => {};
-    const rest = () => {
-      const { framesReceived } = connection;
-      cancel();
-      cancel = clock.after(
-        keepaliveMs,
-        () => connection.framesReceived === framesReceived ? probe() : rest(),
-      );
-    };
-    const probe = () => {
-      cancel = clock.after(KEEPALIVE_TIMEOUT_MS, () => {
-        const problem = `${this.address} did not answer a ping within ${KEEPALIVE_TIMEOUT_MS / 1000} s`;
-        connection.destroy(new SvcError("unavailable", problem));
-      });
-      void connection.ping().then(rest);
-    };
-    rest();
-
-    return () => cancel();
+    const problem = `${this.address} did not answer a ping within ${PING_ANSWER_MS / 1000} s`;
+    return new KeepAlive(
+      connection,
+      clock,
+      keepaliveMs,
+      () => connection.destroy(new SvcError("unavailable", problem)),
+    );
   }
 }
 
