@@ -93,14 +93,14 @@ export class LogBuffer {
     return this.#waiting.slice(last + 1).map(({ entry }) => entry);
   }
 
-  /** The next batch; its entries are kept until `endBatch`. */
-  beginBatch(): QueuedLog[] {
-    const { batchEntries, batchBytes } = this.limits;
+  /** The next batch, or this part of one; its entries are kept until `endBatch`. */
+  beginBatch(part = 1): QueuedLog[] {
+    const [batchEntries, batchBytes] = [this.limits.batchEntries / part, this.limits.batchBytes / part];
     const batch: QueuedLog[] = [];
     let sum = 0;
     for (const { entry: { number: _own, ...log }, bytes } of this.#waiting) {
       sum += bytes;
-      if (batch.length >= batchEntries || batch.length > 0 && sum > batchBytes) break;
+      if (batch.length > 0 && (batch.length >= batchEntries || sum > batchBytes)) break;
       batch.push(log);
     }
     this.#underWay = batch.length;

@@ -124,6 +124,32 @@ Deno.test("LogQueue: sends entries in order and in batches, and leaves a single 
   assertEquals([host.paths.length, host.opened], [1, 0]);
 });
 
+Deno.test("LogQueue: a slow line gets smaller batches and more time, and a fast one whole batches again", async () => {
+  const clock = new FakeClock();
+  const sizes: number[] = [];
+  let msPerEntry = 1_000;
+  const send = async (batch: readonly QueuedLog[], signal: AbortSignal) => {
+    await clock.sleep(batch.length * msPerEntry, signal);
+    sizes.push(batch.length);
+  };
+  const logger = new Logs(clock, []).logger(OWN);
+  const host = new FakeFiles();
+  const queue = await LogQueue.open({ host, clock, folder: FOLDER, send, logger, random: () => 1 });
+  const log = (message: string) =>
+    queue.sink({ timeMs: clock.nowMs(), level: "info", logger: "rdk", message, fields: {} });
+
+  names(0, 40).forEach(log);
+  await clock.advance(150_000);
+  assertEquals([...new Set(sizes)], [13, 1], "the last one is the rest");
+
+  msPerEntry = 1;
+  sizes.length = 0;
+  names(40, 300).forEach(log);
+  await clock.advance(10_000);
+  assertEquals([sizes[0], Math.max(...sizes)], [25, 100]);
+  await queue.close();
+});
+
 Deno.test("a kill at any operation loses no entry, keeps the order, and repeats no confirmed entry", async () => {
   const operations = await atEveryOperation("kill", async (host, where) => {
     const cloud = new Cloud();
