@@ -236,7 +236,7 @@ async function work(
   try {
     if (host.env("NOTIFY_SOCKET")) {
       const cursor = join(dir, "state", "journal_cursor");
-      await tellLastEnd(AGENT_SERVICE, cursor, context.commands, context.logger);
+      await tellLastEnd(AGENT_SERVICE, cursor, { ...context, files: host });
     }
     const args = ["-config", await runtimeConfig(context, credentials)];
     if (plain) args.push("-allow-insecure-creds");

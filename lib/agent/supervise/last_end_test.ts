@@ -2,14 +2,19 @@ import { assertEquals } from "@std/assert";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { FakeCommands } from "../../../tests/support/fake_commands.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
+import { FakeFiles } from "../../../tests/support/fake_files.ts";
 import { tellLastEnd } from "./last_end.ts";
 
-async function logged(answer: { code?: number; output?: string } | Error): Promise<readonly string[]> {
+const CURSOR_FILE = "/opt/svc/state/journal_cursor";
+
+async function logged(
+  answer: { code?: number; output?: string } | Error,
+  files = new FakeFiles(),
+  commands = new FakeCommands({ journalctl: answer }),
+): Promise<readonly string[]> {
   const records: LogRecord[] = [];
   const logger = new Logs(new FakeClock(), [memorySink(records)]).logger("svc-agent");
-  const commands = new FakeCommands({ journalctl: answer });
-  await tellLastEnd("svc-agent", "/opt/svc/state/journal_cursor", commands, logger);
-  assertEquals(commands.ran.length, 1);
+  await tellLastEnd("svc-agent", CURSOR_FILE, { commands, files, logger });
   return records.map(({ message }) => message);
 }
 
@@ -35,4 +40,29 @@ Deno.test("tellLastEnd: a system without a journal, and an empty one, tell nothi
   for (const answer of [new Error("there is no journalctl"), { code: 1, output: "failed" }, { output: "" }]) {
     assertEquals(await logged(answer), []);
   }
+});
+
+Deno.test("tellLastEnd: goes on after the last line, with options that journalctl has had since systemd 206", async () => {
+  const files = new FakeFiles();
+  const [ask, UNIT] = ["journalctl --no-pager --quiet -o cat -n 200 --show-cursor", "_PID=1 UNIT=svc-agent.service"];
+  const commands = new FakeCommands({ journalctl: { output: "one failed\n-- cursor: s=1;i=2" } });
+  assertEquals(await logged({}, files, commands), ["systemd: one failed"]);
+  assertEquals([commands.ran.splice(0), files.text(CURSOR_FILE)], [[`${ask} ${UNIT}`], "s=1;i=2"]);
+
+  // Nothing new: journalctl names no cursor.
+  commands.answers.journalctl = { output: "" };
+  assertEquals(await logged({}, files, commands), []);
+  assertEquals([commands.ran.splice(0), files.text(CURSOR_FILE)], [
+    [`${ask} --after-cursor=s=1;i=2 ${UNIT}`],
+    "s=1;i=2",
+  ]);
+
+  // Another journal, in which the cursor is no place.
+  commands.answers["journalctl --no-pager --quiet -o cat -n 200 --show-cursor --after-cursor"] = {
+    code: 1,
+    output: "Failed to seek to cursor: Invalid argument",
+  };
+  commands.answers.journalctl = { output: "two failed\n-- cursor: s=9;i=1" };
+  assertEquals(await logged({}, files, commands), ["systemd: two failed"]);
+  assertEquals([commands.ran.length, files.text(CURSOR_FILE)], [2, "s=9;i=1"]);
 });

@@ -41,6 +41,8 @@ const FIELDS = ["MESSAGE", "PRIORITY", "SYSLOG_IDENTIFIER", "SYSLOG_PID", "_COMM
 export class LogForwarding implements Subsystem {
   readonly name = "forwarding of the system's logs";
   #filter = "";
+  /** Whether journalctl can leave out the other fields of an entry, as since systemd 236. */
+  #choosesFields = true;
   #stop: (() => Promise<void>) | undefined;
 
   constructor(private readonly parts: ForwardingParts) {}
@@ -89,16 +91,19 @@ export class LogForwarding implements Subsystem {
     const { files, processes, base } = this.parts;
     const cursor = await files.readTextFile(cursorAt(base)).catch(() => "");
     const from = cursor === "" ? ["--lines=0"] : [`--after-cursor=${cursor}`];
-    const fields = `--output-fields=${FIELDS.join(",")}`;
+    const fields = this.#choosesFields ? [`--output-fields=${FIELDS.join(",")}`] : [];
     // Without `--all` a message above 4 kB is left out of the output.
-    const args = ["--follow", "--output=json", "--all", fields, "--no-pager", ...from];
+    const args = ["--follow", "--output=json", "--all", ...fields, "--no-pager", ...from];
     return processes.spawn({ command: "journalctl", args, ownGroup: true });
   }
 
   async #follow(process: RunningProcess, wants: (identifier: string) => boolean): Promise<{ code: number }> {
     const { clock, send, logger } = this.parts;
     const errors = (async () => {
-      for await (const line of process.stderr) logger.debug(`journalctl: ${line}`);
+      for await (const line of process.stderr) {
+        logger.debug(`journalctl: ${line}`);
+        if (line.includes("output-fields")) this.#choosesFields = false;
+      }
     })();
     let [second, sent, left, cursor, savedMs] = [0, 0, 0, "", clock.monotonicMs()];
     let begun = "";

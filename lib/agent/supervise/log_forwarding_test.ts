@@ -101,3 +101,27 @@ Deno.test("log forwarding: resumes after the last cursor and limits a flood of e
   assertEquals([second.over, processes.started.length, clock.pending], [true, 2, 0]);
   await Deno.remove(base, { recursive: true });
 });
+
+Deno.test("log forwarding: works with a journalctl that knows no choice of fields", async () => {
+  const base = await Deno.makeTempDir();
+  const clock = new FakeClock();
+  // Of systemd 219 and 232.
+  const processes = new FakeProcesses((process) => {
+    if (process.command.args?.some((one) => one.startsWith("--output-fields"))) {
+      process.stderr.write("journalctl: unrecognized option '--output-fields=MESSAGE,PRIORITY'");
+      process.exit(1);
+    } else process.stdout.write('{"__CURSOR":"c1","SYSLOG_IDENTIFIER":"sshd","MESSAGE":"hello"}');
+  });
+  const sent: LogRecord[] = [];
+  const logger = new Logs(clock, []).logger("svc-agent");
+  const forwarding = new LogForwarding({
+    ...{ files: new SystemFiles(), processes, clock, logger, send: memorySink(sent), base, own: [] },
+  });
+  await forwarding.apply(
+    decideSettings({ cloud: { system_configuration: { forward_system_logs: "all" } } }).settings,
+  );
+  while (sent.length === 0) await clock.advance(1_000);
+  assertEquals([processes.started.length, sent[0].message], [2, "hello"]);
+  await forwarding.close();
+  await Deno.remove(base, { recursive: true });
+});

@@ -21,8 +21,11 @@ export async function writeIfOther(
   return true;
 }
 
-/** Notes of files that their service has yet to read. A reboot takes them away, and the service reads its files then. */
-const UNREAD_FOLDER = "/run/svc-agent/unread";
+/**
+ * Notes of files that their service has yet to read. A reboot takes them away, and the service reads its files then. Not
+ * in the service's own folder, which systemd before 235 removes at each stop.
+ */
+const UNREAD_FOLDER = "/run/svc-agent-unread";
 
 /**
  * The file of a service that reads it only when it starts or is asked to. A changed file counts as unread until
