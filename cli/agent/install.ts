@@ -15,6 +15,7 @@ import { AGENT, AGENT_SERVICE, agentUnit, LOADER } from "../../lib/agent/system/
 import {
   commandLine,
   installService,
+  labelFiles,
   removeService,
   type ServiceParts,
   unitCommand,
@@ -72,6 +73,7 @@ export async function install(options: AgentFlags, host: DenoHost): Promise<numb
     runs = await installWindowsService(unit, place, parts);
   } else {
     await installLoader(files, base);
+    await labelFiles([base], commands);
     const parts: ServiceParts = { files, commands, logger };
     await installService(agentUnit(unit), parts);
     await removeRuntime(parts);

@@ -44,7 +44,10 @@ Deno.test("tellLastEnd: a system without a journal, and an empty one, tell nothi
 
 Deno.test("tellLastEnd: goes on after the last line, with options that journalctl has had since systemd 206", async () => {
   const files = new FakeFiles();
-  const [ask, UNIT] = ["journalctl --no-pager --quiet -o cat -n 200 --show-cursor", "_PID=1 UNIT=svc-agent.service"];
+  const [ask, UNIT] = [
+    "journalctl --no-pager --quiet -o cat -n 200 --show-cursor",
+    "_PID=1 UNIT=svc-agent.service",
+  ];
   const commands = new FakeCommands({ journalctl: { output: "one failed\n-- cursor: s=1;i=2" } });
   assertEquals(await logged({}, files, commands), ["systemd: one failed"]);
   assertEquals([commands.ran.splice(0), files.text(CURSOR_FILE)], [[`${ask} ${UNIT}`], "s=1;i=2"]);

@@ -12,6 +12,7 @@ import {
   commandLine,
   hasService,
   installService,
+  labelFiles,
   removeService,
   type ServiceParts,
   type SystemService,
@@ -67,6 +68,7 @@ export async function installRuntime(
   }
   await files.makeFolder(dirname(`${root}${PROGRAM}`));
   if (executable !== PROGRAM) await files.copyFile(executable, `${root}${PROGRAM}`, { mode: 0o755 });
+  await labelFiles([`${root}${PROGRAM}`], parts.commands);
   await installService(runtimeUnit(configPath), parts);
 }
 

@@ -108,6 +108,11 @@ Deno.test("svc-server is its own service until an agent replaces it", async () =
     await Deno.writeTextFile(download, "version 1");
     await installRuntime(download, "/etc/my machine.json", parts);
     assertEquals(await installed(), "version 1");
+    assertEquals(
+      commands.ran[0],
+      `restorecon -R ${parts.root}${PROGRAM}`,
+      "or SELinux forbids systemd to run it",
+    );
     assertEquals((await Deno.stat(`${parts.root}${PROGRAM}`)).mode! & 0o777, 0o755);
     assertEquals(await runtime(), runtimeUnit("/etc/my machine.json").text);
     assertMatch(

@@ -78,6 +78,14 @@ export async function installService(
   logger.info(changed ? `the service is installed: ${path}` : `the service is up to date: ${path}`);
 }
 
+/**
+ * Gives files the labels that the system's policy wants, so that systemd may run them where SELinux enforces. Without
+ * SELinux there is no such program, or it does nothing.
+ */
+export async function labelFiles(paths: readonly string[], commands: Commands): Promise<void> {
+  await commands.try("restorecon", ["-R", ...paths]).catch(() => {});
+}
+
 /** Whether a unit of that name is installed. */
 export async function hasService(
   name: string,

@@ -59,17 +59,19 @@ export class ReleaseCheck implements Checker {
     try {
       process = processes.spawn({ command: path, args: ["--version"], ownGroup: true });
     } catch (cause) {
-      throw new SvcError("failed_precondition", `${path} cannot be run`, { cause });
+      throw unrunnable(path, cause);
     }
     const late = () =>
       new SvcError("deadline_exceeded", `${path} --version takes more than ${PROBE_MS / 1000} s`);
     const limit = deadline(clock, PROBE_MS, late, signal);
     try {
-      const [output, errors, { code }] = await race(
+      const [output, errors, { code, signal: killed }] = await race(
         Promise.all([joinLines(process.stdout), joinLines(process.stderr), process.exited]),
         limit.signal,
       );
       if (code === 0) return output;
+      // Short of memory, the system kills programs that are fine.
+      if (killed === "SIGKILL") throw new SvcError("unavailable", `${path} --version was killed`);
       const printed = errors.trim().slice(-300) || output.trim().slice(-300) || "nothing";
       throw new SvcError("failed_precondition", `${path} --version fails with ${code} and says: ${printed}`);
     } finally {
@@ -77,6 +79,20 @@ export class ReleaseCheck implements Checker {
       await endProcess(process, clock, PROBE_END_MS);
     }
   }
+}
+
+/**
+ * Why the system does not start a program. A file that no program here can read is wrong for good; what the device
+ * forbids or lacks may change, and says nothing of the version.
+ */
+function unrunnable(path: string, cause: unknown): SvcError {
+  const { code } = SvcError.from(cause);
+  if (code === "not_found") return new SvcError("failed_precondition", `${path} cannot be run`, { cause });
+  if (code !== "permission_denied") {
+    return new SvcError("unavailable", `${path} cannot be run now`, { cause });
+  }
+  const hint = "is its disk mounted with noexec, or does SELinux or AppArmor forbid it?";
+  return new SvcError("permission_denied", `${path} may not be run (${hint})`, { cause });
 }
 
 async function joinLines(lines: AsyncIterable<string>): Promise<string> {

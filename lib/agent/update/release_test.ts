@@ -105,6 +105,8 @@ async function checked(
     output = "svc-agent 1.0",
     code = 0,
     damaged = false,
+    killed = undefined as string | undefined,
+    refusal = undefined as SvcError | undefined,
   },
 ): Promise<string> {
   const path = await Deno.makeTempFile({ prefix: "svc-" });
@@ -112,8 +114,9 @@ async function checked(
   const clock = new FakeClock();
   const processes = new FakeProcesses((process) => {
     assertEquals(process.command.args, ["--version"]);
+    if (refusal) throw refusal;
     process.stdout.write(output);
-    process.exit(code);
+    process.exit(code, killed);
   });
   try {
     await Deno.writeFile(path, bytes);
@@ -156,6 +159,20 @@ Deno.test("ReleaseCheck: accepts an intact program that runs and has the wanted 
     /it calls itself "svc-server", wanted "svc-agent"/,
   );
   assertMatch(await checked({ name: "svc-server" }), /it calls itself "svc-agent", wanted "svc-server"/);
+});
+
+Deno.test("ReleaseCheck: what the device forbids or lacks does not speak against a version", async () => {
+  const refusals = {
+    permission_denied: new SvcError("permission_denied", "Permission denied (os error 13)"),
+    unavailable: new SvcError("unknown", "Text file busy (os error 26)"),
+    failed_precondition: new SvcError("not_found", "No such file or directory: its interpreter"),
+  };
+  for (const [code, refusal] of Object.entries(refusals)) {
+    assertMatch(await checked({ refusal }), new RegExp(`^${code}: FILE (may not|cannot) be run`));
+  }
+  assertMatch(await checked({ refusal: refusals.permission_denied }), /noexec, .* SELinux or AppArmor/);
+  assertMatch(await checked({ code: 137, killed: "SIGKILL" }), /^unavailable: FILE --version was killed/);
+  assertMatch(await checked({ code: 132, killed: "SIGILL" }), /^failed_precondition: .* fails with 132/);
 });
 
 Deno.test("what a server gives in place of a download for a while is recognized; programs and scripts are not", () => {
