@@ -275,7 +275,7 @@ async function createAgentParts(
 ): Promise<Omit<AgentParts, "changes" | "rareMs">> {
   const { options, host, clock, pace, logs, logger, files, commands } = context;
   const { dir: base, defaults, debug, wait, fastStart } = options;
-  const own = ownFile(await real(host, base), await real(host, Deno.execPath()));
+  const own = ownFile(await real(host, join(base, "cache")), await real(host, Deno.execPath()));
   const run = runFolder(host, base);
   const listens = (port: number) => host.listensMarked(RUNTIME_MARK, base, port);
   const probe = new RuntimeProbe(host, clock, servingFile(run), listens);

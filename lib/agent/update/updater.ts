@@ -423,9 +423,8 @@ function isFinal(error: unknown): boolean {
   return ["failed_precondition", "invalid_argument", "unauthenticated"].includes(SvcError.from(error).code);
 }
 
-/** The name in `cache` of the running program, if it is there. */
-export function ownFile(base: string, program: string): string | undefined {
+/** The name of the running program in the folder `cache`, if it is there. Both paths are without links. */
+export function ownFile(cache: string, program: string): string | undefined {
   const normal = (path: string) => path.replaceAll("\\", "/");
-  const folder = `${normal(base)}/cache/`;
-  return normal(program).startsWith(folder) ? basename(normal(program)) : undefined;
+  return normal(program).startsWith(`${normal(cache)}/`) ? basename(normal(program)) : undefined;
 }

@@ -475,7 +475,14 @@ Deno.test("UpdateRecord: a broken record falls back to its copy, then to the dis
   }));
 
 Deno.test("ownFile: recognizes the agent's file by its folder", () => {
-  assertEquals(ownFile("/opt/svc", "/opt/svc/cache/svc-agent-1"), "svc-agent-1");
-  assertEquals(ownFile("/opt/svc", "/usr/bin/svc-agent"), undefined);
-  assertEquals(ownFile("C:\\opt\\svc", "C:\\opt\\svc\\cache\\svc-agent-1"), "svc-agent-1");
+  assertEquals(ownFile("/opt/svc/cache", "/opt/svc/cache/svc-agent-1"), "svc-agent-1");
+  assertEquals(
+    ownFile("/mnt/data/programs", "/mnt/data/programs/svc-agent-1"),
+    "svc-agent-1",
+    "led by a link",
+  );
+  for (const other of ["/usr/bin/svc-agent", "/opt/svc/cached/svc-agent-1"]) {
+    assertEquals(ownFile("/opt/svc/cache", other), undefined);
+  }
+  assertEquals(ownFile("C:\\opt\\svc\\cache", "C:\\opt\\svc\\cache\\svc-agent-1"), "svc-agent-1");
 });
