@@ -36,7 +36,7 @@ async function ask(host: string, port: number, options: Partial<GrpcOptions> = {
 }
 
 const closed = await openPort({ table, clock, bind: { host: "::", port: 0 } });
-await closed.close();
+await closed.close(0);
 const reaches = (host: string, port: number) =>
   answersTcp({ host, port }, clock, 2_000, new AbortController().signal);
 const results = {
@@ -52,6 +52,6 @@ const results = {
     await reaches(`${address}%nowhere`, plain.port),
   ],
 };
-await plain.close();
-await secure.close();
+await plain.close(0);
+await secure.close(0);
 console.log(JSON.stringify(results));

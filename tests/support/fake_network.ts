@@ -189,7 +189,11 @@ export class FakeNetwork implements NetworkPort {
     const security = wanted.settings["802-11-wireless-security"];
     const psk = security?.psk?.[1] ?? "";
     const isOwe = ssid !== undefined && this.routers.get(ssid)?.security === "OWE";
-    if (isOwe !== (security?.["key-mgmt"]?.[1] === "owe")) return false;
+    const keys = security?.["key-mgmt"]?.[1];
+    if (isOwe !== (keys === "owe")) return false;
+    const offered = this.routers.get(ssid ?? "")?.security ?? "WPA2";
+    if (keys === "wpa-psk" && offered === "WPA3") return false;
+    if (keys === "sae" && !offered.includes("WPA3")) return false;
     return ssid !== undefined && this.routers.get(ssid)?.password === psk;
   }
 }

@@ -27,17 +27,20 @@ const LOWER_UP = 0x2;
 /** NMConnectivityState. */
 const FULL = 4;
 /** NMDeviceStateReason, in plain words. */
+/** The number of "not found", which is also said of a network with WPA3 that refuses the password. */
+const OUT_OF_RANGE = 53;
+const REFUSED_PASSWORD = "the password may be wrong: the network did not accept it";
 const REASONS: { readonly [reason: number]: string } = {
   5: "the network gave the device no address (something else may serve addresses or names here)",
   7: "the password is wrong or missing",
   8: "the network broke off the connection",
-  9: "the password may be wrong: the network did not accept it",
+  9: REFUSED_PASSWORD,
   10: "the network did not answer in time",
   11: "the network did not answer in time",
   15: "no address came from the network",
   16: "no address came from the network",
   17: "no address came from the network",
-  53: "the network is out of range",
+  [OUT_OF_RANGE]: "the network is out of range",
 };
 const ACTIVATE_MS = 50_000;
 const SCAN_MS = 30_000;
@@ -149,10 +152,7 @@ export class NetworkManager implements NetworkPort {
           .catch(gone);
         if (state === ACTIVATED) return;
         if (state === undefined || state > ACTIVATED || why !== undefined) {
-          throw new SvcError(
-            "failed_precondition",
-            REASONS[why ?? NaN] ?? `it did not work (reason ${why ?? 0})`,
-          );
+          throw new SvcError("failed_precondition", await this.#reason(why ?? 0, device, ssid, late.signal));
         }
         await this.clock.sleep(LOOK_AGAIN_MS, late.signal);
       }
@@ -160,6 +160,20 @@ export class NetworkManager implements NetworkPort {
       late.done();
       stop();
     }
+  }
+
+  async #reason(
+    why: number,
+    { path }: DeviceSeen,
+    ssid: string | undefined,
+    signal: AbortSignal,
+  ): Promise<string> {
+    if (why === OUT_OF_RANGE && ssid !== undefined) {
+      const inRange = await this.#inRange(path, signal).catch(() => []);
+      const found = inRange.find((one) => one.ssid === ssid);
+      if (found?.security.includes("WPA3")) return REFUSED_PASSWORD;
+    }
+    return REASONS[why] ?? `it did not work (reason ${why})`;
   }
 
   async deactivate({ path }: NetworkProfile, signal: AbortSignal): Promise<void> {
@@ -253,16 +267,20 @@ export class NetworkManager implements NetworkPort {
   async #inRange(wifi: string, signal: AbortSignal): Promise<WifiInRange[]> {
     const iface = `${NM}.Device.Wireless`;
     const points = await this.#paths(wifi, iface, "GetAllAccessPoints", signal);
-    const strongest = new Map<string, WifiInRange>();
+    const found = new Map<string, WifiInRange>();
     for (const path of points.slice(0, NETWORKS_MAX)) {
       const all = await this.#all(path, `${NM}.AccessPoint`, signal).catch(gone);
       const ssid = nameOf(all?.Ssid);
       if (!all || !ssid || ssid.includes("\ufffd") || ssid.includes("\0")) continue;
       const signalPercent = Math.min(STRENGTH_MAX, Math.max(0, numberOf(all.Strength)));
-      if ((strongest.get(ssid)?.signal ?? -1) >= signalPercent) continue;
-      strongest.set(ssid, { ssid, signal: signalPercent, security: securityOf(all) });
+      const other = found.get(ssid);
+      found.set(ssid, {
+        ssid,
+        signal: Math.max(other?.signal ?? 0, signalPercent),
+        security: bothOf(other?.security, securityOf(all)),
+      });
     }
-    return [...strongest.values()].sort((a, b) => b.signal - a.signal || (a.ssid < b.ssid ? -1 : 1));
+    return [...found.values()].sort((a, b) => b.signal - a.signal || (a.ssid < b.ssid ? -1 : 1));
   }
 
   async #get<T>(path: string, iface: string, name: string, signal: AbortSignal): Promise<T> {
@@ -329,6 +347,8 @@ function nameOf(bytes: unknown): string | undefined {
   return bytes instanceof Uint8Array ? Buffer.from(bytes).toString("utf8") : undefined;
 }
 
+const SECURITIES = ["WPA1", "WPA2", "WPA3", "OWE", "OWE-TM", "802.1X", "WEP"];
+
 /** 802.11 security of an access point by its flags (NM80211ApFlags, NM80211ApSecurityFlags). */
 function securityOf({ Flags, WpaFlags, RsnFlags }: Record<string, unknown>): string {
   const [flags, wpa, rsn] = [Number(Flags), Number(WpaFlags), Number(RsnFlags)];
@@ -343,6 +363,13 @@ function securityOf({ Flags, WpaFlags, RsnFlags }: Record<string, unknown>): str
   ];
   if (found.length === 0 && (flags & PRIVACY) !== 0) return "WEP";
   return found.join(" ");
+}
+
+/** The security of two access points of one network, in the order of `securityOf`; WEP is for networks without more. */
+function bothOf(one: string | undefined, other: string): string {
+  const words = new Set([...(one ?? "").split(" "), ...other.split(" ")]);
+  const known = SECURITIES.filter((word) => words.has(word));
+  return (known.length > 1 ? known.filter((word) => word !== "WEP") : known).join(" ");
 }
 
 function tooLate(what: string, ms: number): SvcError {

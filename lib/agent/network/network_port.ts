@@ -5,7 +5,7 @@ import type { ProfileWanted } from "./profiles.ts";
 /** A Wi-Fi network in range. */
 export interface WifiInRange {
   readonly ssid: string;
-  /** `WPA2`, `WPA1 WPA2`, `OWE` (encrypted without a password); empty for an open network. */
+  /** `WPA2`, `WPA2 WPA3`, `OWE` (encrypted without a password), of all its access points; empty for an open network. */
   readonly security: string;
   /** 0 to 100. */
   readonly signal: number;

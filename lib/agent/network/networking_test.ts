@@ -258,6 +258,50 @@ Deno.test("additional_networks: an entry without a password is joined by OWE whe
   }
 });
 
+Deno.test("Networking: joins networks with WPA3 alone, chosen by a person or configured", async () => {
+  for (const security of ["WPA3", "WPA2 WPA3", "WPA2"]) {
+    const device = new Device();
+    device.configured = true;
+    device.network.routers.set("shop", { password: "12345678", security });
+    await device.minutes(1);
+    device.submissions.network("shop", "12345678");
+    device.submissions.submit();
+    await device.minutes(2);
+    assertEquals(device.network.joined, "shop", security);
+    await device.end();
+  }
+});
+
+Deno.test("additional_networks: an entry with a password follows the network to WPA3 and back", async () => {
+  const device = new Device();
+  device.configured = true;
+  const entry = { hall: { type: "wifi", ssid: "hall", psk: "12345678" } };
+  const keys = () =>
+    [...device.network.profiles.values()].filter(({ ssid }) => ssid === "hall")
+      .map(({ wanted }) => wanted.settings["802-11-wireless-security"]["key-mgmt"][1]).join();
+  // It is out of range at first.
+  await device.apply(entry);
+  await device.minutes(1);
+  const found = [];
+  for (const security of ["WPA2", "WPA3", "WPA2 WPA3", "", "WPA2", "WPA2 WPA3"]) {
+    device.network.active = undefined;
+    if (security === "") device.network.routers.delete("hall");
+    else device.network.routers.set("hall", { password: "12345678", security });
+    await device.minutes(12);
+    await device.apply(entry);
+    found.push([security, device.network.joined, keys()]);
+  }
+  assertEquals(found, [
+    ["WPA2", "hall", "wpa-psk"],
+    ["WPA3", "hall", "sae"],
+    ["WPA2 WPA3", "hall", "sae"],
+    ["", undefined, "sae"],
+    ["WPA2", "hall", "wpa-psk"],
+    ["WPA2 WPA3", "hall", "wpa-psk"],
+  ]);
+  await device.end();
+});
+
 Deno.test("additional_networks: a network without a password never takes the place of one with a password", async () => {
   const device = new Device();
   device.configured = true;

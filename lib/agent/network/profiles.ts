@@ -14,7 +14,7 @@ import type { AdditionalNetwork } from "../settings/settings_fields.ts";
 
 /** A network in range, as far as its profile depends on it. */
 interface SeenSecurity {
-  /** `WPA2`, `OWE`; empty for an open network. */
+  /** `WPA2`, `WPA2 WPA3`, `OWE`; empty for an open network. */
   readonly security: string;
 }
 
@@ -67,11 +67,17 @@ export function additionalProfile(
   { seen, presentDigest }: { readonly seen?: SeenSecurity; readonly presentDigest?: string } = {},
 ): ProfileWanted {
   const usual = entryProfile(key, network, wifiDevice);
+  if (network.type !== "wifi") return usual;
   const hasPassword = (network.psk?.reveal() ?? "") !== "";
-  if (network.type !== "wifi" || hasPassword) return usual;
-  const owe = entryProfile(key, network, wifiDevice, { security: "OWE" });
-  const isOwe = seen === undefined ? owe.digest === presentDigest : isOnlyOwe(seen.security);
-  return isOwe ? owe : usual;
+  const newer = entryProfile(key, network, wifiDevice, { security: hasPassword ? "WPA3" : "OWE" });
+  const needs = seen && (hasPassword ? needsWpa3(seen.security) : isOnlyOwe(seen.security));
+  return needs ?? newer.digest === presentDigest ? newer : usual;
+}
+
+/** Whether a network has WPA3 and nothing older; `undefined` if it has both, so that either profile fits. */
+function needsWpa3(security: string): boolean | undefined {
+  if (!security.includes("WPA3")) return false;
+  return /WPA[12]/.test(security) ? undefined : true;
 }
 
 function entryProfile(
@@ -209,7 +215,8 @@ function wifiSections(
     [WIRELESS]: wireless,
     ...key === "" ? {} : {
       [`${WIRELESS}-security`]: {
-        "key-mgmt": "wpa-psk",
+        // NetworkManager joins no network by `wpa-psk` that has WPA3 alone.
+        "key-mgmt": typeof seen === "object" && needsWpa3(seen.security) ? "sae" : "wpa-psk",
         psk: key,
         // Phones without WPA3 can join, too.
         ...mode === "ap" ? { proto: ["rsn"], pairwise: ["ccmp"] } : {},
