@@ -32,6 +32,11 @@ import type { AgentStatus } from "./control/status.ts";
 import type { Subsystem } from "./settings/subsystem.ts";
 import type { Now, Updates } from "./update/updater.ts";
 
+/** Why a version of the agent fails that finds no cloud. */
+const UNREACHED = `it did not reach the cloud within ${PROBATION_LIMIT_MS / 60_000} minutes`;
+/** A version that reaches the cloud does so well before this time after its start. */
+const FORGIVE_MS = 3 * 60_000;
+
 export interface AgentOptions {
   /** The agent's folder. */
   readonly base: string;
@@ -367,6 +372,7 @@ export class Agent {
     await this.#versions.update(this.#runtime, signal);
     // The runtime keeps running while the agent is replaced, so this needs no permission.
     const own = { running: options.ownFile, ...this.#ownVerdict(), maySwitch: true, mayUpdate: true };
+    await this.#forgiveUnreached();
     const { restart, began } = await updaters.agent.pass(own, signal);
     void began?.then(() => this.#waker.wake());
     if (restart) this.#end = "replaced";
@@ -384,8 +390,17 @@ export class Agent {
     if (uptimeMs < PROBATION_LIMIT_MS) return { health: "starting" };
     return {
       health: "failed",
-      reason: `it did not reach the cloud within ${PROBATION_LIMIT_MS / 60_000} minutes`,
+      reason: UNREACHED,
     };
+  }
+
+  /** If this version does not reach the cloud, either, it was not the fault of the one before that did not. */
+  async #forgiveUnreached(): Promise<void> {
+    const { updaters, options, clock } = this.#parts;
+    const { good } = updaters.agent.status();
+    if (this.#polls.lastOnlineMs !== undefined || good?.file !== options.ownFile) return;
+    if (clock.monotonicMs() - this.#startedMs < FORGIVE_MS) return;
+    await updaters.agent.forgive(UNREACHED, "the version before it does not reach the cloud, either");
   }
 }
 

@@ -28,6 +28,7 @@ class FakeUpdater {
   readonly targets: (string | undefined)[] = [];
   readonly passes: Now[] = [];
   readonly backs: string[] = [];
+  readonly forgiven: string[] = [];
   state: UpdaterStatus = { good: BUILD };
   restart = false;
 
@@ -40,6 +41,7 @@ class FakeUpdater {
     return Promise.resolve({ restart });
   };
   goBack = (reason: string) => Promise.resolve(void this.backs.push(reason));
+  forgive = (reason: string) => Promise.resolve(void this.forgiven.push(reason));
   status = () => this.state;
   clean = () => Promise.resolve([]);
   refresh = () => Promise.resolve();
@@ -610,5 +612,27 @@ Deno.test("Agent: a cloud that hangs holds up neither the runtime nor the status
   await clock.advance(10_000);
   assertEquals([processes.started.length, subject.status.runtime.phase], [2, "running"]);
   assert(world.alive >= alive + 2, "passes go on");
+  await end();
+});
+
+Deno.test("a version of the agent that found no cloud is forgiven if the one before it finds none, either", async () => {
+  for (const outage of [true, false]) {
+    const { begin, clock, world, agent } = scene({ ownFile: BUILD.file });
+    if (outage) world.answer = new SvcError("unavailable", "the control plane is away");
+    const { end } = begin();
+    await clock.advance(170_000);
+    assertEquals(agent.forgiven, []);
+    await clock.advance(60_000);
+    const wanted = outage ? ["it did not reach the cloud within 15 minutes"] : [];
+    assertEquals([...new Set(agent.forgiven)], wanted);
+    await end();
+  }
+
+  // It is the refused one itself, about to be replaced.
+  const { begin, clock, world, agent } = scene({ ownFile: "svc-agent-2.0.0-b" });
+  world.answer = new SvcError("unavailable", "the control plane is away");
+  const { end } = begin();
+  await clock.advance(240_000);
+  assertEquals(agent.forgiven, []);
   await end();
 });

@@ -252,6 +252,16 @@ export class Updater {
     await this.#write(reason, ops);
   }
 
+  /**
+   * Takes back a refusal whose reason begins like this and turned out not to be the version's fault: it is tried again if
+   * it is still wanted.
+   */
+  async forgive(reason: string, why: string): Promise<void> {
+    const { refused, ...slot } = this.#slot;
+    if (this.#work || !refused?.reason.startsWith(reason)) return;
+    await this.#write(`${refused.version} is no longer refused: ${why}`, [{ op: "save", slot }]);
+  }
+
   status(): UpdaterStatus {
     const { key, version } = this.#target.release ?? {};
     const problem = this.#retries.problem ?? this.#target.withheld;

@@ -259,6 +259,14 @@ Deno.test("Updater: leaves a version that does not become healthy, with the reas
     assertEquals(await bench.settle(failed), true);
     assertEquals((await bench.updater.boot())!.file, one.file);
     assertEquals(bench.updater.status().refused?.reason, "no answer in 15 minutes");
+
+    await bench.settle(well(one.file));
+    await bench.updater.forgive("it did not start", "this one does not start, either");
+    assertEquals(bench.updater.status().refused?.version, "2.0.0", "it was refused for another reason");
+    await bench.updater.forgive("no answer", "this one gets no answer, either");
+    assertEquals(bench.updater.status().refused, undefined);
+    await bench.settle(well(one.file));
+    assertEquals(bench.updater.status().trial?.build.version, "2.0.0", "it gets another trial");
   }));
 
 Deno.test("Updater: retries failed downloads after growing pauses, and refuses a release that cannot pass", () =>
