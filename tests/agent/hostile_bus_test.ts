@@ -33,6 +33,7 @@ interface Printed {
   readonly settings?: Typed;
   readonly connectivity?: Typed;
   readonly device?: Readonly<Record<string, Typed>>;
+  readonly wireless?: Typed;
 }
 
 function point(ssid: Uint8Array, more: Record<string, Typed> = {}): Readonly<Record<string, Typed>> {
@@ -60,6 +61,7 @@ function serve(bus: Bus, output: Printed): void {
       Connectivity: connectivity,
       ConnectivityCheckAvailable: typed("b", true),
       ConnectivityCheckEnabled: typed("b", true),
+      WirelessEnabled: output.wireless ?? typed("b", true),
     }),
     methods: { GetDevices: answer(output.devices ?? typed("ao", [DEVICE])) },
   });
@@ -258,3 +260,29 @@ needingTest("NetworkManager.look() cuts endless lists and keeps memory bounded",
   );
   assert(grown < 300, `${grown} MiB`);
 });
+
+needingTest(
+  "access points of one network are one network, with the security of all of them",
+  NEEDED,
+  async () => {
+    const name = new TextEncoder().encode("shop");
+    const [psk, sae, both] = [0x100, 0x400, 0x500].map((flags) => ({ RsnFlags: typed("u", flags) }));
+    const cases = [
+      [[psk, sae], "WPA2 WPA3"],
+      [[sae, sae], "WPA3"],
+      [[sae, both], "WPA2 WPA3"],
+      [[{ ...psk, RsnFlags: typed("u", 0) }, psk], "WPA2"],
+    ] as const;
+    for (const [points, security] of cases) {
+      const strengths = [40, 80].map((strength) => ({ Strength: typed("y", strength) }));
+      const output = { points: points.map((one, at) => point(name, { ...one, ...strengths[at] })) };
+      await withManager(output, async (manager) => {
+        const { inRange, isWifiOff } = await manager.look("", signal);
+        assertEquals([inRange, isWifiOff], [[{ ssid: "shop", signal: 80, security }], false]);
+      });
+    }
+    await withManager({ wireless: typed("b", false) }, async (manager) => {
+      assertEquals((await manager.look("", signal)).isWifiOff, true);
+    });
+  },
+);

@@ -39,6 +39,8 @@ export class FakeNetwork implements NetworkPort {
   checksInternet = true;
   /** Without a check, there is a default route even where it leads nowhere. */
   routesOn = false;
+  /** All Wi-Fi is switched off. */
+  isWifiOff = false;
   /** Joins networks by itself, as the profiles allow. */
   joinsAlone = false;
   /** Addresses of phones that share their connection; it is used by `tethered`. */
@@ -77,6 +79,7 @@ export class FakeNetwork implements NetworkPort {
     return Promise.resolve({
       wifiDevice: this.hasWifi ? DEVICE : undefined,
       connectedTo: this.joined,
+      isWifiOff: this.isWifiOff,
       internet: this.leadsOut || (!this.checksInternet && (this.routesOn || this.joined !== undefined)),
       checksInternet: this.checksInternet,
       inRange: [...this.routers.keys()].filter((ssid) => !this.hidden.has(ssid)).sort().map((ssid) => ({

@@ -71,6 +71,7 @@ export class NetworkManager implements NetworkPort {
       internet: all.Connectivity === FULL,
       checksInternet: all.ConnectivityCheckAvailable === true && all.ConnectivityCheckEnabled === true,
       profiles,
+      isWifiOff: all.WirelessEnabled === false,
     };
     if (!wifi) return { ...view, inRange: [] };
     const connectedTo = wifi.hasLink ? await this.#connectedTo(wifi.path, profiles, signal) : undefined;

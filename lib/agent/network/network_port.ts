@@ -41,6 +41,8 @@ export interface NetworkView {
   /** Strongest first, each name once. */
   readonly inRange: readonly WifiInRange[];
   readonly profiles: readonly NetworkProfile[];
+  /** All Wi-Fi is switched off. */
+  readonly isWifiOff?: boolean;
 }
 
 /** Without the service, every call throws `unavailable`. An error says in words why a network could not be joined. */

@@ -123,6 +123,13 @@ export class Networking implements Subsystem {
     if (settings.advanced.disableNetworkConfiguration) return;
     await this.#alone(() => this.#configured.apply(this.#settings, signal));
     this.#waker.wake();
+    const { view } = this.#sight;
+    if (view?.isWifiOff && view.wifiDevice !== undefined && !view.internet) {
+      throw new Error(
+        "Wi-Fi is switched off on this device, so it joins none and no hotspot opens: `nmcli radio wifi on` " +
+          "switches it on; on a Raspberry Pi it is off until raspi-config has a country",
+      );
+    }
     const { hotspotInterface } = settings.network;
     if (hotspotInterface !== "" && this.#sight.view?.wifiDevice === undefined) {
       throw new Error(

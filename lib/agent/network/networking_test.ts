@@ -640,6 +640,21 @@ Deno.test("the setting for power saving counts at last if the network service di
   await device.end();
 });
 
+Deno.test("a device whose Wi-Fi is switched off says so while it is offline, and applies the rest", async () => {
+  const device = new Device();
+  device.configured = true;
+  device.network.isWifiOff = true;
+  const entry = { lab: { type: "wifi", ssid: "lab", psk: "12345678" } };
+  assertStringIncludes(await device.apply(entry), "Wi-Fi is switched off on this device");
+  assert([...device.network.profiles.values()].some(({ ssid }) => ssid === "lab"), "its profile is written");
+  device.network.wired = true;
+  assertEquals(await device.apply(entry), "", "somebody may have switched it off on purpose");
+  device.network.wired = false;
+  device.network.isWifiOff = false;
+  assertEquals(await device.apply(entry), "");
+  await device.end();
+});
+
 Deno.test("changes no network while network configuration is disabled", async () => {
   const device = new Device({}, { advanced_settings: { disable_network_configuration: true } });
   const output = await device.apply({ lab: { type: "wifi", ssid: "lab" } });
