@@ -1,103 +1,16 @@
 /** The networks of a device over a network service that is not there: every step that the transcripts decide, done. */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { type LogRecord, Logs } from "../../base/log/log.ts";
 import { SvcError } from "../../base/error.ts";
 import { randomFrom } from "../../geometry/random.ts";
-import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { FakeFiles } from "../../../tests/support/fake_files.ts";
-import { FakeNetwork } from "../../../tests/support/fake_network.ts";
-import { ProvisioningSubmissions } from "../portal/submissions.ts";
-import { decideSettings } from "../settings/settings.ts";
+import { CREDENTIALS, NetworkDevice } from "../../../tests/support/network_device.ts";
 import { hotspotName, namesText } from "./hotspot.ts";
-import { Networking } from "./networking.ts";
 
-const MINUTE_MS = 60_000;
-const REFUSED = "/opt/svc/state/refused_networks.json";
 const NAMES = "/etc/NetworkManager/dnsmasq-shared.d/80-svc.conf";
-const POWER_SAVE = "/etc/NetworkManager/conf.d/81-svc-wifi-powersave.conf";
-const CREDENTIALS = JSON.stringify({
-  cloud: { id: "part", app_address: "https://cloud:8090", api_key: { id: "key", key: "s3cr3t" } },
-});
-
-/** A device in a shop, and a person who sets it up. */
-class Device {
-  readonly clock = new FakeClock();
-  readonly network = new FakeNetwork();
-  readonly log: string[] = [];
-  readonly settings;
-  readonly stop = new AbortController();
-  readonly networking: Networking;
-  submissions!: ProvisioningSubmissions;
-  configured = false;
-  /** The control plane answered a minute ago. */
-  reachesCloud = false;
-  serving = 0;
-  failToServe = false;
-  /** The portal never ends. */
-  servesOn = false;
-  readonly #running: Promise<void>;
-
-  constructor(
-    section: Record<string, unknown> = {},
-    more: Record<string, unknown> = {},
-    readonly files = new FakeFiles(),
-  ) {
-    this.settings = (networks: Record<string, unknown> = {}, now = section) =>
-      decideSettings({
-        cloud: { network_configuration: now, additional_networks: networks, ...more } as never,
-      }).settings;
-    const sink = ({ message }: LogRecord) => void this.log.push(message);
-    this.networking = new Networking({
-      port: this.network,
-      files: this.files,
-      clock: this.clock,
-      logger: new Logs(this.clock, [sink]).logger("networks"),
-      hostname: "rover",
-      refusedFile: REFUSED,
-      agentVersion: "1",
-      submissions: (device, take) => this.submissions = new ProvisioningSubmissions(this.clock, device, take),
-      isConfigured: () => this.configured,
-      reachesCloud: () => this.reachesCloud,
-      tryCloud: () => Promise.resolve(this.configured ? this.network.leadsOut : undefined),
-      configure: (text) => {
-        assertEquals(text, CREDENTIALS);
-        this.configured = true;
-        return Promise.resolve();
-      },
-      serve: () => {
-        if (this.failToServe) return Promise.reject(new SvcError("unavailable", "port 80 is taken"));
-        this.serving++;
-        const never = new Promise<void>(() => {});
-        return Promise.resolve({
-          close: () => this.servesOn ? never : Promise.resolve(void this.serving--),
-        });
-      },
-    }, this.settings());
-    this.#running = this.networking.run(this.stop.signal);
-  }
-
-  async minutes(count: number): Promise<void> {
-    await this.clock.advance(count * MINUTE_MS);
-  }
-
-  async apply(networks: Record<string, unknown>, section?: Record<string, unknown>): Promise<string> {
-    const applied = this.networking.apply(this.settings(networks, section), this.stop.signal);
-    const ended = applied.then(() => "", (error) => String(error.message));
-    await this.minutes(4);
-    return await ended;
-  }
-
-  async end(): Promise<void> {
-    this.stop.abort();
-    await this.clock.advance(0);
-    await this.#running;
-    await this.networking.close();
-  }
-}
 
 Deno.test("an unconfigured device opens its hotspot, takes a person's input, and joins the network", async () => {
-  const device = new Device();
+  const device = new NetworkDevice();
   device.network.routers.set("shop", { password: "12345678" });
   await device.minutes(1);
   assertEquals([device.network.hotspot, device.serving], ["svc-setup-rover", 1]);
@@ -120,7 +33,7 @@ Deno.test("an unconfigured device opens its hotspot, takes a person's input, and
 });
 
 Deno.test("Networking: offers Bluetooth while it needs input, but not while it tries a network", async () => {
-  const device = new Device();
+  const device = new NetworkDevice();
   const wanted = () => device.networking.bluetoothOffer().wanted;
   device.network.routers.set("shop", { password: "12345678" });
   assertEquals(wanted(), false);
@@ -141,7 +54,7 @@ Deno.test("Networking: offers Bluetooth while it needs input, but not while it t
 });
 
 Deno.test("Networking: asks the control plane for internet if NetworkManager does not check", async () => {
-  const device = new Device({ turn_on_hotspot_if_wifi_has_no_internet: true });
+  const device = new NetworkDevice({ turn_on_hotspot_if_wifi_has_no_internet: true });
   device.configured = true;
   device.network.checksInternet = false;
   device.network.routers.set("shop", { password: "12345678", internet: false });
@@ -157,7 +70,7 @@ Deno.test("Networking: asks the control plane for internet if NetworkManager doe
 });
 
 Deno.test("Networking: a device without Wi-Fi receives its credentials over Bluetooth", async () => {
-  const device = new Device();
+  const device = new NetworkDevice();
   device.network.hasWifi = false;
   device.network.wired = true;
   await device.minutes(1);
@@ -170,7 +83,7 @@ Deno.test("Networking: a device without Wi-Fi receives its credentials over Blue
 });
 
 Deno.test("Networking: a wrong password reopens the hotspot with the reason, and the right password works", async () => {
-  const device = new Device();
+  const device = new NetworkDevice();
   device.configured = true;
   device.network.routers.set("shop", { password: "right one" });
   await device.minutes(1);
@@ -189,7 +102,7 @@ Deno.test("Networking: a wrong password reopens the hotspot with the reason, and
 
 Deno.test("Networking: joins a hidden network, and one that was out of range when somebody chose it", async () => {
   for (const [name, isHidden] of [["quiet", true], ["later", false], [" blanks ", true]] as const) {
-    const device = new Device();
+    const device = new NetworkDevice();
     device.configured = true;
     device.network.routers.set("shop", { password: "12345678" });
     await device.minutes(1);
@@ -216,106 +129,8 @@ Deno.test("Networking: joins a hidden network, and one that was out of range whe
   }
 });
 
-Deno.test("Networking: joins networks that are encrypted without a password, with or without a password typed in", async () => {
-  for (const [security, typed] of [["OWE", ""], ["OWE", "87654321"], ["OWE-TM", ""], ["", ""]] as const) {
-    const device = new Device();
-    device.configured = true;
-    device.network.routers.set("airport", { password: "", security });
-    await device.minutes(1);
-    device.submissions.network("airport", typed);
-    device.submissions.submit();
-    await device.minutes(2);
-    assertEquals(device.network.joined, "airport", `${security} ${typed}`);
-    await device.end();
-  }
-});
-
-Deno.test("additional_networks: an entry without a password is joined by OWE where the network has nothing else", async () => {
-  for (const security of ["OWE", "OWE-TM", ""]) {
-    const device = new Device();
-    device.configured = true;
-    // It is out of range at first.
-    await device.apply({ airport: { type: "wifi", ssid: "airport" } });
-    await device.minutes(1);
-    device.network.routers.set("airport", { password: "", security });
-    await device.minutes(4);
-    assertEquals(device.network.joined, "airport", security);
-
-    // Applied once more, also out of range, the profile stays.
-    const before = [...device.network.profiles.values()].map(({ digest }) => digest);
-    device.network.routers.delete("airport");
-    device.network.active = undefined;
-    await device.minutes(2);
-    await device.apply({ airport: { type: "wifi", ssid: "airport" } });
-    assertEquals([...device.network.profiles.values()].map(({ digest }) => digest), before);
-
-    // Its router has other security now.
-    const other = security === "OWE" ? "" : "OWE";
-    device.network.routers.set("airport", { password: "", security: other });
-    await device.minutes(12);
-    assertEquals(device.network.joined, "airport", `${security}, then ${other}`);
-    await device.end();
-  }
-});
-
-Deno.test("Networking: joins networks with WPA3 alone, chosen by a person or configured", async () => {
-  for (const security of ["WPA3", "WPA2 WPA3", "WPA2"]) {
-    const device = new Device();
-    device.configured = true;
-    device.network.routers.set("shop", { password: "12345678", security });
-    await device.minutes(1);
-    device.submissions.network("shop", "12345678");
-    device.submissions.submit();
-    await device.minutes(2);
-    assertEquals(device.network.joined, "shop", security);
-    await device.end();
-  }
-});
-
-Deno.test("additional_networks: an entry with a password follows the network to WPA3 and back", async () => {
-  const device = new Device();
-  device.configured = true;
-  const entry = { hall: { type: "wifi", ssid: "hall", psk: "12345678" } };
-  const keys = () =>
-    [...device.network.profiles.values()].filter(({ ssid }) => ssid === "hall")
-      .map(({ wanted }) => wanted.settings["802-11-wireless-security"]["key-mgmt"][1]).join();
-  // It is out of range at first.
-  await device.apply(entry);
-  await device.minutes(1);
-  const found = [];
-  for (const security of ["WPA2", "WPA3", "WPA2 WPA3", "", "WPA2", "WPA2 WPA3"]) {
-    device.network.active = undefined;
-    if (security === "") device.network.routers.delete("hall");
-    else device.network.routers.set("hall", { password: "12345678", security });
-    await device.minutes(12);
-    await device.apply(entry);
-    found.push([security, device.network.joined, keys()]);
-  }
-  assertEquals(found, [
-    ["WPA2", "hall", "wpa-psk"],
-    ["WPA3", "hall", "sae"],
-    ["WPA2 WPA3", "hall", "sae"],
-    ["", undefined, "sae"],
-    ["WPA2", "hall", "wpa-psk"],
-    ["WPA2 WPA3", "hall", "wpa-psk"],
-  ]);
-  await device.end();
-});
-
-Deno.test("additional_networks: a network without a password never takes the place of one with a password", async () => {
-  const device = new Device();
-  device.configured = true;
-  device.network.routers.set("hall", { password: "", security: "OWE" });
-  await device.apply({ hall: { type: "wifi", ssid: "hall", psk: "12345678" } });
-  await device.minutes(12);
-  assertEquals(device.network.joined, undefined);
-  const [profile] = [...device.network.profiles.values()].filter(({ ssid }) => ssid === "hall");
-  assertEquals(profile.wanted.settings["802-11-wireless-security"]["key-mgmt"][1], "wpa-psk");
-  await device.end();
-});
-
 Deno.test("a network that the service does not take is told to the person who has chosen it", async () => {
-  const device = new Device();
+  const device = new NetworkDevice();
   device.configured = true;
   device.network.routers.set("shop", { password: "12345678" });
   await device.minutes(1);
@@ -334,7 +149,7 @@ Deno.test("a network that the service does not take is told to the person who ha
 });
 
 Deno.test("Networking: closes the hotspot when the portal cannot serve, and tries again", async () => {
-  const device = new Device();
+  const device = new NetworkDevice();
   device.failToServe = true;
   await device.minutes(1);
   assertEquals([device.network.hotspot, device.serving], [undefined, 0]);
@@ -347,7 +162,7 @@ Deno.test("Networking: closes the hotspot when the portal cannot serve, and trie
 });
 
 Deno.test("a device for the hotspot that is not there is told", async () => {
-  const device = new Device({ hotspot_interface: "wlan7" });
+  const device = new NetworkDevice({ hotspot_interface: "wlan7" });
   device.network.hasWifi = false;
   assertStringIncludes(await device.apply({}), 'hotspot_interface: there is no Wi-Fi device "wlan7"');
   device.network.hasWifi = true;
@@ -357,14 +172,14 @@ Deno.test("a device for the hotspot that is not there is told", async () => {
 
 Deno.test("a hotspot opens on a full disk, and what a killed agent left is removed", async () => {
   const files = FakeFiles.with({ [NAMES]: "address=/#/10.42.0.1\n" });
-  const device = new Device({}, {}, files);
+  const device = new NetworkDevice({}, {}, files);
   device.network.routers.set("shop", { password: "12345678" });
   await device.minutes(1);
   assertEquals(device.network.hotspot, "svc-setup-rover");
   await device.end();
   assertEquals(await files.findFile(NAMES), undefined);
 
-  const again = new Device({}, {}, new FakeFiles());
+  const again = new NetworkDevice({}, {}, new FakeFiles());
   for (const profile of device.network.profiles.values()) again.network.profiles.set(profile.path, profile);
   again.files.full = true;
   again.network.rejecting.set("hotspot:svc-setup-rover", new SvcError("failed_precondition", "no space"));
@@ -374,7 +189,7 @@ Deno.test("a hotspot opens on a full disk, and what a killed agent left is remov
 });
 
 Deno.test("Networking: abandons a portal that does not close within 15 s and ends the hotspot", async () => {
-  const device = new Device();
+  const device = new NetworkDevice();
   await device.minutes(1);
   assertEquals(device.network.hotspot, "svc-setup-rover");
   device.servesOn = true;
@@ -386,7 +201,7 @@ Deno.test("Networking: abandons a portal that does not close within 15 s and end
 });
 
 Deno.test("Networking: abandons a network service that does not end the hotspot within 15 s", async () => {
-  const device = new Device();
+  const device = new NetworkDevice();
   await device.minutes(1);
   device.network.deactivate = () => new Promise(() => {});
   device.stop.abort();
@@ -396,7 +211,7 @@ Deno.test("Networking: abandons a network service that does not end the hotspot 
 });
 
 Deno.test("Networking: writes, changes and removes additional networks, and keeps other profiles", async () => {
-  const device = new Device();
+  const device = new NetworkDevice();
   device.configured = true;
   await device.network.put({
     name: "",
@@ -433,7 +248,7 @@ Deno.test("Networking: writes, changes and removes additional networks, and keep
 });
 
 Deno.test("NetworkManager may join only the first network, with the setting every network", async () => {
-  const device = new Device();
+  const device = new NetworkDevice();
   device.network.joinsAlone = true;
   device.network.routers.set("shop", { password: "12345678" });
   const alone = () =>
@@ -471,7 +286,7 @@ Deno.test("NetworkManager may join only the first network, with the setting ever
 });
 
 Deno.test("without a chosen network, the device tries only the network with the highest priority", async () => {
-  const device = new Device();
+  const device = new NetworkDevice();
   device.configured = true;
   device.network.joinsAlone = true;
   const wifi = (ssid: string, priority: number) => ({ type: "wifi", ssid, psk: "12345678", priority });
@@ -488,7 +303,7 @@ Deno.test("without a chosen network, the device tries only the network with the 
 });
 
 Deno.test("Networking: logs a profile that cannot be changed once, and continues to the hotspot", async () => {
-  const device = new Device();
+  const device = new NetworkDevice();
   device.configured = true;
   device.network.setAutoconnect = () => Promise.reject(new SvcError("permission_denied", "read-only"));
   await device.apply({ yard: { type: "wifi", ssid: "yard" } });
@@ -501,7 +316,7 @@ Deno.test("Networking: logs a profile that cannot be changed once, and continues
 });
 
 Deno.test("Networking: reverts a pushed network that cuts the device off, and retries it only after a change", async () => {
-  const device = new Device();
+  const device = new NetworkDevice();
   device.configured = true;
   device.network.wired = true;
   device.network.breaking.add("bad");
@@ -511,7 +326,7 @@ Deno.test("Networking: reverts a pushed network that cuts the device off, and re
   const still = "additional_networks (bad) cut the device off; not tried again before a change";
   assertEquals(await device.apply({ bad }), still);
   assertEquals(device.network.profiles.size, 0);
-  const restarted = new Device({}, {}, device.files);
+  const restarted = new NetworkDevice({}, {}, device.files);
   restarted.network.wired = true;
   restarted.configured = true;
   assertEquals(await restarted.apply({ bad }), still);
@@ -524,7 +339,7 @@ Deno.test("Networking: reverts a pushed network that cuts the device off, and re
 });
 
 Deno.test("a network that the service does not take leaves the others alone, and is told as long as it is there", async () => {
-  const device = new Device();
+  const device = new NetworkDevice();
   device.configured = true;
   device.network.wired = true;
   const names = () => [...device.network.profiles.values()].map(({ name }) => name);
@@ -548,7 +363,7 @@ Deno.test("a network that the service does not take leaves the others alone, and
 });
 
 Deno.test("Networking: reverts a network if only the control plane becomes unreachable", async () => {
-  const device = new Device();
+  const device = new NetworkDevice();
   device.configured = true;
   device.reachesCloud = true;
   device.network.checksInternet = false;
@@ -562,7 +377,7 @@ Deno.test("Networking: reverts a network if only the control plane becomes unrea
 });
 
 Deno.test("Networking: keeps pushed networks on a device that was already offline", async () => {
-  const device = new Device();
+  const device = new NetworkDevice();
   device.configured = true;
   device.reachesCloud = true;
   device.network.checksInternet = false;
@@ -573,7 +388,7 @@ Deno.test("Networking: keeps pushed networks on a device that was already offlin
 });
 
 Deno.test("Networking: goes online through a paired phone", async () => {
-  const device = new Device();
+  const device = new NetworkDevice();
   device.configured = true;
   await device.minutes(3);
   assertEquals(device.network.hotspot, "svc-setup-rover");
@@ -595,7 +410,7 @@ Deno.test("Networking: goes online through a paired phone", async () => {
 });
 
 Deno.test("Networking: reports a phone without a connection, and remembers the last eight phones", async () => {
-  const device = new Device();
+  const device = new NetworkDevice();
   device.configured = true;
   for (let phone = 10; phone < 20; phone++) {
     const tethering = device.networking.tether(`AA:BB:CC:00:11:${phone}`, device.stop.signal);
@@ -611,37 +426,8 @@ Deno.test("Networking: reports a phone without a connection, and remembers the l
   await device.end();
 });
 
-Deno.test("writes the setting for power saving, or leaves it to the system", async () => {
-  const device = new Device();
-  device.configured = true;
-  device.network.wired = true;
-  await device.apply({}, { wifi_power_save: false });
-  assertStringIncludes(await device.files.readTextFile(POWER_SAVE), "wifi.powersave=2");
-  await device.apply({}, { wifi_power_save: true });
-  assertStringIncludes(await device.files.readTextFile(POWER_SAVE), "wifi.powersave=3");
-  await device.apply({}, {});
-  assertEquals([await device.files.findFile(POWER_SAVE) !== undefined, device.network.reloads], [false, 3]);
-  await device.end();
-});
-
-Deno.test("the setting for power saving counts at last if the network service did not take it at first", async () => {
-  const device = new Device();
-  device.configured = true;
-  device.network.wired = true;
-  const { network } = device;
-  const reload = network.reload.bind(network);
-  network.reload = () => Promise.reject(new SvcError("unavailable", "NetworkManager restarts"));
-  assertStringIncludes(await device.apply({}, { wifi_power_save: false }), "NetworkManager restarts");
-  network.reload = reload;
-  await device.apply({}, { wifi_power_save: false });
-  assertEquals(network.reloads, 1);
-  await device.apply({}, { wifi_power_save: false });
-  assertEquals(network.reloads, 1, "it has read the file");
-  await device.end();
-});
-
 Deno.test("a device whose Wi-Fi is switched off says so while it is offline, and applies the rest", async () => {
-  const device = new Device();
+  const device = new NetworkDevice();
   device.configured = true;
   device.network.isWifiOff = true;
   const entry = { lab: { type: "wifi", ssid: "lab", psk: "12345678" } };
@@ -656,7 +442,7 @@ Deno.test("a device whose Wi-Fi is switched off says so while it is offline, and
 });
 
 Deno.test("changes no network while network configuration is disabled", async () => {
-  const device = new Device({}, { advanced_settings: { disable_network_configuration: true } });
+  const device = new NetworkDevice({}, { advanced_settings: { disable_network_configuration: true } });
   const output = await device.apply({ lab: { type: "wifi", ssid: "lab" } });
   await device.minutes(30);
   assertEquals([output, device.network.profiles.size, device.serving, device.network.scans], ["", 0, 0, 0]);
@@ -683,7 +469,7 @@ Deno.test("Networking: under random events, a device ends online if it can, and 
     const random = randomFrom(seed);
     const below = (count: number) => Math.floor(random() * count);
     const roaming = random() < 0.5;
-    const device = new Device({ turn_on_hotspot_if_wifi_has_no_internet: roaming });
+    const device = new NetworkDevice({ turn_on_hotspot_if_wifi_has_no_internet: roaming });
     device.network.joinsAlone = random() < 0.5;
     try {
       for (let step = 0; step < 25; step++) {

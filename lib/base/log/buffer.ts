@@ -23,6 +23,9 @@ export interface QueueLimits {
 /** Approximate size of an entry besides its texts. */
 const ENTRY_BYTES = 150;
 
+/** Batches are at most this much smaller on a slow line. */
+const DIVISION_MAX = 32;
+
 /** An entry and its size for the limit. */
 interface Waiting {
   readonly entry: StoredLog;
@@ -34,6 +37,7 @@ export class LogBuffer {
   readonly #waiting: Waiting[] = [];
   #waitingBytes = 0;
   #underWay = 0;
+  #division = 1;
   /** Makes the ids of this process's entries unique. */
   readonly #run = crypto.randomUUID().slice(0, 8);
   #next: number;
@@ -93,9 +97,27 @@ export class LogBuffer {
     return this.#waiting.slice(last + 1).map(({ entry }) => entry);
   }
 
-  /** The next batch, or this part of one; its entries are kept until `endBatch`. */
-  beginBatch(part = 1): QueuedLog[] {
-    const [batchEntries, batchBytes] = [this.limits.batchEntries / part, this.limits.batchBytes / part];
+  /** By how much batches are smaller than they may be. */
+  get division(): number {
+    return this.#division;
+  }
+
+  /** A batch took too long: the next ones are smaller. */
+  halveBatches(): void {
+    this.#division = Math.min(DIVISION_MAX, this.#division * 2);
+  }
+
+  /** Batches have room for more. */
+  doubleBatches(): void {
+    this.#division = Math.max(1, this.#division / 2);
+  }
+
+  /** The next batch; its entries are kept until `endBatch`. */
+  beginBatch(): QueuedLog[] {
+    const [batchEntries, batchBytes] = [
+      this.limits.batchEntries / this.#division,
+      this.limits.batchBytes / this.#division,
+    ];
     const batch: QueuedLog[] = [];
     let sum = 0;
     for (const { entry: { number: _own, ...log }, bytes } of this.#waiting) {

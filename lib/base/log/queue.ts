@@ -32,9 +32,8 @@ const COLLECT_MS = 100;
 /** Interval of the checks whether a batch is full. */
 const COLLECT_LOOK_MS = 1_000;
 const SEND_MS = 4_000;
-/** The same on a slow line, which gets smaller batches, too: down to the 32nd part. */
+/** The same on a slow line, which gets smaller batches, too. */
 const SLOW_SEND_MS = 32_000;
-const HALVINGS_MAX = 5;
 /** The pause after a failure; each consecutive failure doubles it. */
 const RETRY: BackoffLimits = { firstMs: 1_000, mostMs: 30_000, jitter: 0.3 };
 /** Time limits of the last delivery: for all of it, and for one batch. */
@@ -65,8 +64,6 @@ export class LogQueue {
   #acked: number;
   /** Failures reported since the last batch arrived. */
   readonly #reported = new Set<string>();
-  /** How often the batch is halved: once more after each that took too long, once less after each that arrived soon. */
-  #halvings = 0;
   /** An error waits. */
   #isUrgent = false;
   #somethingWaits = Promise.withResolvers<void>();
@@ -139,8 +136,7 @@ export class LogQueue {
         failures = 0;
       } catch (error) {
         this.#tell(messageOf(error));
-        const isSlow = SvcError.from(error).code === "deadline_exceeded";
-        if (isSlow) this.#halvings = Math.min(HALVINGS_MAX, this.#halvings + 1);
+        if (SvcError.from(error).code === "deadline_exceeded") this.#buffer.halveBatches();
         this.#writer.save(this.#acked);
         if (this.#closing.signal.aborted) return;
         await this.#pause(backoffMs(RETRY, ++failures, this.parts.random));
@@ -166,9 +162,9 @@ export class LogQueue {
 
   async #sendBatch(): Promise<void> {
     const { clock, send, logger } = this.parts;
-    const part = 2 ** this.#halvings;
-    const batch = this.#buffer.beginBatch(part);
-    const limitMs = this.#closing.signal.aborted ? EXIT_SEND_MS : Math.min(SLOW_SEND_MS, SEND_MS * part);
+    const batch = this.#buffer.beginBatch();
+    const slowMs = Math.min(SLOW_SEND_MS, SEND_MS * this.#buffer.division);
+    const limitMs = this.#closing.signal.aborted ? EXIT_SEND_MS : slowMs;
     const late = () =>
       new SvcError("deadline_exceeded", `cannot deliver logs: no answer within ${limitMs} ms`);
     const { signal, done } = deadline(clock, limitMs, late, this.#givenUp.signal);
@@ -183,7 +179,7 @@ export class LogQueue {
     }
 
     // Twice the batch in half the time must be possible.
-    if (clock.monotonicMs() - beganMs <= limitMs / 4) this.#halvings = Math.max(0, this.#halvings - 1);
+    if (clock.monotonicMs() - beganMs <= limitMs / 4) this.#buffer.doubleBatches();
     this.#acked = this.#buffer.first - 1;
     this.#warnOfLost();
     this.#writer.save(this.#acked);

@@ -35,12 +35,12 @@ export interface StreamQueue {
   lack(): string;
 }
 
-/** What calls tell of their connection. */
-export interface AnswerFlag {
-  /** Whether the server has answered a call. */
-  answered: boolean;
-  /** A call has had no answer in its time; the connection had received this many frames when it began. */
-  doubt(frames: number): void;
+/** What a call tells of its connection. */
+export interface CallLink {
+  /** The server has answered. */
+  noteAnswer(): void;
+  /** No answer came in the time of the call. */
+  noteSilence(): void;
 }
 
 /** How much of the answer has arrived: nothing, its headers, or its status. */
@@ -55,9 +55,7 @@ export class ClientCall implements StreamListener {
   readonly #over = new AbortController();
   readonly #timers: CallTimers;
   readonly #outgoing: OutgoingMessages;
-  #answering: AnswerFlag | undefined;
-  /** The frames that the connection had received when the call began. */
-  #framesBefore = 0;
+  #link: CallLink | undefined;
   #phase: AnswerPhase = "none";
   #finished = false;
 
@@ -77,7 +75,7 @@ export class ClientCall implements StreamListener {
         ? `${path} did not end within ${timeoutMs} ms`
         : `${path} did not begin within ${timeoutMs} ms: ${queue.lack()}`;
       this.cancel(new SvcError("deadline_exceeded", problem));
-      this.#answering?.doubt(this.#framesBefore);
+      if (this.#phase === "none") this.#link?.noteSilence();
     });
     if (signal) this.#timers.onAbort(signal, () => this.cancel(aborted(signal, path)));
   }
@@ -86,10 +84,9 @@ export class ClientCall implements StreamListener {
     return this.#timers.remainingMs;
   }
 
-  /** Opens a stream for the call and sends what is ready; marks the first answer in `answering`. */
-  begin(connection: Connection, fields: HeaderFields, answering: AnswerFlag): void {
-    this.#answering = answering;
-    this.#framesBefore = connection.framesReceived;
+  /** Opens a stream for the call and sends what is ready. */
+  begin(connection: Connection, fields: HeaderFields, link: CallLink): void {
+    this.#link = link;
     let stream;
     try {
       stream = connection.request(fields, false, this);
@@ -191,7 +188,7 @@ export class ClientCall implements StreamListener {
   /** After the first part of the answer there are no retries. */
   #noteAnswer(): void {
     this.#outgoing.dropCopies();
-    if (this.#answering) this.#answering.answered = true;
+    this.#link?.noteAnswer();
   }
 
   /** Stops waiting for anything. */

@@ -18,7 +18,7 @@ import type { CallOptions, Channel } from "../rpc/channel.ts";
 import { holdBelowTls } from "../flow/round_robin.ts";
 import { loopbackEnds } from "../flow/loopback.ts";
 import { connectTcp, type TcpSocket } from "../flow/tcp.ts";
-import { type AnswerFlag, ClientCall, type StreamQueue } from "./call.ts";
+import { type CallLink, ClientCall, type StreamQueue } from "./call.ts";
 import { fieldsOf, formatTimeout, GRPC_CONTENT_TYPE } from "../rpc/message.ts";
 import { KeepAlive, PING_ANSWER_MS } from "./keep_alive.ts";
 import { Connection, WITHOUT_HTTP2 } from "../http2/connection.ts";
@@ -78,9 +78,11 @@ export function connectGrpc(address: string, options: GrpcOptions): Channel {
 }
 
 /** A connection, and whether the server has answered a call on it. */
-interface Link extends AnswerFlag {
+interface Link {
   readonly connection: Connection;
   readonly scheme: Scheme;
+  readonly keepAlive: KeepAlive | undefined;
+  answered: boolean;
 }
 
 type Scheme = "http" | "https";
@@ -158,7 +160,7 @@ class GrpcChannel implements Channel, StreamQueue {
       const [call] = this.#again.size > 0 ? this.#again : this.#waiting;
       if (!call) return;
       this.leave(call);
-      call.begin(link.connection, this.#fields(call, link.scheme), link);
+      call.begin(link.connection, this.#fields(call, link.scheme), callLinkOf(link));
     }
   }
 
@@ -231,7 +233,7 @@ class GrpcChannel implements Channel, StreamQueue {
       );
     }
 
-    return { connection, scheme, answered: false, doubt: (frames) => keepAlive?.doubt(frames) };
+    return { connection, scheme, keepAlive, answered: false };
   }
 
   #fields(call: ClientCall, scheme: Scheme): HeaderFields {
@@ -264,10 +266,22 @@ class GrpcChannel implements Channel, StreamQueue {
   }
 }
 
+/** What a call that begins now tells of its connection. */
+function callLinkOf(link: Link): CallLink {
+  const { framesReceived } = link.connection;
+  return {
+    noteAnswer: () => void (link.answered = true),
+    noteSilence: () => link.keepAlive?.doubt(framesReceived),
+  };
+}
+
 /** Error texts of a TLS handshake with a server that hangs up, or answers in the clear. */
 const NOT_TLS = /before secure TLS|corrupt message|wrong version|packet length|ECONNRESET|reset by peer/i;
 /** The hint in the error for this case. */
 export const WITHOUT_TLS = "does it serve without TLS?";
+
+/** What a path does on which large packets vanish, such as a handshake's certificates. */
+const SMALL_PACKETS_ONLY = "does not answer in TLS (does the network drop large packets?)";
 
 /** The error of a handshake with a server or a proxy that has HTTP/1.1 alone. */
 const NO_HTTP2 = /no_?application_?protocol/i;
@@ -374,10 +388,12 @@ async function opened<S extends TcpSocket>(
   const failed = (reason: string, cause?: unknown) =>
     new SvcError("unavailable", `cannot connect to ${address}: ${reason}`, { cause });
   const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const cancel = clock.after(
-    DIAL_TIMEOUT_MS,
-    () => reject(failed(`no answer for ${DIAL_TIMEOUT_MS / 1000} s`)),
-  );
+  let accepted = false;
+  if (secure) socket.once("connect", () => accepted = true);
+  const cancel = clock.after(DIAL_TIMEOUT_MS, () => {
+    const what = accepted ? `it accepts connections, but ${SMALL_PACKETS_ONLY}` : "no answer";
+    reject(failed(`${what} for ${DIAL_TIMEOUT_MS / 1000} s`));
+  });
   const onError = (error: Error) => {
     const message = messageOf(error);
     reject(failed(secure ? handshakeReason(message) + clockHint(message, clock.nowMs()) : message, error));

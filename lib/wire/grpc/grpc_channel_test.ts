@@ -4,6 +4,7 @@ import { type AddressInfo, createServer, type Socket } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { SystemClock } from "../../base/clock.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { AudioOutService } from "../../../proto/gen/audio_out_pb.ts";
 import { EchoService } from "../../../proto/gen/echo_pb.ts";
@@ -232,6 +233,23 @@ Deno.test("gRPC: a call that ends before the server has answered says so", async
     [error.code, error.message.replace(/^.* did not begin within [\d.]+ ms: /, "")],
     ["deadline_exceeded", `127.0.0.1:${port} has not answered yet`],
   );
+  channel.close();
+  await new Promise((resolve) => void silent.close(resolve));
+});
+
+Deno.test("gRPC: a server that accepts a connection and never answers in TLS is told from one that is away", async () => {
+  const heard = Promise.withResolvers<void>();
+  const silent = createServer((socket) =>
+    void socket.on("error", () => {}).once("data", () => heard.resolve())
+  );
+  await new Promise<void>((resolve) => void silent.listen(0, "127.0.0.1", resolve));
+  const { port } = silent.address() as AddressInfo;
+  const still = new FakeClock();
+  const channel = connectGrpc(`127.0.0.1:${port}`, { clock: still, tls: {} });
+  const failing = failure(client(EchoService, channel).echo({ message: "" }));
+  await heard.promise;
+  await still.advance(20_000);
+  assertStringIncludes((await failing).message, "it accepts connections, but does not answer in TLS");
   channel.close();
   await new Promise((resolve) => void silent.close(resolve));
 });
