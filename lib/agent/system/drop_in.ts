@@ -12,7 +12,7 @@ export async function writeIfOther(
   path: string,
   text: string | undefined,
 ): Promise<boolean> {
-  if (await textOf(files, path) === text) return false;
+  if (await readTextIfAny(files, path) === text) return false;
   if (text === undefined) await files.removeDurably(path);
   else {
     await files.makeFolder(dirname(path));
@@ -48,7 +48,7 @@ export class ServiceFile {
       await writeIfOther(files, this.#path, text);
       return true;
     }
-    if (await textOf(files, this.#path) === text) return false;
+    if (await readTextIfAny(files, this.#path) === text) return false;
 
     // The note comes first: after the file, an agent that dies between the two would leave no trace.
     await files.makeFolder(dirname(this.#note));
@@ -71,6 +71,6 @@ export async function writeForAll(files: WriteFiles, path: string, text: string)
   await files.setMode(path, FOR_ALL);
 }
 
-async function textOf(files: ReadFiles, path: string): Promise<string | undefined> {
+async function readTextIfAny(files: ReadFiles, path: string): Promise<string | undefined> {
   return await files.findFile(path) && await files.readTextFile(path);
 }

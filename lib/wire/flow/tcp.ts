@@ -2,7 +2,7 @@
 
 import { connect, type Socket } from "node:net";
 import { zoneOf } from "../../base/address/link_local.ts";
-import { ZonedSocket } from "../../base/native/zoned_socket.ts";
+import { ZonedSocket } from "../../base/native/sockets/zoned_socket.ts";
 
 /** What callers use of a connection; both kinds emit `connect`, `error` and `close`. */
 export type TcpSocket = Socket | ZonedSocket;

@@ -3,6 +3,8 @@
  *
  * `node:net` of the runtime drops the interface, and the system then refuses the address (`EINVAL`); the runtime's own
  * connections keep it.
+ *
+ * The room owns sockets that `node:net` of the runtime does not have.
  */
 
 import { Duplex } from "node:stream";
