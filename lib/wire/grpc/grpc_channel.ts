@@ -332,7 +332,9 @@ async function connectTo(
   }
 
   const limits = { address, secure: tls !== undefined, clock, signal };
-  const socket = await opened(await socketTo(target, tls, tunnel, limits), limits);
+  const isZoned = tls !== undefined && zoneOf(target.host ?? "") !== undefined;
+  const below = isZoned ? await opened(socketTo(target), { ...limits, secure: false }) : tunnel;
+  const socket = await opened(tls ? secureSocketTo(target, tls, below) : socketTo(target), limits);
   try {
     // The caller has closed the channel meanwhile, and will not use this socket.
     signal.throwIfAborted();
@@ -354,28 +356,26 @@ interface DialLimits {
   readonly signal: AbortSignal;
 }
 
-/** A socket that begins to connect, and its TLS handshake if there is to be one. */
-async function socketTo(
-  { host = "", port = 0, path }: Target,
-  tls: GrpcOptions["tls"],
-  tunnel: Socket | undefined,
-  limits: DialLimits,
-): Promise<TcpSocket> {
-  if (!tls) return path === undefined ? connectTcp(host, port) : connectNet({ path });
-  const zoned = zoneOf(host);
-  const below = zoned && !tunnel
-    ? await opened(connectTcp(host, port), { ...limits, secure: false })
-    : tunnel;
+/** A socket that begins to connect. */
+function socketTo({ host = "", port = 0, path }: Target): TcpSocket {
+  return path === undefined ? connectTcp(host, port) : connectNet({ path });
+}
 
-  // The certificate is checked for the host; TLS itself names no address.
+/** The same, with a TLS handshake; over a connection that is there already, if there is one. */
+function secureSocketTo(
+  { host = "", port = 0, path }: Target,
+  { ca, insecureSkipVerify, serverName }: NonNullable<GrpcOptions["tls"]>,
+  below: TcpSocket | undefined,
+): TcpSocket {
   const own = path === undefined ? { host: withoutZone(host), port } : { path };
-  const wanted = tls.serverName ?? own.host;
+  const wanted = serverName ?? own.host;
   return connectTls({
     ...own,
     ...below ? { socket: below as Socket } : {},
     ALPNProtocols: ["h2"],
-    ca: tls.ca,
-    rejectUnauthorized: !tls.insecureSkipVerify,
+    ca,
+    rejectUnauthorized: !insecureSkipVerify,
+    // TLS names no address, but the certificate is checked for it.
     servername: wanted !== undefined && isIP(wanted) === 0 ? wanted : undefined,
   });
 }
