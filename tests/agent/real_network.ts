@@ -87,6 +87,7 @@ for (
   const profile of [
     chosenProfile({ ssid: ODD, psk: new Secret("12345678") }, "wlan0", false, { security: "WPA2" }),
     chosenProfile({ ssid: "open", psk: new Secret("") }, "wlan0", true, { security: "" }),
+    chosenProfile({ ssid: "three", psk: new Secret("12345678") }, "wlan0", false, { security: "WPA3" }),
     hotspotProfile("svc-setup-rover", new Secret("svcsetup"), "wlan0"),
     tetherProfile("AA:BB:CC:00:11:22"),
   ]

@@ -54,6 +54,7 @@ needingTest(
       assertEquals(saw.profiles.sort(), [
         [`chosen:open`, "open", 100, false],
         [`chosen:shop ü"<'\\`, `shop ü"<'\\`, 999, false],
+        ["chosen:three", "three", 999, false],
         ["hotspot:svc-setup-rover", "svc-setup-rover", 0, true],
         ["lab", null, 7, false],
         ["phone:AA:BB:CC:00:11:22", null, 0, false],
