@@ -248,22 +248,6 @@ const STEPS: readonly Step[] = [
     await air.sees(HOTSPOT, false, SOON_MS);
     await air.internet("shop", "on");
   }],
-  ["a network that changes to WPA3 alone is joined again, and once more when it goes back", async (world) => {
-    const { device, air } = world;
-    for (const keys of ["SAE", "WPA-PSK"] as const) {
-      for (const router of ROUTERS) await air.router(router, "off");
-      await device.until("offline", SOON_MS, ({ online }) => !online);
-      await air.keys("annex", keys);
-      await air.router("annex", "on");
-      await joined(device, "annex");
-      await device.inService(SOON_MS);
-      const used = await device.machine.run(
-        "iw dev wlan0 link && nmcli -g 802-11-wireless-security.key-mgmt connection show annex@wlan0",
-      );
-      if (used.includes("sae") !== (keys === "SAE")) throw new Error(`found ${used}`);
-    }
-    await air.router("shop", "on");
-  }],
   ["a cable from the configuration that cuts it off is taken back", async ({ device }) => {
     await device.machine.run(
       "ip link add cable0 type veth peer name cable1 && ip link set cable1 up && nmcli device set cable0 managed yes",

@@ -35,11 +35,6 @@ export class Air {
     await this.#air("internet", name, state);
   }
 
-  /** Gives a router WPA2 (`WPA-PSK`) or WPA3 (`SAE`) alone, from its next start on. */
-  async keys(name: Router, keys: "WPA-PSK" | "SAE"): Promise<void> {
-    await this.#air("keys", name, keys);
-  }
-
   /** Lets the phone join a network; returns the phone's address and its DNS server. */
   async join(ssid: string, password: string): Promise<string> {
     const printed = await this.#air("join", ssid, password);
