@@ -224,7 +224,7 @@ export const AGENT_SECTIONS: readonly Section[] = [
         "power saving of managed Wi-Fi connections; unset, the system's default applies",
         [
           PUBLISHED,
-          NETWORKS + "writes the setting for power saving, or leaves it to the system",
+          "lib/agent/network/wifi_profiles_test.ts: writes the setting for power saving, or leaves it to the system",
         ],
       ),
     ],
