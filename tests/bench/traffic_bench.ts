@@ -8,6 +8,7 @@
 
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "../cloud/program.ts";
 import { heading, row } from "./figures.ts";
+import { Relay } from "./relay.ts";
 
 const PROGRAM = new URL("./fast_program.ts", import.meta.url).pathname;
 const RUN = [Deno.execPath(), "run", "-A", PROGRAM];
@@ -22,53 +23,6 @@ const LIMIT_MB = 30;
 /** Of a packet's TCP and IPv4 headers, which another packet acknowledges, and of a TLS record. */
 const PACKET_BYTES = 2 * 52;
 const RECORD_BYTES = 22;
-
-/** Counts what goes through it. */
-class Relay {
-  readonly #listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  readonly #open = new Set<Deno.TcpConn>();
-  bytes = 0;
-  pieces = 0;
-  connections = 0;
-
-  constructor(private readonly port: number) {
-    void this.#accept();
-  }
-
-  get url(): string {
-    return `http://127.0.0.1:${this.#listener.addr.port}`;
-  }
-
-  close(): void {
-    this.#listener.close();
-    for (const connection of this.#open) connection.close();
-  }
-
-  async #accept(): Promise<void> {
-    for await (const near of this.#listener) {
-      const far = await Deno.connect({ hostname: "127.0.0.1", port: this.port });
-      this.connections++;
-      for (const [from, to] of [[near, far], [far, near]]) void this.#carry(from, to);
-    }
-  }
-
-  async #carry(from: Deno.TcpConn, to: Deno.TcpConn): Promise<void> {
-    this.#open.add(from);
-    try {
-      const buffer = new Uint8Array(65_536);
-      for (let count = await from.read(buffer); count !== null; count = await from.read(buffer)) {
-        this.bytes += count;
-        this.pieces++;
-        for (let at = 0; at < count;) at += await to.write(buffer.subarray(at, count));
-      }
-      await to.closeWrite();
-    } catch {
-      // One of the programs has ended.
-    } finally {
-      this.#open.delete(from);
-    }
-  }
-}
 
 export async function traffic(): Promise<void> {
   for (const metered of [false, true]) await measure(metered);
