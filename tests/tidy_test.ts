@@ -239,6 +239,24 @@ Deno.test("svc-server loads the mapper and its simulation only when a resource n
   assertEquals([...reached].filter((path) => path.startsWith("lib/slam/")), []);
 });
 
+Deno.test("svc-server starts without the large modules of Node.js that few runs need", () => {
+  const late = [
+    "node:fs",
+    "node:fs/promises",
+    "node:http",
+    "node:https",
+    "node:module",
+    "node:worker_threads",
+  ];
+  const neededNow = ({ text }: Source) =>
+    importsOf(withoutTypes(text).replaceAll(/\bimport\("[^"]+"\)/g, ""));
+  const reached = reachedFrom(["cli/server/main.ts", "cli/server/serve.ts"], neededNow);
+  const found = sources.filter(({ path }) => reached.has(path)).flatMap((source) =>
+    neededNow(source).filter((one) => late.includes(one)).map((one) => `${source.path} imports ${one}`)
+  );
+  assertEquals(found, []);
+});
+
 Deno.test("every module that is imported by a computed address is listed in an executable", () => {
   const held = new Set(EXECUTABLES.flatMap(({ later = [] }) => later));
   const missing = product.flatMap(({ path, text }) =>

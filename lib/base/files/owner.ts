@@ -7,11 +7,10 @@
  * without all rights of the runtime cannot ask that, and gives nothing away.
  */
 
-import { closeSync, constants, fchownSync, fstatSync, openSync, readlinkSync } from "node:fs";
 import { dirname } from "node:path";
+import { nodeFs } from "../native/node_modules.ts";
 
 const ROOT = 0;
-const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK, O_DIRECTORY } = constants;
 
 interface Owner {
   readonly uid: number;
@@ -39,6 +38,7 @@ export function heirOf(path: string): Owner | undefined {
 
 /** Gives a new file, which this process holds open as `made`, to `heir`. */
 export function giveFile(path: string, made: Made, heir: Owner): void {
+  const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = nodeFs().constants;
   give(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, heir, made);
 }
 
@@ -56,31 +56,32 @@ export function giveFolders(made: readonly string[]): void {
   const [outermost] = made;
   const heir = outermost === undefined ? undefined : heirOf(dirname(outermost));
   if (!heir) return;
+  const { O_RDONLY, O_NOFOLLOW, O_DIRECTORY } = nodeFs().constants;
   for (const path of made) give(path, O_RDONLY | O_NOFOLLOW | O_DIRECTORY, heir);
 }
 
 function give(path: string, flags: number, { uid, gid }: Owner, made?: Made): void {
   let descriptor: number;
   try {
-    descriptor = openSync(path, flags);
+    descriptor = nodeFs().openSync(path, flags);
   } catch {
     return; // Somebody has moved it, so it is not ours to give.
   }
   try {
-    const found = fstatSync(descriptor);
+    const found = nodeFs().fstatSync(descriptor);
     const isSame = !made || found.dev === made.dev && found.ino === made.ino;
     const hasOneName = found.isDirectory() || found.nlink === 1;
     if (found.uid !== ROOT || !isSame || !hasOneName) return;
-    if (factsOf(dirname(placeOf(descriptor)))?.uid === uid) fchownSync(descriptor, uid, gid);
+    if (factsOf(dirname(placeOf(descriptor)))?.uid === uid) nodeFs().fchownSync(descriptor, uid, gid);
   } finally {
-    closeSync(descriptor);
+    nodeFs().closeSync(descriptor);
   }
 }
 
 /** Where an open file is now, whatever its path leads to; the root folder if the system does not say. */
 function placeOf(descriptor: number): string {
   try {
-    return readlinkSync(`/proc/self/fd/${descriptor}`);
+    return nodeFs().readlinkSync(`/proc/self/fd/${descriptor}`);
   } catch {
     return "/";
   }

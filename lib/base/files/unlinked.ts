@@ -8,18 +8,15 @@
  * A file with a second name (hard link) is refused: its other name may be in a folder that the caller may not read.
  */
 
-import { constants } from "node:fs";
-import { type FileHandle, open, realpath, stat } from "node:fs/promises";
+import type { FileHandle } from "node:fs/promises";
 import { resolve } from "node:path";
 import process from "node:process";
 import { SvcError } from "../error.ts";
+import { nodeFs } from "../native/node_modules.ts";
 import type { HeldFile } from "./files.ts";
 
 /** Opens only the place in the tree (Linux); needs no permission to list a folder. */
 const O_PATH = 0x200000;
-const FOLDER = O_PATH | (constants.O_DIRECTORY ?? 0) | (constants.O_NOFOLLOW ?? 0);
-/** Follows no link, and waits for nothing: the path may have become a pipe. */
-const FILE = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 const PIECE_BYTES = 64 * 1024;
 
 /** `path` is absolute. Throws `permission_denied` for a link on the way, another kind of file or a second name. */
@@ -39,6 +36,16 @@ export async function openUnlinked(path: string): Promise<HeldFile> {
   }
 }
 
+/** How folders and files are opened. */
+function openFlags(): { readonly folder: number; readonly file: number } {
+  const { O_DIRECTORY = 0, O_NOFOLLOW = 0, O_NONBLOCK = 0, O_RDONLY } = nodeFs().constants;
+  return {
+    folder: O_PATH | O_DIRECTORY | O_NOFOLLOW,
+    // Follows no link, and waits for nothing: the path may have become a pipe.
+    file: O_RDONLY | O_NOFOLLOW | O_NONBLOCK,
+  };
+}
+
 interface Opened {
   readonly handle: FileHandle;
   /** A path of the file. */
@@ -51,14 +58,15 @@ async function openStepwise(path: string): Promise<Opened> {
   const name = parts.pop();
   if (!path.startsWith("/") || name === undefined) throw denied("it is not an absolute path of a file");
 
-  let folder = await open("/", FOLDER);
+  const flags = openFlags();
+  let folder = await nodeFs().promises.open("/", flags.folder);
   try {
     for (const part of parts) {
-      const next = await openIn(folder, part, FOLDER);
+      const next = await openIn(folder, part, flags.folder);
       await folder.close();
       folder = next;
     }
-    const [held, handle] = [folder, await openIn(folder, name, FILE)];
+    const [held, handle] = [folder, await openIn(folder, name, flags.file)];
     const close = async () => {
       await handle.close();
       await held.close();
@@ -78,7 +86,7 @@ function entryPath({ fd }: FileHandle, name: string): string {
 async function openIn(folder: FileHandle, name: string, flags: number): Promise<FileHandle> {
   if (name === "..") throw denied('its path has ".."');
   try {
-    return await open(entryPath(folder, name), flags);
+    return await nodeFs().promises.open(entryPath(folder, name), flags);
   } catch (error) {
     const { code } = error as { code?: string };
     if (code === "ELOOP" || code === "ENOTDIR") throw denied(`"${name}" on its path is a link`, error);
@@ -87,7 +95,8 @@ async function openIn(folder: FileHandle, name: string, flags: number): Promise<
 }
 
 async function openAndCompare(path: string): Promise<Opened> {
-  const handle = await open(path, FILE);
+  const { open, realpath, stat } = nodeFs().promises;
+  const handle = await open(path, openFlags().file);
   try {
     const [held, there] = [await handle.stat(), await stat(path)];
     const isSame = held.ino === there.ino && held.dev === there.dev;

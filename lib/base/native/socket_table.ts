@@ -4,10 +4,10 @@
  * It runs in Deno and Node, because modules have it, too.
  */
 
-import { readFile } from "node:fs/promises";
 import process from "node:process";
 import { SvcError } from "../error.ts";
 import type { LoopbackEnds } from "../host.ts";
+import { nodeFs } from "./node_modules.ts";
 
 const ROOT_UID = 0;
 /** `TCP_LISTEN`. */
@@ -75,7 +75,7 @@ export async function readTables(): Promise<SocketLine[]> {
   const lines: SocketLine[] = [];
   for (const table of ["/proc/net/tcp", "/proc/net/tcp6"]) {
     // A system without IPv6 has no table of it.
-    lines.push(...socketLines(await readFile(table, "utf8").catch(() => "")));
+    lines.push(...socketLines(await nodeFs().promises.readFile(table, "utf8").catch(() => "")));
   }
   return lines;
 }
@@ -84,7 +84,7 @@ export async function readTables(): Promise<SocketLine[]> {
 async function startersUsers(): Promise<number[]> {
   const users = [process.getuid!()];
   for (let pid = process.ppid; pid > 1;) {
-    const status = await readFile(`/proc/${pid}/status`, "utf8").catch(() => "");
+    const status = await nodeFs().promises.readFile(`/proc/${pid}/status`, "utf8").catch(() => "");
     const [, parent, user] = /^PPid:\s*(\d+)$[^]*^Uid:\s*(\d+)/m.exec(status) ?? [];
     if (user === undefined) break;
     users.push(Number(user));

@@ -20,9 +20,11 @@ interface DefaultAuthorities {
  */
 export function furtherTrust(): (certificates: readonly string[]) => void {
   const { setDefaultCACertificates, getCACertificates, rootCertificates } = tls as DefaultAuthorities;
-  const known = getCACertificates?.("default") ?? rootCertificates;
   const direct = globalThis.fetch;
+  let known: readonly string[] | undefined;
   return (certificates) => {
+    // Reading them takes some milliseconds, and most programs never trust further ones.
+    known ??= getCACertificates?.("default") ?? rootCertificates;
     setDefaultCACertificates?.([...known, ...certificates]);
     const client = Deno.createHttpClient({ caCerts: [...certificates] });
     globalThis.fetch = (input: RequestInfo | URL, init?: RequestInit & { client?: Deno.HttpClient }) =>

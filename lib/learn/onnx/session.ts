@@ -22,7 +22,7 @@ import {
   type OnnxRequest,
   type OnnxSignature,
   sizeError,
-} from "./worker.ts";
+} from "./requests.ts";
 import { ARRAYS, type OnnxData, type OnnxTensorInfo, type OnnxTensors, type OnnxType } from "./tensors.ts";
 
 export { MODEL_BYTES_MAX };

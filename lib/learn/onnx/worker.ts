@@ -2,8 +2,8 @@
  * The thread of one ONNX session: loads the native runtime, holds the model, and answers one request after
  * the other.
  *
- * `session.ts` starts it and imports it too, so that an executable embeds it. The thread answers every
- * problem with an error; it never fails itself.
+ * `session.ts` starts it by its address, because what it imports of Node.js costs a start some milliseconds and two
+ * megabytes. The thread answers every problem with an error; it never fails itself.
  */
 
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
@@ -11,36 +11,19 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import process from "node:process";
 import type { InferenceSession, Tensor } from "onnxruntime-node";
-import { type Code, messageOf, SvcError } from "../../base/error.ts";
+import { messageOf, SvcError } from "../../base/error.ts";
 import { withPacked } from "../../base/native/packed.ts";
 import { checkModel } from "./check.ts";
 import { ONNX_ADDON, ONNX_PACKAGE } from "./package.ts";
+import {
+  MODEL_BYTES_MAX,
+  ONNX_WORKER,
+  type OnnxAnswer,
+  type OnnxRequest,
+  type OnnxSignature,
+  sizeError,
+} from "./requests.ts";
 import type { OnnxData, OnnxTensor, OnnxTensorInfo, OnnxTensors, OnnxType } from "./tensors.ts";
-
-/** By this name the module knows that it runs as the thread and is not merely imported. */
-export const ONNX_WORKER = "svc-onnx";
-
-/** The largest file of an ONNX model, which is a protobuf message. */
-export const MODEL_BYTES_MAX = 2 ** 31 - 1;
-
-export function sizeError(bytes: number): SvcError {
-  const wanted = `wanted 1 to ${MODEL_BYTES_MAX} bytes`;
-  return new SvcError("invalid_argument", `cannot load the ONNX model: it has ${bytes} bytes, ${wanted}`);
-}
-
-export type OnnxRequest =
-  | { readonly open: { readonly model: Uint8Array | string; readonly threads?: number } }
-  | { readonly run: OnnxTensors }
-  | { readonly close: true };
-
-export interface OnnxSignature {
-  readonly inputs: readonly OnnxTensorInfo[];
-  readonly outputs: readonly OnnxTensorInfo[];
-}
-
-export type OnnxAnswer =
-  | { readonly done: OnnxSignature | OnnxTensors | undefined }
-  | { readonly code: Code; readonly message: string };
 
 type Ort = typeof import("onnxruntime-node");
 

@@ -5,16 +5,11 @@
  * one ends.
  */
 
-import {
-  createServer,
-  type IncomingMessage,
-  type Server,
-  type ServerOptions,
-  type ServerResponse,
-} from "node:http";
+import type { IncomingMessage, Server, ServerOptions, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
+import { nodeHttp } from "../../base/native/node_modules.ts";
 import { giveBack } from "../flow/given_back.ts";
 import type { Allowance, ByteBudget } from "../flow/byte_budget.ts";
 import type { SlicedReader } from "../flow/round_robin.ts";
@@ -74,7 +69,7 @@ export class Http1 {
   constructor(private readonly parts: Http1Parts) {
     // An offer to change the protocol is ignored; the request itself is answered.
     const options = { shouldUpgradeCallback: () => false } as ServerOptions;
-    this.#server = createServer(options, (message, response) => {
+    this.#server = nodeHttp().createServer(options, (message, response) => {
       this.#connections.get(message.socket)?.request(message, response);
     });
     // Deno ends a connection after its first answer if its server does not listen. This server gets its connections

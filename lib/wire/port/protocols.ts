@@ -77,7 +77,8 @@ interface PortHooks {
 export class Protocols {
   readonly #serving: PortServing;
   readonly #web: WebServer;
-  readonly #http1: Http1;
+  /** Made for the first client with HTTP/1.1. */
+  #http1: Http1 | undefined;
   readonly #connections = new Set<Connection>();
   readonly #allowance: PortAllowance;
   readonly #abuse: PortAbuseLimits;
@@ -88,20 +89,11 @@ export class Protocols {
     this.#allowance = new PortAllowance(serving.byteLimits);
     this.#abuse = new PortAbuseLimits(serving.clock);
     this.#web = new WebServer(serving.table, serving.http ?? {}, serving.sites);
-    this.#http1 = new Http1({
-      clock: serving.clock,
-      web: this.#web,
-      scheme: hooks.scheme,
-      proxies: serving.proxies,
-      debug: (message) => hooks.debug(message),
-      closing: () => hooks.isClosing(),
-      changed: () => hooks.changed(),
-    });
   }
 
   /** Whether no client has a call under way. */
   get isIdle(): boolean {
-    return this.#connections.size === 0 && this.#http1.busy === 0;
+    return this.#connections.size === 0 && (this.#http1?.busy ?? 0) === 0;
   }
 
   /** Accepts no more calls on open connections. */
@@ -169,6 +161,7 @@ export class Protocols {
       socket.destroy();
     });
     socket.once("close", () => allowance.end());
+    this.#http1 ??= this.#createHttp1();
     this.#http1.take(socket, {
       name: client,
       peer: peerOf(socket),
@@ -176,6 +169,19 @@ export class Protocols {
       turns,
       allowance,
       spoke,
+    });
+  }
+
+  #createHttp1(): Http1 {
+    const { clock, proxies } = this.#serving;
+    return new Http1({
+      clock,
+      web: this.#web,
+      scheme: this.hooks.scheme,
+      proxies,
+      debug: (message) => this.hooks.debug(message),
+      closing: () => this.hooks.isClosing(),
+      changed: () => this.hooks.changed(),
     });
   }
 
