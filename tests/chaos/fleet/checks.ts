@@ -17,6 +17,9 @@ const CALL = { timeoutMs: 60_000 };
 /** The whole fleet has recovered within this time. */
 const RECOVERED_MS = 600_000;
 const LOOK_MS = 2_000;
+/** Devices that are not well, and lines of the log of each, that a failure shows. */
+const SHOWN_MAX = 3;
+const LINES_MAX = 30;
 const MIB = 1024 * 1024;
 const LIMITS = { handles: 200, residentBytes: 400 * MIB, folderBytes: 16 * MIB };
 
@@ -42,9 +45,19 @@ export async function waitForRecovery(world: World): Promise<number> {
   await until(look, {
     withinMs: RECOVERED_MS,
     meanwhile: () => clock.sleep(LOOK_MS),
-    found: () => found.join("; "),
+    found: async () => {
+      const unwell = world.devices.filter(({ name }) => found.some((one) => one.startsWith(name)));
+      const logs = unwell.slice(0, SHOWN_MAX).map(async ({ name, agent }) =>
+        `${name}:\n${ending(await agent.log())}`
+      );
+      return [found.join("; "), ...await Promise.all(logs)].join("\n");
+    },
   });
   return clock.monotonicMs() - startMs;
+}
+
+function ending(log: string): string {
+  return log.trimEnd().split("\n").slice(-LINES_MAX).join("\n");
 }
 
 /** What is not yet right about the fleet, for people. */

@@ -6,7 +6,7 @@
 import { SystemClock } from "../../../lib/base/clock.ts";
 import { AgentProcess, type MachineCredentials } from "../../agent/agent_process.ts";
 import { outputOf } from "../../support/needing.ts";
-import { freePort } from "../../support/free_port.ts";
+import { lastingPort } from "../../support/free_port.ts";
 import { Link } from "../link.ts";
 
 const clock = new SystemClock();
@@ -47,7 +47,7 @@ export class Device {
   readonly link: Link;
   readonly agent: AgentProcess;
   /** Of its svc-server. */
-  readonly port = freePort();
+  readonly port = lastingPort();
   /** Every key that it has had. */
   readonly keys: string[] = [];
   /** Of the motor in its configuration. */

@@ -36,8 +36,8 @@ interface Request {
   readonly method: string;
   readonly path: string;
   readonly fields: readonly string[];
-  /** Of ours alone. */
-  readonly trailers?: readonly string[];
+  /** Of the other server only those that the request has announced. */
+  readonly trailers: readonly string[];
   readonly body: string;
   /** Whether its end has come. */
   readonly whole: boolean;
@@ -47,9 +47,9 @@ interface Request {
 interface Seen {
   /** The code that ended the connection; -1 if it goes on, 0 if it was closed without a code. */
   readonly ended: number;
-  /** The code of each stream that it reset. */
   /** What ours says about it. */
   readonly reason?: string;
+  /** The code of each stream that it reset. */
   readonly resets: Readonly<Record<string, number>>;
   readonly requests: Readonly<Record<string, Request>>;
   /** Whether a request had too many fields for ours: the servers count in different ways. */
@@ -171,29 +171,52 @@ function framesIn(bytes: Uint8Array): Uint8Array[] {
 async function readFrames(bytes: Uint8Array): Promise<void> {
   const frames = [...framesIn(bytes), PING];
   const ours = new OurServer();
+  const refused = new RefusedStreams();
+  const sent: Uint8Array[] = [];
   try {
     let before = ours.seen();
     for (const [index, frame] of frames.entries()) {
+      if (!ours.isWithinBlock && refused.concerns(frame, before)) continue;
       const isWithinBlock = ours.isWithinBlock;
       await ours.take(frame);
       const now = ours.seen();
       const isLast = index === frames.length - 1;
+      const earlier = [...sent];
+      sent.push(frame);
       if (!isLast && countOf(now) === countOf(before)) {
         before = now;
         continue;
       }
 
       // Up to this frame both found the same faults, and then at this one.
-      const until = { ours: before, theirs: await seenByOther(frames.slice(0, index)) };
-      if (index > 0 && !isWithinBlock && !agree(until, frames.slice(0, index))) return;
-      const since = { ours: now, theirs: await seenByOther(frames.slice(0, index + 1)) };
-      if (!agree(since, frames.slice(0, index + 1))) return;
-      // Go's server forgets a stream whose first fields it refuses, and takes what follows for frames of none.
-      if (frame[3] === TYPE.headers || frame[3] === TYPE.continuation) return;
+      const until = { ours: before, theirs: await seenByOther(earlier) };
+      if (earlier.length > 0 && !isWithinBlock && !agree(until, earlier)) return;
+      const since = { ours: now, theirs: await seenByOther(sent) };
+      if (!agree(since, sent)) return;
+      refused.note(now);
       before = now;
     }
   } finally {
     ours.close();
+  }
+}
+
+/**
+ * Streams whose first fields were refused. Go's server forgets them and takes what follows for frames of a stream that
+ * never was, so neither server gets more of them.
+ */
+class RefusedStreams {
+  readonly #ids = new Set<number>();
+
+  /** Adds those that were reset and never became a request. */
+  note({ resets, requests }: Seen): void {
+    for (const id of Object.keys(resets)) if (!(id in requests)) this.#ids.add(Number(id));
+  }
+
+  /** Whether a frame is about such a stream, or about one below it that never was: the servers differ about those, too. */
+  concerns(frame: Uint8Array, { requests }: Seen): boolean {
+    const id = streamOf(frame);
+    return id > 0 && id <= Math.max(0, ...this.#ids) && !(id in requests);
   }
 }
 
@@ -251,8 +274,16 @@ function isMoreLenient({ requests, resets }: Seen, frames: readonly Uint8Array[]
   const opened = frames.filter((frame) => frame[3] === TYPE.headers).map(streamOf);
   if (opened.some((id, at) => id in resets && opened.indexOf(id) < at)) return true;
   return frames.some(hasOddSettings) ||
-    Object.values(requests).some(({ fields, trailers = [] }) => [...fields, ...trailers].some(isOdd));
+    Object.values(requests).some(({ fields, trailers }) => {
+      const isAnnounced = fields.some((field) => nameIn(field) === "trailer");
+      return [...fields, ...trailers].some(isOdd) ||
+        isAnnounced && trailers.some((field) => REFUSED_TRAILERS.test(nameIn(field)));
+    });
 }
+
+/** Fields that Go's server refuses as trailers of a request that announces some; a server may take and ignore them. */
+const REFUSED_TRAILERS =
+  /^(?:if-.*|authorization|cache-control|connection|content-(?:encoding|length|range|type)|expect|host|keep-alive|max-forwards|pragma|proxy-(?:authenticate|authorization|connection)|range|realm|te|trailer|transfer-encoding|www-authenticate)$/;
 
 function streamOf(frame: Uint8Array): number {
   return readUint32(frame, 5) & 0x7fffffff;
@@ -271,8 +302,7 @@ function hasOddSettings(frame: Uint8Array): boolean {
  * request.
  */
 function isOdd(field: string): boolean {
-  const [name, value] = field.split(": ");
-  const text = Buffer.from(value, "hex").toString("latin1");
+  const [name, text] = [nameIn(field), valueIn(field)];
   if (name === ":path") return !/^\/[\w./-]*$/.test(text);
   if (name === ":scheme") return !/^https?$/.test(text);
   // deno-lint-ignore no-control-regex
@@ -285,7 +315,11 @@ function difference(ours: Seen, theirs: Seen): string | undefined {
   if (ours.ended !== GOING_ON) return undefined;
   const [resets, others] = [ours.resets, resetsAndRefusals(ours, theirs)].map((all) => JSON.stringify(all));
   if (resets !== others) return `the resets ${resets}, ${others}`;
-  const [requests, theirRequests] = [ours, theirs].map((seen) => JSON.stringify(openRequests(seen)));
+  // Go's server takes the field "trailer" out of a request.
+  const announced = announcedIn(ours);
+  const [requests, theirRequests] = [ours, theirs].map((seen) =>
+    JSON.stringify(openRequests(seen, announced))
+  );
   return requests === theirRequests ? undefined : `the requests ${requests}, ${theirRequests}`;
 }
 
@@ -313,14 +347,40 @@ function resetsAndRefusals(ours: Seen, theirs: Seen): Seen["resets"] {
   return Object.fromEntries([...all, ...refused].sort());
 }
 
+/** By stream: the names of trailers that its request has announced. */
+type Announced = Readonly<Record<string, ReadonlySet<string>>>;
+
+/** Fields that Go's server takes for no trailers, even if they are announced. */
+const NEVER_TRAILERS = ["transfer-encoding", "trailer", "content-length"];
+
+function announcedIn({ requests }: Seen): Announced {
+  return Object.fromEntries(
+    Object.entries(requests).map(([id, { fields }]) => {
+      const names = fields.filter((field) => nameIn(field) === "trailer").flatMap((field) =>
+        valueIn(field).split(",").map((name) => name.trim().toLowerCase())
+      );
+      return [id, new Set(names.filter((name) => !NEVER_TRAILERS.includes(name)))];
+    }),
+  );
+}
+
+function nameIn(field: string): string {
+  return field.slice(0, field.lastIndexOf(": "));
+}
+
+function valueIn(field: string): string {
+  return Buffer.from(field.slice(field.lastIndexOf(": ") + 2), "hex").toString("latin1");
+}
+
 /** Without those that were reset: what has arrived of them until then is left to chance. */
-function openRequests({ requests, resets }: Seen): readonly unknown[] {
+function openRequests({ requests, resets }: Seen, announced: Announced): readonly unknown[] {
   return Object.entries(requests).filter(([id]) => !(id in resets)).map((
-    [id, { method, path, fields, body, whole }],
+    [id, { method, path, fields, trailers, body, whole }],
   ) => ({
     id,
     ...{ method, path, body, whole },
-    fields: fields.filter((field) => !KEPT_APART.test(field.slice(0, field.lastIndexOf(": ")))).sort(),
+    fields: fields.filter((field) => !KEPT_APART.test(nameIn(field))).sort(),
+    trailers: whole ? trailers.filter((field) => announced[id]?.has(nameIn(field))).sort() : [],
   }));
 }
 
@@ -367,6 +427,22 @@ function samples(): Uint8Array[] {
       trailers(1, FLAG.endHeaders),
       headers(3, FLAG.endHeaders),
       trailers(3, whole, GET),
+    ],
+    [
+      headers(1, FLAG.endHeaders, [["trailer", "x, sum"]]),
+      data(1, 0),
+      trailers(1, whole, [["x", "y"], ["sum", "9"], ["unannounced", "z"]]),
+      headers(3, whole, [["connection", "close"]]),
+      data(3, FLAG.endStream),
+      headers(5, FLAG.endHeaders, [["trailer", "x"], ["x", "first"]]),
+      trailers(5, whole, [["x", "y"], ["x", "z"]]),
+    ],
+    [
+      headers(1, FLAG.endHeaders, [["trailer", "x"]]),
+      trailers(1, whole, [["X", "y"]]),
+      headers(3, FLAG.endHeaders, [["te", "gzip"]]),
+      trailers(3, whole),
+      headers(5, whole),
     ],
     [
       headers(1, FLAG.endHeaders),

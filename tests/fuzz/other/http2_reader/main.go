@@ -33,8 +33,10 @@ type request struct {
 	Method string   `json:"method"`
 	Path   string   `json:"path"`
 	Fields []string `json:"fields"`
-	Body   string   `json:"body"`
-	Whole  bool     `json:"whole"`
+	// Those whose names the request has announced in a field "trailer".
+	Trailers []string `json:"trailers"`
+	Body     string   `json:"body"`
+	Whole    bool     `json:"whole"`
 }
 
 type seen struct {
@@ -90,6 +92,7 @@ func converse(ask asked, bytes []byte) seen {
 		got := &request{Method: r.Method, Path: r.RequestURI, Fields: fieldsOf(r.Header)}
 		body, err := io.ReadAll(r.Body)
 		got.Body, got.Whole = hex.EncodeToString(body), err == nil
+		got.Trailers = fieldsOf(r.Trailer)
 		lock.Lock()
 		result.Requests[streamOf(w)] = got
 		lock.Unlock()
