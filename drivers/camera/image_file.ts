@@ -11,7 +11,7 @@ import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { choice, type Infer, object, text } from "../../lib/base/schema/schema.ts";
 import { MIME } from "../../lib/geometry/image/image.ts";
-import { readPcd, writePcd } from "../../lib/geometry/cloud/pcd.ts";
+import { publishedPcd } from "../../lib/geometry/cloud/pcd.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";
@@ -65,7 +65,7 @@ class ImageFile extends BaseComponent implements Camera {
     const { pointcloudFilePath, colorImageFilePath, depthImageFilePath } = this.settings;
     const { intrinsicParameters, distortionParameters: distortion } = this.settings;
     if (pointcloudFilePath) {
-      return await this.#files.read(pointcloudFilePath, (bytes) => writePcd(readPcd(bytes)));
+      return await this.#files.read(pointcloudFilePath, publishedPcd);
     }
     if (!intrinsicParameters) {
       const problem = "camera intrinsics not found in config";

@@ -1,6 +1,6 @@
 import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
 import { SvcError } from "../../base/error.ts";
-import { type PcdEncoding, readPcd, writePcd } from "./pcd.ts";
+import { type PcdEncoding, publishedPcd, readPcd, writePcd } from "./pcd.ts";
 import { boundingBox, createCloud, withoutMissing } from "./point_cloud.ts";
 import { randomFrom } from "../random.ts";
 import { type Needed, needingTest } from "../../../tests/support/needing.ts";
@@ -51,6 +51,28 @@ Deno.test("writePcd: matches the published form byte for byte", () => {
     ...[3, 2, 1, 0],
   );
   assertEquals(writePcd(createCloud({ x, y, z, rgb: Uint32Array.of(0x010203) })), colour);
+});
+
+Deno.test("publishedPcd: a file of the published form stays, and any other one is written anew", () => {
+  const [x, y, z] = [1, 2, 3].map((value) => Float32Array.of(value, NaN));
+  const plain = createCloud({ width: 2, height: 1, x, y, z });
+  const coloured = createCloud({ width: 1, height: 2, x, y, z, rgb: Uint32Array.of(0x102030, 7) });
+  for (const cloud of [plain, coloured]) {
+    const file = writePcd(cloud);
+    assert(publishedPcd(file) === file);
+    const others = [writePcd(cloud, "ascii"), writePcd(cloud, "binary_compressed"), bytes("", ...file, 0)];
+    for (const other of others) assertEquals(publishedPcd(other), file);
+    const commented = bytes("# by a lidar\n", ...file);
+    assertEquals(publishedPcd(commented), file);
+  }
+
+  const file = writePcd(coloured);
+  const transparent = file.slice();
+  transparent[transparent.length - 1] = 0xff;
+  assertEquals(publishedPcd(transparent), file);
+  const labelled = createCloud({ width: 2, height: 1, x, y, z, label: Uint32Array.of(1, 2) });
+  assertEquals(publishedPcd(writePcd(labelled)), writePcd(labelled));
+  assertThrows(() => publishedPcd(file.subarray(0, file.length - 1)), SvcError);
 });
 
 Deno.test("PCD: every encoding keeps missing points and the grid", () => {
