@@ -315,10 +315,11 @@ Deno.test("only lib/base ports and cli use the Deno namespace", () => {
 });
 
 Deno.test("only the ports in lib/base import node:fs, node:child_process and node:dgram", () => {
-  const doors = /^lib\/base\/(files\/(system_files|strangers|owner|unlinked)|native\/socket_table|udp)\.ts$/;
+  const doors =
+    /^lib\/base\/(files\/(system_files|strangers|owner|unlinked)|native\/(socket_table|environment)|udp)\.ts$/;
   // A thread is given no port: it loads the native runtime from files that it unpacks for itself.
   const threads = /^lib\/learn\/onnx\/worker\.ts$/;
-  const modules = /"node:(fs|fs\/promises|child_process|dgram)"/;
+  const modules = /"node:(fs|fs\/promises|child_process|dgram)"|\bnodeFs\(/;
   const wrong = having(modules, doors).filter((path) => !threads.test(path));
   assertEquals(wrong, []);
 });

@@ -8,7 +8,7 @@
  */
 
 import { dirname } from "node:path";
-import { nodeFs } from "../native/node_modules.ts";
+import { nodeFs } from "../native/environment.ts";
 
 const ROOT = 0;
 

@@ -12,7 +12,7 @@ import type { FileHandle } from "node:fs/promises";
 import { resolve } from "node:path";
 import process from "node:process";
 import { SvcError } from "../error.ts";
-import { nodeFs } from "../native/node_modules.ts";
+import { nodeFs } from "../native/environment.ts";
 import type { HeldFile } from "./files.ts";
 
 /** Opens only the place in the tree (Linux); needs no permission to list a folder. */

@@ -7,7 +7,7 @@
 import process from "node:process";
 import { SvcError } from "../error.ts";
 import type { LoopbackEnds } from "../host.ts";
-import { nodeFs } from "./node_modules.ts";
+import { nodeFs } from "./environment.ts";
 
 const ROOT_UID = 0;
 /** `TCP_LISTEN`. */

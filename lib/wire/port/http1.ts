@@ -9,7 +9,7 @@ import type { IncomingMessage, Server, ServerOptions, ServerResponse } from "nod
 import type { Socket } from "node:net";
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
-import { nodeHttp } from "../../base/native/node_modules.ts";
+import { nodeHttp } from "../../base/native/environment.ts";
 import { giveBack } from "../flow/given_back.ts";
 import type { Allowance, ByteBudget } from "../flow/byte_budget.ts";
 import type { SlicedReader } from "../flow/round_robin.ts";
