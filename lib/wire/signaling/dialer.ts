@@ -161,13 +161,19 @@ class Dial implements SignalListener {
     const stages = this.#signaling.call({ sdp: encodeDescription(offer) }, { header: this.#header, signal });
     try {
       let answered = false;
+      // Signaling servers in several processes may hand on a candidate before the answer that it belongs to.
+      const early: IceCandidate[] = [];
       for await (const { uuid, stage } of stages) {
         if (stage.case === "init" && !answered) {
           answered = true;
           peer.accept(stage.value.sdp, "answer");
+          for (const candidate of early) peer.addCandidate(candidate);
           this.#answered.resolve(uuid);
-        } else if (stage.case === "update" && answered) {
-          peer.addCandidate(candidateFrom(stage.value.candidate));
+        } else if (stage.case === "update") {
+          const candidate = candidateFrom(stage.value.candidate);
+          if (answered) peer.addCandidate(candidate);
+          // With one more than it takes, the peer refuses them.
+          else if (early.length <= WEBRTC_LIMITS.candidates) early.push(candidate);
         } else {
           throw new SvcError("internal", "the signaling server sent the stages of a call out of order");
         }
