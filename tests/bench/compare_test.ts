@@ -32,15 +32,17 @@ Deno.test("a contestant without figures has dashes and no ratio", () => {
   );
 });
 
-Deno.test("the table of README.md is replaced, and nothing else of it", async () => {
+Deno.test("the table gets a section of README.md, is replaced by the next, and nothing else changes", async () => {
   const readme = await Deno.readTextFile(`${ROOT}README.md`);
   const once = withTable(readme, "| one |\n");
-  assert(once.includes("\n| one |\n"));
+  assert(once.includes("## Figures\n") && once.includes("\n| one |\n"));
   assertEquals(withTable(once, "| two |\n"), once.replace("| one |", "| two |"));
 
-  const [begin, end] = [readme.indexOf("<!-- The table"), readme.indexOf("<!-- end -->")];
-  assert(once.startsWith(readme.slice(0, begin)) && once.endsWith(readme.slice(end)));
-  assertThrows(() => withTable("# no place", "| one |\n"), Error, "README.md lacks the lines");
+  const at = once.indexOf("<!-- The table");
+  const end = "<!-- end -->\n";
+  assert(once.startsWith(readme.slice(0, readme.indexOf("## Where to read on"))));
+  assert(readme.endsWith(once.slice(once.indexOf(end, at) + end.length).trimStart()));
+  assertThrows(() => withTable("# no place", "| one |\n"), Error, "README.md lacks the section");
 });
 
 Deno.test("the agent and the control plane of a contestant lie beside its server", async () => {

@@ -36,11 +36,25 @@ function summaryOf(values: readonly number[]): { median: number; text: string } 
   return { median, text: `${shown(median)} (${shown(least)}–${shown(most)})` };
 }
 
-/** The text of README.md with another table in its place. */
+/** What README.md says about the table, before it. */
+const SECTION = `## Figures
+
+\`deno task compare\` measures the programs on one computer, in turns with others that take the same
+configuration if \`--peer PROGRAM\` names some, and with Cartographer if \`--cartographer FOLDER\` does. It prints
+the median of the measurements with the least and the most; with \`--readme\` it puts them here:
+
+`;
+const NEXT_SECTION = "## Where to read on\n";
+
+/** The text of README.md with another table in its place; the first one gets a section. */
 export function withTable(readme: string, table: string): string {
+  const block = `${BEGIN}\n${table}\n${END}`;
   const [begin, end] = [readme.indexOf(BEGIN), readme.indexOf(END)];
-  if (begin < 0 || end < begin) {
-    throw new Error(`README.md lacks the lines ${BEGIN.trim()} and ${END.trim()}`);
+  if (begin >= 0 && end > begin) return readme.slice(0, begin) + block + readme.slice(end + END.length);
+
+  const next = readme.indexOf(NEXT_SECTION);
+  if (next < 0) {
+    throw new Error(`README.md lacks the section ${NEXT_SECTION.trim()}, before which the table stands`);
   }
-  return `${readme.slice(0, begin)}${BEGIN}\n${table}\n${readme.slice(end)}`;
+  return `${readme.slice(0, next)}${SECTION}${block}\n${readme.slice(next)}`;
 }
