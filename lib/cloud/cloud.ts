@@ -61,6 +61,7 @@ import { sequenceExportHandlers } from "./services/data/sequence_export_service.
 import { SequenceExportRunner, SequenceExports } from "./exports/sequence_exports.ts";
 import { ReadingMover } from "./readings/mover.ts";
 import { ReadingPacker } from "./readings/packer.ts";
+import { ClockCheck } from "./store/clock_check.ts";
 import { RetentionRunner } from "./retention/runner.ts";
 import { partReportHandlers } from "./services/fleet/part_report_service.ts";
 import { RolloutRunner } from "./rollouts/runner.ts";
@@ -218,6 +219,7 @@ export function openCloud(options: CloudOptions): Cloud {
     access,
     addresses: options.addresses ?? new Addresses(),
     ...{ audit, configs, presence, limits, packer: packerOf(options) },
+    clockCheck: new ClockCheck({ store, clock, logger }),
     usage: new Usage({ sql: store, limits, clock, logger }),
   };
   const shown = keySource(new Keys(store), context);
@@ -578,9 +580,15 @@ class Sweep {
     while (!signal.aborted) {
       for (const step of this.steps) {
         if (signal.aborted) return;
-        await step(signal).catch((error) => logger.warn(`cannot remove old entries: ${chainOf(error)}`));
+        await this.#run(step, signal).catch((error) =>
+          logger.warn(`cannot remove old entries: ${chainOf(error)}`)
+        );
       }
       await clock.sleep(SWEEP_MS, signal).catch(() => {});
     }
+  }
+
+  async #run(step: SweepStep, signal: AbortSignal): Promise<void> {
+    if (await this.cloud.clockCheck.rightMs() !== undefined) await step(signal);
   }
 }

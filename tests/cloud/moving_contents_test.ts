@@ -18,6 +18,7 @@ import { setRetention } from "../../lib/cloud/capture/retention_policies.ts";
 import { RetentionRunner } from "../../lib/cloud/retention/runner.ts";
 import { releaseOrphans } from "../../lib/cloud/store/file_refs.ts";
 import type { FileStore } from "../../lib/cloud/store/files.ts";
+import { ClockCheck } from "../../lib/cloud/store/clock_check.ts";
 import { FolderFiles } from "../../lib/cloud/store/folder_files.ts";
 import { MovingFiles } from "../../lib/cloud/store/moving_files.ts";
 import { S3Files } from "../../lib/cloud/store/s3/s3_files.ts";
@@ -163,8 +164,10 @@ storeTest(
       assertEquals(await objects(), 2);
       const clock = new FakeClock(START_MS + 100 * DAY_MS - 3_600_000);
       await store.transaction((sql) => setRetention(sql, place.world.organization, { days: 30 }));
+      const logger = silentLogs(clock).logger("cloud");
       const runner = new RetentionRunner({
-        ...{ store, files: place.files, clock, logger: silentLogs(clock).logger("cloud") },
+        ...{ store, files: place.files, clock, logger },
+        clockCheck: new ClockCheck({ store, clock, logger }),
         audit: new Audit(store, clock),
         packer: new ReadingPacker(clock, undefined),
       });

@@ -12,7 +12,8 @@ import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
-import { DataPipelines, RUN_STATUS } from "../../lib/cloud/pipelines/pipelines.ts";
+import { lastRemovedUs, noteRemoved } from "../../lib/cloud/capture/retention_policies.ts";
+import { DataPipelines, type PipelineRun, RUN_STATUS } from "../../lib/cloud/pipelines/pipelines.ts";
 import { PipelineWindows } from "../../lib/cloud/pipelines/windows.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
@@ -23,6 +24,7 @@ import { sqliteTest, storeTest } from "./stores.ts";
 import { newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 
 const HOUR_MS = 3600 * 1000;
+const DAY_MS = 24 * HOUR_MS;
 /** At a quarter past an hour. */
 const START_MS = Date.parse("2026-03-15T14:15:00Z");
 const hour = (number: number) => Date.parse("2026-03-15T14:00:00Z") + number * HOUR_MS;
@@ -247,6 +249,67 @@ storeTest(
     await change(store, (all) => all.forgetRuns());
     await change(store, (all) => all.delete(id));
     assertEquals((await new DataPipelines(store).list(organizationId)).length, 0);
+  },
+);
+
+storeTest(
+  "a window keeps its results once retention has removed its readings",
+  async (database) => {
+    const store = await database.open();
+    const { organization: organizationId } = await newWorld(store, START_MS);
+    const change = <T>(work: (all: DataPipelines) => Promise<T>) =>
+      store.transaction((sql) => work(new DataPipelines(sql)));
+    const made = {
+      ...{ organizationId, name: "hourly", schedule: "0 * * * *", hasBackfill: true, sourceType: 1 },
+      mql: AVERAGE.map((one) => serialize(one)),
+    };
+    const id = await change((all) => all.create(made, hour(0)));
+    const nowMs = hour(5);
+    for (let due; [due] = await new DataPipelines(store).due(nowMs, 10), due;) {
+      await change((all) => all.scheduleNext(due!));
+    }
+    /** Computes the windows that are due, each with one document or none. */
+    const compute = async (count: number, isEmpty: (run: PipelineRun) => boolean) => {
+      const ends: string[] = [];
+      for (;;) {
+        const [run] = await change((all) => all.claim(1, [], "one", nowMs + DAY_MS, nowMs + 2 * DAY_MS));
+        if (!run) return ends.sort();
+        await change((all) => all.complete(run, isEmpty(run) ? [] : [serialize({ count })], nowMs));
+        const runs = await new DataPipelines(store).runs(id, 0, 20);
+        const ended = runs.find((one) => one.id === run.id)!;
+        ends.push(`${(run.fromMs - hour(0)) / HOUR_MS} ${ended.status} ${ended.error.split(":")[0]}`.trim());
+      }
+    };
+    const found = async () => {
+      const documents = (await Array.fromAsync(new DataPipelines(store).documents(id))).flat();
+      return documents.map((one) => deserialize(one).count);
+    };
+    assertEquals(await compute(1, ({ fromMs }) => fromMs === hour(1)), [
+      "0 3",
+      "1 3",
+      "2 3",
+      "3 3",
+      "4 3",
+    ]);
+    assertEquals(await found(), [1, 1, 1, 1]);
+
+    // Readings of all windows arrive late, after those of the first three, and some of the fourth, are gone.
+    await store.transaction((sql) => noteRemoved(sql, organizationId, (hour(3) + 60_000) * 1000));
+    await store.transaction((sql) => noteRemoved(sql, organizationId, hour(1) * 1000));
+    await change((all) => all.noteLate(organizationId, hour(0), hour(5)));
+    await change((all) => all.scheduleLate(nowMs));
+    const gone = "retention has removed readings of this window since it was computed";
+    assertEquals(await compute(2, () => false), [
+      `0 4 ${gone}`,
+      "1 3",
+      `2 4 ${gone}`,
+      `3 4 ${gone}`,
+      "4 3",
+    ]);
+    assertEquals(await found(), [1, 2, 1, 1, 2]);
+    // Other organizations' pipelines are not concerned.
+    const { organization: other } = await newWorld(store, START_MS);
+    assertEquals(await lastRemovedUs(store, other), undefined);
   },
 );
 

@@ -29,6 +29,7 @@ import { neededFiles, releaseOrphans } from "../../lib/cloud/store/file_refs.ts"
 import { lastInFiles, lastsOfFiles } from "../../lib/cloud/readings/lasts.ts";
 import { openSandbox } from "../../lib/cloud/sandbox/sandbox.ts";
 import type { FileStore } from "../../lib/cloud/store/files.ts";
+import { ClockCheck } from "../../lib/cloud/store/clock_check.ts";
 import { FolderFiles } from "../../lib/cloud/store/folder_files.ts";
 import type { Sql, Store } from "../../lib/cloud/store/store.ts";
 import { forgetTagLists } from "../../lib/cloud/store/tag_lists.ts";
@@ -675,6 +676,7 @@ storeTest("retention reaches readings in files, by age and by size, the oldest f
     await store.transaction((sql) => setRetention(sql, world.organization, retention));
     const runner = new RetentionRunner({
       ...{ store, files, clock, logger },
+      clockCheck: new ClockCheck({ store, clock, logger }),
       audit: new Audit(store, clock),
       packer: new ReadingPacker(clock, undefined),
     });

@@ -1,55 +1,62 @@
 /**
- * Readings that are stored, moved into files and queried: five usual queries in svc-cloud, with the readings in the
- * database and then in files, beside DuckDB alone on the same files.
+ * Readings that are stored, moved into files and queried: five usual queries in svc-cloud, over SQLite and over
+ * PostgreSQL, beside DuckDB alone on the same files, and beside the same grouping in JavaScript.
  *
- * Use: deno task bench:data [--readings N (100000)] [--parts N (20)]
+ * The first readings of each source are stored as uploads are, queried in the database, and moved. The others go into
+ * files at once (`readings_load.ts`), because ten million uploaded readings take an hour.
  *
- * Each part has two sources; those with fewer than 1,000 readings do not move into files.
+ * Use: deno task bench:data [--readings N (100000)] [--parts N (20)] [--stored N (200000)] [--database sqlite|postgres]
+ *
+ * Each part has two sources; those with fewer than 1,000 stored readings do not move into files.
  */
 
+import { serialize } from "bson";
 import { parseArgs } from "node:util";
-import { sqliteIn } from "../../cli/cloud/sqlite.ts";
-import { DenoHost } from "../../lib/base/host_deno.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { SystemFiles } from "../../lib/base/files/system_files.ts";
 import { silentLogs } from "../../lib/base/log/log.ts";
 import { Conditions } from "../../lib/cloud/capture/filter.ts";
-import { ReadingQueries } from "../../lib/cloud/data/queries/queries.ts";
-import { storeReadings, TabularData } from "../../lib/cloud/data/tabular_data.ts";
+import { type Query, ReadingQueries } from "../../lib/cloud/data/queries/queries.ts";
+import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
 import { ReadingMoves, READINGS_OF_FILE_MIN } from "../../lib/cloud/readings/mover.ts";
 import { ReadingPacker } from "../../lib/cloud/readings/packer.ts";
 import { type IndexedFile, ReadingFiles } from "../../lib/cloud/readings/reading_files.ts";
 import { SqlEngine } from "../../lib/cloud/content/sql/engine.ts";
 import { FolderFiles } from "../../lib/cloud/store/folder_files.ts";
+import { residentMibOf } from "../bench/process_time.ts";
+import { fileRest, SOURCES_OF_PART, START_MS, STEP_MS, storeFirst } from "./readings_load.ts";
+import { KINDS, type TestDatabase, withDatabase } from "./stores.ts";
 import { CONTENT, newWorld } from "./world.ts";
-import { openStore } from "../../lib/cloud/store/open_store.ts";
 
 const { values } = parseArgs({
   args: Deno.args,
   options: {
     readings: { type: "string", default: "100000" },
     parts: { type: "string", default: "20" },
+    stored: { type: "string", default: "200000" },
+    database: { type: "string", multiple: true, default: [...KINDS] },
   },
 });
 const [READINGS, PARTS] = [Number(values.readings), Number(values.parts)];
-const SOURCES_OF_PART = 2;
-const AT_ONCE = 500;
-const START_MS = Date.UTC(2026, 0, 1);
-const STEP_MS = 1_000;
+const SOURCES = PARTS * SOURCES_OF_PART;
+/** Readings of each source, and those of them that are stored as uploads are. */
+const EACH = Math.floor(READINGS / SOURCES);
+const STORED_OF_EACH = Math.min(EACH, Math.floor(Number(values.stored) / SOURCES));
+const STORED = STORED_OF_EACH * SOURCES;
 const ROUNDS = 3;
+const SAMPLE_MS = 50;
 
-if (!(READINGS >= PARTS * SOURCES_OF_PART * READINGS_OF_FILE_MIN)) {
-  const least = PARTS * SOURCES_OF_PART * READINGS_OF_FILE_MIN;
-  console.error(`found --readings ${values.readings}, wanted at least ${least} for --parts ${values.parts}`);
+if (!(STORED_OF_EACH >= READINGS_OF_FILE_MIN)) {
+  console.error(
+    `found ${STORED_OF_EACH} stored readings of each source, wanted at least ${READINGS_OF_FILE_MIN}: ` +
+      `--readings and --stored of at least ${SOURCES * READINGS_OF_FILE_MIN} for --parts ${PARTS}`,
+  );
   Deno.exit(2);
 }
 
 const clock = new SystemClock();
 const signal = new AbortController().signal;
-const folder = await Deno.makeTempDir({ prefix: "svc-bench-data-" });
-const store = await openStore({ sqlite: sqliteIn(`${folder}/cloud.db`, new DenoHost()) }, clock);
-const files = await FolderFiles.open(new SystemFiles(), `${folder}/files`, { olderThanMs: 0 });
 
 async function seconds(work: () => Promise<unknown>): Promise<number> {
   const startMs = clock.monotonicMs();
@@ -76,79 +83,61 @@ async function secondsUnlessLate(work: () => Promise<unknown>): Promise<number> 
   }
 }
 
-function originOf(
-  { organization, location, machine }: Awaited<ReturnType<typeof newWorld>>,
-  part: number,
-  name: string,
-) {
-  return {
-    ...{ organizationId: organization, locationId: location, machineId: machine, machineName: "rover" },
-    ...{ partId: `part-${part}`, partName: `part-${part}`, componentType: "rdk:component:sensor" },
-    ...{ componentName: name, methodName: "Readings", parameters: "{}" },
-  };
-}
-
-async function ingest(world: Awaited<ReturnType<typeof newWorld>>): Promise<void> {
-  const each = READINGS / PARTS / SOURCES_OF_PART;
-  const warmth: { readonly [name: string]: number } = { indoors: 20, outdoors: 12 };
-  for (let from = 0; from < each; from += AT_ONCE) {
-    for (let part = 0; part < PARTS; part++) {
-      for (const name of Object.keys(warmth)) {
-        const readings = Array.from({ length: Math.min(AT_ONCE, each - from) }, (_, index) => {
-          const at = from + index;
-          const capturedUs = (START_MS + at * STEP_MS) * 1000;
-          const celsius = warmth[name] + Math.round(100 * Math.sin((at + part) / 500)) / 10;
-          return {
-            capturedUs,
-            receivedUs: capturedUs + 500,
-            payload: { readings: { celsius, humidity: at % 100, state: "on" } },
-          };
-        });
-        await storeReadings(
-          { store, files },
-          originOf(world, part, name),
-          readings,
-          [`tag${part % 4}`],
-          START_MS,
-        );
-      }
-    }
-  }
-}
-
 function shownS(time: number): string {
   return time === Infinity ? "too late" : `${time.toFixed(2)} s`;
 }
 
-const at = (share: number) =>
-  new Date(START_MS + Math.floor(share * READINGS / PARTS / SOURCES_OF_PART) * STEP_MS).toISOString().slice(
-    0,
-    19,
-  );
+function perSecond(count: number, time: number): string {
+  return `${Math.round(count / time)} a second`;
+}
+
+/** The time of a reading, by its share of a source's readings. */
+function timeAt(share: number, each: number): Date {
+  return new Date(START_MS + Math.floor(share * each) * STEP_MS);
+}
 
 /** Each query for svc-cloud; DuckDB alone gets the same over a view with the same columns. */
-const QUERIES: { readonly [name: string]: string } = {
-  "last value":
-    "SELECT data.readings.celsius AS c FROM readings WHERE part_id = 'part-1' AND component_name = 'indoors' ORDER BY time_requested DESC LIMIT 1",
-  "average an hour":
-    `SELECT date_trunc('hour', time_requested) AS hour, AVG(data.readings.celsius) AS mean FROM readings
-    WHERE time_requested >= TIMESTAMP '${at(0.25)}' AND time_requested < TIMESTAMP '${
-      at(0.75)
-    }' GROUP BY ALL`,
-  "count by part": "SELECT part_id, COUNT(*) AS n FROM readings GROUP BY ALL",
-  "by tag and time":
-    `SELECT COUNT(*) AS n FROM readings WHERE 'tag1' = ANY(tags) AND time_requested >= TIMESTAMP '${
-      at(0.9)
-    }'`,
-  "join": `SELECT a.part_id AS part, AVG(a.data.readings.celsius - b.data.readings.celsius) AS difference
-    FROM readings a JOIN readings b ON a.part_id = b.part_id AND a.time_requested = b.time_requested
-    WHERE a.component_name = 'indoors' AND b.component_name = 'outdoors' AND a.part_id = 'part-2' GROUP BY ALL`,
-};
+function queriesOf(each: number): ReadonlyMap<string, string> {
+  const at = (share: number) => `TIMESTAMP '${timeAt(share, each).toISOString().slice(0, 19)}'`;
+  return new Map([
+    [
+      "last value",
+      "SELECT data.readings.celsius AS c FROM readings WHERE part_id = 'part-1' AND component_name = 'indoors' ORDER BY time_requested DESC LIMIT 1",
+    ],
+    [
+      "average an hour",
+      `SELECT date_trunc('hour', time_requested) AS hour, AVG(data.readings.celsius) AS mean FROM readings
+       WHERE time_requested >= ${at(0.25)} AND time_requested < ${at(0.75)} GROUP BY ALL`,
+    ],
+    ["count by part", "SELECT part_id, COUNT(*) AS n FROM readings GROUP BY ALL"],
+    [
+      "by tag and time",
+      `SELECT COUNT(*) AS n FROM readings WHERE 'tag1' = ANY(tags) AND time_requested >= ${at(0.9)}`,
+    ],
+    [
+      "join",
+      `SELECT a.part_id AS part, AVG(a.data.readings.celsius - b.data.readings.celsius) AS difference
+       FROM readings a JOIN readings b ON a.part_id = b.part_id AND a.time_requested = b.time_requested
+       WHERE a.component_name = 'indoors' AND b.component_name = 'outdoors' AND a.part_id = 'part-2' GROUP BY ALL`,
+    ],
+  ]);
+}
+
+/** The average an hour in JavaScript, which runs pipelines of stages. */
+function hourlyStages(each: number): Query {
+  const requested = { $gte: timeAt(0.25, each), $lt: timeAt(0.75, each) };
+  const hour = { $dateTrunc: { date: "$time_requested", unit: "hour" } };
+  const stages = [
+    { $match: { time_requested: requested } },
+    { $group: { _id: hour, mean: { $avg: "$data.readings.celsius" } } },
+  ];
+  return { mql: stages.map((one) => serialize(one)) };
+}
 
 /** DuckDB with these files and nothing else. */
-async function alone(all: readonly IndexedFile[]): Promise<SqlEngine> {
-  const engine = await SqlEngine.open(`${folder}/files`);
-  const paths = all.map(({ sha256 }) => `${folder}/files/${sha256.slice(0, 2)}/${sha256}`);
+async function alone(folder: string, all: readonly IndexedFile[]): Promise<SqlEngine> {
+  const engine = await SqlEngine.open(folder);
+  const paths = all.map(({ sha256 }) => `${folder}/${sha256.slice(0, 2)}/${sha256}`);
   const rows = all.map((one, index) =>
     `('${paths[index]}', '${one.partId}', '${one.componentName}', ${one.tags.replaceAll('"', "'")})`
   );
@@ -177,71 +166,106 @@ async function drained(engine: SqlEngine, sql: string): Promise<void> {
   for await (const _ of (await engine.rows(plainly(sql))).rows);
 }
 
-const queries = new ReadingQueries(store, files, { ...CONTENT, workFolder: `${folder}/work` });
+/** The most memory that this process, which stands for svc-cloud's, and the largest of its processes have had. */
+class MemoryWatch {
+  #own = 0;
+  #largest = 0;
+  readonly #timer = setInterval(() => {
+    const [own, ...others] = residentMibOf(Deno.pid);
+    this.#own = Math.max(this.#own, own);
+    this.#largest = Math.max(this.#largest, ...others);
+  }, SAMPLE_MS);
 
-try {
-  let rssMib = 0;
-  const watching = setInterval(() => rssMib = Math.max(rssMib, Deno.memoryUsage().rss / 1024 ** 2), 50);
-  const world = await newWorld(store);
-  const emptyBytes = await store.bytes();
-  const ingestS = await seconds(() => ingest(world));
-  const rowBytes = (await store.bytes() - emptyBytes) / READINGS;
-  console.log(
-    `${READINGS} readings of ${PARTS} parts: ${Math.round(READINGS / ingestS)} stored a second, ${
-      rowBytes.toFixed(0)
-    } bytes each`,
-  );
-
-  const ask = (sql: string) => queries.run([world.organization, "bench"], { sql }, signal);
-  const inRows = new Map<string, number>();
-  for (const [name, sql] of Object.entries(QUERIES)) {
-    inRows.set(name, await secondsUnlessLate(() => ask(sql)));
+  end(): void {
+    clearInterval(this.#timer);
+    console.log(
+      `resident memory of svc-cloud at most ${this.#own.toFixed(0)} MiB, of one of its processes ${
+        this.#largest.toFixed(0)
+      } MiB`,
+    );
   }
-
-  const logger = silentLogs(clock).logger("bench");
-  const moves = new ReadingMoves({ store, files, clock, logger, packer: new ReadingPacker(clock, CONTENT) });
-  const moveS = await seconds(() => moves.run(signal));
-  const all = await new ReadingFiles(store, files).list(new Conditions());
-  const moved = all.reduce((sum, { readings }) => sum + readings, 0);
-  const bytes = all.reduce((sum, { fileBytes }) => sum + fileBytes, 0);
-  console.log(
-    `${moved} moved into ${all.length} files, ${Math.round(moved / moveS)} a second, ${
-      (bytes / moved).toFixed(0)
-    } bytes each`,
-  );
-
-  const [nothing] = await best(() => ask("SELECT COUNT(*) AS n FROM readings WHERE part_id = 'none'"));
-  console.log(`a query of nothing takes ${nothing.toFixed(2)} s: the start of its process`);
-  console.log(
-    `${"query".padEnd(18)}${"rows".padStart(9)}${"files".padStart(9)}${
-      "alone".padStart(9)
-    }  rows/files  (files-start)/alone`,
-  );
-  for (const sql of Object.values(QUERIES)) await ask(sql);
-  clearInterval(watching);
-  // From here on DuckDB runs in this process, too.
-  const engine = await alone(all);
-  for (const [name, sql] of Object.entries(QUERIES)) {
-    const [ours, theirs] = await best(() => ask(sql), () => drained(engine, sql));
-    const rows = inRows.get(name)!;
-    const shown = [rows, ours, theirs].map((one) => shownS(one).padStart(9)).join("");
-    const ratios = [
-      rows === Infinity ? "" : (rows / ours).toFixed(1),
-      ((ours - nothing) / theirs).toFixed(1),
-    ];
-    console.log(`${name.padEnd(18)}${shown}  ${ratios[0].padStart(10)}  ${ratios[1].padStart(19)}`);
-  }
-  const query = { partId: "part-1", resourceName: "indoors", resourceSubtype: "", methodName: "Readings" };
-  const [latest] = await best(() =>
-    new TabularData(store, files).page(
-      new Conditions().only("o.part_id = ?", query.partId),
-      { limit: 1, order: "newest first", last: "" },
-    )
-  );
-  console.log(`the last reading of a part, from a file: ${(1000 * latest).toFixed(0)} ms`);
-  console.log(`resident memory of svc-cloud's process at most ${rssMib.toFixed(0)} MiB`);
-} finally {
-  await queries.close();
-  await store.close();
-  await Deno.remove(folder, { recursive: true });
 }
+
+async function measure({ kind, folder, open }: TestDatabase): Promise<void> {
+  console.log(`\n${kind}: ${EACH * SOURCES} readings of ${PARTS} parts`);
+  const store = await open();
+  const files = await FolderFiles.open(new SystemFiles(), `${folder}/files`, { olderThanMs: 0 });
+  const queries = new ReadingQueries(store, files, { ...CONTENT, workFolder: `${folder}/work` });
+  const memory = new MemoryWatch();
+  try {
+    const world = await newWorld(store);
+    const place = { store, files, world, parts: PARTS };
+    const packer = new ReadingPacker(clock, CONTENT);
+    const ask = (query: Query) => queries.run([world.organization, "bench"], query, signal);
+
+    const emptyBytes = await store.bytes();
+    const storedS = await seconds(() => storeFirst(place, STORED_OF_EACH));
+    const rowBytes = (await store.bytes() - emptyBytes) / STORED;
+    console.log(`${STORED} stored, ${perSecond(STORED, storedS)}, ${rowBytes.toFixed(0)} bytes each`);
+    const inRows = new Map<string, number>();
+    for (const [name, sql] of queriesOf(STORED_OF_EACH)) {
+      inRows.set(name, await secondsUnlessLate(() => ask({ sql })));
+    }
+    const [inScript] = await best(() => ask(hourlyStages(STORED_OF_EACH)));
+
+    const logger = silentLogs(clock).logger("bench");
+    const moves = new ReadingMoves({ store, files, clock, logger, packer });
+    const movedS = await seconds(() => moves.run(signal));
+    console.log(`${STORED} moved into files, ${perSecond(STORED, movedS)}`);
+    if (EACH > STORED_OF_EACH) {
+      const filedS = await seconds(() => fileRest(place, packer, STORED_OF_EACH, EACH));
+      const rest = (EACH - STORED_OF_EACH) * SOURCES;
+      console.log(`${rest} put into files at once, ${perSecond(rest, filedS)}`);
+    }
+    const all = await new ReadingFiles(store, files).list(new Conditions());
+    const filed = all.reduce((sum, { readings }) => sum + readings, 0);
+    const bytes = all.reduce((sum, { fileBytes }) => sum + fileBytes, 0);
+    console.log(`${filed} in ${all.length} files, ${(bytes / filed).toFixed(0)} bytes each`);
+
+    const [nothing] = await best(() =>
+      ask({ sql: "SELECT COUNT(*) AS n FROM readings WHERE part_id = 'none'" })
+    );
+    console.log(`a query of nothing takes ${nothing.toFixed(2)} s`);
+    for (const sql of queriesOf(EACH).values()) await ask({ sql });
+    const latest = await latestS(new TabularData(store, files));
+    console.log(`the last reading of a part, from a file: ${(1000 * latest).toFixed(0)} ms`);
+    memory.end();
+    // From here on DuckDB runs in this process, too.
+    const hourlyS = await compare(await alone(`${folder}/files`, all), (sql) => ask({ sql }), inRows);
+    const scaled = inScript * EACH / STORED_OF_EACH;
+    console.log(
+      `average an hour in JavaScript: ${shownS(inScript)} over ${STORED} readings in the database, so ${
+        shownS(scaled)
+      } over all of them: ${(scaled / hourlyS).toFixed(0)} times as long as in files`,
+    );
+  } finally {
+    await queries.close();
+  }
+}
+
+async function latestS(data: TabularData): Promise<number> {
+  const ofPart = new Conditions().only("o.part_id = ?", "part-1");
+  const [latest] = await best(() => data.page(ofPart, { limit: 1, order: "newest first", last: "" }));
+  return latest;
+}
+
+/** Prints each query's times; returns that of the grouping by hours in files. */
+async function compare(
+  engine: SqlEngine,
+  ask: (sql: string) => Promise<unknown>,
+  inRows: ReadonlyMap<string, number>,
+): Promise<number> {
+  const names = [`${STORED} rows`, "files", "alone"].map((name) => name.padStart(15)).join("");
+  console.log(`${"query".padEnd(18)}${names}  files/alone`);
+  let hourlyS = Infinity;
+  for (const [name, sql] of queriesOf(EACH)) {
+    const [ours, theirs] = await best(() => ask(sql), () => drained(engine, sql));
+    const shown = [inRows.get(name)!, ours, theirs].map((one) => shownS(one).padStart(15)).join("");
+    console.log(`${name.padEnd(18)}${shown}  ${(ours / theirs).toFixed(1).padStart(11)}`);
+    if (name === "average an hour") hourlyS = ours;
+  }
+  return hourlyS;
+}
+
+for (const kind of KINDS.filter((one) => values.database.includes(one))) await withDatabase(kind, measure);
+Deno.exit(0);

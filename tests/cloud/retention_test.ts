@@ -15,10 +15,12 @@ import {
   GB_BYTES,
   hasCollectors,
   keepCollectors,
+  lastRemovedUs,
   setRetention,
 } from "../../lib/cloud/capture/retention_policies.ts";
 import { ReadingPacker } from "../../lib/cloud/readings/packer.ts";
 import { RetentionRunner } from "../../lib/cloud/retention/runner.ts";
+import { ClockCheck } from "../../lib/cloud/store/clock_check.ts";
 import { FolderFiles } from "../../lib/cloud/store/folder_files.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
 import { FakeClock } from "../support/fake_clock.ts";
@@ -141,6 +143,7 @@ storeTest(
     const logger = silentLogs(clock).logger("cloud");
     const runner = new RetentionRunner({
       ...{ store, files, clock, logger },
+      clockCheck: new ClockCheck({ store, clock, logger }),
       audit: new Audit(store, clock),
       packer: new ReadingPacker(clock, undefined),
     });
@@ -161,6 +164,7 @@ storeTest(
     try {
       await until(async () => await left() === "3,2,2", { meanwhile, found: () => "" });
       assertEquals(await counts(others, "thermo"), 1);
+      assertEquals(await lastRemovedUs(store, id), (NOW_MS - 20 * DAY_MS) * 1000);
       // The content of the image that is gone is gone; those in datasets stay.
       assertEquals((await Array.fromAsync(files.list({ olderThanMs: Infinity }))).length, 2);
       const audited = await svcCloud("audit", "--who", "svc-cloud", "--json", ...database.flags);
@@ -212,6 +216,7 @@ storeTest(
     const logger = silentLogs(clock).logger("cloud");
     const runner = new RetentionRunner({
       ...{ store, files, clock, logger },
+      clockCheck: new ClockCheck({ store, clock, logger }),
       audit: new Audit(store, clock),
       packer: new ReadingPacker(clock, undefined),
     });

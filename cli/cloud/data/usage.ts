@@ -10,6 +10,7 @@ import {
   selectCollectors,
   setRetention,
 } from "../../../lib/cloud/capture/retention_policies.ts";
+import { clockProblem, noteRightTime } from "../../../lib/cloud/store/clock_check.ts";
 import { UsageError } from "../../flags.ts";
 import { chosenOrganization, type CloudCommand, cloudCommand, ORG } from "../command_context.ts";
 import { counted } from "../../../lib/base/log/counted.ts";
@@ -23,7 +24,7 @@ export const USAGE_COMMANDS: readonly CloudCommand[] = [
     [],
     "Lists what organizations have stored, by kind: rows and size.",
     [{ ...ORG, help: "Only this organization." }],
-    async ({ store, list }, _, { org }) => {
+    async ({ store, list, host, clock }, _, { org }) => {
       const chosen = org === ""
         ? await new Organizations(store).all()
         : [await chosenOrganization(store, org)];
@@ -40,6 +41,8 @@ export const USAGE_COMMANDS: readonly CloudCommand[] = [
         }),
         empty: "there is no organization yet: svc-cloud org create NAME makes one",
       });
+      const problem = await clockProblem(store, clock.nowMs());
+      if (problem) host.writeError(`${problem}\n`);
     },
   ),
   cloudCommand(
@@ -67,8 +70,15 @@ export const USAGE_COMMANDS: readonly CloudCommand[] = [
         help: `${KEEP} beyond this size of readings, the oldest first.`,
       },
       { name: "off", type: "bool", default: false, help: "Removes nothing by itself any more." },
+      {
+        name: "trust-clock",
+        type: "bool",
+        default: false,
+        help:
+          "This computer's clock is right: removes what is too old although no machine has sent anything of this time.",
+      },
     ],
-    async (context, _, { org, days, filesGb, readingsGb, off }) => {
+    async (context, _, { org, days, filesGb, readingsGb, off, trustClock }) => {
       const { id, name } = await chosenOrganization(context.store, org);
       const given: DataRetention = {
         days: amountIn("--days", days),
@@ -77,10 +87,11 @@ export const USAGE_COMMANDS: readonly CloudCommand[] = [
       };
       const isChange = Object.values(given).some((one) => one !== undefined);
       if (off && isChange) throw new UsageError("--off: wanted alone, without limits");
+      const on = { kind: "organization", id } as const;
       if (off || isChange) {
-        const on = { kind: "organization", id } as const;
         await context.change("retention", on, (sql) => setRetention(sql, id, off ? {} : given));
       }
+      if (trustClock) await context.change("trust the clock", on, noteRightTime);
       const { bound, own, inEffect } = await retentionSettings(context.store, id);
       const whole = { organizationId: id, organizationName: name, ...inEffect, bound, own };
       const collectors = await selectCollectors(context.store, id);

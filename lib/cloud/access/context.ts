@@ -8,6 +8,7 @@ import type { CallContext } from "../../wire/rpc/service.ts";
 import type { Access } from "./access.ts";
 import type { Addresses } from "../addresses/addresses.ts";
 import type { Actor, Audit } from "./audit.ts";
+import type { ClockCheck } from "../store/clock_check.ts";
 import type { FileStore } from "../store/files.ts";
 import type { Limits } from "./limits.ts";
 import type { Presence } from "../tenants/presence.ts";
@@ -23,6 +24,7 @@ export interface CloudContext {
   readonly store: Store;
   readonly files: FileStore;
   readonly clock: Clock;
+  readonly clockCheck: ClockCheck;
   readonly logger: Logger;
   readonly access: Access;
   readonly audit: Audit;

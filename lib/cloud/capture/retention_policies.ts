@@ -1,7 +1,7 @@
 /**
  * How long captured data is kept, by organization and by collector, which is a method of a component.
  *
- * Owns the tables `data_retention` and `collector_retention`. An organization has the operator's bound and its owners'
+ * Owns the tables `data_retention`, `collector_retention` and `removed_readings`. An organization has the operator's bound and its owners'
  * own choice within it; of each value the tighter one acts, so a bound that the operator lowers later acts at once.
  * Collectors have theirs in the machine's configuration, in the published `retention_policy` of a capture method.
  *
@@ -59,6 +59,8 @@ const DAYS_MAX = 100_000;
 const GB_MAX = 1_000_000;
 const COLLECTORS_MAX = 1_000;
 const TEXT_LENGTH_MAX = 1_000;
+/** A check that is later than this was set by a clock that was ahead. */
+const CLOCKS_APART_MS = 3_600_000;
 
 interface Row {
   readonly days: number | null;
@@ -297,21 +299,24 @@ export async function selectCollectors(
 export async function takeDue(sql: Sql, nowMs: number, nextMs: number): Promise<DueRetention | undefined> {
   const [organization] = await sql.query<SettingsRow & { organizationId: string }>(
     `UPDATE data_retention SET next_ms = ? WHERE organization_id = (
-       SELECT organization_id FROM data_retention WHERE next_ms <= ? ORDER BY next_ms, organization_id LIMIT 1)
+       SELECT organization_id FROM data_retention WHERE next_ms <= ? OR next_ms > ?
+       ORDER BY next_ms, organization_id LIMIT 1)
      RETURNING organization_id AS "organizationId", ${SETTINGS_COLUMNS}`,
     nextMs,
     nowMs,
+    nextMs + CLOCKS_APART_MS,
   );
   if (organization) {
     return { organizationId: organization.organizationId, ...settingsIn(organization).inEffect };
   }
   const [collector] = await sql.query<Row & NonNullable<DueRetention["collector"]>>(
     `UPDATE collector_retention SET next_ms = ? WHERE (part_id, component_name, method_name) = (
-       SELECT part_id, component_name, method_name FROM collector_retention WHERE next_ms <= ?
-       ORDER BY next_ms, part_id, component_name, method_name LIMIT 1)
+       SELECT part_id, component_name, method_name FROM collector_retention
+       WHERE next_ms <= ? OR next_ms > ? ORDER BY next_ms, part_id, component_name, method_name LIMIT 1)
      RETURNING part_id AS "partId", component_name AS "componentName", method_name AS "methodName", ${COLUMNS}`,
     nextMs,
     nowMs,
+    nextMs + CLOCKS_APART_MS,
   );
   if (!collector) return undefined;
   const { partId, componentName, methodName, ...row } = collector;
@@ -335,6 +340,24 @@ export async function hurry(sql: Sql, { organizationId, collector }: DueRetentio
     collector.componentName,
     collector.methodName,
   );
+}
+
+/** Notes that retention has removed readings of an organization that were captured until then. */
+export async function noteRemoved(sql: Sql, organizationId: string, untilUs: number): Promise<void> {
+  await sql.query(
+    `INSERT INTO removed_readings (organization_id, until_us) VALUES (?, ?)
+     ON CONFLICT (organization_id) DO UPDATE SET until_us = excluded.until_us
+     WHERE excluded.until_us > removed_readings.until_us`,
+    organizationId,
+    untilUs,
+  );
+}
+
+/** The last time of capture of the readings that retention has removed; `undefined` without any. */
+export async function lastRemovedUs(sql: Sql, organizationId: string): Promise<number | undefined> {
+  const text = `SELECT until_us AS "untilUs" FROM removed_readings WHERE organization_id = ?`;
+  const [row] = await sql.query<{ untilUs: number }>(text, organizationId);
+  return row?.untilUs;
 }
 
 function plain({ days, binaryBytes, tabularBytes }: Row): DataRetention {

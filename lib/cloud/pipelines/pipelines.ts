@@ -10,6 +10,7 @@
 
 import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
+import { lastRemovedUs } from "../capture/retention_policies.ts";
 import { lastInFiles, type LastsOfFiles } from "../readings/lasts.ts";
 import type { Sql } from "../store/store.ts";
 import { PipelineWindows, type Span } from "./windows.ts";
@@ -67,6 +68,9 @@ const MQL_BYTES_MAX = 64 * 1024;
 const LATE_MAX = 5_000;
 /** Limit of windows of one pipeline that one late upload affects. */
 const LATE_WINDOWS_MAX = 500;
+
+const READINGS_GONE =
+  "retention has removed readings of this window since it was computed: its earlier results stay as they are";
 
 const COLUMNS =
   `id, organization_id AS "organizationId", name, mql, schedule, enabled, backfill AS "hasBackfill",
@@ -343,12 +347,20 @@ export class DataPipelines {
     await this.#end(run.id, RUN_STATUS.failed, error, nowMs);
   }
 
-  /** Stores the results of a run in place of earlier results for its window, if the run still belongs to its runner. */
+  /**
+   * Stores the results of a run in place of earlier results for its window, if the run still belongs to its runner.
+   * Where retention has removed readings of the window since, the earlier results are the better ones: the run fails.
+   */
   async complete(
     { id, pipelineId, fromMs, organizationId }: ClaimedRun,
     documents: readonly Uint8Array[],
     nowMs: number,
   ): Promise<void> {
+    const removedUs = await lastRemovedUs(this.sql, organizationId);
+    if (removedUs !== undefined && removedUs >= fromMs * 1000 && await this.#hasResults(pipelineId, fromMs)) {
+      await this.#end(id, RUN_STATUS.failed, READINGS_GONE, nowMs);
+      return;
+    }
     if (!await this.#end(id, RUN_STATUS.completed, "", nowMs)) return;
     const removed = await this.sql.query<{ bytes: number }>(
       "DELETE FROM pipeline_documents WHERE pipeline_id = ? AND from_ms = ? RETURNING LENGTH(document) AS bytes",
@@ -403,6 +415,11 @@ export class DataPipelines {
       RUN_STATUS.failed,
       RUNS_KEPT,
     );
+  }
+
+  async #hasResults(pipelineId: string, fromMs: number): Promise<boolean> {
+    const text = "SELECT place FROM pipeline_documents WHERE pipeline_id = ? AND from_ms = ? LIMIT 1";
+    return (await this.sql.query(text, pipelineId, fromMs)).length > 0;
   }
 
   async #schedule(pipelineId: string, { fromMs, untilMs }: Span, dueMs: number, attempts = 0): Promise<void> {

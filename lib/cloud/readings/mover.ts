@@ -215,10 +215,13 @@ async function noteOrganizations(sql: Sql): Promise<void> {
 async function take(sql: Sql, nowMs: number): Promise<string | undefined> {
   const [row] = await sql.query<{ organizationId: string }>(
     `UPDATE reading_moves SET next_ms = ? WHERE organization_id = (
-       SELECT organization_id FROM reading_moves WHERE next_ms <= ? ORDER BY next_ms, organization_id LIMIT 1)
+       SELECT organization_id FROM reading_moves WHERE next_ms <= ? OR next_ms > ?
+       ORDER BY next_ms, organization_id LIMIT 1)
      RETURNING organization_id AS "organizationId"`,
     nowMs + LEASE_MS,
     nowMs,
+    // A clock that was ahead set it.
+    nowMs + EVERY_MS + HOUR_MS,
   );
   return row?.organizationId;
 }

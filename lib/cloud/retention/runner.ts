@@ -19,16 +19,18 @@ import { OWN_PACKING, type ReadingPacker } from "../readings/packer.ts";
 import type { FileTimes } from "../readings/reading_file.ts";
 import { type IndexedFile, ReadingFiles } from "../readings/reading_files.ts";
 import { ReadingRemoval } from "../readings/removal.ts";
+import type { ClockCheck } from "../store/clock_check.ts";
 import { releaseFile } from "../store/file_refs.ts";
 import type { FileStore } from "../store/files.ts";
 import { placeholders, type Sql, type Store } from "../store/store.ts";
-import { type DueRetention, hurry, takeDue } from "../capture/retention_policies.ts";
+import { type DueRetention, hurry, noteRemoved, takeDue } from "../capture/retention_policies.ts";
 import { counted } from "../../base/log/counted.ts";
 
 interface RetentionParts {
   readonly store: Store;
   readonly files: FileStore;
   readonly clock: Clock;
+  readonly clockCheck: ClockCheck;
   readonly logger: Logger;
   readonly audit: Audit;
   readonly packer: ReadingPacker;
@@ -49,6 +51,11 @@ const DAY_MS = 24 * 3600 * 1000;
  */
 const REWRITE_MS = DAY_MS;
 const REWRITE_SHARE = 0.1;
+
+/** A retention, and the time by which it removes. */
+interface TimedRetention extends DueRetention {
+  readonly nowMs: number;
+}
 
 interface OldReading {
   readonly originId: string;
@@ -76,12 +83,15 @@ export class RetentionRunner {
   }
 
   async #apply(signal: AbortSignal): Promise<void> {
-    const { store, clock } = this.parts;
+    const { store, clock, clockCheck } = this.parts;
     while (!signal.aborted) {
-      const nowMs = clock.nowMs();
+      const rightMs = await clockCheck.rightMs();
+      const nowMs = rightMs ?? clock.nowMs();
       const due = await store.transaction((sql) => takeDue(sql, nowMs, nowMs + EVERY_MS));
       if (!due) return;
-      const isDone = await this.#removeSome(due, signal);
+      // Sizes count without a right clock, too.
+      const days = rightMs === undefined ? undefined : due.days;
+      const isDone = await this.#removeSome({ ...due, days, nowMs }, signal);
       if (isDone || signal.aborted) continue;
       await store.transaction((sql) => hurry(sql, due));
       // Others have their turn first.
@@ -90,7 +100,7 @@ export class RetentionRunner {
   }
 
   /** Returns whether nothing is left to remove. */
-  async #removeSome(due: DueRetention, signal: AbortSignal): Promise<boolean> {
+  async #removeSome(due: TimedRetention, signal: AbortSignal): Promise<boolean> {
     const { clock } = this.parts;
     for (let steps = 0; steps < STEPS_MAX; steps++) {
       const removed = await this.#removeReadings(due, signal) + await this.#removeFiles(due);
@@ -101,17 +111,18 @@ export class RetentionRunner {
     return false;
   }
 
-  async #removeReadings(due: DueRetention, signal: AbortSignal): Promise<number> {
+  async #removeReadings(due: TimedRetention, signal: AbortSignal): Promise<number> {
     const { store } = this.parts;
     const sum = `SELECT CAST(COALESCE(SUM(s.bytes), 0) AS BIGINT) AS bytes FROM stored_bytes s
       JOIN data_origins o ON o.id = s.owner_id WHERE s.kind = 'readings' AND`;
     const over = due.tabularBytes === undefined ? 0 : await sumBytes(store, sum, due) - due.tabularBytes;
-    const untilUs = cutoffUs(due, this.parts.clock.nowMs());
+    const untilUs = cutoffUs(due);
     if (untilUs === undefined && over <= 0) return 0;
     const found = ofSubject(due);
-    const ahead = ofClockAhead(due, this.parts.clock.nowMs());
+    const ahead = ofClockAhead(due);
     const stray = ahead ? await this.#oldestReadings(ahead) : [];
-    if (stray.length > 0) return await this.#removeFromTable(due, stray);
+    // Pipelines have not computed their windows, which are yet to come.
+    if (stray.length > 0) return await this.#removeFromTable(due, stray, 0);
 
     const oldest = await this.#oldestReadings(found);
     const file = await this.#oldestFile(due, untilUs);
@@ -123,7 +134,8 @@ export class RetentionRunner {
     const first = oldest.filter(({ capturedUs }) => {
       return !file || capturedUs < file.fromUs || (untilUs !== undefined && capturedUs < untilUs);
     });
-    return await this.#removeFromTable(due, excess(first, over, untilUs));
+    const gone = excess(first, over, untilUs);
+    return await this.#removeFromTable(due, gone, gone.at(-1)?.capturedUs ?? 0);
   }
 
   async #oldestReadings(found: Conditions): Promise<OldReading[]> {
@@ -137,7 +149,8 @@ export class RetentionRunner {
     );
   }
 
-  async #removeFromTable(due: DueRetention, gone: readonly OldReading[]): Promise<number> {
+  /** @param lastUs the last time of capture of those that pipelines may have worked on */
+  async #removeFromTable(due: DueRetention, gone: readonly OldReading[], lastUs: number): Promise<number> {
     if (gone.length === 0) return 0;
     const only = new Conditions().only(
       `(d.origin_id, d.captured_us, d.entry_id) IN (VALUES ${
@@ -148,7 +161,10 @@ export class RetentionRunner {
     await this.#noted(
       due,
       counted(gone.length, "reading"),
-      (sql) => new TabularData(sql).remove(only, gone.length),
+      async (sql) => {
+        await new TabularData(sql).remove(only, gone.length);
+        await noteRemoved(sql, due.organizationId, lastUs);
+      },
     );
     return gone.length;
   }
@@ -164,13 +180,13 @@ export class RetentionRunner {
 
   /** Removes the readings of a file that are too old, or exceed the size. Returns how many. */
   async #removeFromFile(
-    due: DueRetention,
+    due: TimedRetention,
     file: IndexedFile,
     overBytes: number,
     signal: AbortSignal,
   ): Promise<number> {
-    const { store, files, clock } = this.parts;
-    const untilUs = cutoffUs(due, clock.nowMs());
+    const { store, files } = this.parts;
+    const untilUs = cutoffUs(due);
     let times: FileTimes = { captured: {}, received: {} };
     let oldest = Number.MAX_SAFE_INTEGER;
     const patienceMs = Math.min(REWRITE_MS, (due.days ?? 0) * DAY_MS * REWRITE_SHARE);
@@ -182,25 +198,29 @@ export class RetentionRunner {
       times = { captured: { untilUs: untilUs - 1 }, received: {} };
     }
     const selection = { times, oldest };
+    const lastUs = Math.min(file.untilUs, times.captured.untilUs ?? Infinity);
     return await new ReadingRemoval(this.parts).removeFrom(
       file,
       selection,
       OWN_PACKING,
       signal,
       (work, count) => {
-        return this.#noted(due, counted(count, "reading"), work);
+        return this.#noted(due, counted(count, "reading"), async (sql) => {
+          await work(sql);
+          await noteRemoved(sql, due.organizationId, lastUs);
+        });
       },
     );
   }
 
-  async #removeFiles(due: DueRetention): Promise<number> {
+  async #removeFiles(due: TimedRetention): Promise<number> {
     const { store, files } = this.parts;
     const sum = `SELECT CAST(COALESCE(SUM(d.bytes), 0) AS BIGINT) AS bytes FROM binary_data d
       JOIN data_origins o ON o.id = d.origin_id WHERE`;
     const over = due.binaryBytes === undefined ? 0 : await sumBytes(store, sum, due) - due.binaryBytes;
-    const untilUs = cutoffUs(due, this.parts.clock.nowMs());
+    const untilUs = cutoffUs(due);
     if (untilUs === undefined && over <= 0) return 0;
-    const ahead = ofClockAhead(due, this.parts.clock.nowMs());
+    const ahead = ofClockAhead(due);
     const stray = ahead ? await this.#oldestFiles(ahead) : [];
     const gone = stray.length > 0 ? stray : excess(await this.#oldestFiles(ofSubject(due)), over, untilUs);
     const ids = gone.map(({ id }) => id);
@@ -274,7 +294,7 @@ function excess<T extends { readonly capturedUs: number; readonly bytes: number 
   });
 }
 
-function cutoffUs({ days }: DueRetention, nowMs: number): number | undefined {
+function cutoffUs({ days, nowMs }: TimedRetention): number | undefined {
   return days === undefined ? undefined : (nowMs - days * DAY_MS) * 1000;
 }
 
@@ -282,10 +302,10 @@ function cutoffUs({ days }: DueRetention, nowMs: number): number | undefined {
  * What a machine captured whose clock was ahead, and still is: it counts from when it was stored, or it would stay until
  * that time has come. It is never in files, which have the readings of hours that are over.
  */
-function ofClockAhead(due: DueRetention, nowMs: number): Conditions | undefined {
-  const untilUs = cutoffUs(due, nowMs);
+function ofClockAhead(due: TimedRetention): Conditions | undefined {
+  const untilUs = cutoffUs(due);
   if (untilUs === undefined) return undefined;
-  return ofSubject(due).only("d.captured_us > ?", nowMs * 1000).only("d.stored_ms < ?", untilUs / 1000);
+  return ofSubject(due).only("d.captured_us > ?", due.nowMs * 1000).only("d.stored_ms < ?", untilUs / 1000);
 }
 
 function ofSubject({ organizationId, collector }: DueRetention): Conditions {

@@ -10,7 +10,7 @@ import { AUDIT_TABLES } from "./steps/audit_tables.ts";
 import { recordFragmentUses } from "./steps/fragment_uses.ts";
 import { chooseHostWords } from "./steps/host_words.ts";
 import { EXPORT_TABLES } from "./steps/export_tables.ts";
-import { OWN_RETENTION_COLUMNS, RETENTION_TABLES } from "./steps/retention_tables.ts";
+import { OWN_RETENTION_COLUMNS, REMOVED_READING_TABLES, RETENTION_TABLES } from "./steps/retention_tables.ts";
 import { OPERATOR_TABLES } from "./steps/operator_tables.ts";
 import { PASSKEY_TABLES } from "./steps/passkey_tables.ts";
 import { INTERRUPTION_COLUMNS } from "./steps/training_tables.ts";
@@ -662,6 +662,7 @@ export const MIGRATIONS: readonly (readonly MigrationStep[])[] = [
   PACKAGE_USE_TABLES,
   INTERRUPTION_COLUMNS,
   PATH_TYPE_COLUMNS,
+  REMOVED_READING_TABLES,
 ];
 
 /** Work before the statements of a step: runs piece by piece, each in a transaction, until it returns true. */

@@ -54,6 +54,8 @@ export interface Store extends Sql {
   readonly waiting: StoreWaiting;
   /** Its size on disk. */
   bytes(): Promise<number>;
+  /** The time of day of the database's own computer, if it may have one. */
+  serverMs(): Promise<number | undefined>;
   /**
    * Writes the database as it is at one moment into a new SQLite file, while others read and write. Getting it throws
    * `failed_precondition` for a database that has tools of its own for that.

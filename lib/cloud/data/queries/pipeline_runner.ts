@@ -13,6 +13,7 @@ import type { Logger } from "../../../base/log/log.ts";
 import type { Usage } from "../../access/usage.ts";
 import type { ReadingQueries } from "./queries.ts";
 import { lastsOfFiles } from "../../readings/lasts.ts";
+import type { ClockCheck } from "../../store/clock_check.ts";
 import type { FileStore } from "../../store/files.ts";
 import type { Sql, Store } from "../../store/store.ts";
 import { type ClaimedRun, DataPipelines } from "../../pipelines/pipelines.ts";
@@ -21,6 +22,7 @@ interface PipelineParts {
   readonly store: Store;
   readonly files: FileStore;
   readonly clock: Clock;
+  readonly clockCheck: ClockCheck;
   readonly logger: Logger;
   readonly usage: Usage;
   readonly queries: ReadingQueries;
@@ -66,9 +68,12 @@ export class PipelineRunner {
 
   /** Schedules the windows that are over, including those that were missed while no control plane ran. */
   async #schedule(): Promise<void> {
-    const { store, clock } = this.parts;
+    const { store, clockCheck } = this.parts;
+    // Of a wrong time, windows would be computed that are not over yet, and not again when they are.
+    const nowMs = await clockCheck.rightMs();
+    if (nowMs === undefined) return;
     for (let count = 0; count < AT_ONCE;) {
-      const due = await new DataPipelines(store).due(clock.nowMs(), AT_ONCE);
+      const due = await new DataPipelines(store).due(nowMs, AT_ONCE);
       if (due.length === 0) return;
       for (const pipeline of due) await this.#change((all) => all.scheduleNext(pipeline));
       count += due.length;

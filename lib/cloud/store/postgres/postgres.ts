@@ -169,6 +169,12 @@ export class PostgresStore implements Store {
     return bytes;
   }
 
+  async serverMs(): Promise<number> {
+    const text = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT) AS ms";
+    const [{ ms }] = await this.query<{ ms: number }>(text);
+    return ms;
+  }
+
   /** Nothing to do: PostgreSQL has its own autovacuum. */
   shrink(): Promise<void> {
     return Promise.resolve();

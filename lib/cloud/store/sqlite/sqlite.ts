@@ -84,6 +84,10 @@ export class SqliteStore implements Store {
     return bytes;
   }
 
+  serverMs(): Promise<undefined> {
+    return Promise.resolve(undefined);
+  }
+
   async shrink(signal: AbortSignal): Promise<void> {
     const text =
       `SELECT freelist_count AS free, auto_vacuum AS mode FROM pragma_freelist_count(), pragma_auto_vacuum()`;

@@ -22,6 +22,14 @@ export const RETENTION_TABLES: readonly string[] = [
   `CREATE INDEX collector_retention_due ON collector_retention (next_ms)`,
 ];
 
+/** The last time of capture of an organization's readings that retention has removed. */
+export const REMOVED_READING_TABLES: readonly string[] = [
+  `CREATE TABLE removed_readings (
+    organization_id TEXT PRIMARY KEY REFERENCES organizations (id) ON DELETE CASCADE,
+    until_us BIGINT NOT NULL
+  )`,
+];
+
 /** The choice of an organization's owners, beside the operator's bound. */
 export const OWN_RETENTION_COLUMNS: readonly string[] = [
   `ALTER TABLE data_retention ADD COLUMN own_days BIGINT`,
