@@ -89,6 +89,11 @@ export class Planes {
     return `127.0.0.1:${this.#ports[number]}`;
   }
 
+  /** The process of one control plane that serves. */
+  pidOf(number: number): number {
+    return this.#planes[number]!.pid;
+  }
+
   /** The numbers of those that serve. */
   get serving(): number[] {
     return this.#planes.flatMap((plane, number) => plane ? [number] : []);

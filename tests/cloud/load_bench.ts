@@ -1,204 +1,241 @@
 /**
- * Many machines on one svc-cloud: its speed, and its resource use.
+ * Many machines on one svc-cloud with SQLite, and on three with PostgreSQL and an object store: how long calls take, and
+ * what they cost, as the machines grow.
  *
- * Each machine has a connection and a key of its own; it polls, asks whether to restart and sends logs at the pace of a
- * real one, beginning at a random moment. The control plane is a process of its own, in a folder of its own.
+ * Each machine has a connection and a key of its own. They hear of changes by push, send logs, readings and images, and
+ * people change their configurations (`PACE` in `load_machines.ts`). All connect before the measurement begins.
  *
- * Use: deno task bench:cloud [machines (1000)] [seconds (30)]
+ * Use: deno task bench:cloud [--machines 100,1000,5000] [--planes 1,3] [--seconds 60]
  */
 
+import { parseArgs } from "node:util";
 import { sqliteIn } from "../../cli/cloud/sqlite.ts";
-import { DenoHost } from "../../lib/base/host_deno.ts";
-import { RobotService } from "../../proto/gen/robot_config_pb.ts";
-import { AuthService } from "../../proto/gen/auth_pb.ts";
-import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
-import { SvcError } from "../../lib/base/error.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
+import { Keys, newKeySecret } from "../../lib/cloud/access/keys.ts";
+import { openStore, type StoreAddress } from "../../lib/cloud/store/open_store.ts";
 import { Locations } from "../../lib/cloud/tenants/locations.ts";
 import { Machines } from "../../lib/cloud/tenants/machines.ts";
 import { Organizations } from "../../lib/cloud/tenants/organizations.ts";
-import { Keys, newKeySecret } from "../../lib/cloud/access/keys.ts";
-import { type Channel, client } from "../../lib/wire/rpc/channel.ts";
-import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
-import { Metadata } from "../../lib/wire/rpc/metadata.ts";
-import { cpuMsOf } from "../bench/process_time.ts";
+import type { Channel } from "../../lib/wire/rpc/channel.ts";
+import { cpuMsOf, residentMibOf } from "../bench/process_time.ts";
+import { Planes } from "../chaos/planes.ts";
+import { quantile } from "../support/quantile.ts";
+import {
+  CALLS,
+  changeConfigs,
+  dial,
+  Figures,
+  type LoadKeys,
+  type LoadMachine,
+  runMachine,
+} from "./load_machines.ts";
 import { serveCloud } from "./program.ts";
-import { openStore } from "../../lib/cloud/store/open_store.ts";
 
-const [machines = 1000, seconds = 30] = Deno.args.map(Number);
-const POLL_MS = 10_000;
-const RESTART_CHECK_MS = 5_000;
-const LOG_MS = 5_000;
-const LOG_ENTRIES = 5;
-/** All machines have started after this. */
-const START_MS = 20_000;
-
-const LIMITS = { timeoutMs: 30_000 };
+const { values } = parseArgs({
+  args: Deno.args,
+  options: {
+    machines: { type: "string", default: "100,1000,5000" },
+    planes: { type: "string", default: "1,3" },
+    seconds: { type: "string", default: "60" },
+  },
+});
+const SECONDS = Number(values.seconds);
+/** Connections that are made at once. */
+const DIALED_AT_ONCE = 20;
+const MACHINES_A_TRANSACTION = 500;
+const SAMPLE_MS = 1_000;
 
 const clock = new SystemClock();
-const failures = new Map<string, number>();
-const took: { [call: string]: number[] } = { authenticate: [], config: [], needsRestart: [], log: [] };
 
-interface Machine {
-  readonly partId: string;
-  readonly keyId: string;
+/** The control planes under load. */
+interface Target {
+  readonly address: StoreAddress;
+  readonly hosts: readonly string[];
+  readonly pids: readonly number[];
 }
 
-async function makeMachines(folder: string): Promise<{ machines: Machine[]; key: string }> {
-  const store = await openStore({ sqlite: sqliteIn(`${folder}/cloud.db`, new DenoHost()) }, clock);
-  // The same secret for all: making a thousand takes a while.
+/** One line of the table. */
+interface Line {
+  readonly planes: number;
+  readonly machines: number;
+  readonly callsPerSecond: number;
+  /** Processor time of the control planes with their processes, per second and per call. */
+  readonly cores: number;
+  readonly msPerCall: number;
+  /** Of a control plane with its processes, the largest. */
+  readonly mib: number;
+  readonly configMs: number;
+  readonly writeMs: number;
+}
+
+async function makeMachines(
+  { address, hosts }: Target,
+  count: number,
+): Promise<{ machines: LoadMachine[]; keys: LoadKeys }> {
+  const store = await openStore(address, clock);
+  // The same secret for all: making one takes a while.
   const secret = await newKeySecret();
-  const made: Machine[] = [];
-  await store.transaction(async (sql) => {
-    const organization = await new Organizations(sql).create("load", 0);
-    const location = await new Locations(sql).create(organization, "hall", "", 0);
-    for (let number = 0; number < machines; number++) {
-      const { id, partId } = await new Machines(sql).create(location, `m${number}`, 0);
-      const grant = { role: "operator", kind: "machine", resourceId: id } as const;
-      made.push({ partId, keyId: (await new Keys(sql).create(secret, "m", [grant], 0)).id });
-    }
+  const nowMs = clock.nowMs();
+  const machines: LoadMachine[] = [];
+  const { location, ownerId } = await store.transaction(async (sql) => {
+    const organization = await new Organizations(sql).create(`load ${count}`, nowMs);
+    const grant = { role: "owner", kind: "organization", resourceId: organization } as const;
+    const { id: ownerId } = await new Keys(sql).create(secret, "owner", [grant], nowMs);
+    return { location: await new Locations(sql).create(organization, "hall", "", nowMs), ownerId };
   });
+  for (let from = 0; from < count; from += MACHINES_A_TRANSACTION) {
+    const until = Math.min(count, from + MACHINES_A_TRANSACTION);
+    machines.push(
+      ...await store.transaction(async (sql) => {
+        const some: LoadMachine[] = [];
+        for (let number = from; number < until; number++) {
+          const { id, partId } = await new Machines(sql).create(location, `m${number}`, nowMs);
+          const grant = { role: "operator", kind: "machine", resourceId: id } as const;
+          const { id: keyId } = await new Keys(sql).create(secret, "m", [grant], nowMs);
+          some.push({ partId, keyId, host: hosts[number % hosts.length] });
+        }
+        return some;
+      }),
+    );
+  }
   await store.close();
-  return { machines: made, key: secret.key };
+  return { machines, keys: { secret: secret.key, ownerId } };
 }
 
-/** Calls until it succeeds, as a machine does; gives nothing when the time is over before. */
-async function timed<T>(call: string, work: () => Promise<T>, until: AbortSignal): Promise<T | undefined> {
-  while (!until.aborted) {
-    const start = performance.now();
-    try {
-      const value = await work();
-      took[call].push(performance.now() - start);
-      return value;
-    } catch (error) {
-      const { code, message } = SvcError.from(error);
-      const failure = `${call}: ${code}: ${message}`;
-      failures.set(failure, (failures.get(failure) ?? 0) + 1);
-      await clock.sleep(1000, until).catch(() => {});
-    }
-  }
-}
-
-async function run(
-  host: string,
-  { partId: id, keyId }: Machine,
-  key: string,
+/** Connects all machines; returns their connections. */
+async function connectAll(
+  machines: readonly LoadMachine[],
+  secret: string,
+  figures: Figures,
   until: AbortSignal,
-): Promise<Channel> {
-  await clock.sleep(Math.random() * START_MS, until).catch(() => {});
-  const first = connectGrpc(host, { clock });
-  const credentials = { type: "api-key", payload: key };
-  const { authenticate } = client(AuthService, first);
-  const login = await timed(
-    "authenticate",
-    () => authenticate({ entity: keyId, credentials }, LIMITS),
-    until,
-  );
-  if (!login) return first;
-  first.close();
-  const header = Metadata.from([["authorization", `Bearer ${login.accessToken}`]]);
-  const channel = connectGrpc(host, { clock, header });
-  const robot = client(RobotService, channel);
-  let number = 0;
-  const log = () => {
-    const entry = () => ({
-      message: `the motor turned ${number++} times and is at ${Math.random().toFixed(3)}`,
-      level: "info",
-      loggerName: "rdk.resource_manager.rdk:component:motor/left",
-      time: toTimestamp(Date.now()),
-    });
-    const logs = () => Array.from({ length: LOG_ENTRIES }, entry);
-    return timed("log", () => robot.log({ id, logs: logs() }, LIMITS), until);
-  };
-  const every = async (ms: number, call: () => Promise<unknown>) => {
-    await clock.sleep(Math.random() * ms, until).catch(() => {});
-    while (!until.aborted) {
-      await call();
-      await clock.sleep(ms, until).catch(() => {});
+): Promise<Map<LoadMachine, Channel>> {
+  const channels = new Map<LoadMachine, Channel>();
+  const left = [...machines];
+  const dialSome = async () => {
+    for (let machine; machine = left.pop();) {
+      const channel = await dial(machine, secret, figures, until);
+      if (channel) channels.set(machine, channel);
     }
   };
-  await Promise.all([
-    every(POLL_MS, () => timed("config", () => robot.config({ id }, LIMITS), until)),
-    every(RESTART_CHECK_MS, () => timed("needsRestart", () => robot.needsRestart({ id }, LIMITS), until)),
-    every(LOG_MS, log),
-  ]);
-  return channel;
+  await Promise.all(Array.from({ length: DIALED_AT_ONCE }, dialSome));
+  return channels;
 }
 
-async function childrenOf(pid: number): Promise<number[]> {
-  const text = await Deno.readTextFile(`/proc/${pid}/task/${pid}/children`);
-  return text.trim().split(" ").filter(Boolean).map(Number);
-}
-
-/** The processor time so far of a process, and then of each of its children. */
-async function cpuSecondsOf(pid: number): Promise<Map<number, number>> {
-  const seconds = new Map<number, number>();
-  for (const one of [pid, ...await childrenOf(pid)]) {
-    seconds.set(one, cpuMsOf(one).own / 1000);
-  }
-  return seconds;
-}
-
-async function residentMib(pid: number): Promise<number> {
-  const kib = /VmRSS:\s*(\d+)/.exec(await Deno.readTextFile(`/proc/${pid}/status`))?.[1];
-  return Math.round(Number(kib) / 1024);
-}
-
-const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
-const { machines: all, key } = await makeMachines(folder);
-const sizeOf = async () =>
-  (await Promise.all(
-    ["", "-wal"].map((end) => Deno.stat(`${folder}/cloud.db${end}`).catch(() => ({ size: 0 }))),
-  ))
-    .reduce((sum, { size }) => sum + size, 0);
-const before = await sizeOf();
-const cloud = await serveCloud(["--data", folder]);
-const over = new AbortController();
-const startedCpu = await cpuSecondsOf(cloud.pid);
-const started = performance.now();
-const running = all.map((machine) => run(new URL(cloud.url).host, machine, key, over.signal));
-await Promise.race([clock.sleep(seconds * 1000), Promise.all(running)]);
-over.abort();
-for (const channel of await Promise.all(running)) channel.close();
-const elapsed = (performance.now() - started) / 1000;
-const [ownCpu, ...processes] = [...await cpuSecondsOf(cloud.pid)].map(([pid, seconds]) =>
-  seconds - (startedCpu.get(pid) ?? 0)
-);
-const cpuSeconds = processes.reduce((sum, one) => sum + one, ownCpu);
-const memory = await Promise.all([cloud.pid, ...await childrenOf(cloud.pid)].map(residentMib));
-await cloud.stop();
-
-const at = (sorted: number[], share: number) =>
-  sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))];
-for (const [call, times] of Object.entries(took)) {
-  const sorted = times.toSorted((a, b) => a - b);
-  const [p50, p99, max] = [at(sorted, 0.5), at(sorted, 0.99), sorted.at(-1)!].map((ms) => ms?.toFixed(1));
+async function measure(target: Target, count: number): Promise<Line> {
+  const { machines, keys } = await makeMachines(target, count);
+  const [figures, pushedAt, over] = [new Figures(), new Map<string, number>(), new AbortController()];
+  const { signal } = over;
+  const startMs = clock.monotonicMs();
+  const channels = await connectAll(machines, keys.secret, figures, signal);
+  const connectS = (clock.monotonicMs() - startMs) / 1000;
+  const owner = await dial({ host: target.hosts[0], keyId: keys.ownerId }, keys.secret, figures, signal);
   console.log(
-    `${call.padEnd(14)} ${
-      String(times.length).padStart(6)
-    } calls   p50 ${p50} ms   p99 ${p99} ms   max ${max} ms`,
+    `\n${target.hosts.length} control planes, ${count} machines, connected in ${connectS.toFixed(0)} s`,
   );
+
+  const running = [...channels].map(([machine, channel]) =>
+    runMachine(machine, channel, figures, pushedAt, signal)
+  );
+  running.push(changeConfigs(machines, owner!, figures, pushedAt, signal));
+  // The streams of changes begin all at once.
+  await clock.sleep(10_000);
+  const sample = await measured(target, figures);
+  over.abort();
+  await Promise.all(running);
+  for (const channel of [owner!, ...channels.values()]) channel.close();
+  print(figures);
+  const { elapsedS, cpuMs, ownCpuMs, mib } = sample;
+  console.log(`processor of the simulated machines: ${(ownCpuMs / elapsedS / 1000).toFixed(2)} cores`);
+  const writes = [...figures.times("log"), ...figures.times("readings")];
+  return {
+    planes: target.hosts.length,
+    machines: count,
+    callsPerSecond: figures.calls / elapsedS,
+    cores: cpuMs / elapsedS / 1000,
+    msPerCall: cpuMs / figures.calls,
+    mib,
+    configMs: quantile(figures.times("config"), 0.99),
+    writeMs: quantile(writes, 0.99),
+  };
 }
-const calls = Object.values(took).reduce((sum, { length }) => sum + length, 0);
-const entries = took.log.length * LOG_ENTRIES;
-console.log(
-  `${machines} machines, ${elapsed.toFixed(0)} s: ${(calls / elapsed).toFixed(0)} requests/s, ${
-    [...failures.values()].reduce((sum, count) => sum + count, 0)
-  } failed`,
-);
-for (const [failure, count] of failures) console.log(`  ${count} times ${failure}`);
-const share = (seconds: number) => `${(seconds / calls * 1000).toFixed(2)} ms`;
-console.log(
-  `processor ${cpuSeconds.toFixed(1)} s since its start, ${share(cpuSeconds)} a request: ` +
-    `${share(ownCpu)} of svc-cloud, ${processes.map(share).join(" and ") || "0 ms"} of its processes`,
-);
-console.log(
-  `memory of svc-cloud ${memory[0]} MiB, of its processes ${memory.slice(1).join(" and ") || 0} MiB`,
-);
-const grown = await sizeOf() - before;
-console.log(
-  `database grew ${(grown / 1e6).toFixed(1)} MB for ${entries} log entries (${
-    (grown / entries).toFixed(0)
-  } bytes each)`,
-);
-await Deno.remove(folder, { recursive: true });
+
+/** Lets the time of the measurement pass; returns the processor time and the memory meanwhile. */
+async function measured({ pids }: Target, figures: Figures) {
+  const cpuOf = () => pids.reduce((sum, pid) => sum + cpuMsOf(pid).all, 0);
+  const own = () => cpuMsOf(Deno.pid).own;
+  figures.begin();
+  const [startMs, before, ownBefore] = [clock.monotonicMs(), cpuOf(), own()];
+  let mib = 0;
+  while (clock.monotonicMs() - startMs < SECONDS * 1000) {
+    await clock.sleep(SAMPLE_MS);
+    const sums = pids.map((pid) => residentMibOf(pid).reduce((sum, one) => sum + one, 0));
+    mib = Math.max(mib, ...sums);
+  }
+  const elapsedS = (clock.monotonicMs() - startMs) / 1000;
+  return { elapsedS, cpuMs: cpuOf() - before, ownCpuMs: own() - ownBefore, mib };
+}
+
+function print(figures: Figures): void {
+  for (const call of CALLS.filter((call) => figures.times(call).length > 0)) {
+    const times = figures.times(call);
+    const [p50, p99, max] = [0.5, 0.99, 1].map((share) => quantile(times, share).toFixed(1));
+    const shown = `p50 ${p50} ms   p99 ${p99} ms   max ${max} ms`;
+    console.log(`${call.padEnd(14)} ${String(times.length).padStart(6)} calls   ${shown}`);
+  }
+  for (const [failure, count] of figures.failures) console.log(`  failed ${count} times: ${failure}`);
+}
+
+function printTable(table: readonly Line[]): void {
+  console.log(
+    "\nplanes  machines  calls/s  cores  ms/call  MiB of one  p99 configuration  p99 small write",
+  );
+  for (const line of table) {
+    console.log([
+      String(line.planes).padStart(6),
+      String(line.machines).padStart(8),
+      line.callsPerSecond.toFixed(0).padStart(7),
+      line.cores.toFixed(2).padStart(5),
+      line.msPerCall.toFixed(2).padStart(7),
+      line.mib.toFixed(0).padStart(10),
+      `${line.configMs.toFixed(0)} ms`.padStart(17),
+      `${line.writeMs.toFixed(0)} ms`.padStart(15),
+    ].join("  "));
+  }
+}
+
+async function onOne(count: number): Promise<Line> {
+  const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
+  try {
+    const cloud = await serveCloud(["--data", folder]);
+    try {
+      const address = { sqlite: sqliteIn(`${folder}/cloud.db`, new DenoHost()) };
+      return await measure({ address, hosts: [new URL(cloud.url).host], pids: [cloud.pid] }, count);
+    } finally {
+      await cloud.stop();
+    }
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+async function onSeveral(planesCount: number, count: number): Promise<Line> {
+  let line: Line | undefined;
+  await Planes.run({ count: planesCount }, async (planes) => {
+    const sqlite = sqliteIn("/nowhere/cloud.db", new DenoHost());
+    const address = { sqlite, url: `postgres://svc@127.0.0.1:${planes.database.port}/postgres` };
+    const { serving } = planes;
+    const hosts = serving.map((number) => planes.hostOf(number));
+    line = await measure({ address, hosts, pids: serving.map((number) => planes.pidOf(number)) }, count);
+  });
+  return line!;
+}
+
+const table: Line[] = [];
+for (const planes of values.planes.split(",").map(Number)) {
+  for (const count of values.machines.split(",").map(Number)) {
+    table.push(await (planes === 1 ? onOne(count) : onSeveral(planes, count)));
+  }
+}
+printTable(table);
+Deno.exit(0);
