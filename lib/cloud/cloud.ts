@@ -218,8 +218,7 @@ export function openCloud(options: CloudOptions): Cloud {
     ...options,
     access,
     addresses: options.addresses ?? new Addresses(),
-    ...{ audit, configs, presence, limits, packer: packerOf(options) },
-    clockCheck: new ClockCheck({ store, clock, logger }),
+    ...{ audit, configs, presence, limits, packer: packerOf(options), clockCheck: new ClockCheck(options) },
     usage: new Usage({ sql: store, limits, clock, logger }),
   };
   const shown = keySource(new Keys(store), context);

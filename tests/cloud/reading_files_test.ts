@@ -675,8 +675,7 @@ storeTest("retention reaches readings in files, by age and by size, the oldest f
   const kept = async (retention: { days?: number; tabularBytes?: number }, first: number) => {
     await store.transaction((sql) => setRetention(sql, world.organization, retention));
     const runner = new RetentionRunner({
-      ...{ store, files, clock, logger },
-      clockCheck: new ClockCheck({ store, clock, logger }),
+      ...{ store, files, clock, logger, clockCheck: new ClockCheck({ store, clock, logger }) },
       audit: new Audit(store, clock),
       packer: new ReadingPacker(clock, undefined),
     });

@@ -24,7 +24,7 @@ import { checkedPlan } from "../../../lib/cloud/rollouts/plan.ts";
 import { NO_PLAN } from "../../../lib/cloud/services/fleet/rollout_service.ts";
 import { newRolloutId, Rollouts } from "../../../lib/cloud/rollouts/rollouts.ts";
 import { SavedQueries } from "../../../lib/cloud/pipelines/saved_queries.ts";
-import { setRetention } from "../../../lib/cloud/capture/retention_policies.ts";
+import { noteRemoved, setRetention } from "../../../lib/cloud/capture/retention_policies.ts";
 import type { Sql, Store } from "../../../lib/cloud/store/store.ts";
 import { SystemClock } from "../../../lib/base/clock.ts";
 import { silentLogs } from "../../../lib/base/log/log.ts";
@@ -124,6 +124,7 @@ export async function addQueries(sql: Sql, organization: string, secret: string)
     new TextEncoder().encode(`document of ${secret}`),
   );
   await setRetention(sql, organization, { days: 365 });
+  await noteRemoved(sql, organization, 1);
   const saved_query = await new SavedQueries(sql).create(organization, `query of ${secret}`, mql, nowMs);
   return { pipeline, saved_query };
 }
