@@ -113,7 +113,7 @@ async function connectAll(
   const channels = new Map<LoadMachine, Channel>();
   const left = [...machines];
   const dialSome = async () => {
-    for (let machine; machine = left.pop();) {
+    for (let machine = left.pop(); machine; machine = left.pop()) {
       const channel = await dial(machine, secret, figures, until);
       if (channel) channels.set(machine, channel);
     }
