@@ -67,13 +67,16 @@ async function withReceiver(run: (url: string, heard: readonly Heard[]) => Promi
   }
 }
 
-/** A mail server that keeps what it gets. */
-async function withMailServer(run: (port: number, mails: readonly string[]) => Promise<void>): Promise<void> {
+/** A mail server that keeps what it gets, except for what it refuses: its greeting, or a command, by its first word. */
+async function withMailServer(
+  run: (port: number, mails: readonly string[]) => Promise<void>,
+  refusals: Readonly<Record<string, string>> = {},
+): Promise<void> {
   const mails: string[] = [];
   const server = createNetServer((socket) => {
     let [text, isData] = ["", false];
     socket.on("error", () => {});
-    socket.write("220 test\r\n");
+    socket.write(`${refusals.greeting ?? "220 test"}\r\n`);
     socket.on("data", (data: Uint8Array) => {
       text += new TextDecoder().decode(data);
       for (let end = text.indexOf("\r\n"); end >= 0; end = text.indexOf("\r\n")) {
@@ -87,8 +90,10 @@ async function withMailServer(run: (port: number, mails: readonly string[]) => P
         }
         const line = text.slice(0, end);
         text = text.slice(end + 2);
-        isData = line === "DATA";
-        if (line.startsWith("RCPT TO:<nobody@")) socket.write("550 unknown\r\n");
+        const refusal = refusals[line.split(/[ :]/)[0]];
+        isData = line === "DATA" && refusal === undefined;
+        if (refusal !== undefined) socket.write(`${refusal}\r\n`);
+        else if (line.startsWith("RCPT TO:<nobody@")) socket.write("550 unknown\r\n");
         else socket.write(isData ? "354 go on\r\n" : "250 good\r\n");
       }
     });
@@ -449,6 +454,25 @@ sqliteTest("mails go to one receiver each, and a refused one is not sent again",
     const refused = await assertRejects(() => send({ ...mail, to: "nobody@example.com" }, 30_000));
     assertEquals((refused as { code?: string }).code, "permission_denied");
   });
+  const refusals: readonly [Readonly<Record<string, string>>, string][] = [
+    [{ greeting: "554 your address is listed" }, "unavailable"],
+    [{ EHLO: "550 go away", HELO: "550 go away" }, "unavailable"],
+    [{ EHLO: "250-test\r\n250 STARTTLS", STARTTLS: "554 not now" }, "unavailable"],
+    [{ MAIL: "530 5.7.0 Must issue a STARTTLS command first" }, "unavailable"],
+    [{ MAIL: "550 5.7.1 sender not allowed" }, "unavailable"],
+    [{ RCPT: "450 4.2.0 greylisted" }, "unavailable"],
+    [{ RCPT: "530 authentication required" }, "unavailable"],
+    [{ RCPT: "550 5.1.1 no such user" }, "permission_denied"],
+    [{ DATA: "554 5.6.0 no" }, "permission_denied"],
+  ];
+  for (const [refusal, code] of refusals) {
+    await withMailServer(async (port) => {
+      const send = mailer({ url: new URL(`smtp://127.0.0.1:${port}`), from: "cloud@example.com" });
+      const mail = { to: "you@example.com", subject: "rover", text: "one", id: "1" };
+      const error = await assertRejects(() => send(mail, 30_000));
+      assertEquals((error as { code?: string }).code, code, JSON.stringify(refusal));
+    }, refusal);
+  }
   const closed = mailer({ url: new URL("smtp://127.0.0.1:1"), from: "cloud@example.com" });
   const away = await assertRejects(() => closed({ to: "a@b.c", subject: "", text: "", id: "1" }, 5_000));
   assertEquals((away as { code?: string }).code, "unavailable");

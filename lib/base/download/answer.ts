@@ -14,6 +14,11 @@ export interface Validators {
   readonly modified?: string;
 }
 
+/** What answers of all clients have. */
+interface Answered {
+  readonly headers: { get(name: string): string | null | undefined };
+}
+
 export function validatorsIn({ headers }: Response): Validators {
   return { etag: headers.get("etag") ?? undefined, modified: headers.get("last-modified") ?? undefined };
 }
@@ -45,11 +50,12 @@ export function rangeStart(answer: Response): number | undefined {
   return start === undefined ? undefined : Number(start);
 }
 
-/** `Retry-After`, a number of seconds or a date, as a time from now. */
-export function retryAfterMs({ headers }: Response, nowMs: number): number | undefined {
-  const text = headers.get("retry-after");
-  if (text === null) return undefined;
-  const ms = /^\s*\d+\s*$/.test(text) ? Number(text) * 1000 : Date.parse(text) - nowMs;
+/** `Retry-After`, a number of seconds or a date by the server's own clock, as a time from now. */
+export function retryAfterMs({ headers }: Answered, nowMs: number): number | undefined {
+  const text = headers.get("retry-after") ?? "";
+  const sentMs = Date.parse(headers.get("date") ?? "");
+  const fromMs = Number.isNaN(sentMs) ? nowMs : sentMs;
+  const ms = /^\s*\d+\s*$/.test(text) ? Number(text) * 1000 : Date.parse(text) - fromMs;
   return Number.isFinite(ms) && ms > 0 ? Math.min(ms, RETRY_AFTER_MAX_MS) : undefined;
 }
 

@@ -23,10 +23,13 @@ export interface Mail {
 export type SendMail = (mail: Mail, timeoutMs: number) => Promise<void>;
 
 const PORTS: { readonly [scheme: string]: number } = { "smtp:": 587, "smtps:": 465 };
-/** The server refuses this mail for good. */
 const REFUSED_MIN = 500;
+/** The commands whose refusal is about this mail; that of another one is about the server, its settings or the day. */
+const OF_MAIL = ["RCPT TO", "DATA"];
+/** Refusals that are about what came before: a wrong order, and encryption or a login that the server wants. */
+const OF_SESSION = [503, 530, 538];
 
-/** Throws `permission_denied` for a mail that the server refuses for good, and `unavailable` otherwise. */
+/** Throws `permission_denied` for a mail that the server refuses for good, and `unavailable` if another try may help. */
 export function mailer({ url, password, from }: MailServer): SendMail {
   const user = decodeURIComponent(url.username);
   const host = url.hostname.replace(/^\[|\]$/g, "");
@@ -49,8 +52,9 @@ export function mailer({ url, password, from }: MailServer): SendMail {
       const messageId = `<${id}@${from.slice(from.lastIndexOf("@") + 1)}>`;
       await transport.sendMail({ from, to: { name: "", address: to }, subject, text, messageId });
     } catch (cause) {
-      const { responseCode = 0, code } = cause as { responseCode?: number; code?: string };
-      const isFinal = responseCode >= REFUSED_MIN && code !== "EAUTH";
+      const { responseCode = 0, command = "" } = cause as { responseCode?: number; command?: string };
+      const isFinal = responseCode >= REFUSED_MIN && OF_MAIL.includes(command) &&
+        !OF_SESSION.includes(responseCode);
       throw new SvcError(
         isFinal ? "permission_denied" : "unavailable",
         `the mail server: ${messageOf(cause)}`,

@@ -11,6 +11,7 @@ import { createHmac } from "node:crypto";
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import type { PublicAddresses } from "../../wire/outward/public_addresses.ts";
+import { retryAfterMs } from "../../base/download/answer.ts";
 import { type OutwardOptions, sendOnce } from "../../wire/outward/single_request.ts";
 import type { Store } from "../store/store.ts";
 import { type ClaimedDelivery, Deliveries } from "./deliveries.ts";
@@ -112,8 +113,8 @@ export class NotificationSender {
     const found = `the receiver answered with status ${status}`;
     if (status < 400) throw new Undeliverable(`${found}: redirections are not followed, name the final URL`);
     if (status < 500 && !PASSING.has(status)) throw new Undeliverable(found);
-    const seconds = Number(answer.headers.get("retry-after"));
-    throw new Busy(found, seconds > 0 ? Math.min(Math.ceil(seconds * 1000), AFTER_MS_MAX) : 0);
+    const afterMs = retryAfterMs(answer, this.clock.nowMs()) ?? 0;
+    throw new Busy(found, Math.min(Math.ceil(afterMs), AFTER_MS_MAX));
   }
 }
 

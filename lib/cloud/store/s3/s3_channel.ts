@@ -13,6 +13,7 @@ import { AwsClient } from "aws4fetch";
 import { createHash, randomInt } from "node:crypto";
 import type { Clock } from "../../../base/clock.ts";
 import { messageOf, SvcError } from "../../../base/error.ts";
+import { retryAfterMs } from "../../../base/download/answer.ts";
 import type { Logger } from "../../../base/log/log.ts";
 import { type Element, parseXml } from "../../../base/xml.ts";
 import type { S3Address, S3Credentials } from "./s3_address.ts";
@@ -250,14 +251,14 @@ export class S3Channel {
     const { status, headers } = answer;
     const detail = await this.#bodyText(answer).catch(messageOf);
     const dateMs = Date.parse(headers.get("date") ?? "");
-    const seconds = Number(headers.get("retry-after") ?? NaN);
+    const nowMs = this.parts.clock.nowMs();
     const facts: AnswerFacts = {
       status,
       isEmpty: detail === "",
       region: headers.get("x-amz-bucket-region") ?? undefined,
       redirect: URL.parse(headers.get("location") ?? "")?.origin,
-      aheadMs: Number.isNaN(dateMs) ? undefined : dateMs - this.parts.clock.nowMs(),
-      retryAfterMs: seconds >= 0 ? seconds * 1000 : undefined,
+      aheadMs: Number.isNaN(dateMs) ? undefined : dateMs - nowMs,
+      retryAfterMs: retryAfterMs(answer, nowMs),
     };
     return s3Refusal(method, detail || `status ${status}`, facts);
   }
