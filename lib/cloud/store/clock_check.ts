@@ -59,7 +59,9 @@ export class ClockCheck {
 
     this.#right = { nowMs, countMs };
     if (Math.abs(nowMs - this.#notedMs) >= NOTE_MS) {
-      await store.transaction((sql) => noteRightTime(sql, nowMs));
+      // Another control plane may have just noted it.
+      const notedMs = await notedTime(store) ?? -Infinity;
+      if (nowMs - notedMs >= NOTE_MS) await store.transaction((sql) => noteRightTime(sql, nowMs));
       this.#notedMs = nowMs;
     }
     return nowMs;
