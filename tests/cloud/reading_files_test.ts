@@ -676,8 +676,7 @@ storeTest("retention reaches readings in files, by age and by size, the oldest f
     await store.transaction((sql) => setRetention(sql, world.organization, retention));
     const runner = new RetentionRunner({
       ...{ store, files, clock, logger, clockCheck: new ClockCheck({ store, clock, logger }) },
-      audit: new Audit(store, clock),
-      packer: new ReadingPacker(clock, undefined),
+      ...{ audit: new Audit(store, clock), packer: new ReadingPacker(clock, undefined) },
     });
     try {
       await until(async () => (await left())[0] === first, {
