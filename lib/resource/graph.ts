@@ -6,6 +6,7 @@
  * blocked with the reason, a resource for which it is optional goes without it, and all others continue.
  */
 
+import { assert } from "../base/error.ts";
 import { escapedBlanks } from "../base/escape.ts";
 
 const NOTHING: readonly string[] = [];
@@ -97,7 +98,7 @@ export function topological(names: Iterable<string>, uses: Edges): string[] {
       if (index !== undefined) links.to.push(index);
     }
   }
-  return links.order(links.reversed()).map((index) => list[index]);
+  return namesAt(links.order(links.reversed()), list);
 }
 
 /** `names` and all their users, direct or through users that `through` accepts. */
@@ -149,6 +150,17 @@ function join(map: Map<string, number | number[]>, name: string, index: number):
   map.set(name, known === undefined ? index : [known, index].flat());
 }
 
+/** The names of numbered nodes. */
+function namesAt(nodes: readonly number[], names: readonly string[]): string[] {
+  return nodes.map((node) => nameAt(node, names));
+}
+
+function nameAt(node: number, names: readonly string[]): string {
+  const name = names[node];
+  assert(name !== undefined, `there is no node ${node}`);
+  return name;
+}
+
 /** Edges between numbered nodes, stored node after node; compact, because there may be many. */
 class Links {
   /**
@@ -165,7 +177,7 @@ class Links {
   }
 
   start(node: number): number {
-    return this.#starts[node];
+    return this.#starts[node] ?? this.to.length;
   }
 
   end(node: number): number {
@@ -178,14 +190,8 @@ class Links {
   }
 
   reversed(): Links {
-    const counts = this.#starts.map(() => 0);
-    let total = 0;
-    for (const to of this.to) {
-      if (to < 0) continue;
-      counts[to]++;
-      total++;
-    }
-
+    const counts = this.#counts();
+    const total = counts.reduce((sum, count) => sum + count, 0);
     const links = new Links(new Array(total).fill(0));
     let start = 0;
     for (const count of counts) {
@@ -193,26 +199,41 @@ class Links {
       start += count;
     }
 
-    const next = [...links.#starts];
+    const next = Int32Array.from(links.#starts);
     for (const node of this.#starts.keys()) {
       for (let edge = this.start(node); edge < this.end(node); edge++) {
-        if (this.to[edge] >= 0) links.to[next[this.to[edge]]++] = node;
+        const to = this.to[edge] ?? -1;
+        if (to < 0) continue;
+        const place = next[to] ?? 0;
+        links.to[place] = node;
+        next[to] = place + 1;
       }
     }
 
     return links;
   }
 
+  /** For each node the number of edges that lead to it. */
+  #counts(): Int32Array {
+    const counts = new Int32Array(this.#starts.length);
+    for (const to of this.to) {
+      if (to >= 0) counts[to] = (counts[to] ?? 0) + 1;
+    }
+    return counts;
+  }
+
   /** The nodes, each after those that it leads to; leaves out nodes on or above a cycle. */
   order(reversed: Links): number[] {
-    const waitingFor = this.#starts.map(() => 0);
-    for (const node of reversed.to) waitingFor[node]++;
+    // A node waits for as many nodes as it leads to.
+    const waitingFor = reversed.#counts();
     const order: number[] = [];
-    for (const node of waitingFor.keys()) if (waitingFor[node] === 0) order.push(node);
+    for (const [node, count] of waitingFor.entries()) if (count === 0) order.push(node);
     // A loop over an array also visits elements that are added during the loop.
     for (const node of order) {
-      for (let edge = reversed.start(node); edge < reversed.end(node); edge++) {
-        if (--waitingFor[reversed.to[edge]] === 0) order.push(reversed.to[edge]);
+      for (const user of reversed.of(node)) {
+        const left = (waitingFor[user] ?? 0) - 1;
+        waitingFor[user] = left;
+        if (left === 0) order.push(user);
       }
     }
     return order;
@@ -247,7 +268,7 @@ class ResolvedEdges {
   }
 
   refuse(owner: number, reason: string, optional: boolean): void {
-    append(optional ? this.#refused : this.#blocked, this.fulls[owner], reason);
+    append(optional ? this.#refused : this.#blocked, nameAt(owner, this.fulls), reason);
   }
 
   wiring(): ResolvedDependencies {
@@ -263,9 +284,9 @@ class ResolvedEdges {
     const reasons = (map: Map<string, string[]>) =>
       new Map([...map].map(([full, all]) => [full, all.join("; ")]));
     return {
-      order: order.map((index) => fulls[index]),
+      order: namesAt(order, fulls),
       ...this.#edges(),
-      usedBy: (full) => usedBy.of(this.indices.get(full)!).map((index) => fulls[index]),
+      usedBy: (full) => namesAt(usedBy.of(this.indices.get(full)!), fulls),
       blocked: reasons(this.#blocked),
       refused: reasons(this.#refused),
     };
@@ -276,11 +297,12 @@ class ResolvedEdges {
     const optional = new Map<string, Set<string>>();
     for (const [owner, full] of this.fulls.entries()) {
       const used = this.#links.of(owner);
-      uses.set(full, used.length === 0 ? NOTHING : used.map((index) => this.fulls[index]));
+      uses.set(full, used.length === 0 ? NOTHING : namesAt(used, this.fulls));
       for (let link = this.#links.start(owner); link < this.#links.end(owner); link++) {
-        if (!this.#optional[link] || this.#links.to[link] < 0) continue;
+        const to = this.#links.to[link] ?? -1;
+        if (!this.#optional[link] || to < 0) continue;
         const without = optional.get(full) ?? new Set();
-        optional.set(full, without.add(this.fulls[this.#links.to[link]]));
+        optional.set(full, without.add(nameAt(to, this.fulls)));
       }
     }
     return { uses, optional };
@@ -298,8 +320,8 @@ class ResolvedEdges {
     const step = (node: number) => ({ node, rest: this.#links.of(node).values() });
     const path = [step(start)];
     const onPath = new Set([start]);
-    while (path.length > 0) {
-      const { node, rest } = path[path.length - 1];
+    for (let last = path.at(-1); last; last = path.at(-1)) {
+      const { node, rest } = last;
       const { done: exhausted, value: next } = rest.next();
       if (exhausted) {
         done.add(node);
@@ -319,15 +341,19 @@ class ResolvedEdges {
 
   /** Refuses one edge of the cycle and returns the index at which that edge begins. */
   #break(cycle: readonly number[]): number {
-    const link = (index: number) => this.#links.to.indexOf(cycle[index + 1], this.#links.start(cycle[index]));
-    const last = cycle.length - 2;
-    let index = last;
-    while (index >= 0 && !this.#optional[link(index)]) index--;
-    const optional = index >= 0;
-    if (!optional) index = last;
-    const whole = [...cycle.slice(index, -1), ...cycle.slice(0, index + 1)].map((node) => this.fulls[node]);
-    this.refuse(cycle[index], `dependency on ${whole[1]} closes a cycle: ${shown(whole)}`, optional);
-    this.#links.to[link(index)] = -1;
+    const edges = cycle.slice(1).map((to, index) => {
+      const owner = cycle[index] ?? to;
+      return { index, owner, link: this.#links.to.indexOf(to, this.#links.start(owner)) };
+    });
+    const spare = edges.findLast(({ link }) => this.#optional[link]);
+    const refused = spare ?? edges.at(-1);
+    assert(refused, "a cycle has no edges");
+
+    const { index, owner, link } = refused;
+    const whole = namesAt([...cycle.slice(index, -1), ...cycle.slice(0, index + 1)], this.fulls);
+    const reason = `dependency on ${whole[1]} closes a cycle: ${shown(whole)}`;
+    this.refuse(owner, reason, spare !== undefined);
+    this.#links.to[link] = -1;
     return index;
   }
 }

@@ -19,7 +19,7 @@ export interface ApiName {
 }
 
 export function parseApi(text: string): ApiName {
-  const [namespace, kind, type, ...rest] = text.split(":");
+  const [namespace = "", kind, type, ...rest] = text.split(":");
   if (rest.length > 0 || !type || (kind !== "component" && kind !== "service") || !WORD.test(type)) {
     const wanted = "rdk:component:<type> or rdk:service:<type>";
     throw new SvcError("invalid_argument", `"${text}" is not the name of an API, wanted ${wanted}`);
