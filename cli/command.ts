@@ -30,6 +30,18 @@ export interface Command<W extends CommandContext> {
   run(context: W, words: readonly string[], values: never): Promise<number | void>;
 }
 
+/**
+ * The words that a command is given, by what it takes: `ID` is there, `[ID]` may be missing, `FILE...` are one or more,
+ * `[FILE...]` any number. `runCommand` calls it with no others.
+ */
+export type GivenWords<T extends readonly string[]> = string[] extends T ? readonly string[]
+  : T extends readonly [infer First, ...infer Rest extends readonly string[]]
+    ? First extends `[${string}...]` ? readonly string[]
+    : First extends `${string}...` ? readonly [string, ...string[]]
+    : First extends `[${string}]` ? readonly [word?: string, ...more: GivenWords<Rest>]
+    : readonly [word: string, ...more: GivenWords<Rest>]
+  : readonly [];
+
 export type Pair = readonly [name: string, meaning: string];
 
 /** A completion of a command line's last word. */

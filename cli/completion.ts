@@ -26,7 +26,7 @@ export function completionCommand(program: string): Command<CommandContext> {
     takes: ["SHELL"],
     summary: `Prints a script by which a shell completes command lines: ${SHELLS.join(", ")}.`,
     flags: [],
-    run: ({ host }, [wanted]) => {
+    run: ({ host }, [wanted]: readonly [shell: string]) => {
       const shell = SHELLS.find((one) => one === wanted);
       if (!shell) {
         const hint = didYouMean(wanted, SHELLS);
@@ -94,9 +94,10 @@ function nextWords(
   const found = new Map<string, string>();
   for (const { words, summary } of commands) {
     const all = words.split(" ");
-    if (given.length >= all.length || given.some((word, at) => word !== all[at])) continue;
+    const next = all[given.length];
+    if (next === undefined || given.some((word, at) => word !== all[at])) continue;
     const whole = all.length === given.length + 1;
-    found.set(all[given.length], whole ? summary : found.get(all[given.length]) ?? "");
+    found.set(next, whole ? summary : found.get(next) ?? "");
   }
   return [...found].map(([word, about]) => ({ word, about }));
 }

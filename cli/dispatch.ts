@@ -21,6 +21,7 @@ import { columns, type Flag } from "./flags.ts";
 import { manualCommand } from "./man.ts";
 import { begin, EXIT, failed, type Program, type Terminal } from "./program.ts";
 import { withWaitingLine } from "./progress/waiting_line.ts";
+import { onlyOf } from "./lookup.ts";
 
 /** Commands that a message names. */
 const NAMED_MAX = 8;
@@ -96,12 +97,13 @@ function wrongWords(
   const least = takes.filter((one) => !one.startsWith("[")).length;
   const most = takes.some((one) => /\.\.\.\]?$/.test(one)) ? Infinity : takes.length;
   if (given.length >= least && given.length <= most) return undefined;
-  if (given.length > most) {
+  const surplus = given[most];
+  if (surplus !== undefined) {
     const inner = program.commands.map((one) => one.words).filter((one) => one.startsWith(`${words} `));
     const hint = most === 0 ? didYouMean(`${words} ${given[0]}`, inner) : "";
-    return `found "${escaped(given[most])}" more than it takes, wanted ${usage}${hint}`;
+    return `found "${escaped(surplus)}" more than it takes, wanted ${usage}${hint}`;
   }
-  return `found no ${takes[given.length].replace("...", "")}, wanted ${usage}`;
+  return `found no ${takes[given.length]?.replace("...", "")}, wanted ${usage}`;
 }
 
 function noCommand<W extends CommandContext>(
@@ -111,7 +113,8 @@ function noCommand<W extends CommandContext>(
   at: number,
   host: Terminal,
 ): number {
-  const group = words.length === 1 ? groupOf(program, words[0]) : undefined;
+  const only = onlyOf(words);
+  const group = only === undefined ? undefined : groupOf(program, only);
   if (group) {
     const { exitCode } = begin({ ...wholeShape(group), unlisted: program.flags }, args.slice(at + 1), host);
     if (exitCode !== undefined) return exitCode;
@@ -148,7 +151,7 @@ function nearCommand<W extends CommandContext>(
   if (bare && [...bare.flags, ...flags].some(({ name }) => name === first)) return `--${first}`;
   const near = suggest(words.slice(0, 2).join(" "), names) ?? suggest(first, names);
   if (near !== undefined) return near;
-  const group = suggest(first, new Set(names.map((name) => name.split(" ")[0])));
+  const group = suggest(first, new Set(names.flatMap((name) => name.split(" ", 1))));
   const within = names.filter((name) => name.split(" ")[0] === group);
   return within.find((name) => name.split(" ")[1] === (words[1] ?? "list")) ?? within[0] ??
     names.find((name) => name.split(" ")[1] === first);

@@ -200,9 +200,7 @@ class Reader {
   }
 
   readGo(): void {
-    while (this.#next < this.#args.length) {
-      const word = this.#args[this.#next];
-      if (!word.startsWith("-") || word === "-") break;
+    for (let word = this.#word(); word?.startsWith("-") && word !== "-"; word = this.#word()) {
       this.#next++;
       if (word === "--") break;
       this.#long(word, word.replace(/^--?/, ""));
@@ -211,8 +209,8 @@ class Reader {
   }
 
   readGnu(): void {
-    while (this.#next < this.#args.length) {
-      const word = this.#args[this.#next++];
+    for (let word = this.#word(); word !== undefined; word = this.#word()) {
+      this.#next++;
       if (word === "--") break;
       if (isFlag(word)) this.#gnu(word);
       else this.rest.push(word);
@@ -222,12 +220,17 @@ class Reader {
 
   /** Reads flags up to the first other word; returns that word's position. */
   skipGnu(): number {
-    while (this.#next < this.#args.length && isFlag(this.#args[this.#next])) {
-      const word = this.#args[this.#next++];
+    for (let word = this.#word(); word !== undefined && isFlag(word); word = this.#word()) {
+      this.#next++;
       if (word === "--") break;
       this.#gnu(word);
     }
     return Math.min(this.#next, this.#args.length);
+  }
+
+  /** The next word, if one is left. */
+  #word(): string | undefined {
+    return this.#args[this.#next];
   }
 
   #gnu(word: string): void {
@@ -238,7 +241,7 @@ class Reader {
   }
 
   #isLong(text: string): boolean {
-    const name = text.split("=", 1)[0];
+    const [name = ""] = text.split("=", 1);
     return name.length > 1 && (name === "help" || this.#find(name) !== undefined);
   }
 

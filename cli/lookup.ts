@@ -9,6 +9,11 @@ import { didYouMean } from "../lib/base/schema/suggest.ts";
 const ID_CHARS_MIN = 4;
 const NAMES_SHOWN = 12;
 
+/** The element of a list that has only one. */
+export function onlyOf<T>(list: readonly T[]): T | undefined {
+  return list.length === 1 ? list[0] : undefined;
+}
+
 export interface Nameable {
   readonly id: string;
   readonly name: string;
@@ -26,7 +31,8 @@ export function namedOne<T extends Nameable>(what: string, wanted: string, entri
   ];
   for (const way of ways) {
     const found = entries.filter(way);
-    if (found.length === 1) return found[0];
+    const only = onlyOf(found);
+    if (only) return only;
     if (found.length > 1) {
       const listed = found.slice(0, NAMES_SHOWN).map(({ id, name }) => `${name} (${id})`).join(", ");
       throw new SvcError(

@@ -69,12 +69,13 @@ export function begin<const T extends readonly Flag[]>(
     terminal.write(helpText(program));
     return { exitCode: EXIT.ok };
   }
+  const [executable = name] = name.split(" ", 1);
   if ((values as { version: boolean }).version) {
-    terminal.write(`${versionLine(name.split(" ", 1)[0])}\n`);
+    terminal.write(`${versionLine(executable)}\n`);
     return { exitCode: EXIT.ok };
   }
   if ((values as { licenses: boolean }).licenses) {
-    terminal.write(licensesText(name.split(" ", 1)[0]));
+    terminal.write(licensesText(executable));
     return { exitCode: EXIT.ok };
   }
   return { values: values as Values<T>, rest };
@@ -113,9 +114,10 @@ export function unexpected(word: string): string {
 
 /** Answers a command line that is only `--version`, so that the program need not load its commands for it. */
 export function answersVersion(program: string, args: readonly string[], terminal: Output): boolean {
-  if (args.length !== 1) return false;
-  const asked = ["version", "--version", "-version", "-v"].includes(args[0]);
-  const licenses = ["--licenses", "-licenses"].includes(args[0]);
+  const [word = "", ...more] = args;
+  if (more.length > 0) return false;
+  const asked = ["version", "--version", "-version", "-v"].includes(word);
+  const licenses = ["--licenses", "-licenses"].includes(word);
   if (asked) terminal.write(`${versionLine(program)}\n`);
   if (licenses) terminal.write(licensesText(program));
   return asked || licenses;

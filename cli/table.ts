@@ -84,7 +84,7 @@ export function writeHint(host: Output & Pick<Screen, "columns" | "drawnColumns"
 export function hintLines(text: string, width: number): string[] {
   if (text.includes("\n") || textWidth(text) <= width) return [text];
   const tied = text.replaceAll(COMMAND_TEXT, (command) => command.replaceAll(" ", TIED));
-  const [first, ...more] = wrap(tied, width - HINT_INDENT.length);
+  const [first = "", ...more] = wrap(tied, width - HINT_INDENT.length);
   return [first, ...more.map((line) => HINT_INDENT + line)].map((line) => line.replaceAll(TIED, " "));
 }
 
@@ -101,70 +101,74 @@ export function fittedTable(
   rows: readonly (readonly string[])[],
   { columns: width = Infinity, coloured = false }: TableForm,
 ): string[] {
-  const cells = rows.map((row) => row.map(escapedLine));
-  const widest = columns.map(({ heading }, at) =>
-    cells.reduce((most, row) => Math.max(most, textWidth(row[at])), heading.length)
-  );
-  const isEmpty = columns.map((_, at) => cells.every((row) => EMPTY.has(row[at])));
-  const { kept, widths } = shares(columns, widest, isEmpty, width);
-  const cuts = widths.map((width, at) => cutAt(cells.map((row) => row[at]), width));
-  const headings = columns.map(({ heading }) => heading);
-  return [headings, ...cells].map((row, at) => {
-    const shown = kept.map((column) => {
-      const [cell, width] = [row[column], widths[column]];
-      const text = padded(cutText(cell, width, cuts[column]), width);
-      return coloured && at > 0 && columns[column].isState ? painted(text) : text;
-    });
-    return shown.join("  ").trimEnd();
+  const filled = columns.map((column, at) => filledColumn(column, rows.map((row) => row[at] ?? "")));
+  const shown = shares(filled, width).map(({ column: { heading, cells, isState }, width }) => {
+    const cut = cutAt(cells, width);
+    const [head, ...texts] = [heading, ...cells].map((cell) => padded(cutText(cell, width, cut), width));
+    return [head, ...coloured && isState ? texts.map(painted) : texts];
   });
+  return ["headings", ...rows].map((_, at) => shown.map((texts) => texts[at]).join("  ").trimEnd());
 }
 
-interface Shares {
-  readonly kept: readonly number[];
-  readonly widths: readonly number[];
+/** A column with the cells below its heading. */
+interface FilledColumn extends Column {
+  readonly cells: readonly string[];
+  /** The width of its longest text. */
+  readonly widest: number;
 }
 
-/** The columns that stay, and the widths of all. Names stay readable if leaving out other columns is enough for that. */
-function shares(
-  columns: readonly Column[],
-  widest: readonly number[],
-  isEmpty: readonly boolean[],
-  width: number,
-): Shares {
-  const ranks = columns.map(({ rank }, at) =>
-    rank === undefined ? undefined : rank + (isEmpty[at] ? 100 : 0)
-  );
-  const floors = columns.map(({ cutTo }) => Math.max(cutTo ?? Infinity, 1));
-  const readable = columns.map(({ heading, rank, cutTo }, at) => {
-    const isName = rank === undefined && cutTo !== undefined && !/\bID$/.test(heading);
-    return isName ? Math.max(floors[at], Math.min(widest[at], READABLE)) : floors[at];
-  });
-  const first = sharesWith(ranks, widest, readable, width);
-  return first.over > 0 ? sharesWith(ranks, widest, floors, width) : first;
+/** Empty columns are the first to be left out. */
+function filledColumn({ rank, ...column }: Column, texts: readonly string[]): FilledColumn {
+  const cells = texts.map((text) => escapedLine(text));
+  const widest = cells.reduce((most, cell) => Math.max(most, textWidth(cell)), column.heading.length);
+  const isEmpty = cells.every((cell) => EMPTY.has(cell));
+  return { ...column, rank: rank === undefined ? undefined : rank + (isEmpty ? 100 : 0), cells, widest };
 }
 
-/** Leaves out the column with the highest rank until the others fit, each cut to `floors` at most. */
+/** A column that stays, and its width. */
+interface ShownColumn {
+  readonly column: FilledColumn;
+  readonly floor: number;
+  width: number;
+}
+
+/** The columns that stay. Names stay readable if leaving out other columns is enough for that. */
+function shares(columns: readonly FilledColumn[], width: number): readonly ShownColumn[] {
+  const readable = sharesWith(columns, readableWidth, width);
+  return readable.over > 0 ? sharesWith(columns, leastWidth, width).shown : readable.shown;
+}
+
+function leastWidth({ cutTo }: FilledColumn): number {
+  return Math.max(cutTo ?? Infinity, 1);
+}
+
+function readableWidth(column: FilledColumn): number {
+  const { heading, rank, cutTo, widest } = column;
+  const isName = rank === undefined && cutTo !== undefined && !/\bID$/.test(heading);
+  const least = leastWidth(column);
+  return isName ? Math.max(least, Math.min(widest, READABLE)) : least;
+}
+
+/** Leaves out the column with the highest rank until the others fit, each cut to its floor at most. */
 function sharesWith(
-  ranks: readonly (number | undefined)[],
-  widest: readonly number[],
-  floors: readonly number[],
+  columns: readonly FilledColumn[],
+  floorOf: (column: FilledColumn) => number,
   width: number,
-): Shares & { readonly over: number } {
-  const kept = ranks.map((_, at) => at);
-  for (;;) {
-    const widths = [...widest];
-    let over = kept.reduce((sum, at) => sum + widths[at] + 2, -2) - width;
+): { readonly shown: readonly ShownColumn[]; readonly over: number } {
+  for (let kept = columns;;) {
+    const shown = kept.map((column) => ({ column, floor: floorOf(column), width: column.widest }));
+    let over = shown.reduce((sum, { width }) => sum + width + 2, -2) - width;
     while (over > 0) {
       // The widest first, so that no column is cut while a longer one is whole.
-      const room = (at: number) => widths[at] - floors[at];
-      const [longest] = kept.filter((at) => room(at) > 0).sort((a, b) => widths[b] - widths[a]);
+      const [longest] = shown.filter(({ width, floor }) => width > floor).sort((a, b) => b.width - a.width);
       if (longest === undefined) break;
-      widths[longest]--;
+      longest.width--;
       over--;
     }
-    const [last] = kept.filter((at) => ranks[at] !== undefined).sort((a, b) => ranks[b]! - ranks[a]!);
-    if (over <= 0 || last === undefined) return { kept, widths, over };
-    kept.splice(kept.indexOf(last), 1);
+
+    const [last] = kept.filter(({ rank }) => rank !== undefined).sort((a, b) => b.rank! - a.rank!);
+    if (over <= 0 || last === undefined) return { shown, over };
+    kept = kept.filter((column) => column !== last);
   }
 }
 
@@ -194,9 +198,9 @@ function painted(text: string): string {
 export function table(cells: readonly (readonly string[])[]): string[] {
   const rows = cells.map((row) => row.map(escapedLine));
   const widths = (rows[0] ?? []).map((_, column) =>
-    rows.reduce((most, row) => Math.max(most, textWidth(row[column])), 0)
+    rows.reduce((most, row) => Math.max(most, textWidth(row[column] ?? "")), 0)
   );
-  return rows.map((row) => row.map((cell, column) => padded(cell, widths[column])).join("  ").trimEnd());
+  return rows.map((row) => row.map((cell, column) => padded(cell, widths[column] ?? 0)).join("  ").trimEnd());
 }
 
 /** Names and values below each other, without empty values. */

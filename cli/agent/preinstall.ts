@@ -124,7 +124,10 @@ async function requireUsable(options: PreinstallFlags, host: DenoHost): Promise<
       throw new SvcError("invalid_argument", `${imageDefaults}: ${texts.join("; ")}`);
     }
   }
-  const wants = [[keys, '"public_key"', "a list of public keys"], [authorities, "BEGIN CERTIFICATE", "PEM"]];
+  const wants = [
+    [keys, '"public_key"', "a list of public keys"],
+    [authorities, "BEGIN CERTIFICATE", "PEM"],
+  ] as const;
   for (const [path, mark, wanted] of wants) {
     if (path === "" || (await host.readTextFile(path)).includes(mark)) continue;
     throw new SvcError("invalid_argument", `${path}: wanted ${wanted}`);
@@ -273,7 +276,7 @@ async function requireTar(tar: string, prefix: string, commands: Commands): Prom
   );
   const listed = output.split("\n").filter((line) => !line.startsWith("tar: "));
   if (!listed.some((line) => / \S*lib\/systemd\/systemd( -> .*)?$/.test(line))) throw withoutSystemd(tar);
-  for (const [, name, target] of listed.join("\n").matchAll(TAR_LINK)) {
+  for (const [, name = "", target = ""] of listed.join("\n").matchAll(TAR_LINK)) {
     if (SYSTEMD.some((path) => name.endsWith(path)) || isBelow(target)) continue;
     throw new SvcError(
       "failed_precondition",

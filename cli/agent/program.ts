@@ -62,7 +62,7 @@ const COMMANDS: readonly Command<AgentProgramContext>[] = [
     takes: ["ROOT|IMAGE.tar"],
     summary: "Puts the agent into the root file system of an image: a mounted one, or a tar file.",
     flags: PREINSTALL_FLAGS,
-    run: ({ host }, [target], values: PreinstallFlags) =>
+    run: ({ host }, [target]: readonly [root: string], values: PreinstallFlags) =>
       preinstall(values, host, resolve(host.cwd(), target)),
   },
   command("version", [], "Prints the version.", (_, { host }) => {

@@ -85,7 +85,7 @@ export interface BundleOptions {
  */
 export async function bundle(
   { run, root, entries, modules, packages, without, config, files, folder }: BundleOptions,
-): Promise<string[]> {
+): Promise<[start: string, ...others: string[]]> {
   const all = [...new Set([...entries, ...await addressed(root, modules)])];
   await Deno.remove(`${root}${folder}`, { recursive: true }).catch(() => {});
   const args = ["bundle", "--platform", "deno", "--code-splitting", "--no-check", "--config", config];
@@ -98,14 +98,15 @@ export async function bundle(
   if (code !== 0) throw new SvcError("internal", `Cannot bundle ${entries[0]}:\n${errors.trimEnd()}`);
   await settleFolder(`${root}${folder}`, "");
   const scriptOf = (path: string) => path.replace(/\.ts$/, ".js");
-  const [start, ...others] = all;
+  const [start = "", ...others] = all;
   // Keeps the endings of the addresses as in the source.
   for (const path of others) {
     const script = scriptOf(path.slice(path.lastIndexOf("/") + 1));
     await Deno.writeTextFile(`${root}${folder}/${path}`, `export * from "./${script}";\n`);
   }
   for (const file of files) await copy(`${root}${file}`, `${root}${folder}/${file}`);
-  return [scriptOf(start), ...others].map((path) => `${folder}/${path}`);
+  const inFolder = (path: string) => `${folder}/${path}`;
+  return [inFolder(scriptOf(start)), ...others.map(inFolder)];
 }
 
 /** The workers and later modules that `modules` name. */
@@ -114,7 +115,7 @@ async function addressed(root: string, modules: readonly string[]): Promise<stri
     modules.filter((path) => path.endsWith(".ts")).map(async (path) => {
       const text = await Deno.readTextFile(`${root}${path}`);
       const base = new URL(path, "file:///");
-      return [...text.matchAll(ADDRESSES)].map(([, target]) => new URL(target, base).pathname.slice(1));
+      return [...text.matchAll(ADDRESSES)].map(([, target = ""]) => new URL(target, base).pathname.slice(1));
     }),
   );
   return found.flat();
@@ -122,9 +123,9 @@ async function addressed(root: string, modules: readonly string[]): Promise<stri
 
 /** The common folder of all `paths`, which is the bundler's root for naming its results. */
 function commonFolder(paths: readonly string[]): string {
-  const folders = paths.map((path) => path.split("/").slice(0, -1));
-  const length = folders[0].findIndex((part, at) => folders.some((one) => one[at] !== part));
-  return folders[0].slice(0, length < 0 ? undefined : length).join("/");
+  const [first = [], ...others] = paths.map((path) => path.split("/").slice(0, -1));
+  const length = first.findIndex((part, at) => others.some((one) => one[at] !== part));
+  return first.slice(0, length < 0 ? undefined : length).join("/");
 }
 
 async function settleFolder(root: string, folder: string): Promise<void> {

@@ -33,9 +33,10 @@ export async function carries(
   files: readonly string[],
   extents: readonly Extent[],
 ): Promise<boolean> {
-  for (const [at, extent] of extents.entries()) {
-    const found = await readExtent(path, extent).catch(() => undefined);
-    if (!found || Buffer.compare(found, await Deno.readFile(files[at])) !== 0) return false;
+  for (const [at, file] of files.entries()) {
+    const extent = extents[at];
+    const found = extent && await readExtent(path, extent).catch(() => undefined);
+    if (!found || Buffer.compare(found, await Deno.readFile(file)) !== 0) return false;
   }
   return true;
 }

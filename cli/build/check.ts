@@ -52,8 +52,9 @@ const PROGRAM = {
 async function main(args: readonly string[], terminal: Terminal): Promise<number> {
   const begun = begin(PROGRAM, args, terminal);
   if (begun.exitCode !== undefined) return begun.exitCode;
-  if (begun.rest.length > 0) {
-    terminal.writeError(`${PROGRAM.name}: ${unexpected(begun.rest[0])}; see --help\n`);
+  const [surplus] = begun.rest;
+  if (surplus !== undefined) {
+    terminal.writeError(`${PROGRAM.name}: ${unexpected(surplus)}; see --help\n`);
     return EXIT.usage;
   }
   const report = new Report(terminal);
@@ -66,10 +67,11 @@ async function main(args: readonly string[], terminal: Terminal): Promise<number
     await report.check("svc-ml compiled once more is the same bytes", async () => {
       const [executable] = choose("program", EXECUTABLES, ["svc-ml"]);
       const again = await compile(compiler, executable, target, `dist/check/again`);
-      const [one, other] = await Promise.all(
-        [programs.find(({ name }) => name === "svc-ml")!, again].map(({ path }) => Deno.readFile(path)),
+      const first = programs.find(({ name }) => name === "svc-ml")!;
+      assertEquals(
+        await bytesSum(await Deno.readFile(first.path)),
+        await bytesSum(await Deno.readFile(again.path)),
       );
-      assertEquals(await bytesSum(one), await bytesSum(other));
       await Deno.remove(again.path);
     });
     const empty = await compile(compiler, EMPTY, target, `dist/check/${target.name}`);
@@ -157,7 +159,7 @@ export async function runAll(
   const script = `${ROOT}cli/build/check_run.ts`;
   isolation ??= await networkless(terminal);
   const args = ["run", "--allow-all", "--cached-only", script, JSON.stringify(request)];
-  const [command, ...rest] = [...isolation, Deno.execPath(), ...args];
+  const [command = Deno.execPath(), ...rest] = [...isolation, Deno.execPath(), ...args];
   const child = new Deno.Command(command, { args: rest, cwd: ROOT, stdin: "null", stdout: "piped" }).spawn();
   let printed = "";
   for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
@@ -175,8 +177,7 @@ export async function runAll(
 async function networkless(terminal: Terminal): Promise<string[]> {
   const mapped = Deno.uid() === 0 ? [] : ["--map-root-user"];
   const isolation = ["unshare", ...mapped, "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"];
-  const [command, ...rest] = isolation;
-  const { code, errors } = await execute(command, [...rest, "true"])
+  const { code, errors } = await execute("unshare", [...isolation.slice(1), "true"])
     .catch((thrown) => ({ code: 1, errors: messageOf(thrown) }));
   if (code === 0) return isolation;
   terminal.write(`note: the network stays reachable, this system gives no other: ${errors.trim()}\n`);

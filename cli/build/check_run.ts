@@ -66,7 +66,7 @@ class Sandbox {
   }
 
   command(path: string, args: readonly string[], env: Record<string, string> = {}): Deno.Command {
-    const [file, ...rest] = [...this.#runner, path, ...args];
+    const [file = path, ...rest] = [...this.#runner, path, ...args];
     return new Deno.Command(file, {
       args: rest,
       cwd: this.folder,
@@ -82,7 +82,8 @@ class Sandbox {
   /** Runs a program to its end and requires the exit code `code`; returns its output. */
   async run(path: string, args: readonly string[], code = 0, env?: Record<string, string>): Promise<string> {
     const outcome = await this.command(path, args, env).output();
-    const [output, errors] = [outcome.stdout, outcome.stderr].map((bytes) => new TextDecoder().decode(bytes));
+    const output = new TextDecoder().decode(outcome.stdout),
+      errors = new TextDecoder().decode(outcome.stderr);
     assert(outcome.code === code, `exit code ${outcome.code}, wanted ${code}; it said: ${output}${errors}`);
     // The check may compile with another runtime than the product's, which each program remarks.
     return output + errors.replace(/^svc-[\w-]+: this program is made for Deno .*\n/m, "");
@@ -206,10 +207,9 @@ async function checkMicro(
     },
   );
   await report.check("svc-micro-server refuses PWM that a microcontroller cannot make", async () => {
-    const { components, network } = machineOf(2);
-    const { attributes, ...motor } = components[1];
-    const wrong = { ...motor, attributes: { ...attributes, pwm_freq: 800 } };
-    await Deno.writeTextFile(file, JSON.stringify({ network, components: [components[0], wrong] }));
+    const { components: [board, motor], network } = machineOf(2);
+    const wrong = { ...motor, attributes: { ...motor?.attributes, pwm_freq: 800 } };
+    await Deno.writeTextFile(file, JSON.stringify({ network, components: [board, wrong] }));
     const reported = await sandbox.run(path, ["-config", file], 1);
     assertStringIncludes(reported, "found 800 Hz on pin 2, wanted 10000 Hz");
   });
@@ -373,9 +373,10 @@ async function checkUnpackedOnce(folder: string, query: () => Promise<readonly u
     await watching;
     written.push([...paths]);
   }
-  assert(written[0].length > 0, "the first query has unpacked nothing, so the check sees nothing");
-  assert(written[1].length === 0, `the second query has written ${written[1]}`);
-  return `the first query has written ${written[0].length} paths, the second none`;
+  const [first = [], second = []] = written;
+  assert(first.length > 0, "the first query has unpacked nothing, so the check sees nothing");
+  assert(second.length === 0, `the second query has written ${second}`);
+  return `the first query has written ${first.length} paths, the second none`;
 }
 
 /** Counts an organization's readings, in SQL. */
@@ -493,4 +494,4 @@ async function call<I extends DescMessage, O extends DescMessage>(
   }
 }
 
-if (import.meta.main) Deno.exit(await main(JSON.parse(Deno.args[0])));
+if (import.meta.main) Deno.exit(await main(JSON.parse(Deno.args[0] ?? "{}")));

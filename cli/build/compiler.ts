@@ -7,7 +7,7 @@
 
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { brotliCompressSync, constants } from "node:zlib";
-import { SvcError } from "../../lib/base/error.ts";
+import { assert, SvcError } from "../../lib/base/error.ts";
 import { didYouMean } from "../../lib/base/schema/suggest.ts";
 import { UsageError } from "../flags.ts";
 import { FLEET_PAGE, MACHINE_PAGE, type PagePaths } from "../page_path.ts";
@@ -485,7 +485,7 @@ export function foreignPaths(imports: Record<string, string>, target: Target): s
 /** The parts of locked packages that no program needs, from the folder of a registry's packages. */
 function unusedPaths(npm: Lock["npm"]): string[] {
   return Object.keys(npm).flatMap((key) => {
-    const [, name, version] = /^(@?[^@]+)@([^_]+)/.exec(key) ?? [];
+    const [, name = key, version] = /^(@?[^@]+)@([^_]+)/.exec(key) ?? [];
     if (INSTALLERS.includes(name)) return [`${name}/${version}`];
     return UNREAD[name] === undefined ? [] : [`${name}/${version}/${UNREAD[name]}`];
   });
@@ -629,7 +629,9 @@ async function buildCarrier(
 }
 
 function versionOf(imports: Record<string, string>, name: string): string {
-  return imports[name].split("@").at(-1)!;
+  const address = imports[name];
+  assert(address !== undefined, `deno.json has no import ${name}`);
+  return address.slice(address.lastIndexOf("@") + 1);
 }
 
 /** Deno's download folders. */

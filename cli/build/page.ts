@@ -157,10 +157,9 @@ export async function installPagePackages(): Promise<void> {
 /** Runs a program of Node in the folder of the sources. Throws `unavailable` with its output if it fails. */
 export async function npmProgram(attempt: string, program: string, args: readonly string[]): Promise<string> {
   const windows = Deno.build.os === "windows" && program === "npm";
-  const command = windows ? ["cmd", "/c", "npm"] : [program];
-  const [file, ...before] = command;
+  const file = windows ? "cmd" : program;
   const options: Deno.CommandOptions = {
-    args: [...before, ...args],
+    args: [...windows ? ["/c", "npm"] : [], ...args],
     cwd: at(SOURCES),
     env: { NO_COLOR: "1" },
     stdin: "null",
@@ -169,8 +168,10 @@ export async function npmProgram(attempt: string, program: string, args: readonl
     const remedy = "install Node with npm";
     throw new SvcError("unavailable", `cannot ${attempt}: ${program} does not start; ${remedy}: ${error}`);
   });
-  const [output, errors] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes));
+  const output = new TextDecoder().decode(stdout);
   if (code === 0) return output;
+
+  const errors = new TextDecoder().decode(stderr);
   throw new SvcError("unavailable", `cannot ${attempt}: ${(errors + output).trim() || `exit code ${code}`}`);
 }
 

@@ -127,7 +127,8 @@ function isMagicAt(bytes: Uint8Array, at: number): boolean {
 }
 
 function hasMagic(bytes: Uint8Array): boolean {
-  for (let at = bytes.indexOf(PAYLOAD_MAGIC[0]); at >= 0; at = bytes.indexOf(PAYLOAD_MAGIC[0], at + 1)) {
+  const [first = 0] = PAYLOAD_MAGIC;
+  for (let at = bytes.indexOf(first); at >= 0; at = bytes.indexOf(first, at + 1)) {
     if (PAYLOAD_MAGIC.every((byte, index) => bytes[at + index] === byte)) return true;
   }
   return false;

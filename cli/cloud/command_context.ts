@@ -31,11 +31,11 @@ import type { FileStore } from "../../lib/cloud/store/files.ts";
 import { Secrets, type SecretsParts } from "../../lib/cloud/store/secrets/secrets.ts";
 import { rootCertificateFile } from "../../lib/cloud/store/postgres/address.ts";
 import type { Sql, Store } from "../../lib/cloud/store/store.ts";
-import type { Command as AnyCommand } from "../command.ts";
+import type { Command as AnyCommand, GivenWords } from "../command.ts";
 import { type Flag, UsageError, type Values } from "../flags.ts";
 import type { Listing } from "../table.ts";
 import { ResultPrinter } from "./result_printer.ts";
-import { namedOne } from "../lookup.ts";
+import { namedOne, onlyOf } from "../lookup.ts";
 import { openContents, requireContents } from "./contents/address.ts";
 import { DATABASE_FILE, requireFolder, requireNoRest } from "./data_folder.ts";
 import { remoteProfile } from "./remote/profiles.ts";
@@ -129,17 +129,17 @@ export async function readLimits(path: string, files: ReadFiles): Promise<Limits
 }
 
 /** A command that works on a control plane's database. */
-export function cloudCommand<const F extends readonly Flag[]>(
+export function cloudCommand<const T extends readonly string[], const F extends readonly Flag[]>(
   words: string,
-  takes: readonly string[],
+  takes: T,
   summary: string,
   flags: F,
-  run: (context: CloudCommandContext, words: readonly string[], flags: Values<F>) => Promise<void>,
+  run: (context: CloudCommandContext, words: GivenWords<T>, flags: Values<F>) => Promise<void>,
 ): CloudCommand {
   const command = { words, takes, summary, flags: [...flags, JSON_FLAG] };
   const atContext = async (
     context: CloudProgramContext,
-    given: readonly string[],
+    given: GivenWords<T>,
     values: Values<F> & CloudFlags & { readonly json: boolean },
   ) => {
     const { host } = context;
@@ -332,7 +332,8 @@ function only<T extends { id: string; name: string }>(
   all: T[],
 ): T {
   if (wanted !== "") return namedOne(what, wanted, all);
-  if (all.length === 1) return all[0];
+  const only = onlyOf(all);
+  if (only) return only;
   if (all.length === 0) {
     throw new SvcError(
       "failed_precondition",

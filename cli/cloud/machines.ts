@@ -71,13 +71,16 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
       const byMachine = Map.groupBy(all, ({ machineId }) => machineId);
       const tags = await new MachineTags(context.store).ofMachines([...byMachine.keys()]);
       const locationOf = (one: Part) => locations.get(one.locationId) ?? one.locationId;
-      const machines = [...byMachine].map(([id, parts]) => ({
-        id,
-        name: parts[0].machineName,
-        location: locationOf(parts[0]),
-        tags: tags.get(id) ?? [],
-        parts: parts.map(({ id, name, main, seenMs }) => ({ id, name, main: main === 1, seenMs })),
-      }));
+      const machines = [...byMachine.values()].map((parts) => {
+        const one = parts[0]!;
+        return {
+          id: one.machineId,
+          name: one.machineName,
+          location: locationOf(one),
+          tags: tags.get(one.machineId) ?? [],
+          parts: parts.map(({ id, name, main, seenMs }) => ({ id, name, main: main === 1, seenMs })),
+        };
+      });
       context.list("machines", machines, {
         columns: [
           { heading: "MACHINE", cutTo: 12 },
@@ -331,7 +334,8 @@ function fleetTable(rows: readonly FleetReport[]): Listing {
 
 /** `bad` of `rdk:component:motor/bad: it has no board`. */
 function nameOfBroken(text: string): string {
-  return text.split(": ", 1)[0].split("/").at(-1)!;
+  const [resource = ""] = text.split(": ", 1);
+  return resource.slice(resource.lastIndexOf("/") + 1);
 }
 
 /** The running version, and the one after a restart if it differs. */

@@ -69,7 +69,8 @@ export async function main(args: readonly string[], host: Host): Promise<number>
   if (begun.exitCode !== undefined) return begun.exitCode;
   const { values: options, rest } = begun;
   let wrong: string | undefined;
-  if (rest.length > 0) wrong = unexpected(rest[0]);
+  const [surplus] = rest;
+  if (surplus !== undefined) wrong = unexpected(surplus);
   else if (options.config === "" && options.dumpResources === "") {
     wrong = "no configuration; give one with -config FILE";
   }

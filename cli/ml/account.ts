@@ -10,6 +10,7 @@ import { DEFAULT_PROFILE } from "../../lib/cloud_client/profile.ts";
 import { type MlCommand, mlCommand } from "./command.ts";
 import type { MlCommandContext } from "./command_context.ts";
 import { localControlPlane } from "./embedded.ts";
+import { onlyOf } from "../lookup.ts";
 
 export const ACCOUNT_COMMANDS: readonly MlCommand[] = [
   mlCommand(
@@ -44,7 +45,7 @@ export const ACCOUNT_COMMANDS: readonly MlCommand[] = [
       });
       const { app } = await context.services();
       const { organizations } = await app.listOrganizations({}, context.limits);
-      const only = organizations.length === 1 ? organizations[0].id : undefined;
+      const only = onlyOf(organizations)?.id;
       const organizationId = orgId === "" ? only : await context.organization();
       const organizationName = organizations.find(({ id }) => id === organizationId)?.name;
       await profiles.save(name, {

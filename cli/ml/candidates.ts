@@ -7,6 +7,7 @@ import {
   ModelFramework,
   ModelType,
   spellingsOf,
+  statusName,
   TrainingStatus,
 } from "../../lib/cloud_client/training_client.ts";
 import { PackageType } from "../../proto/gen/packages_pb.ts";
@@ -73,7 +74,7 @@ async function lookedUp(context: MlCommandContext, placeholder: string): Promise
     const all = await jobs.listTrainingJobs(organizationId, TrainingStatus.UNSPECIFIED, limits);
     return all.map(({ id, modelName, modelVersion, status }) => ({
       word: id,
-      about: `${modelName} ${modelVersion} ${TrainingStatus[status]}`,
+      about: `${modelName} ${modelVersion} ${statusName(status)}`,
     }));
   }
   if (placeholder === "DATASET") {

@@ -4,7 +4,7 @@
 
 import { type Code, SvcError } from "../../lib/base/error.ts";
 import { didYouMean } from "../../lib/base/schema/suggest.ts";
-import type { Command as AnyCommand } from "../command.ts";
+import type { Command as AnyCommand, GivenWords } from "../command.ts";
 import type { Flag, Values } from "../flags.ts";
 import { EXIT as USUAL } from "../program.ts";
 import { type CommonValues, MlCommandContext, type MlProgramContext } from "./command_context.ts";
@@ -38,16 +38,16 @@ export function exitCodeOf(error: unknown): number {
 export type MlCommand = AnyCommand<MlProgramContext>;
 
 /** A command of `svc-ml`. Ctrl-C ends it with `canceled`, and never ends a job. */
-export function mlCommand<const F extends readonly Flag[]>(
+export function mlCommand<const T extends readonly string[], const F extends readonly Flag[]>(
   words: string,
-  takes: readonly string[],
+  takes: T,
   summary: string,
   flags: F,
-  run: (context: MlCommandContext, words: readonly string[], flags: Values<F>) => Promise<number | void>,
+  run: (context: MlCommandContext, words: GivenWords<T>, flags: Values<F>) => Promise<number | void>,
 ): MlCommand {
   const inSession = async (
     program: MlProgramContext,
-    given: readonly string[],
+    given: GivenWords<T>,
     values: Values<F> & CommonValues,
   ) => {
     const stop = new AbortController();
@@ -93,7 +93,7 @@ export function unknownWord(flag: string, found: string, wanted: readonly string
 /** `key=value`, split at the first `=`. Keys are options of scripts. */
 export function pairsOf(flag: string, given: readonly string[]): { [key: string]: string } {
   const pairs = given.map((one): [string, string] => {
-    const [, key, value] = /^([A-Za-z0-9_-]+)=([^]*)$/.exec(one) ?? [];
+    const [, key, value = ""] = /^([A-Za-z0-9_-]+)=([^]*)$/.exec(one) ?? [];
     if (key !== undefined) return [key, value];
     const wanted = "key=value, with letters, digits, - and _ in the key";
     throw new SvcError("invalid_argument", `--${flag}: found "${one}", wanted ${wanted}`);

@@ -22,7 +22,7 @@ import { chosen, givenKey, ProfileFile } from "../../lib/cloud_client/profile.ts
 import { type Channel, client, type ServiceClient } from "../../lib/wire/rpc/channel.ts";
 import { type DescMessage, type MessageShape, toJson } from "../../lib/wire/rpc/proto.ts";
 import type { Flag, Values } from "../flags.ts";
-import { namedOne } from "../lookup.ts";
+import { namedOne, onlyOf } from "../lookup.ts";
 import { ProgressBar, type Progressing } from "../progress/progress_bar.ts";
 import { type Listing, type Names, printListing, printResult, withNames, writeHint } from "../table.ts";
 
@@ -261,7 +261,9 @@ export class MlCommandContext {
       }
       return namedOne("organization", wanted, organizations).id;
     }
-    if (organizations.length === 1) return organizations[0].id;
+    const only = onlyOf(organizations);
+    if (only) return only.id;
+
     const tell = "tell which one with --org-id or SVC_ORG_ID";
     throw new SvcError(
       "invalid_argument",

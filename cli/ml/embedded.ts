@@ -43,8 +43,8 @@ export async function useEmbedded(context: MlCommandContext): Promise<void> {
 /** The address of the control plane of this computer that answers: the embedded one, or one at the usual port. */
 export async function localControlPlane(context: MlCommandContext): Promise<string | undefined> {
   const { profiles } = await context.profiles.read();
-  const known = Object.hasOwn(profiles, EMBEDDED) ? [profiles[EMBEDDED].baseUrl] : [];
-  for (const url of new Set([...known, `http://localhost:${USUAL_PORT}`])) {
+  const { baseUrl } = Object.hasOwn(profiles, EMBEDDED) ? profiles[EMBEDDED] ?? {} : {};
+  for (const url of new Set([...baseUrl ? [baseUrl] : [], `http://localhost:${USUAL_PORT}`])) {
     const { port, hostname: host } = new URL(url);
     if (await isServed(host, Number(port))) return url;
   }
@@ -109,7 +109,7 @@ function accountOf({ baseUrl, keyId, key, organizationId = "" }: Profile): Accou
 }
 
 /** The command line of svc-cloud: the executable beside this one, or the source beside this file. */
-async function programBeside({ host }: MlCommandContext): Promise<readonly string[]> {
+async function programBeside({ host }: MlCommandContext): Promise<Program> {
   if (!Deno.build.standalone) {
     return [Deno.execPath(), "run", "-A", fileURLToPath(new URL("../cloud/main.ts", import.meta.url))];
   }
@@ -119,10 +119,13 @@ async function programBeside({ host }: MlCommandContext): Promise<readonly strin
   return [await host.findFile(beside) ? beside : name];
 }
 
+/** A program, and the arguments before those of a command. */
+type Program = readonly [path: string, ...args: string[]];
+
 /** Creates the example, and a key to it. */
 async function initialize(
   context: MlCommandContext,
-  program: readonly string[],
+  program: Program,
   folder: string,
 ): Promise<Profile> {
   const baseUrl = `http://localhost:${freePort()}`;
@@ -173,7 +176,7 @@ function profileOf(
 
 async function start(
   context: MlCommandContext,
-  program: readonly string[],
+  program: Program,
   folder: string,
   profile: Profile,
 ): Promise<void> {
@@ -231,7 +234,7 @@ function missing(command: string, cause: unknown): SvcError {
 }
 
 /** Runs a command that prints JSON. */
-async function run(program: readonly string[], args: readonly string[]) {
+async function run(program: Program, args: readonly string[]) {
   const [command, ...before] = program;
   const decoder = new TextDecoder();
   try {

@@ -14,6 +14,7 @@ import {
   hasEnded,
   LogReader,
   type MlTrainingClient,
+  statusName,
   type TrainingJobMetadata,
   TrainingStatus,
 } from "../../lib/cloud_client/training_client.ts";
@@ -146,7 +147,7 @@ class FollowView {
   show({ status }: TrainingJobMetadata, entries: readonly TrainingJobLogEntry[]): void {
     this.clear();
     for (const entry of entries) this.#take(entry);
-    const name = TrainingStatus[status].toLowerCase().replaceAll("_", " ");
+    const name = statusName(status).toLowerCase().replaceAll("_", " ");
     if (!this.context.lively) {
       if (status !== this.#status) this.context.note(name);
     } else if (!hasEnded(status)) {
@@ -183,10 +184,11 @@ class FollowView {
   #line(progress: ProgressLine, isOver = false): string {
     const { host, context } = this.context;
     const [first, last] = this.#reports;
+    const leftMs = first && last ? trainingLeftMs(first, last, progress.epochs) : undefined;
     return progressLine(progress, this.#losses, {
       coloured: !host.env("NO_COLOR"),
       columns: context.columns() - 1,
-      leftMs: isOver || !last ? undefined : trainingLeftMs(first, last, progress.epochs),
+      leftMs: isOver ? undefined : leftMs,
       isOver,
     });
   }

@@ -14,6 +14,7 @@ import {
   ModelType,
   parseStatus,
   spelled,
+  statusName,
   type TrainingJobLogEntry,
   type TrainingJobMetadata,
   TrainingStatus,
@@ -94,7 +95,7 @@ export const JOB_COMMANDS: readonly MlCommand[] = [
         rows: shown.map(jobRow),
         empty: status === ""
           ? "there is no training job yet: svc-ml submit --model-type TYPE begins one"
-          : `no training job is ${spelled(TrainingStatus[wanted])}: svc-ml list shows all`,
+          : `no training job is ${spelled(statusName(wanted))}: svc-ml list shows all`,
       }, await jsonNames(context));
       if (shown.length < all.length) context.note(`${all.length - shown.length} more; see --limit`);
     },
@@ -204,8 +205,8 @@ export const JOB_COMMANDS: readonly MlCommand[] = [
 
 function orderOf(sort: string): (a: TrainingJobMetadata, b: TrainingJobMetadata) => number {
   const name = sort.replace(/^-/, "");
-  if (!Object.hasOwn(ORDERS, name)) throw unknownWord("sort", sort, Object.keys(ORDERS));
-  const order = ORDERS[name];
+  const order = Object.hasOwn(ORDERS, name) ? ORDERS[name] : undefined;
+  if (!order) throw unknownWord("sort", sort, Object.keys(ORDERS));
   return sort.startsWith("-") ? (a, b) => order(b, a) : order;
 }
 
@@ -230,7 +231,7 @@ function jobRow(job: TrainingJobMetadata): string[] {
   const { id, status, modelName, modelVersion, createdOn } = job;
   return [
     id,
-    TrainingStatus[status],
+    statusName(status),
     modelName,
     modelVersion,
     typeText(job),
@@ -284,7 +285,7 @@ function describeJob(
   const optional = (instant: TrainingJobMetadata["createdOn"]) => instant ? timeText(instant) : "";
   return facts([
     ["id", job.id],
-    ["status", TrainingStatus[job.status]],
+    ["status", statusName(job.status)],
     ["error", job.errorStatus?.message ?? ""],
     ["model", job.modelName],
     ["version", job.modelVersion],

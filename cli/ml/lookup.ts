@@ -12,7 +12,7 @@ import { type TrainingJobMetadata, TrainingStatus } from "../../lib/cloud_client
 import type { JsonObject } from "../../lib/wire/rpc/proto.ts";
 import { imageOf } from "./data/preflight.ts";
 import { didYouMean } from "../../lib/base/schema/suggest.ts";
-import { namedOne } from "../lookup.ts";
+import { namedOne, onlyOf } from "../lookup.ts";
 import { type Column, timeText } from "../table.ts";
 import type { MlCommandContext } from "./command_context.ts";
 
@@ -29,7 +29,8 @@ export async function findDataset(context: MlCommandContext, wanted: string): Pr
   const organizationId = await context.organization();
   const all = (await datasets.listDatasetsByOrganizationID({ organizationId }, context.limits)).datasets;
   if (wanted !== "") return namedOne("dataset", wanted, all);
-  if (all.length === 1) return all[0];
+  const only = onlyOf(all);
+  if (only) return only;
   if (all.length === 0) {
     throw new SvcError("not_found", "there is no dataset yet: make one with svc-ml dataset create NAME");
   }
@@ -144,7 +145,9 @@ export async function fetchModel(
 export async function onlyScript(context: MlCommandContext): Promise<string> {
   const all = await fetchPackages(context, PackageType.ML_TRAINING, "");
   const names = [...new Set(all.map(({ info }) => info?.name ?? ""))].sort();
-  if (names.length === 1) return names[0];
+  const only = onlyOf(names);
+  if (only !== undefined) return only;
+
   const wanted = names.length === 0
     ? "there is no training script yet: --path FOLDER uploads one, or name that of another organization with " +
       "--script-name org:name"
@@ -180,7 +183,8 @@ export async function findPart(context: MlCommandContext, wanted: string): Promi
   if (all === undefined) return wanted;
   if (wanted !== "") return namedOne("part", wanted, all).id;
   const machines = new Set(all.map(({ machine }) => machine));
-  return machines.size === 1 ? (all.find(({ isMain }) => isMain) ?? all[0]).id : "";
+  const part = machines.size === 1 ? all.find(({ isMain }) => isMain) ?? all[0] : undefined;
+  return part?.id ?? "";
 }
 
 async function fetchParts(context: MlCommandContext) {

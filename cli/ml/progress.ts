@@ -19,11 +19,11 @@ const FIGURE = / (\S.*?) (-?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)(?= |$)/gy;
 
 /** The progress in a line of the log; `undefined` for any other line. */
 export function parseProgress(message: string): ProgressLine | undefined {
-  const [, epoch, epochs, rest] = LINE.exec(message.trim()) ?? [];
+  const [, epoch, epochs, rest = ""] = LINE.exec(message.trim()) ?? [];
   if (epoch === undefined) return undefined;
   const found = [...rest.matchAll(FIGURE)];
   if (found.reduce((length, [text]) => length + text.length, 0) !== rest.length) return undefined;
-  const figures = found.map(([, name, value]) => [name, Number(value)] as const);
+  const figures = found.map(([, name = "", value]) => [name, Number(value)] as const);
   return { epoch: Number(epoch), epochs: Number(epochs), figures };
 }
 

@@ -81,8 +81,8 @@ export async function discover(host: Host): Promise<number> {
     return 1;
   }
   const rows = machines.map(({ names, addresses, port, serves }) => [
-    `${bracketed(addresses[0])}:${port}`,
-    names.filter((name) => name.includes(".")).join(", ") || names[0],
+    `${bracketed(addresses[0] ?? "")}:${port}`,
+    names.filter((name) => name.includes(".")).join(", ") || names.slice(0, 1).join(""),
     serves.join(", "),
   ]);
   host.write(`${table([["ADDRESS", "NAMES", "SERVES"], ...rows]).join("\n")}\n`);

@@ -129,31 +129,33 @@ export async function main(
   host: Host,
   models?: readonly AnyModel[],
 ): Promise<number> {
-  if (args[0] === "help") {
+  const [first = ""] = args;
+  if (first === "help") {
     return await main([...args.slice(1, 3), args.length > 1 ? "--help" : "-help"], host);
   }
-  if (args[0] === "slam") {
+  if (first === "slam") {
     const { runSlam }: typeof import("./slam/program.ts") = await import(SLAM);
     return await runSlam(args.slice(1), host);
   }
-  if (ABOUT_RUNNING.includes(args[0]) || restartIn(args)) {
+  if (ABOUT_RUNNING.includes(first) || restartIn(args)) {
     const { runOnMachine }: typeof import("./running/program.ts") = await import(RUNNING);
     return await runOnMachine(restartIn(args) ?? args, host);
   }
-  if (args[0] === "module") {
+  if (first === "module") {
     const { runModule }: typeof import("./module/program.ts") = await import(MODULE);
     return await runModule(args.slice(1), host);
   }
-  if (FIRST_STEPS.includes(args[0])) {
+  if (FIRST_STEPS.includes(first)) {
     const { runFirstStep }: typeof import("./first/program.ts") = await import(FIRST);
     return await runFirstStep(args, host);
   }
   const begun = begin(PROGRAM, args, host);
   if (begun.exitCode !== undefined) return begun.exitCode;
   const { values: options, rest } = begun;
-  if (rest.length > 0) {
-    const near = rest[0] === args[0] ? suggest(rest[0], COMMANDS) : undefined;
-    const wrong = near ? `unknown command "${escaped(rest[0])}"; did you mean ${near}?` : unexpected(rest[0]);
+  const [surplus] = rest;
+  if (surplus !== undefined) {
+    const near = surplus === first ? suggest(surplus, COMMANDS) : undefined;
+    const wrong = near ? `unknown command "${escaped(surplus)}"; did you mean ${near}?` : unexpected(surplus);
     host.writeError(`svc-server: ${wrong}; see -help\n`);
     return EXIT.usage;
   }
@@ -164,8 +166,9 @@ export async function main(
 /** `module restart` with its flags behind it; `undefined` for other command lines. */
 function restartIn([first, ...rest]: readonly string[]): readonly string[] | undefined {
   const at = rest.findIndex((one) => !one.startsWith("-"));
-  if (first !== "module" || !MODULE_RESTARTS.includes(rest[at])) return undefined;
-  return [first, rest[at], ...rest.toSpliced(at, 1)];
+  const word = rest[at];
+  if (first !== "module" || word === undefined || !MODULE_RESTARTS.includes(word)) return undefined;
+  return [first, word, ...rest.toSpliced(at, 1)];
 }
 
 function flag<const N extends string, T extends "bool" | "string", D extends boolean | string>(

@@ -42,7 +42,7 @@ export function askHidden(host: Pick<Output, "writeError">, question: string): s
     let line = "";
     const byte = new Uint8Array(1);
     while (Deno.stdin.readSync(byte) === 1) {
-      const letter = String.fromCharCode(byte[0]);
+      const letter = String.fromCharCode(...byte);
       if (letter === "\r" || letter === "\n") return line;
       // Ctrl-C, Ctrl-D.
       if (byte[0] === 3 || byte[0] === 4) return undefined;

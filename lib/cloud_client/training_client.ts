@@ -241,6 +241,11 @@ export function hasEnded(status: TrainingStatus): boolean {
   return ENDED.includes(status);
 }
 
+/** `IN_PROGRESS`; a number for a status of a newer control plane. */
+export function statusName(status: TrainingStatus): string {
+  return TrainingStatus[status] ?? `STATUS_${status}`;
+}
+
 /** `object-detection`, `OBJECT_DETECTION`, `MODEL_TYPE_OBJECT_DETECTION`, in any letter case. */
 export function parseModelType(text: string): ModelType {
   return parseEnum("model type", ModelType, "MODEL_TYPE_", text);

@@ -52,7 +52,7 @@ export async function makeDeb(
   { name: target }: Target,
   { path, notices, version, folder }: DistributedBuild,
 ): Promise<string> {
-  const processor = PROCESSORS[target];
+  const processor = PROCESSORS[target] ?? target;
   const file = `${name}_${version}_${processor}.deb`;
   const tree = `${folder}/.deb`;
   await Deno.remove(tree, { recursive: true }).catch(() => {});

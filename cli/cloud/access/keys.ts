@@ -159,7 +159,7 @@ export async function wantedGrant(store: Store, role: string, on: string): Promi
   if (on === "") {
     return { role: known, kind: "organization", resourceId: (await chosenOrganization(store, "")).id };
   }
-  const [kind, ...rest] = on.split(":");
+  const [kind = "", ...rest] = on.split(":");
   const wanted = rest.join(":");
   const found = GRANT_KINDS.find((one) => one === kind);
   if (!found) {

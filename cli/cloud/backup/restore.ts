@@ -73,7 +73,7 @@ export const RESTORE: CloudCommand = {
   flags: FLAGS,
   run: (
     { host }: CloudProgramContext,
-    [place]: readonly string[],
+    [place]: readonly [place: string],
     values: Values<typeof FLAGS> & StoreFlags,
   ) => restore(host, place, located(values, host)),
 };

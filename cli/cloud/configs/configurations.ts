@@ -178,7 +178,7 @@ async function printDifference(
 
 async function editConfig(
   context: CloudCommandContext,
-  [given]: readonly string[],
+  [given]: readonly [part: string],
   { org, force }: { readonly org: string; readonly force: boolean },
 ): Promise<void> {
   const { host, store } = context;

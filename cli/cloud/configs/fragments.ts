@@ -103,7 +103,7 @@ export const FRAGMENT_COMMANDS: readonly CloudCommand[] = [
 
 async function setFragment(
   context: CloudCommandContext,
-  [name, file]: readonly string[],
+  [name, file]: readonly [name: string, file: string],
   { org }: { readonly org: string },
 ): Promise<void> {
   const json = await objectIn(context, "fragment set", file);
@@ -138,7 +138,7 @@ function partsCommand(
   summary: string,
   change: (entries: readonly Json[], id: string) => readonly Json[],
 ): CloudCommand {
-  const words = ["FRAGMENT", "[PART...]"];
+  const words = ["FRAGMENT", "[PART...]"] as const;
   return cloudCommand(name, words, summary, SELECTION_FLAGS, async (context, [wanted, ...given], flags) => {
     const { id } = await fragmentNamed(context.store, flags.org, wanted);
     const parts = await selectedParts(context.store, given, flags);

@@ -278,10 +278,9 @@ function secondsOf(name: string, ms: number): number {
 
 /** `SENSOR lt {"cpu": 50}` */
 function readingOf(text: string): GivenPlan["readings"][number] {
-  const found = /^(.*\S)\s+(\w+)\s+(\{.*\})$/s.exec(text.trim());
-  if (!found) throw new UsageError(`--reading: found "${text}", wanted SENSOR lt {"cpu": 50}`);
-  const [, component, operator, value] = found;
-  return { component, operator, value };
+  const [, component, operator, value] = /^(.*\S)\s+(\w+)\s+(\{.*\})$/s.exec(text.trim()) ?? [];
+  if (component && operator && value) return { component, operator, value };
+  throw new UsageError(`--reading: found "${text}", wanted SENSOR lt {"cpu": 50}`);
 }
 
 /** Locations have names at the command line and ids in a plan. */
@@ -294,16 +293,16 @@ async function parseStep(step: string, inLocation: (name: string) => Promise<str
 
 async function showStatus(
   context: CloudCommandContext,
-  [wanted]: readonly string[],
+  [wanted]: readonly [rollout?: string],
   { org, parts: isWhole }: { readonly org: string; readonly parts: boolean },
 ): Promise<void> {
   const { store, host, print } = context;
   const rollouts = new Rollouts(store);
   const all = await rollouts.list((await chosenOrganization(store, org)).id);
-  if (all.length === 0) {
-    throw new SvcError("not_found", "there is no rollout yet: svc-cloud rollout start begins one");
-  }
-  const rollout = wanted === undefined ? all[0] : namedOne("rollout", wanted, all);
+  const [newest] = all;
+  if (!newest) throw new SvcError("not_found", "there is no rollout yet: svc-cloud rollout start begins one");
+
+  const rollout = wanted === undefined ? newest : namedOne("rollout", wanted, all);
   const view = await readRolloutView(context, rollout);
   const limit = isWhole ? PARTS_SHOWN_MAX : UNHEALTHY_SHOWN_MAX;
   const found = await rollouts.parts(rollout.id, { unhealthy: !isWhole, limit });

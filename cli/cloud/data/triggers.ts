@@ -174,7 +174,7 @@ export const TRIGGER_COMMANDS: readonly CloudCommand[] = [
       const { id } = await chosenOrganization(store, org);
       const on = { kind: "organization", id } as const;
       const action = rotate ? "trigger secret --rotate" : "trigger secret";
-      const [secret] = await change(action, on, async (sql) => {
+      const [secret = ""] = await change(action, on, async (sql) => {
         const deliveries = new Deliveries(sql);
         if (rotate) await deliveries.rotateSecret(id, now, clock.nowMs());
         return await deliveries.secrets(id, clock.nowMs());

@@ -133,7 +133,8 @@ async function* piecesOf(content: ArchiveFile["content"]): AsyncGenerator<Uint8A
 /** `linux/arm64` of a Linux program; empty for anything else, such as a script. */
 function platformOfProgram(head: Uint8Array): string {
   const isElf = head[0] === 0x7f && head[1] === 0x45 && head[2] === 0x4c && head[3] === 0x46;
-  const processor = isElf ? PROCESSORS[head[18] | (head[19] << 8)] : undefined;
+  const [low = 0, high = 0] = head.subarray(18, 20);
+  const processor = isElf ? PROCESSORS[low | (high << 8)] : undefined;
   return processor === undefined ? "" : `linux/${processor}`;
 }
 

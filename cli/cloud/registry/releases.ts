@@ -187,8 +187,9 @@ export const RELEASE_COMMANDS: readonly CloudCommand[] = [
 
 /** The SHA-256 that the signed sums beside a file have for it. */
 async function signSum({ host }: CloudCommandContext, file: string, key: string): Promise<string> {
-  const [sums, sig] = [SUMS_FILE, SUMS_SIGNATURE_FILE].map((name) => join(dirname(file), name));
-  const [text, signature] = [await host.readTextFile(sums), await host.readFile(sig)];
+  const sums = join(dirname(file), SUMS_FILE);
+  const text = await host.readTextFile(sums);
+  const signature = await host.readFile(join(dirname(file), SUMS_SIGNATURE_FILE));
   const found = verifiedSums(text, signature, pinnedKey(key).public_key).get(basename(file));
   if (found !== undefined) return found;
   throw new SvcError("permission_denied", `${sums} is signed, and has no line for ${basename(file)}`);

@@ -59,7 +59,7 @@ export const UPLOAD = cloudCommand(
     LIMITS_FLAG,
   ],
   async (context, words, { org, type, platform: wanted, visibility, limits: limitsPath }) => {
-    const [path, version, given] = words.toReversed();
+    const [path = "", version = "", given] = words.toReversed();
     const content = await UploadContent.open(context.host, path);
     const facts = content.meta && factsOf(content.meta, `${path}: meta.json`);
     const kind = kindOfUpload(type, facts, path);

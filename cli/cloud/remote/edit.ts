@@ -12,7 +12,7 @@ import { type RemoteContext, sendOrder } from "./send.ts";
 /** Returns the exit code. */
 export async function editFromAfar(
   context: RemoteContext,
-  [part]: readonly string[],
+  [part = ""]: readonly string[],
   { force, json }: AnyValues,
 ): Promise<number> {
   const { host } = context;

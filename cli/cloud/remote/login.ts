@@ -18,6 +18,7 @@ import type { CloudCommand, CloudProgramContext } from "../command_context.ts";
 import { signIn, signOut } from "./person_session.ts";
 import { cloudProfiles, type NamedProfile } from "./profiles.ts";
 import type { PROFILE_FLAG } from "../cloud_flags.ts";
+import type { GivenWords } from "../../command.ts";
 
 /** Loaded when a connection is needed. */
 const SEND = new URL("./send.ts", import.meta.url).href;
@@ -62,14 +63,14 @@ const LOGIN_FLAGS = [
 type Common = Values<readonly [typeof JSON_FLAG, typeof PROFILE_FLAG]>;
 
 /** A command on this computer alone. */
-function localCommand<const F extends readonly Flag[]>(
+function localCommand<const T extends readonly string[], const F extends readonly Flag[]>(
   words: string,
-  takes: readonly string[],
+  takes: T,
   summary: string,
   flags: F,
-  run: (host: Host, words: readonly string[], values: Values<F> & Common) => Promise<void>,
+  run: (host: Host, words: GivenWords<T>, values: Values<F> & Common) => Promise<void>,
 ): CloudCommand {
-  const atHost = ({ host }: CloudProgramContext, given: readonly string[], values: Values<F> & Common) =>
+  const atHost = ({ host }: CloudProgramContext, given: GivenWords<T>, values: Values<F> & Common) =>
     run(host, given, values);
   return { words, takes, summary, flags, run: atHost };
 }
@@ -120,7 +121,7 @@ export const LOGIN_COMMANDS: readonly CloudCommand[] = [
 
 async function login(
   host: Host,
-  [address]: readonly string[],
+  [address]: readonly [address: string],
   values: Values<typeof LOGIN_FLAGS> & Common,
 ): Promise<void> {
   const { email, apiKeyId, caFile, allowInsecureCreds, json } = values;

@@ -46,7 +46,7 @@ export async function buildOrder(
   const files = new OrderFiles(host, row);
   const places = wordNames(takes, given.length);
   const words: Value[] = [];
-  for (const [at, text] of given.entries()) words.push(await files.valueIn("", places[at], text));
+  for (const [at, text] of given.entries()) words.push(await files.valueIn("", places[at] ?? "", text));
   const set: Value[] = [];
   for (const flag of flags) {
     for (const text of textsOf(flag, values[valueKeyOf(flag)], host)) {
@@ -99,9 +99,10 @@ class OrderFiles {
 
   /** Files in the folder of the first one; the command says which is missing. */
   async addBeside(names: readonly string[]): Promise<void> {
-    const [{ given }] = this.all;
+    const [first] = this.all;
+    if (!first) return;
     for (const name of names) {
-      const path = join(dirname(given), name);
+      const path = join(dirname(first.given), name);
       if (await this.host.fileSize(path) !== undefined) {
         this.#add(path, 0, false, await this.#openContent(path, false));
       }

@@ -23,7 +23,7 @@ const TIMEOUT_MS = 30_000;
 /** Signs a person in; returns the secret of the session. */
 export async function signIn(place: SessionAddress, email: string, password: Secret): Promise<Secret> {
   const { cookies } = await post(place, "sign-in", { email, password: password.reveal(), stays: true });
-  const pairs = cookies.map((one) => one.split(";", 1)[0]);
+  const pairs = cookies.flatMap((one) => one.split(";", 1));
   const found = COOKIES.flatMap((name) =>
     pairs.filter((one) => one.startsWith(`${name}=`)).map((one) => one.slice(name.length + 1))
   ).find((value) => value !== "");

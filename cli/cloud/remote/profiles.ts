@@ -53,10 +53,9 @@ export async function remoteProfile(
     return { name: values.profile, profile: chosen(await file.read(), values.profile, file.path) };
   }
   if (given.length > 0 || await host.fileSize(`${values.data}/cloud.db`) !== undefined) return undefined;
-  const all = await file.read();
-  return Object.hasOwn(all.profiles, all.current)
-    ? { name: all.current, profile: all.profiles[all.current] }
-    : undefined;
+  const { current, profiles } = await file.read();
+  const profile = Object.hasOwn(profiles, current) ? profiles[current] : undefined;
+  return profile && { name: current, profile };
 }
 
 /** Throws if the command line names a profile for a command that runs on the host only. */

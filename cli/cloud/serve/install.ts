@@ -82,7 +82,7 @@ export function withAbsolutePaths(
   const words = args.map((word, at) => {
     const [, before] = /^--([\w-]+)$/.exec(args[at - 1] ?? "") ?? [];
     if (before !== undefined && PATHS.includes(before)) return located(before, word);
-    const [, name = "", value] = /^--([\w-]+)=(.*)$/s.exec(word) ?? [];
+    const [, name = "", value = ""] = /^--([\w-]+)=(.*)$/s.exec(word) ?? [];
     return PATHS.includes(name) ? `--${name}=${located(name, value)}` : word;
   });
   return { words, paths };

@@ -128,7 +128,7 @@ async function openKubernetes(
   }
   const environments = values.kubernetesImages.split(",").map((pair) => {
     const [, key, uri] = /^([^=]+)=(.+)$/.exec(pair.trim()) ?? [];
-    if (key) return { key, uri, framework: "python", description: `${uri}, on a Kubernetes cluster` };
+    if (key && uri) return { key, uri, framework: "python", description: `${uri}, on a Kubernetes cluster` };
     throw new UsageError(`--kubernetes-images: found "${pair}", wanted KEY=IMAGE`);
   });
   const images = values.kubernetesRegistries.split(",").map((one) => one.trim()).filter((one) => one !== "");

@@ -49,15 +49,16 @@ export const FILTER_HELP = `Add captured images in place of files: KEY=VALUE wit
 export function filterFrom(given: readonly string[], organizationId: string, nowMs: number): Filter {
   const selection: Selection = { locationIds: [], tags: [] };
   for (const one of given) {
-    const [, key, value = ""] = /^([^=]*)=?([^]*)$/.exec(one)!;
-    if (!Object.hasOwn(KEYS, key) || value === "") {
+    const [, key = "", value = ""] = /^([^=]*)=?([^]*)$/.exec(one)!;
+    const narrow = Object.hasOwn(KEYS, key) ? KEYS[key] : undefined;
+    if (!narrow || value === "") {
       const near = suggest(key, Object.keys(KEYS));
       const wanted = near === undefined || near === key
         ? `KEY=VALUE with ${Object.keys(KEYS).join(", ")}`
         : near;
       throw new UsageError(`--filter: found "${one}", wanted ${wanted}`);
     }
-    KEYS[key](selection, value, nowMs);
+    narrow(selection, value, nowMs);
   }
   const { tags, start, end, ...rest } = selection;
   return create(FilterSchema, {

@@ -244,7 +244,8 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
 function assumedType(context: MlCommandContext, images: readonly DatasetImage[]): ModelType {
   const hasBoxes = images.some(({ boxes }) => boxes.length > 0);
   const labels = images.map(({ tags, classifications }) => tags.length + classifications.length);
-  const [some, several] = [0, 1].map((least) => labels.filter((count) => count > least).length);
+  const some = labels.filter((count) => count > 0).length;
+  const several = labels.filter((count) => count > 1).length;
   let [type, why] = [ModelType.SINGLE_LABEL_CLASSIFICATION, "most images have one label, and none has boxes"];
   if (several > some / 2) {
     [type, why] = [

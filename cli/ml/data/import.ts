@@ -30,7 +30,7 @@ interface Format {
   read(folder: Folder, files: readonly string[]): Promise<void>;
 }
 
-const FORMATS: { readonly [name: string]: Format } = {
+const FORMATS = {
   coco: {
     sign: "instances*.json, _annotations.coco.json or other .json with images, annotations and categories",
     files: cocoFiles,
@@ -39,11 +39,15 @@ const FORMATS: { readonly [name: string]: Format } = {
   yolo: {
     sign: "data.yaml or classes.txt",
     files: yoloFiles,
-    read: (folder, [file]) => readYolo(folder, file),
+    read: async (folder: Folder, files: readonly string[]) => {
+      // A folder of this format has one file, `yoloFiles` or the caller found it.
+      for (const file of files.slice(0, 1)) await readYolo(folder, file);
+    },
   },
   voc: { sign: "Annotations/*.xml", files: vocFiles, read: readVoc },
-};
-export const FORMAT_NAMES = Object.keys(FORMATS);
+} satisfies { readonly [name: string]: Format };
+type FormatName = keyof typeof FORMATS;
+export const FORMAT_NAMES = Object.keys(FORMATS) as readonly FormatName[];
 
 const FLAGS = [
   {
@@ -105,11 +109,11 @@ async function detectFormat(
   folder: Folder,
   chosen: string,
   given: string,
-): Promise<{ format: string; files: readonly string[] }> {
-  const spelled = chosen.toLowerCase();
-  if (chosen !== "" && !FORMAT_NAMES.includes(spelled)) throw unknownWord("format", chosen, FORMAT_NAMES);
+): Promise<{ format: FormatName; files: readonly string[] }> {
+  const spelled = FORMAT_NAMES.find((name) => name === chosen.toLowerCase());
+  if (chosen !== "" && !spelled) throw unknownWord("format", chosen, FORMAT_NAMES);
   const named = given === "" ? undefined : fileIn(folder, given);
-  let byEnding = "";
+  let byEnding: FormatName | undefined;
   if (/\.json$/i.test(named ?? "")) byEnding = "coco";
   else if (/\.(ya?ml|txt|names)$/i.test(named ?? "")) byEnding = "yolo";
   const found = await Promise.all(
@@ -122,13 +126,14 @@ async function detectFormat(
     const several = possible.map(({ format, files }) => `${files[0]} of ${format}`).join(" and ");
     throw new SvcError("invalid_argument", `${folder.path} has ${several}: tell which one with --format`);
   }
-  const [{ format, files } = { format: "", files: [] }] = possible;
-  if (format === "") {
+  const [only] = possible;
+  if (!only) {
     throw new SvcError(
       "invalid_argument",
       `${folder.path} has no annotations that are known: wanted ${signs}`,
     );
   }
+  const { format, files } = only;
   if (named !== undefined) return { format, files: [named] };
   if (files.length > 0) return { format, files };
   const wanted = `wanted ${FORMATS[format].sign}, or the file by --annotations`;

@@ -47,7 +47,7 @@ export const LABEL_COMMANDS: readonly MlCommand[] = [
     [],
     async (context, [wanted, image, label, corners]) => {
       const { data } = await context.services();
-      const [found] = await chosenImages(context, wanted, [image], false);
+      const found = await namedImage(context, wanted, image);
       const box = await boxFrom(context, found, corners);
       const request = { binaryDataId: found.id, label, ...box };
       const { bboxId: id } = await data.addBoundingBoxToImageByID(request, context.limits);
@@ -61,7 +61,7 @@ export const LABEL_COMMANDS: readonly MlCommand[] = [
     [],
     async (context, [wanted, image, box]) => {
       const { data } = await context.services();
-      const [found] = await chosenImages(context, wanted, [image], false);
+      const found = await namedImage(context, wanted, image);
       const { id } = namedOne("box", box, found.boxes.map(({ id, label: name }) => ({ id, name })));
       await data.removeBoundingBoxFromImageByID({ binaryDataId: found.id, bboxId: id }, context.limits);
       context.print({ id, binaryDataId: found.id }, [id]);
@@ -139,21 +139,29 @@ async function chosenImages(
   all: boolean,
 ): Promise<readonly DatasetImage[]> {
   if (all === words.length > 0) throw new UsageError("name images, or give --all for all of them");
+  const images = await fetchNamedImages(context, wanted);
+  return all ? images : words.map((word) => namedOne("image", word, images));
+}
+
+async function namedImage(context: MlCommandContext, wanted: string, word: string): Promise<DatasetImage> {
+  return namedOne("image", word, await fetchNamedImages(context, wanted));
+}
+
+/** The images of a dataset, named as their files. */
+async function fetchNamedImages(context: MlCommandContext, wanted: string) {
   const images = await fetchImages(context, (await findDataset(context, wanted)).id);
-  if (all) return images;
-  const entries = images.map((image) => ({ ...image, name: image.fileName }));
-  return words.map((word) => namedOne("image", word, entries));
+  return images.map((image) => ({ ...image, name: image.fileName }));
 }
 
 async function boxFrom(context: MlCommandContext, image: DatasetImage, corners: string) {
-  const words = corners.split(",");
-  const [x1, y1, x2, y2] = words.map(Number);
-  if (words.length !== 4 || [x1, y1, x2, y2].some((one) => !Number.isFinite(one) || one < 0)) {
+  const sides = corners.split(",").map(Number);
+  const [x1 = NaN, y1 = NaN, x2 = NaN, y2 = NaN] = sides;
+  if (sides.length !== 4 || sides.some((one) => !Number.isFinite(one) || one < 0)) {
     throw new UsageError(
       `CORNERS: found "${corners}", wanted x1,y1,x2,y2 such as 10,20,110,80 or 0.1,0.2,0.5,0.8`,
     );
   }
-  const areProportions = [x1, y1, x2, y2].every((one) => one <= 1);
+  const areProportions = sides.every((one) => one <= 1);
   const { width, height } = areProportions ? { width: 1, height: 1 } : await fetchSize(context, image);
   const box = {
     xMinNormalized: Math.min(x1, x2) / width,

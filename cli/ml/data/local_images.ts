@@ -268,7 +268,7 @@ async function imageFile({ context, folder, takes }: Within, path: string, at: s
 /** `2024-01-02 03:04:05 +0000 UTC`, Go's form, and every form that JavaScript reads. */
 function instant(written: string | undefined): number | undefined {
   if (written === undefined) return undefined;
-  const [, date, time, zone] = /^(\S+) (\S+) ([+-]\d{4})(?: \S+)?$/.exec(written) ?? [];
+  const [, date, time, zone = ""] = /^(\S+) (\S+) ([+-]\d{4})(?: \S+)?$/.exec(written) ?? [];
   const ms = Date.parse(date ? `${date}T${time}${zone.slice(0, 3)}:${zone.slice(3)}` : written);
   return Number.isFinite(ms) ? ms : undefined;
 }

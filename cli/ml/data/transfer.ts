@@ -105,17 +105,21 @@ export async function processEach<T, R>(
 ): Promise<R[]> {
   const results: R[] = [];
   const bar = context.progressBar({ what: `images ${verb}` });
-  let [next, done] = [0, 0];
+  // All workers take from this one iterator.
+  const waiting = items.entries();
+  let [hasFailed, done] = [false, 0];
   const worker = async () => {
     try {
-      for (let at = next++; at < items.length; at = next++) {
+      for (const [at, item] of waiting) {
+        if (hasFailed) return;
         context.signal.throwIfAborted();
-        results[at] = await work(items[at]);
+        results[at] = await work(item);
         done++;
         bar.show(done, items.length);
       }
-    } finally {
-      next = items.length;
+    } catch (error) {
+      hasFailed = true;
+      throw error;
     }
   };
   const ended = await Promise.allSettled(Array.from({ length: PARALLEL }, worker));

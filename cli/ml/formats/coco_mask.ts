@@ -67,7 +67,7 @@ function runsIn(text: string): number[] | undefined {
       more = (bits & 0x20) !== 0;
       if (!more && (bits & 0x10) !== 0 && shift < 32) value |= -1 << shift;
     }
-    runs.push(runs.length > 2 ? value + runs[runs.length - 2] : value);
+    runs.push(runs.length > 2 ? value + (runs.at(-2) ?? 0) : value);
   }
   return runs;
 }

@@ -35,7 +35,7 @@ function parsed(yaml: string): unknown {
     try {
       return parse(yaml.replaceAll(TAG, "$1"), { schema: "failsafe" });
     } catch (cause) {
-      const [found] = messageOf(cause).split("\n");
+      const [found = ""] = messageOf(cause).split("\n", 1);
       throw new SvcError("invalid_argument", `it is not YAML: ${found.replace(/:$/, "")}`, { cause });
     }
   }
@@ -71,7 +71,8 @@ function listed(entries: readonly Entry[]): string[] {
 
 function keypointNumbersIn(shape: unknown): number | undefined {
   if (shape === undefined || shape === null || shape === "") return undefined;
-  const [count, dimensions] = Array.isArray(shape) && shape.length === 2 ? shape.map(Number) : [NaN, NaN];
+  const numbers = Array.isArray(shape) && shape.length === 2 ? shape.map(Number) : [];
+  const [count = NaN, dimensions = NaN] = numbers;
   if (
     Number.isInteger(count) && count > 0 && count <= KEYPOINTS_MAX && (dimensions === 2 || dimensions === 3)
   ) {

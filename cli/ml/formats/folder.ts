@@ -87,8 +87,8 @@ export class ImageAnnotations {
     if (!Object.values(given).every(Number.isFinite)) {
       return this.spoil(`a box "${label}" has sides that are not numbers: fix or remove it`);
     }
-    const [xMin, xMax] = [given.xMin, given.xMax].sort((a, b) => a - b);
-    const [yMin, yMax] = [given.yMin, given.yMax].sort((a, b) => a - b);
+    const xMin = Math.min(given.xMin, given.xMax), xMax = Math.max(given.xMin, given.xMax);
+    const yMin = Math.min(given.yMin, given.yMax), yMax = Math.max(given.yMin, given.yMax);
     if (xMin === xMax || yMin === yMax) {
       const missing = xMin === xMax ? "width" : "height";
       return `a box "${label}" has no ${missing} and is left out: fix or remove it`;
@@ -137,7 +137,7 @@ export class Folder {
   }
 
   static async open(port: ReadFiles, path: string, signal: AbortSignal): Promise<Folder> {
-    const [files, links]: Set<string>[] = [new Set(), new Set()];
+    const files = new Set<string>(), links = new Set<string>();
     await list(path, "", 0, { port, files, links, signal });
     const folder = new Folder(path, files, port);
     for (const name of links) {
@@ -175,7 +175,8 @@ export class Folder {
     const found = new Map<string, string>();
     for (const name of names) {
       const end = endsOf(name).find((one) => images.get(one)?.length === 1 && owners.get(one)?.length === 1);
-      if (end !== undefined) found.set(name, images.get(end)![0]);
+      const [image] = end === undefined ? [] : images.get(end) ?? [];
+      if (image !== undefined) found.set(name, image);
     }
     return found;
   }

@@ -111,7 +111,7 @@ async function readText(
   const objects: Line[] = [];
   for (const [index, line] of text.split("\n").entries()) {
     if (line.trim() === "") continue;
-    const [category, ...words] = line.trim().split(/\s+/);
+    const [category = "", ...words] = line.trim().split(/\s+/);
     objects.push({
       at: `${folder.at(name)}:${index + 1}`,
       text: line.trim(),
@@ -154,13 +154,14 @@ function hasKeypoints(numbers: readonly number[], dimensions: number): boolean {
   const rest = numbers.slice(BOX_NUMBERS);
   if (rest.length % dimensions !== 0) return false;
 
-  const [x, y, width, height] = numbers;
+  const [x = NaN, y = NaN, width = NaN, height = NaN] = numbers;
   const isNear = (place: number, middle: number, size: number) =>
     Math.abs(place - middle) <= size * (0.5 + KEYPOINT_SHARE);
   for (let at = 0; at < rest.length; at += dimensions) {
-    if (dimensions === 3 && ![0, 1, 2].includes(rest[at + 2])) return false;
-    const isUnseen = rest[at] === 0 && rest[at + 1] === 0;
-    if (dimensions === 2 && !isUnseen && !(isNear(rest[at], x, width) && isNear(rest[at + 1], y, height))) {
+    const [pointX = NaN, pointY = NaN, visibility = NaN] = rest.slice(at, at + dimensions);
+    if (dimensions === 3 && ![0, 1, 2].includes(visibility)) return false;
+    const isUnseen = pointX === 0 && pointY === 0;
+    if (dimensions === 2 && !isUnseen && !(isNear(pointX, x, width) && isNear(pointY, y, height))) {
       return false;
     }
   }
@@ -199,7 +200,7 @@ function annotate(
   }
   if (form === "outline") return annotations.addBox(label, sidesOf(numbers));
 
-  const [x, y, width, height] = numbers;
+  const [x = NaN, y = NaN, width = NaN, height = NaN] = numbers;
   const confidence = form === "scored" ? numbers.at(-1)! : undefined;
   if (confidence !== undefined && !(confidence >= 0 && confidence <= 1)) {
     return annotations.spoil(`the confidence is ${confidence}, wanted 0 to 1`);
@@ -218,6 +219,7 @@ function formOf(length: number, keypoints: number | undefined): "box" | "scored"
 
 /** The box around an outline. */
 function sidesOf(points: readonly number[]): BoxSides {
-  const [xs, ys] = [0, 1].map((odd) => points.filter((_, at) => at % 2 === odd));
+  const xs = points.filter((_, at) => at % 2 === 0);
+  const ys = points.filter((_, at) => at % 2 === 1);
   return { xMin: Math.min(...xs), yMin: Math.min(...ys), xMax: Math.max(...xs), yMax: Math.max(...ys) };
 }

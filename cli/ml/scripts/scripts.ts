@@ -238,7 +238,7 @@ export async function removeScript(context: MlCommandContext, id: string, versio
 
 /** The name of a script of your own organization. */
 function ownName(script: string, organizationId: string): string {
-  const [name, owner = organizationId] = script.split(":").reverse();
+  const [name = "", owner = organizationId] = script.split(":").reverse();
   if (owner === organizationId && name !== "") return name;
   const problem = `script "${script}" belongs to another organization than ${organizationId}`;
   throw new SvcError("invalid_argument", `--script-name: ${problem}, wanted a name for one of your own`);

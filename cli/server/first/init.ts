@@ -151,11 +151,16 @@ function componentsOf(
     );
     if (kind === "") return components;
     const api = `rdk:component:${kind}`;
-    const models = registry.models.filter((model) => model.api.name === api);
-    const names = models.map(({ name }) => name.replace("rdk:builtin:", ""));
-    for (const [index, { doc }] of models.entries()) interview.tell(`  ${names[index]}: ${doc}`);
-    const model = interview.choice("  Its model", names.find((one) => one !== "fake") ?? names[0], names);
-    const attributes = attributesFor(interview, models[names.indexOf(model)], components);
+    const models = new Map(
+      registry.models.filter((model) => model.api.name === api)
+        .map((model) => [model.name.replace("rdk:builtin:", ""), model]),
+    );
+    for (const [name, { doc }] of models) interview.tell(`  ${name}: ${doc}`);
+
+    const names = [...models.keys()];
+    const proposed = names.find((one) => one !== "fake") ?? names.join("");
+    const model = interview.choice("  Its model", proposed, names);
+    const attributes = attributesFor(interview, models.get(model)!, components);
     add(`${kind.replaceAll("_", "-")}1`, { api, model, ...(attributes ? { attributes } : {}) });
   }
 }
@@ -173,7 +178,8 @@ const SIMULATED: readonly JsonObject[] = [
 
 function kindsOf(registry: Registry): string[] {
   const apis = registry.models.map((model) => model.api.name);
-  const kinds = apis.filter((api) => api.startsWith("rdk:component:")).map((api) => api.split(":")[2]);
+  const prefix = "rdk:component:";
+  const kinds = apis.filter((api) => api.startsWith(prefix)).map((api) => api.slice(prefix.length));
   return [...new Set(kinds)].sort();
 }
 

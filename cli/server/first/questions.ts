@@ -24,7 +24,7 @@ function readLine(): string | undefined {
   const byte = new Uint8Array(1);
   while (Deno.stdin.readSync(byte) === 1) {
     if (byte[0] === 0x0a) return textOf(bytes);
-    bytes.push(byte[0]);
+    bytes.push(...byte);
     if (bytes.length > ANSWER_BYTES_MAX) {
       throw new SvcError("invalid_argument", `an answer has at most ${ANSWER_BYTES_MAX} bytes`);
     }

@@ -36,9 +36,9 @@ const PASCAL: { readonly [api: string]: string | undefined } = {
 export function typeScriptClass(types: string, api: string): TypeScriptClass {
   const words = [...types.matchAll(/^export declare const (\w+)Api: Api<(\w+)>/gm)];
   const wanted = PASCAL[api] ?? pascal(api.split(":").at(-1)!);
-  const found = words.find(([, word]) => word === wanted);
-  if (!found) throw unknownApi(api, words.map(([, word]) => word));
-  return { api: `${wanted}Api`, methods: methodsOf(types, found[2]) };
+  const [, , type] = words.find(([, word]) => word === wanted) ?? [];
+  if (type === undefined) throw unknownApi(api, words.map(([, word = ""]) => word));
+  return { api: `${wanted}Api`, methods: methodsOf(types, type) };
 }
 
 function pascal(word: string): string {
@@ -66,7 +66,7 @@ function ownMethods(body: string): MethodStub[] {
       );
       continue;
     }
-    const [, name, parameters, result] = /^\t(\w+)\((.*)\): (.*)$/s.exec(text)!;
+    const [, name = "", parameters = "", result = ""] = /^\t(\w+)\((.*)\): (.*)$/s.exec(text)!;
     methods.push({
       about: about.filter(Boolean),
       name,
@@ -107,11 +107,15 @@ export interface PythonClass {
 
 /** Throws `invalid_argument` for an API that the library does not have. */
 export function pythonClass(api: string): PythonClass {
-  const blocks = PYTHON_CLASSES.trim().split("\n\n").map((block) => block.split("\n"));
-  const block = blocks.find(([head]) => head.split(" ")[0] === api);
-  if (!block) throw unknownApi(api, blocks.map(([head]) => head.split(" ")[0]));
-  const [head, ...rest] = block;
-  const [, module, name] = head.split(" ");
+  const classes = PYTHON_CLASSES.trim().split("\n\n").map((block) => {
+    const [head = "", ...rest] = block.split("\n");
+    const [of = "", module = "", name = ""] = head.split(" ");
+    return { of, module, name, rest };
+  });
+  const found = classes.find(({ of }) => of === api);
+  if (!found) throw unknownApi(api, classes.map(({ of }) => of));
+
+  const { module, name, rest } = found;
   return {
     module,
     name,

@@ -83,7 +83,7 @@ function wordsOf(imports: readonly string[], module: string): string[] {
 }
 
 function stubOf(line: string, body: string | undefined): string {
-  const [, begin, method, parameters, result] = /^((?:async )?def) (\w+)\((.*)\) -> (.*):$/.exec(line)!;
+  const [, begin, method, parameters = "", result] = /^((?:async )?def) (\w+)\((.*)\) -> (.*):$/.exec(line)!;
   const text = body ?? `raise NotImplementedError("${method} is not written yet")`;
   const whole = `    ${line}`;
   if (whole.length <= LINE_MAX) return `${whole}\n        ${text}\n`;

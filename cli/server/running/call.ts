@@ -9,7 +9,7 @@ import { printResult } from "../../table.ts";
 import { answerJson, requestsOf, shapeText, shortened } from "./messages.ts";
 import type { MachineClient } from "./reach.ts";
 import { findMethod, findResource, type FoundResource, requireHealthy } from "./resources.ts";
-import type { MachineCommand, MachineContext } from "./machine_command.ts";
+import { machineCommand, type MachineContext } from "./machine_command.ts";
 
 /** Of a request on standard input. */
 const REQUEST_BYTES_MAX = 32 * 1024 * 1024;
@@ -23,14 +23,18 @@ const FLAGS = [
   },
 ] as const satisfies readonly Flag[];
 
-export const CALL: MachineCommand<typeof FLAGS> = {
+export const CALL = machineCommand({
   words: "call",
   takes: ["RESOURCE", "[METHOD]", "[JSON]"],
   summary:
     "Calls a method of a resource and prints its answer. The request is JSON, or - for standard input; " +
     "the resource's name is added. Without METHOD, lists the methods.",
   flags: FLAGS,
-  run: async (context, [wanted, method, json = ""], { timeoutMs }) => {
+  run: async (
+    context,
+    [wanted, method, json = ""],
+    { timeoutMs },
+  ) => {
     const machine = await context.machine();
     const resource = await findResource(machine, wanted);
     if (method === undefined) return printMethods(context, resource);
@@ -47,7 +51,7 @@ export const CALL: MachineCommand<typeof FLAGS> = {
       );
     }
   },
-};
+});
 
 /** The answers of a call of any kind. */
 export async function* answersOf(
@@ -61,7 +65,7 @@ export async function* answersOf(
     (input: unknown, limits: unknown) => unknown
   >;
   const takesStream = method.methodKind === "client_streaming" || method.methodKind === "bidi_streaming";
-  const answer = methods[method.localName](takesStream ? streamed(requests) : requests[0], limits);
+  const answer = methods[method.localName]?.(takesStream ? streamed(requests) : requests[0], limits);
   if (method.methodKind === "unary" || method.methodKind === "client_streaming") {
     yield await (answer as Promise<Message>);
   } else yield* answer as AsyncIterable<Message>;

@@ -11,7 +11,7 @@ import { client } from "../../../lib/wire/rpc/channel.ts";
 import { type Flag, UsageError } from "../../flags.ts";
 import type { MachineClient } from "./reach.ts";
 import { counted } from "../../../lib/base/log/counted.ts";
-import type { MachineCommand, MachineContext } from "./machine_command.ts";
+import { machineCommand, type MachineContext } from "./machine_command.ts";
 
 const FLAGS = [
   { name: "follow", short: "f", type: "bool", default: false, help: "Follow new records until interrupted." },
@@ -43,7 +43,7 @@ const LINES_MAX = 1000;
 /** After this pause everything from before the call has come: the machine sends it at once. */
 const BACKLOG_PAUSE_MS = 1_000;
 
-export const LOGS: MachineCommand<typeof FLAGS> = {
+export const LOGS = machineCommand({
   words: "logs",
   takes: [],
   summary: "Prints the last records of a running machine's log; -f follows it.",
@@ -72,7 +72,7 @@ export const LOGS: MachineCommand<typeof FLAGS> = {
       } else context.host.write(`${text}\n`);
     }
   },
-};
+});
 
 /** A record whose fields are JSON, as they travel. */
 type SentRecord = Omit<LogRecord, "fields"> & { readonly fields: string };

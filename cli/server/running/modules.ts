@@ -12,19 +12,19 @@ import { EXIT } from "../../program.ts";
 import { printResult } from "../../table.ts";
 import type { MachineClient } from "./reach.ts";
 import { machineReport } from "./status.ts";
-import type { MachineCommand, MachineContext } from "./machine_command.ts";
+import { machineCommand, type MachineContext } from "./machine_command.ts";
 
 /** A module may take this long to get ready. */
 const RESTART_MS = 10 * 60_000;
 const PAUSE_MS = 200;
 
-export const MODULE_RESTART: MachineCommand<readonly []> = {
+export const MODULE_RESTART = machineCommand({
   words: "module restart",
   takes: ["NAME"],
   summary: "Restarts a module of the machine, and waits until its resources are back.",
   flags: [],
   run: (context, [name]) => restart(context, name),
-};
+});
 
 const FLAGS = [
   {
@@ -43,7 +43,7 @@ const FLAGS = [
   },
 ] as const satisfies readonly Flag[];
 
-export const MODULE_RELOAD: MachineCommand<typeof FLAGS> = {
+export const MODULE_RELOAD = machineCommand({
   words: "module reload",
   takes: ["NAME"],
   summary:
@@ -61,7 +61,7 @@ export const MODULE_RELOAD: MachineCommand<typeof FLAGS> = {
     else host.writeError(`${folder} has no build.sh: the module starts again as it is\n`);
     return await restart(context, name);
   },
-};
+});
 
 async function restart(context: MachineContext, name: string): Promise<number> {
   const machine = await context.machine();

@@ -12,7 +12,7 @@ import type { Clock } from "../../../lib/base/clock.ts";
 import { SystemClock } from "../../../lib/base/clock.ts";
 import type { Host } from "../../../lib/base/host.ts";
 import { SvcError } from "../../../lib/base/error.ts";
-import type { Command, CommandContext as AnyContext, CommandProgram } from "../../command.ts";
+import type { Command, CommandContext as AnyContext, CommandProgram, GivenWords } from "../../command.ts";
 import { runCommand } from "../../dispatch.ts";
 import type { Flag, Values } from "../../flags.ts";
 import { CALL } from "./call.ts";
@@ -29,10 +29,12 @@ export interface RunningContext extends AnyContext {
   readonly clock: Clock;
 }
 
-function connected<const F extends readonly Flag[]>(command: MachineCommand<F>): Command<RunningContext> {
+function connected<const T extends readonly string[], const F extends readonly Flag[]>(
+  command: MachineCommand<T, F>,
+): Command<RunningContext> {
   const run = async (
     { host, clock }: RunningContext,
-    words: readonly string[],
+    words: GivenWords<T>,
     values: Values<F> & WhereValues,
   ) => {
     const stop = new AbortController();

@@ -11,6 +11,7 @@ import { describeService } from "../../../lib/wire/grpc/reflection_client.ts";
 import type { DescMethod, DescService } from "../../../lib/wire/rpc/proto.ts";
 import { UsageError } from "../../flags.ts";
 import type { MachineClient } from "./reach.ts";
+import { onlyOf } from "../../lookup.ts";
 
 const NAMES_SHOWN = 20;
 
@@ -42,7 +43,8 @@ export async function findResource(machine: MachineClient, wanted: string): Prom
   const found = all.filter((one) =>
     [one.name, `${one.type}/${one.name}`, `${one.api}/${one.name}`].includes(wanted)
   );
-  if (found.length === 1) return await described(machine, found[0]);
+  const only = onlyOf(found);
+  if (only) return await described(machine, only);
   if (found.length > 1) {
     const listed = found.map(({ type, name }) => `${type}/${name}`).join(", ");
     throw new SvcError("invalid_argument", `"${wanted}" means ${found.length} resources: ${listed}`);

@@ -24,12 +24,12 @@ import {
   timeText,
 } from "../../table.ts";
 import type { MachineClient } from "./reach.ts";
-import type { MachineCommand, MachineContext } from "./machine_command.ts";
+import { machineCommand, type MachineContext } from "./machine_command.ts";
 
 /** Without a terminal, lines are cut nowhere; reasons are still wrapped at this width. */
 const USUAL_COLUMNS = 80;
 
-export const STATUS: MachineCommand<readonly []> = {
+export const STATUS = machineCommand({
   words: "status",
   takes: [],
   summary: "Prints the state of a running machine: its resources and modules, and why some are unhealthy. " +
@@ -41,7 +41,7 @@ export const STATUS: MachineCommand<readonly []> = {
     printReport(context, found);
     return isGood ? EXIT.ok : EXIT.failed;
   },
-};
+});
 
 export interface ResourceReport {
   readonly name: string;

@@ -13,7 +13,7 @@ import { answersOf } from "./call.ts";
 import { answerJson, requestsOf, shortened } from "./messages.ts";
 import type { MachineClient } from "./reach.ts";
 import { findMethod, findResource, type FoundResource } from "./resources.ts";
-import type { MachineCommand, MachineContext } from "./machine_command.ts";
+import { machineCommand, type MachineContext } from "./machine_command.ts";
 
 const FLAGS = [
   { name: "every", type: "duration", default: 1_000, help: "The pause between two readings." },
@@ -27,14 +27,18 @@ const CALL_MS = 10_000;
 /** Errors of the connection, after which nothing can be read any more. */
 const LOST = ["unauthenticated", "permission_denied"];
 
-export const WATCH: MachineCommand<typeof FLAGS> = {
+export const WATCH = machineCommand({
   words: "watch",
   takes: ["RESOURCE", "[METHOD]", "[JSON]"],
   summary:
     "Prints the readings of a resource and its state, a line for each change: of METHOD, or of what is " +
     "captured of such resources.",
   flags: FLAGS,
-  run: async (context, [wanted, method, json = ""], { everyMs, count, all }) => {
+  run: async (
+    context,
+    [wanted, method, json = ""],
+    { everyMs, count, all },
+  ) => {
     if (everyMs < EVERY_MS_MIN) {
       throw new UsageError(`--every: found ${everyMs}ms, wanted ${EVERY_MS_MIN}ms or more`);
     }
@@ -48,7 +52,7 @@ export const WATCH: MachineCommand<typeof FLAGS> = {
     }
     await watch(context, machine, resource, { methods, json, everyMs, count, all });
   },
-};
+});
 
 interface Watching {
   readonly methods: readonly DescMethod[];

@@ -23,7 +23,11 @@ export const EXPORT: Command<SlamContext> = {
   summary:
     "Writes a map as .png, .pcd, .g2o (the pose graph), or .pgm with the .yaml that ROS reads beside it.",
   flags: [],
-  run: async ({ host }, [path, ...targets], { json }: { json: boolean }) => {
+  run: async (
+    { host },
+    [path, ...targets]: readonly [map: string, ...files: string[]],
+    { json }: { json: boolean },
+  ) => {
     for (const target of targets) formOf(target);
     const map = await ofMap(path, () => readMap(host.readPieces(path)));
     const picture = pictureOf(map, path);
@@ -38,7 +42,11 @@ export const PICTURE: Command<SlamContext> = {
   takes: ["MAP", "FILE"],
   summary: "Draws a map with its trajectories, submaps and loop closures as .png.",
   flags: [],
-  run: async ({ host }, [path, target], { json }: { json: boolean }) => {
+  run: async (
+    { host },
+    [path, target]: readonly [map: string, file: string],
+    { json }: { json: boolean },
+  ) => {
     if (formOf(target) !== ".png") throw wrongForm(target, ".png");
     const map = await ofMap(path, () => readMap(host.readPieces(path)));
     await writePng(host, target, pictureOf(map, path), map);

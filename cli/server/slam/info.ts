@@ -43,7 +43,7 @@ export const INFO: Command<SlamContext> = {
   takes: ["MAP"],
   summary: "Checks a .pbstream file and describes its content.",
   flags: [],
-  run: async ({ host }, [path], { json }: { json: boolean }) => {
+  run: async ({ host }, [path]: readonly [map: string], { json }: { json: boolean }) => {
     const warn = (message: string) => host.writeError(`${message}\n`);
     const info = await ofMap(path, async () => {
       const { formatVersion, items } = await openPbstream(host.readPieces(path), { warn });
@@ -78,8 +78,10 @@ async function readMapInfo(formatVersion: number, items: AsyncIterable<MapItem>)
       landmarks = item.value.landmarkPoses.length;
     } else if (item.kind === "options") {
       for (const [index, { sensorId }] of item.value.trajectories.entries()) {
+        const id = ids[index];
+        if (id === undefined) continue;
         const sensors = sensorId.map(({ type, id }) => `${id} (${SENSOR_TYPES[type] ?? `kind ${type}`})`);
-        trajectories.set(ids[index], emptyInfo(ids[index], sensors));
+        trajectories.set(id, emptyInfo(id, sensors));
       }
     } else if (item.kind === "submap") {
       const { submapId, submap2d } = item.value;

@@ -16,7 +16,11 @@ export const MERGE: Command<SlamContext> = {
   takes: ["MAP", "OTHER", "MERGED"],
   summary: "Merges two maps of one building, wherever each began: OTHER is put onto MAP, whose frame stays.",
   flags: [],
-  run: async ({ host }, [path, otherPath, target], { json }: { json: boolean }) => {
+  run: async (
+    { host },
+    [path, otherPath, target]: readonly [map: string, other: string, merged: string],
+    { json }: { json: boolean },
+  ) => {
     if (!target.endsWith(".pbstream")) {
       throw new UsageError(`MERGED: found "${target}", wanted a .pbstream file`);
     }

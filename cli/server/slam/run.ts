@@ -89,7 +89,7 @@ export const RUN: Command<SlamContext> = {
     "Builds a map from a recording: a log of CARMEN (.log, .clf, also .gz), a ROS bag (.bag, .mcap, .db3), or the " +
     "folder of a rosbag2.",
   flags: RUN_FLAGS,
-  run: async ({ host }, [path], values: RunValues & { json: boolean }) => {
+  run: async ({ host }, [path]: readonly [recording: string], values: RunValues & { json: boolean }) => {
     if (values.map !== "" && !values.map.endsWith(".pbstream")) {
       throw new UsageError(`--map: found "${values.map}", wanted a .pbstream file`);
     }
@@ -123,7 +123,7 @@ export const RUN: Command<SlamContext> = {
     const result = {
       ...countsOf(log.scans.length, map),
       isMirrored,
-      recordedS: log.scans[log.scans.length - 1].timeS - log.scans[0].timeS,
+      recordedS: (log.scans.at(-1)?.timeS ?? 0) - (log.scans[0]?.timeS ?? 0),
       wallS: wallMs / 1000,
       ...(relations ? { score: scoreRelations(trajectory, relations) } : {}),
     };
@@ -174,7 +174,11 @@ export const EVALUATE: Command<SlamContext> = {
   takes: ["MAP", "RELATIONS"],
   summary: "Scores the trajectories of a map by relations between poses that people have measured.",
   flags: [],
-  run: async ({ host }, [path, relationsPath], { json }: { json: boolean }) => {
+  run: async (
+    { host },
+    [path, relationsPath]: readonly [map: string, relations: string],
+    { json }: { json: boolean },
+  ) => {
     const relations = await relationsIn(host, relationsPath);
     const { nodes } = await ofMap(path, () => readMap(host.readPieces(path)));
     const trajectory = nodes.map(({ ticks, globalPose }): TimedPose => ({
