@@ -11,7 +11,15 @@ import { fileURLToPath } from "node:url";
 import { sourceFiles } from "./support/sources.ts";
 
 const ROOT = new URL("../", import.meta.url);
-const ROOMS = ["lib/base/", "lib/device/", "lib/wire/", "lib/resource/", "lib/machine/", "cli/"];
+const ROOMS = [
+  "lib/base/",
+  "lib/device/",
+  "lib/wire/",
+  "lib/resource/",
+  "lib/machine/",
+  "lib/cloud/",
+  "cli/",
+];
 
 /** The settings of the tree with the stricter check, in a folder of their own. */
 async function writeConfig(folder: string): Promise<string> {

@@ -95,6 +95,7 @@ function newClasses(): { counts: number[]; sumMs: number } {
 
 function addTime(classes: { counts: number[]; sumMs: number }, ms: number): void {
   const found = DELAY_BOUNDS_MS.findIndex((bound) => ms <= bound);
-  classes.counts[found < 0 ? DELAY_BOUNDS_MS.length : found]++;
+  const at = found < 0 ? DELAY_BOUNDS_MS.length : found;
+  classes.counts[at] = (classes.counts[at] ?? 0) + 1;
   classes.sumMs += ms;
 }

@@ -68,8 +68,9 @@ export class Metrics {
     const known = this.#durations.getOrInsertComputed(method, () => {
       return { counts: CALL_BOUNDS_MS.map(() => 0).concat(0), sumMs: 0 };
     });
-    const at = CALL_BOUNDS_MS.findIndex((bound) => ms <= bound);
-    known.counts[at < 0 ? CALL_BOUNDS_MS.length : at]++;
+    const found = CALL_BOUNDS_MS.findIndex((bound) => ms <= bound);
+    const at = found < 0 ? CALL_BOUNDS_MS.length : found;
+    known.counts[at] = (known.counts[at] ?? 0) + 1;
     known.sumMs += ms;
   }
 
@@ -129,7 +130,7 @@ export class Metrics {
     const lines = [...this.#durations].flatMap(([method, { counts, sumMs }]) => {
       let count = 0;
       const buckets = counts.map((some, at) => {
-        const bound = at < CALL_BOUNDS_MS.length ? CALL_BOUNDS_MS[at] / 1000 : "+Inf";
+        const bound = bucketBound(CALL_BOUNDS_MS[at]);
         return `${name}_bucket{method="${method}",le="${bound}"} ${count += some}`;
       });
       return [
@@ -217,10 +218,15 @@ function delayFamilies({ delay, busy, longestMs }: DelayFigures): string[][] {
   ];
 }
 
+/** The upper bound of a bucket in seconds; the last bucket has none. */
+function bucketBound(ms: number | undefined): string {
+  return ms === undefined ? "+Inf" : String(ms / 1000);
+}
+
 function histogram(name: string, help: string, { counts, sumMs }: TimeClasses): string[] {
   let count = 0;
   const buckets = counts.map((some, at) => {
-    const bound = at < DELAY_BOUNDS_MS.length ? DELAY_BOUNDS_MS[at] / 1000 : "+Inf";
+    const bound = bucketBound(DELAY_BOUNDS_MS[at]);
     return `${name}_bucket{le="${bound}"} ${count += some}`;
   });
   const total = [`${name}_sum ${sumMs / 1000}`, `${name}_count ${count}`];

@@ -12,7 +12,7 @@
 import { AppService } from "../../../proto/gen/app_pb.ts";
 import { type DescMessage, type DescMethod, type MessageShape } from "../../wire/rpc/proto.ts";
 import type { Clock } from "../../base/clock.ts";
-import { type Code, SvcError } from "../../base/error.ts";
+import { assert, type Code, SvcError } from "../../base/error.ts";
 import type { Auth } from "../../wire/auth/auth.ts";
 import { type CallContext, type Gate, pathOf } from "../../wire/rpc/service.ts";
 import { type Grant, GRANT_KINDS, type GrantKind, type KeyUses, type Role, ROLES } from "./keys.ts";
@@ -456,8 +456,9 @@ export class Access {
       KEY,
       id,
     );
-    if (rows.length === 0) throw missing("key", id);
-    const [{ organization, account }] = rows;
+    const [first] = rows;
+    if (!first) throw missing("key", id);
+    const { organization, account } = first;
     if (account !== null) {
       throw new SvcError("permission_denied", `"${id}" is the account of a person, and no API key`);
     }
@@ -472,9 +473,11 @@ export class Access {
 }
 
 function admissionOf(grants: readonly EffectiveGrant[], scopes: readonly Scope[]): Admission {
+  const [first] = scopes;
+  assert(first, "a call was admitted to nothing");
   const has = (need: AccessLevel) =>
     scopes.every((scope) => grants.some((grant) => isEnough(grant, need, scope)));
-  return { organizationId: scopes[0].organization, has };
+  return { organizationId: first.organization, has };
 }
 
 function requireRole(
@@ -611,7 +614,7 @@ function publishedName(desc: DescMessage, path: string): string {
 
 /** The values of a message's field, also inside nested messages, lists of them, and oneofs. */
 function valueAt(desc: DescMessage, message: unknown, path: string): unknown {
-  const [name, ...rest] = path.split(".");
+  const [name = "", ...rest] = path.split(".");
   const field = desc.field[name];
   const fields = message as { readonly [name: string]: unknown } | undefined;
   const chosen = field?.oneof &&

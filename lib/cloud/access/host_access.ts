@@ -14,7 +14,7 @@ const HOST_NAME = /^[\w-]+(\.[\w-]+)+$/;
 /** The part with a host name. */
 async function partAt({ store, machineDomain }: CloudContext, host: string): Promise<Part | undefined> {
   if (host.length > HOST_CHARS_MAX || host.includes("\0")) return undefined;
-  const [word, locationId = ""] = host.split(".");
+  const [word = "", locationId = ""] = host.split(".");
   const part = await new Parts(store).atHost(locationId, word);
   return part && everyName(part, machineDomain).includes(host) ? part : undefined;
 }

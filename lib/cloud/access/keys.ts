@@ -121,7 +121,8 @@ export class Keys {
    * right to give the grants.
    */
   async create(secret: KeySecret, name: string, grants: readonly Grant[], nowMs: number): Promise<NewKey> {
-    if (grants.length === 0) {
+    const [first] = grants;
+    if (!first) {
       throw new SvcError(
         "invalid_argument",
         "found a key without roles, wanted at least one role",
@@ -134,7 +135,7 @@ export class Keys {
       name === "" ? `key of ${new Date(nowMs).toISOString()}` : checkedName(name),
       secret.hash,
       nowMs,
-      await findOrganization(this.sql, grants[0]),
+      await findOrganization(this.sql, first),
       secret.creator ?? "",
     );
     for (const grant of grants) await this.grant(id, grant);

@@ -11,6 +11,7 @@ import { createPrivateKey, type KeyObject } from "node:crypto";
 import type { Clock } from "../../base/clock.ts";
 import { EXTERNAL, externalToken, publicJwk, Tokens } from "../../wire/auth/tokens.ts";
 import type { Secrets } from "../store/secrets/secrets.ts";
+import { assert } from "../../base/error.ts";
 
 const ISSUER = "svc-cloud";
 
@@ -30,8 +31,9 @@ export class MachineTokens {
   }
 
   issue(entity: string, generation: string, audience: readonly string[]): string {
-    const [{ key }] = this.#signers();
-    return externalToken({ entity, audience, issuer: ISSUER, generation }, key, this.clock.nowMs());
+    const [signer] = this.#signers();
+    assert(signer, "there is no key that signs tokens");
+    return externalToken({ entity, audience, issuer: ISSUER, generation }, signer.key, this.clock.nowMs());
   }
 
   /** The owner and generation of a token for the machine of this name. Throws `unauthenticated`. */

@@ -7,7 +7,7 @@
  */
 
 import { type LimitName, type Limits, requireWithin } from "./limits.ts";
-import type { Sql } from "../store/store.ts";
+import { queryOne, type Sql } from "../store/store.ts";
 
 const MACHINES = "machines m JOIN locations l ON l.id = m.location_id WHERE l.organization_id = ?";
 
@@ -58,7 +58,8 @@ export type CountQuota = keyof typeof COUNTS;
 /** Throws `resource_exhausted` if the transaction exceeds the limit, so that the transaction rolls back. */
 export async function requireQuota(sql: Sql, limits: Limits, name: CountQuota, id: string): Promise<void> {
   const text = COUNTS[name];
-  const [{ amount }] = await sql.query<{ amount: number }>(
+  const { amount } = await queryOne<{ amount: number }>(
+    sql,
     text,
     ...Array(text.split("?").length - 1).fill(id),
   );

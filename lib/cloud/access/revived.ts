@@ -62,7 +62,7 @@ export async function revokeUnlike(sql: Sql, now: StoredCredentials | undefined)
     await sql.query("DELETE FROM administrators WHERE id = ?", id);
   }
   for (const [grant, role] of now ? then.grants : []) {
-    const [key, kind, on] = grant.split(" ");
+    const [key = "", kind = "", on = ""] = grant.split(" ");
     const current = now!.grants.get(grant);
     if (current === role || !now!.keys.has(key)) continue;
     revoked.push(`${key}: ${role}`);

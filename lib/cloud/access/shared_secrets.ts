@@ -101,7 +101,8 @@ export class SharedSecrets {
 
 /** The id at the start of a secret's text. */
 export function idIn(secret: string): string {
-  return secret.split(".", 1)[0];
+  const [id = ""] = secret.split(".", 1);
+  return id;
 }
 
 /** Generates a secret. Takes a moment: do not call it in a transaction. */

@@ -11,7 +11,7 @@ import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { FileStore } from "../store/files.ts";
 import { CALLER_LEVELS, type LimitName, type Limits, overLimit, published } from "./limits.ts";
-import type { Sql } from "../store/store.ts";
+import { queryOne, type Sql } from "../store/store.ts";
 import { piecesUntil } from "../../base/files/byte_reader.ts";
 
 const PACKAGES = "packages p JOIN registry_items i ON i.id = p.item_id WHERE i.organization_id = ?";
@@ -210,7 +210,8 @@ export class Usage {
     const kept = this.#sums.get(key);
     if (kept && nowMs - kept.atMs < oldMs) return kept;
     const text = SUMS[name];
-    const [{ amount }] = await sql.query<{ amount: number }>(
+    const { amount } = await queryOne<{ amount: number }>(
+      sql,
       text,
       ...Array(text.split("?").length - 1).fill(id),
     );

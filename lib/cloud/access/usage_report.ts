@@ -1,6 +1,6 @@
 /** Reports what each organization stores: rows and bytes, by kind. */
 
-import type { Sql } from "../store/store.ts";
+import { queryOne, type Sql } from "../store/store.ts";
 
 export const USAGE_KINDS = [
   "packages",
@@ -54,7 +54,7 @@ export async function storedBy(sql: Sql, organizationId: string): Promise<Stored
   for (const kind of USAGE_KINDS) {
     const text = COUNTS[kind].replace("AS rows", 'AS "rows"');
     const ids = Array(text.split("?").length - 1).fill(organizationId);
-    const [{ rows, bytes }] = await sql.query<{ rows: number; bytes: number }>(text, ...ids);
+    const { rows, bytes } = await queryOne<{ rows: number; bytes: number }>(sql, text, ...ids);
     amounts.push({ organizationId, kind, rows, bytes });
   }
   return amounts;

@@ -140,11 +140,11 @@ export function newOpener(): string {
   return `${randomUUID()}.${randomBytes(SECRET_BYTES).toString("base64url")}`;
 }
 
-const OPENER = /^(?<id>[0-9a-f-]{36})\.(?<secret>[\w-]{43})$/;
+const OPENER = /^([0-9a-f-]{36})\.([\w-]{43})$/;
 
 export function openerParts(opener: string): { readonly id: string; readonly secret: string } | undefined {
-  const found = OPENER.exec(opener)?.groups;
-  return found && { id: found.id, secret: found.secret };
+  const [, id, secret] = OPENER.exec(opener) ?? [];
+  return id && secret ? { id, secret } : undefined;
 }
 
 export function openerHash(secret: string): string {

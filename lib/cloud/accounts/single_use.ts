@@ -7,7 +7,7 @@
  */
 
 import { isSameText } from "../../base/same_text.ts";
-import type { Sql, SqlValue } from "../store/store.ts";
+import { queryOne, type Sql, type SqlValue } from "../store/store.ts";
 import { newOpener, openerHash, openerParts } from "./sessions.ts";
 
 /** Limits of open rows: from one address, and in total. */
@@ -84,9 +84,10 @@ async function makeSpace(
   address: string,
 ): Promise<void> {
   await keepNewest(sql, table, address, OF_ADDRESS_MAX - 1);
-  const [{ n }] = await sql.query<{ readonly n: number }>(`SELECT COUNT(*) AS n FROM ${table}`);
+  const { n } = await queryOne<{ readonly n: number }>(sql, `SELECT COUNT(*) AS n FROM ${table}`);
   if (Number(n) < OPEN_MAX) return;
-  const [most] = await sql.query<{ readonly address: string; readonly n: number }>(
+  const most = await queryOne<{ readonly address: string; readonly n: number }>(
+    sql,
     `SELECT address, COUNT(*) AS n FROM ${table} GROUP BY address ORDER BY n DESC, address LIMIT 1`,
   );
   await keepNewest(sql, table, most.address, Number(most.n) - 1);

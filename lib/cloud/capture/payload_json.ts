@@ -69,7 +69,7 @@ class PayloadReader {
     return text;
   }
 
-  #content(tag: number): string {
+  #content(tag: number | undefined): string {
     if (tag === VALUE.number) return this.#number();
     if (tag === VALUE.text) return this.#text(this.#end());
     if (tag === VALUE.truth) return this.#varint() === 0 ? "false" : "true";
@@ -90,7 +90,7 @@ class PayloadReader {
     const start = this.#at;
     this.#at = end;
     for (let at = start; at < end; at++) {
-      const code = this.bytes[at];
+      const code = this.bytes[at] ?? 0;
       const isPlain = code >= 0x20 && code < 0x7f && code !== 0x22 && code !== 0x5c;
       if (!isPlain) return JSON.stringify(DECODER.decode(this.bytes.subarray(start, end)));
     }

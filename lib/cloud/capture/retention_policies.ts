@@ -11,7 +11,7 @@
 
 import { SvcError } from "../../base/error.ts";
 import { isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
-import type { Sql } from "../store/store.ts";
+import { queryOne, type Sql } from "../store/store.ts";
 
 /** An absent member means no limit. */
 export interface DataRetention {
@@ -320,7 +320,8 @@ export async function takeDue(sql: Sql, nowMs: number, nextMs: number): Promise<
   );
   if (!collector) return undefined;
   const { partId, componentName, methodName, ...row } = collector;
-  const [{ organizationId }] = await sql.query<{ organizationId: string }>(
+  const { organizationId } = await queryOne<{ organizationId: string }>(
+    sql,
     `SELECT l.organization_id AS "organizationId" FROM parts p JOIN machines m ON m.id = p.machine_id
        JOIN locations l ON l.id = m.location_id WHERE p.id = ?`,
     partId,

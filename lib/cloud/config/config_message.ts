@@ -162,7 +162,7 @@ function packagesOfModules({ modules, packages }: JsonObject) {
   return objects(modules)
     .filter((one) => one.type === "registry" && text(one.version) !== "" && !listed.has(text(one.module_id)))
     .map(({ name, module_id: id, version }) =>
-      packageMessage({ name, package: id, version, type: "module" })
+      packageMessage({ name: name ?? null, package: id ?? null, version: version ?? null, type: "module" })
     );
 }
 

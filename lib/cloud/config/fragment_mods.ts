@@ -7,6 +7,7 @@
 
 import { type DecodeContext, isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
 import { clipped, LEVELS_MAX, type ResolutionBudget } from "./resolution_budget.ts";
+import { assert } from "../../base/error.ts";
 
 /** One change: of the value at a path, or its removal. */
 export interface FragmentMod {
@@ -69,7 +70,8 @@ export class FragmentChanges {
   }
 
   #apply({ path, keys, value, at }: FragmentMod): void {
-    const last = keys[keys.length - 1];
+    const last = keys.at(-1);
+    assert(last !== undefined, `a change of a fragment names nothing: ${path}`);
     const copy = value === undefined ? undefined : this.budget.copy(value);
     let holder: Holder = this.config;
     /** The list whose entry the holder is. */
@@ -154,9 +156,8 @@ class NamedEntries {
   #note(index: number, name: string | undefined): void {
     if (name === undefined) return;
     const places = this.#places.getOrInsertComputed(name, () => []);
-    let at = places.length;
-    while (at > 0 && places[at - 1] > index) at--;
-    places.splice(at, 0, index);
+    const before = places.findLastIndex((place) => place <= index);
+    places.splice(before + 1, 0, index);
   }
 
   #forget(index: number, name: string): void {

@@ -199,7 +199,9 @@ function maskedFragment(config: JsonObject): JsonObject {
 }
 
 function withVariableNames(value: Json, masked: Json): Json {
-  if (Array.isArray(value)) return value.map((one, at) => withVariableNames(one, (masked as Json[])[at]));
+  if (Array.isArray(value)) {
+    return value.map((one, at) => withVariableNames(one, (masked as Json[])[at] ?? null));
+  }
   if (!isObject(value)) return masked;
   const [own, stars] = [value as JsonObject, masked as JsonObject];
   if (isObject(own.$variable)) {
@@ -209,7 +211,7 @@ function withVariableNames(value: Json, masked: Json): Json {
     };
   }
   return Object.fromEntries(
-    Object.entries(own).map(([key, one]) => [key, withVariableNames(one, stars[key])]),
+    Object.entries(own).map(([key, one]) => [key, withVariableNames(one, stars[key] ?? null)]),
   );
 }
 

@@ -190,13 +190,14 @@ function stageIn(bytes: Uint8Array, index: number): PipelineStage {
 
 function checkStage(stage: PipelineStage, index: number): void {
   const names = Object.keys(stage);
-  if (names.length !== 1) {
+  const [operator, ...others] = names;
+  if (operator === undefined || others.length > 0) {
     const found = names.length === 0 ? "no operator" : `the operators ${names.join(", ")}`;
     throw new SvcError("invalid_argument", `mql_binary[${index}]: found ${found}, wanted one`);
   }
-  if (!STAGES.includes(names[0])) {
+  if (!STAGES.includes(operator)) {
     const wanted = `wanted one of ${STAGES.toSorted().join(", ")}`;
-    throw new SvcError("invalid_argument", `mql_binary[${index}]: found the stage "${names[0]}", ${wanted}`);
+    throw new SvcError("invalid_argument", `mql_binary[${index}]: found the stage "${operator}", ${wanted}`);
   }
   checkOperators(stage, index);
 }
@@ -217,7 +218,7 @@ function checkOperators(value: unknown, index: number): void {
 }
 
 function operatorOf(stage: PipelineStage): string {
-  return Object.keys(stage)[0];
+  return Object.keys(stage)[0] ?? "";
 }
 
 /** The only texts that a condition of `$match` lets pass; `undefined` if it is another condition. */

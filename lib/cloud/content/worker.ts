@@ -255,9 +255,9 @@ async function inference(
 function rgbOf({ width, height, rgba }: ColorImage) {
   const rgb = new Uint8Array(3 * width * height);
   for (let from = 0, to = 0; from < rgba.length; from += 4, to += 3) {
-    rgb[to] = rgba[from];
-    rgb[to + 1] = rgba[from + 1];
-    rgb[to + 2] = rgba[from + 2];
+    rgb[to] = rgba[from] ?? 0;
+    rgb[to + 1] = rgba[from + 1] ?? 0;
+    rgb[to + 2] = rgba[from + 2] ?? 0;
   }
   return { width, height, rgb };
 }
@@ -334,19 +334,25 @@ function foundBy(
   const none = new Map<string, string>();
   const named = clearDetectorNames(session, outputs, none);
   if (named) {
-    const { shape } = session.inputs[0];
-    const found = foundIn(outputs, named, { order: BOX_ORDER, width: shape[2], height: shape[1] });
+    const [, height = 0, width = 0] = session.inputs[0]?.shape ?? [];
+    const found = foundIn(outputs, named, { order: BOX_ORDER, width, height });
     const sure = found.filter(({ confidence }) => confidence >= CONFIDENCE_MIN).slice(0, FOUND_MAX);
     const boxes = sure.map(({ category, confidence, box }) => {
-      const [xMin, yMin, xMax, yMax] = [box.xMin, box.yMin, box.xMax, box.yMax].map(finite);
+      const sides = {
+        xMin: finite(box.xMin),
+        yMin: finite(box.yMin),
+        xMax: finite(box.xMax),
+        yMax: finite(box.yMax),
+      };
       const label = labels?.[category] || String(category);
-      return boxFields({ label, confidence, xMin, yMin, xMax, yMax });
+      return boxFields({ label, confidence, ...sides });
     });
     return { boxes, classes: [] };
   }
   const name = probabilityName(outputs, none);
-  if (name === undefined) return { boxes: [], classes: [] };
-  const classes = classesOf(name, outputs[name], labels).sort((a, b) => b.confidence - a.confidence);
+  const tensor = name === undefined ? undefined : outputs[name];
+  if (name === undefined || !tensor) return { boxes: [], classes: [] };
+  const classes = classesOf(name, tensor, labels).sort((a, b) => b.confidence - a.confidence);
   return {
     boxes: [],
     classes: classes.slice(0, FOUND_MAX).map(({ className, confidence }) => ({

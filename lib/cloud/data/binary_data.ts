@@ -16,7 +16,7 @@ import { type DataOrigin, noteOrigin, ORIGIN_COLUMNS, plainText } from "../captu
 import { ANNOTATION_COLUMNS, type AnnotationRow, Datasets, sorted } from "./datasets.ts";
 import type { Label, LabelBox } from "../../cloud_client/dataset.ts";
 import type { StoredFile } from "../store/files.ts";
-import { placeholders, type Sql, type SqlValue } from "../store/store.ts";
+import { placeholders, queryOne, type Sql, type SqlValue } from "../store/store.ts";
 import { noteEvent } from "../triggers/outbox.ts";
 
 export interface BinaryUpload {
@@ -135,7 +135,8 @@ export class BinaryData {
   }
 
   async count(found: Conditions): Promise<{ count: number; bytes: number }> {
-    const [row] = await this.sql.query<{ count: number; bytes: number }>(
+    const row = await queryOne<{ count: number; bytes: number }>(
+      this.sql,
       `SELECT COUNT(*) AS count, CAST(COALESCE(SUM(d.bytes), 0) AS BIGINT) AS bytes FROM ${FROM} WHERE ${found.text}`,
       ...found.values,
     );
@@ -165,7 +166,8 @@ export class BinaryData {
 
   /** The largest number of tags that one of these items has. */
   async tagCount(ids: readonly string[]): Promise<number> {
-    const [row] = await this.sql.query<{ count: number | null }>(
+    const row = await queryOne<{ count: number | null }>(
+      this.sql,
       `SELECT MAX(n) AS count FROM (
          SELECT COUNT(*) AS n FROM data_tags WHERE data_id IN (${placeholders(ids)}) GROUP BY data_id
        ) AS counted`,
@@ -249,7 +251,8 @@ export class BinaryData {
   }
 
   async #uploaded(key: string): Promise<string> {
-    const [{ id }] = await this.sql.query<{ id: string }>(
+    const { id } = await queryOne<{ id: string }>(
+      this.sql,
       "SELECT id FROM binary_data WHERE upload_key = ?",
       key,
     );
@@ -327,7 +330,7 @@ export function itemCursor({ capturedUs, id }: { readonly capturedUs: number; re
 
 /** The position in the field `what` of a request. Throws `invalid_argument`. */
 export function parseItemCursor(last: string, what = "last"): [number, string] {
-  const [capturedUs, id] = last.split(/:(.*)/s);
+  const [capturedUs = "", id] = last.split(/:(.*)/s);
   if (/^-?\d{1,16}$/.test(capturedUs) && id) return [Number(capturedUs), id];
   throw new SvcError("invalid_argument", `found ${what} "${last}", wanted one from an earlier page`);
 }

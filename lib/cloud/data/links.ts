@@ -63,8 +63,7 @@ export class DataLinks {
       return textAnswer(403, "the link has expired: ask for a new one");
     }
     try {
-      const item: LinkedContent = await this.other(id) ??
-        (await new BinaryData(this.cloud.store).get([id]))[0];
+      const item = await this.other(id) ?? await this.#image(id);
       const name = imageFileName(item.id, item.fileName, item.fileExt, item.mimeType);
       const content = {
         ...item,
@@ -80,6 +79,12 @@ export class DataLinks {
     } catch (error) {
       return textAnswer(SvcError.from(error).code === "not_found" ? 404 : 503, messageOf(error));
     }
+  }
+
+  async #image(id: string): Promise<LinkedContent> {
+    const [image] = await new BinaryData(this.cloud.store).get([id]);
+    if (image) return image;
+    throw new SvcError("not_found", `there is no data "${id}"`);
   }
 
   /** The key that signs, then the others that are valid. */

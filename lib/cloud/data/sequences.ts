@@ -8,7 +8,7 @@
 import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import type { Part } from "../tenants/parts.ts";
-import { placeholders, type Sql, type SqlValue } from "../store/store.ts";
+import { placeholders, queryOne, type Sql, type SqlValue } from "../store/store.ts";
 import { checkedLabels, itemCursor, parseItemCursor } from "./binary_data.ts";
 import type { Conditions } from "../capture/filter.ts";
 import { plainText } from "../capture/origins.ts";
@@ -126,7 +126,8 @@ export class Sequences {
   }
 
   async countIn(datasetId: string): Promise<number> {
-    const [{ count }] = await this.sql.query<{ count: number }>(
+    const { count } = await queryOne<{ count: number }>(
+      this.sql,
       "SELECT COUNT(*) AS count FROM dataset_sequences WHERE dataset_id = ?",
       datasetId,
     );

@@ -213,7 +213,7 @@ export class TabularData {
     };
     const facts = { kind: "data", type: "tabular", originId, ...range } as const;
     await noteEvent(this.sql, { id, organizationId }, facts, nowMs, true);
-    const [fromMs, untilMs] = [range.fromUs, range.untilUs].map((us) => Math.floor(us / 1000));
+    const fromMs = Math.floor(range.fromUs / 1000), untilMs = Math.floor(range.untilUs / 1000);
     await new DataPipelines(this.sql).noteLate(organizationId, fromMs, untilMs);
   }
 
@@ -369,7 +369,8 @@ export class TabularData {
         last: parseFileCursor(last),
         newest: Math.max(0, ...keys.map(({ newest }) => newest ?? 0)),
       });
-      const isEnd = keys.length < page.limit && last === itemCursor(keys[keys.length - 1]);
+      const end = keys.at(-1);
+      const isEnd = keys.length < page.limit && end !== undefined && last === itemCursor(end);
       if (isEnd) break;
     }
 
@@ -505,7 +506,7 @@ export class TabularData {
     const rest = new Conditions();
     if (last !== "") {
       const [capturedUs, id] = parseItemCursor(last);
-      const [originId, entryId = ""] = id.split(":");
+      const [originId = "", entryId = ""] = id.split(":");
       rest.only(`d.captured_us ${newest ? "<=" : ">="} ?`, capturedUs).only(
         `(d.captured_us, d.origin_id, d.entry_id) ${newest ? "<" : ">"} (?, ?, ?)`,
         capturedUs,
@@ -539,14 +540,15 @@ export class TabularData {
   /** The leading readings, in the order of the keys, that fit into one answer. */
   async #rows(keys: readonly Key[]): Promise<{ readonly rows: readonly Row[]; readonly last: string }> {
     const mine = fitting(keys);
-    if (mine.length === 0) return { rows: [], last: "" };
+    const end = mine.at(-1);
+    if (!end) return { rows: [], last: "" };
     const own = mine.filter(({ row }) => row === undefined);
     const found = new Map(mine.flatMap((key) => key.row ? [[itemCursor(key), key.row] as const] : []));
     for (const row of await this.#ownRows(own)) found.set(itemCursor(row), row);
     await this.#addMoved(own.filter((key) => !found.has(itemCursor(key))), found);
     return {
       rows: mine.flatMap((key) => found.get(itemCursor(key)) ?? []),
-      last: itemCursor(mine[mine.length - 1]),
+      last: itemCursor(end),
     };
   }
 
@@ -559,7 +561,7 @@ export class TabularData {
         keys.map(() => "(?, CAST(? AS BIGINT), ?)").join(", ")
       })`,
       ...keys.flatMap(({ id, capturedUs }) => {
-        const [originId, entryId] = id.split(":");
+        const [originId = "", entryId = ""] = id.split(":");
         return [originId, capturedUs, entryId];
       }),
     );
@@ -567,7 +569,7 @@ export class TabularData {
 
   /** Readings that have moved since their keys were read; those that nobody has any more were removed. */
   async #addMoved(keys: readonly Key[], found: Map<string, Row>): Promise<void> {
-    for (const [originId, some] of Map.groupBy(keys, ({ id }) => id.split(":")[0])) {
+    for (const [originId, some] of Map.groupBy(keys, ({ id }) => id.slice(0, id.indexOf(":")))) {
       const wanted = new Set(some.map(itemCursor));
       const captured = rangeOf(some.map(({ capturedUs }) => capturedUs));
       const files = await this.#inFiles.list(
@@ -612,7 +614,8 @@ function parseKeyCursor(last: string): KeyCursor {
 
 function parseFileCursor(last: string): FileCursor {
   const [capturedUs, id] = parseItemCursor(last);
-  return { capturedUs, entryId: id.split(":")[1] };
+  const [, entryId = ""] = id.split(":");
+  return { capturedUs, entryId };
 }
 
 function fileKey(file: IndexedFile, one: FileReading): Key & { readonly row: Row } {

@@ -151,9 +151,9 @@ class Decoder {
  */
 function measuredOf({ metrics, confusion, labels }: TrainedModel): JsonObject {
   const rows = confusion.map(({ pictures, foundAs, wrong }, row) => ({
-    label: labels[row],
+    label: labels[row] ?? "",
     images: pictures,
-    found_as: foundAs.flatMap((images, label) => images > 0 ? [{ label: labels[label], images }] : []),
+    found_as: foundAs.flatMap((images, label) => images > 0 ? [{ label: labels[label] ?? "", images }] : []),
     wrongly_found: wrong,
   }));
   return { metrics: { ...metrics }, ...rows.length > 0 ? { confusion: rows } : {} };

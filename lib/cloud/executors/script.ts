@@ -302,8 +302,9 @@ async function writeDataset(
 async function sourceIn(files: ReadFiles, folder: string): Promise<string> {
   const entries = await files.entries(folder);
   if (entries.some(({ name }) => name === "setup.py" || name === "pyproject.toml")) return folder;
-  if (entries.length === 1 && entries[0].kind === "folder") {
-    return await sourceIn(files, join(folder, entries[0].name));
+  const [first, ...others] = entries;
+  if (first?.kind === "folder" && others.length === 0) {
+    return await sourceIn(files, join(folder, first.name));
   }
   const found = entries.map(({ name }) => name).join(", ") || "nothing";
   throw new SvcError(
@@ -319,7 +320,7 @@ async function findPython(program: string, host: ScriptHost, clock: Clock): Prom
     host,
     clock,
   );
-  const [version = "", minor, uri, ...prefixes] = lines ?? [];
+  const [version = "", minor, uri = "", ...prefixes] = lines ?? [];
   if (prefixes.length === 0) return undefined;
   const description =
     `Python ${version} of the control plane's machine, with the packages that are installed there`;

@@ -93,8 +93,8 @@ async function* binaryRows(sql: Sql, sequence: Sequence): AsyncGenerator<readonl
         return { label, confidence, x_min: xMin, y_min: yMin, x_max: xMax, y_max: yMax };
       }),
     ]);
-    if (items.length < PAGE) return;
-    const end = items[items.length - 1];
+    const end = items.at(-1);
+    if (!end || items.length < PAGE) return;
     last = itemCursor(end);
   }
 }

@@ -16,7 +16,7 @@ import { PROGRAMS, type ReleasedProgram, Releases } from "../packages/releases.t
 import type { Sql } from "../store/store.ts";
 
 /** The configuration's names of a program. */
-const CHOSEN_BY: { readonly [P in ReleasedProgram]: readonly string[] } = {
+const CHOSEN_BY: { readonly [P in ReleasedProgram]: readonly [usual: string, ...others: string[]] } = {
   "svc-agent": ["agent", "svc-agent", "viam-agent"],
   "svc-server": ["svc-server", "viam-server"],
 };
@@ -94,5 +94,6 @@ async function check(
 function chosenIn(agent: JsonObject, name: ReleasedProgram): { key: string; version: Json } | undefined {
   const chosen = isObject(agent.version_control) ? agent.version_control as JsonObject : {};
   const key = CHOSEN_BY[name].find((one) => chosen[one] !== undefined && chosen[one] !== null);
-  return key === undefined ? undefined : { key, version: chosen[key] };
+  const version = key === undefined ? undefined : chosen[key];
+  return key === undefined || version === undefined ? undefined : { key, version };
 }

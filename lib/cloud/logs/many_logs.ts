@@ -81,9 +81,8 @@ export async function loggedParts(
   );
   const on = (wanted: EffectiveGrant["kind"]) =>
     grants.filter(({ kind }) => kind === wanted).map(({ resourceId }) => resourceId);
-  const [organizations, machines, parts] = [on("organization"), on("machine"), on("part")].map((ids) =>
-    new Set(ids)
-  );
+  const organizations = new Set(on("organization"));
+  const machines = new Set(on("machine")), parts = new Set(on("part"));
   const locations = new Set((await locationsWithin(sql, on("location"))).map(({ id }) => id));
   return found.filter(({ id, machineId, locationId, organizationId }) =>
     organizations.has(organizationId) || locations.has(locationId) || machines.has(machineId) || parts.has(id)
@@ -131,7 +130,7 @@ class Newest implements PartLogs {
 
   /** Entries before this time are not among the newest any more. */
   get oldestMs(): number {
-    return this.more ? this.entries[this.entries.length - 1].writtenMs : -LAST;
+    return this.more ? this.entries.at(-1)?.writtenMs ?? -LAST : -LAST;
   }
 
   isTooOld(writtenMs: number): boolean {

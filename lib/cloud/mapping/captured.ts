@@ -149,7 +149,7 @@ export class CapturedData {
   /** Whether the last scan is so much older than that time that no more data will come. */
   async isSilent(atUs: number): Promise<boolean> {
     const [scans] = this.#streams;
-    return (await scans.latestUs() ?? -Infinity) < atUs - LATE_US;
+    return (await scans?.latestUs() ?? -Infinity) < atUs - LATE_US;
   }
 
   /** The next one until that time. */

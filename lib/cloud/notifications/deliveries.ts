@@ -11,7 +11,7 @@ import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { shownUrl } from "../../base/log/shown_url.ts";
 import type { SvcError } from "../../base/error.ts";
 import { type Limits, overLimit, requireWithin } from "../access/limits.ts";
-import { placeholders, type Sql, type SqlValue } from "../store/store.ts";
+import { placeholders, queryOne, type Sql, type SqlValue } from "../store/store.ts";
 
 export type DeliveryKind = "webhook" | "email";
 export const DELIVERY_STATES = ["pending", "delivered", "dead"] as const;
@@ -163,7 +163,8 @@ export class Deliveries {
     const counts = [kind === "webhook" ? more : 0, kind === "email" ? more : 0];
     const kept = (column: string) =>
       `${column} = CASE WHEN trigger_days.day = excluded.day THEN trigger_days.${column} ELSE 0 END + excluded.${column}`;
-    const [{ calls, mails }] = await this.sql.query<{ calls: number; mails: number }>(
+    const { calls, mails } = await queryOne<{ calls: number; mails: number }>(
+      this.sql,
       `INSERT INTO trigger_days (organization_id, day, calls, mails) VALUES (?, ?, ?, ?)
        ON CONFLICT (organization_id) DO UPDATE SET ${kept("calls")}, ${kept("mails")}, day = excluded.day
        RETURNING calls, mails`,
@@ -348,7 +349,8 @@ export class Deliveries {
       organizationId,
       newWebhookSecret(),
     );
-    const [row] = await this.sql.query<{ secret: string; previous: string | null; untilMs: number }>(
+    const row = await queryOne<{ secret: string; previous: string | null; untilMs: number }>(
+      this.sql,
       `SELECT secret, previous, until_ms AS "untilMs" FROM trigger_secrets WHERE organization_id = ?`,
       organizationId,
     );

@@ -103,7 +103,7 @@ export class TriggerEvents {
     if (facts.kind === "logs") {
       const [trigger] = of("conditional_logs_ingested").filter(({ name }) => name === facts.trigger);
       const entries = trigger ? await this.#entries(event.partId, trigger, facts) : [];
-      return entries.length > 0 ? [{ trigger, content: { kind: "logs", entries } }] : [];
+      return trigger && entries.length > 0 ? [{ trigger, content: { kind: "logs", entries } }] : [];
     }
     const synced = of("part_data_ingested").filter(({ event }) => event.dataTypes.includes(facts.type));
     if (facts.type !== "tabular") {
@@ -149,9 +149,10 @@ export class TriggerEvents {
       const payloads = batch.rows.map(({ payload }) => payload);
       const first = await this.#judge(event, { payloads, conditions });
       for (const [index, trigger] of waiting.entries()) {
-        if (first[index] < 0) continue;
+        const row = batch.rows[first[index] ?? -1];
+        if (!row) continue;
         const condition = { trigger_condition: { evals: conditions[index] } } as unknown as JsonObject;
-        const data = dataOf(batch.rows[first[index]]);
+        const data = dataOf(row);
         const about = { ...sourceOf(batch.origin), data_type: "tabular", ...condition, data };
         fired.set(trigger, { trigger, content: { kind: "data", facts: about } });
       }
@@ -262,7 +263,7 @@ function exampleOf({ event }: Trigger): EventContent {
   const nowUs = 1_700_000_000_000_000;
   if (event.type === "part_online" || event.type === "part_offline") return { kind: "status" };
   if (event.type === "conditional_logs_ingested") {
-    const [level] = event.logLevels;
+    const [level = "error"] = event.logLevels;
     const entry = { level, host: "", logger_name: "test", message: "a test of this trigger" };
     return { kind: "logs", entries: [{ time: timeOf(nowUs), ...entry, fields: {}, stack: "" }] };
   }

@@ -115,7 +115,8 @@ export class TriggerWatch {
     const nowMs = clock.nowMs();
     const pauseMs = until < head ? 0 : LOGS_MS;
     // After a notification the next pass finds everything since.
-    const reached = found.length === LOG_ENTRIES_MAX ? found[found.length - 1].number : until;
+    const last = found.at(-1);
+    const reached = last && found.length === LOG_ENTRIES_MAX ? last.number : until;
     await store.transaction(async (sql) => {
       const moved = await sql.query(
         `UPDATE trigger_log_marks SET number = ?, next_ms = ?

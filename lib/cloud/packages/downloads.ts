@@ -155,12 +155,13 @@ export class Downloads {
       /^\/(?<name>[^/]+)\/(?<version>[^/]+)\/(?<platform>[^/]+?)(?<file>\/[^/]+?)?(?<ending>\.sig|\.channel)?$/;
     const found = pattern.exec(request.path.slice(RELEASE_PATH.length))?.groups;
     if (!found) throw nothingAt(request.path);
+    const { name: wanted = "", version: written = "", platform: target = "" } = found;
     const isChannel = found.ending === CHANNEL;
-    const version = isChannel ? wantedIn(request.query) : decodedVersion(found.version);
+    const version = isChannel ? wantedIn(request.query) : decodedVersion(written);
     const one = await new Releases(this.cloud.store).find(
-      found.name,
+      wanted,
       version,
-      found.platform.replace("-", "/"),
+      target.replace("-", "/"),
     );
     const { name, platform, createdMs } = one;
     if (isChannel) {

@@ -304,7 +304,7 @@ export class Packages {
 /** The parts of `owner/name` and `owner:name`. Throws `invalid_argument`. */
 export function splitId(id: string): { owner: string; name: string } {
   const [, owner, name] = /^([^/:]+)[/:](.+)$/.exec(id) ?? [];
-  if (owner !== undefined) return { owner, name };
+  if (owner !== undefined && name !== undefined) return { owner, name };
   throw new SvcError(
     "invalid_argument",
     `found id "${id}", wanted an organization and a name such as "my-org:my-model"`,
@@ -340,15 +340,21 @@ export function chooseVersion<T extends { readonly version: string }>(
 
 /** Throws `invalid_argument` for an impossible package. */
 export function checkPackage(name: string, version: string, platform: string): void {
-  checkNamed({ name, version });
+  checkNamed(name, version);
   if (platform !== "any") {
     check("platform", platform, PLATFORM, 'a system and a processor such as "linux/amd64"');
   }
 }
 
-/** The valid name and version among `fields`; refusals use their keys. */
-export function checkNamed(fields: { readonly [field: string]: string }): void {
-  const [[nameField, name], [versionField, version]] = Object.entries(fields);
+/** Checks the name and the version of a package; refusals use the names of their fields. */
+export function checkNamed(
+  name: string,
+  version: string,
+  { nameField = "name", versionField = "version" }: {
+    readonly nameField?: string;
+    readonly versionField?: string;
+  } = {},
+): void {
   check(nameField, name, NAME, "letters, digits, - _ and .");
   check(versionField, version, VERSION, "letters, digits, - _ . : and +");
   // A version of this name could never be asked for.

@@ -10,6 +10,7 @@ import { type ReleaseKey, type ReleaseStatement, signRelease } from "../../base/
 import type { SignedRelease } from "../../base/release/signature.ts";
 import type { ReleaseSecret } from "../store/secrets/secret_kinds.ts";
 import type { Secrets } from "../store/secrets/secrets.ts";
+import { assert } from "../../base/error.ts";
 
 export class ReleaseKeys {
   constructor(private readonly secrets: Pick<Secrets, "good" | "rotate">) {}
@@ -35,6 +36,8 @@ export class ReleaseKeys {
   }
 
   get #secret(): ReleaseSecret {
-    return JSON.parse(this.secrets.good("release")[0]);
+    const [newest] = this.secrets.good("release");
+    assert(newest !== undefined, "there is no key that signs releases");
+    return JSON.parse(newest);
   }
 }

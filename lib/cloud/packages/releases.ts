@@ -149,7 +149,7 @@ export class Releases {
  * agents that would download it, or the file ends before the program does.
  */
 export function checkProgram(head: Uint8Array, platform: string, name: string, bytes: number): void {
-  const [os, arch] = platform.split("/");
+  const [os = "", arch = ""] = platform.split("/");
   const wrong = notAProgram(head, { os, arch });
   if (wrong !== undefined) throw new SvcError("invalid_argument", `${name}: ${wrong}`);
 

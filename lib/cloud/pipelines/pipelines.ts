@@ -12,7 +12,7 @@ import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { lastRemovedUs } from "../capture/retention_policies.ts";
 import { lastInFiles, type LastsOfFiles } from "../readings/lasts.ts";
-import type { Sql } from "../store/store.ts";
+import { queryOne, type Sql } from "../store/store.ts";
 import { PipelineWindows, type Span } from "./windows.ts";
 
 export interface NewPipeline {
@@ -201,14 +201,16 @@ export class DataPipelines {
   ): Promise<void> {
     if (backfillMs === null) return;
     const text = "SELECT COUNT(*) AS count FROM pipeline_runs WHERE pipeline_id = ? AND status IN (?, ?)";
-    const [{ count }] = await this.sql.query<{ count: number }>(
+    const { count } = await queryOne<{ count: number }>(
+      this.sql,
       text,
       id,
       RUN_STATUS.scheduled,
       RUN_STATUS.started,
     );
     if (count >= BACKFILL_AT_ONCE) return;
-    const [{ ownUs }] = await this.sql.query<{ ownUs: number | null }>(
+    const { ownUs } = await queryOne<{ ownUs: number | null }>(
+      this.sql,
       `SELECT MAX((SELECT MAX(d.captured_us) FROM tabular_data d WHERE d.origin_id = o.id AND d.captured_us < ?)) AS "ownUs"
        FROM data_origins o WHERE o.organization_id = ?`,
       backfillMs * 1000,
@@ -399,9 +401,10 @@ export class DataPipelines {
         last.fromMs,
         last.place,
       );
-      if (rows.length === 0) return;
+      const end = rows.at(-1);
+      if (!end) return;
       yield rows.map(({ document }) => document);
-      last = rows[rows.length - 1];
+      last = end;
     }
   }
 

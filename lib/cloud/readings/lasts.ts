@@ -21,7 +21,7 @@ export async function lastsOfFiles(
   for (const file of around.filter(({ untilUs }) => untilUs >= beforeUs)) {
     const times = { captured: { untilUs: beforeUs - 1 }, received: {} };
     for await (const [last] of index.readings(file, times, true)) {
-      lasts.set(keyOf(file), last.capturedUs);
+      if (last) lasts.set(keyOf(file), last.capturedUs);
       break;
     }
   }

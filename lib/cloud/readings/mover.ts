@@ -9,12 +9,12 @@
 
 import { PeriodicWork } from "../../base/async/periodic_work.ts";
 import type { Clock } from "../../base/clock.ts";
-import { SvcError } from "../../base/error.ts";
+import { assert, SvcError } from "../../base/error.ts";
 import { collectBytes, onePiece } from "../../base/files/byte_reader.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { keepFile } from "../store/file_refs.ts";
 import { checkedPieces, type FileStore } from "../store/files.ts";
-import { placeholders, type Sql, type SqlValue, type Store } from "../store/store.ts";
+import { placeholders, queryOne, type Sql, type SqlValue, type Store } from "../store/store.ts";
 import { OWN_PACKING, type Packing, READING_FILE_BYTES_MAX, type ReadingPacker } from "./packer.ts";
 import type { FileCursor, FileReading, FileSummary } from "./reading_file.ts";
 import { ReadingFiles } from "./reading_files.ts";
@@ -255,14 +255,15 @@ async function selectReadings(sql: Sql, { originId }: Group, keys: readonly Key[
   const readings: FileReading[] = [];
   for (let at = 0; at < keys.length; at += READ_AT_ONCE) {
     const some = keys.slice(at, at + READ_AT_ONCE);
+    const times = some.map(({ capturedUs }) => capturedUs);
     const entries = some.map(({ entryId }) => entryId);
     const rows = await sql.query<FileReading>(
       `SELECT captured_us AS "capturedUs", entry_id AS "entryId", received_us AS "receivedUs", stored_ms AS "storedMs",
          payload FROM tabular_data WHERE origin_id = ? AND captured_us >= ? AND captured_us <= ?
          AND entry_id IN (${placeholders(entries)}) ORDER BY captured_us, entry_id`,
       originId,
-      some[0].capturedUs,
-      some[some.length - 1].capturedUs,
+      Math.min(...times),
+      Math.max(...times),
       ...entries,
     );
     const wanted = new Set(some.map(({ capturedUs, entryId }) => `${capturedUs} ${entryId}`));
@@ -285,14 +286,16 @@ async function swap(
   made: FileSummary,
   file: { readonly sha256: string; readonly bytes: number },
 ): Promise<void> {
-  const [first, last] = [keys[0], keys[keys.length - 1]];
+  const [first, last] = [keys[0], keys.at(-1)];
+  assert(first && last, "a file of no readings was written");
   const range =
     `${OF_GROUP} AND captured_us >= ? AND (captured_us, entry_id) >= (?, ?) AND (captured_us, entry_id) <= (?, ?)`;
   const values = [
     ...groupValues(originId, tags, untilMs),
     ...[first.capturedUs, first.capturedUs, first.entryId, last.capturedUs, last.entryId],
   ];
-  const [now] = await sql.query<{ count: number; bytes: number }>(
+  const now = await queryOne<{ count: number; bytes: number }>(
+    sql,
     `SELECT COUNT(*) AS count, CAST(COALESCE(SUM(LENGTH(payload)), 0) AS BIGINT) AS bytes
      FROM tabular_data WHERE ${range}`,
     ...values,

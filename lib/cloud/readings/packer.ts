@@ -66,12 +66,13 @@ function packingIn(process: ContentProcess, signal: AbortSignal): Packing {
   return {
     pack: (readings) => {
       const facts = readings.map(({ payload, ...one }) => ({ ...one, bytes: payload.length }));
+      const head = new TextEncoder().encode(JSON.stringify(facts));
       const body = [
-        new TextEncoder().encode(JSON.stringify(facts)),
+        head,
         ...readings.map(({ payload }) => payload),
       ];
       const bytes = body.reduce((sum, { length }) => sum + length, 0);
-      return made({ ask: "pack", facts: body[0].length, bytes }, body);
+      return made({ ask: "pack", facts: head.length, bytes }, body);
     },
     without: (content, times, oldest) =>
       made({ ask: "without", times, oldest, bytes: content.length }, [content]),

@@ -122,7 +122,7 @@ export class ParquetFile {
   get groups(): RowGroup[] {
     let first = 0;
     return this.metadata.row_groups.map(({ num_rows, columns }) => {
-      const { min_value: from, max_value: until } = columns[0].meta_data?.statistics ?? {};
+      const { min_value: from, max_value: until } = columns[0]?.meta_data?.statistics ?? {};
       const group = {
         first,
         rows: Number(num_rows),

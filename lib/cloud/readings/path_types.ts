@@ -73,8 +73,8 @@ export function pathKinds(text: string): PathKinds {
 export function typesAt(all: PathKinds, pointer: string): ValueType[] | undefined {
   for (let end = pointer.length; end > 0; end = pointer.lastIndexOf("/", end - 1)) {
     const path = pointer.slice(0, end);
-    if (!Object.hasOwn(all, path)) continue;
-    const kinds = [...all[path]] as Kind[];
+    const kinds = Object.hasOwn(all, path) ? [...all[path] ?? ""] as Kind[] : undefined;
+    if (!kinds) continue;
     if (path === pointer) return kinds.map((kind) => TYPE_OF[kind]);
     if (kinds.includes("l")) return undefined;
   }

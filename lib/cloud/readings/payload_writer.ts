@@ -31,12 +31,11 @@ export class PayloadWriter {
   }
 
   #struct(content: JsonObject): void {
-    const keys = Object.keys(content);
-    for (let index = keys.length - 1; index >= 0; index--) {
+    for (const key of Object.keys(content).reverse()) {
       const end = this.#left;
-      this.#value(content[keys[index]]);
+      this.#value(content[key] ?? null);
       this.#length(end, VALUE_OF_ENTRY);
-      this.#text(keys[index], KEY);
+      this.#text(key, KEY);
       this.#length(end, ENTRY);
     }
   }
@@ -44,7 +43,7 @@ export class PayloadWriter {
   #list(items: readonly Json[]): void {
     for (let index = items.length - 1; index >= 0; index--) {
       const end = this.#left;
-      this.#value(items[index]);
+      this.#value(items[index] ?? null);
       this.#length(end, ITEM);
     }
   }
@@ -94,7 +93,7 @@ export class PayloadWriter {
     }
     this.#reserve(digits.length + 1);
     for (let index = digits.length - 1; index >= 0; index--) {
-      this.#bytes[--this.#at] = digits[index] | (index < digits.length - 1 ? 0x80 : 0);
+      this.#bytes[--this.#at] = (digits[index] ?? 0) | (index < digits.length - 1 ? 0x80 : 0);
     }
     this.#bytes[--this.#at] = tag;
   }

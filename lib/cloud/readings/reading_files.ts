@@ -11,7 +11,7 @@ import { assert, SvcError } from "../../base/error.ts";
 import { Conditions } from "../capture/filter.ts";
 import { type DataOrigin, ORIGIN_COLUMNS } from "../capture/origins.ts";
 import { checkedPieces, type FileStore } from "../store/files.ts";
-import type { Sql } from "../store/store.ts";
+import { queryOne, type Sql } from "../store/store.ts";
 import {
   compareCursors,
   type FileCursor,
@@ -130,7 +130,8 @@ export class ReadingFiles {
     made: FileSummary,
     { sha256, bytes: fileBytes }: { readonly sha256: string; readonly bytes: number },
   ): Promise<void> {
-    const [{ number }] = await this.sql.query<{ number: number }>(
+    const { number } = await queryOne<{ number: number }>(
+      this.sql,
       "UPDATE reading_moves SET last_number = last_number + 1 WHERE organization_id = ? RETURNING last_number AS number",
       organizationId,
     );

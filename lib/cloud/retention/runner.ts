@@ -22,7 +22,7 @@ import { ReadingRemoval } from "../readings/removal.ts";
 import type { ClockCheck } from "../store/clock_check.ts";
 import { releaseFile } from "../store/file_refs.ts";
 import type { FileStore } from "../store/files.ts";
-import { placeholders, type Sql, type Store } from "../store/store.ts";
+import { placeholders, queryOne, type Sql, type Store } from "../store/store.ts";
 import { type DueRetention, hurry, noteRemoved, takeDue } from "../capture/retention_policies.ts";
 import { counted } from "../../base/log/counted.ts";
 
@@ -126,7 +126,8 @@ export class RetentionRunner {
 
     const oldest = await this.#oldestReadings(found);
     const file = await this.#oldestFile(due, untilUs);
-    if (file && !(oldest[0]?.capturedUs < file.fromUs)) {
+    const oldestUs = oldest[0]?.capturedUs ?? Infinity;
+    if (file && oldestUs >= file.fromUs) {
       const removed = await this.#removeFromFile(due, file, over, signal);
       if (removed > 0) return removed;
     }
@@ -317,6 +318,6 @@ function ofSubject({ organizationId, collector }: DueRetention): Conditions {
 
 async function sumBytes(sql: Sql, text: string, due: DueRetention): Promise<number> {
   const found = ofSubject(due);
-  const [{ bytes }] = await sql.query<{ bytes: number }>(`${text} ${found.text}`, ...found.values);
+  const { bytes } = await queryOne<{ bytes: number }>(sql, `${text} ${found.text}`, ...found.values);
   return bytes;
 }

@@ -14,7 +14,7 @@ import { Conditions } from "../capture/filter.ts";
 import { payloadBytes } from "../capture/payload.ts";
 import { TabularData } from "../data/tabular_data.ts";
 import type { FileStore } from "../store/files.ts";
-import { placeholders, type Sql } from "../store/store.ts";
+import { placeholders, queryOne, type Sql } from "../store/store.ts";
 import type { RolloutChange } from "./change.ts";
 import type { RolloutPlan, RolloutReading } from "./plan.ts";
 import { type PartHealth, readPartHealths } from "../fleet/part_health.ts";
@@ -91,7 +91,8 @@ function brokenSince(baseline: Baseline, health: PartHealth | undefined): string
 }
 
 function nameOf(broken: string): string {
-  return broken.split(": ", 1)[0];
+  const [resource = ""] = broken.split(": ", 1);
+  return resource;
 }
 
 function shown(all: readonly string[]): string {
@@ -161,7 +162,7 @@ export async function readBaseline(
   nowMs: number,
 ): Promise<Baseline> {
   const text = "SELECT COALESCE(MAX(number), 0) AS head FROM logs WHERE part_id = ?";
-  const [{ head }] = await sql.query<{ head: number }>(text, partId);
+  const { head } = await queryOne<{ head: number }>(sql, text, partId);
   const health = (await readPartHealths(sql, [partId])).get(partId);
   return {
     logNumber: head,
@@ -187,7 +188,10 @@ export async function readingProblem(
       ", ",
     );
     if (!payload) return `no reading of ${reading.component} since the change, wanted ${wanted}`;
-    const [found] = await configs.judge(organizationId, { payloads: [payload], conditions: [reading.evals] });
+    const [found = -1] = await configs.judge(organizationId, {
+      payloads: [payload],
+      conditions: [reading.evals],
+    });
     if (found < 0) return `the reading of ${reading.component} is not ${wanted}`;
   }
   return undefined;
@@ -213,7 +217,8 @@ async function errorsBetween(
   until: number,
   sinceMs: number,
 ): Promise<number> {
-  const [{ amount }] = await sql.query<{ amount: number }>(
+  const { amount } = await queryOne<{ amount: number }>(
+    sql,
     `SELECT COUNT(*) AS amount FROM (SELECT number FROM logs WHERE part_id = ? AND number > ? AND number <= ?
        AND received_ms >= ? AND level IN (${placeholders(ERROR_LEVELS)}) LIMIT ?) AS errors`,
     partId,

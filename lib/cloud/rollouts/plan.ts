@@ -153,7 +153,7 @@ function parsedWindow(text: string) {
   const found = WINDOW.exec(text);
   if (!found) return undefined;
   const [, first, last, ...numbers] = found;
-  const [h1, m1, h2, m2] = numbers.map(Number);
+  const [h1 = 0, m1 = 0, h2 = 0, m2 = 0] = numbers.map(Number);
   const [from, until] = [h1 * 60 + m1, h2 * 60 + m2];
   if (m1 > 59 || m2 > 59 || from >= DAY_MINUTES || until > DAY_MINUTES || from === until) return undefined;
   const [begin, end] = [DAYS.indexOf(first ?? "sun"), DAYS.indexOf(last ?? first ?? "sat")];

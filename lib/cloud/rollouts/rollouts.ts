@@ -9,7 +9,7 @@
 
 import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
-import { placeholders, type Sql } from "../store/store.ts";
+import { placeholders, queryOne, type Sql } from "../store/store.ts";
 import type { RolloutChange, Undo } from "./change.ts";
 import type { RolloutPlan } from "./plan.ts";
 
@@ -243,7 +243,7 @@ export class Rollouts {
     const text = `SELECT COUNT(*) AS amount FROM rollout_parts WHERE rollout_id = ? AND state IN (${
       placeholders(states)
     })`;
-    const [{ amount }] = await this.sql.query<{ amount: number }>(text, id, ...states);
+    const { amount } = await queryOne<{ amount: number }>(this.sql, text, id, ...states);
     return Number(amount);
   }
 
@@ -311,8 +311,12 @@ export class Rollouts {
       const steps = found.getOrInsertComputed(id, () => []);
       while (steps.length <= step) steps.push(EMPTY);
       const kind = Number(unhealthy) === 1 ? "unhealthy" : COUNTED_AS[state as RolloutPartState];
-      const { machines, [kind]: before } = steps[step];
-      steps[step] = { ...steps[step], machines: machines + Number(amount), [kind]: before + Number(amount) };
+      const counts = steps[step] ?? EMPTY;
+      steps[step] = {
+        ...counts,
+        machines: counts.machines + Number(amount),
+        [kind]: counts[kind] + Number(amount),
+      };
     }
     return found;
   }
@@ -340,8 +344,9 @@ export class Rollouts {
          WHERE r.is_open = 1 AND r.part_id IN (${placeholders(some)}) LIMIT 1`,
         ...some,
       );
-      if (rows.length === 0) continue;
-      const [{ id, name, state }] = rows;
+      const [other] = rows;
+      if (!other) continue;
+      const { id, name, state } = other;
       throw new SvcError(
         "failed_precondition",
         `rollout "${name}" (${id}, ${state}) has some of these machines: wait for its end or abort it; nothing is changed`,

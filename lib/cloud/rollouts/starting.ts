@@ -132,7 +132,8 @@ async function existing(sql: Sql, organizationId: string, change: RolloutChange)
   const { kind, id, version } = change;
   if (kind === "fragment") {
     const { found } = await new FragmentTexts(sql).texts([{ id, version }], organizationId, 0);
-    if (found.length > 0) return { ...change, version: String(found[0].revision) };
+    const [text] = found;
+    if (text) return { ...change, version: String(text.revision) };
     throw new SvcError(
       "not_found",
       `the organization has no fragment "${id}" with revision or tag "${version}"`,

@@ -239,7 +239,7 @@ class Bubblewrap implements Sandbox {
     const isolate = userNamespace &&
       ["--unshare-user", "--uid", `${uid}`, "--gid", `${uid}`, ...userNamespace];
     const home = needs.folder === undefined ? "/tmp" : FOLDER;
-    const words = [
+    const [program = "", ...words] = [
       // If memory runs out, the kernel ends this process first.
       ...["/usr/bin/choom", "-n", "1000", "--", "/usr/bin/nice", "-n", "10"],
       ...givesUp ? GIVE_UP : [],
@@ -265,8 +265,8 @@ class Bubblewrap implements Sandbox {
     const names = { USER: "job", LOGNAME: "job", HOME: home };
     // `PATH` for the programs above, not for the program inside.
     return {
-      command: words[0],
-      args: words.slice(1),
+      command: program,
+      args: words,
       env: { ...names, ...env, PATH },
       bare: true,
       leash: true,
@@ -277,9 +277,8 @@ class Bubblewrap implements Sandbox {
   #view({ folder, readable = [], network }: CellNeeds): string[] {
     const scratch = ["--perms", "1777", "--size", `${SCRATCH_BYTES}`, "--tmpfs"];
     const settings = [...SETTINGS, ...network ? NETWORK_SETTINGS : []];
-    const [usual, within] = [false, true].map((isHidden) =>
-      readable.filter((path) => isBelow(path, this.hidden) === isHidden)
-    );
+    const usual = readable.filter((path) => !isBelow(path, this.hidden));
+    const within = readable.filter((path) => isBelow(path, this.hidden));
     const masked = this.hidden.filter((path) => isBelow(path, ["/usr", ...SYSTEM, ...usual]));
     return [
       ...["--ro-bind", "/usr", "/usr"],

@@ -15,6 +15,22 @@ export interface ServiceContext extends ConfigContext {
   readonly provider?: IdentityProvider;
 }
 
+/** A page of a list, and the token that continues behind it; empty for the last page. */
+export interface CutPage<T> {
+  readonly page: readonly T[];
+  readonly nextPageToken: string;
+}
+
+/**
+ * The first `limit` of the rows, of which one more was asked for; `tokenAfter` gives the token that continues behind a
+ * row.
+ */
+export function cutPage<T>(rows: readonly T[], limit: number, tokenAfter: (last: T) => string): CutPage<T> {
+  const page = rows.slice(0, limit);
+  const last = page.at(-1);
+  return { page, nextPageToken: last && rows.length > limit ? tokenAfter(last) : "" };
+}
+
 /** The number in a page's token, after which the page continues. */
 export function pageStart(token: string): number {
   const number = Number(token);

@@ -1,7 +1,7 @@
 /** Opens the database of a control plane, and migrates its tables. */
 
 import type { Clock } from "../../base/clock.ts";
-import { SvcError } from "../../base/error.ts";
+import { assert, SvcError } from "../../base/error.ts";
 import { MIGRATIONS, MOVES } from "./migrations.ts";
 import { PostgresStore } from "./postgres/postgres.ts";
 import type { SqliteAddress } from "./sqlite/process.ts";
@@ -52,9 +52,11 @@ export async function migrate(store: Store, version = MIGRATIONS.length): Promis
         );
       }
       if (found >= version) return true;
-      const move = MOVES.get(MIGRATIONS[found]);
+      const steps = MIGRATIONS[found];
+      assert(steps, `there is no migration from version ${found}`);
+      const move = MOVES.get(steps);
       if (move && !await move(sql)) return false;
-      for (const step of MIGRATIONS[found]) {
+      for (const step of steps) {
         if (typeof step === "string") await sql.query(step);
         else await step(sql);
       }

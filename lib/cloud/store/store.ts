@@ -12,6 +12,7 @@
  * The room owns all data on disk: the database and its migrations, and the contents of uploads.
  */
 
+import { assert } from "../../base/error.ts";
 import type { Lookup } from "./lookups.ts";
 import type { Notices } from "./notices.ts";
 import type { StoreCaller } from "./callers.ts";
@@ -22,6 +23,13 @@ export type SqlRow = { readonly [column: string]: SqlValue };
 /** Runs one statement and returns its rows. */
 export interface Sql {
   query<R = SqlRow>(statement: string | Lookup, ...values: SqlValue[]): Promise<R[]>;
+}
+
+/** The row of a statement that always has one, such as a count. */
+export async function queryOne<R>(sql: Sql, statement: string | Lookup, ...values: SqlValue[]): Promise<R> {
+  const [row] = await sql.query<R>(statement, ...values);
+  assert(row !== undefined, "a statement that always has a row has none");
+  return row;
 }
 
 /** A statement of a batch. */

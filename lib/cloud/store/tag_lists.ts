@@ -60,8 +60,9 @@ export async function forgetTagLists(store: Store): Promise<void> {
       after,
       FORGET_AT_ONCE,
     );
-    if (lists.length === 0) return;
     const names = lists.map(({ list }) => list);
+    const last = names.at(-1);
+    if (last === undefined) return;
     await store.transaction((sql) =>
       sql.query(
         `DELETE FROM reading_tags WHERE list IN (${names.map(() => "?").join(", ")})
@@ -70,6 +71,6 @@ export async function forgetTagLists(store: Store): Promise<void> {
         ...names,
       )
     );
-    after = names[names.length - 1];
+    after = last;
   }
 }

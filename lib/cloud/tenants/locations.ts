@@ -7,7 +7,7 @@
 import { randomInt } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { lookup } from "../store/lookups.ts";
-import { placeholders, type Sql } from "../store/store.ts";
+import { placeholders, queryOne, type Sql } from "../store/store.ts";
 import { checkedName } from "./names.ts";
 import { type NamedRow, readById, removeGrantsOn, writeName } from "./rows.ts";
 
@@ -140,7 +140,8 @@ export async function locationsWithin(sql: Sql, ids: readonly string[]): Promise
 
 /** The depth of nested locations in a location, itself included. */
 async function levelsBelow(sql: Sql, id: string): Promise<number> {
-  const [{ levels }] = await sql.query<{ levels: number }>(
+  const { levels } = await queryOne<{ levels: number }>(
+    sql,
     `WITH RECURSIVE below (id, level) AS (
        SELECT CAST(? AS TEXT), 1
        UNION SELECT l.id, b.level + 1 FROM locations l JOIN below b ON l.parent_id = b.id WHERE b.level <= ?

@@ -11,7 +11,7 @@ import { domainToASCII } from "node:url";
 import { SvcError } from "../../base/error.ts";
 import { escapedLine, hasHidden, withoutEnd } from "../../base/escape.ts";
 import { CERTIFICATE_DAYS } from "../store/secrets/authority.ts";
-import { placeholders, type Sql } from "../store/store.ts";
+import { placeholders, queryOne, type Sql } from "../store/store.ts";
 
 export const NAME_CHARS_MAX = 200;
 
@@ -107,7 +107,8 @@ export class HostWords {
       kept.locationId,
       kept.word,
     );
-    const [{ amount }] = await this.sql.query<{ amount: number }>(
+    const { amount } = await queryOne<{ amount: number }>(
+      this.sql,
       "SELECT COUNT(*) AS amount FROM part_hosts WHERE part_id = ? AND released_ms >= ?",
       partId,
       nowMs - RESERVED_MS,

@@ -9,7 +9,7 @@
 
 import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
-import { placeholders, type Sql } from "../store/store.ts";
+import { placeholders, queryOne, type Sql } from "../store/store.ts";
 import { checkedName } from "./names.ts";
 import { type NamedRow, readById, removeGrantsOn, writeName } from "./rows.ts";
 
@@ -71,7 +71,8 @@ export class Organizations {
   async delete(id: string): Promise<void> {
     const { name } = await this.get(id);
     for (const [what, table] of Object.entries(KEEPS_ORGANIZATION)) {
-      const [{ amount }] = await this.sql.query<{ amount: number }>(
+      const { amount } = await queryOne<{ amount: number }>(
+        this.sql,
         `SELECT COUNT(*) AS amount FROM ${table} WHERE organization_id = ?`,
         id,
       );

@@ -202,11 +202,12 @@ export class TrainingRunner {
     const job = await store.transaction(async (sql) => {
       const jobs = new TrainingJobs(sql);
       const before = await jobs.waiting(queue, runningMax);
-      if (before.startable === 0) return undefined;
+      const [first] = before.jobs;
+      if (!first || before.startable === 0) return undefined;
       // Its last run here has not ended yet.
-      if (this.#jobs.running.has(before.jobs[0].id)) return undefined;
+      if (this.#jobs.running.has(first.id)) return undefined;
       const nowMs = clock.nowMs();
-      const started = await jobs.start(before.jobs[0].id, this.#jobs.id, nowMs + JOB_LEASE_MS, nowMs);
+      const started = await jobs.start(first.id, this.#jobs.id, nowMs + JOB_LEASE_MS, nowMs);
       await logQueuePositions(jobs, before, await jobs.waiting(queue, runningMax), nowMs);
       return started;
     });

@@ -15,7 +15,7 @@ import { type Code, CODES, SvcError } from "../../base/error.ts";
 import type { DatasetImage } from "../../cloud_client/dataset.ts";
 import type { JobTask, LogLevel } from "../executors/executor.ts";
 import { Keys } from "../access/keys.ts";
-import type { Sql, SqlValue } from "../store/store.ts";
+import { queryOne, type Sql, type SqlValue } from "../store/store.ts";
 import { type FairOrder, fairOrder, type QueueShare, type Waiting } from "./queue.ts";
 import { isFinalState, next, spoken, type TrainingEvent, type TrainingState } from "./state.ts";
 
@@ -120,7 +120,8 @@ export class TrainingJobs {
     nowMs: number,
     waitingMax = WAITING_MAX,
   ): Promise<string> {
-    const [{ count }] = await this.sql.query<{ count: number }>(
+    const { count } = await queryOne<{ count: number }>(
+      this.sql,
       "SELECT COUNT(*) AS count FROM training_jobs WHERE organization_id = ? AND state = 'pending'",
       job.organizationId,
     );
@@ -293,7 +294,7 @@ export class TrainingJobs {
 
   async log(id: string, lines: readonly NewLog[]): Promise<void> {
     const text = "SELECT COALESCE(MAX(number), 0) AS last FROM training_logs WHERE job_id = ?";
-    const [{ last }] = await this.sql.query<{ last: number }>(text, id);
+    const { last } = await queryOne<{ last: number }>(this.sql, text, id);
     const rows = lines.map(({ atMs, level, message }, index) => {
       return [id, last + 1 + index, atMs, level, message.slice(0, MESSAGE_CHARS_MAX).replaceAll("\0", " ")];
     });

@@ -35,16 +35,16 @@ export function fulfils(reading: JsonObject, evals: TriggerEvals): boolean {
 
 /** The values at a path; for a list those of each entry, unless the path names an index. */
 function valuesAt(value: Json, path: readonly string[]): Json[] {
-  if (path.length === 0) return [value];
   const [key, ...rest] = path;
+  if (key === undefined) return [value];
   if (Array.isArray(value)) {
-    return /^\d+$/.test(key) && Number(key) < value.length
-      ? valuesAt(value[Number(key)], rest)
-      : value.flatMap((one) => valuesAt(one, path));
+    const element = /^\d+$/.test(key) ? value[Number(key)] : undefined;
+    return element === undefined ? value.flatMap((one) => valuesAt(one, path)) : valuesAt(element, rest);
   }
   if (!isObject(value)) return [];
   const members = value as JsonObject;
-  if (Object.hasOwn(members, key)) return valuesAt(members[key], rest);
+  const member = Object.hasOwn(members, key) ? members[key] : undefined;
+  if (member !== undefined) return valuesAt(member, rest);
   const dot = key.indexOf(".");
   return dot < 0 ? [] : valuesAt(value as Json, [key.slice(0, dot), key.slice(dot + 1), ...rest]);
 }

@@ -157,7 +157,7 @@ export async function triggersPage(
     await new Promise<void>((turn) => void nextTurn(turn));
   }
   const isLast = parts.length === rows.length && rows.length < PAGE_PARTS_MAX;
-  return { parts, next: isLast ? "" : parts[parts.length - 1].partId };
+  return { parts, next: isLast ? "" : parts.at(-1)?.partId ?? "" };
 }
 
 /** Stores an event. `ifData`: only if the part has triggers that wait for data. */

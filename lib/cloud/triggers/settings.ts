@@ -185,10 +185,12 @@ export function triggersIn(json: Json | undefined): { triggers: Trigger[]; probl
 export function operandsOf(value: Json): { readonly path: readonly string[]; readonly right: Json } {
   const path: string[] = [];
   let right = value;
-  while (isObject(right) && Object.keys(right).length === 1) {
-    const [key] = Object.keys(right);
+  while (isObject(right)) {
+    const [only, ...others] = Object.entries(right as { readonly [key: string]: Json });
+    if (!only || others.length > 0) break;
+    const [key, inner] = only;
     path.push(key);
-    right = (right as { readonly [key: string]: Json })[key];
+    right = inner;
   }
   return { path, right };
 }

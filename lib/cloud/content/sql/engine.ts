@@ -148,7 +148,7 @@ export class SqlAppender {
   }
 
   async add(...row: readonly Value[]): Promise<void> {
-    for (const [at, value] of row.entries()) this.#columns[at].push(value);
+    for (const [at, value] of row.entries()) this.#columns[at]?.push(value);
     if (++this.#rows >= ROWS_AT_ONCE) await this.#flush();
   }
 
@@ -171,10 +171,8 @@ export class SqlAppender {
 
 /** The first paragraph of DuckDB's message, which shows its own form of the query below. */
 function refusal(message: string): SvcError {
-  const words = message.split(/\n\n|\nLINE |\nStack Trace|\nCandidate bindings/)[0].replaceAll(
-    /\s*\n\s*/g,
-    " ",
-  );
+  const [paragraph = ""] = message.split(/\n\n|\nLINE |\nStack Trace|\nCandidate bindings/, 1);
+  const words = paragraph.replaceAll(/\s*\n\s*/g, " ");
   if (!/out of memory/i.test(words)) return badSql(words);
   const hint =
     `a query has ${MEMORY_MIB} MiB for its readings and for its work: restrict it with WHERE by names or times`;

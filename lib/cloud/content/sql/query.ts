@@ -182,19 +182,16 @@ export class SqlQuery {
   async #typesByFiles(): Promise<FoundTypes[] | undefined> {
     if (this.#files.size === 0) return undefined;
     const { paths } = this.statement;
-    const [inData, inParameters] = ["data", "additional_parameters"].map((wanted) =>
-      paths.filter(({ column }) => column === wanted)
-    );
+    const inData = paths.filter(({ column }) => column === "data");
+    const inParameters = paths.filter(({ column }) => column === "additional_parameters");
     const known = await this.#typesOfFiles(inData);
     if (!known) return undefined;
 
     const stored = await this.#typesIn("stored", inData);
-    const ofData = stored.map((types, at) => [...types, ...known[at]]);
+    const ofOrigins = await this.#typesIn("origins", inParameters);
     const found = new Map([
-      ...inData.map((path, at) => [path, ofData[at]] as const),
-      ...(await this.#typesIn("origins", inParameters)).map((types, at) =>
-        [inParameters[at], types] as const
-      ),
+      ...inData.map((path, at) => [path, [...stored[at] ?? [], ...known[at] ?? []]] as const),
+      ...inParameters.map((path, at) => [path, ofOrigins[at] ?? []] as const),
     ]);
     const all = paths.map((path) => found.get(path)!);
     return all.every((types) => isOneType(types)) ? all : undefined;
@@ -212,7 +209,7 @@ export class SqlQuery {
       for (const [at, { pointer }] of paths.entries()) {
         const types = typesAt(kinds, pointer);
         if (!types) return undefined;
-        for (const type of types) found[at].add(type);
+        for (const type of types) found[at]?.add(type);
       }
     }
     return described < this.#files.size ? undefined : found.map((types) => [...types]);
@@ -229,7 +226,7 @@ export class SqlQuery {
       }`,
     );
     for await (const some of rows) {
-      for (const [text] of some as string[][]) yield text;
+      for (const [text] of some as [text: string][]) yield text;
     }
   }
 

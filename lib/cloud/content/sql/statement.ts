@@ -99,9 +99,10 @@ export class SqlStatement {
     const tree: TreeNode = JSON.parse(serialized, exactNumbers);
     if (tree.error === true) throw badSql(wordsOf(tree));
     const statements = listOf(tree.statements);
-    if (statements.length !== 1) throw badSql(`found ${statements.length} statements, wanted one SELECT`);
+    const [only, ...more] = statements;
+    if (!only || more.length > 0) throw badSql(`found ${statements.length} statements, wanted one SELECT`);
     this.#tree = tree;
-    this.#select = statements[0].node as TreeNode;
+    this.#select = only.node as TreeNode;
 
     const own = new Set([...nodesIn(tree)].flatMap(({ cte_map: common }) => {
       return listOf((common as TreeNode | undefined)?.map).map(({ key }) => lower(key));
@@ -126,7 +127,7 @@ export class SqlStatement {
       for (const { node, names, isAnswer } of uses) {
         const alias = node.alias;
         for (const name of Object.keys(node)) delete node[name];
-        Object.assign(node, valueAt(names, pointer, types[at], isAnswer), { alias });
+        Object.assign(node, valueAt(names, pointer, types[at]!, isAnswer), { alias });
       }
     }
     return JSON.stringify(this.#tree);
@@ -262,7 +263,8 @@ function checkSource(node: TreeNode, own: ReadonlySet<string>): void {
 
 function wordsOf({ error_type: type, error_message: message }: TreeNode): string {
   if (type === "not implemented") return "wanted one SELECT";
-  return String(message).split("\n")[0];
+  const [line = ""] = String(message).split("\n", 1);
+  return line;
 }
 
 /** Numbers that JavaScript cannot hold stay as they are written. */
@@ -355,9 +357,8 @@ function addJoined(from: unknown, found: InnerJoins): boolean {
  */
 function joinedSources({ names, conditions }: InnerJoins, fields: readonly string[]) {
   const columnOf = (node?: TreeNode) => {
-    const [table, field, ...more] = (node?.class === "COLUMN_REF" ? node.column_names as string[] : []).map(
-      lower,
-    );
+    const words = node?.class === "COLUMN_REF" ? node.column_names as string[] : [];
+    const [table = "", field = "", ...more] = words.map(lower);
     const isKnown = names.includes(table) && fields.includes(field) && more.length === 0;
     return isKnown ? `${table}.${field}` : undefined;
   };
@@ -419,9 +420,11 @@ function boundsOf(field: string, { type }: TreeNode, values: readonly TreeNode[]
     });
     return isFixed || isClock && side === "from" ? [{ field, side, node }] : [];
   };
-  if (/^COMPARE_GREATERTHAN/.test(String(type))) return bound("from", values[0]);
-  if (/^COMPARE_LESSTHAN/.test(String(type))) return bound("until", values[0]);
-  if (type === "COMPARE_EQUAL") return [...bound("from", values[0]), ...bound("until", values[0])];
-  if (type === "COMPARE_BETWEEN") return [...bound("from", values[0]), ...bound("until", values[1])];
+  const [value, upper] = values;
+  if (!value) return [];
+  if (/^COMPARE_GREATERTHAN/.test(String(type))) return bound("from", value);
+  if (/^COMPARE_LESSTHAN/.test(String(type))) return bound("until", value);
+  if (type === "COMPARE_EQUAL") return [...bound("from", value), ...bound("until", value)];
+  if (type === "COMPARE_BETWEEN" && upper) return [...bound("from", value), ...bound("until", upper)];
   return [];
 }

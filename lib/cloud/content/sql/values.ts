@@ -22,7 +22,7 @@ export function bsonRows(
     // An infinite time becomes null.
     return found instanceof Date && Number.isNaN(found.getTime()) ? null : found;
   };
-  return chunk.getRows().map((row) => row.map((value, at) => convert(value, types[at], convert)));
+  return chunk.getRows().map((row) => row.map((value, at) => convert(value, types[at]!, convert)));
 }
 
 /** Whole numbers in BSON have 64 bits; larger ones become floating-point numbers. */

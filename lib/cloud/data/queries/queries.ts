@@ -241,9 +241,10 @@ function packedBatch({ origin, rows }: ReadingBatch): WithBody {
       return { capturedUs, receivedUs, tags, bytes: payload.length };
     }),
   };
-  const parts = [new TextEncoder().encode(JSON.stringify(facts)), ...rows.map(({ payload }) => payload)];
+  const head = new TextEncoder().encode(JSON.stringify(facts));
+  const parts = [head, ...rows.map(({ payload }) => payload)];
   const bytes = sumOf(parts.map(({ length }) => length));
-  return [{ ask: "readings", facts: parts[0].length, bytes }, parts];
+  return [{ ask: "readings", facts: head.length, bytes }, parts];
 }
 
 /** Splits an answer into its documents. A document in BSON begins with its length. */

@@ -97,9 +97,10 @@ export class QueryProcesses {
   }
 
   #take(key: string): RunningProcess | undefined {
-    const at = this.#idle.findIndex((idle) => idle.key === key);
-    if (at < 0) return undefined;
-    const [{ running, cancel }] = this.#idle.splice(at, 1);
+    const idle = this.#idle.find((one) => one.key === key);
+    if (!idle) return undefined;
+    this.#idle.splice(this.#idle.indexOf(idle), 1);
+    const { running, cancel } = idle;
     cancel();
     if (running.process.answers) return running;
     this.#finish(running);

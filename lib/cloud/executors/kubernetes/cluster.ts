@@ -142,7 +142,7 @@ class KubernetesCluster implements Cluster {
         () => this.core.readNamespacedPodLog(one),
       );
       for (const line of (text ?? "").split("\n")) {
-        const [, at, output] = /^(\S+) ?(.*)$/.exec(line) ?? [];
+        const [, at, output = ""] = /^(\S+) ?(.*)$/.exec(line) ?? [];
         if (at) logs.push({ at, line: output });
       }
     }

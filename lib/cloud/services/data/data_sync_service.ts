@@ -45,11 +45,12 @@ export function dataSyncHandlers(cloud: CloudContext) {
         const fileId = await addReadings(cloud, part, request.metadata!, request.sensorContents);
         return { fileId, binaryDataId: "" };
       }
-      const [{ data, metadata }, ...others] = request.sensorContents;
-      if (others.length > 0) {
+      const [only, ...others] = request.sensorContents;
+      if (!only || others.length > 0) {
         const found = `found ${request.sensorContents.length} images or files in one upload`;
         throw new SvcError("invalid_argument", `${found}, wanted one`);
       }
+      const { data, metadata } = only;
       const content = data.case === "binary" ? data.value : new Uint8Array();
       const upload = uploadOf(part, request.metadata!, metadata);
       const id = await addBinary(cloud, entity, upload, pieces([content]));
@@ -96,7 +97,7 @@ async function resolveSource({ store }: CloudContext, metadata: UploadMetadata):
   const { partId, datasetIds } = metadata;
   if (partId !== "") return await new Parts(store).get(partId);
   const organizationId = metadata.organizationId ||
-    (await new Datasets(store).get(datasetIds[0])).organizationId;
+    (await new Datasets(store).get(datasetIds[0] ?? "")).organizationId;
   return { organizationId, locationId: "", machineId: "", machineName: "", id: "", name: "" };
 }
 

@@ -107,7 +107,7 @@ function checkPackage({ item, version, bytes }: Package): void {
 async function findImage({ store }: CloudContext, organizationId: string, id: string): Promise<BinaryItem> {
   if (id === "") throw new SvcError("invalid_argument", "binary_data_id is empty, wanted an image");
   const [image] = await new BinaryData(store).get([id]);
-  if (image.organizationId !== organizationId) throw new SvcError("not_found", `there is no data "${id}"`);
+  if (image?.organizationId !== organizationId) throw new SvcError("not_found", `there is no data "${id}"`);
   if (image.bytes > PICTURE_BYTES_MAX) {
     throw new SvcError("failed_precondition", `data "${id}" has ${image.bytes} bytes, wanted an image`);
   }

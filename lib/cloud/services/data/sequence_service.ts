@@ -25,6 +25,7 @@ import {
   type SequencePage,
   Sequences,
 } from "../../data/sequences.ts";
+import { cutPage } from "../context.ts";
 
 const PAGE = 50;
 const PAGE_MAX = 1_000;
@@ -79,9 +80,9 @@ export function sequenceHandlers({ store, files, access, audit, limits }: CloudC
         order: "oldest first",
         last,
       });
-      const page = items.slice(0, limit);
+      const { page, nextPageToken } = cutPage(items, limit, itemCursor);
       const data = await Promise.all(page.map((item) => binaryMessage(files, item, false)));
-      return { data, nextPageToken: items.length > limit ? itemCursor(page[limit - 1]) : "" };
+      return { data, nextPageToken };
     },
     async addSequencesToDataset({ datasetId: id, sequenceIds }, ctx) {
       const ids = idsOf(sequenceIds);
@@ -123,7 +124,8 @@ function changesIn(
   const paths = fieldMask?.paths ?? [];
   if (paths.length === 0) throw new SvcError("invalid_argument", `field_mask is empty, ${wanted}`);
   const changes = paths.map((path) => {
-    if (Object.hasOwn(known, path)) return known[path]();
+    const change = Object.hasOwn(known, path) ? known[path] : undefined;
+    if (change) return change();
     throw new SvcError("invalid_argument", `field_mask: found "${path}", ${wanted}`);
   });
   return Object.assign({}, ...changes);

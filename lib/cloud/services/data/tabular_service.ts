@@ -52,7 +52,7 @@ export function tabularHandlers(context: ServiceContext) {
       const metadata = new Indexed<MessageInitShape<typeof CaptureMetadataSchema>>();
       const data = readings.map((one) => ({
         data: one.payload,
-        metadataIndex: metadata.add(one.id.split(":")[0] + one.tags, {
+        metadataIndex: metadata.add(one.id.slice(0, one.id.indexOf(":")) + one.tags, {
           ...captureMetadata(one),
           tags: [...one.tags],
         }),

@@ -18,6 +18,7 @@ import {
   shownTarget,
 } from "../../notifications/deliveries.ts";
 import { noteEvent, selectTriggers, triggersPage } from "../../triggers/outbox.ts";
+import { cutPage } from "../context.ts";
 
 const PAGE = 100;
 const PAGE_MAX = 1_000;
@@ -71,13 +72,9 @@ export function triggerHandlers({ store, audit, limits }: TriggerContext) {
       const count = Math.min(limit || PAGE, PAGE_MAX);
       const after = pageToken === "" ? undefined : parseDeliveryCursor(pageToken);
       const found = await new Deliveries(store).list({ organizationId, state, after, limit: count + 1 });
-      const page = found.slice(0, count);
+      const { page, nextPageToken } = cutPage(found, count, ({ createdMs, id }) => `${createdMs}:${id}`);
       const names = await partNames(store, organizationId, page);
-      const last = page[page.length - 1];
-      return {
-        deliveries: page.map((one) => deliveryMessage(one, names.get(one.partId))),
-        nextPageToken: found.length > count ? `${last.createdMs}:${last.id}` : "",
-      };
+      return { deliveries: page.map((one) => deliveryMessage(one, names.get(one.partId))), nextPageToken };
     },
     async testTrigger({ partId, trigger }, ctx) {
       const part = await new Parts(store).get(partId);

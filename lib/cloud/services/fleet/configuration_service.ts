@@ -90,14 +90,16 @@ function packagePageToken({ partId, fragmentId, version }: UsingPartCursor): str
 function packagePageAfter(token: string): UsingPartCursor {
   if (token === "") return BEFORE_ALL_USES;
   const [, partId, fragmentId, version] = PACKAGE_PAGE_TOKEN.exec(token) ?? [];
-  if (partId !== undefined) return { partId, fragmentId, version };
+  if (partId !== undefined && fragmentId !== undefined && version !== undefined) {
+    return { partId, fragmentId, version };
+  }
   throw new SvcError("invalid_argument", `found page token "${token}", wanted one from an earlier page`);
 }
 
 function pageAfter(token: string): { readonly partId: string; readonly version: string } {
   if (token === "") return { partId: "", version: "" };
   const [, partId, version] = PAGE_TOKEN.exec(token) ?? [];
-  if (partId !== undefined) return { partId, version };
+  if (partId !== undefined && version !== undefined) return { partId, version };
   throw new SvcError("invalid_argument", `found page token "${token}", wanted one from an earlier page`);
 }
 
@@ -137,6 +139,8 @@ async function checkDraft(
     );
   }
   const [owner] = await new Fragments(store).owners([id]);
+  if (!owner) throw new SvcError("not_found", `there is no fragment "${id}"`);
+
   const { text: checked } = await configs.run(store, owner.organizationId, { kind: "find", text });
   return { id, text: checked };
 }

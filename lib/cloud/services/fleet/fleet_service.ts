@@ -263,14 +263,14 @@ function machinePartHandlers(cloud: CloudContext) {
       const found = await partsWithin(store, ids, single);
       const parts = Map.groupBy(found, ({ machineId }) => machineId);
       const wanted = [...parts].filter(([id]) => machines?.has(id) ?? true);
-      const byLocation = Map.groupBy(wanted, ([, [{ locationId }]]) => locationId);
+      const byLocation = Map.groupBy(wanted, ([, [main]]) => main?.locationId);
       let left = Math.min(limit, SUMMARIES_MAX);
       const locationSummaries = locations.map(({ id, name }) => {
         const own = (byLocation.get(id) ?? []).slice(0, Math.max(0, left));
         left -= own.length;
         const machineSummaries = own.map(([machineId, parts]) => ({
           machineId,
-          machineName: parts[0].machineName,
+          machineName: parts[0]?.machineName,
           partSummaries: parts.map((part) => partSummary(cloud, part)),
         }));
         return { locationId: id, locationName: name, machineSummaries };

@@ -14,7 +14,7 @@ import { requireWithin } from "../../access/limits.ts";
 import { requireQuota } from "../../access/quota.ts";
 import { requireConfigQuota } from "../../access/usage.ts";
 import { actorOf } from "../../access/context.ts";
-import { pageStart } from "../context.ts";
+import { cutPage, pageStart } from "../context.ts";
 import { asItIs, chooseConfigView, type ConfigView, editorOf, textOf } from "../../config/config_view.ts";
 import { checkFragment } from "../../config/fragment_check.ts";
 import type { ConfigContext } from "../../config/config_threads.ts";
@@ -80,11 +80,8 @@ function readHandlers(cloud: ConfigContext) {
       const before = pageToken ? pageStart(pageToken) : undefined;
       const limit = await revisions.fitting(id, asked, HISTORY_LETTERS, before);
       const changes = await revisions.history(id, limit + 1, before);
-      const page = changes.slice(0, limit);
-      return {
-        history: page.map((change) => historyMessage(now, change, show)),
-        nextPageToken: changes.length > limit ? String(page[page.length - 1].revision) : "",
-      };
+      const { page, nextPageToken } = cutPage(changes, limit, ({ revision }) => String(revision));
+      return { history: page.map((change) => historyMessage(now, change, show)), nextPageToken };
     },
   } satisfies ServiceImpl<typeof AppService>;
 }
@@ -95,7 +92,7 @@ function useHandlers(cloud: ConfigContext) {
   const answer = async (list: readonly Fragment[], view: (one: Fragment) => Promise<ConfigView>) => {
     const views = await Promise.all(list.map(view));
     const counts = await new FragmentUses(store).counts(list.map(({ id }) => id));
-    const shown = list.map((one, index) => ({ ...one, config: views[index](one.config) }));
+    const shown = list.map((one, index) => ({ ...one, config: views[index]!(one.config) }));
     return {
       fragments: shown.map((one) => fragmentMessage(one, counts.get(one.id))),
       resolvedFragments: shown.map(({ id: fragmentId, config: resolvedConfig, revision }) => ({
@@ -122,7 +119,7 @@ function useHandlers(cloud: ConfigContext) {
     /** The fragments nested in the requested one, or in others added to it. */
     async listNestedFragments({ fragmentId = "", additionalFragments }, ctx) {
       requireWithin(limits, "fragmentsPerOrganization", additionalFragments.length);
-      const first = fragmentId || additionalFragments[0].fragmentId;
+      const first = fragmentId || (additionalFragments[0]?.fragmentId ?? "");
       const { organizationId } = await fragments.get(first);
       const asked = [
         ...(fragmentId ? [{ id: fragmentId, version: "" }] : []),

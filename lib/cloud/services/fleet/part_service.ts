@@ -13,7 +13,7 @@ import { type NewSharedSecret, newSharedSecret, SharedSecrets } from "../../acce
 import { requireConfigQuota } from "../../access/usage.ts";
 import { actorOf } from "../../access/context.ts";
 import type { ConfigContext } from "../../config/config_threads.ts";
-import { boundMs, pageStart } from "../context.ts";
+import { boundMs, cutPage, pageStart } from "../context.ts";
 import { secretMessage } from "./location_service.ts";
 import { type Part, Parts } from "../../tenants/parts.ts";
 import { asItIs, chooseConfigView, type ConfigView, editorOf, textOf } from "../../config/config_view.ts";
@@ -67,8 +67,7 @@ function readHandlers(cloud: ConfigContext) {
       };
       const limit = await configs.fitting(id, { ...query, limit: asked }, HISTORY_LETTERS);
       const changes = await configs.history(id, { ...query, limit: limit + 1 });
-      const page = changes.slice(0, limit);
-      const nextPageToken = changes.length > limit ? String(page[page.length - 1].revision) : "";
+      const { page, nextPageToken } = cutPage(changes, limit, ({ revision }) => String(revision));
       return { history: page.map((change) => historyMessage(cloud, part, change, show)), nextPageToken };
     },
   } satisfies ServiceImpl<typeof AppService>;

@@ -13,7 +13,7 @@ import type { MessageInitShape } from "../../../wire/rpc/proto.ts";
 import type { ServiceImpl } from "../../../wire/rpc/service.ts";
 import { actorOf } from "../../access/context.ts";
 import type { ConfigContext } from "../../config/config_threads.ts";
-import { pageStart } from "../context.ts";
+import { cutPage, pageStart } from "../context.ts";
 import { abortRollout, pauseRollout, resumeRollout } from "../../rollouts/orders.ts";
 import { type GivenPlan, type RolloutPlan, stepName } from "../../rollouts/plan.ts";
 import { type Rollout, type RolloutPart, Rollouts, type StepCounts } from "../../rollouts/rollouts.ts";
@@ -52,11 +52,10 @@ export function rolloutHandlers(cloud: ConfigContext) {
     async listRolloutParts({ id, unhealthy, pageToken }) {
       const after = pageToken ? pageStart(pageToken) : undefined;
       const parts = await rollouts.parts(id, { unhealthy, after, limit: PARTS_PAGE + 1 });
-      const page = parts.slice(0, PARTS_PAGE);
+      const { page, nextPageToken } = cutPage(parts, PARTS_PAGE, ({ place }) => String(place));
       const { organizationId } = await rollouts.get(id);
       // Parts that have left the organization are hidden from it.
       const own = page.filter((one) => one.organizationId === organizationId);
-      const nextPageToken = parts.length > PARTS_PAGE ? String(page[page.length - 1].place) : "";
       return { parts: own.map(partMessage), nextPageToken };
     },
     async pauseRollout({ id }, ctx) {

@@ -41,7 +41,8 @@ export function logHandlers(
         after: pageToken ? parseLogCursor(pageToken) : undefined,
         limit: Math.min(Math.max(Number(limit ?? 0n), 0) || PAGE, PAGE_MAX),
       }, ctx.signal);
-      const nextPageToken = more ? formatLogCursor(entries[entries.length - 1]) : "";
+      const last = entries.at(-1);
+      const nextPageToken = more && last ? formatLogCursor(last) : "";
       return { logs: entries.map(({ entry }) => withCaller(entry)), nextPageToken };
     },
     async *tailRobotPartLogs({ id, filter, errorsOnly }, ctx) {

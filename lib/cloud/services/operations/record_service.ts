@@ -18,7 +18,7 @@ import { CALLER_LEVELS } from "../../access/limits.ts";
 import { actorsNamed, namedEntries } from "../../logs/audit_names.ts";
 import { toTimestamp } from "../../../api/shared/time.ts";
 import type { CloudContext } from "../../access/context.ts";
-import { boundMs } from "../context.ts";
+import { boundMs, cutPage } from "../context.ts";
 import type { LogStore } from "../../logs/logs.ts";
 import {
   type LoggedPart,
@@ -137,12 +137,10 @@ function auditHandlers({ store, audit }: Pick<CloudContext, "store" | "audit">) 
       const count = limitOf(limit);
       const after = pageToken ? parseAuditCursor(pageToken) : undefined;
       const found = await audit.newest(count + 1, selection, after);
-      const page = found.slice(0, count);
+      const { page, nextPageToken } = cutPage(found, count, ({ atMs, id }) => `${atMs}:${id}`);
       const named = await namedEntries(store, organizationId, members, page);
-      return {
-        entries: named.map(({ atMs, id: _, ...entry }) => ({ ...entry, at: toTimestamp(atMs) })),
-        nextPageToken: found.length > count ? `${page[count - 1].atMs}:${page[count - 1].id}` : "",
-      };
+      const entries = named.map(({ atMs, id: _, ...entry }) => ({ ...entry, at: toTimestamp(atMs) }));
+      return { entries, nextPageToken };
     },
   } satisfies Partial<ServiceImpl<typeof RecordService>>;
 }
@@ -162,7 +160,8 @@ function listMessage(
   { entries, more }: PartLogs,
   order: "newest first" | "oldest first" = "newest first",
 ): ListedLogs {
-  const nextPageToken = more && entries.length > 0 ? formatLogCursor(entries[entries.length - 1]) : "";
+  const last = entries.at(-1);
+  const nextPageToken = more && last ? formatLogCursor(last) : "";
   const shown = logMessages(parts, order === "newest first" ? entries : entries.toReversed());
   return { logs: shown, nextPageToken, parts: parts.length, partsLeftOut: leftOut };
 }

@@ -49,7 +49,7 @@ function apiKeyHandlers({ store, audit, access, limits }: CloudContext) {
     async createKey({ authorizations, name }, ctx) {
       const grants = authorizations.map(grantOf);
       const secret = await newKeySecret(actorOf(ctx).who);
-      const on: Ref = { kind: grants[0].kind, id: grants[0].resourceId };
+      const on: Ref = onFirst(grants);
       return await audit.change(
         actorOf(ctx),
         on,
@@ -184,6 +184,12 @@ function authorizationHandlers({ store, access }: CloudContext) {
   } satisfies ServiceImpl<typeof AppService>;
 }
 
+/** The subject of the first role of a new key, in whose organization the key will be. */
+function onFirst([first]: readonly Grant[]): { readonly kind: Grant["kind"]; readonly id: string } {
+  if (first) return { kind: first.kind, id: first.resourceId };
+  throw new SvcError("invalid_argument", "found a key without roles, wanted at least one role");
+}
+
 /** Checks that the organization may have another key, and the key that many roles. */
 async function createWithin(
   sql: Sql,
@@ -194,7 +200,9 @@ async function createWithin(
   nowMs: number,
 ): Promise<NewKey> {
   const made = await new Keys(sql).create(secret, name, grants, nowMs);
-  await requireQuota(sql, limits, "keysPerOrganization", await findOrganization(sql, grants[0]));
+  const { kind, id } = onFirst(grants);
+  const organizationId = await findOrganization(sql, { kind, resourceId: id });
+  await requireQuota(sql, limits, "keysPerOrganization", organizationId);
   await requireRoles(sql, limits, made.id, grants);
   return made;
 }

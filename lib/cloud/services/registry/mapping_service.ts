@@ -108,7 +108,7 @@ export async function newSession(
   const { organizationId, locationId, robotId, mapName, existingMapVersion } = request;
   // The names of versions become names of folders.
   const version = new Date(nowMs).toISOString().replace(/[:.]/g, "-");
-  checkNamed({ map_name: mapName, version });
+  checkNamed(mapName, version, { nameField: "map_name" });
   const machine = await new Machines(sql).get(robotId);
   if (locationId !== "" && machine.locationId !== locationId) {
     throw new SvcError("invalid_argument", `location_id: machine "${robotId}" is not in "${locationId}"`);
@@ -160,10 +160,11 @@ function sensorsOf({ sensors }: StartMappingSessionRequest): Pick<NewSession, "c
   const named = (type: string) => {
     return sensors.filter((one) => one.type.split(":").at(-1) === type).map((one) => one.sourceComponentName);
   };
-  const [cameras, movementSensors] = [named("camera"), named("movement_sensor")];
+  const cameras = named("camera"), movementSensors = named("movement_sensor");
   const other = sensors.length - cameras.length - movementSensors.length;
-  if (cameras.length === 1 && cameras[0] !== "" && movementSensors.length <= 1 && other === 0) {
-    return { camera: cameras[0], movementSensor: movementSensors[0] ?? "" };
+  const [camera, ...otherCameras] = cameras;
+  if (camera && otherCameras.length === 0 && movementSensors.length <= 1 && other === 0) {
+    return { camera, movementSensor: movementSensors[0] ?? "" };
   }
   const found = sensors.map(({ sourceComponentName, type }) => `${type} "${sourceComponentName}"`).join(", ");
   throw new SvcError(

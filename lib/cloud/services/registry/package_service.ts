@@ -255,9 +255,9 @@ async function checkContent(
   if (found.size === 0) throw new SvcError("invalid_argument", "the archive is empty, wanted files in it");
   const wanted = listed.filter(({ isDirectory }) => !isDirectory);
   // Some clients list the archive itself.
-  if (wanted.length === 1 && !found.has(plain(wanted[0].name)) && wanted[0].size === BigInt(file.bytes)) {
-    return;
-  }
+  const [first, ...others] = wanted;
+  const isArchive = first && others.length === 0 && first.size === BigInt(file.bytes);
+  if (isArchive && !found.has(plain(first.name))) return;
   for (const { name, size } of wanted) {
     const bytes = found.get(plain(name));
     if (bytes !== undefined && BigInt(bytes) === size) continue;

@@ -337,7 +337,7 @@ function metadataMessage(
 ): MessageInitShape<typeof RegistryItemSchema>["metadata"] {
   const dated = versionsOf(packages).map(({ version, files }) => ({
     version,
-    createdOn: toTimestamp(files[0].createdMs),
+    createdOn: toTimestamp(files[0]?.createdMs ?? 0),
   }));
   switch (item.kind) {
     case "module": {
@@ -388,7 +388,7 @@ function moduleMessage(
 
 function moduleVersions(packages: readonly Package[]) {
   return versionsOf(packages).map(({ version, files }) => {
-    const about = read(ModuleMetadataSchema, files[0].metadata);
+    const about = read(ModuleMetadataSchema, files[0]?.metadata ?? {});
     const { models, entrypoint, firstRun, apps } = about;
     return {
       version,

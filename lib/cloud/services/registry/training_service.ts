@@ -19,7 +19,7 @@ import type { MessageInitShape } from "../../../wire/rpc/proto.ts";
 import { type CallContext, type ServiceImpl } from "../../../wire/rpc/service.ts";
 import type { Ref } from "../../access/access.ts";
 import { actorOf, type CloudContext } from "../../access/context.ts";
-import { pageStart } from "../context.ts";
+import { cutPage, pageStart } from "../context.ts";
 import { Datasets } from "../../data/datasets.ts";
 import type { DatasetImage } from "../../../cloud_client/dataset.ts";
 import type { Executors } from "../../executors/executor.ts";
@@ -92,11 +92,9 @@ export function trainingHandlers(context: CloudContext, runner?: TrainingRunner)
     },
     async getTrainingJobLogs({ id, pageToken }) {
       const found = await jobs.logs(id, pageToken ? pageStart(pageToken) : 0, PAGE + 1);
-      const page = found.slice(0, PAGE);
-      return {
-        logs: page.map(({ level, atMs, message }) => ({ level, time: toTimestamp(atMs), message })),
-        nextPageToken: found.length > PAGE ? String(page[PAGE - 1].number) : "",
-      };
+      const { page, nextPageToken } = cutPage(found, PAGE, ({ number }) => String(number));
+      const logs = page.map(({ level, atMs, message }) => ({ level, time: toTimestamp(atMs), message }));
+      return { logs, nextPageToken };
     },
     ...containerHandlers(context, executors),
   } satisfies ServiceImpl<typeof MLTrainingService>;
@@ -209,7 +207,7 @@ class Submitter {
 
   /** The version must be new; whether another job makes it is decided when this one is accepted. */
   async #checkModel(sql: Sql, organizationId: string, name: string, version: string): Promise<void> {
-    checkNamed({ model_name: name, model_version: version });
+    checkNamed(name, version, { nameField: "model_name", versionField: "model_version" });
     const packages = new Packages(sql);
     const item = await packages.itemIfAny(`${organizationId}/${name}`);
     if (item && item.kind !== "ml_model") {

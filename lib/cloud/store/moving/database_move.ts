@@ -7,7 +7,7 @@
  */
 
 import { SvcError } from "../../../base/error.ts";
-import type { Sql, SqlRow, SqlValue, Store } from "../store.ts";
+import { queryOne, type Sql, type SqlRow, type SqlValue, type Store } from "../store.ts";
 
 export interface CopiedTable {
   readonly table: string;
@@ -55,12 +55,12 @@ export async function copyDatabase(
   for (const table of tables) {
     await copyTable(from, to, table, (rows) => reported({ done: done += rows, total }));
     reported({ done, total, checking: table.name });
-    const [before, after] = await Promise.all([from, to].map((sql) => computeSums(sql, table)));
+    const [before, after] = await Promise.all([computeSums(from, table), computeSums(to, table)]);
     if (JSON.stringify(before) !== JSON.stringify(after)) {
       const found = `table ${table.name}: found ${describe(after)}, wanted ${describe(before)}`;
       throw new SvcError("internal", `the copy differs: ${found}; the old database is as it was`);
     }
-    copied.push({ table: table.name, rows: before[0] });
+    copied.push({ table: table.name, rows: before[0] ?? 0 });
   }
   await to.exclusive((sql) => sql.query(`UPDATE ${MARK} SET is_finished = 1`));
   return copied;
@@ -69,7 +69,8 @@ export async function copyDatabase(
 /** Marks the target, so that nothing but the copy fills it. */
 async function begin(to: Store, tables: readonly Table[]): Promise<void> {
   await to.exclusive(async (sql) => {
-    const [there] = await sql.query<{ count: number }>(
+    const there = await queryOne<{ count: number }>(
+      sql,
       "SELECT COUNT(*) AS count FROM information_schema.tables WHERE table_name = ? AND table_schema = current_schema()",
       MARK,
     );
@@ -132,7 +133,7 @@ function inOrderOfReferences(tables: readonly Table[]): Table[] {
 async function rowsIn(from: Sql, tables: readonly Table[]): Promise<number> {
   let all = 0;
   for (const { name } of tables) {
-    const [{ rows }] = await from.query<{ rows: number }>(`SELECT COUNT(*) AS rows FROM ${quoted(name)}`);
+    const { rows } = await queryOne<{ rows: number }>(from, `SELECT COUNT(*) AS rows FROM ${quoted(name)}`);
     all += rows;
   }
   return all;
@@ -203,7 +204,7 @@ async function insert(sql: Sql, { name, columns }: Table, rows: readonly SqlRow[
   await sql.query(
     `INSERT INTO ${quoted(name)} (${columns.map((one) => quoted(one.name)).join(", ")})
      VALUES ${rows.map(() => row).join(", ")} ON CONFLICT DO NOTHING`,
-    ...rows.flatMap((one): SqlValue[] => columns.map(({ name }) => one[name])),
+    ...rows.flatMap((one): SqlValue[] => columns.map(({ name }) => one[name] ?? null)),
   );
 }
 
@@ -218,10 +219,11 @@ async function computeSums(sql: Sql, table: Table): Promise<number[]> {
       ...isReal ? [] : [`CAST(COALESCE(SUM(${summed}), 0) AS BIGINT) AS s${index}`],
     ];
   });
-  const [row] = await sql.query<{ readonly [name: string]: number }>(
+  const row = await queryOne<{ readonly [name: string]: number }>(
+    sql,
     `SELECT COUNT(*) AS n, ${sums.join(", ")} FROM ${quoted(table.name)}`,
   );
-  return ["n", ...Object.keys(row).filter((one) => one !== "n").sort()].map((one) => row[one]);
+  return ["n", ...Object.keys(row).filter((one) => one !== "n").sort()].map((one) => row[one] ?? 0);
 }
 
 function sizeOf({ columns }: Table): string {

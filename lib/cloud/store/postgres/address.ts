@@ -109,7 +109,7 @@ export function rootCertificateFile(url: string): string | undefined {
 function partsOf(url: string) {
   const found = URL_PARTS.exec(url);
   if (!found) throw refusal(`it has another form, ${WANTED}`);
-  const [, who = "", hosts, database = "", query = ""] = found;
+  const [, who = "", hosts = "", database = "", query = ""] = found;
   if (database === "") throw refusal(`it names no database, ${WANTED}`);
   const parameters = new URLSearchParams(query);
   for (const name of parameters.keys()) {

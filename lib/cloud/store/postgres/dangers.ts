@@ -1,6 +1,6 @@
 /** Finds settings of a PostgreSQL database that let others do more than they should, for its operators. */
 
-import type { Sql } from "../store.ts";
+import { queryOne, type Sql } from "../store.ts";
 
 interface Found {
   readonly role: string;
@@ -22,7 +22,8 @@ const POWERS = `concat_ws(', ',
 
 /** A sentence for each danger, with the statement that removes it. */
 export async function databaseDangers(sql: Sql): Promise<string[]> {
-  const [found] = await sql.query<Found>(
+  const found = await queryOne<Found>(
+    sql,
     `SELECT r.rolname AS role, current_database() AS database, current_schema() AS schema, ${POWERS} AS powers,
        CASE WHEN has_schema_privilege('public', current_schema(), 'CREATE') THEN 1 ELSE 0 END AS "anybodyCreates",
        CASE WHEN has_database_privilege('public', current_database(), 'CONNECT') THEN 1 ELSE 0 END

@@ -16,7 +16,15 @@ import { type Code, messageOf, SvcError } from "../../../base/error.ts";
 import { FAIR_READS, STATEMENT_MS, type StoreCaller, StoreCallers, TRANSACTION_MS } from "../callers.ts";
 import { type Lookup, sqlOf } from "../lookups.ts";
 import type { NoticeKeys, Notices, NoticeTopic } from "../notices.ts";
-import type { BatchStatement, Sql, SqlRow, SqlValue, Store, StoreWaiting } from "../store.ts";
+import {
+  type BatchStatement,
+  queryOne,
+  type Sql,
+  type SqlRow,
+  type SqlValue,
+  type Store,
+  type StoreWaiting,
+} from "../store.ts";
 import { postgresAddress, type ServerAddress } from "./address.ts";
 import { NoticeLine } from "./notice_line.ts";
 import { type Client, PostgresPool, type RunText } from "./pool.ts";
@@ -136,7 +144,7 @@ export class PostgresStore implements Store {
       await this.transaction(async (sql) => {
         stopped = [];
         const all = await Promise.all(statements.map(({ text, values }) => sql.query(text, ...values)));
-        stopped = all.find((rows, at) => statements[at].stops && rows.length > 0) ?? [];
+        stopped = all.find((rows, at) => statements[at]?.stops && rows.length > 0) ?? [];
         if (stopped.length > 0) throw stop;
       });
     } catch (error) {
@@ -165,7 +173,7 @@ export class PostgresStore implements Store {
 
   async bytes(): Promise<number> {
     const text = "SELECT pg_database_size(current_database()) AS bytes";
-    const [{ bytes }] = await this.query<{ bytes: number }>(text);
+    const { bytes } = await queryOne<{ bytes: number }>(this, text);
     return bytes;
   }
 

@@ -72,7 +72,7 @@ export class NoticeOpener {
 
   /** `secrets` are the valid ones; the sender has used one of them. */
   open(piece: string, secrets: readonly string[]): HeardPiece {
-    const [, sender, number, atMs, index, count, sealed] = PIECE.exec(piece) ?? [];
+    const [, sender, number, atMs, index, count, sealed = ""] = PIECE.exec(piece) ?? [];
     if (sender === undefined) return { refused: "unsealed" };
     const head = `${this.topic} ${piece.slice(0, piece.lastIndexOf(" "))}`;
     const content = opened(Buffer.from(sealed, "base64"), { head, sender, number: Number(number) }, secrets);

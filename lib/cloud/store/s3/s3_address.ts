@@ -44,7 +44,7 @@ export function parseS3Address(text: string, env: Environment): S3Address {
     );
   const parts = /^s3:\/\/([^/?#@]*)(?:\/([^?#]*))?(?:\?([^#]*))?$/.exec(text);
   if (!parts) throw wrong("another form");
-  const [, bucket, path = "", query = ""] = parts;
+  const [, bucket = "", path = "", query = ""] = parts;
   if (!/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/.test(bucket)) throw wrong(`the bucket "${bucket}"`);
   const prefix = withoutEnd(path, "/");
   const names = prefix.split("/");
@@ -114,10 +114,10 @@ function sectionOf(text: string, wanted: string): Map<string, string> {
   const values = new Map<string, string>();
   let isWanted = false;
   for (const line of text.split(/\r?\n/).map((one) => one.trim())) {
-    const title = /^\[(.*)\]$/.exec(line);
-    if (title) isWanted = title[1].trim() === wanted;
-    const setting = /^([^#;=]+)=(.*)$/.exec(line);
-    if (setting && isWanted) values.set(setting[1].trim(), setting[2].trim());
+    const [, title] = /^\[(.*)\]$/.exec(line) ?? [];
+    if (title !== undefined) isWanted = title.trim() === wanted;
+    const [, name, value = ""] = /^([^#;=]+)=(.*)$/.exec(line) ?? [];
+    if (name !== undefined && isWanted) values.set(name.trim(), value.trim());
   }
   return values;
 }

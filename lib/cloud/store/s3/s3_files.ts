@@ -222,7 +222,7 @@ export class S3Files extends SpacedFiles implements FileStore {
 
     const asides = `${this.prefix}aside/`;
     for await (const object of this.client.list(asides)) {
-      const [sha256] = object.key.slice(asides.length).split("/");
+      const [sha256 = ""] = object.key.slice(asides.length).split("/");
       if (!isOld(object) || !/^[0-9a-f]{64}$/.test(sha256)) continue;
       await this.#restore(object.key, sha256);
       await this.client.remove(object.key);

@@ -13,6 +13,7 @@ import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:cr
 import { isIP } from "node:net";
 import type { Clock } from "../../../base/clock.ts";
 import type { Sql, Store } from "../store.ts";
+import { assert } from "../../../base/error.ts";
 
 export interface Certificate {
   /** The certificate, then the authority's (PEM). */
@@ -61,12 +62,12 @@ export class Authority {
   async issue(names: readonly string[]): Promise<Certificate> {
     const x509 = await import("@peculiar/x509");
     const nowMs = this.clock.nowMs();
-    const [{ certificate, privateKey }] = this.#all();
+    const { certificate, privateKey } = this.#present();
     const bytes = Buffer.from(privateKey.replace(/-----.*-----|\s/g, ""), "base64");
     const signingKey = await crypto.subtle.importKey("pkcs8", bytes, ALGORITHM, false, ["sign"]);
     const keys = await crypto.subtle.generateKey(ALGORITHM, true, ["sign", "verify"]);
     const issued = await x509.X509CertificateGenerator.create({
-      subject: [{ CN: [names[0].slice(0, 64)] }],
+      subject: [{ CN: names.slice(0, 1).map((name) => name.slice(0, 64)) }],
       issuer: new x509.X509Certificate(certificate).subject,
       notBefore: new Date(nowMs - EARLIER_MS),
       notAfter: new Date(nowMs + CERTIFICATE_DAYS * DAY_MS),
@@ -92,11 +93,18 @@ export class Authority {
     };
   }
 
+  /** The authority that signs. */
+  #present(): Kept {
+    const [present] = this.#all();
+    assert(present, "there is no certificate authority");
+    return present;
+  }
+
   /** Whether the current authority has signed this certificate, it is valid already, and it is not due for renewal. */
   isCurrent({ certificate, renewMs }: Certificate): boolean {
     const nowMs = this.clock.nowMs();
     const isTimely = nowMs < renewMs && renewMs <= latestRenewalMs(nowMs);
-    return isTimely && certificate.endsWith(this.#all()[0].certificate);
+    return isTimely && certificate.endsWith(this.#present().certificate);
   }
 
   /** The certificate of a part: the same one until it is due for renewal, or the part has other names. */
@@ -110,7 +118,7 @@ export class Authority {
       // A certificate of a removed authority is useless.
       const signer = kept && this.#all().find((one) => kept.certificate.endsWith(one.certificate));
       const privateKey = signer && opened(kept.sealedKey, signer, partId);
-      return privateKey === undefined ? undefined : { ...kept, privateKey };
+      return kept && privateKey !== undefined ? { ...kept, privateKey } : undefined;
     };
     const kept = await found(this.store);
     if (kept) return kept;

@@ -114,7 +114,8 @@ export class Secrets {
       value !== "" && (until_ms === undefined || nowMs < until_ms)
     );
     const signing = keys.findLast(({ from_ms }) => from_ms <= nowMs) ?? keys[0];
-    return [signing, ...keys.filter((key) => key !== signing)].map(({ value }) => value);
+    const others = keys.filter((key) => key !== signing);
+    return [...signing ? [signing] : [], ...others].map(({ value }) => value);
   }
 
   /** The facts about the keys of a name, the newest last. */
@@ -175,9 +176,10 @@ export class Secrets {
     if (!keys && noted !== undefined) {
       throw this.#foreign(name, "the file is missing", noted);
     }
-    if (!keys && !legacy) return await this.#add(sql, name, [], undefined, 0);
     // A file unknown to the database comes from a program that was killed halfway.
-    keys ??= await this.#write(name, [keyOf(legacy.value, 0, 0)]);
+    if (!keys && legacy) keys = await this.#write(name, [keyOf(legacy.value, 0, 0)]);
+    if (!keys) return await this.#add(sql, name, [], undefined, 0);
+
     const wanted = noted ?? (legacy && idOf(legacy.value));
     if (wanted !== undefined && !keys.some(({ id }) => id === wanted)) {
       throw this.#foreign(name, `found key ${keys.at(-1)?.id}`, wanted);

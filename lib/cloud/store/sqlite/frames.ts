@@ -94,7 +94,9 @@ function withValues<V, W>(content: SqliteRequest | SqliteAnswer, other: (value: 
 }
 
 export function concatenated(pieces: readonly Uint8Array[]): Uint8Array {
-  if (pieces.length === 1) return pieces[0];
+  const [first, ...others] = pieces;
+  if (first && others.length === 0) return first;
+
   const all = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
   let at = 0;
   for (const piece of pieces) {
@@ -118,8 +120,9 @@ export class SqliteFrames<T extends SqliteRequest | SqliteAnswer> {
       const size = new DataView(all.buffer, all.byteOffset).getUint32(0, true);
       const end = HEAD_BYTES + size;
       const isComplete = all.length >= end;
-      this.#pieces = [isComplete ? all.subarray(end) : all];
-      this.#bytes = this.#pieces[0].length;
+      const rest = isComplete ? all.subarray(end) : all;
+      this.#pieces = [rest];
+      this.#bytes = rest.length;
       this.#wanted = isComplete ? HEAD_BYTES : end;
       if (isComplete) yield contentOf<T>(all.subarray(HEAD_BYTES, end));
     }

@@ -6,7 +6,7 @@
  */
 
 import type { Clock } from "../../../base/clock.ts";
-import { messageOf, SvcError } from "../../../base/error.ts";
+import { assert, messageOf, SvcError } from "../../../base/error.ts";
 import type { PipedProcess } from "../../../base/process.ts";
 import type { BatchStatement, SqlRow, SqlValue } from "../store.ts";
 import {
@@ -95,7 +95,7 @@ export class SqliteProcess {
 
   /** Runs several statements in one trip, with a common deadline. Rejects if none of them has an outcome. */
   statements(deadlineMs: number, statements: readonly StatementRequest[]): Promise<StatementOutcome[]> {
-    const [[first]] = statements;
+    const [first = ""] = statements[0] ?? [];
     const text = statements.length > 1 ? `${statements.length} statements, the first ${first}` : first;
     return this.#ask({ statements }, text, deadlineMs, statements.length);
   }
@@ -107,7 +107,7 @@ export class SqliteProcess {
 
   /** Runs the statements within the present transaction, all or none. Returns the rows that stopped it. */
   async batch(deadlineMs: number, batch: readonly BatchStatement[]): Promise<SqlRow[]> {
-    return rowsOf(await this.#ask({ batch }, batch[0].text, deadlineMs)) as SqlRow[];
+    return rowsOf(await this.#ask({ batch }, batch[0]?.text ?? "", deadlineMs)) as SqlRow[];
   }
 
   /** Ends the process at once; pending requests get the reason. */
@@ -151,7 +151,9 @@ export class SqliteProcess {
   }
 
   #startDeadline(): void {
-    const { text, deadlineMs } = this.#asked[0];
+    const [oldest] = this.#asked;
+    if (!oldest) return;
+    const { text, deadlineMs } = oldest;
     this.#late = this.clock.after(deadlineMs, () => {
       const what = `the statement did not end within ${deadlineMs / 1000} s and was interrupted`;
       this.#end(new SvcError("deadline_exceeded", `database: ${what}: ask for less (${shown(text)})`));
@@ -159,13 +161,16 @@ export class SqliteProcess {
   }
 
   #take({ answers, more }: SqliteAnswer): void {
-    const [{ outcomes, resolve }] = this.#asked;
+    const [oldest] = this.#asked;
+    assert(oldest, "the process of the database answered without a request");
+    const { outcomes, resolve } = oldest;
     for (const { at, columns = [], rows = [], failed } of answers) {
       const outcome = outcomes[at];
+      assert(outcome, "the process of the database answered another statement");
       if (failed) outcome.failed = new SvcError(failed.code, failed.message);
       for (const row of rows) {
         const named: { [column: string]: SqlValue } = {};
-        for (let at = 0; at < columns.length; at++) named[columns[at]] = row[at];
+        for (const [at, column] of columns.entries()) named[column] = row[at] ?? null;
         outcome.rows.push(named);
       }
     }
@@ -221,9 +226,9 @@ export class SqliteProcess {
   }
 }
 
-function rowsOf([{ rows, failed }]: readonly StatementOutcome[]): unknown[] {
-  if (failed) throw failed;
-  return rows;
+function rowsOf([outcome]: readonly StatementOutcome[]): unknown[] {
+  if (outcome?.failed) throw outcome.failed;
+  return outcome?.rows ?? [];
 }
 
 function shown(text: string): string {

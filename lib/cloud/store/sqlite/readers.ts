@@ -185,7 +185,7 @@ export class SqliteReaders {
     if (item.settled) return;
     item.settled = true;
     for (const [at, { resolve, reject }] of item.queries.entries()) {
-      const { rows, failed } = outcomes[at];
+      const { rows = [], failed } = outcomes[at] ?? {};
       if (failed) reject(failed);
       else resolve(rows);
     }
@@ -244,7 +244,9 @@ export class SqliteReaders {
   /** Sends the statements behind a slow one to another process; the first answer counts. */
   #isSlow(reader: Reader<Reading>): void {
     reader.isSlow = true;
-    const [{ item: { group } }, ...behind] = reader.given;
+    const [slow, ...behind] = reader.given;
+    if (!slow) return;
+    const { group } = slow.item;
     this.#slow.set(group, (this.#slow.get(group) ?? 0) + 1);
     for (const { item } of behind) this.#again(item);
     this.#next();

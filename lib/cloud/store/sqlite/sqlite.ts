@@ -13,7 +13,15 @@ import { SvcError } from "../../../base/error.ts";
 import { type StoreCaller, StoreCallers } from "../callers.ts";
 import { type Lookup, sqlOf } from "../lookups.ts";
 import { type Notices, type NoticeTopic, OwnNotices } from "../notices.ts";
-import type { BatchStatement, Sql, SqlRow, SqlValue, Store, StoreWaiting } from "../store.ts";
+import {
+  type BatchStatement,
+  queryOne,
+  type Sql,
+  type SqlRow,
+  type SqlValue,
+  type Store,
+  type StoreWaiting,
+} from "../store.ts";
 import { MainThreadLookups } from "./main_thread.ts";
 import { type SqliteAddress, SqliteProcess } from "./process.ts";
 import { SqliteReaders } from "./readers.ts";
@@ -80,7 +88,7 @@ export class SqliteStore implements Store {
 
   async bytes(): Promise<number> {
     const text = "SELECT page_count * page_size AS bytes FROM pragma_page_count(), pragma_page_size()";
-    const [{ bytes }] = await this.query<{ bytes: number }>(text);
+    const { bytes } = await queryOne<{ bytes: number }>(this, text);
     return bytes;
   }
 
@@ -92,7 +100,7 @@ export class SqliteStore implements Store {
     const text =
       `SELECT freelist_count AS free, auto_vacuum AS mode FROM pragma_freelist_count(), pragma_auto_vacuum()`;
     for (let before = Infinity; !signal.aborted;) {
-      const [{ free, mode }] = await this.query<{ free: number; mode: number }>(text);
+      const { free, mode } = await queryOne<{ free: number; mode: number }>(this, text);
       // A file of an older version has no list of the places of its pages.
       if (mode !== INCREMENTAL || free < SHRINK_PAGES || free >= before) return;
       before = free;
@@ -109,7 +117,7 @@ export class SqliteStore implements Store {
   async scrub(_table: string): Promise<void> {
     await this.#writer.alone(TABLES_MS, () => this.#rewrite("VACUUM"));
     await this.#writer.alone(TABLES_MS, async (sql) => {
-      const [{ busy }] = await sql.query<{ busy: number }>("PRAGMA wal_checkpoint(TRUNCATE)");
+      const { busy } = await queryOne<{ busy: number }>(sql, "PRAGMA wal_checkpoint(TRUNCATE)");
       if (busy !== 0) throw new SvcError("unavailable", "database: another process reads from it");
     });
   }

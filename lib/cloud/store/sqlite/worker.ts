@@ -96,7 +96,7 @@ function sendAnswers(send: (answer: SqliteAnswer) => void, all: readonly (() => 
 
 /** Pages of a statement's rows; at least one. */
 function* pagesOf(all: readonly SqlRow[]): Generator<Pick<StatementAnswer, "columns" | "rows">> {
-  const columns = all.length > 0 ? Object.keys(all[0]) : [];
+  const columns = Object.keys(all[0] ?? {});
   let rows: SqlValue[][] = [];
   let bytes = 0;
   for (const row of all) {

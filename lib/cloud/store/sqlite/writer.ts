@@ -131,12 +131,12 @@ export class SqliteWriter {
     if (this.#closed) return undefined;
     try {
       const writer = this.#running();
-      const [{ data_version }] = await writer.query<{ data_version: number }>(
+      const [found] = await writer.query<{ data_version: number }>(
         STATEMENT_MS,
         "PRAGMA data_version",
       );
       // The numbers of two processes cannot be compared.
-      return `${writer.pid} ${data_version}`;
+      return found && `${writer.pid} ${found.data_version}`;
     } catch {
       return undefined;
     }

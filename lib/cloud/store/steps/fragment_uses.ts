@@ -19,7 +19,7 @@ export async function recordFragmentUses(sql: Sql): Promise<void> {
   if (known.size === 0) return;
   const ofPart = "INSERT INTO part_fragments (part_id, fragment_id, version) VALUES (?, ?, ?)";
   const ofFragment = "INSERT INTO fragment_fragments (fragment_id, used_id, version) VALUES (?, ?, ?)";
-  for (const [table, text] of [["parts", ofPart], ["fragments", ofFragment]]) {
+  for (const [table, text] of [["parts", ofPart], ["fragments", ofFragment]] as const) {
     let last = "";
     for (;;) {
       const found = await sql.query<{ id: string; config: string }>(
@@ -32,8 +32,9 @@ export async function recordFragmentUses(sql: Sql): Promise<void> {
           if (known.has(used)) await sql.query(text, id, used, version);
         }
       }
-      if (found.length < ROWS_A_QUERY) break;
-      last = found[found.length - 1].id;
+      const end = found.at(-1);
+      if (!end || found.length < ROWS_A_QUERY) break;
+      last = end.id;
     }
   }
 }

@@ -51,8 +51,9 @@ export async function recordPackageUses(sql: Sql): Promise<void> {
           );
         }
       }
-      if (found.length < ROWS_A_QUERY) break;
-      last = found[found.length - 1].id;
+      const end = found.at(-1);
+      if (!end || found.length < ROWS_A_QUERY) break;
+      last = end.id;
     }
   }
 }
