@@ -15,6 +15,7 @@ const ROOMS = [
   "lib/base/",
   "lib/device/",
   "lib/wire/",
+  "lib/geometry/",
   "lib/resource/",
   "lib/machine/",
   "lib/cloud/",

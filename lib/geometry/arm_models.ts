@@ -31,8 +31,8 @@ interface Chain {
   readonly radiusMm: number;
 }
 
-const [X, Z, MINUS_Y, MINUS_Z]: Triple[] = [[1, 0, 0], [0, 0, 1], [0, -1, 0], [0, 0, -1]];
-const Y: Triple = [0, 1, 0];
+const X: Triple = [1, 0, 0], Y: Triple = [0, 1, 0], Z: Triple = [0, 0, 1];
+const MINUS_Y: Triple = [0, -1, 0], MINUS_Z: Triple = [0, 0, -1];
 const TURN = [-360, 360] as const;
 const TURN_359 = [-359, 359] as const;
 const AXES = [X, Y, Z];
@@ -71,7 +71,9 @@ export const ARM_MODEL_NAMES: readonly string[] = Object.keys(BUILDERS);
  */
 export function armModel(armModelName = "fake", componentName?: string): KinematicModel {
   const wanted = armModelName.toLowerCase();
-  if (Object.hasOwn(BUILDERS, wanted)) return decodeSva(BUILDERS[wanted](), componentName);
+  const build = Object.hasOwn(BUILDERS, wanted) ? BUILDERS[wanted] : undefined;
+  if (build) return decodeSva(build(), componentName);
+
   const likely = suggest(wanted, ARM_MODEL_NAMES);
   const known = `${ARM_MODEL_NAMES.join(", ")}${likely ? `; did you mean "${likely}"?` : ""}`;
   throw new SvcError("invalid_argument", `unsupported arm model ${armModelName}, wanted one of ${known}`);
@@ -100,13 +102,13 @@ export function gantryModel(componentName?: string, lengthsMm: readonly number[]
     );
   }
 
-  const joints = lengthsMm.map((max, index) => ({
+  const joints = AXES.slice(0, lengthsMm.length).map((axis, index) => ({
     id: `axis_${index}`,
     type: "prismatic",
     parent: index === 0 ? "base" : `axis_${index - 1}`,
-    axis: vector(AXES[index]),
+    axis: vector(axis),
     min: 0,
-    max,
+    max: lengthsMm[index] ?? 0,
   }));
   const body = { type: "box", x: 50, y: 50, z: 10, translation: { x: 0, y: 0, z: 5 } };
   const carriage = { id: "carriage", parent: `axis_${lengthsMm.length - 1}`, geometry: body };
@@ -209,7 +211,7 @@ function chain(name: string, { base, segments, tool, radiusMm }: Chain): JsonObj
   const links: JsonObject[] = [{ id: "base", parent: "world", ...body(base, radiusMm) }];
   const joints: JsonObject[] = [];
   for (const [index, { joint, axis, range: [min, max], link, to }] of segments.entries()) {
-    const parent = index === 0 ? "base" : segments[index - 1].link;
+    const parent = segments[index - 1]?.link ?? "base";
     const end = index === segments.length - 1 && tool
       ? { type: "ov_degrees", value: { ...tool } }
       : undefined;

@@ -96,7 +96,7 @@ const PROGRESS = 1e-9;
  */
 function hullsWithin(limitMm: number, a: readonly Vec3[], b: readonly Vec3[]): boolean {
   let simplex: readonly Vec3[] = [];
-  let nearest = subtract(a[0], b[0]);
+  let nearest = subtract(a[0] ?? ORIGIN, b[0] ?? ORIGIN);
   const enoughMm = Math.max(limitMm, TOUCH_MM);
   for (let step = 0; step < MAX_STEPS; step++) {
     const distanceMm = length(nearest);
@@ -111,7 +111,7 @@ function hullsWithin(limitMm: number, a: readonly Vec3[], b: readonly Vec3[]): b
 }
 
 function furthest(corners: readonly Vec3[], direction: Vec3): Vec3 {
-  let [best, most] = [corners[0], -Infinity];
+  let [best, most] = [corners[0] ?? ORIGIN, -Infinity];
   for (const corner of corners) {
     const reach = dot(corner, direction);
     if (reach > most) [best, most] = [corner, reach];
@@ -134,6 +134,7 @@ function nearestOf(corners: readonly Vec3[]): { point: Vec3; simplex: readonly V
 
 /** The point of the plane through all corners that is nearest to the origin, if it lies between them. */
 function nearestWithin([first, ...others]: readonly Vec3[]): Vec3 | undefined {
+  if (!first) return undefined;
   const edges = others.map((corner) => subtract(corner, first));
   const weights = solved(
     edges.map((edge) => edges.map((other) => dot(edge, other))),
@@ -141,23 +142,23 @@ function nearestWithin([first, ...others]: readonly Vec3[]): Vec3 | undefined {
   );
   if (!weights || weights.some((weight) => weight < 0)) return undefined;
   if (weights.reduce((sum, weight) => sum + weight, 0) > 1) return undefined;
-  return edges.reduce((point, edge, index) => add(point, scale(edge, weights[index])), first);
+  return edges.reduce((point, edge, index) => add(point, scale(edge, weights[index] ?? 0)), first);
 }
 
 /** Solves up to three equations by Cramer's rule; `undefined` if the corners are not independent. */
 function solved(rows: readonly (readonly number[])[], right: readonly number[]): number[] | undefined {
   const whole = determinant(rows);
-  const size = rows.reduce((product, row, index) => product * row[index], 1);
+  const size = rows.reduce((product, row, index) => product * (row[index] ?? 0), 1);
   if (Math.abs(whole) <= 1e-12 * size) return undefined;
   return rows.map((_, column) =>
-    determinant(rows.map((row, index) => row.with(column, right[index]))) / whole
+    determinant(rows.map((row, index) => row.with(column, right[index] ?? 0))) / whole
   );
 }
 
-function determinant(rows: readonly (readonly number[])[]): number {
-  if (rows.length === 0) return 1;
-  return rows[0].reduce((sum, value, column) => {
-    const minor = rows.slice(1).map((row) => row.toSpliced(column, 1));
+function determinant([first, ...others]: readonly (readonly number[])[]): number {
+  if (!first) return 1;
+  return first.reduce((sum, value, column) => {
+    const minor = others.map((row) => row.toSpliced(column, 1));
     return sum + (column % 2 === 0 ? 1 : -1) * value * determinant(minor);
   }, 0);
 }

@@ -212,9 +212,8 @@ function parentsFirst(parts: ReadonlyMap<string, FramePart>): FramePart[] {
     return (children.get(name) ?? []).toSorted((a, b) => a.name < b.name ? -1 : 1);
   };
   const sorted = childrenOf(WORLD);
-  for (let next = 0; next < sorted.length; next++) {
-    for (const child of childrenOf(sorted[next].name)) sorted.push(child);
-  }
+  // A loop over an array also visits elements that are added during the loop.
+  for (const { name } of sorted) sorted.push(...childrenOf(name));
   return sorted;
 }
 

@@ -130,7 +130,8 @@ function dampedStep(model: KinematicModel, target: RigidTransform, here: Try, da
   const { rows, error } = linearize(model, target, here.places);
   const wanted = rows.map((row) => dot(row, error));
   const free = model.joints.map(({ min, max }, index) => {
-    return wanted[index] > 0 ? here.positions[index] < max : here.positions[index] > min;
+    const position = here.positions[index] ?? 0;
+    return (wanted[index] ?? 0) > 0 ? position < max : position > min;
   });
   const matrix = rows.map((row, i) =>
     rows.map((other, j) => {
@@ -147,20 +148,23 @@ function dampedStep(model: KinematicModel, target: RigidTransform, here: Try, da
  */
 function linearize(model: KinematicModel, target: RigidTransform, places: readonly RigidTransform[]) {
   const rows = model.joints.map(() => [0, 0, 0, 0, 0, 0]);
-  if (model.end < 0) return { rows, error: [0, 0, 0, 0, 0, 0] };
-
   const end = places[model.end];
+  if (!end) return { rows, error: [0, 0, 0, 0, 0, 0] };
+
   const { theta, ...axis } = axisAnglesFromQuaternion(multiply(target.rotation, conjugate(end.rotation)));
   const error = six(subtract(target.translation, end.translation), scale(axis, theta));
 
-  for (let index = model.end; index >= 0; index = model.frames[index].parent) {
-    const { drive } = model.frames[index];
-    if (!drive) continue;
-    const direction = scale(rotate(places[index].rotation, drive.axis), drive.multiplier);
-    const effect = drive.type === "prismatic"
-      ? six(direction, ORIGIN)
-      : six(cross(direction, subtract(end.translation, places[index].translation)), direction);
-    rows[drive.index] = rows[drive.index].map((value, i) => value + effect[i]);
+  let place: RigidTransform | undefined = end;
+  for (let frame = model.frames[model.end]; frame && place; frame = model.frames[frame.parent]) {
+    const { drive } = frame;
+    if (drive) {
+      const direction = scale(rotate(place.rotation, drive.axis), drive.multiplier);
+      const effect = drive.type === "prismatic"
+        ? six(direction, ORIGIN)
+        : six(cross(direction, subtract(end.translation, place.translation)), direction);
+      rows[drive.index] = rows[drive.index]?.map((value, i) => value + (effect[i] ?? 0)) ?? effect;
+    }
+    place = places[frame.parent];
   }
 
   return { rows, error };
@@ -175,15 +179,14 @@ function moved(model: KinematicModel, positions: readonly number[], change: read
   return clamped(
     model,
     positions.map((position, index) => {
-      return position + (model.joints[index].type === "revolute" ? degrees(change[index]) : change[index]);
+      const by = change[index] ?? 0;
+      return position + (model.joints[index]?.type === "revolute" ? degrees(by) : by);
     }),
   );
 }
 
 function clamped(model: KinematicModel, positions: readonly number[]): number[] {
-  return positions.map((position, index) => {
-    return Math.min(Math.max(position, model.joints[index].min), model.joints[index].max);
-  });
+  return model.joints.map(({ min, max }, index) => Math.min(Math.max(positions[index] ?? 0, min), max));
 }
 
 /** Random positions within the limits, at most half a turn from 0 if the limits allow that. */
@@ -197,33 +200,35 @@ export function randomPositions(model: KinematicModel, random: () => number): nu
 
 /** Turns each revolute joint by whole turns to be as close as possible to its start, within its limits. */
 function nearest(model: KinematicModel, positions: readonly number[], start: readonly number[]): number[] {
-  return positions.map((position, index) => {
-    const { type, min, max } = model.joints[index];
-    const turned = position + 360 * Math.round((start[index] - position) / 360);
+  return model.joints.map(({ type, min, max }, index) => {
+    const position = positions[index] ?? 0;
+    const turned = position + 360 * Math.round(((start[index] ?? 0) - position) / 360);
     return type === "revolute" && turned >= min && turned <= max ? turned : position;
   });
 }
 
 function dot(a: readonly number[], b: readonly number[]): number {
-  return a.reduce((sum, value, index) => sum + value * b[index], 0);
+  return a.reduce((sum, value, index) => sum + value * (b[index] ?? 0), 0);
 }
 
 /** Solves a symmetric positive definite system by elimination. */
 function solved(matrix: readonly (readonly number[])[], right: readonly number[]): number[] {
-  const rows = matrix.map((row, index) => [...row, right[index]]);
+  const rows = matrix.map((row, index) => [...row, right[index] ?? 0]);
   const n = rows.length;
-  for (let pivot = 0; pivot < n; pivot++) {
-    for (let row = pivot + 1; row < n; row++) {
-      const factor = rows[row][pivot] / rows[pivot][pivot];
-      for (let column = pivot; column <= n; column++) rows[row][column] -= factor * rows[pivot][column];
+  for (const [pivot, first] of rows.entries()) {
+    for (const row of rows.slice(pivot + 1)) {
+      const factor = (row[pivot] ?? 0) / (first[pivot] ?? 0);
+      for (let column = pivot; column <= n; column++) {
+        row[column] = (row[column] ?? 0) - factor * (first[column] ?? 0);
+      }
     }
   }
 
   const solution = new Array<number>(n).fill(0);
-  for (let row = n - 1; row >= 0; row--) {
-    let rest = rows[row][n];
-    for (let column = row + 1; column < n; column++) rest -= rows[row][column] * solution[column];
-    solution[row] = rest / rows[row][row];
+  for (const [index, row] of [...rows.entries()].reverse()) {
+    let rest = row[n] ?? 0;
+    for (let column = index + 1; column < n; column++) rest -= (row[column] ?? 0) * (solution[column] ?? 0);
+    solution[index] = rest / (row[index] ?? 0);
   }
 
   return solution;

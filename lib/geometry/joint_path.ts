@@ -115,10 +115,10 @@ export async function straightWay(reach: Reach, tolerance: LineTolerance): Promi
   const line = lineBetween(fromPose(forwardKinematics(model, start)), fromPose(goal));
   if (line.places > LINE_POINTS_MAX) throw refusal(reach, "a straight line there is too long");
 
-  const way: (readonly number[])[] = [start];
+  const way: (readonly number[])[] = [];
+  let from = start;
   // If the joints bend the way too much between two places of the line, tries half the step first.
   for (let [share, step] = [0, 1 / line.places]; share < 1;) {
-    const from = way[way.length - 1];
     const next = share + step > 1 - step / 2 ? 1 : share + step;
     const where = `${(100 * next).toFixed(1)} % of the straight line there`;
     const to = nextOnLine(reach, line.at(next), from, where);
@@ -135,10 +135,11 @@ export async function straightWay(reach: Reach, tolerance: LineTolerance): Promi
     if (inTheWay !== undefined) throw refusal(reach, `at ${where} it would touch ${inTheWay}`);
 
     way.push(to);
+    from = to;
     [share, step] = [next, Math.min(1 / line.places, 2 * step)];
   }
 
-  return way.slice(1);
+  return way;
 }
 
 function nextOnLine(reach: Reach, place: RigidTransform, from: readonly number[], where: string): number[] {
@@ -214,39 +215,43 @@ async function grow(
   const there: Grown[] = goals.map((positions) => ({ positions, from: -1 }));
   let [growing, other] = [here, there];
   for (let round = 0; round < GROWN_MAX && here.length + there.length < GROWN_MAX; round++) {
-    if (await step(growing, randomPositions(model, random), look)) {
-      const target = growing[growing.length - 1].positions;
-      while (await step(other, target, look)) {
-        if (furthestJoint(other[other.length - 1].positions, target) > 0) continue;
+    const target = await step(growing, randomPositions(model, random), look);
+    for (let reached = target && await step(other, target, look); target && reached;) {
+      if (furthestJoint(reached, target) === 0) {
         return [...rootward(here).reverse().slice(1), ...rootward(there).slice(1)];
       }
+      reached = await step(other, target, look);
     }
     [growing, other] = [other, growing];
   }
 }
 
 /**
- * Adds one place on the way from the tree's nearest place to the target; false if an obstacle is in between.
+ * Adds one place on the way from the tree's nearest place to the target, and returns it; `undefined` if an obstacle is
+ * in between, or the tree has reached the target.
  */
-async function step(tree: Grown[], target: readonly number[], look: Look): Promise<boolean> {
-  let [from, nearest] = [0, Infinity];
+async function step(
+  tree: Grown[],
+  target: readonly number[],
+  look: Look,
+): Promise<readonly number[] | undefined> {
+  let [from, start, nearest] = [-1, target, Infinity];
   for (const [index, { positions }] of tree.entries()) {
-    const way = Math.hypot(...positions.map((position, joint) => position - target[joint]));
-    if (way < nearest) [from, nearest] = [index, way];
+    const way = Math.hypot(...positions.map((position, joint) => position - (target[joint] ?? 0)));
+    if (way < nearest) [from, start, nearest] = [index, positions, way];
   }
-  const start = tree[from].positions;
   const furthest = furthestJoint(start, target);
-  if (furthest === 0) return false;
+  if (furthest === 0) return undefined;
   const positions = furthest <= GROW_STEP ? target : between(start, target, GROW_STEP / furthest);
-  if (await look.along(start, positions) !== undefined) return false;
+  if (await look.along(start, positions) !== undefined) return undefined;
   tree.push({ positions, from });
-  return true;
+  return positions;
 }
 
 /** The places from the newest place of a tree to its root. */
 function rootward(tree: readonly Grown[]): (readonly number[])[] {
   const way: (readonly number[])[] = [];
-  for (let index = tree.length - 1; index >= 0; index = tree[index].from) way.push(tree[index].positions);
+  for (let grown = tree.at(-1); grown; grown = tree[grown.from]) way.push(grown.positions);
   return way;
 }
 
@@ -256,17 +261,20 @@ async function shortened(way: Way, look: Look, random: () => number): Promise<Wa
   for (let turn = 0; turn < SHORTCUTS_TRIED && best.length > 2; turn++) {
     const from = Math.floor(random() * (best.length - 2));
     const to = from + 2 + Math.floor(random() * (best.length - from - 2));
-    if (await look.along(best[from], best[to]) === undefined) best = best.toSpliced(from + 1, to - from - 1);
+    const first = best[from], last = best[to];
+    const isFree = first && last && await look.along(first, last) === undefined;
+    if (isFree) best = best.toSpliced(from + 1, to - from - 1);
   }
   return best.slice(1);
 }
 
 function between(from: readonly number[], to: readonly number[], share: number): readonly number[] {
-  return share === 1 ? to : from.map((position, index) => position + (to[index] - position) * share);
+  if (share === 1) return to;
+  return from.map((position, index) => position + ((to[index] ?? 0) - position) * share);
 }
 
 function furthestJoint(from: readonly number[], to: readonly number[]): number {
-  return Math.max(0, ...from.map((position, index) => Math.abs(to[index] - position)));
+  return Math.max(0, ...from.map((position, index) => Math.abs((to[index] ?? 0) - position)));
 }
 
 function refusal({ model, goal }: Reach, reason: string, cause?: unknown): SvcError {

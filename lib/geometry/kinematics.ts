@@ -248,7 +248,7 @@ export function modelWarnings({ name, joints }: KinematicModel): string[] {
 export function checkJoints(model: KinematicModel, positions: readonly number[]): void {
   checkCount(model, positions);
   for (const [index, { id, type, min, max }] of model.joints.entries()) {
-    const position = positions[index];
+    const position = positions[index] ?? NaN;
     if (position >= min && position <= max) continue;
     const unit = type === "revolute" ? "degrees" : "mm";
     const text = `moving joint ${index} (${id}) of ${model.name} to ${position} ${unit}`;
@@ -260,8 +260,9 @@ export function checkJoints(model: KinematicModel, positions: readonly number[])
 export function placeFrames(model: KinematicModel, positions: readonly number[]): RigidTransform[] {
   const places: RigidTransform[] = [];
   for (const { parent, fixed, drive } of model.frames) {
-    const local = drive ? moved(drive, positions[drive.index]) : fixed;
-    places.push(parent < 0 ? local : compose(places[parent], local));
+    const local = drive ? moved(drive, positions[drive.index] ?? NaN) : fixed;
+    const base = places[parent];
+    places.push(base ? compose(base, local) : local);
   }
   return places;
 }
@@ -319,12 +320,13 @@ function parentsFirst(nodes: readonly Node[], title: string): Node[] {
     if (parentId === "world" || known.has(parentId)) continue;
     throw invalid(
       title,
-      `frame ${child.id} has parent ${parentId}, which is not among ${[...known].join(", ")}`,
+      `frame ${child?.id} has parent ${parentId}, which is not among ${[...known].join(", ")}`,
     );
   }
 
   const sorted = [...children.get("world") ?? []];
-  for (let next = 0; next < sorted.length; next++) sorted.push(...children.get(sorted[next].id) ?? []);
+  // A loop over an array also visits elements that are added during the loop.
+  for (const { id } of sorted) sorted.push(...children.get(id) ?? []);
   if (sorted.length < nodes.length) {
     const lost = nodes.filter((node) => !sorted.includes(node)).map(({ id }) => id);
     throw invalid(title, `frames ${lost.join(", ")} go round in a circle, wanted a way to "world"`);
@@ -372,9 +374,9 @@ function endOf(frames: readonly ModelFrame[], outputs: readonly string[], title:
     return end;
   }
   const parents = new Set(frames.map(({ parent }) => parent));
-  const ends = frames.map((_, index) => index).filter((index) => !parents.has(index));
+  const ends = [...frames.keys()].filter((index) => !parents.has(index));
   if (ends.length > 1) {
-    const names = ends.map((index) => frames[index].id).join(", ");
+    const names = frames.filter((_, index) => !parents.has(index)).map(({ id }) => id).join(", ");
     throw invalid(title, `ends in ${names}, wanted one end (or one named in output_frames)`);
   }
   return ends[0] ?? -1;

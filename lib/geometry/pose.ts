@@ -214,8 +214,14 @@ export function axisAnglesFromQuaternion(q: Quaternion): AxisAngles {
   return { theta: q.w < 0 ? -theta : theta, x: q.x / sine, y: q.y / sine, z: q.z / sine };
 }
 
-/** The 3×3 matrix of a rotation, row by row. */
-export function rotationMatrix({ w, x, y, z }: Quaternion): readonly number[] {
+/** A 3×3 matrix, row by row. */
+export type RotationMatrix = readonly [
+  ...readonly [number, number, number],
+  ...readonly [number, number, number],
+  ...readonly [number, number, number],
+];
+
+export function rotationMatrix({ w, x, y, z }: Quaternion): RotationMatrix {
   // deno-fmt-ignore
   return [
     1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y),

@@ -77,7 +77,8 @@ export const orientationField: ConfigField<Quaternion | undefined> = object({
   type: choice("form of the value", ["", ...Object.keys(ORIENTATIONS)]).default(""),
   value: any("numbers in the form given by type"),
 }).with(({ type, value }, at) => {
-  return type === "" ? NO_ROTATION : ORIENTATIONS[type].required().decode(value, at.at("value"));
+  const form = ORIENTATIONS[type];
+  return form ? form.required().decode(value, at.at("value")) : NO_ROTATION;
 });
 
 const placed = {

@@ -140,9 +140,11 @@ function mimicOf(mimic: Element, follower: string, names: FrameNames): JsonObjec
 
 function poseOf(holder: Element): JsonObject {
   const origin = childOf(holder, "origin");
-  const [x, y, z] = triple(origin, "xyz", [0, 0, 0]).map((metres) => metres * MM_PER_M);
   const [roll, pitch, yaw] = triple(origin, "rpy", [0, 0, 0]);
-  return { translation: { x, y, z }, orientation: { type: "euler_angles", value: { roll, pitch, yaw } } };
+  return {
+    translation: millimetres(origin, "xyz"),
+    orientation: { type: "euler_angles", value: { roll, pitch, yaw } },
+  };
 }
 
 function geometryOf(link: Element): JsonObject | undefined {
@@ -159,8 +161,7 @@ function geometryOf(link: Element): JsonObject | undefined {
 function bodyOf(shape: Element): JsonObject | undefined {
   const [box, sphere, cylinder] = ["box", "sphere", "cylinder"].map((tag) => childOf(shape, tag));
   if (box) {
-    const [x, y, z] = triple(box, "size", [0, 0, 0]).map((metres) => metres * MM_PER_M);
-    return { type: "box", x, y, z };
+    return { type: "box", ...millimetres(box, "size") };
   }
   if (sphere) return { type: "sphere", r: numeric(sphere, "radius", 0) * MM_PER_M };
   if (!cylinder) return undefined;
@@ -196,8 +197,19 @@ function numeric(of: Element | undefined, name: string, fallback: number): numbe
   return numbers(of, name, 1)?.[0] ?? fallback;
 }
 
-function triple(of: Element | undefined, name: string, fallback: readonly number[]): readonly number[] {
-  return numbers(of, name, 3) ?? fallback;
+type Triple = readonly [number, number, number];
+
+function triple(of: Element | undefined, name: string, fallback: Triple): Triple {
+  const found = numbers(of, name, 3);
+  if (!found) return fallback;
+  const [x = 0, y = 0, z = 0] = found;
+  return [x, y, z];
+}
+
+/** A length in metres on each axis, in millimetres. */
+function millimetres(of: Element | undefined, name: string): { x: number; y: number; z: number } {
+  const [x, y, z] = triple(of, name, [0, 0, 0]);
+  return { x: x * MM_PER_M, y: y * MM_PER_M, z: z * MM_PER_M };
 }
 
 function numbers(of: Element | undefined, name: string, count: number): number[] | undefined {

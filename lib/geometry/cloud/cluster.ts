@@ -95,13 +95,13 @@ export class Clusterer {
     this.#labels.fill(0);
     const numbers = this.#numbered(this.#link(view, list, clusters));
     const parents = this.#parents;
-    for (let n = 0; n < list.count; n++) clusters[n] = ~parents[clusters[n]];
+    for (let n = 0; n < list.count; n++) clusters[n] = ~(parents[clusters[n] ?? 0] ?? 0);
     return numbers;
   }
 
   /** Whether a cluster of the last call is three pixels thick almost nowhere. */
   isThin(pixels: Uint32Array): boolean {
-    const own = this.#clusterAt(this.#cell(pixels[0]));
+    const own = this.#clusterOf(pixels);
     return shareOf(pixels, (pixel) => this.#isInside(this.#cell(pixel), own)) < THIN_INSIDE;
   }
 
@@ -110,7 +110,7 @@ export class Clusterer {
    * large clusters.
    */
   besideNearer(pixels: Uint32Array): number {
-    const own = this.#clusterAt(this.#cell(pixels[0]));
+    const own = this.#clusterOf(pixels);
     return pixels.length * shareOf(pixels, (pixel) => this.#hasNearer(this.#cell(pixel), own));
   }
 
@@ -120,9 +120,10 @@ export class Clusterer {
   }
 
   #hasNearer(cell: number, own: number): boolean {
+    const ownZ = this.#z[cell] ?? 0;
     for (const step of this.#window) {
       const other = cell + step;
-      if (this.#labels[other] === 0 || this.#z[other] >= this.#z[cell]) continue;
+      if (this.#labels[other] === 0 || (this.#z[other] ?? 0) >= ownZ) continue;
       if (this.#clusterAt(other) !== own) return true;
     }
     return false;
@@ -137,27 +138,28 @@ export class Clusterer {
     const [labels, before] = [this.#labels, this.#before];
     let last = 0, rowEnd = this.width, margins = this.#start;
     for (let n = 0; n < count; n++) {
-      const pixel = pixels[n];
+      const pixel = pixels[n] ?? 0;
       for (; pixel >= rowEnd; rowEnd += this.width) margins += windowPx;
       const cell = pixel + margins;
-      const ownZ = z[cell] = depth[pixel];
-      const ownX = x[cell] = rays.x[pixel] * ownZ;
-      const ownY = y[cell] = rays.y[pixel] * ownZ;
+      const ownZ = z[cell] = depth[pixel] ?? 0;
+      const ownX = x[cell] = (rays.x[pixel] ?? 0) * ownZ;
+      const ownY = y[cell] = (rays.y[pixel] ?? 0) * ownZ;
       const ownHeight = height[cell] = up.x * ownX + up.y * ownY + up.z * ownZ;
       const steepness = Math.abs(ownHeight) / ownZ;
       const isLow = steepness > LOWEST_ANGLE && steepness < LOW_ANGLE;
 
       let own = 0;
       for (let k = 0; k < before.length; k++) {
-        const other = cell + before[k];
-        const label = labels[other];
+        const other = cell + (before[k] ?? 0);
+        const label = labels[other] ?? 0;
         if (label === 0 || label === own) continue;
-        const reach = distanceMm + distancePerMm * Math.min(ownZ, z[other]);
-        const right = ownX - x[other], down = ownY - y[other], away = ownZ - z[other];
+        const otherZ = z[other] ?? 0;
+        const reach = distanceMm + distancePerMm * Math.min(ownZ, otherZ);
+        const right = ownX - (x[other] ?? 0), down = ownY - (y[other] ?? 0), away = ownZ - otherZ;
         if (
           right * right + down * down + away * away > reach * reach &&
           // Distance along the ray between the pixel and the other pixel's level.
-          !(isLow && Math.abs(ownHeight - height[other]) <= reach * steepness)
+          !(isLow && Math.abs(ownHeight - (height[other] ?? 0)) <= reach * steepness)
         ) continue;
         own = own === 0 ? label : this.#join(own, label);
       }
@@ -177,7 +179,9 @@ export class Clusterer {
 
   #root(label: number): number {
     const parents = this.#parents;
-    while (parents[label] !== label) label = parents[label] = parents[parents[label]];
+    for (let parent = parents[label] ?? 0; parent !== label; parent = parents[label] ?? 0) {
+      label = parents[label] = parents[parent] ?? 0;
+    }
     return label;
   }
 
@@ -188,13 +192,19 @@ export class Clusterer {
     const parents = this.#parents;
     let clusters = 0;
     for (let label = 1; label <= last; label++) {
-      parents[label] = parents[label] === label ? ~clusters++ : parents[parents[label]];
+      const parent = parents[label] ?? 0;
+      parents[label] = parent === label ? ~clusters++ : parents[parent] ?? 0;
     }
     return clusters;
   }
 
+  /** Of pixels of one cluster. */
+  #clusterOf(pixels: Uint32Array): number {
+    return this.#clusterAt(this.#cell(pixels[0] ?? 0));
+  }
+
   #clusterAt(cell: number): number {
-    return ~this.#parents[this.#labels[cell]];
+    return ~(this.#parents[this.#labels[cell] ?? 0] ?? 0);
   }
 
   #cell(pixel: number): number {
@@ -206,7 +216,7 @@ export class Clusterer {
 function shareOf(pixels: Uint32Array, holds: (pixel: number) => boolean): number {
   const step = Math.ceil(pixels.length / SHARE_SAMPLE);
   let looked = 0, held = 0;
-  for (let n = 0; n < pixels.length; n += step, looked++) if (holds(pixels[n])) held++;
+  for (let n = 0; n < pixels.length; n += step, looked++) if (holds(pixels[n] ?? 0)) held++;
   return held / looked;
 }
 

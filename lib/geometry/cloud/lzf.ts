@@ -21,7 +21,7 @@ export function decompressLzf(input: Uint8Array, size: number): Uint8Array<Array
   const output = new Uint8Array(size);
   let [from, to] = [0, 0];
   while (from < input.length) {
-    const control = input[from++];
+    const control = input[from++] ?? NaN;
     if (control < MAX_LITERALS) {
       const length = control + 1;
       if (from + length > input.length || to + length > size) {
@@ -34,13 +34,13 @@ export function decompressLzf(input: Uint8Array, size: number): Uint8Array<Array
     }
 
     let length = (control >> 5) + 2;
-    if (length === 9) length += input[from++];
-    const source = to - ((control & 0x1f) << 8) - input[from++] - 1;
+    if (length === 9) length += input[from++] ?? NaN;
+    const source = to - ((control & 0x1f) << 8) - (input[from++] ?? NaN) - 1;
 
-    // Reading past the end gives undefined, so a truncated reference has no source and is caught here.
+    // A truncated reference has no source.
     if (!(source >= 0) || !(to + length <= size)) throw broken(`a reference out of bounds at byte ${from}`);
     // Copies byte by byte, because a reference may reach into its own output.
-    for (let n = 0; n < length; n++) output[to++] = output[source + n];
+    for (let n = 0; n < length; n++) output[to++] = output[source + n] ?? 0;
   }
 
   if (to !== size) throw broken(`it makes ${to} bytes, wanted ${size}`);
@@ -63,7 +63,7 @@ export function compressLzf(input: Uint8Array): Uint8Array<ArrayBuffer> {
   };
   for (let at = 0; at + MIN_MATCH <= input.length;) {
     const slot = hash(input, at);
-    const earlier = seen[slot];
+    const earlier = seen[slot] ?? -1;
     seen[slot] = at;
 
     const length = earlier < 0 || at - earlier > MAX_OFFSET ? 0 : matchLength(input, earlier, at);
@@ -88,7 +88,7 @@ export function compressLzf(input: Uint8Array): Uint8Array<ArrayBuffer> {
 }
 
 function hash(input: Uint8Array, at: number): number {
-  const three = (input[at] << 16) | (input[at + 1] << 8) | input[at + 2];
+  const three = ((input[at] ?? 0) << 16) | ((input[at + 1] ?? 0) << 8) | (input[at + 2] ?? 0);
   return Math.imul(three, 0x9e3779b1) >>> (32 - HASH_BITS);
 }
 

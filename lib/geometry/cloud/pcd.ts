@@ -28,6 +28,7 @@ interface Field {
   /** Position of its first value in a point: in bytes, and in values for ascii. */
   readonly byte: number;
   readonly value: number;
+  readonly read: Read;
 }
 
 interface Header {
@@ -71,12 +72,13 @@ export function readPcd(file: Uint8Array, { maxPoints = MAX_POINTS } = {}): Poin
 
   const data = file.subarray(header.dataStart);
   const column = header.encoding === "ascii" ? asciiColumns(header, data) : binaryColumns(header, data);
-  const [x, y, z] = ["x", "y", "z"].map((name) => {
+  const placeColumn = (name: string) => {
     const field = header.fields.find((one) => one.name === name);
     if (field) return column(field, new Float32Array(header.points));
     const names = header.fields.map((one) => one.name).join(" ");
     throw invalid(`no field ${name} among ${names}, wanted x, y and z`);
-  });
+  };
+  const x = placeColumn("x"), y = placeColumn("y"), z = placeColumn("z");
   const colour = header.fields.find(({ name, size }) => (name === "rgb" || name === "rgba") && size === 4);
   const label = header.fields.find(({ name }) => name === "label");
 
@@ -173,7 +175,7 @@ function readHeader(file: Uint8Array): Header {
   while (!entries.has("DATA")) {
     const end = start.indexOf("\n", at);
     if (end < 0) throw invalid(`no DATA line in the first ${start.length} bytes, wanted a PCD header`);
-    const [key, ...values] = start.slice(at, end).trim().split(/\s+/);
+    const [key = "", ...values] = start.slice(at, end).trim().split(/\s+/);
     at = end + 1;
     if (key === "" || key.startsWith("#")) continue;
     if (!/^[A-Z]{2,16}$/.test(key)) {
@@ -183,8 +185,7 @@ function readHeader(file: Uint8Array): Header {
   }
 
   const fields = readFields(entries);
-  const last = fields[fields.length - 1];
-  const pointBytes = last.byte + last.size * last.count;
+  const pointBytes = fields.reduce((sum, { size, count }) => sum + size * count, 0);
   if (pointBytes > MAX_POINT_BYTES) {
     throw invalid(`points of ${pointBytes} bytes, wanted at most ${MAX_POINT_BYTES}`);
   }
@@ -214,15 +215,16 @@ function readFields(entries: ReadonlyMap<string, readonly string[]>): Field[] {
 
   let [byte, value] = [0, 0];
   return names.map((name, index) => {
-    const type = types[index] + sizes[index];
+    const type = `${types[index]}${sizes[index]}`;
     const [size, times] = [Number(sizes[index]), Number(counts[index])];
-    if (!Object.hasOwn(READERS, type)) {
+    const read = Object.hasOwn(READERS, type) ? READERS[type] : undefined;
+    if (!read) {
       throw invalid(
         `field ${name} of TYPE ${types[index]} and SIZE ${sizes[index]}, wanted F 4 8, I or U 1 2 4 8`,
       );
     }
     if (!Number.isInteger(times) || times < 1) throw invalid(`field ${name} of COUNT ${counts[index]}`);
-    const field = { name, type, size, count: times, byte, value };
+    const field = { name, type, size, count: times, byte, value, read };
     byte += size * times;
     value += times;
     return field;
@@ -247,7 +249,7 @@ function binaryColumns(header: Header, data: Uint8Array): Columns {
   const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
   return (field, into) => {
     const step = byField ? field.size * field.count : pointBytes;
-    const read = READERS[isWord(field) ? "U4" : field.type];
+    const read: Read = isWord(field) ? (view, at) => view.getUint32(at, true) : field.read;
     let at = byField ? field.byte * points : field.byte;
     for (let n = 0; n < points; n++, at += step) into[n] = read(view, at);
     return into;
@@ -292,7 +294,7 @@ function asciiColumns({ points, fields }: Header, data: Uint8Array): Columns {
   return (field, into) => {
     const bits = new DataView(new ArrayBuffer(4));
     for (const [point, row] of rows.entries()) {
-      const value = asciiNumber(row[field.value], field, point);
+      const value = asciiNumber(row[field.value] ?? "", field, point);
       if (isWord(field) && field.type === "F4") {
         bits.setFloat32(0, value);
         into[point] = bits.getUint32(0);
@@ -322,7 +324,7 @@ function isWord({ name }: Field): boolean {
 
 function asciiBody(columns: readonly (Float32Array | Uint32Array)[]): string {
   const lines: string[] = [];
-  for (let n = 0; n < columns[0].length; n++) {
+  for (let n = 0; n < rowsOf(columns); n++) {
     lines.push(columns.map((column) => Number.isNaN(column[n]) ? "nan" : shortest(column, n)).join(" "));
   }
   return lines.length === 0 ? "" : `${lines.join("\n")}\n`;
@@ -330,22 +332,28 @@ function asciiBody(columns: readonly (Float32Array | Uint32Array)[]): string {
 
 /** Nine digits distinguish every float32 from its neighbours. */
 function shortest(column: Float32Array | Uint32Array, n: number): string {
-  return column instanceof Float32Array ? String(Number(column[n].toPrecision(9))) : String(column[n]);
+  const value = column[n] ?? NaN;
+  return column instanceof Float32Array ? String(Number(value.toPrecision(9))) : String(value);
+}
+
+/** The length of the columns, which all have the same. */
+function rowsOf([first]: readonly (Float32Array | Uint32Array)[]): number {
+  return first?.length ?? 0;
 }
 
 function interleaved(columns: readonly (Float32Array | Uint32Array)[]): Uint8Array {
-  const [step, points] = [columns.length, columns[0].length];
+  const [step, points] = [columns.length, rowsOf(columns)];
   const floats = new Float32Array(points * step);
   const words = new Uint32Array(floats.buffer);
   for (const [index, column] of columns.entries()) {
     const into = column instanceof Float32Array ? floats : words;
-    for (let n = 0, to = index; n < points; n++, to += step) into[to] = column[n];
+    for (let n = 0, to = index; n < points; n++, to += step) into[to] = column[n] ?? 0;
   }
   return new Uint8Array(floats.buffer);
 }
 
 function compressedBody(columns: readonly (Float32Array | Uint32Array)[]): Uint8Array {
-  const bytes = new Uint8Array(columns.length * columns[0].length * 4);
+  const bytes = new Uint8Array(columns.length * rowsOf(columns) * 4);
   for (const [index, column] of columns.entries()) {
     bytes.set(new Uint8Array(column.buffer, column.byteOffset, column.byteLength), index * column.byteLength);
   }

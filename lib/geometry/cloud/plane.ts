@@ -105,19 +105,19 @@ export class GroundFinder {
     }
     const form = found.within && this.#fit(found.within, 1, LAST_FITS);
     if (!form || upness(form) < least || !this.#holdsItsOwn(form, maxDistMm)) return undefined;
-    const length = Math.hypot(...form);
-    const [x, y, z] = form.map((part) => -part / length);
-    return { normal: { x, y, z }, offsetMm: 1 / length };
+    const [x, y, z] = form;
+    const length = Math.hypot(x, y, z);
+    return { normal: { x: -x / length, y: -y / length, z: -z / length }, offsetMm: 1 / length };
   }
 
   #sample(depth: Uint16Array): void {
     for (let n = 0; n < this.#pixels.length; n++) {
-      const pixel = this.#pixels[n];
-      const rayX = this.rays.x[pixel];
-      const z = Number.isNaN(rayX) ? 0 : depth[pixel];
+      const pixel = this.#pixels[n] ?? 0;
+      const rayX = this.rays.x[pixel] ?? NaN;
+      const z = Number.isNaN(rayX) ? 0 : depth[pixel] ?? 0;
       const reach = (NOISE_MM + NOISE_PER_MM * z * z) / z;
       this.#x[n] = z === 0 ? 0 : rayX * z;
-      this.#y[n] = z === 0 ? 0 : this.rays.y[pixel] * z;
+      this.#y[n] = z === 0 ? 0 : (this.rays.y[pixel] ?? NaN) * z;
       this.#z[n] = z;
       this.#sharpness[n] = z === 0 ? Infinity : 1 / (reach * reach);
     }
@@ -128,7 +128,7 @@ export class GroundFinder {
     let best: Form | undefined, within: Form | undefined;
     let bestScore = 0, withinScore = 0, tried = 0, triedWithin = 0;
     for (let round = 0, rounds = ROUNDS_MAX; round < rounds; round++) {
-      const drawn = this.#draw(random, REACHES[round % REACHES.length]);
+      const drawn = this.#draw(random, REACHES[round % REACHES.length] ?? 1);
       if (!drawn) continue;
       const drawnScore = this.#score(drawn);
       const mayBe = upness(drawn) >= least;
@@ -149,8 +149,9 @@ export class GroundFinder {
   /** Excludes the points on the plane from further judgements. */
   #forget([mx, my, mz]: Form): void {
     for (let n = 0; n < this.#z.length; n++) {
-      const off = mx * this.#x[n] + my * this.#y[n] + mz * this.#z[n] - 1;
-      if (off * off * this.#sharpness[n] < 1) this.#sharpness[n] = Infinity;
+      const { x, y, z } = this.#point(n);
+      const off = mx * x + my * y + mz * z - 1;
+      if (off * off * (this.#sharpness[n] ?? Infinity) < 1) this.#sharpness[n] = Infinity;
     }
   }
 
@@ -159,8 +160,9 @@ export class GroundFinder {
     const limit = maxDistMm * Math.hypot(mx, my, mz);
     let all = 0, own = 0;
     for (let n = 0; n < this.#z.length; n++) {
-      const off = Math.abs(mx * this.#x[n] + my * this.#y[n] + mz * this.#z[n] - 1);
-      if (off >= limit || this.#z[n] === 0) continue;
+      const { x, y, z } = this.#point(n);
+      const off = Math.abs(mx * x + my * y + mz * z - 1);
+      if (off >= limit || z === 0) continue;
       all++;
       if (this.#sharpness[n] !== Infinity) own++;
     }
@@ -182,14 +184,25 @@ export class GroundFinder {
     const b = near(row, this.#rows) * this.#columns + near(column, this.#columns);
     const c = near(row, this.#rows) * this.#columns + near(column, this.#columns);
 
-    const [x, y, z, sharpness] = [this.#x, this.#y, this.#z, this.#sharpness];
-    if (sharpness[a] + sharpness[b] + sharpness[c] === Infinity) return undefined;
+    if (!this.#counts(a) || !this.#counts(b) || !this.#counts(c)) return undefined;
 
-    const ux = x[b] - x[a], uy = y[b] - y[a], uz = z[b] - z[a];
-    const vx = x[c] - x[a], vy = y[c] - y[a], vz = z[c] - z[a];
+    const { x: ax, y: ay, z: az } = this.#point(a);
+    const { x: bx, y: by, z: bz } = this.#point(b);
+    const { x: cx, y: cy, z: cz } = this.#point(c);
+    const ux = bx - ax, uy = by - ay, uz = bz - az;
+    const vx = cx - ax, vy = cy - ay, vz = cz - az;
     const nx = uy * vz - uz * vy, ny = uz * vx - ux * vz, nz = ux * vy - uy * vx;
-    const offset = nx * x[a] + ny * y[a] + nz * z[a];
+    const offset = nx * ax + ny * ay + nz * az;
     return offset === 0 ? undefined : [nx / offset, ny / offset, nz / offset];
+  }
+
+  /** Whether a sample point has a reading that may still be on a plane. */
+  #counts(n: number): boolean {
+    return this.#sharpness[n] !== Infinity;
+  }
+
+  #point(n: number): Vec3 {
+    return { x: this.#x[n] ?? 0, y: this.#y[n] ?? 0, z: this.#z[n] ?? 0 };
   }
 
   /** The plane's support: the number of sample points on it, each weighted less the farther away it is. */
@@ -198,8 +211,8 @@ export class GroundFinder {
     const step = this.#scoreStep;
     let score = 0;
     for (let n = 0; n < z.length; n += step) {
-      const off = mx * x[n] + my * y[n] + mz * z[n] - 1;
-      const share = off * off * sharpness[n];
+      const off = mx * (x[n] ?? 0) + my * (y[n] ?? 0) + mz * (z[n] ?? 0) - 1;
+      const share = off * off * (sharpness[n] ?? Infinity);
       if (share < 1) score += 1 - share;
     }
     return score;
@@ -213,13 +226,14 @@ export class GroundFinder {
       const [mx, my, mz]: Form = form;
       let xx = 0, xy = 0, xz = 0, yy = 0, yz = 0, zz = 0, sx = 0, sy = 0, sz = 0;
       for (let n = 0; n < z.length; n += step) {
-        const off = mx * x[n] + my * y[n] + mz * z[n] - 1;
-        const share = off * off * sharpness[n];
+        const px = x[n] ?? 0, py = y[n] ?? 0, pz = z[n] ?? 0;
+        const off = mx * px + my * py + mz * pz - 1;
+        const share = off * off * (sharpness[n] ?? Infinity);
         if (!(share < 1)) continue;
-        const weight = (1 - share) / (z[n] * z[n]);
-        const wx = weight * x[n], wy = weight * y[n], wz = weight * z[n];
-        xx += wx * x[n], xy += wx * y[n], xz += wx * z[n];
-        yy += wy * y[n], yz += wy * z[n], zz += wz * z[n];
+        const weight = (1 - share) / (pz * pz);
+        const wx = weight * px, wy = weight * py, wz = weight * pz;
+        xx += wx * px, xy += wx * py, xz += wx * pz;
+        yy += wy * py, yz += wy * pz, zz += wz * pz;
         sx += wx, sy += wy, sz += wz;
       }
       form = solve(xx, xy, xz, yy, yz, zz, sx, sy, sz);

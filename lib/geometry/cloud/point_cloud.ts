@@ -51,7 +51,7 @@ export function transformCloud(cloud: PointCloud, by: RigidTransform): PointClou
   const count = cloud.x.length;
   const [x, y, z] = [new Float32Array(count), new Float32Array(count), new Float32Array(count)];
   for (let n = 0; n < count; n++) {
-    const px = cloud.x[n], py = cloud.y[n], pz = cloud.z[n];
+    const px = cloud.x[n] ?? NaN, py = cloud.y[n] ?? NaN, pz = cloud.z[n] ?? NaN;
     x[n] = a * px + b * py + c * pz + tx * M_PER_MM;
     y[n] = d * px + e * py + f * pz + ty * M_PER_MM;
     z[n] = g * px + h * py + i * pz + tz * M_PER_MM;
@@ -66,14 +66,15 @@ export function boundingBox(cloud: PointCloud): BoundingBox | undefined {
   const max = { x: -Infinity, y: -Infinity, z: -Infinity };
   let points = 0;
   for (let n = 0; n < x.length; n++) {
-    if (!Number.isFinite(x[n] + y[n] + z[n])) continue;
+    const px = x[n] ?? NaN, py = y[n] ?? NaN, pz = z[n] ?? NaN;
+    if (!Number.isFinite(px + py + pz)) continue;
     points++;
-    if (x[n] < min.x) min.x = x[n];
-    if (y[n] < min.y) min.y = y[n];
-    if (z[n] < min.z) min.z = z[n];
-    if (x[n] > max.x) max.x = x[n];
-    if (y[n] > max.y) max.y = y[n];
-    if (z[n] > max.z) max.z = z[n];
+    if (px < min.x) min.x = px;
+    if (py < min.y) min.y = py;
+    if (pz < min.z) min.z = pz;
+    if (px > max.x) max.x = px;
+    if (py > max.y) max.y = py;
+    if (pz > max.z) max.z = pz;
   }
 
   return points === 0 ? undefined : { min, max, points };
@@ -93,18 +94,19 @@ export function finitePoints({ x, y, z }: PointCloud): Float32Array {
   const points = new Float32Array(3 * x.length);
   let to = 0;
   for (let n = 0; n < x.length; n++) {
-    if (!Number.isFinite(x[n] + y[n] + z[n])) continue;
-    points[to++] = x[n];
-    points[to++] = y[n];
-    points[to++] = z[n];
+    const px = x[n] ?? NaN, py = y[n] ?? NaN, pz = z[n] ?? NaN;
+    if (!Number.isFinite(px + py + pz)) continue;
+    points[to++] = px;
+    points[to++] = py;
+    points[to++] = pz;
   }
   return points.slice(0, to);
 }
 
 /** The points at the given indices, in one row. */
 export function pick(cloud: PointCloud, indices: Uint32Array): PointCloud {
-  const floats = (column: Float32Array) => Float32Array.from(indices, (index) => column[index]);
-  const words = (column?: Uint32Array) => column && Uint32Array.from(indices, (index) => column[index]);
+  const floats = (column: Float32Array) => Float32Array.from(indices, (index) => column[index] ?? NaN);
+  const words = (column?: Uint32Array) => column && Uint32Array.from(indices, (index) => column[index] ?? 0);
   const { x, y, z, rgb, label, time } = cloud;
   return createCloud({
     x: floats(x),
@@ -117,5 +119,5 @@ export function pick(cloud: PointCloud, indices: Uint32Array): PointCloud {
 }
 
 function isThere({ x, y, z }: PointCloud, n: number): boolean {
-  return Number.isFinite(x[n] + y[n] + z[n]);
+  return Number.isFinite((x[n] ?? NaN) + (y[n] ?? NaN) + (z[n] ?? NaN));
 }

@@ -123,11 +123,12 @@ export class Segmenter {
     const limit = this.limits.maxDistFromPlaneMm;
     let off = 0, seen = 0;
     for (let n = 0; n < data.length; n++) {
-      const distance = Math.abs(data[n] * (nx * x[n] + ny * y[n] + nz) + offsetMm);
+      const depth = data[n] ?? 0;
+      const distance = Math.abs(depth * (nx * (x[n] ?? NaN) + ny * (y[n] ?? NaN) + nz) + offsetMm);
       // Writes every pixel and advances only for pixels off the plane: on noisy data a branch would be
       // expensive.
       pixels[off] = n;
-      const there = data[n] !== 0 ? 1 : 0;
+      const there = depth !== 0 ? 1 : 0;
       off += distance >= limit ? there : 0;
       // A pixel without a ray has no distance, so it is nowhere.
       seen += distance >= 0 ? there : 0;
@@ -139,25 +140,33 @@ export class Segmenter {
   /** The clusters that are objects, the nearest first. */
   #emit(data: Uint16Array, count: number, clusters: number, ground?: Plane): CloudSegment[] {
     const sizes = new Uint32Array(clusters);
-    for (let n = 0; n < count; n++) sizes[this.#clusters[n]]++;
+    for (let n = 0; n < count; n++) {
+      const cluster = this.#clusters[n] ?? 0;
+      sizes[cluster] = (sizes[cluster] ?? 0) + 1;
+    }
+
+    const { minPointsInSegment } = this.limits;
     const places = new Int32Array(clusters).fill(-1);
     const kept: Uint32Array[] = [];
-    for (let cluster = 0; cluster < clusters; cluster++) {
-      if (sizes[cluster] < this.limits.minPointsInSegment) continue;
+    for (const [cluster, size] of sizes.entries()) {
+      if (size < minPointsInSegment) continue;
       places[cluster] = kept.length;
-      kept.push(new Uint32Array(sizes[cluster]));
+      kept.push(new Uint32Array(size));
     }
 
     const filled = new Uint32Array(kept.length);
     for (let n = 0; n < count; n++) {
-      const place = places[this.#clusters[n]];
-      if (place >= 0) kept[place][filled[place]++] = this.#pixels[n];
+      const place = places[this.#clusters[n] ?? 0] ?? -1;
+      const pixels = kept[place];
+      if (!pixels) continue;
+      const next = filled[place] ?? 0;
+      pixels[next] = this.#pixels[n] ?? 0;
+      filled[place] = next + 1;
     }
 
-    const { minPointsInSegment } = this.limits;
     const segments = kept.filter((pixels) => this.#ownPoints(pixels, data, ground) >= minPointsInSegment)
       .map((pixels) => this.#segmentOf(pixels, data));
-    return segments.sort((a, b) => a.box.min.z - b.box.min.z || a.pixels[0] - b.pixels[0]);
+    return segments.sort((a, b) => a.box.min.z - b.box.min.z || firstPixel(a) - firstPixel(b));
   }
 
   /**
@@ -180,16 +189,20 @@ export class Segmenter {
     const { x, y } = this.#rays;
     const width = this.intrinsics.widthPx;
     const limit = this.limits.maxDistFromPlaneMm;
-    const distance = (n: number) => data[n] * (normal.x * x[n] + normal.y * y[n] + normal.z) + offsetMm;
+    const distance = (n: number) => {
+      const rayX = x[n] ?? NaN, rayY = y[n] ?? NaN;
+      return (data[n] ?? 0) * (normal.x * rayX + normal.y * rayY + normal.z) + offsetMm;
+    };
     let points = 0, squares = 0;
     for (let n = 0; n < pixels.length; n += Math.ceil(pixels.length / NOISE_SAMPLE)) {
-      const side = Math.sign(distance(pixels[n]));
+      const middle = pixels[n] ?? 0;
+      const side = Math.sign(distance(middle));
       for (let down = -NOISE_REACH_PX; down <= NOISE_REACH_PX; down++) {
         for (let right = -NOISE_REACH_PX; right <= NOISE_REACH_PX; right++) {
           // Past the edge of a row the next row follows, whose pixels serve as well.
-          const pixel = pixels[n] + down * width + right;
+          const pixel = middle + down * width + right;
           const across = -side * distance(pixel);
-          if (!(across > 0 && across < limit && data[pixel] > 0)) continue;
+          if (!(across > 0 && across < limit && (data[pixel] ?? 0) > 0)) continue;
           points++;
           squares += across * across;
         }
@@ -203,15 +216,20 @@ export class Segmenter {
     const { length } = pixels;
     const [x, y, z] = [new Float32Array(length), new Float32Array(length), new Float32Array(length)];
     for (let n = 0; n < length; n++) {
-      const pixel = pixels[n];
-      const forward = data[pixel] * M_PER_MM;
-      x[n] = this.#rays.x[pixel] * forward;
-      y[n] = this.#rays.y[pixel] * forward;
+      const pixel = pixels[n] ?? 0;
+      const forward = (data[pixel] ?? 0) * M_PER_MM;
+      x[n] = (this.#rays.x[pixel] ?? NaN) * forward;
+      y[n] = (this.#rays.y[pixel] ?? NaN) * forward;
       z[n] = forward;
     }
     const cloud = createCloud({ x, y, z });
     return { pixels, cloud, box: boundingBox(cloud)! };
   }
+}
+
+/** In row-by-row order. */
+function firstPixel({ pixels }: CloudSegment): number {
+  return pixels[0] ?? 0;
 }
 
 /**

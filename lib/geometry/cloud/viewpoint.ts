@@ -15,10 +15,10 @@ const DIGITS = 9;
 
 /** In millimetres; undefined if the file names none, or the sensor's own place. */
 export function viewpointOf(file: Uint8Array): RigidTransform | undefined {
-  const found = LINE.exec(headerOf(file) ?? "");
-  const numbers = found?.[1].trim().split(/[ \t]+/).map(Number) ?? [];
+  const [, written = ""] = LINE.exec(headerOf(file) ?? "") ?? [];
+  const numbers = written.trim().split(/[ \t]+/).map(Number);
   if (numbers.length !== 7 || !numbers.every(Number.isFinite)) return undefined;
-  const [x, y, z, w, i, j, k] = numbers;
+  const [x = 0, y = 0, z = 0, w = 0, i = 0, j = 0, k = 0] = numbers;
   if (!(Math.hypot(w, i, j, k) > 0)) return undefined;
   const isOwn = x === 0 && y === 0 && z === 0 && i === 0 && j === 0 && k === 0;
   if (isOwn) return undefined;

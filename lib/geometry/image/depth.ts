@@ -29,7 +29,7 @@ export function encodeDepth({ width, height, data }: DepthMap): Uint8Array<Array
   const view = new DataView(bytes.buffer);
   view.setBigUint64(8, BigInt(width));
   view.setBigUint64(16, BigInt(height));
-  for (let n = 0, at = HEADER_BYTES; n < data.length; n++, at += 2) view.setUint16(at, data[n]);
+  for (let n = 0, at = HEADER_BYTES; n < data.length; n++, at += 2) view.setUint16(at, data[n] ?? 0);
   return bytes;
 }
 
@@ -79,9 +79,10 @@ export function depthToCloud(
   const { x, y } = raysOf(intrinsics, options.distortion);
   const z = new Float32Array(data.length);
   for (let n = 0; n < data.length; n++) {
-    const forward = data[n] === 0 ? NaN : data[n] * M_PER_MM;
-    x[n] *= forward;
-    y[n] *= forward;
+    const depth = data[n] ?? 0;
+    const forward = depth === 0 ? NaN : depth * M_PER_MM;
+    x[n] = (x[n] ?? NaN) * forward;
+    y[n] = (y[n] ?? NaN) * forward;
     z[n] = forward;
   }
 
@@ -92,10 +93,13 @@ export function depthToCloud(
 /** The median of the readings (the farther of the two middle ones); `undefined` without readings. */
 export function medianDepth({ data }: DepthMap): number | undefined {
   const counts = new Uint32Array(2 ** 16);
-  for (let n = 0; n < data.length; n++) counts[data[n]]++;
-  const rank = Math.floor((data.length - counts[0]) / 2);
+  for (let n = 0; n < data.length; n++) {
+    const depth = data[n] ?? 0;
+    counts[depth] = (counts[depth] ?? 0) + 1;
+  }
+  const rank = Math.floor((data.length - (counts[0] ?? 0)) / 2);
   for (let depth = 1, before = 0; depth < counts.length; depth++) {
-    before += counts[depth];
+    before += counts[depth] ?? 0;
     if (before > rank) return depth;
   }
   return undefined;

@@ -93,7 +93,7 @@ export function encodeImage(content: Decoded, mimeType: string): Uint8Array {
 export function packedRgb({ rgba }: ColorImage): Uint32Array {
   const packed = new Uint32Array(rgba.length / 4);
   for (let pixel = 0, at = 0; pixel < packed.length; pixel++, at += 4) {
-    packed[pixel] = rgba[at] << 16 | rgba[at + 1] << 8 | rgba[at + 2];
+    packed[pixel] = (rgba[at] ?? 0) << 16 | (rgba[at + 1] ?? 0) << 8 | (rgba[at + 2] ?? 0);
   }
   return packed;
 }
@@ -113,7 +113,7 @@ export function imageSize(bytes: Uint8Array): { width: number; height: number } 
       return checked("raw RGBA image", bytes, RGBA_HEADER_BYTES, 4, view.getUint32(4), view.getUint32(8));
     case "depth": {
       if (bytes.length < DEPTH_HEADER_BYTES) throw bad("raw depth map", "it ends within its header");
-      const [width, height] = [view.getBigUint64(8), view.getBigUint64(16)].map(Number);
+      const width = Number(view.getBigUint64(8)), height = Number(view.getBigUint64(16));
       return checked("raw depth map", bytes, DEPTH_HEADER_BYTES, 2, width, height);
     }
   }
@@ -164,10 +164,10 @@ function fromPng(bytes: Uint8Array): Decoded {
   const shift = samples instanceof Uint16Array ? 8 : 0;
   const rgba = new Uint8Array(width * height * 4);
   for (let from = 0, to = 0; to < rgba.length; from += channels, to += 4) {
-    rgba[to] = samples[from] >> shift;
-    rgba[to + 1] = samples[grey ? from : from + 1] >> shift;
-    rgba[to + 2] = samples[grey ? from : from + 2] >> shift;
-    rgba[to + 3] = alpha === undefined ? 255 : samples[from + alpha] >> shift;
+    rgba[to] = (samples[from] ?? 0) >> shift;
+    rgba[to + 1] = (samples[grey ? from : from + 1] ?? 0) >> shift;
+    rgba[to + 2] = (samples[grey ? from : from + 2] ?? 0) >> shift;
+    rgba[to + 3] = alpha === undefined ? 255 : (samples[from + alpha] ?? 0) >> shift;
   }
 
   return { kind: "color", image: { width, height, rgba } };

@@ -62,8 +62,7 @@ export function jpegHeader(bytes: Uint8Array): JpegHeader {
     if (marker === MARKER.app1) orientation ??= exifOrientation(bytes.subarray(start, end));
     if (!isFrame(marker) || end - start < 6) continue;
 
-    const height = bytes[start + 1] << 8 | bytes[start + 2];
-    const width = bytes[start + 3] << 8 | bytes[start + 4];
+    const height = wordAt(bytes, start + 1), width = wordAt(bytes, start + 3);
     if (width > 0 && height > 0 && width * height <= PIXELS_MAX) {
       return { width, height, orientation: orientation ?? 1 };
     }
@@ -105,7 +104,7 @@ export function upright(image: ColorImage, orientation: Orientation): ColorImage
   for (let y = 0, at = 0; y < rows; y++) {
     for (let x = 0; x < columns; x++, at++) {
       const [column, row] = storedPoint(orientation, x, y, width, height);
-      to[at] = from[row * width + column];
+      to[at] = from[row * width + column] ?? 0;
     }
   }
   return { width: columns, height: rows, rgba: new Uint8Array(to.buffer) };
@@ -121,13 +120,9 @@ interface Sides {
 
 /** The sides in the upright picture of a box in the stored one. */
 export function uprightSides({ xMin, yMin, xMax, yMax }: Sides, orientation: Orientation): Sides {
-  const [first, second] = [[xMin, yMin], [xMax, yMax]].map(([x, y]) => uprightPoint(orientation, x, y));
-  return {
-    xMin: Math.min(first[0], second[0]),
-    yMin: Math.min(first[1], second[1]),
-    xMax: Math.max(first[0], second[0]),
-    yMax: Math.max(first[1], second[1]),
-  };
+  const [x1, y1] = uprightPoint(orientation, xMin, yMin);
+  const [x2, y2] = uprightPoint(orientation, xMax, yMax);
+  return { xMin: Math.min(x1, x2), yMin: Math.min(y1, y2), xMax: Math.max(x1, x2), yMax: Math.max(y1, y2) };
 }
 
 /** The place in the upright picture of (x, y) in the stored one, both as fractions. */
@@ -181,14 +176,18 @@ function storedPoint(
 }
 
 /** The segments up to the first scan, without the bytes between them that belong to none. */
+function wordAt(bytes: Uint8Array, at: number): number {
+  return (bytes[at] ?? 0) << 8 | (bytes[at + 1] ?? 0);
+}
+
 function* segmentsOf(bytes: Uint8Array, from = 2): Generator<Segment> {
   for (let at = nextMarker(bytes, from); at < bytes.length; at = nextMarker(bytes, at)) {
-    const marker = bytes[at];
+    const marker = bytes[at] ?? 0;
     at++;
     if (isBare(marker)) continue;
     if (marker === MARKER.eoi || at + 2 > bytes.length) return;
 
-    const end = at + Math.max(2, bytes[at] << 8 | bytes[at + 1]);
+    const end = at + Math.max(2, wordAt(bytes, at));
     yield { marker, start: at + 2, end: Math.min(end, bytes.length) };
     if (marker === MARKER.sos) return;
     at = end;
@@ -284,7 +283,7 @@ function hasLuma(bytes: Uint8Array): boolean {
       return content[11] !== 0;
     }
     if (marker === MARKER.app0 && beginsWith(content, "JFIF\0")) isJfif = true;
-    if (isFrame(marker)) components = String.fromCharCode(content[6], content[9], content[12]);
+    if (isFrame(marker)) components = String.fromCharCode(content[6] ?? 0, content[9] ?? 0, content[12] ?? 0);
   }
   return isJfif || components !== "RGB";
 }

@@ -110,7 +110,7 @@ export function raysOf(intrinsics: Intrinsics, distortion?: Distortion): Rays {
       if (straighten) [x[n], y[n]] = straighten(right, down);
       else [x[n], y[n]] = [right, down];
       // A ray that is not finite sees nothing, either.
-      if (!Number.isFinite(x[n] + y[n])) [x[n], y[n]] = NOWHERE;
+      if (!Number.isFinite((x[n] ?? NaN) + (y[n] ?? NaN))) [x[n], y[n]] = NOWHERE;
     }
   }
 
@@ -130,12 +130,13 @@ export function projectPoint(intrinsics: Intrinsics, point: Vec3): { u: number; 
 function straightenerOf(distortion?: Distortion): Straighten | undefined {
   if (!distortion || distortion.parameters.every((parameter) => parameter === 0)) return undefined;
   const { model, parameters } = distortion;
-  if (!Object.hasOwn(MODELS, model)) {
+  const create = Object.hasOwn(MODELS, model) ? MODELS[model] : undefined;
+  if (!create) {
     const wanted = `one of ${DISTORTION_MODELS.join(", ")}`;
     throw new SvcError("invalid_argument", `distortion: found the model "${model}", wanted ${wanted}`);
   }
   const wrong = parameters.find((parameter) => !Number.isFinite(parameter));
-  if (wrong === undefined) return MODELS[model](parameters);
+  if (wrong === undefined) return create(parameters);
   throw new SvcError("invalid_argument", `distortion: found the parameter ${wrong}, wanted a number`);
 }
 

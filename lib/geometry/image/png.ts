@@ -45,6 +45,8 @@ const COLOUR_TYPES: { readonly [type: number]: { stored: 1 | 2 | 3 | 4; bits: re
   6: { stored: 4, bits: [8, 16] },
 };
 
+const COLOUR_TYPE_OF = { 1: 0, 2: 4, 3: 2, 4: 6 } as const;
+
 /** Places of the pixels of a pass: every `dx`-th from `x0`, every `dy`-th from `y0`. */
 interface Pass {
   readonly x0: number;
@@ -105,7 +107,8 @@ export function encodePng({ width, height, channels, samples }: PngImage): Uint8
     raw[row] = y === 0 ? 0 : 2;
     const from = y * rowBytes;
     for (let x = 0; x < rowBytes; x++) {
-      raw[row + 1 + x] = y === 0 ? source[x] : source[from + x] - source[from - rowBytes + x];
+      const above = y === 0 ? 0 : source[from - rowBytes + x] ?? 0;
+      raw[row + 1 + x] = (source[from + x] ?? 0) - above;
     }
   }
 
@@ -113,7 +116,7 @@ export function encodePng({ width, height, channels, samples }: PngImage): Uint8
   header.setUint32(0, width);
   header.setUint32(4, height);
   header.setUint8(8, bytes * 8);
-  header.setUint8(9, [0, 0, 4, 2, 6][channels]);
+  header.setUint8(9, COLOUR_TYPE_OF[channels]);
 
   return joinedBytes([
     Uint8Array.from(SIGNATURE),
@@ -130,18 +133,20 @@ function headerOf(bytes: Uint8Array): Header {
     throw bad("it does not begin with a whole IHDR chunk");
   }
 
-  const width = view.getUint32(16), height = view.getUint32(20), bits = bytes[24], type = bytes[25];
+  const width = view.getUint32(16), height = view.getUint32(20);
+  const bits = view.getUint8(24), type = view.getUint8(25);
   if (width === 0 || height === 0 || width * height > PIXELS_MAX) {
     throw bad(`it says ${width} x ${height} pixels, wanted 1 to ${PIXELS_MAX} pixels`);
   }
 
   const kind = COLOUR_TYPES[type];
   if (!kind?.bits.includes(bits)) throw bad(`there is no colour type ${type} of ${bits} bits`);
-  if (bytes[26] !== 0 || bytes[27] !== 0 || bytes[28] > 1) {
+  const interlacing = view.getUint8(28);
+  if (bytes[26] !== 0 || bytes[27] !== 0 || interlacing > 1) {
     throw bad("unknown compression, filter or interlace method");
   }
 
-  return { width, height, bits, stored: kind.stored, palette: type === 3, interlaced: bytes[28] === 1 };
+  return { width, height, bits, stored: kind.stored, palette: type === 3, interlaced: interlacing === 1 };
 }
 
 /** The image data, the palette, and what is transparent; skips other chunks. */
@@ -222,9 +227,10 @@ function unpack(raw: Uint8Array, header: Header, passes: readonly Pass[]): Uint8
         const pixel = Math.floor(index / stored);
         const bit = index * bits;
         const byte = from + (bit >> 3);
+        const value = raw[byte] ?? 0;
         samples[to + pixel * pass.dx * stored + index % stored] = bits === 16
-          ? raw[byte] << 8 | raw[byte + 1]
-          : (raw[byte] >> (8 - bits - (bit & 7)) & mask) * scale;
+          ? value << 8 | (raw[byte + 1] ?? 0)
+          : (value >> (8 - bits - (bit & 7)) & mask) * scale;
       }
     }
 
@@ -238,19 +244,23 @@ function unpack(raw: Uint8Array, header: Header, passes: readonly Pass[]): Uint8
 function unfilter(raw: Uint8Array, start: number, rows: number, rowBytes: number, step: number): void {
   for (let row = 0; row < rows; row++) {
     const at = start + row * (1 + rowBytes) + 1;
-    const filter = raw[at - 1];
+    const filter = raw[at - 1] ?? 0;
     if (filter > 4) throw bad(`row ${row} has the unknown filter ${filter}`);
 
     for (let x = 0; filter !== 0 && x < rowBytes; x++) {
-      const left = x >= step ? raw[at + x - step] : 0;
-      const above = row > 0 ? raw[at + x - rowBytes - 1] : 0;
-      const corner = row > 0 && x >= step ? raw[at + x - rowBytes - 1 - step] : 0;
-      if (filter === 1) raw[at + x] += left;
-      else if (filter === 2) raw[at + x] += above;
-      else if (filter === 3) raw[at + x] += left + above >> 1;
-      else raw[at + x] += paeth(left, above, corner);
+      const left = x >= step ? raw[at + x - step] ?? 0 : 0;
+      const above = row > 0 ? raw[at + x - rowBytes - 1] ?? 0 : 0;
+      const corner = row > 0 && x >= step ? raw[at + x - rowBytes - 1 - step] ?? 0 : 0;
+      raw[at + x] = (raw[at + x] ?? 0) + predicted(filter, left, above, corner);
     }
   }
+}
+
+/** What a filter other than "none" takes from a byte. */
+function predicted(filter: number, left: number, above: number, corner: number): number {
+  if (filter === 1) return left;
+  if (filter === 2) return above;
+  return filter === 3 ? left + above >> 1 : paeth(left, above, corner);
 }
 
 /** The neighbour nearest to left + above - corner. */
@@ -268,11 +278,11 @@ function coloured(indices: Uint8Array, palette: Uint8Array, alpha: Uint8Array) {
   if (colours < 1 || !Number.isInteger(colours)) throw bad(`its palette has ${palette.length} bytes`);
   const samples = new Uint8Array(indices.length * channels);
   for (let pixel = 0, to = 0; pixel < indices.length; pixel++, to += channels) {
-    const index = indices[pixel];
+    const index = indices[pixel] ?? 0;
     if (index >= colours) throw bad(`pixel ${pixel} has colour ${index} of a palette of ${colours}`);
-    samples[to] = palette[index * 3];
-    samples[to + 1] = palette[index * 3 + 1];
-    samples[to + 2] = palette[index * 3 + 2];
+    samples[to] = palette[index * 3] ?? 0;
+    samples[to + 1] = palette[index * 3 + 1] ?? 0;
+    samples[to + 2] = palette[index * 3 + 2] ?? 0;
     if (channels === 4) samples[to + 3] = alpha[index] ?? 255;
   }
   return { channels, samples };
@@ -285,7 +295,7 @@ function transparentSamples({ bits, stored }: Header, transparency: Uint8Array):
 
   const scale = bits < 8 ? 255 / ((1 << bits) - 1) : 1;
   return Array.from({ length: stored }, (_, at) => {
-    const value = transparency[2 * at] << 8 | transparency[2 * at + 1];
+    const value = (transparency[2 * at] ?? 0) << 8 | (transparency[2 * at + 1] ?? 0);
     return (value & (1 << bits) - 1) * scale;
   });
 }
@@ -300,7 +310,7 @@ function keyed(samples: Uint8Array | Uint16Array, stored: number, key: readonly 
   for (let from = 0, to = 0; from < samples.length; from += stored, to += channels) {
     let isTransparent = true;
     for (let at = 0; at < stored; at++) {
-      const sample = samples[from + at];
+      const sample = samples[from + at] ?? 0;
       result[to + at] = sample;
       if (sample !== key[at]) isTransparent = false;
     }
@@ -312,8 +322,9 @@ function keyed(samples: Uint8Array | Uint16Array, stored: number, key: readonly 
 function bigEndian(samples: Uint16Array): Uint8Array {
   const bytes = new Uint8Array(samples.length * 2);
   for (let index = 0; index < samples.length; index++) {
-    bytes[index * 2] = samples[index] >> 8;
-    bytes[index * 2 + 1] = samples[index];
+    const sample = samples[index] ?? 0;
+    bytes[index * 2] = sample >> 8;
+    bytes[index * 2 + 1] = sample;
   }
   return bytes;
 }

@@ -25,7 +25,7 @@ export function regionsOf(mask: Uint8Array, width: number): Region[] {
     reached[0] = first;
 
     for (let n = 0; n < count; n++) {
-      const pixel = reached[n];
+      const pixel = reached[n] ?? 0;
       const x = pixel % width;
       if (x < xMin) xMin = x;
       if (x > xMax) xMax = x;
