@@ -16,6 +16,7 @@ const ROOMS = [
   "lib/device/",
   "lib/wire/",
   "lib/geometry/",
+  "lib/learn/",
   "lib/resource/",
   "lib/machine/",
   "lib/cloud/",

@@ -9,6 +9,7 @@ import {
   type ExpectedFindings,
   type Learner,
   type ModelOutputs,
+  outputNamed,
   type QualityMetrics,
   sigmoid,
 } from "./learner.ts";
@@ -57,15 +58,16 @@ export class Classifier implements Learner {
     const gradient = this.#end.output.gradient!.fill(0);
     let sum = 0;
     targets.forEach(({ labels }, index) => {
-      const probabilities = this.answer(index).probability;
-      for (let label = 0; label < this.#labels; label++) {
+      const probabilities = outputNamed(this.answer(index), "probability");
+      const ofOne = this.#weights[labels[0] ?? 0]?.having ?? 1;
+      for (const [label, { having, lacking }] of this.#weights.entries()) {
         const has = labels.includes(label);
-        const weight = this.one
-          ? this.#weights[labels[0]].having
-          : this.#weights[label][has ? "having" : "lacking"];
-        const right = has ? probabilities[label] : 1 - probabilities[label];
+        const ofEach = has ? having : lacking;
+        const weight = this.one ? ofOne : ofEach;
+        const probability = probabilities[label] ?? 0;
+        const right = has ? probability : 1 - probability;
         if (has || !this.one) sum -= weight * Math.log(Math.max(1e-7, right)) / batch.length;
-        gradient[index * channels + label] = weight * (probabilities[label] - (has ? 1 : 0)) / batch.length;
+        gradient[index * channels + label] = weight * (probability - (has ? 1 : 0)) / batch.length;
       }
     });
 
@@ -88,7 +90,7 @@ export class Classifier implements Learner {
    */
   metrics(answers: readonly ModelOutputs[], targets: readonly ExpectedFindings[]): QualityMetrics {
     const counts = this.confusion(answers, targets).map(({ pictures, foundAs, wrong }, label) => {
-      const right = foundAs[label];
+      const right = foundAs[label] ?? 0;
       return {
         there: pictures,
         right,
@@ -113,18 +115,19 @@ export class Classifier implements Learner {
       foundAs: new Array<number>(this.#labels).fill(0),
       wrong: 0,
     }));
-    answers.forEach(({ probability }, index) => {
+    answers.forEach((answer, index) => {
+      const probability = outputNamed(answer, "probability");
       const best = probability.indexOf(Math.max(...probability));
-      const { labels } = targets[index];
+      const labels = targets[index]?.labels ?? [];
       rows.forEach((row, label) => {
-        const output = this.one ? label === best : probability[label] >= 0.5;
+        const output = this.one ? label === best : (probability[label] ?? 0) >= 0.5;
         if (!labels.includes(label)) {
           row.wrong += Number(output);
           return;
         }
         row.pictures++;
-        if (this.one) row.foundAs[best]++;
-        else row.foundAs[label] += Number(output);
+        const as = this.one ? best : label;
+        row.foundAs[as] = (row.foundAs[as] ?? 0) + Number(this.one || output);
       });
     });
     return rows;

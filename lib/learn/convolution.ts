@@ -79,8 +79,10 @@ export class Convolution {
     const [mean] = this.statistics;
     for (let channel = 0; channel < count; channel++) {
       const factor = this.#normalisation?.factor(channel) ?? 1;
-      for (let at = channel; at < weights.length; at += count) weights[at] = this.#weights.value[at] * factor;
-      bias[channel] = this.#bias.value[channel] - (mean?.[channel] ?? 0) * factor;
+      for (let at = channel; at < weights.length; at += count) {
+        weights[at] = (this.#weights.value[at] ?? 0) * factor;
+      }
+      bias[channel] = (this.#bias.value[channel] ?? 0) - (mean?.[channel] ?? 0) * factor;
     }
   }
 
@@ -91,7 +93,7 @@ export class Convolution {
     for (let at = 0; at < data.length; at += channels) data.set(bias, at);
     this.#products.multiply(data, weights);
     if (!this.shape.rectified) return;
-    for (let at = 0; at < data.length; at++) if (data[at] < 0) data[at] = 0;
+    for (let at = 0; at < data.length; at++) if ((data[at] ?? 0) < 0) data[at] = 0;
   }
 
   /** Computes the output during training. */
@@ -111,7 +113,10 @@ export class Convolution {
     const { channels, gradient } = this.output;
     if (this.#normalisation) this.#normalisation.backward(gradient);
     else {
-      for (let at = 0; at < gradient.length; at++) this.#bias.gradient[at % channels] += gradient[at];
+      const ofBias = this.#bias.gradient;
+      for (let at = 0; at < gradient.length; at++) {
+        ofBias[at % channels] = (ofBias[at % channels] ?? 0) + (gradient[at] ?? 0);
+      }
     }
     this.#products.multiplyBack(gradient, this.#weights.value, this.#weights.gradient);
   }

@@ -12,6 +12,7 @@ import {
   type ExpectedFindings,
   type Learner,
   type ModelOutputs,
+  outputNamed,
   type QualityMetrics,
   sigmoid,
 } from "./learner.ts";
@@ -88,7 +89,8 @@ export class Detector implements Learner {
 
   answer(index: number): ModelOutputs {
     const found = this.#found(index).slice(0, DETECTIONS_MAX);
-    const [location, category, score] = [4, 1, 1].map((width) => new Float32Array(width * DETECTIONS_MAX));
+    const location = new Float32Array(4 * DETECTIONS_MAX);
+    const category = new Float32Array(DETECTIONS_MAX), score = new Float32Array(DETECTIONS_MAX);
     found.forEach((one, place) => {
       location.set([one.yMin, one.xMin, one.yMax, one.xMax], 4 * place);
       category[place] = one.label;
@@ -173,9 +175,9 @@ export class Detector implements Learner {
     for (let cell = 0; cell < cells; cell++) {
       for (let label = 0; label < this.#labels; label++) {
         const at = start + cell * channels + label;
-        const p = Math.min(1 - 1e-6, Math.max(1e-6, sigmoid(data[at])));
-        const target = wanted[cell * this.#labels + label];
-        const weight = share * this.#weights[label];
+        const p = Math.min(1 - 1e-6, Math.max(1e-6, sigmoid(data[at] ?? 0)));
+        const target = wanted[cell * this.#labels + label] ?? 0;
+        const weight = share * (this.#weights[label] ?? 0);
         // Confident right answers weigh little, and an answer near an object's middle is hardly wrong.
         if (target === 1) {
           loss -= weight * (1 - p) ** 2 * Math.log(p);
@@ -191,7 +193,7 @@ export class Detector implements Learner {
     for (const { cell, box, weight } of owners) {
       const at = start + cell * channels + this.#labels;
       this.#boxTerms(cell, box).forEach(({ target, size }, number) => {
-        const error = (data[at + number] - target) / size;
+        const error = ((data[at + number] ?? 0) - target) / size;
         const near = Math.abs(error) < KNEE;
         loss += share * weight * (near ? error ** 2 / (2 * KNEE) : Math.abs(error) - KNEE / 2);
         gradient[at + number] = share * weight * (near ? error / KNEE : Math.sign(error)) / size;
@@ -233,8 +235,8 @@ export class Detector implements Learner {
         const distance = (right / spreadX) ** 2 + (down / spreadY) ** 2;
         const value = cell === middle ? 1 : Math.exp(-distance / 2);
         const at = cell * this.#labels + label;
-        wanted[at] = Math.max(wanted[at], cell === middle ? 1 : Math.min(0.99, value));
-        if ((cell === middle || distance < REACH ** 2) && value > nearest[cell]) {
+        wanted[at] = Math.max(wanted[at] ?? 0, cell === middle ? 1 : Math.min(0.99, value));
+        if ((cell === middle || distance < REACH ** 2) && value > (nearest[cell] ?? 0)) {
           nearest[cell] = value;
           owner[cell] = index;
         }
@@ -242,14 +244,17 @@ export class Detector implements Learner {
     });
 
     const sums = new Float64Array(boxes.length);
-    owner.forEach((index, cell) => index >= 0 && (sums[index] += nearest[cell]));
+    for (const [cell, index] of owner.entries()) {
+      if (index >= 0) sums[index] = (sums[index] ?? 0) + (nearest[cell] ?? 0);
+    }
 
     const owners: { cell: number; box: NumberedBox; weight: number }[] = [];
-    owner.forEach((index, cell) => {
-      if (index < 0) return;
-      const weight = this.#weights[boxes[index].label] * nearest[cell] / sums[index];
-      owners.push({ cell, box: boxes[index], weight });
-    });
+    for (const [cell, index] of owner.entries()) {
+      const box = boxes[index];
+      if (!box) continue;
+      const weight = (this.#weights[box.label] ?? 0) * (nearest[cell] ?? 0) / (sums[index] ?? 0);
+      owners.push({ cell, box, weight });
+    }
     return { wanted, owners };
   }
 
@@ -263,7 +268,7 @@ export class Detector implements Learner {
       const candidates: Found[] = [];
       for (let cell = 0; cell < cells; cell++) {
         const at = start + cell * channels;
-        const score = sigmoid(data[at + label]);
+        const score = sigmoid(data[at + label] ?? 0);
         if (score > SCORE_MIN) candidates.push({ label, score, ...this.#boxAt(cell, at + this.#labels) });
       }
       candidates.sort((a, b) => b.score - a.score);
@@ -284,9 +289,9 @@ export class Detector implements Learner {
     const grid = this.#grid;
     const half = (log: number) => Math.exp(Math.min(SIDE_LOG[1], Math.max(SIDE_LOG[0], log))) / 2;
     const inside = (value: number) => Math.min(1, Math.max(0, value));
-    const y = (Math.floor(cell / grid) + 0.5 + data[at + Y]) / grid;
-    const x = (cell % grid + 0.5 + data[at + X]) / grid;
-    const [height, width] = [half(data[at + HEIGHT]), half(data[at + WIDTH])];
+    const y = (Math.floor(cell / grid) + 0.5 + (data[at + Y] ?? 0)) / grid;
+    const x = (cell % grid + 0.5 + (data[at + X] ?? 0)) / grid;
+    const height = half(data[at + HEIGHT] ?? 0), width = half(data[at + WIDTH] ?? 0);
     return {
       yMin: inside(y - height),
       xMin: inside(x - width),
@@ -310,10 +315,11 @@ function overlap(a: Sides, b: Sides): number {
   return width * height / (area(a) + area(b) - width * height);
 }
 
-function foundIn({ location, category, score }: ModelOutputs): Found[] {
-  return Array.from(score, (value, place) => {
-    const [yMin, xMin, yMax, xMax] = location.subarray(4 * place, 4 * place + 4);
-    return { label: category[place], score: value, yMin, xMin, yMax, xMax };
+function foundIn(outputs: ModelOutputs): Found[] {
+  const location = outputNamed(outputs, "location"), category = outputNamed(outputs, "category");
+  return Array.from(outputNamed(outputs, "score"), (value, place) => {
+    const [yMin = 0, xMin = 0, yMax = 0, xMax = 0] = location.subarray(4 * place, 4 * place + 4);
+    return { label: category[place] ?? 0, score: value, yMin, xMin, yMax, xMax };
   }).filter((one) => one.score > 0);
 }
 
@@ -354,7 +360,7 @@ function averagePrecision(
   let right = 0;
   const points = found.map(({ picture, one }, index) => {
     let best: NumberedBox | undefined;
-    for (const box of there[picture]) {
+    for (const box of there[picture] ?? []) {
       if (!best || overlap(one, box) > overlap(one, best)) best = box;
     }
     if (best && overlap(one, best) >= 0.5 && !taken.has(best)) {
@@ -364,9 +370,9 @@ function averagePrecision(
     return { recall: right / count, precision: right / (index + 1) };
   });
   let [area, precision] = [0, 0];
-  for (let index = points.length - 1; index >= 0; index--) {
-    precision = Math.max(precision, points[index].precision);
-    area += precision * (points[index].recall - (points[index - 1]?.recall ?? 0));
+  for (const [index, point] of [...points.entries()].reverse()) {
+    precision = Math.max(precision, point.precision);
+    area += precision * (point.recall - (points[index - 1]?.recall ?? 0));
   }
 
   return area;

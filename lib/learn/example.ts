@@ -83,10 +83,12 @@ export function samplesOf(task: TrainingTask, examples: readonly Example[]): Sam
     throw refusal("failed_precondition", `there are ${examples.length} pictures, ${wanted}`);
   }
   const samples = examples.map((example, index) => sampleOf(task, example, `picture ${index + 1}`));
-  const counts = task.labels.map((_, label) => samples.filter((sample) => namesOf(sample, task).has(label)));
-  const missing = task.labels.filter((_, label) => counts[label].length === 0);
+  const counts = task.labels.map((label, index) => {
+    return { label, count: samples.filter((sample) => namesOf(sample, task).has(index)).length };
+  });
+  const missing = counts.filter(({ count }) => count === 0).map(({ label }) => label);
   if (missing.length > 0) {
-    const all = task.labels.map((label, index) => `${label} ${counts[index].length}`).join(", ");
+    const all = counts.map(({ label, count }) => `${label} ${count}`).join(", ");
     const what = task.kind === "object_detection" ? "with a box labelled" : "labelled";
     throw refusal("failed_precondition", `there is no picture ${what} ${missing.join(", ")} (${all})`);
   }
@@ -190,8 +192,9 @@ function heldUpTo(count: number, percent: number): number {
 function hashOf({ rgb, width }: Sample, seed: number): string {
   let [first, second] = [0x811c9dc5 ^ seed, 0x1000193 ^ width];
   for (let at = 0; at < rgb.length; at++) {
-    first = Math.imul(first ^ rgb[at], 0x01000193);
-    second = Math.imul(second ^ rgb[at], 0x85ebca6b) ^ (second >>> 15);
+    const byte = rgb[at] ?? 0;
+    first = Math.imul(first ^ byte, 0x01000193);
+    second = Math.imul(second ^ byte, 0x85ebca6b) ^ (second >>> 15);
   }
   return `${(first >>> 0).toString(16).padStart(8, "0")}${(second >>> 0).toString(16).padStart(8, "0")}`;
 }

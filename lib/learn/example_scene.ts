@@ -61,7 +61,7 @@ function pictureOf(
   const boxes: LabelledBox[] = [];
   const count = fewest + Math.floor(random() * (most - fewest + 1));
   for (let tries = 0; boxes.length < count && tries < TRIES_MAX; tries++) {
-    const label = EXAMPLE_LABELS[Math.floor(random() * EXAMPLE_LABELS.length)];
+    const label = EXAMPLE_LABELS[Math.floor(random() * EXAMPLE_LABELS.length)] ?? EXAMPLE_LABELS[0];
     const radius = smallest * (largest / smallest) ** random();
     const x = radius + random() * (WIDTH - 2 * radius);
     const y = radius + random() * (HEIGHT - 2 * radius);
@@ -138,7 +138,7 @@ class Canvas {
     const { rgb } = this;
     const light = this.#between(0.75, 1.15);
     for (let at = 0; at < rgb.length; at++) {
-      const value = light * rgb[at] + NOISE * (this.random() + this.random() + this.random() - 1.5);
+      const value = light * (rgb[at] ?? 0) + NOISE * (this.random() + this.random() + this.random() - 1.5);
       rgb[at] = Math.min(255, Math.max(0, Math.round(value)));
     }
   }
@@ -154,11 +154,12 @@ class Canvas {
     const [first, last] = [Math.max(0, Math.floor(left)), Math.min(WIDTH, Math.ceil(right))];
     for (let y = Math.max(0, Math.floor(top)); y < Math.min(HEIGHT, bottom); y++) {
       for (let x = first, at = 3 * (y * WIDTH + first); x < last; x++, at += 3) {
-        const old = [this.rgb[at], this.rgb[at + 1], this.rgb[at + 2]] as const;
+        const [red = 0, green = 0, blue = 0] = this.rgb.subarray(at, at + 3);
+        const old = [red, green, blue] as const;
         const color = paint(x + 0.5, y + 0.5, old);
         if (color === old) continue;
-        for (let channel = 0; channel < 3; channel++) {
-          this.rgb[at + channel] = Math.min(255, Math.max(0, Math.round(color[channel])));
+        for (const [channel, value] of color.entries()) {
+          this.rgb[at + channel] = Math.min(255, Math.max(0, Math.round(value)));
         }
       }
     }

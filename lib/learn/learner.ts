@@ -7,6 +7,7 @@ import type { GradientTensor } from "./patch_products.ts";
 import type { Network } from "./network.ts";
 import { OnnxGraph } from "./onnx/writer.ts";
 import type { NumberedBox } from "./picture.ts";
+import { assert } from "../base/error.ts";
 
 /** The expected findings in a picture. */
 export interface ExpectedFindings {
@@ -16,6 +17,13 @@ export interface ExpectedFindings {
 
 /** Outputs of a model for one picture by their published names, in rows. */
 export type ModelOutputs = { readonly [output: string]: Float32Array };
+
+/** An output that the model has. */
+export function outputNamed(outputs: ModelOutputs, name: string): Float32Array {
+  const found = outputs[name];
+  assert(found, `the model has no output ${name}`);
+  return found;
+}
 
 export type QualityMetrics = { readonly [name: string]: number };
 
@@ -116,7 +124,7 @@ function reordered(
   for (let output = 0; output < outputsKept; output++) {
     for (let input = 0; input < inputsKept; input++) {
       for (let place = 0; place < size * size; place++) {
-        kept[at++] = weights[(place * inputs + input) * outputs + output];
+        kept[at++] = weights[(place * inputs + input) * outputs + output] ?? 0;
       }
     }
   }

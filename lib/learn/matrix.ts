@@ -90,12 +90,13 @@ export class Matrices {
 }
 
 // The kernel's parameters, then its variables, by their WebAssembly index.
-const [ROWS_LEFT, COLUMN_COUNT, DEPTH, A, A_ROW, A_STEP, B, B_ROW, C, C_ROW, ACCUMULATE] = range(0, 11);
-const [COLUMNS_LEFT, DEPTH_LEFT, B_COLUMN, C_COLUMN, B_AT, C_AT] = range(11, 6);
+const ROWS_LEFT = 0, COLUMN_COUNT = 1, DEPTH = 2, A = 3, A_ROW = 4, A_STEP = 5;
+const B = 6, B_ROW = 7, C = 8, C_ROW = 9, ACCUMULATE = 10;
+const COLUMNS_LEFT = 11, DEPTH_LEFT = 12, B_COLUMN = 13, C_COLUMN = 14, B_AT = 15, C_AT = 16;
 const A_AT = range(17, ROWS);
 const INTEGERS = 6 + ROWS;
 const SUMS = range(17 + ROWS, 2 * ROWS);
-const [B_LEFT, B_RIGHT, A_VALUE] = range(17 + 3 * ROWS, 3);
+const B_LEFT = 17 + 3 * ROWS, B_RIGHT = B_LEFT + 1, A_VALUE = B_LEFT + 2;
 const VECTORS = 2 * ROWS + 3;
 
 type Code = readonly number[];
@@ -124,7 +125,7 @@ function kernel(): Code {
   const tile = [
     ...move(B_AT, get(B_COLUMN)),
     ...move(C_AT, get(C_COLUMN)),
-    ...A_AT.flatMap((at, row) => move(at, row === 0 ? get(A) : add(get(A_AT[row - 1]), get(A_ROW)))),
+    ...A_AT.flatMap((at, row) => move(at, row === 0 ? get(A) : add(get(at - 1), get(A_ROW)))),
     ...get(ACCUMULATE),
     ...[0x04, 0x40],
     ...sums((sum, _, side) => [
@@ -142,8 +143,9 @@ function kernel(): Code {
       ...A_AT.flatMap((at, row) => [
         ...move(A_VALUE, [...get(at), 0xfd, 0x09, 2, 0]),
         ...increase(at, get(A_STEP)),
-        ...move(SUMS[2 * row], plus(get(SUMS[2 * row]), times(get(A_VALUE), get(B_LEFT)))),
-        ...move(SUMS[2 * row + 1], plus(get(SUMS[2 * row + 1]), times(get(A_VALUE), get(B_RIGHT)))),
+        ...SUMS.slice(2 * row, 2 * row + 2).flatMap((sum, side) =>
+          move(sum, plus(get(sum), times(get(A_VALUE), get(side === 0 ? B_LEFT : B_RIGHT))))
+        ),
       ]),
     ]),
     ...move(C_AT, get(C_COLUMN)),

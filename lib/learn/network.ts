@@ -122,12 +122,15 @@ function compute(layer: Layer, batch: number, convolve: (convolution: Convolutio
   const { data } = layer.output;
   if (layer.kind === "merge") {
     data.set(layer.fine.data);
-    merged(layer, batch, (fine, coarse) => data[fine] += layer.coarse.data[coarse]);
+    const { data: added } = layer.coarse;
+    merged(layer, batch, (fine, coarse) => data[fine] = (data[fine] ?? 0) + (added[coarse] ?? 0));
     return;
   }
   data.fill(-Infinity);
+  const { data: input } = layer.input;
   peaks(layer, batch, (from, to) => {
-    if (layer.input.data[from] > data[to]) data[to] = layer.input.data[from];
+    const value = input[from] ?? 0;
+    if (value > (data[to] ?? 0)) data[to] = value;
   });
 }
 
@@ -135,8 +138,9 @@ function mergeBack(layer: Merge, batch: number): void {
   const gradient = layer.output.gradient!;
   const [fineGradient, coarseGradient] = [layer.fine.gradient!, layer.coarse.gradient!];
   merged(layer, batch, (fine, coarse) => {
-    fineGradient[fine] += gradient[fine];
-    coarseGradient[coarse] += gradient[fine];
+    const slope = gradient[fine] ?? 0;
+    fineGradient[fine] = (fineGradient[fine] ?? 0) + slope;
+    coarseGradient[coarse] = (coarseGradient[coarse] ?? 0) + slope;
   });
 }
 
@@ -161,7 +165,7 @@ function peakBack(layer: Peak, batch: number): void {
     if (taken[to] === 1 || input.data[from] !== output.data[to]) return;
     // Among equal numbers, the first is the peak.
     taken[to] = 1;
-    into[from] += gradient[to];
+    into[from] = (into[from] ?? 0) + (gradient[to] ?? 0);
   });
 }
 
@@ -176,15 +180,14 @@ function peaks({ input }: Peak, batch: number, each: (from: number, to: number) 
 
 /** Adam with decoupled weight decay. */
 export class Adam {
-  readonly #parameters: readonly Parameter[];
-  readonly #moments: readonly { readonly first: Float32Array; readonly second: Float32Array }[];
+  readonly #parameters: readonly (Parameter & Moments)[];
   #steps = 0;
 
   constructor(parameters: readonly Parameter[], readonly decay: number) {
-    this.#parameters = parameters;
-    this.#moments = parameters.map(({ value }) => ({
-      first: new Float32Array(value.length),
-      second: new Float32Array(value.length),
+    this.#parameters = parameters.map((parameter) => ({
+      ...parameter,
+      slopes: new Float32Array(parameter.value.length),
+      squares: new Float32Array(parameter.value.length),
     }));
   }
 
@@ -195,16 +198,21 @@ export class Adam {
 
     const first = rate / (1 - keepFirst ** this.#steps);
     const second = 1 / (1 - keepSecond ** this.#steps);
-    this.#parameters.forEach(({ value, gradient, decays }, index) => {
-      const moments = this.#moments[index];
+    for (const { value, gradient, decays, slopes, squares } of this.#parameters) {
       const shrink = decays ? 1 - rate * this.decay : 1;
       for (let at = 0; at < value.length; at++) {
-        const slope = gradient[at];
-        moments.first[at] = keepFirst * moments.first[at] + (1 - keepFirst) * slope;
-        moments.second[at] = keepSecond * moments.second[at] + (1 - keepSecond) * slope * slope;
-        const length = Math.sqrt(moments.second[at] * second) + 1e-8;
-        value[at] = value[at] * shrink - first * moments.first[at] / length;
+        const slope = gradient[at] ?? 0;
+        slopes[at] = keepFirst * (slopes[at] ?? 0) + (1 - keepFirst) * slope;
+        squares[at] = keepSecond * (squares[at] ?? 0) + (1 - keepSecond) * slope * slope;
+        const length = Math.sqrt((squares[at] ?? 0) * second) + 1e-8;
+        value[at] = (value[at] ?? 0) * shrink - first * (slopes[at] ?? 0) / length;
       }
-    });
+    }
   }
+}
+
+/** Running means of a parameter's gradient and of its square. */
+interface Moments {
+  readonly slopes: Float32Array;
+  readonly squares: Float32Array;
 }

@@ -25,6 +25,12 @@ const EPSILON = 1e-5;
 /** Weight of a batch in the running statistics. */
 const STATISTICS_RATE = 0.1;
 
+/** Moves a running number by the share of one batch. */
+function moveTowards(running: Float32Array, channel: number, value: number): void {
+  const before = running[channel] ?? 0;
+  running[channel] = before + STATISTICS_RATE * (value - before);
+}
+
 export class Normalisation {
   readonly scale: Parameter;
   /** Numbers to be normalised. */
@@ -46,7 +52,7 @@ export class Normalisation {
 
   /** The factor of a channel by the running statistics. */
   factor(channel: number): number {
-    return this.scale.value[channel] / Math.sqrt(this.statistics[1][channel] + EPSILON);
+    return (this.scale.value[channel] ?? 0) / Math.sqrt((this.statistics[1][channel] ?? 0) + EPSILON);
   }
 
   /** Normalises and rectifies `raw` into the output. */
@@ -57,28 +63,30 @@ export class Normalisation {
     const [mean, deviation] = [this.#batchMean.fill(0), this.#batchDeviation.fill(0)];
     for (let at = 0; at < raw.length; at += channels) {
       for (let channel = 0; channel < channels; channel++) {
-        const value = raw[at + channel];
-        mean[channel] += value;
-        deviation[channel] += value * value;
+        const value = raw[at + channel] ?? 0;
+        mean[channel] = (mean[channel] ?? 0) + value;
+        deviation[channel] = (deviation[channel] ?? 0) + value * value;
       }
     }
 
     const factor = new Float64Array(channels);
     const shift = new Float64Array(channels);
     for (let channel = 0; channel < channels; channel++) {
-      mean[channel] /= pixels;
-      const variance = Math.max(0, deviation[channel] / pixels - mean[channel] ** 2);
+      const average = (mean[channel] ?? 0) / pixels;
+      const variance = Math.max(0, (deviation[channel] ?? 0) / pixels - average ** 2);
       const [runningMean, runningVariance] = this.statistics;
-      runningMean[channel] += STATISTICS_RATE * (mean[channel] - runningMean[channel]);
-      runningVariance[channel] += STATISTICS_RATE * (variance - runningVariance[channel]);
-      deviation[channel] = Math.sqrt(variance + EPSILON);
-      factor[channel] = scale.value[channel] / deviation[channel];
-      shift[channel] = this.bias.value[channel] - mean[channel] * factor[channel];
+      moveTowards(runningMean, channel, average);
+      moveTowards(runningVariance, channel, variance);
+      const spread = Math.sqrt(variance + EPSILON), own = (scale.value[channel] ?? 0) / spread;
+      mean[channel] = average;
+      deviation[channel] = spread;
+      factor[channel] = own;
+      shift[channel] = (this.bias.value[channel] ?? 0) - average * own;
     }
 
     for (let at = 0; at < raw.length; at += channels) {
       for (let channel = 0; channel < channels; channel++) {
-        const value = raw[at + channel] * factor[channel] + shift[channel];
+        const value = (raw[at + channel] ?? 0) * (factor[channel] ?? 0) + (shift[channel] ?? 0);
         data[at + channel] = value > 0 ? value : 0;
       }
     }
@@ -94,10 +102,11 @@ export class Normalisation {
     const product = new Float64Array(channels);
     for (let at = 0; at < raw.length; at += channels) {
       for (let channel = 0; channel < channels; channel++) {
-        const value = data[at + channel] > 0 ? gradient[at + channel] : 0;
+        const value = (data[at + channel] ?? 0) > 0 ? gradient[at + channel] ?? 0 : 0;
         gradient[at + channel] = value;
-        sum[channel] += value;
-        product[channel] += value * (raw[at + channel] - mean[channel]);
+        sum[channel] = (sum[channel] ?? 0) + value;
+        const off = (raw[at + channel] ?? 0) - (mean[channel] ?? 0);
+        product[channel] = (product[channel] ?? 0) + value * off;
       }
     }
 
@@ -105,17 +114,23 @@ export class Normalisation {
     const slope = new Float64Array(channels);
     const level = new Float64Array(channels);
     for (let channel = 0; channel < channels; channel++) {
-      this.bias.gradient[channel] += sum[channel];
-      scale.gradient[channel] += product[channel] / deviation[channel];
-      factor[channel] = scale.value[channel] / deviation[channel];
-      slope[channel] = factor[channel] * product[channel] / (pixels * deviation[channel] ** 2);
-      level[channel] = factor[channel] * sum[channel] / pixels - slope[channel] * mean[channel];
+      const spread = deviation[channel] ?? 1;
+      const ownSum = sum[channel] ?? 0, ownProduct = product[channel] ?? 0;
+      this.bias.gradient[channel] = (this.bias.gradient[channel] ?? 0) + ownSum;
+      scale.gradient[channel] = (scale.gradient[channel] ?? 0) + ownProduct / spread;
+
+      const own = (scale.value[channel] ?? 0) / spread;
+      const ownSlope = own * ownProduct / (pixels * spread ** 2);
+      factor[channel] = own;
+      slope[channel] = ownSlope;
+      level[channel] = own * ownSum / pixels - ownSlope * (mean[channel] ?? 0);
     }
 
     for (let at = 0; at < raw.length; at += channels) {
       for (let channel = 0; channel < channels; channel++) {
         const here = at + channel;
-        gradient[here] = gradient[here] * factor[channel] - raw[here] * slope[channel] - level[channel];
+        const scaled = (gradient[here] ?? 0) * (factor[channel] ?? 0);
+        gradient[here] = scaled - (raw[here] ?? 0) * (slope[channel] ?? 0) - (level[channel] ?? 0);
       }
     }
   }

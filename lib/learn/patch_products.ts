@@ -83,7 +83,7 @@ export class PatchProducts {
       const shift = (row * width + first) * channels;
       if (row < 0) return void patches.fill(0, at, at + line);
       for (let index = 0; index < from; index++) patches[at + index] = 0;
-      for (let index = from; index < to; index++) patches[at + index] = data[shift + index];
+      for (let index = from; index < to; index++) patches[at + index] = data[shift + index] ?? 0;
       for (let index = to; index < line; index++) patches[at + index] = 0;
     });
 
@@ -107,7 +107,7 @@ export class PatchProducts {
       const to = Math.min(size, width - first) * channels;
       const shift = (row * width + first) * channels;
       for (let index = Math.max(0, -first) * channels; index < to; index++) {
-        into[shift + index] += patches[at + index];
+        into[shift + index] = (into[shift + index] ?? 0) + (patches[at + index] ?? 0);
       }
     });
   }
@@ -135,6 +135,8 @@ export class PatchProducts {
 
 function transpose(to: Float32Array, from: Float32Array, rows: number, columns: number): void {
   for (let row = 0; row < rows; row++) {
-    for (let column = 0; column < columns; column++) to[column * rows + row] = from[row * columns + column];
+    for (let column = 0; column < columns; column++) {
+      to[column * rows + row] = from[row * columns + column] ?? 0;
+    }
   }
 }

@@ -75,12 +75,12 @@ export function variedView(random: () => number): Crop {
 /** The boxes in a view's coordinates, without the parts outside it. */
 export function boxesIn(view: Crop, boxes: readonly NumberedBox[]): NumberedBox[] {
   return boxes.flatMap((box) => {
-    const x = [(box.xMin - view.left) / view.width, (box.xMax - view.left) / view.width];
-    const y = [(box.yMin - view.top) / view.height, (box.yMax - view.top) / view.height];
-    const [left, right] = view.mirrored ? [1 - x[1], 1 - x[0]] : x;
+    const first = (box.xMin - view.left) / view.width, second = (box.xMax - view.left) / view.width;
+    const top = (box.yMin - view.top) / view.height, bottom = (box.yMax - view.top) / view.height;
+    const left = view.mirrored ? 1 - second : first, right = view.mirrored ? 1 - first : second;
     const inside = (value: number) => Math.min(1, Math.max(0, value));
-    const [xMin, xMax, yMin, yMax] = [left, right, ...y].map(inside);
-    const left_over = (xMax - xMin) * (yMax - yMin) / ((right - left) * (y[1] - y[0]));
+    const xMin = inside(left), xMax = inside(right), yMin = inside(top), yMax = inside(bottom);
+    const left_over = (xMax - xMin) * (yMax - yMin) / ((right - left) * (bottom - top));
     return left_over < BOX_SHARE_MIN ? [] : [{ label: box.label, xMin, yMin, xMax, yMax }];
   });
 }
@@ -98,17 +98,19 @@ export function drawView(
   const { rgb, width } = picture;
   let at = index * side * side * PICTURE_CHANNELS;
   for (let y = 0; y < side; y++) {
-    const [upper, lower, down] = [3 * width * rows.first[y], 3 * width * rows.second[y], rows.share[y]];
+    const upper = 3 * width * (rows.first[y] ?? -1), lower = 3 * width * (rows.second[y] ?? -1);
+    const down = rows.share[y] ?? 0;
     for (let x = 0; x < side; x++, at += PICTURE_CHANNELS) {
-      const [left, right, across] = [3 * columns.first[x], 3 * columns.second[x], columns.share[x]];
+      const left = 3 * (columns.first[x] ?? -1), right = 3 * (columns.second[x] ?? -1);
+      const across = columns.share[x] ?? 0;
       const outside = left < 0 || upper < 0;
       for (let channel = 0; channel < 3; channel++) {
         let value = OUTSIDE;
         if (!outside) {
-          const a = rgb[upper + left + channel], b = rgb[upper + right + channel];
-          const c = rgb[lower + left + channel], d = rgb[lower + right + channel];
+          const a = rgb[upper + left + channel] ?? 0, b = rgb[upper + right + channel] ?? 0;
+          const c = rgb[lower + left + channel] ?? 0, d = rgb[lower + right + channel] ?? 0;
           const [above, below] = [a + (b - a) * across, c + (d - c) * across];
-          const varied = (above + (below - above) * down) * view.gain[channel] + view.lift;
+          const varied = (above + (below - above) * down) * (view.gain[channel] ?? 1) + view.lift;
           // Rounds, because in use the network receives bytes.
           value = Math.round(Math.min(Math.max(varied, 0), 255));
         }
@@ -127,8 +129,9 @@ function taps(count: number, start: number, length: number, side: number, mirror
     const part = (mirrored ? side - 1 - place : place) + 0.5;
     const along = (start + length * part / side) * count;
     const at = Math.min(count - 1, Math.max(0, along - 0.5));
-    first[place] = along < 0 || along > count ? -1 : Math.floor(at);
-    second[place] = Math.min(count - 1, first[place] + 1);
+    const before = along < 0 || along > count ? -1 : Math.floor(at);
+    first[place] = before;
+    second[place] = Math.min(count - 1, before + 1);
     share[place] = at - Math.floor(at);
   }
   return { first, second, share };
@@ -151,13 +154,16 @@ function resized({ width, height, rgb }: Picture, toWidth: number, toHeight: num
   const rows = taps(height, 0, 1, toHeight, false);
   const bytes = new Uint8Array(3 * toWidth * toHeight);
   for (let y = 0, at = 0; y < toHeight; y++) {
-    const [upper, lower] = [3 * width * rows.first[y], 3 * width * rows.second[y]];
+    const upper = 3 * width * (rows.first[y] ?? -1), lower = 3 * width * (rows.second[y] ?? -1);
+    const down = rows.share[y] ?? 0;
     for (let x = 0; x < toWidth; x++) {
+      const left = 3 * (columns.first[x] ?? -1), right = 3 * (columns.second[x] ?? -1);
+      const across = columns.share[x] ?? 0;
       for (let channel = 0; channel < 3; channel++, at++) {
-        const [left, right] = [3 * columns.first[x] + channel, 3 * columns.second[x] + channel];
-        const above = rgb[upper + left] + (rgb[upper + right] - rgb[upper + left]) * columns.share[x];
-        const below = rgb[lower + left] + (rgb[lower + right] - rgb[lower + left]) * columns.share[x];
-        bytes[at] = Math.round(above + (below - above) * rows.share[y]);
+        const a = rgb[upper + left + channel] ?? 0, b = rgb[upper + right + channel] ?? 0;
+        const c = rgb[lower + left + channel] ?? 0, d = rgb[lower + right + channel] ?? 0;
+        const [above, below] = [a + (b - a) * across, c + (d - c) * across];
+        bytes[at] = Math.round(above + (below - above) * down);
       }
     }
   }

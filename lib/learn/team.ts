@@ -28,6 +28,11 @@ export function teamSlots(size: number): TeamSlot[] {
   return brought.map((_, rank) => ({ rank, arrived, brought }));
 }
 
+/** The place of a thread that works alone, which exchanges no numbers. */
+export function soleSlot(): TeamSlot {
+  return { rank: 0, arrived: new SharedArrayBuffer(4), brought: [new SharedArrayBuffer(0)] };
+}
+
 export class Team {
   readonly #brought: readonly Float32Array[];
   readonly #arrived: Int32Array;
@@ -49,13 +54,12 @@ export class Team {
   /** Replaces each thread's numbers by the sums over all threads. */
   add(parts: readonly Float32Array[]): void {
     if (this.size === 1) return;
-    this.#each(parts, (part, start) => this.#brought[this.rank].set(part, start));
+    this.#each(parts, (part, start) => this.#brought[this.rank]?.set(part, start));
     this.#meet();
-    const [first, ...others] = this.#brought;
     this.#each(parts, (part, start) => {
       for (let at = 0; at < part.length; at++) {
-        let sum = first[start + at];
-        for (const other of others) sum += other[start + at];
+        let sum = 0;
+        for (const brought of this.#brought) sum += brought[start + at] ?? 0;
         part[at] = sum;
       }
     });

@@ -15,10 +15,11 @@ import {
   type Learner,
   type ModelOutputs,
   onnxOf,
+  outputNamed,
   type QualityMetrics,
 } from "./learner.ts";
 import { Adam } from "./network.ts";
-import { Team, type TeamSlot, teamSlots } from "./team.ts";
+import { soleSlot, Team, type TeamSlot } from "./team.ts";
 import { boxesIn, drawView, square, variedView, WHOLE } from "./picture.ts";
 
 export interface Progress {
@@ -80,7 +81,7 @@ const SIDES = { single_label_classification: 96, multi_label_classification: 96,
 export function* training(
   task: TrainingTask,
   samples: readonly Sample[],
-  place: TeamSlot = teamSlots(1)[0],
+  place: TeamSlot = soleSlot(),
 ): Generator<Progress, ModelDraft | undefined> {
   const team = new Team(place);
   const { learned, heldBack } = split(task, samples);
@@ -102,7 +103,7 @@ export function* training(
     let loss = 0;
     const order = shuffled(learned, random);
     for (let start = 0; start < order.length; start += BATCH) {
-      const batch = Array.from({ length: BATCH }, (_, index) => order[(start + index) % order.length]);
+      const batch = Array.from({ length: BATCH }, (_, index) => order[(start + index) % order.length]!);
       loss += learn(learner, team, batch, random) / Math.ceil(order.length / BATCH);
       adam.step(RATE * pace(step++ / stepsInAll));
       mean.add();
@@ -113,7 +114,7 @@ export function* training(
 
     const measured = measure(learner, heldBack);
     const { metrics, validationLoss } = measured;
-    const [metric] = Object.values(metrics);
+    const [metric = 0] = Object.values(metrics);
     if (metric > top.metric) Object.assign(top, { metric, epoch });
     const rank = metric - 1e-3 * validationLoss;
     if (!best || rank > best.rank) {
@@ -125,7 +126,7 @@ export function* training(
   }
 
   if (team.rank > 0) return undefined;
-  learner.network.state().forEach((part, index) => part.set(best!.state[index]));
+  learner.network.state().forEach((part, index) => part.set(best!.state[index]!));
   learner.network.fold();
 
   const probes = probesOf(learner, heldBack.slice(0, PROBES));
@@ -136,8 +137,9 @@ export function* training(
 
 /** The largest difference between two answers that should be equal. */
 export function differenceOf(expected: ModelOutputs, found: ModelOutputs): number {
-  if (!("probability" in expected)) return detectionDifference(expected, found);
-  return Math.max(...expected.probability.map((value, label) => Math.abs(value - found.probability[label])));
+  if (!expected.probability) return detectionDifference(expected, found);
+  const other = outputNamed(found, "probability");
+  return Math.max(...expected.probability.map((value, label) => Math.abs(value - (other[label] ?? NaN))));
 }
 
 function learnerOf(
@@ -187,7 +189,7 @@ function learn(learner: Learner, team: Team, batch: readonly Sample[], random: (
   network.backward();
   team.add([loss, ...network.parameters().map(({ gradient }) => gradient)]);
 
-  return loss[0];
+  return loss[0] ?? NaN;
 }
 
 interface Measured {
@@ -235,8 +237,11 @@ class RunningMean {
   add(): void {
     const rate = Math.max(MEAN_RATE, 1 / ++this.#steps ** 0.75);
     this.state.forEach((part, index) => {
-      const own = this.#own[index];
-      for (let at = 0; at < part.length; at++) own[at] += rate * (part[at] - own[at]);
+      const own = this.#own[index]!;
+      for (let at = 0; at < part.length; at++) {
+        const before = own[at] ?? 0;
+        own[at] = before + rate * ((part[at] ?? 0) - before);
+      }
     });
   }
 
@@ -244,8 +249,9 @@ class RunningMean {
   swap(): void {
     this.state.forEach((part, index) => {
       const kept = part.slice();
-      part.set(this.#own[index]);
-      this.#own[index].set(kept);
+      const own = this.#own[index]!;
+      part.set(own);
+      own.set(kept);
     });
   }
 }
@@ -254,7 +260,7 @@ function shuffled<T>(values: readonly T[], random: () => number): T[] {
   const order = [...values];
   for (let last = order.length - 1; last > 0; last--) {
     const other = Math.floor(random() * (last + 1));
-    [order[last], order[other]] = [order[other], order[last]];
+    [order[last], order[other]] = [order[other]!, order[last]!];
   }
   return order;
 }

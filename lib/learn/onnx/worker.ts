@@ -116,7 +116,8 @@ function tensorOf({ type, dims, data }: Tensor): OnnxTensor {
 }
 
 function firstLine(cause: unknown): string {
-  return messageOf(cause).trim().split("\n")[0];
+  const [line = ""] = messageOf(cause).trim().split("\n", 1);
+  return line;
 }
 
 /** The runtime's package. Its addon loads its library from its own folder, where it is under `deno run`. */

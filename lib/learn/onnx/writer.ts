@@ -45,7 +45,8 @@ export class OnnxGraph {
     attributes: Readonly<Record<string, OnnxAttribute>> = {},
     name = this.#name(),
   ): string {
-    return this.#node(operator, inputs, attributes, [name])[0];
+    this.#node(operator, inputs, attributes, [name]);
+    return name;
   }
 
   /** Adds a node with two results. */
@@ -54,7 +55,9 @@ export class OnnxGraph {
     inputs: readonly string[],
     attributes: Readonly<Record<string, OnnxAttribute>> = {},
   ) {
-    return this.#node(operator, inputs, attributes, [this.#name(), this.#name()]);
+    const names = [this.#name(), this.#name()] as const;
+    this.#node(operator, inputs, attributes, names);
+    return names;
   }
 
   floats(values: readonly number[] | Float32Array, shape: readonly number[]): string {
@@ -109,14 +112,13 @@ export class OnnxGraph {
     inputs: readonly string[],
     attributes: Readonly<Record<string, OnnxAttribute>>,
     outputs: readonly string[],
-  ): readonly string[] {
+  ): void {
     this.#nodes.push(protoMessage([
       ...inputs.map((input) => protoField(1, input)),
       ...outputs.map((output) => protoField(2, output)),
       protoField(4, operator),
       ...Object.entries(attributes).map(([key, value]) => protoField(5, attribute(key, value))),
     ]));
-    return outputs;
   }
 }
 
