@@ -187,7 +187,7 @@ export function choose<T extends { readonly name: string }>(
   what: string,
   rows: readonly T[],
   names: readonly string[],
-): T[] {
+): [T, ...T[]] {
   const known = rows.map((row) => row.name);
   for (const name of names) {
     if (known.includes(name)) continue;
@@ -195,7 +195,9 @@ export function choose<T extends { readonly name: string }>(
       `Unknown ${what} ${name}, wanted one of ${known.join(", ")}${didYouMean(name, known)}`,
     );
   }
-  return rows.filter((row) => names.length === 0 || names.includes(row.name));
+  const [first, ...others] = rows.filter((row) => names.length === 0 || names.includes(row.name));
+  assert(first, `there is no ${what} to choose from`);
+  return [first, ...others];
 }
 
 /** Runs a command in the root of the tree to its end and returns its output, without colours. */
