@@ -100,7 +100,9 @@ export function readPcd(file: Uint8Array, { maxPoints = MAX_POINTS } = {}): Poin
 export function writePcd(cloud: PointCloud, encoding: PcdEncoding = "binary"): Uint8Array<ArrayBuffer> {
   const { x, y, z, rgb, label, time, width, height } = cloud;
   const written = [
-    ...[x, y, z].map((column, n) => ({ name: "xyz"[n], type: "F", column })),
+    { name: "x", type: "F", column: x },
+    { name: "y", type: "F", column: y },
+    { name: "z", type: "F", column: z },
     ...(rgb ? [{ name: "rgb", type: "I", column: rgb }] : []),
     ...(label ? [{ name: "label", type: "U", column: label }] : []),
     ...(time ? [{ name: "time", type: "F", column: time }] : []),
