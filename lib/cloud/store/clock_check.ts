@@ -10,7 +10,7 @@
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { notedSetting, noteSetting } from "./settings.ts";
-import type { Sql, Store } from "./store.ts";
+import { queryOne, type Sql, type Store } from "./store.ts";
 
 interface ClockCheckParts {
   readonly store: Store;
@@ -106,7 +106,7 @@ async function notedTime(sql: Sql): Promise<number | undefined> {
 async function rightTime(sql: Sql): Promise<number | undefined> {
   const notedMs = await notedTime(sql);
   if (notedMs !== undefined) return notedMs;
-  const [{ atMs }] = await sql.query<{ atMs: number | null }>(`SELECT MAX(at_ms) AS "atMs" FROM audit`);
+  const { atMs } = await queryOne<{ atMs: number | null }>(sql, `SELECT MAX(at_ms) AS "atMs" FROM audit`);
   return atMs || undefined;
 }
 

@@ -179,7 +179,7 @@ export class PostgresStore implements Store {
 
   async serverMs(): Promise<number> {
     const text = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT) AS ms";
-    const [{ ms }] = await this.query<{ ms: number }>(text);
+    const { ms } = await queryOne<{ ms: number }>(this, text);
     return ms;
   }
 
