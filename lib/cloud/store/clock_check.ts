@@ -23,7 +23,8 @@ const [MINUTE_MS, HOUR_MS] = [60_000, 3_600_000];
 /** How far this clock may be ahead of PostgreSQL's, of its own count, and of the last program's last time. */
 const AHEAD_MS = 5 * MINUTE_MS;
 const LEAP_MS = 10 * MINUTE_MS;
-const STOPPED_MS = HOUR_MS;
+/** Control planes stop for a holiday. */
+const STOPPED_MS = 14 * 24 * HOUR_MS;
 /** What machines send is of this time at most so long before or after it. */
 const NEAR_MS = 6 * HOUR_MS;
 /** A clock that was right stays so for this long, unless it leaps. */

@@ -9,10 +9,28 @@
 
 import { Duplex } from "node:stream";
 
+/** What is used of a connection of the runtime: the types of modules are made without the runtime's own. */
+interface RuntimeConnection {
+  setNoDelay(isOn: boolean): void;
+  read(bytes: Uint8Array): Promise<number | null>;
+  write(bytes: Uint8Array): Promise<number>;
+  closeWrite(): Promise<void>;
+  close(): void;
+}
+
+interface Runtime {
+  connect(target: { hostname: string; port: number; signal: AbortSignal }): Promise<RuntimeConnection>;
+}
+
+const runtime = (globalThis as unknown as { readonly Deno?: Runtime }).Deno;
+
+/** Whether the runtime drops interfaces: Node.js, in which modules also run, does not. */
+export const DROPS_INTERFACES = runtime !== undefined;
+
 /** A connection to a link-local address; emits `connect`, as a socket of `node:net` does. */
 export class ZonedSocket extends Duplex {
   readonly #abandoned = new AbortController();
-  #connection: Deno.TcpConn | undefined;
+  #connection: RuntimeConnection | undefined;
   #isNoDelay = false;
 
   /** `host` without brackets. */
@@ -36,7 +54,7 @@ export class ZonedSocket extends Duplex {
 
   override _construct(done: (error?: Error) => void): void {
     const { host, port } = this;
-    Deno.connect({ hostname: host, port, signal: this.#abandoned.signal }).then((connection) => {
+    runtime!.connect({ hostname: host, port, signal: this.#abandoned.signal }).then((connection) => {
       this.#connection = connection;
       if (this.destroyed) return connection.close();
       if (this.#isNoDelay) connection.setNoDelay(true);
@@ -73,7 +91,7 @@ export class ZonedSocket extends Duplex {
   }
 
   /** Reads and writes begin when `_construct` has ended. */
-  #open(): Deno.TcpConn {
+  #open(): RuntimeConnection {
     if (!this.#connection) throw new Error(`${this.host} is not connected`);
     return this.#connection;
   }
