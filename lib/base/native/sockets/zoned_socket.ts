@@ -18,11 +18,11 @@ interface RuntimeConnection {
   close(): void;
 }
 
-interface Runtime {
+interface ConnectingRuntime {
   connect(target: { hostname: string; port: number; signal: AbortSignal }): Promise<RuntimeConnection>;
 }
 
-const runtime = (globalThis as unknown as { readonly Deno?: Runtime }).Deno;
+const runtime = (globalThis as unknown as { readonly Deno?: ConnectingRuntime }).Deno;
 
 /** Whether the runtime drops interfaces: Node.js, in which modules also run, does not. */
 export const DROPS_INTERFACES = runtime !== undefined;
