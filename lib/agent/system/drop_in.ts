@@ -44,16 +44,14 @@ export class ServiceFile {
   /** Gives the file the content `text`, or removes it; returns whether its service has yet to read it. */
   async write(text: string | undefined): Promise<boolean> {
     const { files } = this;
-    if (await files.findFile(this.#note)) {
-      await writeIfOther(files, this.#path, text);
-      return true;
+    if (!await files.findFile(this.#note)) {
+      if (await readTextIfAny(files, this.#path) === text) return false;
+      // The note comes first: after the file, an agent that dies between the two would leave no trace.
+      await files.makeFolder(dirname(this.#note));
+      await files.writeFile(this.#note, "");
     }
-    if (await readTextIfAny(files, this.#path) === text) return false;
-
-    // The note comes first: after the file, an agent that dies between the two would leave no trace.
-    await files.makeFolder(dirname(this.#note));
-    await files.writeFile(this.#note, "");
-    return await writeIfOther(files, this.#path, text);
+    await writeIfOther(files, this.#path, text);
+    return true;
   }
 
   /** The service works with the file as it is now. */
