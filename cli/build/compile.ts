@@ -14,7 +14,7 @@ import { UsageError } from "../flags.ts";
 import { billFile, writeNotices } from "./notices.ts";
 import { NOTICES_FILE, PINNED_DENO, REVISION_FILE, VERSION } from "../version.ts";
 import { bytesSum, makeSignKey, readSignKey, writeSums } from "./sums.ts";
-import { choose, compile, EXECUTABLES, ROOT, TARGETS } from "./compiler.ts";
+import { choose, chooseTargets, compile, EXECUTABLES, ROOT, TARGETS } from "./compiler.ts";
 
 const PROGRAM = {
   name: "deno task compile",
@@ -73,7 +73,7 @@ async function compileAll(
   { target: targetName, programs: programNames, signKey }: Wanted,
   terminal: Terminal,
 ): Promise<void> {
-  const targets = choose("target", TARGETS, targetName === "" ? [] : [targetName]);
+  const targets = chooseTargets(targetName);
   const programs = choose("program", EXECUTABLES, programNames);
   if (signKey !== "" && programNames.length > 0) {
     throw new UsageError(

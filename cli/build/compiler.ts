@@ -200,6 +200,11 @@ export function choose<T extends { readonly name: string }>(
   return [first, ...others];
 }
 
+/** The target of this name, or all for an empty one, as `choose` gives them. */
+export function chooseTargets(name: string) {
+  return choose("target", TARGETS, name === "" ? [] : [name]);
+}
+
 /** Runs a command in the root of the tree to its end and returns its output, without colours. */
 export async function execute(
   command: string,

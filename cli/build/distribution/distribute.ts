@@ -9,7 +9,7 @@ import { DenoHost } from "../../../lib/base/host_deno.ts";
 import { begin, failed, type Terminal } from "../../program.ts";
 import { NOTICES_FILE, PINNED_DENO, VERSION } from "../../version.ts";
 import { collectProvenance } from "../compile.ts";
-import { choose, EXECUTABLES, exists, ROOT, TARGETS } from "../compiler.ts";
+import { choose, chooseTargets, EXECUTABLES, exists, ROOT } from "../compiler.ts";
 import { readSignKey, writeSums } from "../sums.ts";
 import { makeArchive } from "./archive.ts";
 import { isDebian, makeDeb } from "./deb.ts";
@@ -53,7 +53,7 @@ interface Chosen {
 }
 
 async function distribute(chosen: Chosen, terminal: Terminal): Promise<void> {
-  const targets = choose("target", TARGETS, chosen.target === "" ? [] : [chosen.target]);
+  const targets = chooseTargets(chosen.target);
   const programs = choose("program", EXECUTABLES, chosen.programs);
   const privateKeyPem = chosen.signKey === "" ? undefined : await readSignKey(chosen.signKey, ROOT);
   const built = [];
