@@ -26,10 +26,10 @@ const DEVICE = { failed: 120 } as const;
 const LOWER_UP = 0x2;
 /** NMConnectivityState. */
 const FULL = 4;
-/** NMDeviceStateReason, in plain words. */
-/** The number of "not found", which is also said of a network with WPA3 that refuses the password. */
+/** NMDeviceStateReason of a network that is not found, or that has WPA3 and refuses the password. */
 const OUT_OF_RANGE = 53;
 const REFUSED_PASSWORD = "the password may be wrong: the network did not accept it";
+/** NMDeviceStateReason, in plain words. */
 const REASONS: { readonly [reason: number]: string } = {
   5: "the network gave the device no address (something else may serve addresses or names here)",
   7: "the password is wrong or missing",

@@ -1,8 +1,9 @@
 /**
  * How long captured data is kept, by organization and by collector, which is a method of a component.
  *
- * Owns the tables `data_retention`, `collector_retention` and `removed_readings`. An organization has the operator's bound and its owners'
- * own choice within it; of each value the tighter one acts, so a bound that the operator lowers later acts at once.
+ * Owns the tables `data_retention`, `collector_retention` and `removed_readings`. An organization has the operator's
+ * bound and its owners' own choice within it; of each value the tighter one acts, so a bound that the operator lowers
+ * later acts at once.
  * Collectors have theirs in the machine's configuration, in the published `retention_policy` of a capture method.
  *
  * The room owns what readings, files and their calls share: the source, the form and the retention of captured data,

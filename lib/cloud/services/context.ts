@@ -21,10 +21,7 @@ export interface CutPage<T> {
   readonly nextPageToken: string;
 }
 
-/**
- * The first `limit` of the rows, of which one more was asked for; `tokenAfter` gives the token that continues behind a
- * row.
- */
+/** Cuts rows, of which up to `limit + 1` were read, to a page. `tokenAfter` makes the token that continues after a row. */
 export function cutPage<T>(rows: readonly T[], limit: number, tokenAfter: (last: T) => string): CutPage<T> {
   const page = rows.slice(0, limit);
   const last = page.at(-1);

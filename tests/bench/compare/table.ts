@@ -3,7 +3,7 @@
 /** The figures of all rounds: for each name a list of values per contestant, empty where it has none. */
 export type Measurements = ReadonlyMap<string, readonly (readonly number[])[]>;
 
-/** Figures of which less is better end with these units; of others more is better. */
+/** Lower is better for figures in these units, higher for all others. */
 const LESS_IS_BETTER = /, (ms|s|µs|MB|kB|cm|%)$/;
 const NOTHING = "–";
 const BEGIN = "<!-- The table of `deno task compare --readme`: begin -->\n";
