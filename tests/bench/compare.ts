@@ -150,8 +150,14 @@ async function main(args: readonly string[], terminal: Terminal): Promise<number
     });
     for (const [figure, columns] of figures) show(lineOf(figure, columns));
   }
-  if (readme) await Deno.writeTextFile(README, withTable(await Deno.readTextFile(README), lines.join("")));
+  if (readme) await writeReadme(lines.join(""));
   return code;
+}
+
+/** Puts a table into README.md, in the format of the tree. */
+async function writeReadme(table: string): Promise<void> {
+  await Deno.writeTextFile(README, withTable(await Deno.readTextFile(README), table));
+  await new Deno.Command(Deno.execPath(), { args: ["fmt", "--quiet", README] }).output();
 }
 
 if (import.meta.main) Deno.exit(await main(Deno.args, new DenoHost()));
