@@ -73,11 +73,14 @@ Deno.test("mapper: a map that began again has the same nodes, and the same readi
 });
 
 Deno.test("odometry beliefs: another delay and a refutation make earlier maps wrong, a proof does not", () => {
-  const refuted = { delayS: 0, verdicts: { translation: "refuted", rotation: "open" } } as const;
-  const proven = { delayS: 0, verdicts: { translation: "proven", rotation: "proven" } } as const;
+  const refuted = { ...NO_BELIEFS, verdicts: { translation: "refuted", rotation: "open" } } as const;
+  const proven = { ...NO_BELIEFS, verdicts: { translation: "proven", rotation: "proven" } } as const;
   assertEquals(isWrongUnder(NO_BELIEFS, { ...NO_BELIEFS, delayS: 0.2 }), true);
   assertEquals(isWrongUnder(NO_BELIEFS, refuted), true);
   assertEquals(isWrongUnder(refuted, refuted), false);
   assertEquals(isWrongUnder(NO_BELIEFS, proven), false);
   assertEquals(isWrongUnder(refuted, NO_BELIEFS), false);
+  const scaled = { ...NO_BELIEFS, scale: { translation: 0.95, rotation: 1 } };
+  assertEquals(isWrongUnder(NO_BELIEFS, scaled), true);
+  assertEquals(isWrongUnder(scaled, { ...scaled, scale: { translation: 0.952, rotation: 1 } }), false);
 });

@@ -27,8 +27,9 @@ import { type DegenerateDirection, type GraphEdge, PoseGraph, type Robustness } 
 import { outdated, withoutOldReadings } from "./global/trimming.ts";
 import { type Insertion, LocalMapper, type LocalResult } from "./local/local_mapper.ts";
 import type { OdometryBeliefs } from "./local/odometry/beliefs.ts";
+import { describeScale } from "./local/odometry/scale.ts";
 import { type OdometryVerdict, type OdometryVerdicts, REFUTED } from "./local/odometry/proof.ts";
-import type { LeastConstrained } from "./local/scan_motion.ts";
+import type { LeastConstrained } from "./local/line_equations.ts";
 import type { Submap } from "./local/submaps.ts";
 import { between2d, compose2d, IDENTITY_2D, inverse2d, type Pose2d } from "./pose2d.ts";
 import { ReadingHistory } from "./reading_history.ts";
@@ -219,6 +220,10 @@ export class MapBuilder implements Mapping {
 
   odometryDoubt(): string | undefined {
     return this.#local.odometryDoubt;
+  }
+
+  odometryCorrection(): string | undefined {
+    return describeScale(this.odometryBeliefs.scale);
   }
 
   /** What the scans have shown about odometry so far. */

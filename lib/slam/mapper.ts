@@ -6,6 +6,7 @@
 import { Beginning } from "./beginning.ts";
 import { type HeldReading, LateOdometry } from "./late_odometry.ts";
 import { isWrongUnder, NO_BELIEFS, type OdometryBeliefs } from "./local/odometry/beliefs.ts";
+import { isSameScale } from "./local/odometry/scale.ts";
 import { MapBuilder } from "./map_builder.ts";
 import type { MapState } from "./map_state.ts";
 import type {
@@ -151,6 +152,10 @@ export class Mapper implements Mapping {
     return this.#builder.odometryDoubt();
   }
 
+  odometryCorrection(): string | undefined {
+    return this.#builder.odometryCorrection();
+  }
+
   /** The last scan relative to the last node, with which it moves when the map is optimised. */
   lastScan(): { readonly node: number; readonly offset: Pose2d } | undefined {
     return this.#builder.lastScan(this.#late.newestScan?.timeS);
@@ -167,6 +172,7 @@ export class Mapper implements Mapping {
 }
 
 function isSame(a: OdometryBeliefs, b: OdometryBeliefs): boolean {
-  return a.delayS === b.delayS && a.verdicts.translation === b.verdicts.translation &&
+  return a.delayS === b.delayS && isSameScale(a.scale, b.scale) &&
+    a.verdicts.translation === b.verdicts.translation &&
     a.verdicts.rotation === b.verdicts.rotation;
 }

@@ -93,6 +93,8 @@ export interface Mapping {
   localization(): Localization;
   /** Why odometry is ignored at present, because many scans contradict it; undefined if it counts. */
   odometryDoubt(): string | undefined;
+  /** By what odometry is multiplied at present, because the scans show other ways or turns; undefined if by nothing. */
+  odometryCorrection(): string | undefined;
   /**
    * Does one piece of the work that may wait (loop closures, optimisation), some milliseconds long; false if there
    * is none. A caller that works offline calls it after each scan until it returns false, so that the same readings

@@ -22,3 +22,11 @@ Deno.test("worlds: a warehouse with people, late odometry, scans that seem to co
   assertHolds(268));
 
 Deno.test("worlds: a hall, late odometry", () => assertHolds(229));
+
+Deno.test("worlds: a bare corridor full of people, wheels that slip", () => assertHolds(9045));
+
+Deno.test("worlds: a narrow view in a room, wheels that always slip by the same share", () =>
+  assertHolds(9042));
+
+Deno.test("worlds: a warehouse, odometry that freezes for ten seconds and never makes up for it", () =>
+  assertHolds(9058));

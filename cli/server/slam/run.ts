@@ -116,6 +116,8 @@ export const RUN: Command<SlamContext> = {
       return Promise.resolve(replay(log, mapper, { withOdometry, sensor, mirrors, onScan }));
     });
     const wallMs = clock.monotonicMs() - began;
+    const correction = mapper.odometryCorrection();
+    if (correction !== undefined) host.writeError(`odometry is corrected: ${correction}\n`);
     const isMirrored = mirrors.isMirrored === true;
     if (isMirrored) host.writeError(`${MIRRORED}\n`);
     const map = mapper.state();

@@ -44,6 +44,8 @@ export interface EngineEvents {
   leftOut(reason: string): void;
   /** The mapper follows the scans alone from now on. */
   odometryDoubted(reason: string): void;
+  /** The mapper multiplies the motions of odometry by other factors from now on. */
+  odometryCorrected(correction: string): void;
   /** More or less is known of the robot's place than before. */
   localized(localization: Localization): void;
 }
@@ -74,6 +76,7 @@ export type Answer =
     readonly bytes?: Uint8Array;
     readonly leftOut?: string;
     readonly odometryDoubt?: string;
+    readonly odometryCorrection?: string;
     readonly localization?: Localization;
   }
   | { readonly id: number; readonly code: Code; readonly message: string };
@@ -95,6 +98,9 @@ export class ThreadEngine implements Engine {
       if ("leftOut" in data && data.leftOut !== undefined) events.leftOut(data.leftOut);
       if ("odometryDoubt" in data && data.odometryDoubt !== undefined) {
         events.odometryDoubted(data.odometryDoubt);
+      }
+      if ("odometryCorrection" in data && data.odometryCorrection !== undefined) {
+        events.odometryCorrected(data.odometryCorrection);
       }
       if ("localization" in data && data.localization) events.localized(data.localization);
       const waiting = this.#waiting.get(data.id);

@@ -88,6 +88,7 @@ export async function openMapper(parts: Parts, startEngine: StartEngine = startT
       } else if (place === "lost") logger.info("the robot has been found on the map again");
     },
     odometryDoubted: (reason) => logger.warn(`odometry does not count for now: ${reason}`),
+    odometryCorrected: (correction) => logger.info(`odometry is corrected: ${correction}`),
   };
   const engine = await startEngine(start, events).catch((error) => {
     if (existingMap === "") throw error;

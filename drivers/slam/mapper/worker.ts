@@ -29,6 +29,7 @@ interface Result {
   readonly bytes?: Uint8Array<ArrayBuffer>;
   readonly leftOut?: string;
   readonly odometryDoubt?: string;
+  readonly odometryCorrection?: string;
   readonly localization?: Localization;
 }
 
@@ -40,6 +41,7 @@ class MapperThread {
   #isWorking = false;
   #lastScanS = -Infinity;
   #isDoubted = false;
+  #correction?: string;
   #localization?: Localization;
   /** Why the last scan was left out. */
   #leftOut?: string;
@@ -56,6 +58,7 @@ class MapperThread {
         pose: mapping.pose(),
         leftOut,
         odometryDoubt: this.#newDoubt(mapping),
+        odometryCorrection: this.#newCorrection(mapping),
         ...this.#localizationOf(mapping),
       };
     }
@@ -96,6 +99,13 @@ class MapperThread {
     const reason = mapping.odometryDoubt(), isNew = reason !== undefined && !this.#isDoubted;
     this.#isDoubted = reason !== undefined;
     return isNew ? reason : undefined;
+  }
+
+  /** How odometry is corrected, if that has changed. */
+  #newCorrection(mapping: Mapping): string | undefined {
+    const correction = mapping.odometryCorrection();
+    if (correction === this.#correction) return undefined;
+    return this.#correction = correction;
   }
 
   /** Adds a reading; returns why a scan is left out, if the scan before was not left out for the same reason. */

@@ -8,6 +8,7 @@ import { between2d, compose2d, IDENTITY_2D, type Pose2d, wrapAngle } from "../po
 import { GravityTracker, type QuaternionTuple } from "./gravity.ts";
 import type { ScanPose } from "./odometry/delay.ts";
 import { isSamePose, ODOMETRY_REACH_S, OdometryHistory } from "./odometry/history.ts";
+import type { OdometryScale } from "./odometry/scale.ts";
 
 /** Shortest span for a velocity, with and without odometry. Over shorter spans the noise of matching dominates. */
 const VELOCITY_BASE_S = 0.15;
@@ -56,8 +57,8 @@ export class Extrapolator {
   #standstill: Standstill | undefined;
   #settling: Settling | undefined;
 
-  constructor(odometryDelayS = 0) {
-    this.#odometry = new OdometryHistory(odometryDelayS);
+  constructor(odometryDelayS?: number, odometryScale?: OdometryScale) {
+    this.#odometry = new OdometryHistory(odometryDelayS, odometryScale);
   }
 
   addOdometry(reading: OdometryReading): void {
@@ -92,6 +93,16 @@ export class Extrapolator {
   /** How late odometry is, as far as it is known. */
   get odometryDelayS(): number {
     return this.#odometry.delayS;
+  }
+
+  /** By what the ways and turns of odometry are multiplied. */
+  get odometryScale(): OdometryScale {
+    return this.#odometry.scale;
+  }
+
+  /** Multiplies the motions of odometry from now on by these factors. */
+  rescaleOdometry(scale: OdometryScale): void {
+    this.#odometry.rescale(scale);
   }
 
   /** Whether odometry for a time has arrived, its delay included; until then its motion is guessed. */

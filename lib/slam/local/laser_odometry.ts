@@ -7,7 +7,8 @@
  */
 
 import { between2d, compose2d, IDENTITY_2D, type Pose2d, wrapAngle } from "../pose2d.ts";
-import { type LeastConstrained, ScanMotion, type ScanMotionResult } from "./scan_motion.ts";
+import type { LeastConstrained } from "./line_equations.ts";
+import { ScanMotion, type ScanMotionResult } from "./scan_motion.ts";
 
 /** Share of points on lines above which a guess is accepted, and below which the scans may not overlap. */
 const SHARE_GOOD = 0.8;
@@ -68,6 +69,11 @@ export class LaserOdometry {
       : undefined;
   }
 
+  /** The share of the points that fit on the last scan after a motion. */
+  shareAfter(points: Float64Array, motion: Pose2d): number {
+    return this.#last().shareAt(points, motion);
+  }
+
   /** Whether the last scan confirms a pose, and no less than another. */
   confirms(points: Float64Array, pose: Pose2d, other: Pose2d): boolean {
     const found = this.#motionFrom(points, pose);
@@ -107,9 +113,14 @@ export class LaserOdometry {
 
   /** The motion since the last scan, from a guess of the pose. */
   #motionFrom(points: Float64Array, guess: Pose2d): ScanMotionResult {
+    return this.#last().match(points, between2d(this.#key, guess));
+  }
+
+  /** The last scan, ready to compare with. */
+  #last(): ScanMotion {
     if (this.#begun) this.#motion.begin(this.#begun);
     this.#begun = undefined;
-    return this.#motion.match(points, between2d(this.#key, guess));
+    return this.#motion;
   }
 
   /** Updates the usual errors of both guesses with the pose that was found. */

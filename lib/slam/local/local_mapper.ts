@@ -3,11 +3,12 @@
  */
 
 import type { ImuReading, MapperOptions, OdometryReading, RangeScan } from "../mapping.ts";
-import { between2d, compose2d, IDENTITY_2D, type Pose2d, wrapAngle } from "../pose2d.ts";
+import { between2d, compose2d, IDENTITY_2D, interpolate2d, type Pose2d, wrapAngle } from "../pose2d.ts";
 import { CorrelativeMatcher, type CorrelativeWindow } from "./correlative.ts";
 import { Extrapolator } from "./extrapolator.ts";
 import { thinned, VoxelFilter } from "./filters.ts";
 import { LEVEL, type QuaternionTuple, rotatePoint } from "./gravity.ts";
+import type { LeastConstrained } from "./line_equations.ts";
 import { type Information, OdometryFusion, translationPoints } from "./fusion.ts";
 import { LaserOdometry, type Predictions } from "./laser_odometry.ts";
 import type { OdometryBeliefs } from "./odometry/beliefs.ts";
@@ -19,9 +20,10 @@ import {
   REFUTED,
   worseOf,
 } from "./odometry/proof.ts";
+import { isSameScale } from "./odometry/scale.ts";
 import { OdometryTrust } from "./odometry/trust.ts";
 import { type Refinement, type RefinementWeights, ScanRefiner } from "./refinement.ts";
-import { type LeastConstrained, ScanMotion } from "./scan_motion.ts";
+import { ScanMotion } from "./scan_motion.ts";
 import { type StandingScan, Standstill } from "./odometry/standstill.ts";
 import { ActiveSubmaps, type Submap } from "./submaps.ts";
 import { SurfaceFilter } from "./surface.ts";
@@ -74,6 +76,11 @@ const SURE_TURN_RAD = 3 * DEGREE;
 const SPARSE_S = 0.4;
 /** Gain in score that the pose by the last scan needs for each metre between it and the prediction. */
 const GAIN_BY_SCAN_A_METRE = 0.1;
+/** Scans that put the robot farther than this from odometry contradict it if so much more of them fits there. */
+const CONTRADICTED_M = 0.06;
+/** A match this near to the prediction is as expected. */
+const EXPECTED_M = 0.1;
+const FITS_MORE = 0.25;
 /** Points of a scan that are used to find which directions it constrains. */
 const SHAPE_POINTS = 360;
 const SEARCH_POINTS = 100;
@@ -161,7 +168,7 @@ export class LocalMapper {
   readonly #shape = new ScanMotion();
   readonly #standstill = new Standstill();
   /** The pose by the latest scan that was compared with the one before a standstill. */
-  #seenPose: Pose2d | undefined;
+  #lastSeen: { readonly timeS: number; readonly pose: Pose2d } | undefined;
   readonly #submaps: ActiveSubmaps;
   #lastInserted: { readonly timeS: number; readonly pose: Pose2d } | undefined;
   #worst = PROVEN;
@@ -169,7 +176,7 @@ export class LocalMapper {
   #last: { readonly timeS: number; readonly pose: Pose2d } | undefined;
 
   constructor(private readonly options: MapperOptions, beliefs?: OdometryBeliefs) {
-    this.#extrapolator = new Extrapolator(beliefs?.delayS);
+    this.#extrapolator = new Extrapolator(beliefs?.delayS, beliefs?.scale);
     this.#proof = new OdometryProof(beliefs?.verdicts);
     this.#submaps = new ActiveSubmaps(options.scansPerSubmap);
   }
@@ -189,7 +196,8 @@ export class LocalMapper {
 
   /** What the scans have shown about odometry so far. */
   get odometryBeliefs(): OdometryBeliefs {
-    return { delayS: this.#extrapolator.odometryDelayS, verdicts: this.#proof.verdicts };
+    const { odometryDelayS: delayS, odometryScale: scale } = this.#extrapolator;
+    return { delayS, scale, verdicts: this.#proof.verdicts };
   }
 
   /** The robot's pose at a time after the last scan. */
@@ -277,12 +285,18 @@ export class LocalMapper {
     }
     this.#unproven.push(scan);
     if (this.#unproven.length > UNPROVEN_MAX) this.#unproven.shift();
-    while (this.#unproven.length > 0 && this.#extrapolator.hasOdometryOf(this.#unproven[0].timeS)) {
+    const extrapolator = this.#extrapolator, { odometryScale } = extrapolator;
+    while (this.#unproven.length > 0 && extrapolator.hasOdometryOf(this.#unproven[0].timeS)) {
       this.#proof.add(
         this.#unproven.shift()!,
-        (fromS, toS) => this.#extrapolator.odometryBetween(fromS, toS),
+        (fromS, toS) => extrapolator.odometryBetween(fromS, toS),
+        odometryScale,
       );
     }
+    const scale = this.#proof.scaleAfter(odometryScale);
+    if (isSameScale(scale, odometryScale)) return;
+    extrapolator.rescaleOdometry(scale);
+    this.#proof.resetVerdicts();
   }
 
   #match(scan: ScanPoints, prediction: Pose2d, timeS: number): Found {
@@ -300,7 +314,10 @@ export class LocalMapper {
       best = this.#matchByScans(submap, points, predictions, dt);
       this.#fusion.reset(this.#proof.verdicts);
     } else {
-      const information = this.#informationOf(submap, returns, best.pose), { scanCount } = submap;
+      // A thing that stands where it is expected is no person who walks.
+      const { x, y } = best.pose, isAsExpected = Math.hypot(x - prediction.x, y - prediction.y) < EXPECTED_M;
+      const information = this.#informationOf(submap, returns, best.pose, isAsExpected),
+        { scanCount } = submap;
       const verdicts = this.#verdicts(timeS);
       const predicted = { last, predicted: prediction, verdicts, scanCount };
       best = {
@@ -318,11 +335,17 @@ export class LocalMapper {
   }
 
   /** The information of a scan about its pose in a submap, from its points on walls. */
-  #informationOf({ grid }: Submap, returns: Float64Array, { x, y, yaw }: Pose2d): Information {
+  #informationOf(
+    { grid }: Submap,
+    returns: Float64Array,
+    { x, y, yaw }: Pose2d,
+    isSure: boolean,
+  ): Information {
     const cos = Math.cos(yaw), sin = Math.sin(yaw);
     this.#shape.begin(thinned(returns, SHAPE_POINTS));
     return this.#shape.informationOf(
       yaw,
+      isSure,
       (px, py) => grid.isWall(x + cos * px - sin * py, y + sin * px + cos * py),
     );
   }
@@ -335,7 +358,9 @@ export class LocalMapper {
 
   /** Keeps the last scan before odometry freezes. */
   #noteStandstill(scan: StandingScan): void {
-    if (this.#extrapolator.standstill(scan.timeS)?.lastedS === 0) this.#standstill.begin(scan);
+    if (this.#extrapolator.standstill(scan.timeS)?.lastedS !== 0) return;
+    this.#standstill.begin(scan);
+    this.#lastSeen = undefined;
   }
 
   /**
@@ -357,15 +382,27 @@ export class LocalMapper {
     return byOdometry;
   }
 
+  /** The pose if the robot goes on as it has since the standstill, by the scans. */
+  #seenOnward(timeS: number): Pose2d | undefined {
+    const { before } = this.#standstill, seen = this.#lastSeen;
+    if (!before || !seen || !(seen.timeS > before.timeS)) return undefined;
+    return interpolate2d(before.pose, seen.pose, (timeS - before.timeS) / (seen.timeS - before.timeS));
+  }
+
   /** Whether odometry is frozen although the scans move. */
   #isHanging(seen: Float64Array, best: Found, timeS: number): boolean {
     const standstill = this.#extrapolator.standstill(timeS);
     const isHanging = this.#trust.isHanging(standstill?.lastedS ?? 0, () => {
       const { before } = this.#standstill;
-      const onward = before && this.#extrapolator.onward(before, timeS);
-      this.#seenPose = standstill &&
-        this.#standstill.seenAt(seen, standstill.pose, onward ? [best.pose, onward] : [best.pose]);
-      return this.#seenPose;
+      const guesses = [
+        best.pose,
+        before && this.#extrapolator.onward(before, timeS),
+        this.#seenOnward(timeS),
+      ];
+      const pose = standstill &&
+        this.#standstill.seenAt(seen, standstill.pose, guesses.filter((one) => !!one));
+      this.#lastSeen = pose && { timeS, pose };
+      return pose;
     });
     if (isHanging) {
       this.#extrapolator.markHanging();
@@ -380,8 +417,8 @@ export class LocalMapper {
    * Scans mapped meanwhile may be in the wrong place.
    */
   #leftBehind({ pose }: Found): Pose2d | undefined {
-    const seen = this.#seenPose, { before } = this.#standstill;
-    this.#seenPose = undefined;
+    const seen = this.#lastSeen?.pose, { before } = this.#standstill;
+    this.#lastSeen = undefined;
     if (!seen || !before) return undefined;
     const { x, y, yaw } = between2d(pose, seen);
     if (Math.hypot(x, y) < LEFT_BEHIND_M && Math.abs(yaw) < LEFT_BEHIND_RAD) return undefined;
@@ -400,9 +437,22 @@ export class LocalMapper {
       return this.#trust.isDoubted;
     }
     const byScans = this.#laser.clearMotion(seen, [best.pose, prediction, last.pose]);
-    if (byScans) this.#trust.compare(byOdometry, byScans);
+    const fitsMore = byScans ? this.#fitsMore(seen, byOdometry, byScans) : 0;
+    const off = byScans && between2d(byOdometry, byScans);
+    if (off && (Math.hypot(off.x, off.y) < CONTRADICTED_M || fitsMore > FITS_MORE)) {
+      this.#trust.compare(byOdometry, byScans, fitsMore);
+    } else this.#trust.noteUnclear();
     // People who walk through the view may contradict odometry that fits.
     return this.#trust.isDoubted || (byScans !== undefined && isPoor && this.#trust.isContradicting);
+  }
+
+  /**
+   * By what share of the scan its motion fits better than that of odometry with the same turn: along a corridor, all
+   * motions fit its walls, and those of people who walk by fit best.
+   */
+  #fitsMore(seen: Float64Array, odometry: Pose2d, scans: Pose2d): number {
+    const byWheels = { ...odometry, yaw: scans.yaw };
+    return this.#laser.shareAfter(seen, scans) - this.#laser.shareAfter(seen, byWheels);
   }
 
   /**

@@ -6,6 +6,7 @@
 
 import { type Pose2d, wrapAngle } from "../pose2d.ts";
 import { thinned } from "./filters.ts";
+import { GUESS_M, GUESS_RAD, type LeastConstrained, LineEquations, NOISE_M } from "./line_equations.ts";
 import { solve3 } from "./refinement.ts";
 
 const POINTS_MAX = 180;
@@ -17,11 +18,6 @@ const LAST_PAIR_M = 0.15;
 /** Residual at which a pair keeps a quarter of its weight, as a share of the largest distance; and its least value. */
 const SCALE_SHARE = 1 / 3;
 const LEAST_SCALE_M = 0.1;
-/** The noise of a point across its line. */
-const NOISE_M = 0.03;
-/** Standard deviations of a guess. */
-const GUESS_M = 0.1;
-const GUESS_RAD = 0.3;
 /**
  * A line is fitted to the points within this distance on each side of a point, at most this many. With noisy ranges
  * the line is longer, this many times the noise, because a line through fewer points could have any direction.
@@ -58,14 +54,12 @@ export interface ScanMotionResult {
   readonly pose: Pose2d;
   /** The share of the points that fit. */
   readonly share: number;
+  /** The standard deviation of its yaw by the noise of the ranges: a short piece of a wall hardly shows a turn. */
+  readonly yawDeviation: number;
   /** The least constrained direction, in the frame of the earlier scan, and the number of points that constrain it. */
+  readonly leastOfAll: LeastConstrained;
+  /** The same without a thing that alone constrains a direction: it may be a person who walks. */
   readonly leastConstrained: LeastConstrained;
-}
-
-export interface LeastConstrained {
-  readonly x: number;
-  readonly y: number;
-  readonly points: number;
 }
 
 export class ScanMotion {
@@ -82,7 +76,7 @@ export class ScanMotion {
   #rangeNoiseM = 0;
   /** The usual angle between neighbours. */
   #gapRad = 0;
-  readonly #normal = new Float64Array(9);
+  readonly #equations = new LineEquations();
   readonly #step = new Float64Array(3);
   #fits = 0;
 
@@ -168,35 +162,31 @@ export class ScanMotion {
   /** The direction that the counted points of the set scan constrain least. */
   leastConstrainedOf(counts: (x: number, y: number) => boolean): LeastConstrained {
     const p = this.#points, weight = 1 / NOISE_M ** 2;
-    let byNoise = 0;
-    this.#normal.fill(0);
+    this.#equations.clear();
     for (let k = 0; k < 2 * this.#count; k += 2) {
       if (!counts(p[k], p[k + 1])) continue;
       const nx = this.#normals[k], ny = this.#normals[k + 1];
       if (nx === 0 && ny === 0) continue;
-      this.#addLine(p[k], p[k + 1], nx, ny, weight);
-      byNoise += weight * this.#bends[k / 2];
+      this.#equations.add(p[k], p[k + 1], nx, ny, weight, this.#bends[k / 2]);
     }
-    // The normals on a straight wall scatter a little.
-    this.#normal[0] -= byNoise;
-    this.#normal[3] -= byNoise;
-    return this.#leastConstrained();
+    return this.#equations.leastConstrained();
   }
 
   /**
    * The information of the counted points of the set scan about a pose with this heading: the upper triangle over x, y
-   * and yaw.
+   * and yaw. `isSure`: also of a thing that alone constrains a direction, because it is known to stand.
    */
-  informationOf(yaw: number, counts: (x: number, y: number) => boolean): Float64Array {
+  informationOf(yaw: number, isSure: boolean, counts: (x: number, y: number) => boolean): Float64Array {
     const p = this.#points, weight = 1 / NOISE_M ** 2, cos = Math.cos(yaw), sin = Math.sin(yaw);
-    this.#normal.fill(0);
+    this.#equations.clear();
     for (let k = 0; k < 2 * this.#count; k += 2) {
       const nx = this.#normals[k], ny = this.#normals[k + 1];
       if ((nx === 0 && ny === 0) || !counts(p[k], p[k + 1])) continue;
       const x = cos * p[k] - sin * p[k + 1], y = sin * p[k] + cos * p[k + 1];
-      this.#addLine(x, y, cos * nx - sin * ny, sin * nx + cos * ny, weight);
+      this.#equations.add(x, y, cos * nx - sin * ny, sin * nx + cos * ny, weight, this.#bends[k / 2]);
     }
-    return this.#normal.slice(0, 6);
+    if (!isSure) this.#equations.dropThings();
+    return this.#equations.sums.slice(0, 6);
   }
 
   /** The motion nearest to a guess that fits `points`. */
@@ -206,7 +196,7 @@ export class ScanMotion {
     let reach = FIRST_PAIR_M;
     for (let iteration = 0; iteration < ITERATIONS_MAX; iteration++) {
       this.#sum(few, x, y, yaw, reach);
-      const n = this.#normal;
+      const n = this.#equations.sums;
       n[0] += 1 / GUESS_M ** 2;
       n[3] += 1 / GUESS_M ** 2;
       n[5] += 1 / GUESS_RAD ** 2;
@@ -222,10 +212,15 @@ export class ScanMotion {
       reach = Math.max(LAST_PAIR_M, PAIR_SHARE * reach);
     }
     this.#sum(few, x, y, yaw, LAST_PAIR_M);
+    const equations = this.#equations, leastOfAll = equations.leastConstrained();
+    const yawDeviation = equations.yawDeviation(this.#rangeNoiseM);
+    equations.dropThings();
     return {
       pose: { x, y, yaw: wrapAngle(yaw) },
       share: this.#fits / Math.max(1, few.length / 2),
-      leastConstrained: this.#leastConstrained(),
+      yawDeviation,
+      leastOfAll,
+      leastConstrained: equations.leastConstrained(),
     };
   }
 
@@ -236,20 +231,12 @@ export class ScanMotion {
     return this.#fits / Math.max(1, few.length / 2);
   }
 
-  /** The information about the translation, with the rotation left free. */
-  #leastConstrained(): LeastConstrained {
-    const n = this.#normal, turn = n[5] + 1 / GUESS_RAD ** 2;
-    const xx = n[0] - n[2] * n[2] / turn, xy = n[1] - n[2] * n[4] / turn, yy = n[3] - n[4] * n[4] / turn;
-    const along = 0.5 * Math.atan2(2 * xy, xx - yy) + Math.PI / 2;
-    const x = Math.cos(along), y = Math.sin(along);
-    return { x, y, points: NOISE_M ** 2 * Math.max(0, x * x * xx + 2 * x * y * xy + y * y * yy) };
-  }
-
   /** Fills the normal equations with the pairs at a pose, and counts the points that fit. */
   #sum(points: Float64Array, x: number, y: number, yaw: number, reach: number): void {
-    const cos = Math.cos(yaw), sin = Math.sin(yaw), n = this.#normal.fill(0);
+    const cos = Math.cos(yaw), sin = Math.sin(yaw), n = this.#equations.sums;
     const scale = Math.max(LEAST_SCALE_M, SCALE_SHARE * reach);
     this.#fits = 0;
+    this.#equations.clear();
     for (let k = 0; k < points.length; k += 2) {
       const rx = cos * points[k] - sin * points[k + 1], ry = sin * points[k] + cos * points[k + 1];
       const at = this.#nearest(x + rx, y + ry, reach);
@@ -263,23 +250,11 @@ export class ScanMotion {
       if (Math.abs(off) < FIT_M) this.#fits++;
       const share = 1 / (1 + (off / scale) ** 2);
       const w = share * share / NOISE_M ** 2;
-      const turn = this.#addLine(rx, ry, nx, ny, w);
+      const turn = this.#equations.add(rx, ry, nx, ny, w, this.#bends[at]);
       n[6] += w * nx * off;
       n[7] += w * ny * off;
       n[8] += w * turn * off;
     }
-  }
-
-  /** Adds the information of a point on a line with this normal; returns the lever of a rotation. */
-  #addLine(x: number, y: number, nx: number, ny: number, weight: number): number {
-    const n = this.#normal, turn = ny * x - nx * y;
-    n[0] += weight * nx * nx;
-    n[1] += weight * nx * ny;
-    n[2] += weight * nx * turn;
-    n[3] += weight * ny * ny;
-    n[4] += weight * ny * turn;
-    n[5] += weight * turn * turn;
-    return turn;
   }
 
   /** The nearest earlier point within reach; -1 if there is none. */

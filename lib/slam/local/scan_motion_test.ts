@@ -1,4 +1,4 @@
-import { assertAlmostEquals, assertGreater, assertLess } from "@std/assert";
+import { assert, assertAlmostEquals, assertGreater, assertLess } from "@std/assert";
 import { randomFrom } from "../../geometry/random.ts";
 import { RING, viewFrom } from "../../../tests/support/floor_plan.ts";
 import { between2d, IDENTITY_2D, type Pose2d } from "../pose2d.ts";
@@ -83,4 +83,52 @@ Deno.test("ScanMotion: a straight wall says nothing along it, however noisy; a c
     assertLess(leastKnown(noiseM, false), 1.5, `${noiseM}`);
     assertGreater(leastKnown(noiseM, true), 9, `${noiseM}`);
   }
+});
+
+/** A corridor without ends in sight, seen from its middle, and boxes of 50 cm in it that are so far ahead. */
+function corridorWith(aheadM: readonly number[]): Float64Array {
+  const points: number[] = [];
+  for (let degree = -85; degree < 85; degree += 0.5) {
+    const angle = degree * Math.PI / 180, sin = Math.abs(Math.sin(angle));
+    const toWall = sin > 0.06 ? 1.2 / sin : Infinity;
+    const toBoxes = aheadM.map((ahead, k) => {
+      const range = ahead / Math.cos(angle), side = range * Math.sin(angle) - 0.7 * (-1) ** k;
+      return Math.abs(side) < 0.25 ? range : Infinity;
+    });
+    const range = Math.min(toWall, ...toBoxes);
+    if (range < 20) points.push(range * Math.cos(angle), range * Math.sin(angle));
+  }
+  return Float64Array.from(points);
+}
+
+Deno.test("ScanMotion: one thing alone shows no motion, because it may be a person who walks", () => {
+  const motion = new ScanMotion();
+  for (const [things, least, most] of [[[2], 0, 1], [[3, 3.2, 4.5, 4.8], 4, Infinity]] as const) {
+    motion.begin(corridorWith(things));
+    const { pose, leastConstrained } = motion.match(
+      corridorWith(things.map((one) => one - 0.2)),
+      IDENTITY_2D,
+    );
+    assertAlmostEquals(pose.x, 0.2, 0.05);
+    assertGreater(Math.abs(leastConstrained.x), 0.9);
+    assert(leastConstrained.points >= least && leastConstrained.points <= most, `${leastConstrained.points}`);
+  }
+});
+
+Deno.test("ScanMotion: a short piece of a wall shows a turn less exactly than a long one", () => {
+  const random = randomFrom(4);
+  const wall = (widthM: number) => {
+    const half = Math.atan(widthM / 2), points: number[] = [];
+    for (let k = 0; k < 100; k++) {
+      const angle = half * (2 * k / 99 - 1), range = 1 / Math.cos(angle) + 0.01 * normal(random);
+      points.push(range * Math.cos(angle), range * Math.sin(angle));
+    }
+    return Float64Array.from(points);
+  };
+  const deviationOf = (widthM: number) => {
+    const motion = new ScanMotion();
+    motion.begin(wall(widthM));
+    return motion.match(wall(widthM), IDENTITY_2D).yawDeviation;
+  };
+  assertGreater(deviationOf(0.4), 3 * deviationOf(2));
 });

@@ -1,15 +1,22 @@
 /** What scans have shown about odometry: how late it is, and whether it or the matches are closer to the truth. */
 
 import type { OdometryVerdicts } from "./proof.ts";
+import { type OdometryScale, UNSCALED } from "./scale.ts";
 
 export interface OdometryBeliefs {
   readonly delayS: number;
+  readonly scale: OdometryScale;
   readonly verdicts: OdometryVerdicts;
 }
+
+const PARTS = ["translation", "rotation"] as const;
+/** A difference of factors below this is not worth a new map. */
+const SCALE_OFF = 0.004;
 
 /** Nothing is known. */
 export const NO_BELIEFS: OdometryBeliefs = {
   delayS: 0,
+  scale: UNSCALED,
   verdicts: { translation: "open", rotation: "open" },
 };
 
@@ -19,7 +26,6 @@ export const NO_BELIEFS: OdometryBeliefs = {
  */
 export function isWrongUnder(earlier: OdometryBeliefs, later: OdometryBeliefs): boolean {
   if (earlier.delayS !== later.delayS) return true;
-  return (["translation", "rotation"] as const).some((part) =>
-    later.verdicts[part] === "refuted" && earlier.verdicts[part] !== "refuted"
-  );
+  if (PARTS.some((part) => Math.abs(later.scale[part] - earlier.scale[part]) > SCALE_OFF)) return true;
+  return PARTS.some((part) => later.verdicts[part] === "refuted" && earlier.verdicts[part] !== "refuted");
 }

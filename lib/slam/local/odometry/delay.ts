@@ -6,6 +6,7 @@
 
 import { between2d, type Pose2d, wrapAngle } from "../../pose2d.ts";
 import { ScanMotion } from "../scan_motion.ts";
+import { viewOf } from "./view.ts";
 
 const STEP_S = 0.025;
 const STEPS = 21;
@@ -159,17 +160,6 @@ function firstOverlapping(before: readonly ScanPose[], to: ScanPose, readingAt: 
       return !first || !last || Math.abs(wrapAngle(last.yaw - first.yaw)) <= turnMax;
     });
   return before.find(isOverlapping) ?? before[before.length - 1];
-}
-
-/** The angle that the points of a scan span, seen from the robot; 0 if there are none. */
-function viewOf(seen: Float64Array): number {
-  let least = Infinity, most = -Infinity;
-  for (let k = 0; k < seen.length; k += 2) {
-    const angle = Math.atan2(seen[k + 1], seen[k]);
-    least = Math.min(least, angle);
-    most = Math.max(most, angle);
-  }
-  return most > least ? most - least : 2 * Math.PI;
 }
 
 function spreadOf(values: readonly number[]): number {

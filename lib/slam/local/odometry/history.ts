@@ -6,9 +6,10 @@
  */
 
 import type { OdometryReading } from "../../mapping.ts";
-import { interpolate2d, type Pose2d } from "../../pose2d.ts";
+import { between2d, compose2d, interpolate2d, type Pose2d } from "../../pose2d.ts";
 import { OdometryDelay, type ScanPose } from "./delay.ts";
 import { OdometryJumps } from "./jumps.ts";
+import { type OdometryScale, UNSCALED } from "./scale.ts";
 
 /** A reading is used for times at most this far from it. */
 export const ODOMETRY_REACH_S = 1;
@@ -31,8 +32,23 @@ export class OdometryHistory {
   /** Whether the motion before the first reading is unknown, because of a jump. */
   #hasBegunAnew = false;
 
-  constructor(delayS = 0) {
+  /** The pose of the last reading as it came. */
+  #given: Pose2d | undefined;
+
+  #scale: OdometryScale;
+
+  constructor(delayS = 0, scale = UNSCALED) {
     this.#delay = new OdometryDelay(delayS);
+    this.#scale = scale;
+  }
+
+  /** Multiplies the motions from now on by these factors. */
+  rescale(scale: OdometryScale): void {
+    this.#scale = scale;
+  }
+
+  get scale(): OdometryScale {
+    return this.#scale;
   }
 
   /** How late odometry is, as far as it is known. */
@@ -45,8 +61,8 @@ export class OdometryHistory {
   }
 
   /** Takes the next reading. True if earlier ones no longer count: after a jump, the motion since is not known. */
-  add(reading: OdometryReading): boolean {
-    const last = this.#readings.at(-1);
+  add(given: OdometryReading): boolean {
+    const reading = this.#scaled(given), last = this.#readings.at(-1);
     let isAnew = false;
     if (last && this.#isCatchingUp(last, reading)) this.#catchUp(reading.timeS);
     else if (last) {
@@ -56,6 +72,15 @@ export class OdometryHistory {
     this.#readings.push(reading);
     if (this.#readings.length > KEPT) this.#readings = this.#readings.slice(-KEPT / 2);
     return isAnew;
+  }
+
+  #scaled({ timeS, pose }: OdometryReading): OdometryReading {
+    const given = this.#given, last = this.#readings.at(-1), { translation, rotation } = this.#scale;
+    this.#given = pose;
+    if (!given || !last || (translation === 1 && rotation === 1)) return { timeS, pose };
+    const { x, y, yaw } = between2d(given, pose);
+    const moved = { x: translation * x, y: translation * y, yaw: rotation * yaw };
+    return { timeS, pose: compose2d(last.pose, moved) };
   }
 
   #beginAnew(): void {

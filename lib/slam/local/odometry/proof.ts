@@ -5,11 +5,15 @@
  */
 
 import { between2d, type Pose2d, wrapAngle } from "../../pose2d.ts";
+import { type OdometryScale, ScaleEstimate, UNSCALED } from "./scale.ts";
+import { viewOf } from "./view.ts";
 import { ScanMotion, type ScanMotionResult } from "../scan_motion.ts";
 
 /** Motion after which scans are compared. */
 const SPAN_M = 0.5;
 const SPAN_RAD = 0.5;
+/** A turn by this share of the view: in a narrow view, two scans would have little in common after more. */
+const SPAN_VIEW = 0.3;
 /** Share of points on lines above which a comparison counts. */
 const SHARE_MIN = 0.45;
 /** Comparisons from both guesses must end this near to each other. */
@@ -48,6 +52,16 @@ const NOISE_SHARE_MIN = 0.5;
  * their mean. Their scatter is that of the errors themselves, and that of so many errors of usual noise.
  */
 const USUAL_ERRORS = 4;
+/** Scans that put the robot farther than this from odometry count if so much more of them fits there: people walk by. */
+const OFF_M = 0.06;
+const FITS_MORE = 0.15;
+/** Errors of one direction count from this weight on: before, a factor may turn out that makes up for them. */
+const DRIFT_WEIGHT_MIN = 4.5;
+/** A factor of the ways, or of the turns, that is nearer to 1 may be an error of the comparisons. */
+const WAYS_OFF = 0.03;
+const TURNS_OFF = 0.015;
+/** A turn of at least this shows whether odometry turns too far. */
+const TURN_MIN_RAD = 0.15;
 
 /** The result of the comparisons: undecided, odometry is better than the matches, or odometry is worse. */
 export type OdometryVerdict = "open" | "proven" | "refuted";
@@ -84,6 +98,8 @@ export class OdometryProof {
   readonly #motion = new ScanMotion();
   #translation: Comparison;
   #rotation: Comparison;
+  #ways = new ScaleEstimate(WAYS_OFF);
+  #turns = new ScaleEstimate(TURNS_OFF);
   #from: MatchedScan | undefined;
 
   constructor({ translation, rotation }: OdometryVerdicts = OPEN) {
@@ -97,9 +113,21 @@ export class OdometryProof {
 
   /** Forgets everything: odometry counted for other times until now. */
   reset(): void {
+    this.resetVerdicts();
+    this.#ways = new ScaleEstimate(WAYS_OFF);
+    this.#turns = new ScaleEstimate(TURNS_OFF);
+  }
+
+  /** Forgets the comparisons, but not the factors: odometry is multiplied by others from now on. */
+  resetVerdicts(): void {
     this.restart();
     this.#translation = new Comparison(NOISE_M, OPEN.translation);
     this.#rotation = new Comparison(NOISE_RAD, OPEN.rotation);
+  }
+
+  /** The factors of odometry that count from now on; `used`: those that counted so far. */
+  scaleAfter({ translation, rotation }: OdometryScale): OdometryScale {
+    return { translation: this.#ways.factor(translation), rotation: this.#turns.factor(rotation) };
   }
 
   /** Drops the earlier scans: odometry does not know the motion since. */
@@ -107,10 +135,15 @@ export class OdometryProof {
     this.#from = undefined;
   }
 
-  /** Takes the next scan; `odometryBetween` gives the motion by odometry between two times. */
-  add(scan: MatchedScan, odometryBetween: (fromS: number, toS: number) => Pose2d | undefined): void {
+  /** Takes the next scan; `odometryBetween` gives the motion by odometry, times `scale`, between two times. */
+  add(
+    scan: MatchedScan,
+    odometryBetween: (fromS: number, toS: number) => Pose2d | undefined,
+    scale = UNSCALED,
+  ): void {
     const from = this.#from, moved = from && between2d(from.pose, scan.pose);
-    if (moved && Math.hypot(moved.x, moved.y) < SPAN_M && Math.abs(moved.yaw) < SPAN_RAD) return;
+    const spanRad = from ? Math.min(SPAN_RAD, SPAN_VIEW * viewOf(from.seen)) : 0;
+    if (moved && Math.hypot(moved.x, moved.y) < SPAN_M && Math.abs(moved.yaw) < spanRad) return;
     this.#from = scan;
     const odometry = from && odometryBetween(from.timeS, scan.timeS);
     if (!odometry) return;
@@ -123,28 +156,48 @@ export class OdometryProof {
     if (Math.abs(wrapAngle(byMatch.pose.yaw - yaw)) > SAME_RAD) return;
     const offRad = (by: Pose2d) => Math.min(ERROR_MAX_RAD, Math.abs(wrapAngle(by.yaw - yaw)));
     const noisier = Math.max(NOISE_SHARE_MIN, this.#motion.rangeNoiseM / USUAL_RANGE_NOISE_M);
-    this.#rotation.add(offRad(odometry), offRad(matched), noisier);
-    this.#addTranslation(byMatch, byOdometry, odometry, matched, noisier);
+    // Wheels that slip turn too far, or not far enough, at every turn.
+    const tooFarRad = Math.abs(yaw) < TURN_MIN_RAD
+      ? undefined
+      : Math.sign(yaw) * wrapAngle(odometry.yaw - yaw);
+    const noiseRad = Math.hypot(NOISE_RAD * noisier, byOdometry.yawDeviation);
+    this.#rotation.add(offRad(odometry), offRad(matched), noiseRad / NOISE_RAD, tooFarRad);
+    if (Math.abs(yaw) >= TURN_MIN_RAD) this.#turns.add(odometry.yaw / scale.rotation, yaw, noiseRad);
+    const tooFarM = this.#addTranslation(byMatch, byOdometry, odometry, matched, noisier, scan.seen);
+    if (tooFarM === undefined) return;
+    const movedM = Math.hypot(odometry.x, odometry.y);
+    this.#ways.add(movedM / scale.translation, movedM - tooFarM, NOISE_M * noisier);
   }
 
-  /** Compares across the direction that the scans constrain least, or everywhere if that one is constrained enough. */
+  /**
+   * Compares across the direction that the scans constrain least, or everywhere if that one is constrained enough.
+   * Returns by how much odometry drove too far, if the scans show it.
+   */
   #addTranslation(
     byMatch: ScanMotionResult,
     byOdometry: ScanMotionResult,
     odometry: Pose2d,
     matched: Pose2d,
     noisier: number,
-  ): void {
-    const { pose, leastConstrained: { x, y, points } } = byOdometry;
+    seen: Float64Array,
+  ): number | undefined {
+    const { pose, leastConstrained, leastOfAll } = byOdometry;
+    const isFarOff = Math.hypot(odometry.x - pose.x, odometry.y - pose.y) > OFF_M;
+    const { x, y, points } = isFarOff ? leastConstrained : leastOfAll;
     const knownOf = (dx: number, dy: number) => {
       return points >= KNOWN_POINTS ? Math.hypot(dx, dy) : Math.abs(x * dy - y * dx);
     };
     const movedM = Math.hypot(odometry.x, odometry.y);
-    if (movedM < SPAN_M / 2 || knownOf(odometry.x, odometry.y) < ALONG_SHARE * movedM) return;
-    if (knownOf(byMatch.pose.x - pose.x, byMatch.pose.y - pose.y) > SAME_M) return;
+    if (movedM < SPAN_M / 2 || knownOf(odometry.x, odometry.y) < ALONG_SHARE * movedM) return undefined;
+    if (knownOf(byMatch.pose.x - pose.x, byMatch.pose.y - pose.y) > SAME_M) return undefined;
+    if (isFarOff) {
+      const byWheels = this.#motion.shareAt(seen, { ...odometry, yaw: pose.yaw });
+      if (byOdometry.share < byWheels + FITS_MORE) return undefined;
+    }
     const offM = (by: Pose2d) => Math.min(ERROR_MAX_M, knownOf(by.x - pose.x, by.y - pose.y));
     const tooFarM = ((odometry.x - pose.x) * odometry.x + (odometry.y - pose.y) * odometry.y) / movedM;
     this.#translation.add(offM(odometry), offM(matched), noisier, tooFarM);
+    return tooFarM;
   }
 }
 
@@ -158,6 +211,7 @@ class Comparison {
   /** Of the errors of odometry with their signs, in standard deviations. */
   #drift = 0;
   #driftSquares = 0;
+  #driftWeight = 0;
   #weight = 0;
   #count = 0;
   #verdict: OdometryVerdict;
@@ -172,15 +226,13 @@ class Comparison {
   }
 
   /** `noisier`: how many times the usual noise; `signed`: the error of odometry, if errors with a sign add up. */
-  add(odometry: number, matches: number, noisier: number, signed = 0): void {
-    const noise = this.noise * noisier, limit = Math.sqrt(SQUARE_MAX);
-    const drift = Math.max(-limit, Math.min(limit, signed / noise));
-    this.#odometry = KEPT * this.#odometry + odometry;
-    this.#matches = KEPT * this.#matches + matches;
+  add(odometry: number, matches: number, noisier: number, signed: number | undefined): void {
+    const noise = this.noise * noisier;
+    this.#odometry = KEPT * this.#odometry + odometry / noise;
+    this.#matches = KEPT * this.#matches + matches / noise;
     this.#odometrySquares = KEPT * this.#odometrySquares + Math.min(SQUARE_MAX, (odometry / noise) ** 2);
     this.#matchSquares = KEPT * this.#matchSquares + Math.min(SQUARE_MAX, (matches / noise) ** 2);
-    this.#drift = KEPT * this.#drift + drift;
-    this.#driftSquares = KEPT * this.#driftSquares + drift ** 2;
+    if (signed !== undefined) this.#addDrift(signed / noise);
     this.#weight = KEPT * this.#weight + 1;
     this.#count++;
     const share = this.#odometry / this.#matches;
@@ -189,15 +241,23 @@ class Comparison {
     if (this.#isLarge || (share >= 1 && this.#drifts)) this.#verdict = "refuted";
   }
 
+  #addDrift(deviations: number): void {
+    const limit = Math.sqrt(SQUARE_MAX), drift = Math.max(-limit, Math.min(limit, deviations));
+    this.#drift = KEPT * this.#drift + drift;
+    this.#driftSquares = KEPT * this.#driftSquares + drift ** 2;
+    this.#driftWeight = KEPT * this.#driftWeight + 1;
+  }
+
   get #isLarge(): boolean {
     return this.#odometrySquares > this.#weight + DEVIATIONS_MAX * Math.sqrt(2 * this.#weight) &&
       this.#odometrySquares >= REFUTED_AFTER.share * this.#matchSquares;
   }
 
   get #drifts(): boolean {
-    const mean = this.#drift / this.#weight;
+    if (this.#driftWeight < DRIFT_WEIGHT_MIN) return false;
+    const mean = this.#drift / this.#driftWeight;
     const scattered = Math.max(0, this.#driftSquares - mean * this.#drift);
-    const variance = (scattered + USUAL_ERRORS) / (this.#weight + USUAL_ERRORS);
-    return Math.abs(mean) > DEVIATIONS_MAX * Math.sqrt(variance / this.#weight);
+    const variance = (scattered + USUAL_ERRORS) / (this.#driftWeight + USUAL_ERRORS);
+    return Math.abs(mean) > DEVIATIONS_MAX * Math.sqrt(variance / this.#driftWeight);
   }
 }

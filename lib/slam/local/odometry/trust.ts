@@ -27,10 +27,14 @@ const HANGING_M = 0.05;
 const HANGING_RAD = 0.05;
 /** One scan may be compared wrongly because of people: odometry fails at once only after this many in a row. */
 const CONTRADICTIONS_MIN = 3;
+/** A share of a scan that one or two people do not cover. */
+const EVIDENT = 0.35;
 /** The doubt that each contradiction adds, the least that counts, and the most. An agreement takes 1 away. */
 const CONTRADICTION = 2;
 const DOUBTED = 12;
 const DOUBT_MAX = 40;
+/** What a scan that shows no motion clearly takes away. */
+const UNCLEAR = 0.2;
 
 export class OdometryTrust {
   #doubt = 0;
@@ -50,13 +54,16 @@ export class OdometryTrust {
     return this.#scans++ % COMPARED_EVERY === 0 || isPoor || this.#doubt > 0;
   }
 
-  /** Compares a motion from odometry with the same motion from scans. */
-  compare(odometry: Pose2d, scans: Pose2d): void {
+  /**
+   * Compares a motion from odometry with the same motion from scans, which fits so much more of the scan: 0 to 1.
+   */
+  compare(odometry: Pose2d, scans: Pose2d, fitsMore: number): void {
     const off = between2d(odometry, scans), offM = Math.hypot(off.x, off.y), offRad = Math.abs(off.yaw);
     const movedM = Math.hypot(scans.x, scans.y), turned = Math.abs(scans.yaw);
     const isContradicting = offM > ERROR_M + ERROR_SHARE * movedM ||
       offRad > ERROR_RAD + ERROR_SHARE * turned;
-    this.#contradictions = isContradicting ? this.#contradictions + 1 : 0;
+    if (!isContradicting) this.#contradictions = 0;
+    else if (fitsMore >= EVIDENT) this.#contradictions++;
     if (isContradicting) {
       this.#doubt = Math.min(DOUBT_MAX, this.#doubt + CONTRADICTION);
       const isTurn = offRad > ERROR_RAD + ERROR_SHARE * turned;
@@ -65,6 +72,11 @@ export class OdometryTrust {
       else this.#seen[isTurn ? "turn" : "way"]++;
     } else if (offM < movedM * AGREEING_SHARE && movedM > MOTION_M) this.#agrees();
     else if (offRad < turned * AGREEING_SHARE && turned > MOTION_RAD) this.#agrees();
+  }
+
+  /** The scans show no motion clearly: an earlier doubt fades. */
+  noteUnclear(): void {
+    this.#fade(UNCLEAR);
   }
 
   /**
@@ -93,7 +105,11 @@ export class OdometryTrust {
   }
 
   #agrees(): void {
-    this.#doubt = Math.max(0, this.#doubt - 1);
+    this.#fade(1);
+  }
+
+  #fade(by: number): void {
+    this.#doubt = Math.max(0, this.#doubt - by);
     if (this.#doubt === 0) this.#seen = { mirrored: 0, turn: 0, way: 0 };
   }
 

@@ -4,7 +4,7 @@ import { OdometryTrust } from "./trust.ts";
 
 function comparedOften(odometry: Pose2d, scans: Pose2d, times: number): OdometryTrust {
   const trust = new OdometryTrust();
-  for (let k = 0; k < times; k++) trust.compare(odometry, scans);
+  for (let k = 0; k < times; k++) trust.compare(odometry, scans, 1);
   return trust;
 }
 
@@ -18,7 +18,7 @@ Deno.test("OdometryTrust: doubts by evidence of many scans only, and says why", 
   assertStringIncludes(comparedOften({ x: 0, y: 0, yaw: 0.1 }, turn, 9).reason!, "its turns contradict");
   assertStringIncludes(comparedOften({ x: 0, y: 0, yaw: -0.3 }, turn, 9).reason!, "may hang upside down");
   const trust = comparedOften({ x: 0, y: 0, yaw: 0 }, ahead, 6);
-  for (let k = 0; k < 12; k++) trust.compare(ahead, ahead);
+  for (let k = 0; k < 12; k++) trust.compare(ahead, ahead, 1);
   assert(!trust.isDoubted && trust.reason === undefined);
 });
 
@@ -46,8 +46,22 @@ Deno.test("OdometryTrust: two wrong comparisons among people do not contradict o
   const ahead = { x: 0.2, y: 0, yaw: 0 }, back = { x: -0.1, y: 0, yaw: 0 };
   const trust = comparedOften(ahead, back, 2);
   assertEquals(trust.isContradicting, false);
-  trust.compare(ahead, back);
+  trust.compare(ahead, back, 1);
   assertEquals(trust.isContradicting, true);
-  trust.compare(ahead, ahead);
+  trust.compare(ahead, ahead, 1);
   assertEquals(trust.isContradicting, false);
+});
+
+Deno.test("OdometryTrust: a doubt fades while the scans show no motion clearly", () => {
+  const trust = comparedOften({ x: 0.2, y: 0, yaw: 0 }, { x: -0.1, y: 0, yaw: 0 }, 7);
+  assert(trust.isDoubted);
+  for (let k = 0; k < 12; k++) trust.noteUnclear();
+  assert(!trust.isDoubted);
+});
+
+Deno.test("OdometryTrust: scans that fit hardly better contradict odometry only in the long run", () => {
+  const ahead = { x: 0.2, y: 0, yaw: 0 }, back = { x: -0.1, y: 0, yaw: 0 }, trust = new OdometryTrust();
+  for (let k = 0; k < 7; k++) trust.compare(ahead, back, 0.26);
+  assertEquals(trust.isContradicting, false);
+  assert(trust.isDoubted);
 });

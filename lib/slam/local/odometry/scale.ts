@@ -1,0 +1,71 @@
+/**
+ * Learns by which factor the motions of odometry differ from those of the scans: a wheel of another size, tyres that
+ * slip on every metre, or a wrong distance between the wheels make all ways, or all turns, too long by the same share.
+ */
+
+/** A factor counts after this many motions, if it differs from 1 by this many standard deviations. */
+const MOTIONS_MIN = 5;
+const DEVIATIONS_MIN = 3;
+/** The scatter of the motions is their own, and that of so many motions with the expected one. */
+const USUAL_MOTIONS = 4;
+/** A factor that is already used is replaced if it is off by this share, and by this many standard deviations. */
+const OFF_AGAIN = 0.005;
+const DEVIATIONS_AGAIN = 1.5;
+/** Other factors have other causes. */
+const FACTOR_MIN = 0.7;
+const FACTOR_MAX = 1.4;
+
+/** By which the ways and the turns of odometry are multiplied. */
+export interface OdometryScale {
+  readonly translation: number;
+  readonly rotation: number;
+}
+
+export const UNSCALED: OdometryScale = { translation: 1, rotation: 1 };
+
+export function isSameScale(a: OdometryScale, b: OdometryScale): boolean {
+  return a.translation === b.translation && a.rotation === b.rotation;
+}
+
+/** In words; undefined if odometry counts as it is. */
+export function describeScale({ translation, rotation }: OdometryScale): string | undefined {
+  const parts = [["ways", translation], ["turns", rotation]] as const;
+  const changed = parts.filter(([, factor]) => factor !== 1);
+  if (changed.length === 0) return undefined;
+  return `the scans show its ${
+    changed.map(([what, factor]) => `${what} times ${factor.toFixed(3)}`).join(" and its ")
+  }`;
+}
+
+/** One of the two factors. */
+export class ScaleEstimate {
+  #products = 0;
+  #squares = 0;
+  /** Of the motions of the scans, to know how far they scatter around the factor. */
+  #seenSquares = 0;
+  #motions = 0;
+
+  /** `leastOff`: the least difference from 1 that counts. */
+  constructor(private readonly leastOff: number) {}
+
+  /** A motion by odometry as it came, and by scans, which have this standard deviation. */
+  add(odometry: number, scans: number, deviation: number): void {
+    const weight = 1 / deviation ** 2;
+    this.#products += weight * odometry * scans;
+    this.#squares += weight * odometry ** 2;
+    this.#seenSquares += weight * scans ** 2;
+    this.#motions++;
+  }
+
+  /** The factor that counts from now on; `used`: the one that counted so far. */
+  factor(used: number): number {
+    if (this.#motions < MOTIONS_MIN) return used;
+    const factor = this.#products / this.#squares;
+    if (!(factor > FACTOR_MIN && factor < FACTOR_MAX)) return used;
+    const scattered = Math.max(0, this.#seenSquares - factor * this.#products);
+    const variance = (scattered + USUAL_MOTIONS) / (this.#motions - 1 + USUAL_MOTIONS);
+    const deviation = Math.sqrt(variance / this.#squares), off = Math.abs(factor - used);
+    const [deviations, least] = used === 1 ? [DEVIATIONS_MIN, this.leastOff] : [DEVIATIONS_AGAIN, OFF_AGAIN];
+    return off > deviations * deviation && off > least ? factor : used;
+  }
+}
