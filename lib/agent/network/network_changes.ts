@@ -5,9 +5,8 @@
 
 import { dirname, join } from "node:path";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
-import { isObject } from "../../base/schema/schema.ts";
-import { Secret } from "../../base/secret.ts";
-import type { AdditionalNetwork } from "../settings/settings_fields.ts";
+import { DecodeContext, isObject, snake } from "../../base/schema/schema.ts";
+import { type AdditionalNetwork, additionalNetworkField } from "../settings/settings_fields.ts";
 
 export interface NetworkEntries {
   readonly [key: string]: AdditionalNetwork;
@@ -22,6 +21,8 @@ export interface ChangesNote {
 const NOTHING: ChangesNote = { proven: {}, trial: [] };
 /** The file holds passwords. */
 const MODE = 0o600;
+/** More than the settings have entries. */
+const TRIAL_MAX = 1000;
 
 export class NetworkChanges {
   readonly #path: string;
@@ -48,12 +49,28 @@ export class NetworkChanges {
   }
 }
 
+/** The note in a file. What is not usable in it counts as absent: a newer agent, or a fault of the disk, may have written it. */
 function noteOf(text: string): ChangesNote {
   const found: unknown = JSON.parse(text);
-  if (!isObject(found) || !isObject(found.proven) || !Array.isArray(found.trial)) return NOTHING;
-  const proven = Object.entries(found.proven).map(([key, entry]) => {
-    const { psk, ...plain } = entry as { readonly psk?: string };
-    return [key, { ...plain, ...psk === undefined ? {} : { psk: new Secret(psk) } }];
+  if (!isObject(found)) return NOTHING;
+  const proven = Object.entries(isObject(found.proven) ? found.proven : {}).flatMap(([key, entry]) => {
+    const network = networkOf(entry);
+    return network ? [[key, network] as const] : [];
   });
-  return { proven: Object.fromEntries(proven), trial: found.trial.filter((one) => typeof one === "string") };
+  const trial: readonly unknown[] = Array.isArray(found.trial) ? found.trial : [];
+  return {
+    proven: Object.fromEntries(proven),
+    trial: trial.filter((one) => typeof one === "string").slice(0, TRIAL_MAX),
+  };
+}
+
+/** An entry as the settings have it; `undefined` for one that this agent does not know. */
+function networkOf(entry: unknown): AdditionalNetwork | undefined {
+  if (!isObject(entry)) return undefined;
+  const at = new DecodeContext();
+  const plain = Object.fromEntries(
+    Object.entries(entry).map(([property, value]) => [snake(property), value]),
+  );
+  const network = additionalNetworkField.decode(plain, at);
+  return at.failed ? undefined : network;
 }
