@@ -88,7 +88,7 @@ for (
     chosenProfile({ ssid: ODD, psk: new Secret("12345678") }, "wlan0", false, { security: "WPA2" }),
     chosenProfile({ ssid: "open", psk: new Secret("") }, "wlan0", true, { security: "" }),
     chosenProfile({ ssid: "three", psk: new Secret("12345678") }, "wlan0", false, { security: "WPA3" }),
-    hotspotProfile("svc-setup-rover", new Secret("svcsetup"), "wlan0"),
+    hotspotProfile("svc-setup-rover", new Secret("svcsetup"), "wlan0", "10.42.0.1"),
     tetherProfile("AA:BB:CC:00:11:22"),
   ]
 ) await manager.put(profile, await own(), signal);

@@ -7,13 +7,14 @@
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
-import type { Secret } from "../../base/secret.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { ProvisioningSubmissions } from "../portal/submissions.ts";
 import type { NetworkSettings } from "../settings/settings_fields.ts";
 import { writeIfOther } from "../system/drop_in.ts";
 import type { NetworkPort, NetworkProfile, NetworkView } from "./network_port.ts";
-import { HOTSPOT_ADDRESS, hotspotProfile } from "./profiles.ts";
+import { ROUTES_FILE } from "../system/routes.ts";
+import { HOTSPOT_ADDRESS, hotspotAddress } from "./hotspot_address.ts";
+import { hotspotProfile, type ProfileWanted } from "./profiles.ts";
 import { withoutEnd } from "../../base/escape.ts";
 
 /** A server until it is closed. */
@@ -44,6 +45,9 @@ const CLOSE_MS = 15_000;
 export class Hotspot {
   #profile: NetworkProfile | undefined;
   #serving: Serving | undefined;
+  #address: string = HOTSPOT_ADDRESS;
+  /** It was open, and opens again at another address. */
+  #isMoving = false;
 
   constructor(private readonly parts: HotspotParts) {}
 
@@ -56,22 +60,57 @@ export class Hotspot {
     const { hotspotPassword, disableCaptivePortalRedirect } = settings;
     const ssid = hotspotName(settings, hostname);
     submissions.forget();
-    const names = namesText(disableCaptivePortalRedirect ?? false);
+    const address = await this.#chooseAddress(view);
+    const names = namesText(disableCaptivePortalRedirect ?? false, address);
     // Without the names, which a full disk may prevent, a person has to enter the address; this is better than no
     // hotspot.
     await writeIfOther(files, `${root}${NAMES_FILE}`, names).catch((error) =>
       logger.warn(`phones do not show the page by themselves: ${messageOf(error)}`)
     );
     try {
-      this.#profile = await this.#profileFor(ssid, hotspotPassword, view, signal);
+      this.#profile = await this.#profileFor(
+        hotspotProfile(ssid, hotspotPassword, view.wifiDevice!, address),
+        view,
+        signal,
+      );
       await port.activate(this.#profile, view.wifiDevice!, signal);
-      this.#serving = await serve(submissions, HOTSPOT_ADDRESS);
+      this.#serving = await serve(submissions, address);
     } catch (error) {
-      await this.close();
+      await this.#end();
       await this.forgetNames();
       throw error;
     }
-    logger.info(`the hotspot ${ssid} is open`, { device: view.wifiDevice, address: HOTSPOT_ADDRESS });
+    logger.info(`the hotspot ${ssid} is open`, { device: view.wifiDevice, address });
+  }
+
+  /** Opens an open hotspot anew at another address, if a network of the device has its address by now. */
+  async avoidNetworks(settings: NetworkSettings, view: NetworkView, signal: AbortSignal): Promise<void> {
+    if (!this.isOpen && !this.#isMoving) return;
+    const { address } = hotspotAddress(await this.#routes(), view.wifiDevice ?? "", this.#address);
+    if (this.isOpen && address === this.#address) return;
+    await this.close();
+    // If it does not open now, the next pass tries again.
+    this.#isMoving = true;
+    await this.open(settings, view, signal);
+    this.#isMoving = false;
+  }
+
+  async #chooseAddress({ wifiDevice = "" }: NetworkView): Promise<string> {
+    const { address, taken } = hotspotAddress(await this.#routes(), wifiDevice);
+    this.#address = address;
+    if (taken === undefined) return address;
+    const why = `${HOTSPOT_ADDRESS}, the usual address of the hotspot, belongs to the network ${taken}`;
+    const what = address === HOTSPOT_ADDRESS
+      ? "so do the others that it could have, and phones may not find the page"
+      : `it has ${address} instead. The page opens there; an app that asks the usual address does not find the device`;
+    this.parts.logger.warn(`${why}; ${what}`);
+    return address;
+  }
+
+  /** Empty where the system has no such table. */
+  #routes(): Promise<string> {
+    const { files, root = "" } = this.parts;
+    return files.readTextFile(`${root}${ROUTES_FILE}`).catch(() => "");
   }
 
   /**
@@ -79,6 +118,11 @@ export class Hotspot {
    * the network service never answers, because the agent's end waits for it.
    */
   async close(): Promise<void> {
+    this.#isMoving = false;
+    await this.#end();
+  }
+
+  async #end(): Promise<void> {
     const { port, logger } = this.parts;
     const [profile, serving] = [this.#profile, this.#serving];
     this.#profile = undefined;
@@ -105,12 +149,10 @@ export class Hotspot {
 
   /** Writes the profile; if the service cannot write it, uses an earlier profile with the same content. */
   async #profileFor(
-    ssid: string,
-    password: Secret,
-    { profiles, wifiDevice }: NetworkView,
+    wanted: ProfileWanted,
+    { profiles }: NetworkView,
     signal: AbortSignal,
   ): Promise<NetworkProfile> {
-    const wanted = hotspotProfile(ssid, password, wifiDevice!);
     return await this.parts.port.put(wanted, profiles, signal).catch((error) => {
       const there = profiles.find(({ name, digest }) => name === wanted.name && digest === wanted.digest);
       if (!there || signal.aborted) throw error;
@@ -144,6 +186,6 @@ export function hotspotName(
 }
 
 /** dnsmasq(8): every name leads to the device, or only those in `.setup`. */
-export function namesText(onlySetup: boolean): string {
-  return `# Written by svc-agent\naddress=/${onlySetup ? "setup" : "#"}/${HOTSPOT_ADDRESS}\n`;
+export function namesText(onlySetup: boolean, address: string): string {
+  return `# Written by svc-agent\naddress=/${onlySetup ? "setup" : "#"}/${address}\n`;
 }

@@ -208,6 +208,7 @@ export class Networking implements Subsystem {
     await this.#configured.endInterrupted(view, signal);
     const submitted = this.#progress.take();
     if (!view.wifiDevice) return await this.#takeWithoutWifi(submitted, view, signal);
+    await this.#hotspot.avoidNetworks(this.#settings.network, view, signal);
     this.#progress.begin(clock.monotonicMs(), this.#sight.known(view).length > 0, rules);
     if (!this.#sight.isConnected(view, rules)) view = await this.#scan(view, signal);
     if (submitted) await this.#take(submitted, view, signal);

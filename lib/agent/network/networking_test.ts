@@ -6,6 +6,8 @@ import { randomFrom } from "../../geometry/random.ts";
 import { FakeFiles } from "../../../tests/support/fake_files.ts";
 import { CREDENTIALS, NetworkDevice } from "../../../tests/support/network_device.ts";
 import { hotspotName, namesText } from "./hotspot.ts";
+import { hotspotAddress } from "./hotspot_address.ts";
+import { ROUTES_FILE } from "../system/routes.ts";
 
 const NAMES = "/etc/NetworkManager/dnsmasq-shared.d/80-svc.conf";
 
@@ -145,6 +147,77 @@ Deno.test("a network that the service does not take is told to the person who ha
   device.submissions.submit();
   await device.minutes(1);
   assertEquals(device.network.joined, "shop");
+  await device.end();
+});
+
+/** Linux's table of routes, with a default route by Wi-Fi and these networks: `10.42.0.0/24 cni0`. */
+function routesTable(...networks: readonly string[]): string {
+  const number = (address: string) =>
+    address.split(".").map((one) => Number(one).toString(16).padStart(2, "0")).reverse().join("")
+      .toUpperCase();
+  const rows = ["0.0.0.0/0 wlan0", ...networks].map((network) => {
+    const [, address, bits, device] = /^(.+)\/(\d+) (.+)$/.exec(network)!;
+    const mask = [0, 8, 16, 24].map((at) => 256 - 2 ** (8 - Math.min(8, Math.max(0, Number(bits) - at))));
+    return `${device}\t${number(address)}\t00000000\t0001\t0\t0\t0\t${number(mask.join("."))}\t0\t0\t0`;
+  });
+  return ["Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT", ...rows, ""]
+    .join("\n");
+}
+
+Deno.test("the hotspot's address avoids the device's networks", () => {
+  const cases: readonly (readonly [readonly string[], string, string | undefined])[] = [
+    [[], "10.42.0.1", undefined],
+    [["192.168.1.0/24 eth0", "10.43.0.0/16 kube0", "172.17.0.0/16 docker0"], "10.42.0.1", undefined],
+    // A cluster's pods here, and on another computer; a cable; one computer only.
+    [["10.42.0.0/24 cni0"], "192.168.142.1", "10.42.0.0/24 of cni0"],
+    [["10.42.1.0/24 flannel.1"], "10.42.0.1", undefined],
+    [["10.42.0.0/16 cilium_host"], "192.168.142.1", "10.42.0.0/16 of cilium_host"],
+    [["10.42.0.0/25 eth0"], "192.168.142.1", "10.42.0.0/25 of eth0"],
+    [["10.42.0.0/32 flannel.1"], "192.168.142.1", "10.42.0.0/32 of flannel.1"],
+    [["10.42.0.0/24 eth0", "192.168.0.0/16 eth1"], "172.30.142.1", "10.42.0.0/24 of eth0"],
+    // A company's network by VPN, and the whole internet by one.
+    [["10.0.0.0/8 tun0", "0.0.0.0/1 tun0", "128.0.0.0/1 tun0"], "10.42.0.1", undefined],
+    // The hotspot's own, and what the Wi-Fi device had before.
+    [["10.42.0.0/24 wlan0"], "10.42.0.1", undefined],
+  ];
+  for (const [networks, address, taken] of cases) {
+    const found = hotspotAddress(routesTable(...networks), "wlan0");
+    assertEquals([found.address, found.taken], [address, taken], networks.join());
+  }
+  const all = ["10.42.0.0/24 a", "192.168.142.0/24 b", "172.16.0.0/12 c", "10.142.0.0/16 d"];
+  assertEquals(hotspotAddress(routesTable(...all), "wlan0").address, "10.42.0.1");
+  for (const broken of ["", "x", "Iface\nwlan0\tzz\t\t", routesTable().slice(0, 90)]) {
+    assertEquals(hotspotAddress(broken, "wlan0"), { address: "10.42.0.1" });
+  }
+});
+
+Deno.test("Networking: a hotspot moves away from a network that comes up meanwhile, and says so", async () => {
+  const files = FakeFiles.with({ [ROUTES_FILE]: routesTable() });
+  const device = new NetworkDevice({}, {}, files);
+  const addresses = () =>
+    [...device.network.profiles.values()].flatMap(({ isHotspot, wanted }) =>
+      isHotspot ? [JSON.stringify(wanted.settings.ipv4)] : []
+    ).join();
+  await device.minutes(1);
+  assertStringIncludes(addresses(), "10.42.0.1");
+  await files.writeFile(ROUTES_FILE, routesTable("10.42.0.0/24 cni0"));
+  device.failToServe = true;
+  await device.minutes(1);
+  assertEquals([device.network.hotspot, device.serving], [undefined, 0]);
+  device.failToServe = false;
+  await device.minutes(1);
+  assertEquals([device.network.hotspot, device.serving], ["svc-setup-rover", 1]);
+  assertStringIncludes(addresses(), "192.168.142.1");
+  assertStringIncludes(await files.readTextFile(NAMES), "address=/#/192.168.142.1");
+  assertStringIncludes(
+    device.log.join("\n"),
+    "belongs to the network 10.42.0.0/24 of cni0; it has 192.168.142.1",
+  );
+  // It stays there as long as it is open.
+  await files.writeFile(ROUTES_FILE, routesTable());
+  const opened = device.log.filter((line) => line.includes("is open")).length;
+  await device.minutes(2);
+  assertEquals(device.log.filter((line) => line.includes("is open")).length, opened);
   await device.end();
 });
 
@@ -457,7 +530,7 @@ Deno.test("the hotspot's name follows the settings and has at most 32 bytes", ()
   assertEquals(name("svc-setup", "rover", "Lobby"), "Lobby");
   assertEquals(name("ü".repeat(20), "rover"), "ü".repeat(16));
   assertEquals(name(`x${"ü".repeat(20)}`, "rover"), `x${"ü".repeat(15)}`);
-  assertEquals(namesText(true).split("\n")[1], "address=/setup/10.42.0.1");
+  assertEquals(namesText(true, "10.42.0.1").split("\n")[1], "address=/setup/10.42.0.1");
 });
 
 const SEEDS = Number(Deno.env.get("SVC_SIM_SEEDS") ?? 40);

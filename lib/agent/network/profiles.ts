@@ -11,6 +11,7 @@ import { typed, type TypedSections } from "../../base/bus/bus.ts";
 import type { Secret } from "../../base/secret.ts";
 import { isOnlyOwe } from "../portal/submissions.ts";
 import type { AdditionalNetwork } from "../settings/settings_fields.ts";
+import { HOTSPOT_PREFIX } from "./hotspot_address.ts";
 
 /** A network in range, as far as its profile depends on it. */
 interface SeenSecurity {
@@ -47,9 +48,6 @@ export interface ProfileWanted {
   readonly settings: TypedSections;
 }
 
-/** The address of the device in its own hotspot (published). */
-export const HOTSPOT_ADDRESS = "10.42.0.1";
-const HOTSPOT_PREFIX = 24;
 /** Priorities of networks that users choose: above all others, or among them. */
 const CHOSEN_PRIORITY = { only: 999, roaming: 100 } as const;
 /** NetworkManager's value for its defaults: 100 for cables and 600 for Wi-Fi. */
@@ -129,14 +127,14 @@ export function tetherProfile(address: string): ProfileWanted {
 }
 
 /** The profile of the device's own hotspot: WPA2, and addresses after its own for clients. */
-export function hotspotProfile(ssid: string, psk: Secret, device: string): ProfileWanted {
+export function hotspotProfile(ssid: string, psk: Secret, device: string, address: string): ProfileWanted {
   const name = `${HOTSPOT}${ssid}`;
   return wanted(name, {
     connection: connectionOf(`${ssid}@${device}`, name, WIRELESS, device, false, 0),
     ...wifiSections(ssid, psk, "ap"),
     ipv4: {
       method: "shared",
-      "address-data": [{ address: HOTSPOT_ADDRESS, prefix: HOTSPOT_PREFIX }],
+      "address-data": [{ address, prefix: HOTSPOT_PREFIX }],
       "never-default": true,
     },
     ipv6: { method: "disabled" },

@@ -13,6 +13,7 @@ import type { Clock } from "../../base/clock.ts";
 import type { ReadFiles } from "../../base/files/files.ts";
 import type { ReachTarget } from "../../wire/dial/reach.ts";
 import type { Commands } from "../system/commands.ts";
+import { ROUTES_FILE, routesOf } from "../system/routes.ts";
 
 export interface NetworkEvidenceParts {
   /** The host to which the agent connects for the control plane: its own, or that of a proxy. */
@@ -37,12 +38,12 @@ const NAME_PORT = 53;
 const HOSTS_MAX = 4;
 /** resolv.conf of the system, and the servers behind the local one of systemd. */
 const NAME_SERVER_FILES = ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"];
-const ROUTES = "/proc/net/route";
 const ROUTES_6 = "/proc/net/ipv6_route";
 const NEIGHBOURS = "/proc/net/arp";
-/** Flags of include/uapi/linux/if_arp.h and route.h; those of ipv6_route.h begin with the same. */
+/** Flags of include/uapi/linux/if_arp.h and ipv6_route.h. */
 const ARP_COMPLETE = 0x2;
 const ROUTE_GATEWAY = 0x2;
+const NO_GATEWAY = "0.0.0.0";
 
 export class NetworkEvidence {
   constructor(private readonly parts: NetworkEvidenceParts) {}
@@ -93,7 +94,7 @@ export class NetworkEvidence {
   async #gateways(signal: AbortSignal): Promise<readonly string[]> {
     const { os } = this.parts;
     if (os === "linux") {
-      return [...gatewaysOf(await this.#read(ROUTES)), ...gateways6Of(await this.#read(ROUTES_6))];
+      return [...gatewaysOf(await this.#read(ROUTES_FILE)), ...gateways6Of(await this.#read(ROUTES_6))];
     }
     if (os !== "windows") return [];
     const [four, six] = await Promise.all(
@@ -134,14 +135,10 @@ export function nameServersOf(text: string): string[] {
   return [...new Set(found)].filter((one) => !/^(127\.|::1$|0\.0\.0\.0$)/.test(one)).slice(0, HOSTS_MAX);
 }
 
-/** The gateways of default routes in Linux's table, whose numbers have the byte order of the processor. */
+/** The gateways of default routes in Linux's table. */
 export function gatewaysOf(table: string): string[] {
-  const rows = table.split("\n").slice(1).map((line) => line.trim().split(/\s+/));
-  const found = rows
-    .filter(([, destination, , flags]) => destination === "00000000" && Number(`0x${flags}`) & ROUTE_GATEWAY)
-    .map(([, , gateway]) =>
-      (gateway.match(/../g) ?? []).map((byte) => parseInt(byte, 16)).reverse().join(".")
-    );
+  const found = routesOf(table).filter(({ bits, gateway }) => bits === 0 && gateway !== NO_GATEWAY)
+    .map(({ gateway }) => gateway);
   return [...new Set(found)].slice(0, HOSTS_MAX);
 }
 
