@@ -66,8 +66,15 @@ export function verdictOf(
     return isLate ? { problem: notTaken(change, facts) } : undefined;
   }
 
+  const other = otherVersion(change, facts);
+  if (other) return { problem: `it went back to ${other} since the change` };
   if (nowMs - part.takenMs! < plan.soakMs) return undefined;
   if (!facts.isOnline) return isSettled ? { problem: "it is offline since the change" } : undefined;
+  // The agent still tries the version, and may return to the one before it.
+  if (!isProven(change, facts)) {
+    const isLate = isSettled && nowMs - part.takenMs! > plan.soakMs + plan.takeMs;
+    return isLate ? { problem: `its agent has not accepted ${change.kind} ${change.version}` } : undefined;
+  }
   const broken = brokenSince(part.baseline, facts.health);
   if (broken.length > 0) return { problem: `broken since the change: ${shown(broken)}` };
   return "healthy";
@@ -101,12 +108,11 @@ function shown(all: readonly string[]): string {
 }
 
 function hasTaken(
-  { kind, version }: RolloutChange,
+  change: RolloutChange,
   { revision, appliedMs }: Pick<RolloutPart, "revision" | "appliedMs">,
   { health, agent, seenMs }: PartFacts,
 ): boolean {
-  const isExact = parseVersion(version) !== undefined;
-  if (isProgram(kind) && isExact) return runningOf(kind, agent) === version;
+  if (namesVersion(change)) return runningOf(change.kind, agent) === change.version;
   if (health) return Number(health.revision.split("+", 1)[0]) >= revision;
   return (seenMs ?? 0) >= appliedMs! + POLLED_MS;
 }
@@ -121,6 +127,25 @@ function notTaken({ kind, version }: RolloutChange, { agent, isOnline }: PartFac
 function refusedBy({ kind, version }: RolloutChange, { agent }: PartFacts): string | undefined {
   const isRefused = isProgram(kind) && agent?.refused.includes(`${kind} ${version}`);
   return isRefused ? `its agent has refused ${kind} ${version}` : undefined;
+}
+
+/** The version of the changed program that runs in place of the wanted one. */
+function otherVersion(change: RolloutChange, { agent }: PartFacts): string | undefined {
+  if (!namesVersion(change)) return undefined;
+  const running = runningOf(change.kind, agent);
+  return running === "" || running === change.version ? undefined : `${change.kind} ${running}`;
+}
+
+/** Whether a program runs and its agent has accepted it: an agent reports a version as installed after its trial. */
+function isProven(change: RolloutChange, { agent }: PartFacts): boolean {
+  if (!namesVersion(change)) return true;
+  const installed = change.kind === "svc-agent" ? agent?.agentInstalled : agent?.serverInstalled;
+  return runningOf(change.kind, agent) === change.version && installed === change.version;
+}
+
+/** Whether the change is to one version of a program, rather than to a channel or to something else. */
+function namesVersion(change: RolloutChange): change is RolloutChange & { readonly kind: ReleasedProgram } {
+  return isProgram(change.kind) && parseVersion(change.version) !== undefined;
 }
 
 function isProgram(kind: RolloutChange["kind"]): kind is ReleasedProgram {

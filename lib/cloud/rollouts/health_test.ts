@@ -77,6 +77,29 @@ Deno.test("verdictOf: versions of programs are those that the agent reports; mod
   assertEquals(verdict(applied(30), reported("3"), { change: MODULE }), "taken");
 });
 
+Deno.test("verdictOf: a version that its agent still tries is not healthy yet, and one that it has left never", () => {
+  for (const kind of ["svc-server", "svc-agent"] as const) {
+    const change: Rollout["change"] = { ...SERVER, kind };
+    const facts = (running: string, installed: string) =>
+      agent(
+        kind === "svc-server"
+          ? { serverRunning: running, serverInstalled: installed }
+          : { agentRunning: running, agentInstalled: installed },
+      );
+    assertEquals(verdict(taken(61), facts("1.2.0", "1.1.0"), { change }), undefined);
+    // A runtime that falls again and again runs only now and then.
+    assertEquals(verdict(taken(61), facts("", "1.1.0"), { change }), undefined);
+    assertEquals(verdict(taken(61), facts("1.2.0", "1.2.0"), { change }), "healthy");
+    const unaccepted = `its agent has not accepted ${kind} 1.2.0`;
+    assertEquals(verdict(taken(661), facts("1.2.0", "1.1.0"), { change }), unaccepted);
+    assertEquals(verdict(taken(661), facts("1.2.0", "1.1.0"), { change, isSettled: false }), undefined);
+    assertEquals(verdict(taken(1), facts("1.1.0", "1.1.0"), { change }), `it went back to ${kind} 1.1.0 since the change`);
+    // A channel may lead to any version.
+    const stable = { ...change, version: "stable" };
+    assertEquals(verdict(taken(61), facts("1.1.0", "1.0.0"), { change: stable }), "healthy");
+  }
+});
+
 Deno.test("verdictOf: what is broken since the change counts, what was broken before does not", () => {
   const baseline = { ...NONE, unhealthy: ["arm/left: no such file"] };
   assertEquals(verdict(taken(59, { baseline }), reported("3", ["eye: gone"])), undefined);
