@@ -38,6 +38,7 @@ import { firstHopOf } from "../../lib/wire/grpc/proxy.ts";
 import { NetworkEvidence } from "../../lib/agent/supervise/network_evidence.ts";
 import { CloudClient, parseCloudAddress } from "../../lib/cloud_client/client.ts";
 import { ChangeFeed } from "../../lib/cloud_client/changes/change_feed.ts";
+import { createDeviceMark } from "../../lib/cloud_client/changes/device_mark.ts";
 import { trafficOf } from "../../lib/cloud_client/changes/traffic.ts";
 import { sendLogs } from "../../lib/cloud_client/log_sender.ts";
 import { type Networks, openNetworks } from "./networks.ts";
@@ -228,6 +229,7 @@ async function work(
     // A file that only its owner can write may choose an address without TLS.
     allowInsecureCredentials: plain,
     agent: undefined,
+    mark: createDeviceMark("svc-agent", host.hostname()),
   });
   const traffic = trafficOf(metered);
   const queue = await sendLogs({ client: cloud, home: join(dir, "state"), host, clock, logs, traffic });

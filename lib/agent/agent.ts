@@ -208,6 +208,7 @@ export class Agent {
       problems: [
         ...this.#settings.problems.map(({ severity, path, message }) => `${severity}: ${path}: ${message}`),
         ...this.#targets.problems.map((problem) => `error: version_control: ${problem}`),
+        ...this.#targets.deviceProblems.map((problem) => `error: ${problem}`),
         ...this.#subsystems.problems.map((problem) => `error: ${problem}`),
       ],
     };

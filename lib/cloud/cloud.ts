@@ -111,6 +111,7 @@ import { LogStore } from "./logs/logs.ts";
 import { tellOperator } from "./operator.ts";
 import { changeHandlers } from "./services/fleet/change_service.ts";
 import { PartChanges } from "./fleet/part_changes.ts";
+import { SharedCredentials } from "./fleet/shared_credentials.ts";
 import { robotHandlers } from "./services/fleet/robot_service.ts";
 import { RULES } from "./access/rules.ts";
 import { idIn, SharedSecrets } from "./access/shared_secrets.ts";
@@ -244,7 +245,8 @@ export function openCloud(options: CloudOptions): Cloud {
   const { trainings, mappings, ...others } = runnersOf(context, logs, queries, options);
   const messages = new ConfigMessages(context, machineTokens);
   const changes = new PartChanges(context, messages);
-  const served = { authority, machineTokens, messages, changes, logs, links, downloads };
+  const devices = new SharedCredentials({ logs, clock, logger: context.logger });
+  const served = { authority, machineTokens, messages, changes, devices, logs, links, downloads };
   for (const one of servicesOf(context, { ...served, ...options, trainings, mappings, queries })) {
     table.add(one);
   }
@@ -295,6 +297,7 @@ interface Handled {
   readonly machineTokens: MachineTokens;
   readonly messages: ConfigMessages;
   readonly changes: PartChanges;
+  readonly devices: SharedCredentials;
   readonly logs: LogStore;
   readonly links: DataLinks;
   readonly downloads: Downloads;
@@ -338,7 +341,7 @@ function runnersOf(
 
 /** The handler of each service. */
 function servicesOf(context: ServiceContext, parts: Handled): Service[] {
-  const { authority, machineTokens, messages, changes, logs, links, downloads } = parts;
+  const { authority, machineTokens, messages, changes, devices, logs, links, downloads } = parts;
   const { trainings, mappings, inference, queries, triggers: mail } = parts;
   const invitationMail = mail?.mail;
   const app = {
@@ -356,8 +359,8 @@ function servicesOf(context: ServiceContext, parts: Handled): Service[] {
   return [
     service(AppService, app),
     service(ExternalAuthService, externalAuthHandlers(context, machineTokens)),
-    service(RobotService, robotHandlers(context, authority, logs, messages)),
-    service(ChangeService, changeHandlers(context, changes)),
+    service(RobotService, robotHandlers(context, authority, logs, messages, devices)),
+    service(ChangeService, changeHandlers(context, changes, devices)),
     service(PartReportService, partReportHandlers(context)),
     service(RolloutService, rolloutHandlers(context)),
     service(RecordService, recordHandlers(logs, context)),
@@ -365,7 +368,7 @@ function servicesOf(context: ServiceContext, parts: Handled): Service[] {
     service(UsageService, usageHandlers(context)),
     service(ConfigurationService, configurationHandlers(context)),
     service(CommandService, commandHandlers(context, parts.commands)),
-    service(AgentDeviceService, agentHandlers(context, downloads, logs, messages)),
+    service(AgentDeviceService, agentHandlers(context, downloads, logs, messages, devices)),
     service(DataService, {
       ...dataHandlers(context, links),
       ...queryHandlers(context, queries),

@@ -32,6 +32,7 @@ import type { SignalingServer } from "../wire/dial/dial.ts";
 import { connectGrpc } from "../wire/grpc/grpc_channel.ts";
 import { ADDRESSED, Metadata } from "../wire/rpc/metadata.ts";
 import type { MessageInitShape } from "../wire/rpc/proto.ts";
+import { DEVICE_MARK, type DeviceMark, headerOfMark } from "./changes/device_mark.ts";
 import { type CloudCredentials, CloudToken } from "./cloud_token.ts";
 
 /** Time limit of a call, unless the caller gives another. */
@@ -51,6 +52,8 @@ export interface CloudClientOptions {
   readonly allowInsecureCredentials: boolean;
   /** What this program reports about itself. */
   readonly agent: MessageInitShape<typeof ConfigRequestSchema>["agentInfo"];
+  /** Tells this device apart from others with the same credentials. */
+  readonly mark?: DeviceMark;
   readonly clock: Clock;
 }
 
@@ -81,11 +84,14 @@ export class CloudClient {
       const found = `credentials do not travel without TLS to ${options.address}`;
       throw new SvcError("failed_precondition", `${found}; ${wanted}`);
     }
-    const { clock } = options;
+    const { clock, mark } = options;
     this.#options = options;
     this.#channel = connectGrpc(target, {
-      // A proxy on the way may hand on another one, which would then stand in links for downloads.
-      header: Metadata.from([[ADDRESSED, `${plain ? "http" : "https"}://${target}`]]),
+      header: Metadata.from([
+        // A proxy on the way may hand on another one, which would then stand in links for downloads.
+        [ADDRESSED, `${plain ? "http" : "https"}://${target}`],
+        ...mark ? [[DEVICE_MARK, headerOfMark(mark)] as const] : [],
+      ]),
       ...{ clock, tls: plain ? undefined : {}, keepaliveMs: KEEPALIVE_MS },
       proxied: true,
     });

@@ -1,4 +1,4 @@
-/** The versions that the cloud chooses for the programs, and its problems with the choice. */
+/** The versions that the cloud chooses for the programs, and its problems with the choice and with the device. */
 
 import type { DeviceAgentConfigResponse } from "../../../proto/gen/agent_pb.ts";
 import { chainOf } from "../../base/error.ts";
@@ -8,12 +8,13 @@ import { shownUrlsIn } from "../../base/log/shown_url.ts";
 import { releaseOf } from "./release.ts";
 import type { Updates } from "./updater.ts";
 
-/** The cloud's problems with the versions, for the status. */
-const VERSION_PROBLEMS_MAX = 20;
+/** Limits of the problems that the cloud sends. */
+const PROBLEMS_MAX = 20;
 const PROBLEM_CHARS = 1000;
 
 export class CloudTargets {
   #problems: readonly string[] = [];
+  #deviceProblems: readonly string[] = [];
   readonly #logged = new LogOnChange();
 
   constructor(
@@ -26,13 +27,16 @@ export class CloudTargets {
     return this.#problems;
   }
 
+  /** What the cloud finds wrong with the device as a whole. */
+  get deviceProblems(): readonly string[] {
+    return this.#deviceProblems;
+  }
+
   /** Adopts an answer of the cloud. */
-  adopt({ versionProblems, agentUpdateInfo, viamServerUpdateInfo }: DeviceAgentConfigResponse): void {
-    this.#problems = versionProblems.slice(0, VERSION_PROBLEMS_MAX)
-      .map((problem) => shownUrlsIn(problem.slice(0, PROBLEM_CHARS)));
-    if (this.#logged.isNew(this.#problems.join("\n"), "versions")) {
-      for (const problem of this.#problems) this.logger.warn(problem);
-    }
+  adopt(answer: DeviceAgentConfigResponse): void {
+    const { agentUpdateInfo, viamServerUpdateInfo } = answer;
+    this.#problems = this.#heard(answer.versionProblems, "versions");
+    this.#deviceProblems = this.#heard(answer.deviceProblems, "device");
 
     const targets = [
       ["svc-agent", agentUpdateInfo, this.updaters.agent],
@@ -46,5 +50,12 @@ export class CloudTargets {
         if (this.#logged.isNew(problem, problem)) this.logger.error(problem);
       }
     }
+  }
+
+  /** The problems as they are shown; logs them when they change. */
+  #heard(problems: readonly string[], about: string): readonly string[] {
+    const shown = problems.slice(0, PROBLEMS_MAX).map((one) => shownUrlsIn(one.slice(0, PROBLEM_CHARS)));
+    if (this.#logged.isNew(shown.join("\n"), about)) for (const problem of shown) this.logger.warn(problem);
+    return shown;
   }
 }

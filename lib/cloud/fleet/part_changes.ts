@@ -61,12 +61,13 @@ export class PartChanges {
 
   /**
    * Yields an empty change first, which promises that all later ones will be announced, then each change until `signal`
-   * aborts. Calls `alive` every few seconds of that time.
+   * aborts. Calls `alive` every few seconds of that time; if that returns true, the follower is to ask for its
+   * configuration again.
    */
   async *follow(
     partId: string,
     signal: AbortSignal,
-    alive: () => unknown = () => {},
+    alive: () => boolean = () => false,
   ): AsyncGenerator<PartNews> {
     await this.#hear();
     const follower = this.#enter(await new Parts(this.cloud.store).get(partId));
@@ -78,8 +79,8 @@ export class PartChanges {
       yield NO_NEWS;
       while (!signal.aborted && !this.#closed) {
         if (follower.ended) throw follower.ended;
-        alive();
-        const { change } = follower;
+        const asks = alive();
+        const change = asks ? { ...follower.change, config: true } : follower.change;
         follower.change = NO_NEWS;
         if (change !== NO_NEWS) yield change;
         else await follower.waker.sleep(SEEN_MS);

@@ -5,6 +5,7 @@
 
 import { type Traffic, trafficOf } from "../../cloud_client/changes/traffic.ts";
 import { ChangeFeed } from "../../cloud_client/changes/change_feed.ts";
+import { createDeviceMark } from "../../cloud_client/changes/device_mark.ts";
 import { CloudClient } from "../../cloud_client/client.ts";
 import type { Environment, MachineName, Platform } from "../../base/host.ts";
 import type { Files } from "../../base/files/files.ts";
@@ -107,6 +108,7 @@ function createClient({ id, apiKey, secret }: CloudConfig, address: string, part
       ? { type: "api-key", entity: apiKey.id, payload: apiKey.key }
       : { type: "robot-secret", entity: id, payload: secret! },
     allowInsecureCredentials,
+    mark: createDeviceMark("svc-server", host.hostname()),
     agent: { host: host.hostname(), os, version, platform: `${os}/${arch === "x64" ? "amd64" : arch}` },
     clock,
   });

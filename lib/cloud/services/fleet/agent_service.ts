@@ -20,6 +20,7 @@ import { parseVersion } from "../../../base/semver.ts";
 import { create, type MessageInitShape } from "../../../wire/rpc/proto.ts";
 import { type Peer, type ServiceImpl } from "../../../wire/rpc/service.ts";
 import type { AgentReport } from "../../fleet/agent_reports.ts";
+import type { SharedCredentials } from "../../fleet/shared_credentials.ts";
 import { isUrl, versionOf } from "../../fleet/agent_versions.ts";
 import type { CloudContext } from "../../access/context.ts";
 import type { Downloads } from "../../packages/downloads.ts";
@@ -44,6 +45,7 @@ export function agentHandlers(
   downloads: Downloads,
   logs: LogStore,
   messages: ConfigMessages,
+  devices: SharedCredentials,
 ) {
   const { store, clock, access, presence } = cloud;
   const reports = new Reports(store);
@@ -58,6 +60,7 @@ export function agentHandlers(
       const report = reportOf(request);
       if (isMachine) {
         presence.saw(id);
+        devices.sawRequest({ id, organizationId: admission.organizationId }, ctx);
         await reports.save(id, report, nowMs);
       }
       const agent = section(await messages.agentFor(id, { entity, isMachine })) ?? {};
@@ -92,6 +95,7 @@ export function agentHandlers(
         additionalNetworks: section(agent.additional_networks),
         systemConfiguration: section(agent.system_configuration),
         versionProblems: problems,
+        deviceProblems: devices.problems(id),
       };
     },
   } satisfies ServiceImpl<typeof AgentDeviceService>;

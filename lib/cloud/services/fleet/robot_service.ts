@@ -8,6 +8,7 @@ import type { ServiceImpl } from "../../../wire/rpc/service.ts";
 import type { Authority } from "../../store/secrets/authority.ts";
 import type { ConfigMessages } from "../../config/config_messages.ts";
 import type { CloudContext } from "../../access/context.ts";
+import type { SharedCredentials } from "../../fleet/shared_credentials.ts";
 import { Parts } from "../../tenants/parts.ts";
 import type { LogStore } from "../../logs/logs.ts";
 import { partNames } from "../../tenants/hosts.ts";
@@ -21,6 +22,7 @@ export function robotHandlers(
   authority: Authority,
   logs: LogStore,
   messages: ConfigMessages,
+  devices: SharedCredentials,
 ) {
   const { store, access, presence, clock } = cloud;
   // Each machine makes these calls every few seconds.
@@ -32,8 +34,12 @@ export function robotHandlers(
   );
   return {
     async config({ id, agentInfo }, ctx) {
-      const isMachine = access.admissionOf(ctx).has("machine");
-      if (isMachine) presence.saw(id, agentInfo && reportOf(agentInfo));
+      const admission = access.admissionOf(ctx);
+      const isMachine = admission.has("machine");
+      if (isMachine) {
+        presence.saw(id, agentInfo && reportOf(agentInfo));
+        devices.sawRequest({ id, organizationId: admission.organizationId }, ctx);
+      }
       return await messages.forCaller(await configOf(ctx), { entity: ctx.entity, isMachine });
     },
     async certificate({ id }) {
