@@ -40,12 +40,15 @@ export interface HotspotParts {
  */
 export const NAMES_FILE = "/etc/NetworkManager/dnsmasq-shared.d/80-svc.conf";
 const SSID_BYTES_MAX = 32;
+const ENDING_DIGITS = 4;
 const CLOSE_MS = 15_000;
 
 export class Hotspot {
   #profile: NetworkProfile | undefined;
   #serving: Serving | undefined;
   #address: string = HOTSPOT_ADDRESS;
+  /** Behind the usual name, since another device's hotspot with that name was in range. */
+  #ending = "";
   /** It was open, and opens again at another address. */
   #isMoving = false;
 
@@ -55,10 +58,16 @@ export class Hotspot {
     return this.#profile !== undefined;
   }
 
+  /** Its name; known for sure while it is open. */
+  nameBy(settings: Pick<NetworkSettings, "hotspotSsid" | "hotspotPrefix">): string {
+    return hotspotName(settings, this.parts.hostname, this.#ending);
+  }
+
   async open(settings: NetworkSettings, view: NetworkView, signal: AbortSignal): Promise<void> {
-    const { port, files, hostname, submissions, serve, logger, root = "" } = this.parts;
+    const { port, files, submissions, serve, logger, root = "" } = this.parts;
     const { hotspotPassword, disableCaptivePortalRedirect } = settings;
-    const ssid = hotspotName(settings, hostname);
+    await this.#avoidNamesake(settings, view);
+    const ssid = this.nameBy(settings);
     submissions.forget();
     const address = await this.#chooseAddress(view);
     const names = namesText(disableCaptivePortalRedirect ?? false, address);
@@ -93,6 +102,22 @@ export class Hotspot {
     this.#isMoving = true;
     await this.open(settings, view, signal);
     this.#isMoving = false;
+  }
+
+  /**
+   * Two devices made from one image would open hotspots with the same name, and a phone would move between them in the
+   * middle of the setup. The later one adds the end of its hardware address.
+   */
+  async #avoidNamesake(settings: NetworkSettings, { inRange, wifiDevice }: NetworkView): Promise<void> {
+    const { files, logger, root = "" } = this.parts;
+    const usual = this.nameBy(settings);
+    if (this.#ending !== "" || settings.hotspotSsid !== "") return;
+    if (!inRange.some(({ ssid }) => ssid === usual)) return;
+    const hardware = await files.readTextFile(`${root}/sys/class/net/${wifiDevice}/address`).catch(() => "");
+    const digits = hardware.trim().replaceAll(":", "");
+    if (!/^[\da-f]{12}$/.test(digits)) return;
+    this.#ending = `-${digits.slice(-ENDING_DIGITS)}`;
+    logger.warn(`another device in range has a hotspot named ${usual}: this one is ${this.nameBy(settings)}`);
   }
 
   async #chooseAddress({ wifiDevice = "" }: NetworkView): Promise<string> {
@@ -175,14 +200,16 @@ export class Hotspot {
   }
 }
 
-/** `svc-setup-` and the host name, or the settings' prefix; at most as long as a network's name may be. */
+/** `svc-setup-` and the host name, or the settings' prefix; with the ending at most as long as a name may be. */
 export function hotspotName(
   { hotspotSsid, hotspotPrefix }: Pick<NetworkSettings, "hotspotSsid" | "hotspotPrefix">,
   hostname: string,
+  ending = "",
 ): string {
   if (hotspotSsid !== "") return hotspotSsid;
   const bytes = new TextEncoder().encode(`${hotspotPrefix}-${hostname}`);
-  return withoutEnd(new TextDecoder().decode(bytes.subarray(0, SSID_BYTES_MAX)), "\ufffd");
+  const first = new TextDecoder().decode(bytes.subarray(0, SSID_BYTES_MAX - ending.length));
+  return `${withoutEnd(first, "\ufffd")}${ending}`;
 }
 
 /** dnsmasq(8): every name leads to the device, or only those in `.setup`. */

@@ -18,7 +18,7 @@ import type { Subsystem } from "../settings/subsystem.ts";
 import { Autoconnect } from "./autoconnect.ts";
 import { ConfiguredNetworks } from "./configured_networks.ts";
 import type { ProvisioningRules, Step } from "./decision.ts";
-import { Hotspot, hotspotName, type HotspotParts } from "./hotspot.ts";
+import { Hotspot, type HotspotParts } from "./hotspot.ts";
 import type { InternetParts } from "./internet.ts";
 import { managedProfiles, profileFor } from "./managed_profiles.ts";
 import type { NetworkPort, NetworkView } from "./network_port.ts";
@@ -149,7 +149,7 @@ export class Networking implements Subsystem {
     return {
       wanted: !advanced.disableNetworkConfiguration && !network.disableBtProvisioning &&
         this.#sight.view !== undefined && !(configured && online) && !this.#progress.isTrying,
-      name: hotspotName(network, this.#parts.hostname),
+      name: this.#hotspot.nameBy(network),
       password: network.hotspotPassword,
       trustsAll: network.bluetoothTrustAll ?? false,
     };

@@ -191,6 +191,30 @@ Deno.test("the hotspot's address avoids the device's networks", () => {
   }
 });
 
+Deno.test("Networking: two devices of one image have hotspots with different names", async () => {
+  const cases = [
+    [{}, "svc-setup-rover", "dc:a6:32:01:a1:b2\n", "svc-setup-rover-a1b2"],
+    [{ hotspot_prefix: "acme" }, "acme-rover", "dc:a6:32:01:00:09\n", "acme-rover-0009"],
+    // A name that somebody has chosen as a whole, and a device that does not know its hardware.
+    [{ hotspot_ssid: "Lobby" }, "Lobby", "dc:a6:32:01:a1:b2\n", "Lobby"],
+    [{}, "svc-setup-rover", "", "svc-setup-rover"],
+    // No namesake.
+    [{}, "svc-setup-other", "dc:a6:32:01:a1:b2\n", "svc-setup-rover"],
+  ] as const;
+  for (const [section, other, hardware, wanted] of cases) {
+    const files = FakeFiles.with({ "/sys/class/net/wlan0/address": hardware });
+    const device = new NetworkDevice(section, {}, files);
+    device.network.routers.set(other, { password: "svcsetup" });
+    await device.minutes(1);
+    assertEquals([device.network.hotspot, device.networking.bluetoothOffer().name], [wanted, wanted]);
+    // The other is set up meanwhile: the name stays, because a phone may know it.
+    device.network.routers.delete(other);
+    await device.minutes(15);
+    assertEquals(device.network.hotspot, wanted);
+    await device.end();
+  }
+});
+
 Deno.test("Networking: a hotspot moves away from a network that comes up meanwhile, and says so", async () => {
   const files = FakeFiles.with({ [ROUTES_FILE]: routesTable() });
   const device = new NetworkDevice({}, {}, files);
@@ -528,6 +552,9 @@ Deno.test("the hotspot's name follows the settings and has at most 32 bytes", ()
     hotspotName({ hotspotPrefix: prefix, hotspotSsid: ssid }, hostname);
   assertEquals(name("svc-setup", "rover"), "svc-setup-rover");
   assertEquals(name("svc-setup", "rover", "Lobby"), "Lobby");
+  const prefix = { hotspotPrefix: "ü".repeat(20), hotspotSsid: "" };
+  assertEquals(hotspotName(prefix, "rover", "-a1b2"), `${"ü".repeat(13)}-a1b2`);
+  assertEquals(hotspotName({ ...prefix, hotspotSsid: "Lobby" }, "rover", "-a1b2"), "Lobby");
   assertEquals(name("ü".repeat(20), "rover"), "ü".repeat(16));
   assertEquals(name(`x${"ü".repeat(20)}`, "rover"), `x${"ü".repeat(15)}`);
   assertEquals(namesText(true, "10.42.0.1").split("\n")[1], "address=/setup/10.42.0.1");

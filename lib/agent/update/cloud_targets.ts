@@ -55,7 +55,11 @@ export class CloudTargets {
   /** The problems as they are shown; logs them when they change. */
   #heard(problems: readonly string[], about: string): readonly string[] {
     const shown = problems.slice(0, PROBLEMS_MAX).map((one) => shownUrlsIn(one.slice(0, PROBLEM_CHARS)));
-    if (this.#logged.isNew(shown.join("\n"), about)) for (const problem of shown) this.logger.warn(problem);
+    if (this.#logged.isNew(shown.join("\n"), about)) {
+      for (const problem of shown) {
+        this.logger.warn(problem);
+      }
+    }
     return shown;
   }
 }
