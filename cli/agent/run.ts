@@ -298,7 +298,7 @@ async function createAgentParts(
       leavesRuntime: host.platform().os === "linux",
       waitForUpdate: fastStart ? false : wait || undefined,
     },
-    device: await describeDevice(host),
+    device: await describeDevice(host, options.dir),
     ...{ cloud, updaters, probe, host, clock: pace, logger },
     // Unusable ones are no others: those in use may be good again.
     hasOthers: () =>

@@ -148,6 +148,7 @@ export class Agent {
     const { updaters, logger } = this.#parts;
     await this.#settings.open();
     this.#configure();
+    for (const problem of this.#parts.device.problems) logger.warn(problem);
     this.#runtime = this.#parts.runtime(
       this.#runtimeSettings(),
       this.#versions,
@@ -193,7 +194,7 @@ export class Agent {
   }
 
   get status(): AgentStatus {
-    const { options, updaters, clock } = this.#parts;
+    const { options, device, updaters, clock } = this.#parts;
     const nowMs = clock.monotonicMs();
     const { isOnline, isRefused, offlineWhy, lastOnlineMs } = this.#polls;
     return {
@@ -208,6 +209,7 @@ export class Agent {
       problems: [
         ...this.#settings.problems.map(({ severity, path, message }) => `${severity}: ${path}: ${message}`),
         ...this.#targets.problems.map((problem) => `error: version_control: ${problem}`),
+        ...device.problems.map((problem) => `error: ${problem}`),
         ...this.#targets.deviceProblems.map((problem) => `error: ${problem}`),
         ...this.#subsystems.problems.map((problem) => `error: ${problem}`),
       ],

@@ -100,7 +100,7 @@ function scene({ devMode, ...options }: Partial<AgentOptions> & { devMode?: bool
       leavesRuntime: true,
       ...options,
     },
-    device: { platform: "linux/amd64", distro: "debian:12", tags: [] },
+    device: { platform: "linux/amd64", distro: "debian:12", tags: [], problems: [] },
     changes,
     rareMs: 30 * 60_000,
     cloud: {

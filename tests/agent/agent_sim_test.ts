@@ -192,7 +192,7 @@ class Run {
     const agent = new Agent({
       rareMs: 30 * 60_000,
       options: { base: BASE, defaultsPath: "/d.json", version: "1.0.0", debug: false, leavesRuntime: true },
-      device: { platform: "linux/amd64", distro: "", tags: [] },
+      device: { platform: "linux/amd64", distro: "", tags: [], problems: [] },
       cloud: {
         deviceAgentConfig: async () => {
           await this.#late(1000);

@@ -16,11 +16,18 @@ export interface DeviceFacts {
   readonly distro: string;
   /** `rpi`, `rpi4`, … */
   readonly tags: readonly string[];
+  /** What makes the device unfit for its work, in words. */
+  readonly problems: readonly string[];
 }
 
 const ARCHITECTURES: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
 
-export async function describeDevice(host: Platform & ReadFiles): Promise<DeviceFacts> {
+/** File systems in memory, and the kernel's parameters that lay one over the disk (raspi-config, overlayroot). */
+const IN_MEMORY = ["tmpfs", "ramfs"];
+const OVERLAID = /(^|\s)(boot=overlay|overlayroot=(?!disabled)\S)/;
+
+/** `base` is the agent's folder. */
+export async function describeDevice(host: Platform & ReadFiles, base: string): Promise<DeviceFacts> {
   const { os, arch } = host.platform();
   const read = (path: string) => host.readTextFile(path).catch(() => "");
   const release = await read("/etc/os-release");
@@ -29,7 +36,25 @@ export async function describeDevice(host: Platform & ReadFiles): Promise<Device
     platform: `${os}/${ARCHITECTURES[arch] ?? arch}`,
     distro: [id, version].filter((word) => word !== "").join(":"),
     tags: tagsOf(await read("/proc/device-tree/model")),
+    problems: forgets(base, await read("/proc/mounts"), await read("/proc/cmdline"))
+      ? [
+        `${base} is in memory, so the device forgets versions, settings and logs at each restart and fetches them ` +
+        "again: turn the overlay file system off (raspi-config, overlayroot), or mount a disk there",
+      ]
+      : [],
   };
+}
+
+/** Whether a folder is as before after each start of the device, by proc(5) `mounts` and `cmdline`. */
+export function forgets(folder: string, mounts: string, kernelParameters: string): boolean {
+  const found = mounts.split("\n").map((line) => line.split(" "))
+    .filter(([, at = ""]) => at === "/" || `${folder}/`.startsWith(`${at}/`));
+  // The deepest mount holds the folder; of several at one place the last.
+  const [, , type = ""] = found.reduce(
+    (one, other) => (other[1] ?? "").length >= (one[1] ?? "").length ? other : one,
+    [] as string[],
+  );
+  return IN_MEMORY.includes(type) || (type === "overlay" && OVERLAID.test(kernelParameters));
 }
 
 /** `Raspberry Pi 4 Model B Rev 1.5` is an `rpi` and an `rpi4`. */
