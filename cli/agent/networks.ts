@@ -17,10 +17,10 @@ import { readCredentials, writeCredentials } from "../../lib/agent/settings/cred
 import { settingsBeforeCloud } from "../../lib/agent/settings/settings.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { openBus } from "../../lib/base/bus/bus.ts";
-import { messageOf } from "../../lib/base/error.ts";
+import { messageOf, SvcError } from "../../lib/base/error.ts";
 import type { DenoHost } from "../../lib/base/host_deno.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
-import { openPort } from "../../lib/wire/port/port.ts";
+import { openPort, type Port } from "../../lib/wire/port/port.ts";
 import { noSite } from "../../lib/wire/port/sites.ts";
 import { ServiceTable } from "../../lib/wire/rpc/service.ts";
 import { VERSION } from "../version.ts";
@@ -54,7 +54,8 @@ export interface Networks {
   close(): Promise<void>;
 }
 
-const PORTAL_PORT = 80;
+/** The ports of the page, in the order of choice: a web server of the device may have the first one. */
+const PORTAL_PORTS = [80, 8080, 8880];
 /** Port of the published service. */
 const APP_PORT = 4772;
 
@@ -80,7 +81,7 @@ export async function openNetworks(parts: NetworksParts): Promise<Networks | und
       return credentials && await reaches(credentials.appAddress, signal);
     },
     configure: (credentials) => writeCredentials(host, config, credentials),
-    serve: (submissions, address) => serve(submissions, address, parts),
+    serve: (submissions, address) => openSetup(submissions, address, parts),
   }, await settingsBeforeCloud(host, parts.dir, parts.defaults));
   const stop = new AbortController();
   const bluetooth = new Bluetooth({
@@ -105,19 +106,44 @@ export async function openNetworks(parts: NetworksParts): Promise<Networks | und
   };
 }
 
-async function serve(
+/** Opens the page and the app's service. A port that another program has is replaced for the page, with a warning. */
+export async function openSetup(
   submissions: ProvisioningSubmissions,
   host: string,
-  { clock, logger }: NetworksParts,
+  { clock, logger }: Pick<NetworksParts, "clock" | "logger">,
+  { page = PORTAL_PORTS, app: appPort = APP_PORT }: { page?: readonly number[]; app?: number } = {},
 ): Promise<Serving> {
-  const portal = await openPortal({ submissions, clock, logger, bind: { host, port: PORTAL_PORT } });
+  const portal = await openPage(
+    page,
+    (port) => openPortal({ submissions, clock, logger, bind: { host, port } }),
+  );
+  if (portal.port !== page[0]) {
+    logger.warn(
+      `another program has port ${
+        page[0]
+      }, so phones do not show the page by themselves: it is at ${portal.url}`,
+    );
+  }
   try {
     const table = new ServiceTable(clock);
     table.add(provisioningHandlers(submissions));
-    const app = await openPort({ table, clock, logger, sites: noSite, bind: { host, port: APP_PORT } });
+    const app = await openPort({ table, clock, logger, sites: noSite, bind: { host, port: appPort } });
     return { close: async () => void await Promise.all([portal.close(0), app.close(0)]) };
   } catch (error) {
     await portal.close(0);
     throw error;
+  }
+}
+
+/** Opens at the first port that no other program has. */
+async function openPage(
+  [port, ...others]: readonly number[],
+  open: (port: number) => Promise<Port>,
+): Promise<Port> {
+  try {
+    return await open(port!);
+  } catch (error) {
+    if (SvcError.from(error).code !== "unavailable" || others.length === 0) throw error;
+    return await openPage(others, open);
   }
 }
