@@ -281,6 +281,11 @@ needingTest(
         assertEquals([inRange, isWifiOff], [[{ ssid: "shop", signal: 80, security }], false]);
       });
     }
+    for (const [state, isUnmanaged] of [[10, true], [30, false], [100, false]] as const) {
+      await withManager({ device: { State: typed("u", state) } }, async (manager) => {
+        assertEquals((await manager.look("", signal)).isUnmanaged, isUnmanaged, String(state));
+      });
+    }
     await withManager({ wireless: typed("b", false) }, async (manager) => {
       assertEquals((await manager.look("", signal)).isWifiOff, true);
     });

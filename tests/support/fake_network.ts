@@ -41,6 +41,8 @@ export class FakeNetwork implements NetworkPort {
   routesOn = false;
   /** All Wi-Fi is switched off. */
   isWifiOff = false;
+  /** The Wi-Fi device belongs to another program. */
+  isUnmanaged = false;
   /** Joins networks by itself, as the profiles allow. */
   joinsAlone = false;
   /** Addresses of phones that share their connection; it is used by `tethered`. */
@@ -80,6 +82,7 @@ export class FakeNetwork implements NetworkPort {
       wifiDevice: this.hasWifi ? DEVICE : undefined,
       connectedTo: this.joined,
       isWifiOff: this.isWifiOff,
+      isUnmanaged: this.isUnmanaged,
       internet: this.leadsOut || (!this.checksInternet && (this.routesOn || this.joined !== undefined)),
       checksInternet: this.checksInternet,
       inRange: [...this.routers.keys()].filter((ssid) => !this.hidden.has(ssid)).sort().map((ssid) => ({

@@ -21,7 +21,7 @@ const WIFI = 2;
 /** NMActiveConnectionState. */
 const ACTIVATED = 2;
 /** NMDeviceState. */
-const DEVICE = { failed: 120 } as const;
+const DEVICE = { unmanaged: 10, failed: 120 } as const;
 /** NMDeviceInterfaceFlags: for Wi-Fi, associated. */
 const LOWER_UP = 0x2;
 /** NMConnectivityState. */
@@ -58,6 +58,8 @@ interface DeviceSeen {
   readonly type: number;
   /** A Wi-Fi device without a link has lost its router, even if the service has not noticed yet. */
   readonly hasLink: boolean;
+  /** Whether the service leaves it to another program. */
+  readonly isUnmanaged: boolean;
 }
 
 export class NetworkManager implements NetworkPort {
@@ -75,7 +77,8 @@ export class NetworkManager implements NetworkPort {
     };
     if (!wifi) return { ...view, inRange: [] };
     const connectedTo = wifi.hasLink ? await this.#connectedTo(wifi.path, profiles, signal) : undefined;
-    return { ...view, wifiDevice: wifi.name, connectedTo, inRange: await this.#inRange(wifi.path, signal) };
+    const { name: wifiDevice, isUnmanaged } = wifi;
+    return { ...view, wifiDevice, isUnmanaged, connectedTo, inRange: await this.#inRange(wifi.path, signal) };
   }
 
   async check(signal: AbortSignal): Promise<boolean> {
@@ -208,14 +211,19 @@ export class NetworkManager implements NetworkPort {
       const all = await this.#all(path, `${NM}.Device`, signal).catch(gone);
       if (!all) continue;
       const hasLink = typeof all.InterfaceFlags !== "number" || (all.InterfaceFlags & LOWER_UP) !== 0;
-      seen.push({ path, name: textOf(all.Interface), type: numberOf(all.DeviceType), hasLink });
+      const isUnmanaged = all.State === DEVICE.unmanaged;
+      seen.push({
+        ...{ path, hasLink, isUnmanaged },
+        ...{ name: textOf(all.Interface), type: numberOf(all.DeviceType) },
+      });
     }
     return seen;
   }
 
   async #wifi(wanted: string, signal: AbortSignal): Promise<DeviceSeen | undefined> {
     const devices = (await this.#devices(signal)).filter(({ type }) => type === WIFI);
-    return devices.find(({ name }) => wanted === "" || name === wanted);
+    if (wanted !== "") return devices.find(({ name }) => name === wanted);
+    return devices.find(({ isUnmanaged }) => !isUnmanaged) ?? devices[0];
   }
 
   async #profiles(signal: AbortSignal): Promise<NetworkProfile[]> {

@@ -43,6 +43,8 @@ export interface NetworkView {
   readonly profiles: readonly NetworkProfile[];
   /** All Wi-Fi is switched off. */
   readonly isWifiOff?: boolean;
+  /** The managed Wi-Fi device belongs to another program: the service leaves it alone. */
+  readonly isUnmanaged?: boolean;
 }
 
 /** Without the service, every call throws `unavailable`. An error says in words why a network could not be joined. */

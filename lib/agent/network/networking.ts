@@ -130,6 +130,13 @@ export class Networking implements Subsystem {
           "switches it on; on a Raspberry Pi it is off until raspi-config has a country",
       );
     }
+    if (view?.isUnmanaged && !view.internet) {
+      throw new Error(
+        `NetworkManager does not manage the Wi-Fi device ${view.wifiDevice}, so it joins none and no hotspot opens: ` +
+          "look for it in /etc/network/interfaces, netplan and unmanaged-devices of NetworkManager's configuration, " +
+          "and take it out there",
+      );
+    }
     const { hotspotInterface } = settings.network;
     if (hotspotInterface !== "" && this.#sight.view?.wifiDevice === undefined) {
       throw new Error(

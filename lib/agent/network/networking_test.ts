@@ -538,6 +538,19 @@ Deno.test("a device whose Wi-Fi is switched off says so while it is offline, and
   await device.end();
 });
 
+Deno.test("a device whose Wi-Fi belongs to another program says so while it is offline", async () => {
+  const device = new NetworkDevice();
+  device.configured = true;
+  device.network.isUnmanaged = true;
+  assertStringIncludes(await device.apply({}), "NetworkManager does not manage the Wi-Fi device wlan0");
+  device.network.wired = true;
+  assertEquals(await device.apply({}), "");
+  device.network.wired = false;
+  device.network.isUnmanaged = false;
+  assertEquals(await device.apply({}), "");
+  await device.end();
+});
+
 Deno.test("changes no network while network configuration is disabled", async () => {
   const device = new NetworkDevice({}, { advanced_settings: { disable_network_configuration: true } });
   const output = await device.apply({ lab: { type: "wifi", ssid: "lab" } });
