@@ -145,6 +145,8 @@ function problemOf({ starts }: Program, nowMs: number): string | undefined {
   const together = later.filter(({ sinceMs }) => first!.askedMs - sinceMs >= TOGETHER_MS);
   if (first === undefined || together.length === 0) return undefined;
   const devices = [first, ...together].map(({ name, address }) => `${name} at ${address}`);
-  return `several devices use the credentials of this machine, in ${first.program}: ${devices.join(" and ")}. ` +
+  return `several devices use the credentials of this machine, in ${first.program}: ${
+    devices.join(" and ")
+  }. ` +
     "Callers reach one or the other. Give each device a machine and credentials of its own";
 }

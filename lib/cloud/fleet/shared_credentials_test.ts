@@ -1,6 +1,11 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
-import { createDeviceMark, DEVICE_MARK, headerOfMark, markIn } from "../../cloud_client/changes/device_mark.ts";
+import {
+  createDeviceMark,
+  DEVICE_MARK,
+  headerOfMark,
+  markIn,
+} from "../../cloud_client/changes/device_mark.ts";
 import { type LogRecord, Logs } from "../../base/log/log.ts";
 import { Metadata } from "../../wire/rpc/metadata.ts";
 import { SharedCredentials } from "./shared_credentials.ts";
@@ -9,14 +14,24 @@ const MINUTE_MS = 60_000;
 const PART = { id: "part-1", organizationId: "org" };
 
 function interfaces(mac: string) {
-  const one = { address: "192.168.1.5", netmask: "255.255.255.0", family: "IPv4", internal: false, mac, cidr: null };
+  const one = {
+    address: "192.168.1.5",
+    netmask: "255.255.255.0",
+    family: "IPv4",
+    internal: false,
+    mac,
+    cidr: null,
+  };
   return { lo: [{ ...one, internal: true, mac: "00:00:00:00:00:00" }], eth0: [one] } as never;
 }
 
 /** A start of a program on a device, as the control plane sees its calls. */
 function startOf(program: string, mac: string, remoteAddress = "192.0.2.1") {
   const mark = headerOfMark(createDeviceMark(program, "rover", interfaces(mac)));
-  return { requestHeader: Metadata.from([[DEVICE_MARK, mark]]), peer: { kind: "grpc", remoteAddress } as const };
+  return {
+    requestHeader: Metadata.from([[DEVICE_MARK, mark]]),
+    peer: { kind: "grpc", remoteAddress } as const,
+  };
 }
 
 function setUp() {
@@ -50,7 +65,10 @@ Deno.test("two devices with the same credentials are named once an hour, as long
     await clock.advance(MINUTE_MS);
   }
   const [problem = "none"] = devices.problems(PART.id);
-  assertStringIncludes(problem, "rover (dc:a6:32:00:00:01) at 192.0.2.1 and rover (dc:a6:32:00:00:02) at 192.0.2.2");
+  assertStringIncludes(
+    problem,
+    "rover (dc:a6:32:00:00:01) at 192.0.2.1 and rover (dc:a6:32:00:00:02) at 192.0.2.2",
+  );
   assertEquals([logged, warned], [[`part-1: ${problem}`], [`part part-1: ${problem}`]]);
   assertEquals(devices.problems("part-2"), []);
 
@@ -104,7 +122,14 @@ Deno.test("a connection without a device behind it proves nothing; devices that 
 Deno.test("calls without a mark, or with one that nobody wrote, count for nothing", async () => {
   const { clock, devices, logged } = setUp();
   const run = crypto.randomUUID();
-  const bad = ["", "x", `${run} svc-agent %zz`, `${run} other name`, `${run.toUpperCase()} svc-agent a`, `${run}`];
+  const bad = [
+    "",
+    "x",
+    `${run} svc-agent %zz`,
+    `${run} other name`,
+    `${run.toUpperCase()} svc-agent a`,
+    `${run}`,
+  ];
   for (const text of bad.slice(0, 5)) assertEquals(markIn(text), undefined, text);
   for (let minute = 0; minute < 20; minute++) {
     for (const text of bad) {

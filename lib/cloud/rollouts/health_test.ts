@@ -93,7 +93,10 @@ Deno.test("verdictOf: a version that its agent still tries is not healthy yet, a
     const unaccepted = `its agent has not accepted ${kind} 1.2.0`;
     assertEquals(verdict(taken(661), facts("1.2.0", "1.1.0"), { change }), unaccepted);
     assertEquals(verdict(taken(661), facts("1.2.0", "1.1.0"), { change, isSettled: false }), undefined);
-    assertEquals(verdict(taken(1), facts("1.1.0", "1.1.0"), { change }), `it went back to ${kind} 1.1.0 since the change`);
+    assertEquals(
+      verdict(taken(1), facts("1.1.0", "1.1.0"), { change }),
+      `it went back to ${kind} 1.1.0 since the change`,
+    );
     // A channel may lead to any version.
     const stable = { ...change, version: "stable" };
     assertEquals(verdict(taken(61), facts("1.1.0", "1.0.0"), { change: stable }), "healthy");
