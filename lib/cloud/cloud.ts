@@ -245,8 +245,7 @@ export function openCloud(options: CloudOptions): Cloud {
   const { trainings, mappings, ...others } = runnersOf(context, logs, queries, options);
   const messages = new ConfigMessages(context, machineTokens);
   const changes = new PartChanges(context, messages);
-  const devices = new SharedCredentials({ logs, clock, logger: context.logger });
-  const served = { authority, machineTokens, messages, changes, devices, logs, links, downloads };
+  const served = { authority, machineTokens, messages, changes, logs, links, downloads };
   for (const one of servicesOf(context, { ...served, ...options, trainings, mappings, queries })) {
     table.add(one);
   }
@@ -297,7 +296,6 @@ interface Handled {
   readonly machineTokens: MachineTokens;
   readonly messages: ConfigMessages;
   readonly changes: PartChanges;
-  readonly devices: SharedCredentials;
   readonly logs: LogStore;
   readonly links: DataLinks;
   readonly downloads: Downloads;
@@ -341,7 +339,7 @@ function runnersOf(
 
 /** The handler of each service. */
 function servicesOf(context: ServiceContext, parts: Handled): Service[] {
-  const { authority, machineTokens, messages, changes, devices, logs, links, downloads } = parts;
+  const { authority, machineTokens, messages, changes, logs, links, downloads } = parts;
   const { trainings, mappings, inference, queries, triggers: mail } = parts;
   const invitationMail = mail?.mail;
   const app = {
@@ -356,6 +354,7 @@ function servicesOf(context: ServiceContext, parts: Handled): Service[] {
     ...logHandlers(logs, context),
   };
   const training = trainingHandlers(context, trainings);
+  const devices = new SharedCredentials({ logs, clock: context.clock, logger: context.logger });
   return [
     service(AppService, app),
     service(ExternalAuthService, externalAuthHandlers(context, machineTokens)),

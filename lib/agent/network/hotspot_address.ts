@@ -4,7 +4,7 @@
  */
 
 import { BlockList } from "node:net";
-import { type Route, routesOf } from "../system/routes.ts";
+import { type NetworkRoute, routesOf } from "../system/routes.ts";
 
 /** The published address, and others in the order of choice, of private networks that few devices have. */
 const ADDRESSES = ["10.42.0.1", "192.168.142.1", "172.30.142.1", "10.142.142.1"] as const;
@@ -36,7 +36,7 @@ export function hotspotAddress(table: string, wifiDevice: string, present?: stri
 }
 
 /** Whether a network and the hotspot with this address have an address in common. */
-function overlaps({ destination, bits }: Route, address: string): boolean {
+function overlaps({ destination, bits }: NetworkRoute, address: string): boolean {
   const wider = new BlockList();
   wider.addSubnet(destination, Math.min(bits, HOTSPOT_PREFIX), "ipv4");
   return wider.check(address, "ipv4");

@@ -3,7 +3,7 @@
 /** The table, and the byte order of its numbers: that of the processor, which is little-endian on every target. */
 export const ROUTES_FILE = "/proc/net/route";
 
-export interface Route {
+export interface NetworkRoute {
   readonly device: string;
   /** `10.0.0.0`. */
   readonly destination: string;
@@ -17,7 +17,7 @@ const COLUMNS = 8;
 const NUMBER = /^[\da-f]{8}$/i;
 
 /** The routes of a table; lines that are none are left out. */
-export function routesOf(table: string): Route[] {
+export function routesOf(table: string): NetworkRoute[] {
   return table.split("\n").slice(1).map((line) => line.trim().split(/\s+/)).flatMap((row) => {
     const [device = "", destination = "", gateway = "", , , , , mask = ""] = row;
     if (row.length < COLUMNS || ![destination, gateway, mask].every((one) => NUMBER.test(one))) return [];
