@@ -2,7 +2,7 @@
  * `deno task vm:agent`: the agent on a whole system, a Debian in a virtual machine, with all that may happen to it.
  *
  * Promises: one line a scenario, `ok …` or `FAILED …`, and their count at the end; exit code 0 only if none failed.
- * With the same `--seed` the power goes at the same moments.
+ * With the same `--seed` the power of each machine goes at the same moments.
  */
 
 import { messageOf } from "../../lib/base/error.ts";
@@ -10,7 +10,18 @@ import { DenoHost } from "../../lib/base/host_deno.ts";
 import { Report } from "../../cli/build/report.ts";
 import { begin } from "../../cli/program.ts";
 import { exists, ROOT } from "../../cli/build/compiler.ts";
-import { BAD, GOOD, isInService, makeBadPrograms, type Name, NAMES, stages, VmDevice } from "./device.ts";
+import {
+  BAD,
+  GOOD,
+  isInService,
+  makeBadPrograms,
+  makePrograms,
+  type Name,
+  NAMES,
+  stages,
+  VmDevice,
+} from "./device.ts";
+import { image, NETWORK_DEVICE } from "./image.ts";
 
 const PROGRAM = {
   name: "deno task vm:agent",
@@ -20,6 +31,13 @@ const PROGRAM = {
   flags: [
     { name: "cuts", type: "string", default: "30", value: "COUNT", help: "How often the power is cut." },
     { name: "seed", type: "string", default: "1", value: "NUMBER", help: "Decides when it is." },
+    {
+      name: "machines",
+      type: "string",
+      default: "2",
+      value: "COUNT",
+      help: "How many virtual machines share the power cuts. The first one plays the scenarios, too.",
+    },
     {
       name: "only",
       type: "string",
@@ -171,52 +189,92 @@ function seeded(seed: number): () => number {
   };
 }
 
+/** The power cuts that are left; several machines share them. */
+class PowerCuts {
+  #begun = 0;
+
+  constructor(readonly count: number) {}
+
+  /** The number of the next one, from 1 on. */
+  next(): number | undefined {
+    return this.#begun < this.count ? ++this.#begun : undefined;
+  }
+}
+
+interface Play {
+  readonly report: Report;
+  /** Stands before the names of its checks. */
+  readonly label: string;
+  readonly scenarios: readonly Scenario[];
+  readonly cuts: PowerCuts;
+  readonly random: () => number;
+}
+
+/** The life of one device, from its installation until nothing is left of it. */
+async function play(device: VmDevice, { report, label, scenarios, cuts, random }: Play): Promise<void> {
+  const check = (name: string, run: () => Promise<string | void>) => report.check(`${label}${name}`, run);
+  await check("svc-server installs itself as a service", () => device.installRuntime());
+  const installed = await check(
+    "install.sh by curl installs svc-agent, which runs svc-server",
+    async () => {
+      await device.install();
+      await device.runs({ "svc-server": OLD, "svc-agent": OLD }, UPDATE_MS);
+      const { code } = await device.machine.try("systemctl cat svc-server");
+      if (code === 0) throw new Error("svc-server is still a service of its own");
+      const { machines: [part] } = JSON.parse(await device.svcCloud("fleet", "--json"));
+      if (part.state !== "online") throw new Error(`the fleet shows it ${part.state}`);
+      return `the fleet shows it online, ${part.agent.distro}`;
+    },
+  );
+  if (!installed) return;
+  for (const [name, run] of scenarios) await check(name, () => run(device));
+  for (let cut; (cut = cuts.next()) !== undefined;) {
+    await check(`power cut ${cut} of ${cuts.count}`, () => cutPower(device, random));
+  }
+  await device.want({ "svc-server": NEW, "svc-agent": NEW });
+  await check("after all power cuts the wanted versions run", async () => {
+    await device.runs({ "svc-server": NEW, "svc-agent": NEW }, UPDATE_MS);
+  });
+  await check("uninstall leaves nothing behind", () => device.uninstall());
+}
+
 async function main(args: readonly string[], host: DenoHost): Promise<number> {
   const begun = begin(PROGRAM, args, host);
   if (begun.exitCode !== undefined) return begun.exitCode;
-  const { cuts, seed, only, reuse, verbose, namespaces } = begun.values;
+  const { only, reuse, verbose, namespaces, ...numbers } = begun.values;
   const report = new Report(host);
-  const folder = `${ROOT}dist/vm/run`;
-  if (await exists(folder)) await Deno.remove(folder, { recursive: true });
-  await Deno.mkdir(folder, { recursive: true });
-  const device = await VmDevice.make(folder, { reuse, inNamespaces: namespaces });
-  await makeBadPrograms();
-  if (verbose) device.follow = (line) => host.writeError(`  ${line}\n`);
+  const cuts = new PowerCuts("power cut".includes(only) ? Number(numbers.cuts) : 0);
+  const scenarios = SCENARIOS.filter(([name]) => name.includes(only));
+  const possible = scenarios.filter(([name]) => !namespaces || !name.includes(OWN_CLOCK));
+  for (const [name] of scenarios.filter((one) => !possible.includes(one))) {
+    host.write(`left out: ${name}\n`);
+  }
+  // Namespaces share this computer's network, and without power cuts there is nothing to share.
+  const machines = namespaces || cuts.count === 0 ? 1 : Number(numbers.machines);
+  const run = async (at: number) => {
+    const label = machines === 1 ? "" : `machine ${at + 1}: `;
+    const folder = `${ROOT}dist/vm/${namespaces ? "namespaces" : `run-${at + 1}`}`;
+    if (await exists(folder)) await Deno.remove(folder, { recursive: true });
+    await Deno.mkdir(folder, { recursive: true });
+    const device = await VmDevice.make(folder, { reuse: true, inNamespaces: namespaces });
+    if (verbose) device.follow = (line) => host.writeError(`  ${label}${line}\n`);
+    const random = seeded(Number(numbers.seed) + at);
+    try {
+      await play(device, { report, label, scenarios: at === 0 ? possible : [], cuts, random });
+    } finally {
+      await device.close();
+    }
+  };
   try {
-    await report.check("svc-server installs itself as a service", () => device.installRuntime());
-    const installed = await report.check(
-      "install.sh by curl installs svc-agent, which runs svc-server",
-      async () => {
-        await device.install();
-        await device.runs({ "svc-server": OLD, "svc-agent": OLD }, UPDATE_MS);
-        const { code } = await device.machine.try("systemctl cat svc-server");
-        if (code === 0) throw new Error("svc-server is still a service of its own");
-        const { machines: [part] } = JSON.parse(await device.svcCloud("fleet", "--json"));
-        if (part.state !== "online") throw new Error(`the fleet shows it ${part.state}`);
-        return `the fleet shows it online, ${part.agent.distro}`;
-      },
-    );
-    if (!installed) return report.finish();
-    for (const [name, run] of SCENARIOS) {
-      if (namespaces && name.includes(OWN_CLOCK)) host.write(`left out: ${name}\n`);
-      else if (name.includes(only)) await report.check(name, () => run(device));
-    }
-    const random = seeded(Number(seed));
-    for (let cut = 1; cut <= Number(cuts); cut++) {
-      if (!`power cut`.includes(only)) break;
-      await report.check(`power cut ${cut} of ${cuts}`, () => cutPower(device, random));
-    }
-    await device.want({ "svc-server": NEW, "svc-agent": NEW });
-    await report.check("after all power cuts the wanted versions run", async () => {
-      await device.runs({ "svc-server": NEW, "svc-agent": NEW }, UPDATE_MS);
-    });
-    await report.check("uninstall leaves nothing behind", () => device.uninstall());
+    await makePrograms(NAMES, GOOD, reuse);
+    await makeBadPrograms();
+    await image(NETWORK_DEVICE);
+    const ends = await Promise.allSettled(Array.from({ length: machines }, (_, at) => run(at)));
+    for (const end of ends) if (end.status === "rejected") throw end.reason;
     return report.finish();
   } catch (error) {
     host.writeError(`${PROGRAM.name}: ${messageOf(error)}\n`);
     return 1;
-  } finally {
-    await device.close();
   }
 }
 

@@ -57,7 +57,7 @@ export class VmDevice {
   /** Compiles the programs, publishes them in a new control plane, and starts a machine without an agent. */
   static async make(folder: string, options: DeviceOptions): Promise<VmDevice> {
     const { reuse, system = NETWORK_DEVICE, names = NAMES, versions = GOOD, share, inNamespaces } = options;
-    for (const version of versions) for (const name of names) await makeProgram(name, version, reuse);
+    await makePrograms(names, versions, reuse);
     const data = ["--data", `${folder}/cloud`];
     const example: Example = JSON.parse(await svcCloud("init", ...data, "--json"));
     // The machine must know the address before the control plane starts.
@@ -235,6 +235,15 @@ export function stages(status: AgentStatus | undefined): string {
 /** The file of a compiled program. */
 function programFile(name: Name, version: string): string {
   return `${ROOT}${PROGRAMS}/${version}/${name}`;
+}
+
+/** Compiles the programs; `reuse` leaves those of an earlier run as they are. */
+export async function makePrograms(
+  names: readonly Name[],
+  versions: readonly string[],
+  reuse: boolean,
+): Promise<void> {
+  for (const version of versions) for (const name of names) await makeProgram(name, version, reuse);
 }
 
 async function makeProgram(name: Name, version: string, reuse: boolean): Promise<void> {

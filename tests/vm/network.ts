@@ -205,6 +205,7 @@ const STEPS: readonly Step[] = [
     await autoconnects(device, { shop: true, annex: false });
     await device.machine.cut();
     await device.machine.on();
+    await air.ready();
     for (const router of ROUTERS) await air.router(router, "on");
     await joined(device, "shop");
     await device.inService(SERVICE_MS);
@@ -247,6 +248,26 @@ const STEPS: readonly Step[] = [
     await device.inService(SOON_MS);
     await air.sees(HOTSPOT, false, SOON_MS);
     await air.internet("shop", "on");
+  }],
+  ["a network that changes to WPA3 alone is joined again, and once more when it goes back", async (world) => {
+    const { device, air } = world;
+    const details: string[] = [];
+    await device.want({}, { additional_networks: { annex: ANNEX }, network_configuration: ROAMING });
+    await device.machine.eventually("nmcli -g NAME connection show | grep -q '^annex@wlan0$'", SOON_MS);
+    for (const keys of ["SAE", "WPA-PSK"] as const) {
+      for (const router of ROUTERS) await air.router(router, "off");
+      await device.until("offline", SOON_MS, ({ online }) => !online);
+      await air.keys("annex", keys);
+      await air.router("annex", "on");
+      await joined(device, "annex");
+      await device.inService(SOON_MS);
+      // By which keys it is joined, as the supplicant says; the profile for WPA2 may join WPA3, too.
+      const used = await device.machine.run("wpa_cli -i wlan0 status | grep ^key_mgmt=");
+      if (used.includes("SAE") !== (keys === "SAE")) throw new Error(`found ${used}`);
+      details.push(used);
+    }
+    await air.router("shop", "on");
+    return details.join(", ");
   }],
   ["a cable from the configuration that cuts it off is taken back", async ({ device }) => {
     await device.machine.run(
@@ -335,6 +356,7 @@ const STEPS: readonly Step[] = [
 
 /** Puts the agent into the device, with the manufacturer's settings, and starts it. */
 async function install({ device, air }: World): Promise<void> {
+  await air.ready();
   for (const router of ROUTERS) await air.router(router, "on");
   await device.machine.put("/etc/svc-defaults.json", JSON.stringify({ network_configuration: SETTINGS }));
   await device.machine.put("/etc/systemd/system/svc-agent.service", unit());

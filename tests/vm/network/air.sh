@@ -5,6 +5,7 @@
 #   air start                     makes all of it, once after each boot
 #   air router NAME on|off        the router's access point
 #   air internet NAME on|off      the router's line to the outside
+#   air keys NAME WPA-PSK|SAE     WPA2 or WPA3 alone, from the next start of its access point
 #   air join SSID [PASSWORD]      the phone joins a network and asks for an address
 #   air leave                     the phone leaves it
 #   air networks                  what the phone sees, a line each: SSID, tab, how it is protected
@@ -81,6 +82,14 @@ switch_router() {
   esac
 }
 
+set_keys() {
+  local conf=/run/air/$1.conf
+  sed -i '/^wpa_key_mgmt=/d; /^ieee80211w=/d' "$conf"
+  echo "wpa_key_mgmt=$2" >> "$conf"
+  # WPA3 wants protected management frames.
+  if [[ $2 == SAE ]]; then echo "ieee80211w=2" >> "$conf"; fi
+}
+
 switch_internet() {
   case $2 in
   on)
@@ -135,6 +144,7 @@ networks() {
 case $1 in
 start) start ;;
 router) switch_router "$2" "$3" ;;
+keys) set_keys "$2" "$3" ;;
 internet) switch_internet "$2" "$3" ;;
 join) join "$2" "${3:-}" ;;
 leave) leave ;;

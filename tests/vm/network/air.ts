@@ -16,6 +16,7 @@ export const SCRIPTS = ["air.sh", "phone-address.sh", "phone-bluetooth.sh", "nam
 
 const LOOK_MS = 1000;
 const COMMAND_MS = 120_000;
+const READY_MS = 300_000;
 const BLUETOOTH_MS = 300_000;
 
 export class Air {
@@ -26,6 +27,11 @@ export class Air {
     for (const name of SCRIPTS) await Deno.copyFile(`${ROOT}tests/vm/network/${name}`, `${folder}/${name}`);
   }
 
+  /** Waits until the routers and the phone are there, which a busy emulator makes later than the shell. */
+  async ready(): Promise<void> {
+    await this.machine.eventually("systemctl is-active -q air", READY_MS);
+  }
+
   async router(name: Router, state: "on" | "off"): Promise<void> {
     await this.#air("router", name, state);
   }
@@ -33,6 +39,11 @@ export class Air {
   /** Connects a router to the internet or disconnects it. */
   async internet(name: Router, state: "on" | "off"): Promise<void> {
     await this.#air("internet", name, state);
+  }
+
+  /** Gives a router WPA2 (`WPA-PSK`) or WPA3 (`SAE`) alone, from its next start on. */
+  async keys(name: Router, keys: "WPA-PSK" | "SAE"): Promise<void> {
+    await this.#air("keys", name, keys);
   }
 
   /** Lets the phone join a network; returns the phone's address and its DNS server. */
