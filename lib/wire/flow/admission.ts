@@ -15,7 +15,7 @@
 import type { Clock } from "../../base/clock.ts";
 import type { ReadFiles } from "../../base/files/files.ts";
 
-/** Limit of connections of one port, even if the system allows more. */
+/** Limit of connections of a port, even if the system allows more, unless its program serves more callers. */
 const MAX_CONNECTIONS = 4096;
 /** Assumed limit of open files if the system does not reveal it. */
 const DEFAULT_FILES = 1024;
@@ -48,16 +48,16 @@ const GRACE_TICKS = 2;
 /** Traffic that counts as progress: a byte now and then does not. */
 export const PROGRESS_BYTES = 64 * 1024;
 
-/** The limit of a port's connections. */
-export async function connectionLimit(host: ReadFiles): Promise<number> {
+/** The limit of a port's connections: those that the open files of the system leave room for, at most `most`. */
+export async function connectionLimit(host: ReadFiles, most = MAX_CONNECTIONS): Promise<number> {
   const limits = await host.readTextFile("/proc/self/limits").catch(() => "");
   const [, soft] = /^Max open files +(\d+|unlimited)/m.exec(limits) ?? [];
-  return connectionsWith(soft === "unlimited" ? Infinity : Number(soft ?? DEFAULT_FILES));
+  return connectionsWith(soft === "unlimited" ? Infinity : Number(soft ?? DEFAULT_FILES), most);
 }
 
-function connectionsWith(files: number): number {
+function connectionsWith(files: number, most = MAX_CONNECTIONS): number {
   const left = files - Math.max(RESERVED_FILES, files === Infinity ? 0 : Math.ceil(files * RESERVED_SHARE));
-  return Math.max(1, Math.min(MAX_CONNECTIONS, Math.floor(left / (1 + 2 * WAITING_SHARE))));
+  return Math.max(1, Math.min(most, Math.floor(left / (1 + 2 * WAITING_SHARE))));
 }
 
 /** How many connections the system may keep waiting for a port with this limit. */

@@ -187,5 +187,8 @@ Deno.test("connectionLimit: leaves file descriptors for the program", async () =
   assertEquals(await limits(line("64")), 21);
   assertEquals(await limits(line("1024")), 512);
   assertEquals(await limits(line("unlimited")), 4096);
+  const many = FakeFiles.with({ "/proc/self/limits": line("65536") });
+  assertEquals([await connectionLimit(many), await connectionLimit(many, 20_000)], [4096, 20_000]);
+  assertEquals(await connectionLimit(FakeFiles.with({ "/proc/self/limits": line("1024") }), 20_000), 512);
   assertEquals(await connectionLimit(new FakeFiles()), 512);
 });
