@@ -58,6 +58,8 @@ import { openPatiently } from "./patient_start.ts";
 /** Training pictures between two log lines of the demo's progress. */
 const REPORTED_PICTURES = 40;
 const SHUTDOWN_MS = 5_000;
+/** Each machine keeps a connection open, and its agent another one. */
+const CONNECTIONS_MAX = 20_000;
 const PORT_MAX = 65_535;
 const METRICS_KEY_BYTES = 24;
 const METRICS_KEY_CHARS_MIN = 16;
@@ -276,7 +278,7 @@ async function openCloudPort(
     http: { routes: new Map([...cloud.routes, ...routes, ["/ca.pem", pem]]) },
     clock,
     logger,
-    connections: await connectionLimit(host),
+    connections: await connectionLimit(host, CONNECTIONS_MAX),
   });
 }
 
