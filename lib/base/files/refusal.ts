@@ -1,10 +1,70 @@
 /**
- * Why the system refuses a path: whose the file or folder is that stands in the way, and what its permissions are.
+ * The system's errors as `FileError`s, and why it refuses a path: whose the file or folder is that stands in the way,
+ * and what its permissions are.
  *
  * "Permission denied" alone leaves a person to look for both, for every folder on the way to the path.
  */
 
 import { dirname } from "node:path";
+import { type Code, messageOf, SvcError } from "../error.ts";
+import { FileError } from "./files.ts";
+import { whyMissing } from "./names.ts";
+
+/** The codes of the system's errors, with a reason where ours helps more than the system's words. */
+const KNOWN: { readonly [errno: string]: readonly [Code, (string | ((path: string) => string))?] } = {
+  ENOENT: ["not_found", whyMissing],
+  EACCES: ["permission_denied", whyRefused],
+  EPERM: ["permission_denied", whyRefused],
+  EROFS: [
+    "permission_denied",
+    "its disk is read-only: mount it writable (mount -o remount,rw), or use another folder",
+  ],
+  ENOSPC: [
+    "resource_exhausted",
+    "the disk is full: make room on it (df -h and df -i show what is used), or use another folder",
+  ],
+  EDQUOT: [
+    "resource_exhausted",
+    "the disk is full for this user: make room, or have the quota raised (quota shows it)",
+  ],
+  EEXIST: ["already_exists", "it already exists"],
+  EISDIR: ["unknown", "it is a folder"],
+};
+
+/** Runs an operation on the file at `path`. `verb` names it in the error: `cannot read "/etc/svc.json": …`. */
+export async function attempt<T>(verb: string, path: string, run: () => Promise<T>): Promise<T> {
+  try {
+    return await run();
+  } catch (error) {
+    throw failure(verb, path, error);
+  }
+}
+
+/** The same for a synchronous operation. */
+export function attemptNow<T>(verb: string, path: string, run: () => T): T {
+  try {
+    return run();
+  } catch (error) {
+    throw failure(verb, path, error);
+  }
+}
+
+function failure(verb: string, path: string, error: unknown): FileError {
+  if (error instanceof FileError) return error;
+  const unknown = error instanceof SvcError ? error.code : "unknown";
+  const [code, why = messageOf(error)] = KNOWN[errnoOf(error)] ?? [unknown];
+  const reason = typeof why === "string" ? why : why(path);
+  // A known reason says more than the system's words. The cause of a full disk tells it from a caller's limit.
+  const cause = reason === messageOf(error) || code === "resource_exhausted" ? error : undefined;
+  return new FileError(code, `cannot ${verb} "${path}": ${reason}`, path, { cause });
+}
+
+function errnoOf(error: unknown): string {
+  if (error instanceof Deno.errors.NotFound) return "ENOENT";
+  if (error instanceof Deno.errors.IsADirectory) return "EISDIR";
+  if (error instanceof Deno.errors.PermissionDenied) return "EACCES";
+  return (error as { code?: string }).code ?? "";
+}
 
 /** What stands in the way. */
 interface Obstacle {

@@ -1,5 +1,5 @@
 /**
- * The files of this computer.
+ * The files of this computer: how they are written, named, locked and removed, beside how they are read.
  *
  * Opening exclusively and removing a tree follow no links. Syncing a folder does nothing on Windows, which neither can
  * nor needs to do it.
@@ -8,24 +8,13 @@
 import { Buffer } from "node:buffer";
 import { tmpdir } from "node:os";
 import { dirname } from "node:path";
-import { type Code, messageOf, SvcError } from "../error.ts";
-import { DurableFiles } from "./durable_files.ts";
-import {
-  type AppendFile,
-  FileError,
-  type FileFacts,
-  type FileKind,
-  type HeldFile,
-  type OpenFile,
-  type OpenHow,
-} from "./files.ts";
-import { whyMissing, windowsProblem } from "./names.ts";
+import { SvcError } from "../error.ts";
+import type { AppendFile, OpenFile, OpenHow } from "./files.ts";
+import { windowsProblem } from "./names.ts";
 import { giveFile, giveFolders, heirOf, isRoot, missingFolders } from "./owner.ts";
-import { whyRefused } from "./refusal.ts";
-import { openUnlinked } from "./unlinked.ts";
-import { watchFile } from "./watch.ts";
+import { attempt, attemptNow } from "./refusal.ts";
+import { onWindows, SystemReads } from "./system_reads.ts";
 
-const PIECE_BYTES = 64 * 1024;
 /** Permissions of a folder: only its owner changes it, whatever the umask, because programs are started from some. */
 const FOLDER_MODE = 0o755;
 /** Permissions of a log file: administrators may read it, too. */
@@ -39,56 +28,7 @@ const OPENING: { readonly [how in OpenHow]: Deno.OpenOptions } = {
   exclusive: { write: true, createNew: true },
 };
 
-export class SystemFiles extends DurableFiles {
-  readFile(path: string): Promise<Uint8Array<ArrayBuffer>> {
-    return attempt("read", path, () => Deno.readFile(path));
-  }
-
-  async *readPieces(path: string, from = 0): AsyncGenerator<Uint8Array<ArrayBuffer>> {
-    using file = await attempt("read", path, () => Deno.open(path));
-    if (from > 0) await attempt("read", path, () => file.seek(from, Deno.SeekMode.Start));
-    const buffer = new Uint8Array(PIECE_BYTES);
-    for (;;) {
-      const length = await attempt("read", path, () => file.read(buffer));
-      if (length === null) return;
-      yield buffer.slice(0, length);
-    }
-  }
-
-  openUnlinked(path: string): Promise<HeldFile> {
-    return attempt("read", path, () => openUnlinked(path));
-  }
-
-  entries(path: string): Promise<{ readonly name: string; readonly kind: FileKind }[]> {
-    return attempt("list", path, async () => {
-      const found = await Array.fromAsync(
-        Deno.readDir(path),
-        (entry) => ({ name: entry.name, kind: kindOf(entry) }),
-      );
-      return found.sort((a, b) => a.name < b.name ? -1 : 1);
-    });
-  }
-
-  realPath(path: string): Promise<string> {
-    return attempt("find", path, () => Deno.realPath(path));
-  }
-
-  freeBytes(folder: string): Promise<number> {
-    return attempt("look for space in", folder, async () => {
-      const { statfs } = await import("node:fs/promises");
-      const { bavail, bsize } = await statfs(folder);
-      return bavail * bsize;
-    });
-  }
-
-  totalBytes(folder: string): Promise<number> {
-    return attempt("look for the size of the disk with", folder, async () => {
-      const { statfs } = await import("node:fs/promises");
-      const { blocks, bsize } = await statfs(folder);
-      return blocks * bsize;
-    });
-  }
-
+export class SystemFiles extends SystemReads {
   openAppend(path: string): AppendFile {
     return attemptNow("append to", path, () => {
       checkName(path);
@@ -213,36 +153,6 @@ export class SystemFiles extends DurableFiles {
     return onWindows() ? Promise.resolve() : this.syncFile(path);
   }
 
-  readLink(path: string): Promise<string | undefined> {
-    return attempt("read", path, async () => {
-      try {
-        return await (onWindows() ? Deno.readTextFile(path) : Deno.readLink(path));
-      } catch (error) {
-        if (error instanceof Deno.errors.NotFound) return undefined;
-        throw error;
-      }
-    });
-  }
-
-  watchFile(path: string, changed: () => void): () => void {
-    return watchFile(path, changed);
-  }
-
-  protected look(path: string, links: boolean): Promise<FileFacts> {
-    return attempt("look at", path, async () => {
-      const info = await (links ? Deno.lstat(path) : Deno.stat(path));
-      return {
-        kind: kindOf(info),
-        sizeBytes: info.size,
-        diskBytes: (info.blocks ?? 0) * 512,
-        modifiedMs: info.mtime?.getTime() ?? 0,
-        mode: onWindows() ? 0 : (info.mode ?? 0) & 0o777,
-        uid: info.uid ?? undefined,
-        gid: info.gid ?? undefined,
-      };
-    });
-  }
-
   protected rename(from: string, to: string): Promise<void> {
     return attempt("rename", from, async () => {
       checkName(to);
@@ -304,20 +214,10 @@ class SystemAppendFile implements AppendFile {
   }
 }
 
-function onWindows(): boolean {
-  return Deno.build.os === "windows";
-}
-
 /** Refuses a name that means something else than a file on this system. */
 function checkName(path: string): void {
   const problem = onWindows() ? windowsProblem(path) : undefined;
   if (problem !== undefined) throw new SvcError("invalid_argument", problem);
-}
-
-function kindOf(info: { isFile: boolean; isDirectory: boolean; isSymlink: boolean }): FileKind {
-  if (info.isFile) return "file";
-  if (info.isDirectory) return "folder";
-  return info.isSymlink ? "link" : "other";
 }
 
 async function unlessMissing(work: Promise<void>): Promise<void> {
@@ -326,57 +226,4 @@ async function unlessMissing(work: Promise<void>): Promise<void> {
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
   }
-}
-
-async function attempt<T>(verb: string, path: string, run: () => Promise<T>): Promise<T> {
-  try {
-    return await run();
-  } catch (error) {
-    throw failure(verb, path, error);
-  }
-}
-
-function attemptNow<T>(verb: string, path: string, run: () => T): T {
-  try {
-    return run();
-  } catch (error) {
-    throw failure(verb, path, error);
-  }
-}
-
-const KNOWN: { readonly [errno: string]: readonly [Code, (string | ((path: string) => string))?] } = {
-  ENOENT: ["not_found", whyMissing],
-  EACCES: ["permission_denied", whyRefused],
-  EPERM: ["permission_denied", whyRefused],
-  EROFS: [
-    "permission_denied",
-    "its disk is read-only: mount it writable (mount -o remount,rw), or use another folder",
-  ],
-  ENOSPC: [
-    "resource_exhausted",
-    "the disk is full: make room on it (df -h and df -i show what is used), or use another folder",
-  ],
-  EDQUOT: [
-    "resource_exhausted",
-    "the disk is full for this user: make room, or have the quota raised (quota shows it)",
-  ],
-  EEXIST: ["already_exists", "it already exists"],
-  EISDIR: ["unknown", "it is a folder"],
-};
-
-function failure(verb: string, path: string, error: unknown): FileError {
-  if (error instanceof FileError) return error;
-  const unknown = error instanceof SvcError ? error.code : "unknown";
-  const [code, why = messageOf(error)] = KNOWN[errnoOf(error)] ?? [unknown];
-  const reason = typeof why === "string" ? why : why(path);
-  // A known reason says more than the system's words. The cause of a full disk tells it from a caller's limit.
-  const cause = reason === messageOf(error) || code === "resource_exhausted" ? error : undefined;
-  return new FileError(code, `cannot ${verb} "${path}": ${reason}`, path, { cause });
-}
-
-function errnoOf(error: unknown): string {
-  if (error instanceof Deno.errors.NotFound) return "ENOENT";
-  if (error instanceof Deno.errors.IsADirectory) return "EISDIR";
-  if (error instanceof Deno.errors.PermissionDenied) return "EACCES";
-  return (error as { code?: string }).code ?? "";
 }
