@@ -2,12 +2,13 @@
  * Items that wait for a turn, and who comes next when only a few can have one at the same time.
  *
  * Fair among groups, and among the members of a group: a group has a limited number of turns at one time and of waiting
- * places, and whoever had the least time lately comes next. A turn costs a look at each waiting group, not at each
- * waiting item: a database has thousands of statements in a second.
+ * places, and whoever had the least time lately comes next. A turn costs about the same however many wait: a database
+ * has thousands of statements in a second, and most when many callers wait.
  */
 
 import type { Clock } from "../clock.ts";
 import { assert, SvcError } from "../error.ts";
+import { type Rank, RankedNames } from "./ranked_names.ts";
 
 /** Who asks: `["organization", "key"]`. Members that are not named are one. */
 export type TurnCaller = readonly [group: string, member?: string];
@@ -34,9 +35,13 @@ const LATELY_MS = 600_000;
 /** Groups and members whose time is remembered. */
 const USED_MAX = 20_000;
 
+/**
+ * The time that somebody had. All times fade alike, so the order of two of them stays the same while nobody has another
+ * turn: `rank`, the logarithm of the time as it would be without fading, is compared.
+ */
 interface Used {
-  ms: number;
-  lastMs: number;
+  readonly rank: number;
+  readonly lastMs: number;
 }
 
 interface QueuedItem<T> {
@@ -44,10 +49,13 @@ interface QueuedItem<T> {
   readonly number: number;
 }
 
-/** The waiting items of a group, by member. */
+/** The waiting items of a group, by member, the oldest first. */
 interface Line<T> {
-  readonly members: Map<string, QueuedItem<T>[]>;
-  size: number;
+  readonly members: Map<string, Set<QueuedItem<T>>>;
+  /** The members by who is next. */
+  readonly order: RankedNames;
+  /** The numbers of the items, in the order in which they came. */
+  readonly numbers: Set<number>;
 }
 
 /** A turn of a group; call `leave` once at its end. */
@@ -59,6 +67,8 @@ export interface FairTurn<T> {
 
 export class FairQueue<T> {
   readonly #lines = new Map<string, Line<T>>();
+  /** The groups with waiting items that may have another turn, by who is next. */
+  readonly #order = new RankedNames();
   /** Turns under way, by group. */
   readonly #inside = new Map<string, number>();
   readonly #used = new Map<string, Used>();
@@ -75,83 +85,93 @@ export class FairQueue<T> {
   /** Lets an item wait; the returned function takes it back. Throws `resource_exhausted` if too many wait. */
   add([group, member = ""]: TurnCaller, item: T): () => void {
     const { waitingMax = Infinity, waitingOfGroupMax = Infinity, what, ownGroup } = this.limits;
-    const line = this.#lines.get(group) ?? { members: new Map(), size: 0 };
-    const isFull = group !== ownGroup && line.size >= waitingOfGroupMax;
+    const known = this.#lines.get(group);
+    const ofGroup = known?.numbers.size ?? 0;
+    const isFull = group !== ownGroup && ofGroup >= waitingOfGroupMax;
     if (isFull || this.#size >= waitingMax) {
       const whose = isFull ? " of this organization" : "";
-      const found = isFull ? line.size : this.#size;
+      const found = isFull ? ofGroup : this.#size;
       throw new SvcError("resource_exhausted", `${found} ${what}${whose} wait already: try again later`);
     }
+    const line = known ?? { members: new Map(), order: new RankedNames(), numbers: new Set() };
     const place = { item, number: this.#number++ };
-    line.members.getOrInsertComputed(member, () => []).push(place);
-    line.size++;
+    line.members.getOrInsertComputed(member, () => new Set<QueuedItem<T>>()).add(place);
+    line.numbers.add(place.number);
     this.#lines.set(group, line);
     this.#size++;
+    this.#arrange(group, member);
     return () => this.#remove(group, line, member, place);
   }
 
   /** The next item, whose group has a turn from now on; `undefined` if nobody waits that may have one. */
   next(): FairTurn<T> | undefined {
-    const { turnsOfGroupMax = 1, isBlocked, byTurns, ownGroup } = this.limits;
-    const groups = this.#lines.keys().filter((group) =>
-      (group === ownGroup || this.#insideOf(group) < turnsOfGroupMax) && !isBlocked?.(group)
-    );
-    const group = this.#first(
-      groups,
-      (group) => [byTurns ? this.#insideOf(group) : 0, group === ownGroup ? 0 : this.#lately(group)],
-      (group) => Math.min(...this.#lines.get(group)!.members.values().map(oldestNumber)),
-    );
-    if (group === undefined) return undefined;
+    const group = this.#firstGroup();
+    const line = group === undefined ? undefined : this.#lines.get(group);
+    if (group === undefined || !line) return undefined;
 
-    const line = this.#lines.get(group)!;
-    const member = this.#first(
-      line.members.keys(),
-      (member) => [0, this.#lately(keyOf(group, member))],
-      (member) => oldestNumber(line.members.get(member) ?? []),
-    )!;
-    const [place] = line.members.get(member) ?? [];
-    assert(place, "a line has a member without items");
+    const member = line.order.first;
+    const place = member === undefined ? undefined : first(line.members.get(member));
+    assert(member !== undefined && place, "a line has no items");
+    // Its turn is counted first, so that its group is arranged once.
+    const leave = this.#enter(group, member);
     this.#remove(group, line, member, place);
 
-    return { item: place.item, leave: this.#enter(group, member) };
+    return { item: place.item, leave };
   }
 
   /** Takes every waiting item away, the oldest first. */
   drain(): T[] {
-    const all = [...this.#lines.values()].flatMap(({ members }) => [...members.values()].flat());
+    const all = [...this.#lines.values()].flatMap(({ members }) =>
+      [...members.values()].flatMap((places) => [...places])
+    );
     this.#lines.clear();
+    this.#order.clear();
     this.#size = 0;
     return all.sort((a, b) => a.number - b.number).map(({ item }) => item);
   }
 
-  /** The name with the least rank; of equal ones that of the oldest item. */
-  #first(
-    names: Iterable<string>,
-    rankOf: (name: string) => readonly [turns: number, ms: number],
-    oldestOf: (name: string) => number,
-  ): string | undefined {
-    let best: string | undefined;
-    let [bestTurns, bestMs] = [Infinity, Infinity];
-    for (const name of names) {
-      const [turns, ms] = rankOf(name);
-      const isEqual = best !== undefined && turns === bestTurns && ms === bestMs;
-      const isBefore = turns < bestTurns || (turns === bestTurns && ms < bestMs);
-      if (isBefore || (isEqual && oldestOf(name) < oldestOf(best!))) {
-        [best, bestTurns, bestMs] = [name, turns, ms];
-      }
+  /** The group that is next. Few groups are blocked at a time, and each is one step. */
+  #firstGroup(): string | undefined {
+    const blocked: string[] = [];
+    let group = this.#order.first;
+    while (group !== undefined && this.limits.isBlocked?.(group)) {
+      blocked.push(group);
+      this.#order.delete(group);
+      group = this.#order.first;
+    }
+    for (const one of blocked) this.#arrange(one);
+    return group;
+  }
+
+  /** Puts a group, and one of its members, where they belong now. */
+  #arrange(group: string, member?: string): void {
+    const { turnsOfGroupMax = 1, byTurns, ownGroup } = this.limits;
+    const line = this.#lines.get(group);
+    const places = member === undefined ? undefined : line?.members.get(member);
+    if (line && member !== undefined) {
+      if (places) line.order.set(member, this.#rankOf(keyOf(group, member), 0, first(places)?.number));
+      else line.order.delete(member);
     }
 
-    return best;
+    const turns = this.#insideOf(group);
+    if (!line || (group !== ownGroup && turns >= turnsOfGroupMax)) return this.#order.delete(group);
+    const [oldest] = line.numbers;
+    const rank = this.#rankOf(group, byTurns ? turns : 0, oldest);
+    this.#order.set(group, group === ownGroup ? [rank[0], -Infinity, rank[2]] : rank);
+  }
+
+  #rankOf(key: string, turns: number, oldest = Infinity): Rank {
+    return [turns, this.#lately(key), oldest];
   }
 
   #remove(group: string, line: Line<T>, member: string, place: QueuedItem<T>): void {
-    const places = line.members.get(member) ?? [];
-    const at = this.#lines.get(group) === line ? places.indexOf(place) : -1;
-    if (at < 0) return;
-    places.splice(at, 1);
-    if (places.length === 0) line.members.delete(member);
-    if (--line.size === 0) this.#lines.delete(group);
+    const places = line.members.get(member);
+    if (this.#lines.get(group) !== line || !places?.delete(place)) return;
+    if (places.size === 0) line.members.delete(member);
+    line.numbers.delete(place.number);
+    if (line.numbers.size === 0) this.#lines.delete(group);
     this.#size--;
+    this.#arrange(group, member);
   }
 
   #enter(group: string, member: string): (usedMs?: number) => void {
@@ -166,13 +186,15 @@ export class FairQueue<T> {
       else this.#inside.delete(group);
       this.#note(group, usedMs);
       if (member !== "") this.#note(keyOf(group, member), usedMs);
+      this.#arrange(group, member);
     };
   }
 
   #note(key: string, tookMs: number): void {
-    const ms = this.#lately(key) + tookMs;
+    const nowMs = this.clock.monotonicMs();
+    const rank = sumOf(this.#lately(key), Math.log2(Math.max(0, tookMs)) + nowMs / HALF_MS);
     this.#used.delete(key);
-    this.#used.set(key, { ms, lastMs: this.clock.monotonicMs() });
+    this.#used.set(key, { rank, lastMs: nowMs });
     const [oldest] = this.#used.keys();
     if (oldest !== undefined && this.#used.size > USED_MAX) this.#used.delete(oldest);
   }
@@ -181,10 +203,10 @@ export class FairQueue<T> {
     return this.#inside.get(group) ?? 0;
   }
 
+  /** The rank of the time that somebody had lately. */
   #lately(key: string): number {
     const used = this.#used.get(key);
-    const agoMs = used ? this.clock.monotonicMs() - used.lastMs : LATELY_MS;
-    return agoMs < LATELY_MS ? used!.ms * 2 ** (-agoMs / HALF_MS) : 0;
+    return used && this.clock.monotonicMs() - used.lastMs < LATELY_MS ? used.rank : -Infinity;
   }
 }
 
@@ -192,7 +214,13 @@ function keyOf(group: string, member: string): string {
   return `${group}\n${member}`;
 }
 
-/** The number of the first item of a list. */
-function oldestNumber([oldest]: readonly { readonly number: number }[]): number {
-  return oldest?.number ?? Infinity;
+/** The logarithm of the sum of two numbers with these logarithms, which may be too large for a number. */
+function sumOf(one: number, other: number): number {
+  const [less, more] = one < other ? [one, other] : [other, one];
+  return less === -Infinity ? more : more + Math.log2(1 + 2 ** (less - more));
+}
+
+function first<T>(items: ReadonlySet<T> | undefined): T | undefined {
+  const [item] = items ?? [];
+  return item;
 }

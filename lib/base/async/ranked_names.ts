@@ -1,0 +1,91 @@
+/**
+ * Names in the order of their ranks, of which the first one is at hand, and each can be moved or taken out: a binary
+ * heap that knows the place of every name. A change costs the logarithm of their number.
+ */
+
+/** Compared number by number. */
+export type Rank = readonly [number, number, number];
+
+interface Entry {
+  readonly name: string;
+  rank: Rank;
+}
+
+export class RankedNames {
+  readonly #heap: Entry[] = [];
+  readonly #places = new Map<string, number>();
+
+  /** The name with the least rank. */
+  get first(): string | undefined {
+    return this.#heap[0]?.name;
+  }
+
+  /** Adds a name, or moves it to another rank. */
+  set(name: string, rank: Rank): void {
+    const at = this.#places.get(name);
+    const known = at === undefined ? undefined : this.#heap[at];
+    if (at === undefined || !known) {
+      this.#put({ name, rank }, this.#heap.length);
+      this.#rise(this.#heap.length - 1);
+      return;
+    }
+    known.rank = rank;
+    this.#sink(this.#rise(at));
+  }
+
+  delete(name: string): void {
+    const at = this.#places.get(name);
+    if (at === undefined) return;
+    const last = this.#heap.pop()!;
+    this.#places.delete(name);
+    if (at === this.#heap.length) return;
+    this.#put(last, at);
+    this.#sink(this.#rise(at));
+  }
+
+  clear(): void {
+    this.#heap.length = 0;
+    this.#places.clear();
+  }
+
+  #put(entry: Entry, at: number): void {
+    this.#heap[at] = entry;
+    this.#places.set(entry.name, at);
+  }
+
+  /** Moves an entry before those that it precedes; returns its place. */
+  #rise(start: number): number {
+    let at = start;
+    while (at > 0) {
+      const above = (at - 1) >> 1;
+      if (!this.#precedes(at, above)) break;
+      this.#swap(at, above);
+      at = above;
+    }
+    return at;
+  }
+
+  /** Moves an entry behind those that precede it. */
+  #sink(start: number): void {
+    for (let at = start;;) {
+      const left = 2 * at + 1;
+      const least = this.#precedes(left + 1, left) ? left + 1 : left;
+      if (!this.#precedes(least, at)) return;
+      this.#swap(at, least);
+      at = least;
+    }
+  }
+
+  #precedes(one: number, other: number): boolean {
+    const [a, b] = [this.#heap[one], this.#heap[other]];
+    if (!a || !b) return a !== undefined;
+    const at = a.rank[0] !== b.rank[0] ? 0 : a.rank[1] !== b.rank[1] ? 1 : 2;
+    return a.rank[at]! < b.rank[at]!;
+  }
+
+  #swap(one: number, other: number): void {
+    const [a, b] = [this.#heap[one]!, this.#heap[other]!];
+    this.#put(b, one);
+    this.#put(a, other);
+  }
+}
