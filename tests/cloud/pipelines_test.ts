@@ -3,7 +3,7 @@
  * what a pipeline has found can be queried.
  */
 
-import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { deserialize, serialize } from "bson";
 import { TabularDataSourceType } from "../../proto/gen/data_pb.ts";
 import { DataService } from "../../proto/gen/data_pb.ts";
@@ -182,9 +182,9 @@ storeTest(
 
     const nowMs = hour(1) + 3 * 60_000;
     const [due] = await new DataPipelines(store).due(nowMs, 10);
-    await Promise.all([store, other].map((one) => change(one, (all) => all.scheduleNext(due))));
+    await Promise.all([store, other].map((one) => change(one, (all) => all.scheduleNext(due, nowMs))));
     const claim = (from: Store, runner: string, atMs: number) =>
-      change(from, (all) => all.claim(5, [], runner, atMs, atMs + 60_000));
+      change(from, (all) => all.claim(5, [], runner, { nowMs: atMs, leaseMs: atMs + 60_000 }));
     const claimed = await Promise.all([claim(store, "one", nowMs), claim(other, "other", nowMs)]);
     assertEquals(claimed.flat().length, 1);
     const [run] = claimed.flat();
@@ -252,6 +252,35 @@ storeTest(
   },
 );
 
+sqliteTest("after a stop of weeks, the latest window does not wait for the others", async (database) => {
+  const store = await database.open();
+  const { organization: organizationId } = await newWorld(store, START_MS);
+  const change = <T>(work: (all: DataPipelines) => Promise<T>) =>
+    store.transaction((sql) => work(new DataPipelines(sql)));
+  const made = {
+    ...{ organizationId, name: "by the minute", schedule: "* * * * *", hasBackfill: false, sourceType: 1 },
+    mql: AVERAGE.map((one) => serialize(one)),
+  };
+  await change((all) => all.create(made, hour(0)));
+  const nowMs = hour(24);
+  let steps = 0;
+  for (let due; [due] = await new DataPipelines(store).due(nowMs, 10), due; steps++) {
+    await change((all) => all.scheduleNext(due!, nowMs));
+  }
+  assert(steps < 10, `${steps} steps for the windows of a day`);
+  const claim = async (newest: boolean) => {
+    const times = { nowMs: nowMs + HOUR_MS, leaseMs: nowMs + 2 * HOUR_MS, newest };
+    const [run] = await change((all) => all.claim(1, [], "one", times));
+    await change((all) => all.complete(run, [], nowMs));
+    return [run.fromMs, run.untilMs].map((ms) => (ms - hour(0)) / 60_000);
+  };
+  assertEquals(await claim(true), [24 * 60 - 1, 24 * 60]);
+  assertEquals(await claim(false), [0, 1]);
+  assertEquals(await claim(true), [24 * 60 - 2, 24 * 60 - 1]);
+  const [{ count }] = await store.query<{ count: number }>("SELECT COUNT(*) AS count FROM pipeline_runs");
+  assertEquals(count, 24 * 60);
+});
+
 storeTest(
   "a window keeps its results once retention has removed its readings",
   async (database) => {
@@ -266,13 +295,14 @@ storeTest(
     const id = await change((all) => all.create(made, hour(0)));
     const nowMs = hour(5);
     for (let due; [due] = await new DataPipelines(store).due(nowMs, 10), due;) {
-      await change((all) => all.scheduleNext(due!));
+      await change((all) => all.scheduleNext(due!, nowMs));
     }
     /** Computes the windows that are due, each with one document or none. */
     const compute = async (count: number, isEmpty: (run: PipelineRun) => boolean) => {
       const ends: string[] = [];
       for (;;) {
-        const [run] = await change((all) => all.claim(1, [], "one", nowMs + DAY_MS, nowMs + 2 * DAY_MS));
+        const times = { nowMs: nowMs + DAY_MS, leaseMs: nowMs + 2 * DAY_MS };
+        const [run] = await change((all) => all.claim(1, [], "one", times));
         if (!run) return ends.sort();
         await change((all) => all.complete(run, isEmpty(run) ? [] : [serialize({ count })], nowMs));
         const runs = await new DataPipelines(store).runs(id, 0, 20);

@@ -55,6 +55,14 @@ export interface ClaimedRun extends PipelineRun {
   readonly mql: readonly Uint8Array[];
 }
 
+/** The times of a claim, and which runs it takes. */
+export interface ClaimTimes {
+  readonly nowMs: number;
+  readonly leaseMs: number;
+  /** The latest windows instead of those that have waited longest. */
+  readonly newest?: boolean;
+}
+
 /** The published delay between the end of a window and its run, in which late readings arrive. */
 const DELAY_MS = 2 * 60_000;
 /** How often an interrupted run is repeated. */
@@ -62,6 +70,8 @@ const ATTEMPTS_MAX = 5;
 /** Limit of waiting runs of a pipeline while earlier windows are filled in. */
 const BACKFILL_AT_ONCE = 10;
 const RUNS_KEPT = 1_000;
+/** Windows of one pipeline that are scheduled together. */
+const WINDOWS_AT_ONCE = 200;
 const NAME_LENGTH_MAX = 200;
 const MQL_BYTES_MAX = 64 * 1024;
 /** Limit of an organization's unprocessed late uploads; for further ones, no window is computed again. */
@@ -182,15 +192,28 @@ export class DataPipelines {
     return rows.map(pipelineOf);
   }
 
-  /** Schedules the next window of a pipeline, unless another control plane has just done so. */
-  async scheduleNext({ id, schedule, cursorMs, nextMs }: DataPipelineRow): Promise<void> {
+  /**
+   * Schedules the windows of a pipeline that are over, as many as fit into one step, unless another control plane has
+   * just done so. After weeks of stop there are tens of thousands.
+   */
+  async scheduleNext({ id, schedule, cursorMs, nextMs }: DataPipelineRow, nowMs: number): Promise<void> {
+    const windows = new PipelineWindows(schedule);
+    const spans: Span[] = [];
+    let [fromMs, untilMs] = [cursorMs, nextMs];
+    while (untilMs <= nowMs && spans.length < WINDOWS_AT_ONCE) {
+      spans.push({ fromMs, untilMs });
+      [fromMs, untilMs] = [untilMs, windows.after(untilMs)];
+    }
     const moved = await this.sql.query(
-      "UPDATE data_pipelines SET cursor_ms = next_ms, next_ms = ? WHERE id = ? AND next_ms = ? AND enabled = 1 RETURNING id",
-      new PipelineWindows(schedule).after(nextMs),
+      `UPDATE data_pipelines SET cursor_ms = ?, next_ms = ? WHERE id = ? AND next_ms = ? AND enabled = 1
+       RETURNING id`,
+      fromMs,
+      untilMs,
       id,
       nextMs,
     );
-    if (moved.length > 0) await this.#schedule(id, { fromMs: cursorMs, untilMs: nextMs }, nextMs + DELAY_MS);
+    if (moved.length === 0) return;
+    for (const span of spans) await this.#schedule(id, span, span.untilMs + DELAY_MS);
   }
 
   /** Schedules one more window that has data and is older than the pipeline. */
@@ -281,13 +304,19 @@ export class DataPipelines {
   }
 
   /** Claims due runs, one of each organization; the organizations in `busy` have enough. */
-  async claim(limit: number, busy: readonly string[], runner: string, nowMs: number, leaseMs: number) {
+  async claim(
+    limit: number,
+    busy: readonly string[],
+    runner: string,
+    { nowMs, leaseMs, newest = false }: ClaimTimes,
+  ): Promise<ClaimedRun[]> {
+    const order = newest ? "r.from_ms DESC" : "r.due_ms";
     const others = busy.length === 0
       ? ""
       : `AND p.organization_id NOT IN (${busy.map(() => "?").join(", ")})`;
     const due = await this.sql.query<{ id: string }>(
       `SELECT id FROM (
-         SELECT r.id, r.due_ms, ROW_NUMBER() OVER (PARTITION BY p.organization_id ORDER BY r.due_ms, r.id) AS place
+         SELECT r.id, r.due_ms, ROW_NUMBER() OVER (PARTITION BY p.organization_id ORDER BY ${order}, r.id) AS place
          FROM pipeline_runs r JOIN data_pipelines p ON p.id = r.pipeline_id
          WHERE r.status = ? AND r.due_ms <= ? AND p.enabled = 1 ${others} AND NOT EXISTS (
            SELECT 1 FROM pipeline_runs s WHERE s.pipeline_id = r.pipeline_id AND s.from_ms = r.from_ms AND s.status = ?)

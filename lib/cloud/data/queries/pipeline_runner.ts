@@ -33,6 +33,8 @@ const LOOK_MS = 5_000;
 const RUNNING_MAX = 2;
 /** How long a runner counts as alive; it renews this at every look. */
 const LEASE_MS = 60_000;
+/** The share of runs that are the latest of their organization; the others are those that have waited longest. */
+const NEWEST_SHARE = 0.5;
 /** The pause after a failure of the control plane itself. */
 const AGAIN_MS = 60_000;
 /** Windows, late uploads and pipelines in one look. */
@@ -75,7 +77,7 @@ export class PipelineRunner {
     for (let count = 0; count < AT_ONCE;) {
       const due = await new DataPipelines(store).due(nowMs, AT_ONCE);
       if (due.length === 0) return;
-      for (const pipeline of due) await this.#change((all) => all.scheduleNext(pipeline));
+      for (const pipeline of due) await this.#change((all) => all.scheduleNext(pipeline, nowMs));
       count += due.length;
     }
   }
@@ -98,7 +100,9 @@ export class PipelineRunner {
     if (free <= 0) return;
     const busy = [...this.#running.values()].map(({ organizationId }) => organizationId);
     const nowMs = clock.nowMs();
-    const claimed = await this.#change((all) => all.claim(free, busy, this.#id, nowMs, nowMs + LEASE_MS));
+    // After weeks of stop, the present must not wait for the past, nor the past for ever.
+    const times = { nowMs, leaseMs: nowMs + LEASE_MS, newest: Math.random() < NEWEST_SHARE };
+    const claimed = await this.#change((all) => all.claim(free, busy, this.#id, times));
     for (const run of claimed) {
       const done = this.#run(run).finally(() => {
         this.#running.delete(run.id);
