@@ -205,6 +205,28 @@ storeTest("a replaced key stays valid as long as its signatures; --now ends it",
   assertEquals([after.length, before.includes(after[0])], [1, false]);
 });
 
+storeTest("a key past its time stays so when the clock is set back", async (database) => {
+  const store = await database.open();
+  const parts = partsOf(database, store);
+  const { clock } = parts;
+  const startMs = clock.nowMs();
+  const secrets = await Secrets.open(parts);
+  const { leadMs, lifetimeMs } = SECRET_KINDS["download-links"];
+  const [old] = secrets.good("download-links");
+  await secrets.rotate("download-links");
+  await secrets.removeExpired(startMs + leadMs);
+  assertEquals(secrets.good("download-links").includes(old), true, "it is still valid");
+  await secrets.removeExpired(startMs + leadMs + lifetimeMs);
+  assertEquals(clock.nowMs(), startMs, "the clock was set back");
+  assertEquals([secrets.good("download-links").length, secrets.good("download-links").includes(old)], [
+    1,
+    false,
+  ]);
+  const reopened = await Secrets.open(parts);
+  assertEquals(reopened.good("download-links"), secrets.good("download-links"));
+  assertEquals(reopened.good("token").length, 1);
+});
+
 storeTest("a running control plane adopts key changes by commands", async (database) => {
   const clock = new FakeClock();
   const records: LogRecord[] = [];

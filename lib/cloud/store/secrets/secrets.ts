@@ -137,6 +137,23 @@ export class Secrets {
     });
   }
 
+  /**
+   * Removes keys that are past their time, so that a clock which is set back does not make them valid again. `nowMs`
+   * must be right: a clock that is ahead would remove valid keys.
+   */
+  async removeExpired(nowMs: number): Promise<void> {
+    const isOver = ({ value, until_ms }: SecretKey) =>
+      value !== "" && until_ms !== undefined && until_ms <= nowMs;
+    for (const name of NAMES) {
+      if (!this.#loaded.get(name)?.some(isOver)) continue;
+      await this.parts.store.exclusive(async (sql) => {
+        const keys = await this.#agreed(sql, name);
+        const left = keys.map((key) => isOver(key) ? buried(key) : key);
+        this.#loaded.set(name, await this.#write(name, left));
+      });
+    }
+  }
+
   /** Applies the commands' changes of the keys, until the signal aborts. */
   async follow(signal: AbortSignal): Promise<void> {
     const { clock, logger } = this.parts;
