@@ -11,6 +11,9 @@ import type { Logger } from "../base/log/log.ts";
 /** Interval of the measurements. */
 const TICK_MS = 20;
 const LOGGED_MS = 100;
+/** The program is behind with its work if a timer was late by this much a moment ago, or is so now. */
+const BEHIND_MS = 500;
+const MOMENT_MS = 2_000;
 /** At most one line in this interval. */
 const LOG_EVERY_MS = 60_000;
 /** Upper bounds of the classes in the metrics. */
@@ -36,6 +39,9 @@ export class LoopDelay {
   /** Delays since the last line of the log. */
   #unlogged = { count: 0, longestMs: 0 };
   #loggedMs = -Infinity;
+  #lateAtMs = -Infinity;
+  /** When the next measurement is due. */
+  #dueMs = Infinity;
   #cancel = () => {};
 
   /** `cpuMs`: the processor time of the program's own thread so far. Measures from `start` on. */
@@ -54,12 +60,18 @@ export class LoopDelay {
     return structuredClone({ delay: this.#delay, busy: this.#busy, longestMs: this.#longestMs });
   }
 
+  get isBehind(): boolean {
+    const nowMs = this.clock.monotonicMs();
+    return nowMs - this.#dueMs > BEHIND_MS || nowMs - this.#lateAtMs < MOMENT_MS;
+  }
+
   close(): void {
     this.#cancel();
+    this.#dueMs = Infinity;
   }
 
   #later(cpuMs = this.cpuMs()): () => void {
-    const dueMs = this.clock.monotonicMs() + TICK_MS;
+    const dueMs = this.#dueMs = this.clock.monotonicMs() + TICK_MS;
     return this.clock.after(TICK_MS, () => {
       // Reads the processor time once per tick, because it takes a system call.
       const nowCpuMs = this.cpuMs();
@@ -78,6 +90,7 @@ export class LoopDelay {
       this.#unlogged.longestMs = Math.max(this.#unlogged.longestMs, lateMs);
     }
     const nowMs = this.clock.monotonicMs();
+    if (lateMs > BEHIND_MS) this.#lateAtMs = nowMs;
     if (lateMs <= LOGGED_MS || nowMs - this.#loggedMs < LOG_EVERY_MS) return;
     const { count, longestMs } = this.#unlogged;
     this.#loggedMs = nowMs;

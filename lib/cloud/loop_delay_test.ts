@@ -42,6 +42,27 @@ Deno.test("LoopDelay: counts late timers, and logs those above 100 ms once a min
   assertEquals(clock.pending, 0);
 });
 
+Deno.test("LoopDelay: the program is behind for a moment after a long delay", async () => {
+  const clock = new FakeClock();
+  let lateMs = 0;
+  const late = { ...lateClock(clock, () => lateMs) };
+  const logger = { warn: () => {} };
+  const delay = new LoopDelay(late, logger, () => 0);
+  assertEquals(delay.isBehind, false, "it has not begun");
+  delay.start();
+  const behindAfter = async (ms: number) => {
+    lateMs = ms;
+    await clock.advance(20);
+    return delay.isBehind;
+  };
+  const found = [];
+  for (const ms of [0, 400, 0, 600, 0]) found.push(await behindAfter(ms));
+  assertEquals(found, [false, false, false, true, true]);
+  await clock.advance(3_000);
+  assertEquals(delay.isBehind, false);
+  delay.close();
+});
+
 /** A clock whose timers seem to come late. */
 function lateClock(clock: FakeClock, lateMs: () => number) {
   let isDue = false;

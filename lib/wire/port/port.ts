@@ -9,6 +9,7 @@
 
 import type { Socket } from "node:net";
 import type { Server as TlsServer } from "node:tls";
+import { type BucketLimits, TokenBucket } from "../../base/async/token_bucket.ts";
 import { assert, type Code, messageOf, SvcError } from "../../base/error.ts";
 import { ConnectionAdmission, DEFAULT_CONNECTIONS, waitingWith } from "../flow/admission.ts";
 import { loopbackEnds } from "../flow/loopback.ts";
@@ -22,6 +23,11 @@ const SILENCE_MS = 10_000;
 /** The share of a port's connections that makes a crowd. */
 const CROWD_SHARE = 3 / 4;
 const KEEPALIVE_MS = 30_000;
+/**
+ * New connections while the program is behind with its work. The others are reset at once: their clients come back
+ * later, while a connection that nobody has time for would keep its client waiting, and cost a handshake.
+ */
+const TAKEN_BEHIND: BucketLimits = { perSecond: 20, burst: 20 };
 
 export interface Port {
   /** `http://host:port`, `https://host:port` or `unix:/path`. */
@@ -75,6 +81,7 @@ class OpenPort implements Port {
   /** By the client's name, which stays the same through the TLS handshake. */
   readonly #byClient = new Map<string, PortConnection>();
   readonly #sockets = new Set<Socket>();
+  readonly #takenBehind: TokenBucket;
   readonly #scheme: string;
   /** Takes sockets that start a TLS handshake from `#listener`. */
   #tls: TlsServer | undefined;
@@ -95,6 +102,7 @@ class OpenPort implements Port {
 
     const { clock, logger, connections = DEFAULT_CONNECTIONS } = serving;
     this.#admission = new ConnectionAdmission(connections, clock);
+    this.#takenBehind = new TokenBucket(clock, TAKEN_BEHIND);
     this.#listener = new Listener({
       clock,
       logger,
@@ -187,6 +195,12 @@ class OpenPort implements Port {
       socket.destroy();
       return;
     }
+    if (this.#refusesNew()) {
+      this.#debug(`${client} is refused: the program is behind with its work`);
+      socket.on("error", () => {});
+      socket.resetAndDestroy();
+      return;
+    }
 
     const stop = this.serving.clock.after(SILENCE_MS, () => {
       this.#debug(`${client} said nothing for ${SILENCE_MS / 1000} s and is cut off`);
@@ -217,6 +231,12 @@ class OpenPort implements Port {
     const { admit } = this.serving;
     if (admit) void this.#admit(socket, client, admit);
     else this.#welcome(socket, client);
+  }
+
+  #refusesNew(): boolean {
+    if (!this.serving.isBehind?.()) return false;
+    // Refused connections take nothing, so that however many come, the same number is taken.
+    return this.#takenBehind.left < 1 || !this.#takenBehind.take(1);
   }
 
   async #admit(socket: Socket, client: string, admit: NonNullable<PortServing["admit"]>): Promise<void> {

@@ -56,6 +56,30 @@ function frame(type: number, flags: number, stream: number, payload: string): st
   return `${length}${String.fromCharCode(type, flags)}\0\0\0${String.fromCharCode(stream)}${payload}`;
 }
 
+Deno.test("port: a program that is behind takes few new connections, keeps its others, and takes all later", async () => {
+  let isBehind = false;
+  const fake = new FakeClock();
+  const { table } = echoTable();
+  const port = await openPort({ table, clock: fake, bind: LOCAL, isBehind: () => isBehind });
+  const early = connectGrpc(`127.0.0.1:${port.port}`, { clock });
+  await client(EchoService, early).echo({ message: "early" });
+  isBehind = true;
+  const request = "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+  const taken = async () => {
+    const answers: string[] = [];
+    for (let count = 0; count < 50; count++) answers.push(await exchange(port, request));
+    return answers.filter((answer) => answer.startsWith("HTTP/1.1 ")).length;
+  };
+  assertEquals([await taken(), await taken()], [20, 0]);
+  assertEquals((await client(EchoService, early).echo({ message: "still" })).message, "still");
+  early.close();
+  await fake.advance(500);
+  assertEquals(await taken(), 10);
+  isBehind = false;
+  assertEquals(await taken(), 50);
+  await Promise.all([port.close(0), fake.advance(10)]);
+});
+
 Deno.test("port: serves gRPC and HTTP/1.1 on the same port", () =>
   withChannel({}, async (channel, _seen, port) => {
     const answer = await fetch(`${port.url}/`);

@@ -49,6 +49,8 @@ export interface PortServing {
   readonly byteLimits?: Partial<ByteLimits>;
   /** Limit of connections, if not `connectionLimit`. */
   readonly connections?: number;
+  /** Whether the program is behind with its work, so that it takes few new connections at a time. */
+  readonly isBehind?: () => boolean;
   /** The reverse proxies that are trusted to name their callers. */
   readonly proxies?: TrustedProxies;
   /** Decides about each connection before anything is read from it: throws to refuse. */
