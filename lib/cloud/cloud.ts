@@ -74,6 +74,7 @@ import { fleetHandlers } from "./services/fleet/fleet_service.ts";
 import { keyHandlers } from "./services/people/key_service.ts";
 import { logHandlers } from "./services/operations/log_service.ts";
 import { releaseHandlers } from "./services/registry/release_service.ts";
+import { CallTurns } from "./call_turns.ts";
 import { backupHandlers } from "./services/operations/backup_service.ts";
 import { usageHandlers } from "./services/data/usage_service.ts";
 import { triggerHandlers } from "./services/data/trigger_service.ts";
@@ -228,10 +229,12 @@ export function openCloud(options: CloudOptions): Cloud {
   const guard = auth({ handlers, audience: AUDIENCE, signingKeys, clock });
   const machineTokens = new MachineTokens(secrets, clock);
   const refused: Refused = (ctx, refs) => audit.refused(actorOf(ctx), refs);
-  const metrics = new Metrics(clock);
+  const turns = new CallTurns(clock, (ctx) => access.groupOf(ctx));
+  const metrics = new Metrics(clock, () => ({ calls: turns.waiting }));
   const table = new ServiceTable(clock, [
     tellOperator(logger, clock),
     metrics.interceptor,
+    turns.interceptor,
     access.gate(signalingGuard({ guard, tokens: machineTokens, keys: shown }), refused, clock),
   ]);
   table.decline(UNSERVED);
@@ -529,12 +532,16 @@ function createSweep(
   logs: LogStore,
   others: readonly ({ forgetOld?(): Promise<void>; close(): Promise<void> } | undefined)[],
 ): Sweep {
-  const { store, files, clock, audit, limits } = context;
+  const { store, files, clock, clockCheck, secrets, audit, limits } = context;
   let orphansMs = 0;
   return new Sweep(context, [
     () => logs.forgetOld(),
     () => audit.forgetOld(limits.auditDays),
     () => forgetSessionsAndLinks(store, clock.nowMs()),
+    async () => {
+      const nowMs = await clockCheck.rightMs();
+      if (nowMs !== undefined) await secrets.removeExpired(nowMs);
+    },
     ...others.map((one) => async () => await one?.forgetOld?.()),
     () => forgetTagLists(store),
     (signal) => store.shrink(signal),

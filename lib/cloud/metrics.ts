@@ -62,7 +62,11 @@ export class Metrics {
     };
   };
 
-  constructor(private readonly clock: Clock) {}
+  /** `waiting` has the lengths of queues that only the composition knows. */
+  constructor(
+    private readonly clock: Clock,
+    private readonly waiting: () => Readonly<Record<string, number>> = () => ({}),
+  ) {}
 
   #took(method: string, ms: number): void {
     const known = this.#durations.getOrInsertComputed(method, () => {
@@ -118,7 +122,7 @@ export class Metrics {
       ...(delay ? delayFamilies(delay) : []),
       this.#durationFamily(),
       ...fleetFamilies(fleet),
-      queueFamily({ ...store.waiting, config_checks: configs.waiting }, fleet.queues),
+      queueFamily({ ...this.waiting(), ...store.waiting, config_checks: configs.waiting }, fleet.queues),
       ...(memory ? memoryFamilies(memory) : []),
     ];
     return `${families.flat().join("\n")}\n# EOF\n`;

@@ -72,7 +72,7 @@ needingTest(
       assertStringIncludes(page, 'svc_cloud_parts_in_state{state="never"} 2');
       const queues = [...page.matchAll(/^svc_cloud_queue_length\{queue="(\w+)"\} \d+$/gm)];
       assertEquals(queues.map(([, name]) => name), [
-        ...["database_reads", "database_writes", "config_checks"],
+        ...["calls", "database_reads", "database_writes", "config_checks"],
         ...["trigger_notifications", "trigger_events", "sequence_exports", "training_jobs"],
       ]);
     } finally {

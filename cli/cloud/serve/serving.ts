@@ -166,7 +166,7 @@ async function serveParts(parts: Parts, stopped: Promise<string>): Promise<void>
   const { cloud, routes } = await openParts(parts, { turn, stunPort: stun?.port }, loopDelay);
   try {
     const certificate = certificateOf(parts, cloud);
-    const port = await openCloudPort(parts, cloud, routes, await certificate?.read());
+    const port = await openCloudPort(parts, cloud, routes, await certificate?.read(), loopDelay);
     loopDelay.start();
     const forget = certificate?.keep(port);
     const url = addresses.main ?? port.url.replace(/(?<=:\/\/)(0\.0\.0\.0|\[::\])(?=:)/, host.hostname());
@@ -264,6 +264,7 @@ async function openCloudPort(
   cloud: Cloud,
   routes: ReadonlyMap<string, Route>,
   tls: TlsFiles | undefined,
+  loopDelay: LoopDelay,
 ): Promise<Port> {
   const pem = () => ({
     status: 200,
@@ -279,6 +280,7 @@ async function openCloudPort(
     clock,
     logger,
     connections: await connectionLimit(host, CONNECTIONS_MAX),
+    isBehind: () => loopDelay.isBehind,
   });
 }
 

@@ -11,6 +11,7 @@
 
 import { AppService } from "../../../proto/gen/app_pb.ts";
 import { type DescMessage, type DescMethod, type MessageShape } from "../../wire/rpc/proto.ts";
+import { Semaphore } from "../../base/async/semaphore.ts";
 import type { Clock } from "../../base/clock.ts";
 import { assert, type Code, SvcError } from "../../base/error.ts";
 import type { Auth } from "../../wire/auth/auth.ts";
@@ -223,10 +224,15 @@ export const ACCESS_LOOKUPS = [CALLER, KEY, IS_ADMINISTRATOR, ...Object.values(E
 
 /** How long a call may continue after its key, or the role that it needs, was revoked. */
 const RECHECK_MS = 5_000;
+/**
+ * How many of them are checked at once. When thousands are due and the control plane is behind, the others wait in
+ * their order, and take the time of the database from no new call.
+ */
+const RECHECKS_AT_ONCE = 16;
 /** Resources of a call that are looked up before it is known whether the caller has any role. */
 const REFS_TOGETHER = 8;
 /** Callers whose organization is remembered. */
-const GROUPS_KNOWN_MAX = 10_000;
+const GROUPS_KNOWN_MAX = 20_000;
 const REFUSALS: readonly Code[] = ["unauthenticated", "permission_denied"];
 
 const JOBS_READ = "the key of a training job reads captured data and datasets, and does nothing else";
@@ -236,6 +242,7 @@ export class Access {
   /** Groups of recently admitted callers; until its admission a caller is its own group. */
   readonly #groups = new Map<string, string>();
   readonly #admissions = new WeakMap<CallContext, Admission>();
+  readonly #rechecks = new Semaphore(RECHECKS_AT_ONCE);
   /** Reads that methods begin before their caller is admitted, and their results for present calls. */
   readonly #early = new Map<string, (request: unknown) => Promise<unknown>>();
   readonly #begun = new WeakMap<CallContext, Promise<unknown>>();
@@ -299,7 +306,7 @@ export class Access {
           if (SvcError.from(error).code === "permission_denied") await refused(ctx, refs);
           throw error;
         }
-        return watched(ctx, clock, check);
+        return watched(ctx, clock, this.#rechecks, check);
       },
     };
   }
@@ -338,10 +345,14 @@ export class Access {
     throw new SvcError("internal", `${ctx.path} was not admitted by a rule that names a few resources`);
   }
 
-  #forCaller<T>({ entity, peer, signal }: CallContext, work: () => T): T {
-    const known = entity === undefined ? undefined : this.#groups.get(entity);
-    const group = known ?? (entity === undefined ? `address ${peer.remoteAddress}` : `key ${entity}`);
-    return this.sql.forCaller({ group, signal }, work);
+  #forCaller<T>(ctx: CallContext, work: () => T): T {
+    return this.sql.forCaller({ group: this.groupOf(ctx), signal: ctx.signal }, work);
+  }
+
+  /** Whose share of the control plane a call uses. */
+  groupOf({ entity, peer }: Pick<CallContext, "entity" | "peer">): string {
+    if (entity === undefined) return `address ${peer.remoteAddress}`;
+    return this.#groups.get(entity) ?? `key ${entity}`;
   }
 
   #remember(entity: string, group: string): void {
@@ -501,21 +512,30 @@ function allowsSharedAccess({ method }: Rule): boolean {
 }
 
 /** Ends a call when `check` refuses it; the returned function stops checking. */
-function watched(ctx: CallContext, clock: Clock, check: () => Promise<void>): () => void {
+function watched(
+  ctx: CallContext,
+  clock: Clock,
+  turns: Semaphore,
+  check: () => Promise<void>,
+): () => void {
   let over = false;
   let callOff = () => {};
-  const later = () => callOff = clock.after(RECHECK_MS, () => void look());
+  const later = (ms: number) => callOff = clock.after(ms, () => void look());
   const look = async () => {
+    await turns.acquire();
     try {
-      await check();
+      if (!over) await check();
     } catch (thrown) {
       const error = SvcError.from(thrown);
       if (REFUSALS.includes(error.code)) return ctx.cancel(error);
       // The handler reports an unreachable database and missing resources.
+    } finally {
+      turns.release();
     }
-    if (!over) later();
+    if (!over) later(RECHECK_MS);
   };
-  later();
+  // Thousands of machines may have begun their calls together, and must not be checked together for ever.
+  later(RECHECK_MS * Math.random());
   return () => {
     over = true;
     callOff();

@@ -6,6 +6,7 @@
  * the parts that it may concern, and nobody waits for followers.
  */
 
+import { Semaphore } from "../../base/async/semaphore.ts";
 import { type PoolHolder, SharedPool } from "../../base/async/shared_pool.ts";
 import { nextTurn, Waker } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
@@ -25,6 +26,8 @@ const NO_NEWS: PartNews = { config: false, restart: false, release: false };
 
 /** Interval at which a follower counts as seen. */
 const SEEN_MS = 15_000;
+/** Followers that begin at once. When all machines come back together, the others wait in their order. */
+const BEGUN_AT_ONCE = 8;
 /** Parts to examine before other work gets a turn. */
 const PARTS_A_TURN = 20;
 /** A follower. */
@@ -42,6 +45,7 @@ export class PartChanges {
   /** By part, newest last. */
   readonly #followers = new Map<string, Set<Follower>>();
   readonly #places: SharedPool;
+  readonly #beginning = new Semaphore(BEGUN_AT_ONCE);
   /** The parts to examine; `undefined` means all. */
   readonly #due = new Set<string | undefined>();
   #looking: Promise<void> | undefined;
@@ -70,12 +74,11 @@ export class PartChanges {
     alive: () => boolean = () => false,
   ): AsyncGenerator<PartNews> {
     await this.#hear();
-    const follower = this.#enter(await new Parts(this.cloud.store).get(partId));
+    const follower = await this.#begin(partId, signal);
     const stop = () => follower.waker.wake();
     signal.addEventListener("abort", stop, { once: true });
     try {
       // The follower fetches the current state; news starts after it.
-      follower.reported = await this.messages.identity(partId);
       yield NO_NEWS;
       while (!signal.aborted && !this.#closed) {
         if (follower.ended) throw follower.ended;
@@ -90,6 +93,23 @@ export class PartChanges {
     } finally {
       signal.removeEventListener("abort", stop);
       this.#leave(follower);
+    }
+  }
+
+  /** A follower that knows its configuration, so that later ones are news. */
+  async #begin(partId: string, signal: AbortSignal): Promise<Follower> {
+    await this.#beginning.acquire();
+    let follower: Follower | undefined;
+    try {
+      signal.throwIfAborted();
+      follower = this.#enter(await new Parts(this.cloud.store).get(partId));
+      follower.reported = await this.messages.identity(partId);
+      return follower;
+    } catch (error) {
+      if (follower) this.#leave(follower);
+      throw error;
+    } finally {
+      this.#beginning.release();
     }
   }
 

@@ -9,7 +9,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 export interface StoreCaller {
   /** The group that shares the time of the database: an organization, or a key without one. */
   readonly group: string;
-  /** Statements that wait for their turn are given up when it aborts. */
+  /** Statements and transactions that wait for their turn are given up when it aborts. */
   readonly signal?: AbortSignal;
 }
 

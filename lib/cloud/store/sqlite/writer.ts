@@ -50,6 +50,8 @@ interface Waiting {
   readonly work: ((sql: Sql) => Promise<unknown>) | readonly BatchStatement[];
   readonly limits: TransactionLimits;
   readonly group: string;
+  /** A transaction that has not begun when it aborts does not begin. */
+  readonly signal?: AbortSignal;
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: unknown) => void;
   runs: number;
@@ -102,10 +104,10 @@ export class SqliteWriter {
 
   #add(work: Waiting["work"], limits: TransactionLimits): Promise<unknown> {
     if (this.#closed) return Promise.reject(new SvcError("unavailable", "the database is closed"));
-    const { group } = this.callers.current;
+    const { group, signal } = this.callers.current;
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     try {
-      this.#queue.add([group], { work, limits, group, resolve, reject, runs: 0 });
+      this.#queue.add([group], { work, limits, group, signal, resolve, reject, runs: 0 });
     } catch (error) {
       return Promise.reject(error);
     }
@@ -199,7 +201,7 @@ export class SqliteWriter {
     const untilMs = this.clock.monotonicMs() + GROUP_MS;
     try {
       while (attempted.length < GROUP_MAX && this.clock.monotonicMs() < untilMs) {
-        const turn = this.#queue.next();
+        const turn = this.#next();
         if (!turn) break;
         const { work } = turn.item;
         if (typeof work !== "function") attempted.push(this.#send(writer, turn, work));
@@ -228,6 +230,17 @@ export class SqliteWriter {
       await writer.query(STATEMENT_MS, "ROLLBACK").catch(() => {});
       throw error;
     }
+  }
+
+  /** The next transaction whose caller still waits for it. */
+  #next(): FairTurn<Waiting> | undefined {
+    for (let turn = this.#queue.next(); turn; turn = this.#queue.next()) {
+      const { signal, reject } = turn.item;
+      if (!signal?.aborted) return turn;
+      turn.leave(0);
+      reject(signal.reason);
+    }
+    return undefined;
   }
 
   /**
