@@ -24,6 +24,8 @@ export interface CallTurnLimits {
   readonly holdMs: number;
 }
 
+type TurnCall = Pick<CallContext, "method" | "entity" | "peer" | "signal" | "cancel">;
+
 const LIMITS: CallTurnLimits = {
   turnsMax: 64,
   turnsOfGroupMax: 48,
@@ -41,7 +43,7 @@ export class CallTurns {
   /** `groupOf` has the organization of a call. */
   constructor(
     clock: Clock,
-    private readonly groupOf: (ctx: CallContext) => string,
+    private readonly groupOf: (call: TurnCall) => string,
     private readonly limits = LIMITS,
   ) {
     this.#turns = new CallerTurns({ ...limits, what: "calls" }, clock);
@@ -53,24 +55,27 @@ export class CallTurns {
     return this.#turns.waiting;
   }
 
-  /** Streams have limits of their own, and a refused call needs no turn. */
-  readonly interceptor: Interceptor = async (ctx, request) => {
-    if (request === undefined || ctx.method.methodKind !== "unary") return;
+  /** A refused call needs no turn. */
+  readonly interceptor: Interceptor = (ctx, request) => request === undefined ? undefined : this.take(ctx);
+
+  /** Waits for a turn of a unary call, and returns what ends it. Streams have limits of their own. */
+  async take(call: TurnCall): Promise<() => void> {
+    if (call.method.methodKind !== "unary") return () => {};
     const { waitMs, holdMs } = this.limits;
-    const stopWaiting = this.#deadlines.after(waitMs, () => ctx.cancel(busy()));
-    const leave = await this.#enter(ctx).finally(stopWaiting);
+    const stopWaiting = this.#deadlines.after(waitMs, () => call.cancel(busy()));
+    const leave = await this.#enter(call).finally(stopWaiting);
     const stopHolding = this.#deadlines.after(holdMs, leave);
     return () => {
       stopHolding();
       leave();
     };
-  };
+  }
 
-  async #enter(ctx: CallContext): Promise<() => void> {
+  async #enter(call: TurnCall): Promise<() => void> {
     try {
-      return await this.#turns.enter([this.groupOf(ctx), ctx.entity], ctx.signal);
+      return await this.#turns.enter([this.groupOf(call), call.entity], call.signal);
     } catch (error) {
-      if (ctx.signal.aborted) throw ctx.signal.reason;
+      if (call.signal.aborted) throw call.signal.reason;
       throw busy(error);
     }
   }

@@ -28,11 +28,10 @@ function bench() {
   const call = (entity: string, method: CallContext["method"] = RobotService.method.config): Call => {
     const over = new AbortController();
     const cancel = (reason: SvcError) => over.abort(reason);
-    const ctx = { entity, method, signal: over.signal, cancel } as unknown as CallContext;
     let leave: (() => void) | undefined;
-    const entering = Promise.resolve(turns.interceptor(ctx, {} as never));
-    const ended = entering.then((end) => {
-      leave = end ?? (() => {});
+    const peer = { kind: "memory" } as const;
+    const ended = turns.take({ entity, method, peer, signal: over.signal, cancel }).then((end) => {
+      leave = end;
       return "begun";
     }, (error) => `${SvcError.from(error).code}${SvcError.from(error).retryMs ? " later" : ""}`);
     const abandon = () => cancel(new SvcError("canceled", "its caller has gone"));

@@ -42,7 +42,13 @@ import { fieldValue } from "../wire/port/exchange.ts";
 import { pageRoutes, type PageSource } from "../wire/page/page.ts";
 import { health } from "../wire/grpc/health.ts";
 import { reflection } from "../wire/grpc/reflection.ts";
-import { type CallContext, type Service, service, ServiceTable } from "../wire/rpc/service.ts";
+import {
+  type CallContext,
+  type Interceptor,
+  type Service,
+  service,
+  ServiceTable,
+} from "../wire/rpc/service.ts";
 import { API_KEY, ROBOT_SECRET } from "../wire/auth/tokens.ts";
 import { Access } from "./access/access.ts";
 import { accountPages } from "./services/people/account_pages.ts";
@@ -229,12 +235,10 @@ export function openCloud(options: CloudOptions): Cloud {
   const guard = auth({ handlers, audience: AUDIENCE, signingKeys, clock });
   const machineTokens = new MachineTokens(secrets, clock);
   const refused: Refused = (ctx, refs) => audit.refused(actorOf(ctx), refs);
-  const turns = new CallTurns(clock, (ctx) => access.groupOf(ctx));
-  const metrics = new Metrics(clock, () => ({ calls: turns.waiting }));
+  const { metrics, interceptors } = measuredTurns(access, clock);
   const table = new ServiceTable(clock, [
     tellOperator(logger, clock),
-    metrics.interceptor,
-    turns.interceptor,
+    ...interceptors,
     access.gate(signalingGuard({ guard, tokens: machineTokens, keys: shown }), refused, clock),
   ]);
   table.decline(UNSERVED);
@@ -279,6 +283,13 @@ export function openCloud(options: CloudOptions): Cloud {
       await uses.close();
     },
   };
+}
+
+/** What runs around each call before its caller is checked. */
+function measuredTurns(access: Access, clock: Clock): { metrics: Metrics; interceptors: Interceptor[] } {
+  const turns = new CallTurns(clock, (ctx) => access.groupOf(ctx));
+  const metrics = new Metrics(clock, () => ({ calls: turns.waiting }));
+  return { metrics, interceptors: [metrics.interceptor, turns.interceptor] };
 }
 
 /** Pages for the supervisor of the program. */

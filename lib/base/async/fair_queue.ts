@@ -8,7 +8,7 @@
 
 import type { Clock } from "../clock.ts";
 import { assert, SvcError } from "../error.ts";
-import { type Rank, RankedNames } from "./ranked_names.ts";
+import { type NameRank, RankedNames } from "./ranked_names.ts";
 
 /** Who asks: `["organization", "key"]`. Members that are not named are one. */
 export type TurnCaller = readonly [group: string, member?: string];
@@ -93,6 +93,7 @@ export class FairQueue<T> {
       const found = isFull ? ofGroup : this.#size;
       throw new SvcError("resource_exhausted", `${found} ${what}${whose} wait already: try again later`);
     }
+
     const line = known ?? { members: new Map(), order: new RankedNames(), numbers: new Set() };
     const place = { item, number: this.#number++ };
     line.members.getOrInsertComputed(member, () => new Set<QueuedItem<T>>()).add(place);
@@ -160,7 +161,7 @@ export class FairQueue<T> {
     this.#order.set(group, group === ownGroup ? [rank[0], -Infinity, rank[2]] : rank);
   }
 
-  #rankOf(key: string, turns: number, oldest = Infinity): Rank {
+  #rankOf(key: string, turns: number, oldest = Infinity): NameRank {
     return [turns, this.#lately(key), oldest];
   }
 

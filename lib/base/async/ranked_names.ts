@@ -4,11 +4,11 @@
  */
 
 /** Compared number by number. */
-export type Rank = readonly [number, number, number];
+export type NameRank = readonly [number, number, number];
 
 interface Entry {
   readonly name: string;
-  rank: Rank;
+  rank: NameRank;
 }
 
 export class RankedNames {
@@ -21,7 +21,7 @@ export class RankedNames {
   }
 
   /** Adds a name, or moves it to another rank. */
-  set(name: string, rank: Rank): void {
+  set(name: string, rank: NameRank): void {
     const at = this.#places.get(name);
     const known = at === undefined ? undefined : this.#heap[at];
     if (at === undefined || !known) {

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { type Rank, RankedNames } from "./ranked_names.ts";
+import { type NameRank, RankedNames } from "./ranked_names.ts";
 
 /** A small generator of numbers, the same in every run. */
 function numbers(seed: number): () => number {
@@ -7,7 +7,7 @@ function numbers(seed: number): () => number {
   return () => (state = (state * 1_103_515_245 + 12_345) % 2 ** 31) / 2 ** 31;
 }
 
-function before([a0, a1, a2]: Rank, [b0, b1, b2]: Rank): number {
+function before([a0, a1, a2]: NameRank, [b0, b1, b2]: NameRank): number {
   return a0 - b0 || a1 - b1 || a2 - b2;
 }
 
@@ -15,7 +15,7 @@ Deno.test("RankedNames: the first is the one with the least rank, whatever was a
   const random = numbers(7);
   const below = (limit: number) => Math.floor(random() * limit);
   const names = new RankedNames();
-  const known = new Map<string, Rank>();
+  const known = new Map<string, NameRank>();
   for (let step = 0; step < 5_000; step++) {
     const name = `n${below(60)}`;
     if (random() < 0.4) {
@@ -23,7 +23,7 @@ Deno.test("RankedNames: the first is the one with the least rank, whatever was a
       known.delete(name);
     } else {
       // The last number makes every rank unique.
-      const rank: Rank = [below(3), below(5), step];
+      const rank: NameRank = [below(3), below(5), step];
       names.set(name, rank);
       known.set(name, rank);
     }

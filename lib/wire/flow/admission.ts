@@ -12,6 +12,7 @@
  * callers.
  */
 
+import { type BucketLimits, TokenBucket } from "../../base/async/token_bucket.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { ReadFiles } from "../../base/files/files.ts";
 
@@ -45,6 +46,11 @@ const UNAUTHENTICATED_SHARE = 1 / 3;
  */
 const TICK_MS = 100;
 const GRACE_TICKS = 2;
+/**
+ * New connections while the program is behind with its work. The others are reset at once: their clients come back
+ * later, while a connection that nobody has time for would keep its client waiting, and cost a handshake.
+ */
+const TAKEN_BEHIND: BucketLimits = { perSecond: 20, burst: 20 };
 /** Traffic that counts as progress: a byte now and then does not. */
 export const PROGRESS_BYTES = 64 * 1024;
 
@@ -169,12 +175,27 @@ export class ConnectionAdmission {
   };
   readonly #counts: Record<Rank, number> = { silent: 0, unauthenticated: 0, authenticated: 0, calling: 0 };
   readonly #admitted = new Set<AdmittedConnection>();
+  readonly #takenBehind: TokenBucket;
   #progress = 0;
   #tick = 0;
   #lastProgressTick = 0;
   #stopTicking: (() => void) | undefined;
 
-  constructor(private readonly limit: number, private readonly clock: Clock) {}
+  /** `isBehind`: whether the program is behind with its work. */
+  constructor(
+    private readonly limit: number,
+    private readonly clock: Clock,
+    private readonly isBehind: () => boolean = () => false,
+  ) {
+    this.#takenBehind = new TokenBucket(clock, TAKEN_BEHIND);
+  }
+
+  /** Whether a new connection may be admitted now. */
+  mayEnter(): boolean {
+    if (!this.isBehind()) return true;
+    // Refused connections take nothing, so that however many come, the same number is taken.
+    return this.#takenBehind.left >= 1 && this.#takenBehind.take(1);
+  }
 
   get counts(): Counts {
     return this.#counts;

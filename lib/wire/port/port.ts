@@ -9,7 +9,6 @@
 
 import type { Socket } from "node:net";
 import type { Server as TlsServer } from "node:tls";
-import { type BucketLimits, TokenBucket } from "../../base/async/token_bucket.ts";
 import { assert, type Code, messageOf, SvcError } from "../../base/error.ts";
 import { ConnectionAdmission, DEFAULT_CONNECTIONS, waitingWith } from "../flow/admission.ts";
 import { loopbackEnds } from "../flow/loopback.ts";
@@ -23,11 +22,6 @@ const SILENCE_MS = 10_000;
 /** The share of a port's connections that makes a crowd. */
 const CROWD_SHARE = 3 / 4;
 const KEEPALIVE_MS = 30_000;
-/**
- * New connections while the program is behind with its work. The others are reset at once: their clients come back
- * later, while a connection that nobody has time for would keep its client waiting, and cost a handshake.
- */
-const TAKEN_BEHIND: BucketLimits = { perSecond: 20, burst: 20 };
 
 export interface Port {
   /** `http://host:port`, `https://host:port` or `unix:/path`. */
@@ -81,7 +75,6 @@ class OpenPort implements Port {
   /** By the client's name, which stays the same through the TLS handshake. */
   readonly #byClient = new Map<string, PortConnection>();
   readonly #sockets = new Set<Socket>();
-  readonly #takenBehind: TokenBucket;
   readonly #scheme: string;
   /** Takes sockets that start a TLS handshake from `#listener`. */
   #tls: TlsServer | undefined;
@@ -100,9 +93,8 @@ class OpenPort implements Port {
       debug: (message) => this.#debug(message),
     });
 
-    const { clock, logger, connections = DEFAULT_CONNECTIONS } = serving;
-    this.#admission = new ConnectionAdmission(connections, clock);
-    this.#takenBehind = new TokenBucket(clock, TAKEN_BEHIND);
+    const { clock, logger, connections = DEFAULT_CONNECTIONS, isBehind } = serving;
+    this.#admission = new ConnectionAdmission(connections, clock, isBehind);
     this.#listener = new Listener({
       clock,
       logger,
@@ -195,7 +187,7 @@ class OpenPort implements Port {
       socket.destroy();
       return;
     }
-    if (this.#refusesNew()) {
+    if (!this.#admission.mayEnter()) {
       this.#debug(`${client} is refused: the program is behind with its work`);
       socket.on("error", () => {});
       socket.resetAndDestroy();
@@ -231,12 +223,6 @@ class OpenPort implements Port {
     const { admit } = this.serving;
     if (admit) void this.#admit(socket, client, admit);
     else this.#welcome(socket, client);
-  }
-
-  #refusesNew(): boolean {
-    if (!this.serving.isBehind?.()) return false;
-    // Refused connections take nothing, so that however many come, the same number is taken.
-    return this.#takenBehind.left < 1 || !this.#takenBehind.take(1);
   }
 
   async #admit(socket: Socket, client: string, admit: NonNullable<PortServing["admit"]>): Promise<void> {
