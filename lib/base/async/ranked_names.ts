@@ -79,8 +79,9 @@ export class RankedNames {
   #precedes(one: number, other: number): boolean {
     const [a, b] = [this.#heap[one], this.#heap[other]];
     if (!a || !b) return a !== undefined;
-    const at = a.rank[0] !== b.rank[0] ? 0 : a.rank[1] !== b.rank[1] ? 1 : 2;
-    return a.rank[at]! < b.rank[at]!;
+    const [a0, a1, a2] = a.rank, [b0, b1, b2] = b.rank;
+    if (a0 !== b0) return a0 < b0;
+    return a1 === b1 ? a2 < b2 : a1 < b1;
   }
 
   #swap(one: number, other: number): void {
