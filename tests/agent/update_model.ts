@@ -92,11 +92,23 @@ const MAY = [
 type May = typeof MAY[number];
 const [, MAY_SWITCH, MAY_ALL] = MAY;
 
+/** Where the histories begin: the first version is good, or was given up because the computer was too slow for it. */
+const BEGINNINGS = {
+  good: { slot: { good: BUILDS.a }, links: { current: "a" } },
+  late: {
+    slot: { unproven: BUILDS.a, refused: { ...BUILDS.a, reason: "it was not healthy in time" } },
+    links: { broken: "a" },
+  },
+} as const satisfies Readonly<Record<string, Pick<State, "slot" | "links">>>;
+
 /** `names`: the versions there are, `a` among them. */
-export function explore(mode: Mode, names: readonly string[]): Explored {
+export function explore(
+  mode: Mode,
+  names: readonly string[],
+  first: keyof typeof BEGINNINGS = "good",
+): Explored {
   const start: State = {
-    slot: { good: BUILDS.a },
-    links: { current: "a" },
+    ...BEGINNINGS[first],
     files: "a",
     health: "starting",
     target: "a",
@@ -135,10 +147,10 @@ function keyOf(state: State): string {
   return `${disk} ${counted} ${passed} ${files} ${running ?? "-"}${health} ${world}`;
 }
 
-function slotKey({ good, previous, trial, refused }: Slot): string {
+function slotKey({ good, previous, trial, unproven, refused }: Slot): string {
   return `(${good?.key},${previous?.key},${
     trial ? trial.build.key + trial.stage + (trial.asked ? "!" : "") : ""
-  },${refused?.key})`;
+  },${unproven?.key},${refused?.key})`;
 }
 
 function history(from: ReadonlyMap<string, { parent?: string; event: string }>, key: string): string {

@@ -16,3 +16,10 @@ for (const mode of ["agent", "runtime"] satisfies Mode[]) {
     }
   });
 }
+
+Deno.test("a first version of the runtime that was given up too early starts, and is good in the end", () => {
+  const explored = explore("runtime", [..."ac"], "late");
+  report(explored, "runtime", "ac");
+  assertEquals(explored.violations, []);
+  assertGreater(explored.cuts, 1000);
+});

@@ -44,6 +44,7 @@ const slotField = object({
     stage: choice("", ["downloaded", "verified", "prepared", "switched", "probation"]).required(),
     asked: bool(),
   }),
+  unproven: buildField,
   refused: object({ ...targetShape, reason: text().default("") }),
 });
 
@@ -57,22 +58,33 @@ const STARTS = ".starts";
 
 /** The files in `cache` that must not be removed. */
 export function inUse(slot: Slot, links: VersionLinks, running?: string): Set<string> {
-  const { good, previous, trial } = slot;
-  const files = [good?.file, previous?.file, trial?.build.file, running, ...Object.values(links)];
+  const { good, previous, trial, unproven } = slot;
+  const files = [
+    good?.file,
+    previous?.file,
+    trial?.build.file,
+    unproven?.file,
+    running,
+    ...Object.values(links),
+  ];
   return new Set(files.filter((file) => file !== undefined));
 }
 
 /**
  * The record if every copy of it is lost. The version that starts may have been on trial, so it gets a new trial if
- * there is another version to return to.
+ * there is another version to return to. A version that was given up is all there is if nothing else has a link.
  */
 export function rebuilt(
-  { current, previous }: VersionLinks,
+  { current, previous, broken }: VersionLinks,
   build: (file: string) => Build | undefined,
 ): Slot {
   const first = current === undefined ? undefined : build(current);
   const before = previous === undefined || previous === current ? undefined : build(previous);
-  if (!first || !before) return first ?? before ? { good: first ?? before } : {};
+  if (!first && !before) {
+    const last = broken === undefined ? undefined : build(broken);
+    return last ? { unproven: last } : {};
+  }
+  if (!first || !before) return { good: first ?? before };
   return { good: before, trial: { build: first, stage: "switched" } };
 }
 

@@ -48,6 +48,8 @@ export interface Slot {
   readonly previous?: Build;
   /** The next version, if it proves itself. */
   readonly trial?: Trial;
+  /** The version that failed its trial while nothing was good: it still starts, because there is no other. */
+  readonly unproven?: Build;
   readonly refused?: Refusal;
 }
 
@@ -159,6 +161,10 @@ function restore(slot: Slot, seen: Seen): UpdateStep | undefined {
   }
   // The link was prepared for this very trial.
   if (trial?.stage === "prepared") return undefined;
+  if (!good && slot.unproven) {
+    const late = proveLate(slot, slot.unproven, seen);
+    if (late) return late;
+  }
   if (previous && links.previous !== previous.file && files.has(previous.file)) {
     return write("the way back is restored", { op: "link", link: "previous", file: previous.file });
   }
@@ -167,6 +173,19 @@ function restore(slot: Slot, seen: Seen): UpdateStep | undefined {
     return write("what was given up is recorded", { op: "unlink", link: "broken" });
   }
   if (seen.counted) return write("the running version is healthy", { op: "forget_count" });
+}
+
+/** The version that failed its trial is healthy now: the computer was slow or in trouble, not the version. */
+function proveLate(slot: Slot, build: Build, { links, running, health }: Seen): UpdateStep | undefined {
+  if (health !== "healthy" || running !== build.file) return undefined;
+  const { unproven: _, refused: no, ...rest } = slot;
+  const isRefused = no !== undefined && no.key !== build.key;
+  return write(
+    `${build.version} has proved itself after all`,
+    // A full disk may have kept the boot rule from writing it.
+    ...(links.current === build.file ? [] : [{ op: "link", link: "current", file: build.file } as const]),
+    { op: "save", slot: { ...rest, ...(isRefused && { refused: no }), good: build } },
+  );
 }
 
 /** Handles a `current` that is not the good version. */
@@ -202,6 +221,7 @@ function advance(slot: Slot, trial: Trial, seen: Seen): UpdateStep {
   const { build, stage } = trial;
   const { target, files, running, health, maySwitch, mayUpdate } = seen;
   const { trial: _, ...without } = slot;
+  const back = otherThan(slot, build);
   switch (stage) {
     case "downloaded":
     case "verified":
@@ -228,10 +248,12 @@ function advance(slot: Slot, trial: Trial, seen: Seen): UpdateStep {
       return write(
         `${build.version} is prepared`,
         { op: "forget_count" },
+        // The running version, or the only one there is, must not lose its last link.
+        ...(running === build.file || !back
+          ? [{ op: "link", link: "current", file: build.file } as const]
+          : []),
         ...(seen.links.broken === build.file ? [{ op: "unlink", link: "broken" } as const] : []),
-        // The running version must not lose its last link.
-        ...(running === build.file ? [{ op: "link", link: "current", file: build.file } as const] : []),
-        ...(slot.good ? [{ op: "link", link: "previous", file: slot.good.file } as const] : []),
+        ...(back ? [{ op: "link", link: "previous", file: back.file } as const] : []),
         { op: "save", slot: atStage(slot, "prepared") },
       );
     case "prepared":
@@ -255,7 +277,7 @@ function advance(slot: Slot, trial: Trial, seen: Seen): UpdateStep {
       if (health === "starting") return wait("it is on probation");
       return write(
         `${build.version} has proved itself`,
-        { op: "save", slot: { ...without, good: build, ...before(slot, build) } },
+        { op: "save", slot: { ...proven(without), good: build, ...before(slot, build) } },
         { op: "forget_count" },
       );
   }
@@ -282,13 +304,14 @@ function reasonOf(reason: string, { lastFailure }: Seen): string {
 }
 
 function rollBack(slot: Slot, { build }: Trial, reason: string) {
-  const { good } = slot;
+  const back = otherThan(slot, build);
+  const left = back ? slot : { ...slot, unproven: build };
   return write(
     `back from ${build.version}: ${reason}`,
     // If the previous version no longer starts, this one is better than none.
     { op: "link", link: "broken", file: build.file },
-    good ? { op: "link", link: "current", file: good.file } : { op: "unlink", link: "current" },
-    { op: "save", slot: refused(slot, build, reason) },
+    back ? { op: "link", link: "current", file: back.file } : { op: "unlink", link: "current" },
+    { op: "save", slot: refused(left, build, reason) },
   );
 }
 
@@ -307,6 +330,16 @@ function atStage(slot: Slot, stage: Stage): Slot {
 /** A trial whose preparation is void. */
 function unprepared(slot: Slot): Slot {
   return slot.trial?.stage === "prepared" ? verified(slot) : slot;
+}
+
+/** The version that starts in place of this one: the good one or, if there is none, the one that may have been slow. */
+function otherThan({ good, unproven }: Slot, build: Build): Build | undefined {
+  return good ?? (unproven?.file === build.file ? undefined : unproven);
+}
+
+/** The record once a version has proved itself: from then on that one is the version to return to. */
+function proven({ unproven: _, ...slot }: Slot): Slot {
+  return slot;
 }
 
 /** The previous version after a build becomes good. */

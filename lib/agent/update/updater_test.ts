@@ -269,6 +269,59 @@ Deno.test("Updater: leaves a version that does not become healthy, with the reas
     assertEquals(bench.updater.status().trial?.build.version, "2.0.0", "it gets another trial");
   }));
 
+Deno.test("Updater: a first version that was slow is good once it is healthy, and a bad one returns to it", () =>
+  withBench(async (bench) => {
+    bench.updater.setTarget(target("1.0.0"));
+    await bench.settle({ health: "starting", maySwitch: true, mayUpdate: true });
+    const first = bench.updater.status().trial!.build;
+    const file = first.file;
+    assertEquals((await bench.updater.boot())?.file, file);
+    const now = { running: file, maySwitch: true, mayUpdate: true } as const;
+    await bench.settle({ ...now, health: "starting" });
+    const reason = "it was not healthy for a minute within 15 minutes";
+    await bench.settle({ ...now, health: "failed", reason });
+    assertEquals(bench.updater.status().refused?.reason, reason);
+
+    // Nothing else is there, so it starts again; the computer has time for it now.
+    await bench.begin();
+    bench.updater.setTarget(target("1.0.0"));
+    assertEquals((await bench.updater.boot())?.file, file);
+    await bench.settle({ ...now, health: "starting" });
+    assertEquals(bench.updater.status().good, undefined);
+    await bench.settle({ ...now, health: "healthy" });
+    const { good, refused } = bench.updater.status();
+    assertEquals([good, refused], [first, undefined]);
+    assertEquals(await bench.links(), { [NAME]: file });
+
+    bench.updater.setTarget(target("2.0.0"));
+    await bench.settle({ ...now, health: "healthy" });
+    const second = bench.updater.status().trial!.build.file;
+    assertEquals((await bench.updater.boot())?.file, second);
+    await bench.settle({ ...now, running: second, health: "starting" });
+    await bench.settle({ ...now, running: second, health: "failed", reason });
+    assertEquals((await bench.updater.boot())?.file, file);
+  }));
+
+Deno.test("Updater: a first version that was slow is good also while another version is wanted", () =>
+  withBench(async (bench) => {
+    bench.updater.setTarget(target("1.0.0"));
+    await bench.settle({ health: "starting", maySwitch: true, mayUpdate: true });
+    const { file } = bench.updater.status().trial!.build;
+    await bench.updater.boot();
+    const now = { running: file, maySwitch: true, mayUpdate: true } as const;
+    await bench.settle({ ...now, health: "starting" });
+    await bench.settle({ ...now, health: "failed" });
+    await bench.updater.boot();
+    await bench.settle({ ...now, health: "starting" });
+    bench.updater.setTarget(target("2.0.0"));
+    await bench.settle({ ...now, health: "starting" });
+    assertEquals(bench.updater.status().trial?.stage, "verified");
+
+    await bench.settle({ ...now, health: "healthy" });
+    assertEquals(bench.updater.status().good?.file, file);
+    assertEquals(bench.updater.status().trial?.build.version, "2.0.0");
+  }));
+
 Deno.test("Updater: retries failed downloads after growing pauses, and refuses a release that cannot pass", () =>
   withBench(async (bench) => {
     const one = await bench.install("1.0.0");
