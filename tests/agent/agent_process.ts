@@ -11,7 +11,7 @@ import { SystemFiles } from "../../lib/base/files/system_files.ts";
 const ROOT = new URL("../../", import.meta.url).pathname;
 const SOURCE = `${ROOT}cli/agent/main.ts`;
 const HASTY = `${ROOT}tests/agent/hasty_agent.ts`;
-const HASTE = 30;
+export const HASTE = 30;
 /** Long, for the computer may be very busy. */
 const PATIENCE_MS = 90_000;
 const LOOK_MS = 50;

@@ -60,6 +60,38 @@ export async function until<T>(
   }
 }
 
+export interface UntilNoneOptions {
+  /** Limit of the time without progress. */
+  readonly stuckMs: number;
+  /** Pause between two checks. */
+  readonly pauseMs: number;
+  /** The actual state, for the message of a failure. */
+  readonly found?: () => unknown;
+}
+
+/**
+ * Repeats the count until it is 0. The limit begins anew whenever the count is lower than ever before: much work on a
+ * busy computer takes long, and only a computer that gets no further is at fault.
+ */
+export async function untilNone(
+  left: () => Promise<number>,
+  { stuckMs, pauseMs, found }: UntilNoneOptions,
+): Promise<void> {
+  let [least, progressMs] = [Infinity, clock.monotonicMs()];
+  for (;;) {
+    const count = await left();
+    if (count === 0) return;
+    const nowMs = clock.monotonicMs();
+    if (count < least) [least, progressMs] = [count, nowMs];
+    if (nowMs - progressMs > stuckMs) {
+      throw new Error(
+        `${count} left after ${stuckMs} ms without progress${found ? `; found ${await found()}` : ""}`,
+      );
+    }
+    await clock.sleep(pauseMs);
+  }
+}
+
 /** The same promise, with a test's time limit. */
 export async function within<T>(what: string, promise: Promise<T>, withinMs = WAIT_MS): Promise<T> {
   const late = Promise.withResolvers<never>();

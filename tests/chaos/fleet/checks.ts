@@ -6,17 +6,19 @@ import { AppService } from "../../../proto/gen/app_pb.ts";
 import { DataService } from "../../../proto/gen/data_pb.ts";
 import { SystemClock } from "../../../lib/base/clock.ts";
 import { type Channel, client } from "../../../lib/wire/rpc/channel.ts";
-import { residentBytes } from "../../support/server.ts";
-import { until } from "../../support/until.ts";
+import { processorMs, residentBytes } from "../../support/server.ts";
+import { untilNone } from "../../support/until.ts";
 import { type Device, DEVICE_VARIABLE, processesWith } from "./device.ts";
 import { visit } from "./users.ts";
 import type { World } from "./world.ts";
 
 const clock = new SystemClock();
 const CALL = { timeoutMs: 60_000 };
-/** The whole fleet has recovered within this time. */
-const RECOVERED_MS = 600_000;
+/** One more device is well within this time, however many there are. */
+const STUCK_MS = 600_000;
 const LOOK_MS = 2_000;
+/** The time over which the work of devices at rest is measured. */
+const REST_MS = 10_000;
 /** Devices that are not well, and lines of the log of each, that a failure shows. */
 const SHOWN_MAX = 3;
 const LINES_MAX = 30;
@@ -35,16 +37,17 @@ interface FleetRow {
 export async function waitForRecovery(world: World): Promise<number> {
   const startMs = clock.monotonicMs();
   const latest = world.good.at(-1)!;
+  const visited = new Set<Device>();
   let found: string[] = [];
   const look = async () => {
     const before = found.join("; ");
-    found = await troubles(world, latest);
+    found = await troubles(world, latest, visited);
     if (found.length > 0 && found.join("; ") !== before) world.print(`not yet: ${found.join("; ")}`);
-    return found.length === 0;
+    return found.length;
   };
-  await until(look, {
-    withinMs: RECOVERED_MS,
-    meanwhile: () => clock.sleep(LOOK_MS),
+  await untilNone(look, {
+    stuckMs: STUCK_MS,
+    pauseMs: LOOK_MS,
     found: async () => {
       const unwell = world.devices.filter(({ name }) => found.some((one) => one.startsWith(name)));
       const logs = unwell.slice(0, SHOWN_MAX).map(async ({ name, agent }) =>
@@ -60,42 +63,59 @@ function ending(log: string): string {
   return log.trimEnd().split("\n").slice(-LINES_MAX).join("\n");
 }
 
-/** What is not yet right about the fleet, for people. */
-async function troubles({ devices, planes }: World, version: string): Promise<string[]> {
+/** What is not yet right about the fleet, for people: a line for each device. `visited`: those that have answered. */
+async function troubles(
+  { devices, planes }: World,
+  version: string,
+  visited: Set<Device>,
+): Promise<string[]> {
   const found: string[] = [];
   const { machines }: { machines: FleetRow[] } = JSON.parse(await planes.command("fleet", "--json"));
   for (const device of devices) {
-    const status = await device.agent.status().catch(() => undefined);
-    const { good, trial } = status?.versions["svc-server"] ?? {};
-    if (!status?.online) {
-      found.push(`${device.name} is offline: ${status?.offlineWhy ?? "its agent does not answer"}`);
-    } else if (good?.version !== version || trial || status.runtime.phase !== "running") {
-      found.push(`${device.name} runs ${good?.version}, ${status.runtime.phase}`);
-    } else found.push(...rowTroubles(device, machines.find(({ partId }) => partId === device.partId)));
-  }
-  if (found.length > 0) return found;
-  for (const device of devices) {
-    await visit(planes, device).catch((error) => found.push(`${device.name}: ${error.message}`));
+    const row = machines.find(({ partId }) => partId === device.partId);
+    const trouble = await agentTrouble(device, version) ?? rowTrouble(row);
+    if (trouble !== undefined) {
+      visited.delete(device);
+      found.push(`${device.name} ${trouble}`);
+    } else if (!visited.has(device)) {
+      const visiting = visit(planes, device).then(() => void visited.add(device));
+      await visiting.catch((error) => found.push(`${device.name} does not answer: ${error.message}`));
+    }
   }
   return found;
 }
 
-function rowTroubles({ name }: Device, row: FleetRow | undefined): string[] {
-  if (!row) return [`${name} is not in the fleet`];
+async function agentTrouble({ agent }: Device, version: string): Promise<string | undefined> {
+  const status = await agent.status().catch(() => undefined);
+  if (!status?.online) return `is offline: ${status?.offlineWhy ?? "its agent does not answer"}`;
+  const { good, trial, refused } = status.versions["svc-server"];
+  const { phase, lastFailure } = status.runtime;
+  if (good?.version === version && !trial && phase === "running") return undefined;
+  const why = [
+    lastFailure && `it ${lastFailure}`,
+    refused && `refused ${refused.version}: ${refused.reason}`,
+  ];
+  return [`runs ${good?.version}, ${phase}`, ...why.filter((one) => one)].join(", ");
+}
+
+function rowTrouble(row: FleetRow | undefined): string | undefined {
+  if (!row) return "is not in the fleet";
   const { state, config, unhealthy } = row;
   const isWell = state === "online" && config.state !== "behind" && unhealthy.length === 0;
-  return isWell ? [] : [`${name} is ${state}, ${config.state}, ${JSON.stringify(unhealthy)}`];
+  return isWell ? undefined : `is ${state}, ${config.state}, ${JSON.stringify(unhealthy)}`;
 }
 
 export interface Costs {
   readonly handlesMax: number;
   readonly residentMax: number;
   readonly folderMax: number;
+  /** Of one processor, by all processes of a device on average. */
+  readonly processorShare: number;
 }
 
 /** One process of each role runs at each device; none has grown out of bounds. */
 export async function checkProcesses({ devices }: World): Promise<Costs> {
-  let costs: Costs = { handlesMax: 0, residentMax: 0, folderMax: 0 };
+  let costs: Costs = { handlesMax: 0, residentMax: 0, folderMax: 0, processorShare: 0 };
   for (const device of devices) {
     const processes = device.processes();
     assertEquals(processes.map(({ role }) => role).sort(), ["agent", "module", "runtime"], device.name);
@@ -108,6 +128,11 @@ export async function checkProcesses({ devices }: World): Promise<Costs> {
     }
     costs = { ...costs, folderMax: Math.max(costs.folderMax, await device.usedBytes()) };
   }
+  const pids = devices.flatMap((device) => device.processes().map(({ pid }) => pid));
+  const workedMs = async () => (await Promise.all(pids.map(processorMs))).reduce((sum, ms) => sum + ms, 0);
+  const beforeMs = await workedMs();
+  await clock.sleep(REST_MS);
+  costs = { ...costs, processorShare: (await workedMs() - beforeMs) / REST_MS / devices.length };
   assert(costs.handlesMax <= LIMITS.handles, `${costs.handlesMax} open handles`);
   assert(costs.residentMax <= LIMITS.residentBytes, `${costs.residentMax} bytes of memory`);
   assert(costs.folderMax <= LIMITS.folderBytes, `${costs.folderMax} bytes on a device's disk`);
@@ -136,10 +161,10 @@ export async function checkCaptured(channel: Channel, { devices, planes }: World
     return new Map(rows.map(({ _id, count }) => [String(_id), Number(count)]));
   };
   const before = await counted();
-  await until(async () => {
+  await untilNone(async () => {
     const now = await counted();
-    return devices.every(({ partId }) => (now.get(partId) ?? 0) > (before.get(partId) ?? 0));
-  }, { withinMs: RECOVERED_MS, meanwhile: () => clock.sleep(LOOK_MS) });
+    return devices.filter(({ partId }) => (now.get(partId) ?? 0) <= (before.get(partId) ?? 0)).length;
+  }, { stuckMs: STUCK_MS, pauseMs: LOOK_MS });
   const twice = await query(
     captured,
     { $group: { _id: { part: "$part_id", at: "$time_received" }, count } },

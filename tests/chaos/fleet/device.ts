@@ -31,6 +31,8 @@ export interface DeviceOptions {
   readonly clockLibrary: string | undefined;
   /** Whether it has the resources of another device as its own. */
   readonly hasRemote: boolean;
+  /** The factor by which its agent's clock is faster. */
+  readonly haste: number;
 }
 
 /** The roles of the processes of a device. */
@@ -114,11 +116,11 @@ export class Device {
   }
 
   start(): void {
-    const { clockLibrary, name } = this.options;
+    const { clockLibrary, name, haste } = this.options;
     const shifted = clockLibrary
       ? { LD_PRELOAD: clockLibrary, SVC_TEST_CLOCK_FILE: this.#clockFile }
       : {} as Record<string, string>;
-    this.agent.start(undefined, { ...shifted, [DEVICE_VARIABLE]: name, DENO: Deno.execPath() });
+    this.agent.start(haste, { ...shifted, [DEVICE_VARIABLE]: name, DENO: Deno.execPath() });
   }
 
   /** Kills the agent, and starts it again after a while; once at a time. */

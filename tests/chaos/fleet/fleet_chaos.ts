@@ -8,7 +8,8 @@ import { AppService } from "../../../proto/gen/app_pb.ts";
 import { randomFrom } from "../../../lib/geometry/random.ts";
 import { type Channel, client } from "../../../lib/wire/rpc/channel.ts";
 import { judgeWrites } from "../chaos.ts";
-import { until } from "../../support/until.ts";
+import { until, untilNone } from "../../support/until.ts";
+import { HASTE } from "../../agent/agent_process.ts";
 import { noScripts } from "../../cloud/training_world.ts";
 import { Load, loadStartMs, tokensOf } from "../load.ts";
 import { pick, Planes } from "../planes.ts";
@@ -30,7 +31,12 @@ const PLANES = 3;
 /** Between two faults, at most. */
 const REST_MS = 3_000;
 const CALL = { timeoutMs: 60_000 };
-const JOBS_MS = 300_000;
+/** One more training job ends within this time. */
+const JOB_MS = 300_000;
+/** One more device starts its runtime within this time. */
+const START_MS = 600_000;
+/** So many devices for each processor are started at once, and have an agent in the usual haste. */
+const DEVICES_OF_PROCESSOR = 2;
 
 export interface FleetChaosOptions {
   readonly devices: number;
@@ -105,6 +111,9 @@ async function addDevices(world: World, devices: Device[], count: number, token:
   const clockLibrary = await buildClockLibrary(`${folder}/clock_offset.so`);
   const balancerPort = Number(planes.host.split(":")[1]);
   await world.release("serves");
+  const atOnce = DEVICES_OF_PROCESSOR * navigator.hardwareConcurrency;
+  // With more devices each has less of the computer: its agent's minutes are longer.
+  const haste = Math.max(1, HASTE * Math.min(1, atOnce / count));
   for (let at = 0; at < count; at++) {
     const name = `device-${String(at).padStart(2, "0")}`;
     const { partId, config } = JSON.parse(await world.command("machine", "create", name, "--json"));
@@ -117,11 +126,19 @@ async function addDevices(world: World, devices: Device[], count: number, token:
         balancerPort,
         clockLibrary,
         hasRemote: at % 2 === 1,
+        haste,
       }),
     );
     await world.configure(devices[at]);
     devices[at].start();
+    await until(async () => await starting(devices) < atOnce, { withinMs: START_MS });
   }
+}
+
+/** How many devices have no runtime that serves yet. */
+async function starting(devices: readonly Device[]): Promise<number> {
+  const states = await Promise.all(devices.map(({ agent }) => agent.status().catch(() => undefined)));
+  return states.filter((state) => state?.runtime.phase !== "running").length;
 }
 
 async function hostOf(channel: Channel, id: string): Promise<string> {
@@ -162,20 +179,24 @@ async function wantLatest(world: World): Promise<void> {
 /** Every job has ended: it is completed, or says that it was interrupted; and a new one completes. */
 async function judgeJobs(trainers: Trainers): Promise<string> {
   await trainers.submit();
-  const ended = await until(async () => {
-    const now = await trainers.ended();
-    if (now.others.length > 0) throw new Error(now.others.join("\n"));
-    return now.completed + now.interrupted === trainers.jobs.length && now;
-  }, { withinMs: JOBS_MS, meanwhile: () => clock.sleep(REST_MS) });
-  return `${ended.completed} training jobs completed, ${ended.interrupted} interrupted, none lost`;
+  let [completed, interrupted] = [0, 0];
+  await untilNone(async () => {
+    const ended = await trainers.ended();
+    if (ended.others.length > 0) throw new Error(ended.others.join("\n"));
+    ({ completed, interrupted } = ended);
+    return trainers.jobs.length - completed - interrupted;
+  }, { stuckMs: JOB_MS, pauseMs: REST_MS });
+  return `${completed} training jobs completed, ${interrupted} interrupted, none lost`;
 }
 
-function costLine({ handlesMax, residentMax, folderMax }: Costs): string {
+function costLine({ handlesMax, residentMax, folderMax, processorShare }: Costs): string {
   const mb = (bytes: number) => (bytes / 1e6).toFixed(1);
   return `at rest: one agent, runtime and module at each device, at most ${handlesMax} handles and ${
     mb(residentMax)
   } MB ` +
-    `each; at most ${mb(folderMax)} MB on a disk`;
+    `each; at most ${mb(folderMax)} MB on a disk; ${
+      (100 * processorShare).toFixed(1)
+    } % of a processor for a device`;
 }
 
 function seconds(ms: number): string {
