@@ -33,16 +33,17 @@ Deno.test("a contestant without figures has dashes and no ratio", () => {
 });
 
 Deno.test("the table gets a section of README.md, is replaced by the next, and nothing else changes", async () => {
-  const readme = await Deno.readTextFile(`${ROOT}README.md`);
-  const once = withTable(readme, "| one |\n");
-  assert(once.includes("## Figures\n") && once.includes("\n| one |\n"));
+  const [before, after] = ["# project\n\nIts first words.\n\n", "## Where to read on\n\nIts last words.\n"];
+  const once = withTable(before + after, "| one |\n");
+  assert(once.startsWith(`${before}## Figures\n`) && once.includes("\n| one |\n") && once.endsWith(after));
   assertEquals(withTable(once, "| two |\n"), once.replace("| one |", "| two |"));
-
-  const at = once.indexOf("<!-- The table");
-  const end = "<!-- end -->\n";
-  assert(once.startsWith(readme.slice(0, readme.indexOf("## Where to read on"))));
-  assert(readme.endsWith(once.slice(once.indexOf(end, at) + end.length).trimStart()));
   assertThrows(() => withTable("# no place", "| one |\n"), Error, "README.md lacks the section");
+
+  const readme = await Deno.readTextFile(`${ROOT}README.md`);
+  const [begin, end] = ["<!-- The table of", "<!-- end -->"].map((mark) => readme.indexOf(mark));
+  const replaced = withTable(readme, "| three |\n");
+  assert(begin! > 0 && end! > begin! && replaced.includes("\n| three |\n"));
+  assert(replaced.startsWith(readme.slice(0, begin)) && replaced.endsWith(readme.slice(end)));
 });
 
 Deno.test("the agent and the control plane of a contestant lie beside its server", async () => {
