@@ -1,6 +1,6 @@
 /**
- * Names in the order of their ranks, of which the first one is at hand, and each can be moved or taken out: a binary
- * heap that knows the place of every name. A change costs the logarithm of their number.
+ * Names by rank: a binary heap that knows the place of each name, so that every one can be moved or removed. A change
+ * costs the logarithm of their number.
  */
 
 /** Compared number by number. */

@@ -21,7 +21,7 @@ export interface CutPage<T> {
   readonly nextPageToken: string;
 }
 
-/** Cuts rows, of which up to `limit + 1` were read, to a page. `tokenAfter` makes the token that continues after a row. */
+/** A page of at most `limit` rows. One row more means that another page follows, with the token of `tokenAfter`. */
 export function cutPage<T>(rows: readonly T[], limit: number, tokenAfter: (last: T) => string): CutPage<T> {
   const page = rows.slice(0, limit);
   const last = page.at(-1);

@@ -69,9 +69,9 @@ export class LaserOdometry {
       : undefined;
   }
 
-  /** The share of the points that fit on the last scan after a motion. */
-  shareAfter(points: Float64Array, motion: Pose2d): number {
-    return this.#last().shareAt(points, motion);
+  /** By what share of the points the motion by scans since the last scan fits better than that by odometry. */
+  fitsMore(points: Float64Array, scans: Pose2d, odometry: Pose2d): number {
+    return this.#last().fitsMore(points, scans, odometry);
   }
 
   /** Whether the last scan confirms a pose, and no less than another. */

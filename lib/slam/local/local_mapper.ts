@@ -78,9 +78,9 @@ const SPARSE_S = 0.4;
 const GAIN_BY_SCAN_A_METRE = 0.1;
 /** Scans that put the robot farther than this from odometry contradict it if so much more of them fits there. */
 const CONTRADICTED_M = 0.06;
+const FITS_MORE = 0.25;
 /** A match this near to the prediction is as expected. */
 const EXPECTED_M = 0.1;
-const FITS_MORE = 0.25;
 /** Points of a scan that are used to find which directions it constrains. */
 const SHAPE_POINTS = 360;
 const SEARCH_POINTS = 100;
@@ -437,22 +437,13 @@ export class LocalMapper {
       return this.#trust.isDoubted;
     }
     const byScans = this.#laser.clearMotion(seen, [best.pose, prediction, last.pose]);
-    const fitsMore = byScans ? this.#fitsMore(seen, byOdometry, byScans) : 0;
+    const fitsMore = byScans ? this.#laser.fitsMore(seen, byScans, byOdometry) : 0;
     const off = byScans && between2d(byOdometry, byScans);
     if (off && (Math.hypot(off.x, off.y) < CONTRADICTED_M || fitsMore > FITS_MORE)) {
       this.#trust.compare(byOdometry, byScans, fitsMore);
     } else this.#trust.noteUnclear();
     // People who walk through the view may contradict odometry that fits.
     return this.#trust.isDoubted || (byScans !== undefined && isPoor && this.#trust.isContradicting);
-  }
-
-  /**
-   * By what share of the scan its motion fits better than that of odometry with the same turn: along a corridor, all
-   * motions fit its walls, and those of people who walk by fit best.
-   */
-  #fitsMore(seen: Float64Array, odometry: Pose2d, scans: Pose2d): number {
-    const byWheels = { ...odometry, yaw: scans.yaw };
-    return this.#laser.shareAfter(seen, scans) - this.#laser.shareAfter(seen, byWheels);
   }
 
   /**

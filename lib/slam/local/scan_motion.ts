@@ -224,6 +224,14 @@ export class ScanMotion {
     };
   }
 
+  /**
+   * By what share of the points the motion of scans fits better than that of odometry with the same turn: along a
+   * corridor, all motions fit its walls, and those of people who walk by fit best.
+   */
+  fitsMore(points: Float64Array, scans: Pose2d, odometry: Pose2d): number {
+    return this.shareAt(points, scans) - this.shareAt(points, { ...odometry, yaw: scans.yaw });
+  }
+
   /** The share of the points that fit at a pose. */
   shareAt(points: Float64Array, { x, y, yaw }: Pose2d): number {
     const few = thinned(points, POINTS_MAX);

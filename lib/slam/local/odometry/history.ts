@@ -31,10 +31,8 @@ export class OdometryHistory {
   #stoodSinceS = -Infinity;
   /** Whether the motion before the first reading is unknown, because of a jump. */
   #hasBegunAnew = false;
-
   /** The pose of the last reading as it came. */
   #given: Pose2d | undefined;
-
   #scale: OdometryScale;
 
   constructor(delayS = 0, scale = UNSCALED) {

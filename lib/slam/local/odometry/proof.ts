@@ -100,7 +100,9 @@ export class OdometryProof {
   #rotation: Comparison;
   #ways = new ScaleEstimate(WAYS_OFF);
   #turns = new ScaleEstimate(TURNS_OFF);
+  /** The scan that the next one is compared with after a motion, and the turn that suffices. */
   #from: MatchedScan | undefined;
+  #spanRad = 0;
 
   constructor({ translation, rotation }: OdometryVerdicts = OPEN) {
     this.#translation = new Comparison(NOISE_M, translation);
@@ -142,9 +144,9 @@ export class OdometryProof {
     scale = UNSCALED,
   ): void {
     const from = this.#from, moved = from && between2d(from.pose, scan.pose);
-    const spanRad = from ? Math.min(SPAN_RAD, SPAN_VIEW * viewOf(from.seen)) : 0;
-    if (moved && Math.hypot(moved.x, moved.y) < SPAN_M && Math.abs(moved.yaw) < spanRad) return;
+    if (moved && Math.hypot(moved.x, moved.y) < SPAN_M && Math.abs(moved.yaw) < this.#spanRad) return;
     this.#from = scan;
+    this.#spanRad = Math.min(SPAN_RAD, SPAN_VIEW * viewOf(scan.seen));
     const odometry = from && odometryBetween(from.timeS, scan.timeS);
     if (!odometry) return;
     const matched = between2d(from.matched, scan.matched);
@@ -190,10 +192,7 @@ export class OdometryProof {
     const movedM = Math.hypot(odometry.x, odometry.y);
     if (movedM < SPAN_M / 2 || knownOf(odometry.x, odometry.y) < ALONG_SHARE * movedM) return undefined;
     if (knownOf(byMatch.pose.x - pose.x, byMatch.pose.y - pose.y) > SAME_M) return undefined;
-    if (isFarOff) {
-      const byWheels = this.#motion.shareAt(seen, { ...odometry, yaw: pose.yaw });
-      if (byOdometry.share < byWheels + FITS_MORE) return undefined;
-    }
+    if (isFarOff && this.#motion.fitsMore(seen, pose, odometry) < FITS_MORE) return undefined;
     const offM = (by: Pose2d) => Math.min(ERROR_MAX_M, knownOf(by.x - pose.x, by.y - pose.y));
     const tooFarM = ((odometry.x - pose.x) * odometry.x + (odometry.y - pose.y) * odometry.y) / movedM;
     this.#translation.add(offM(odometry), offM(matched), noisier, tooFarM);
