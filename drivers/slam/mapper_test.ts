@@ -599,7 +599,7 @@ Deno.test("mapper: a second close() does nothing, and calls after close are refu
   });
 });
 
-Deno.test("mapper: existing_map may name a file of a package of the machine", () => {
+Deno.test("mapper: existing_map may name a file of a package of the machine", async () => {
   const json = {
     packages: [{ name: "hall", package: "org/hall", version: "1", type: "slam_map" }],
     components: [{
@@ -620,7 +620,7 @@ Deno.test("mapper: existing_map may name a file of a package of the machine", ()
     env: () => undefined,
     packages: ({ name }: { name: string }) => `/packages/${name}`,
   };
-  const { config, problems } = decodeConfig(json, registry, surroundings);
+  const { config, problems } = await decodeConfig(json, registry, surroundings);
   assertEquals(problems, []);
   const settings = config.resources.find(({ name }) => name.short === "slam")!.decoded as Settings;
   assertEquals([settings.existingMap, settings.mode], ["/packages/hall/internalState.pbstream", "update"]);

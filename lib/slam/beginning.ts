@@ -48,16 +48,14 @@ export class Beginning {
   *replay(builder: MapBuilder, delayS = 0): Generator<void, void> {
     let early = 0;
     const addOdometryUntil = (untilS: number, before: number) => {
-      for (; early < this.#readings.length; early++) {
-        const next = this.#readings[early];
+      for (let next = this.#readings[early]; next; next = this.#readings[++early]) {
         if (next.kind !== "odometry") continue;
         if (early > before && next.reading.timeS > untilS) return;
         builder.addOdometry(next.reading);
       }
     };
 
-    for (let k = 0; k < this.#readings.length; k++) {
-      const one = this.#readings[k];
+    for (const [k, one] of this.#readings.entries()) {
       if (one.kind === "odometry") continue;
       addOdometryUntil(delayS > 0 ? timeOf(one) + delayS + LATER_S : -Infinity, k);
       if (one.kind === "imu") builder.addImu(one.reading);

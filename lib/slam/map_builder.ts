@@ -2,6 +2,7 @@
  * One pass over the readings: local SLAM gives each scan its pose, global SLAM closes loops and keeps the map straight.
  */
 
+import { assert } from "../base/error.ts";
 import {
   type ImuState,
   type MapState,
@@ -70,7 +71,10 @@ const INCONSISTENT_KNOWN = 0.6;
 const CONTRADICTED = { known: 0.2, fit: 0 };
 /** Weight of a new fit in the running average of fits. */
 const FIT_SHARE = 0.1;
-/** A scan that fits the latest scans this badly is distorted, or the robot has been kidnapped. */
+/**
+ * A scan that fits the latest scans this badly is distorted, or the robot has been kidnapped, perhaps while it stood still
+ * and made no nodes.
+ */
 const DISTORTED_SCORE = 0.3;
 /** The robot may have been kidnapped after this many inconsistent nodes in a row. */
 const INCONSISTENT_MAX = 3;
@@ -178,10 +182,14 @@ export class MapBuilder implements Mapping {
     if (!isTime(scan.timeS) || this.#isOlder(scan.timeS)) return false;
     const result = this.#local.addScan(scan, isNode);
     if (!result) return false;
-    if (this.#unplaced !== undefined) this.#relocalization.countScan();
-    else if (this.start.mode === "localize") this.#watchScan(result);
-    if (result.insertion) this.#addNode(result, result.insertion);
     this.#last = result;
+    if (this.#unplaced !== undefined) this.#relocalization.countScan();
+    else if (this.start.mode === "localize" && result.score < DISTORTED_SCORE) {
+      // The scan lies among those before it, where the robot no longer is, so it makes no node.
+      this.#doubt("kidnapped");
+      return true;
+    }
+    if (result.insertion) this.#addNode(result, result.insertion);
     return true;
   }
 
@@ -251,7 +259,9 @@ export class MapBuilder implements Mapping {
 
   /** The present pose of a node in the map. */
   nodePose(node: number): Pose2d {
-    return this.#graph.pose(this.#nodes[node].variable);
+    const found = this.#nodes[node];
+    assert(found, `node ${node} of ${this.#nodes.length}`);
+    return this.#graph.pose(found.variable);
   }
 
   /** A pose of the local frame, as the last node sees it. */
@@ -437,7 +447,8 @@ export class MapBuilder implements Mapping {
     this.#search.close(closure);
     this.#graph.addEdge(edge);
     // A closure that leaves a direction unconstrained does not end the drift.
-    if (node.submaps.length > 0 && (degenerate?.share ?? 1) > 0) this.#drift.connect(submap, node.submaps[0]);
+    const [own] = node.submaps;
+    if (own && (degenerate?.share ?? 1) > 0) this.#drift.connect(submap, own);
     return edge;
   }
 
@@ -491,22 +502,12 @@ export class MapBuilder implements Mapping {
   }
 
   #lookFor(node: MapNode): void {
-    if (node.submaps.length === 0) return;
-    const closures = this.#search.closuresOf(
-      node,
-      this.#submaps,
-      this.#pathLengthsFrom(node.submaps[0]),
-      true,
-    );
-    this.#accept(closures);
+    const [own] = node.submaps;
+    if (!own) return;
+    this.#accept(this.#search.closuresOf(node, this.#submaps, this.#pathLengthsFrom(own), true));
     if (this.start.mode !== "localize") return;
     this.#relocalization.add(node);
     this.#watch(node);
-  }
-
-  /** Detects that scans do not fit the scans before them, even if the robot stands still and they make no nodes. */
-  #watchScan({ score }: LocalResult): void {
-    if (score < DISTORTED_SCORE) this.#doubt("kidnapped");
   }
 
   /** Detects that the robot does not see the map where it should. */
@@ -593,7 +594,8 @@ export class MapBuilder implements Mapping {
     if (this.start.mode !== "update" || added <= this.start.options.minAddedSubmapsCount) return false;
     this.#remove(outdated(this.#submaps, this.#graph, this.start.options));
     this.#submapsAtTrim = this.#submaps.length;
-    if (this.#submaps.length > 0) this.#graph.fix(this.#submaps[0].variable);
+    const [first] = this.#submaps;
+    if (first) this.#graph.fix(first.variable);
     return true;
   }
 

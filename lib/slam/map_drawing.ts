@@ -1,14 +1,19 @@
 /** The map as images for people and programs: a drawing with trajectories and loop closures, and the map of ROS. */
 
 import type { ColorImage } from "../geometry/image/image.ts";
-import { type MapPicture, PIXEL_M } from "./map_picture.ts";
-import type { MapState } from "./map_state.ts";
+import { intensityOf, type MapPicture, PIXEL_M } from "./map_picture.ts";
+import type { MapState, NodeState } from "./map_state.ts";
 import type { Pose2d } from "./pose2d.ts";
 
 type Colour = readonly [red: number, green: number, blue: number];
 
 const UNKNOWN: Colour = [214, 220, 230];
-const TRAJECTORIES: readonly Colour[] = [[30, 100, 220], [20, 150, 90], [170, 80, 200], [210, 130, 20]];
+const TRAJECTORIES: readonly [Colour, ...Colour[]] = [
+  [30, 100, 220],
+  [20, 150, 90],
+  [170, 80, 200],
+  [210, 130, 20],
+];
 const CLOSURE: Colour = [235, 120, 120];
 const SUBMAP: Colour = [200, 30, 30];
 /** The value of unknown cells in ROS. */
@@ -16,10 +21,10 @@ const PGM_UNKNOWN = 205;
 
 /** The picture in shades of grey, and over it the trajectories, submaps and loop closures of `map`. */
 export function drawMap(picture: MapPicture, map?: MapState): ColorImage {
-  const { width, height, intensity, known } = picture;
+  const { width, height, known } = picture;
   const rgba = new Uint8Array(4 * width * height);
   for (let pixel = 0; pixel < known.length; pixel++) {
-    const shade = intensity[pixel];
+    const shade = intensityOf(picture, pixel);
     rgba.set(known[pixel] === 0 ? [...UNKNOWN, 255] : [shade, shade, shade, 255], 4 * pixel);
   }
   const image = { width, height, rgba };
@@ -37,10 +42,11 @@ function drawParts(drawing: Drawing, map: MapState): void {
   }
   const byTrajectory = Map.groupBy(map.nodes, ({ trajectory }) => trajectory);
   for (const [trajectory, all] of byTrajectory) {
-    const inOrder = [...all].sort((a, b) => a.index - b.index);
-    const colour = TRAJECTORIES[trajectory % TRAJECTORIES.length];
-    for (let n = 1; n < inOrder.length; n++) {
-      drawing.line(inOrder[n - 1].globalPose, inOrder[n].globalPose, colour);
+    const colour = TRAJECTORIES.at(trajectory % TRAJECTORIES.length) ?? TRAJECTORIES[0];
+    let before: NodeState | undefined;
+    for (const node of all.toSorted((a, b) => a.index - b.index)) {
+      if (before) drawing.line(before.globalPose, node.globalPose, colour);
+      before = node;
     }
   }
   for (const pose of submaps.values()) drawing.dot(pose, SUBMAP);
@@ -82,14 +88,15 @@ class Drawing {
 
 /** The map in the form of ROS: a greyscale image, and the text with its place. `image` is the name of its file. */
 export function rosMap(
-  { width, height, originX, originY, intensity, known }: MapPicture,
+  picture: MapPicture,
   image: string,
 ): { readonly pgm: Uint8Array; readonly yaml: string } {
+  const { width, height, originX, originY, known } = picture;
   const head = new TextEncoder().encode(`P5\n${width} ${height}\n255\n`);
   const pgm = new Uint8Array(head.length + known.length);
   pgm.set(head);
   for (let pixel = 0; pixel < known.length; pixel++) {
-    pgm[head.length + pixel] = known[pixel] === 0 ? PGM_UNKNOWN : knownShade(intensity[pixel]);
+    pgm[head.length + pixel] = known[pixel] === 0 ? PGM_UNKNOWN : knownShade(intensityOf(picture, pixel));
   }
   // The corner of the lowest pixel on the left; the pixel's own place is its middle.
   const metres = (pixels: number) => (pixels * PIXEL_M).toFixed(3);

@@ -9,6 +9,7 @@
 import { SvcError } from "../base/error.ts";
 import { writePcd } from "../geometry/cloud/pcd.ts";
 import { createCloud } from "../geometry/cloud/point_cloud.ts";
+import { cellAt } from "./local/probability_grid.ts";
 import type { GridState, SubmapState } from "./map_state.ts";
 import { compose2d, inverse2d, type Pose2d } from "./pose2d.ts";
 
@@ -34,6 +35,19 @@ export interface MapPicture {
   readonly known: Uint8Array;
 }
 
+/** The intensity of a pixel of the picture, by its index. */
+export function intensityOf({ intensity }: MapPicture, pixel: number): number {
+  return byteAt(intensity, pixel);
+}
+
+function byteAt(bytes: Uint8Array, at: number): number {
+  return bytes[at] ?? outside(bytes, at);
+}
+
+function outside({ length }: Uint8Array, at: number): never {
+  throw new Error(`Bug: byte ${at} of ${length}`);
+}
+
 /** Where the pixels of a picture are, and how many there are. */
 export type PictureFrame = Pick<MapPicture, "width" | "height" | "originX" | "originY">;
 
@@ -52,8 +66,8 @@ export function paintMap(submaps: readonly SubmapState[]): MapPicture {
 
 /** The point cloud of a map as a PCD file: a point a known pixel, with its probability from 1 to 100 as its colour. */
 export function mapCloud(picture: MapPicture): Uint8Array<ArrayBuffer> {
-  const { width, originX, originY, intensity, known } = picture;
-  const probability = (pixel: number) => Math.trunc((255 - intensity[pixel]) * 100 / 255);
+  const { width, originX, originY, known } = picture;
+  const probability = (pixel: number) => Math.trunc((255 - intensityOf(picture, pixel)) * 100 / 255);
   let count = 0;
   for (let pixel = 0; pixel < known.length; pixel++) {
     if (known[pixel] !== 0 && probability(pixel) > 0) count++;
@@ -89,8 +103,7 @@ function extentOf({ known, resolution, maxX, maxY }: GridState) {
 function pixelsOf(submap: SubmapState) {
   const { minX, minY, maxX, maxY } = extentOf(submap.grid);
   const pose = gridPose(submap);
-  const corners = [[minX, minY], [maxX, minY], [maxX, maxY], [minX, maxY]]
-    .map(([x, y]) => compose2d(pose, { x, y, yaw: 0 }));
+  const corners = [minX, maxX].flatMap((x) => [minY, maxY].map((y) => compose2d(pose, { x, y, yaw: 0 })));
   const [xs, ys] = [corners.map(({ x }) => x / PIXEL_M), corners.map(({ y }) => y / PIXEL_M)];
   return {
     left: Math.floor(Math.min(...xs)),
@@ -156,8 +169,8 @@ function paintSubmap(submap: SubmapState, picture: MapPicture, shades: Shades): 
       if (found.known === 0) continue;
       const pixel = (originY - py) * width + px + originX;
       const left = 1 - found.alpha / 255;
-      intensity[pixel] = Math.min(255, Math.round(found.value + intensity[pixel] * left));
-      known[pixel] = Math.min(255, Math.ceil(found.known + known[pixel] * left));
+      intensity[pixel] = Math.min(255, Math.round(found.value + byteAt(intensity, pixel) * left));
+      known[pixel] = Math.min(255, Math.ceil(found.known + byteAt(known, pixel) * left));
     }
   }
 }
@@ -167,10 +180,10 @@ function sampler({ cells, cellsX, cellsY }: GridState, { value, alpha }: Shades)
   const found = { value: 0, alpha: 0, known: 0 };
   const add = (i: number, j: number, weight: number) => {
     if (weight === 0 || i < 0 || j < 0 || i >= cellsX || j >= cellsY) return;
-    const cell = cells[cellsX * j + i];
+    const cell = cellAt(cells, cellsX * j + i);
     if (cell === 0) return;
-    found.value += weight * value[cell];
-    found.alpha += weight * alpha[cell];
+    found.value += weight * byteAt(value, cell);
+    found.alpha += weight * byteAt(alpha, cell);
     found.known += weight * 255;
   };
   return (i: number, j: number) => {

@@ -12,7 +12,7 @@ import {
   type SubmapState,
 } from "./map_state.ts";
 import { Mapper } from "./mapper.ts";
-import { type MapPicture, paintMap, PIXEL_M } from "./map_picture.ts";
+import { intensityOf, type MapPicture, paintMap, PIXEL_M } from "./map_picture.ts";
 import type { MapperOptions } from "./mapping.ts";
 import { between2d, compose2d, IDENTITY_2D, inverse2d, type Pose2d, wrapAngle } from "./pose2d.ts";
 
@@ -111,8 +111,8 @@ interface Agreement {
 /** The place on which scans agree, and where the second map fits the first best. */
 function agreementOf(seen: readonly Seen[], first: MapPicture, second: MapPicture): Agreement | undefined {
   let best: Agreement | undefined, left = seen.toReversed();
-  while (left.length >= AGREED_MIN) {
-    const [{ node, pose, place }] = left;
+  for (let [newest] = left; newest && left.length >= AGREED_MIN; [newest] = left) {
+    const { node, pose, place } = newest;
     const isAgreed = (one: Seen) => {
       // Compared where the robot was, as a small angle is metres away from the origin.
       const expected = compose2d(pose, between2d(node.globalPose, one.node.globalPose));
@@ -161,7 +161,7 @@ function fitAt(place: Pose2d, first: MapPicture, second: MapPicture): number {
 function compared(from: MapPicture, place: Pose2d, to: MapPicture): { on: number; off: number } {
   let on = 0, off = 0;
   for (let pixel = 0; pixel < from.known.length; pixel++) {
-    if (from.known[pixel] === 0 || from.intensity[pixel] >= DARK) continue;
+    if (from.known[pixel] === 0 || intensityOf(from, pixel) >= DARK) continue;
     const x = (pixel % from.width - from.originX + 0.5) * PIXEL_M;
     const y = (from.originY - Math.floor(pixel / from.width) + 0.5) * PIXEL_M;
     const shade = shadeAt(to, compose2d(place, { x, y, yaw: 0 }));
@@ -172,15 +172,16 @@ function compared(from: MapPicture, place: Pose2d, to: MapPicture): { on: number
 }
 
 function shadeAt(map: MapPicture, { x, y }: Pose2d): "occupied" | "free" | undefined {
-  const { width, height, originX, originY, intensity, known } = map;
+  const { width, height, originX, originY, known } = map;
   const column = Math.floor(x / PIXEL_M) + originX, row = originY - Math.floor(y / PIXEL_M);
   let isFree = false;
   for (const dx of [-1, 0, 1]) {
     for (const dy of [-1, 0, 1]) {
       const px = column + dx, py = row + dy, pixel = py * width + px;
       if (px < 0 || py < 0 || px >= width || py >= height || known[pixel] === 0) continue;
-      if (intensity[pixel] < DARK) return "occupied";
-      isFree ||= intensity[pixel] > LIGHT && dx === 0 && dy === 0;
+      const intensity = intensityOf(map, pixel);
+      if (intensity < DARK) return "occupied";
+      isFree ||= intensity > LIGHT && dx === 0 && dy === 0;
     }
   }
   return isFree ? "free" : undefined;

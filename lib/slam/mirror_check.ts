@@ -5,6 +5,7 @@
  */
 
 import type { RangeScan } from "./mapping.ts";
+import { singleAt } from "./points.ts";
 import { wrapAngle } from "./pose2d.ts";
 
 const BINS = 360;
@@ -60,14 +61,17 @@ export class MirrorCheck {
 function rangesAround(points: Float32Array, origin = { x: 0, y: 0 }): Float32Array {
   const ranges = new Float32Array(BINS).fill(Infinity);
   for (let n = 0; n + 2 < points.length; n += 3) {
-    const x = points[n] - origin.x, y = points[n + 1] - origin.y, range = Math.hypot(x, y);
+    const x = singleAt(points, n) - origin.x,
+      y = singleAt(points, n + 1) - origin.y,
+      range = Math.hypot(x, y);
     if (!Number.isFinite(range)) continue;
     const bin = binOf(Math.atan2(y, x));
-    ranges[bin] = Math.min(ranges[bin], range);
+    ranges[bin] = Math.min(singleAt(ranges, bin), range);
   }
   return ranges.map((range, bin) => {
     for (let beside = 1; beside <= BESIDE_MAX && range === Infinity; beside++) {
-      range = Math.min(ranges[(bin + beside) % BINS], ranges[(bin - beside + BINS) % BINS]);
+      const after = singleAt(ranges, (bin + beside) % BINS);
+      range = Math.min(after, singleAt(ranges, (bin - beside + BINS) % BINS));
     }
     return range;
   });
@@ -78,7 +82,7 @@ function difference(now: Float32Array, before: Float32Array, turn: number): numb
   const shift = Math.round(turn / BIN_RAD);
   let sum = 0, compared = 0;
   for (let bin = 0; bin < BINS; bin++) {
-    const off = Math.abs(now[bin] - before[(bin + shift + BINS) % BINS]);
+    const off = Math.abs(singleAt(now, bin) - singleAt(before, (bin + shift + BINS) % BINS));
     if (!Number.isFinite(off)) continue;
     sum += Math.min(off, DIFFERENCE_MAX_M);
     compared++;

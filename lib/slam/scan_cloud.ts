@@ -4,6 +4,7 @@ import { readPcd } from "../geometry/cloud/pcd.ts";
 import { transformCloud } from "../geometry/cloud/point_cloud.ts";
 import type { RigidTransform } from "../geometry/pose.ts";
 import { type RangeScan, SCAN_POINTS_MAX } from "./mapping.ts";
+import { singleAt } from "./points.ts";
 
 /** Times that differ more from that of the reading come from another clock. */
 const OFFSET_S_MAX = 10;
@@ -21,13 +22,14 @@ export function readScanCloud(file: Uint8Array, lidar?: RigidTransform): Omit<Ra
   const points = new Float32Array(3 * x.length), offsetsS = new Float32Array(x.length);
   let count = 0, hasTimes = time !== undefined;
   for (let n = 0; n < x.length; n++) {
-    if (!Number.isFinite(x[n] + y[n] + z[n])) continue;
+    const px = singleAt(x, n), py = singleAt(y, n), pz = singleAt(z, n);
+    if (!Number.isFinite(px + py + pz)) continue;
     const offsetS = time?.[n] ?? 0;
     if (!(Math.abs(offsetS) <= OFFSET_S_MAX)) hasTimes = false;
     offsetsS[count] = offsetS;
-    points[3 * count] = x[n];
-    points[3 * count + 1] = y[n];
-    points[3 * count++ + 2] = z[n];
+    points[3 * count] = px;
+    points[3 * count + 1] = py;
+    points[3 * count++ + 2] = pz;
   }
   return {
     points: points.slice(0, 3 * count),

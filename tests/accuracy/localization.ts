@@ -190,7 +190,10 @@ function poseBetween(
   return interpolate2d(forwards, backwards, 0.5);
 }
 
-/** The robot's belief after each scan; collects the milliseconds of each piece of its work. */
+/**
+ * The robot's belief after each scan; collects the milliseconds of each piece of its work. A robot that calls itself lost
+ * claims no place.
+ */
 function drive(
   robot: Mapper,
   way: readonly Unseen[],
@@ -207,7 +210,7 @@ function drive(
       pieces.push(performance.now() - began);
     }
     const found = robot.pose();
-    if (!found) return "unknown";
+    if (!found || robot.localization().place !== "localized") return "unknown";
     return isNear(found, pose) ? "right" : "wrong";
   });
 }

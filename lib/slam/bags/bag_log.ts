@@ -135,7 +135,7 @@ export class BagLog {
     const [, scans] = chosen;
     const odometry = this.#chosenOdometry();
     const poses = odometry ? inOrder(odometry.poses) : [];
-    const facts = this.#factsOf(scans[0].frame, odometry?.frame);
+    const facts = this.#factsOf(scans[0]?.frame ?? "", odometry?.frame);
     return {
       log: {
         scans: inOrder(scans).map((scan): CarmenScan => {
@@ -169,12 +169,12 @@ export class BagLog {
     found: ReadonlyMap<string, T>,
     sizeOf: (entry: [string, T]) => number,
   ): [string, T] | undefined {
-    const sorted = [...found].sort((a, b) => sizeOf(b) - sizeOf(a) || (a[0] < b[0] ? -1 : 1));
-    if (sorted.length > 1) {
-      const others = sorted.slice(1, 10).map((entry) => `${entry[0]} (${sizeOf(entry)})`).join(", ");
-      this.note(`${what} are those of ${sorted[0][0]} (${sizeOf(sorted[0])}); there are others: ${others}`);
+    const [most, ...others] = [...found].sort((a, b) => sizeOf(b) - sizeOf(a) || (a[0] < b[0] ? -1 : 1));
+    if (most && others.length > 0) {
+      const shown = others.slice(0, 9).map((entry) => `${entry[0]} (${sizeOf(entry)})`).join(", ");
+      this.note(`${what} are those of ${most[0]} (${sizeOf(most)}); there are others: ${shown}`);
     }
-    return sorted[0];
+    return most;
   }
 
   /** The place of the frame of the scans on the robot. */
@@ -216,7 +216,7 @@ function usableRanges({ ranges, range_min, range_max }: LaserScanMessage): Float
 /** Sorted by time, without duplicate times. */
 function inOrder<T extends { readonly timeS: number }>(values: readonly T[]): T[] {
   const sorted = values.toSorted((a, b) => a.timeS - b.timeS);
-  return sorted.filter(({ timeS }, n) => n === 0 || timeS > sorted[n - 1].timeS);
+  return sorted.filter(({ timeS }, n) => n === 0 || timeS > (sorted[n - 1]?.timeS ?? NaN));
 }
 
 /** The pose at a time: between those before and after it. */
@@ -224,7 +224,7 @@ function poseAt(poses: readonly CarmenOdometry[], timeS: number): Pose2d {
   let low = 0, high = poses.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (poses[middle].timeS < timeS) low = middle + 1;
+    if ((poses[middle]?.timeS ?? Infinity) < timeS) low = middle + 1;
     else high = middle;
   }
   const before = poses[low - 1], after = poses[low];

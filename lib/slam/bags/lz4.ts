@@ -52,13 +52,13 @@ function unpackBlock(block: Uint8Array, out: Uint8Array, to: number): number {
     if (nibble < 15) return length;
     for (let byte = 255; byte === 255;) {
       if (at >= block.length) throw new RangeError("an LZ4 length is cut off");
-      byte = block[at++];
+      byte = block[at++] ?? 0;
       length += byte;
     }
     return length;
   };
   while (at < block.length) {
-    const token = block[at++];
+    const token = block[at++] ?? 0;
     const literals = lengthFrom(token >> 4);
     if (at + literals > block.length || to + literals > out.length) {
       throw new RangeError("LZ4 literals beyond the end");
@@ -68,14 +68,14 @@ function unpackBlock(block: Uint8Array, out: Uint8Array, to: number): number {
     to += literals;
     if (at === block.length) break;
     if (at + 2 > block.length) throw new RangeError("an LZ4 match is cut off");
-    const distance = block[at] | block[at + 1] << 8;
+    const distance = (block[at] ?? 0) | (block[at + 1] ?? 0) << 8;
     at += 2;
     const length = MATCH_MIN + lengthFrom(token & 15);
     if (distance === 0 || distance > to || to + length > out.length) {
       throw new RangeError("an LZ4 match beyond the data");
     }
     // Match and output may overlap: the bytes repeat.
-    for (let n = 0; n < length; n++, to++) out[to] = out[to - distance];
+    for (let n = 0; n < length; n++, to++) out[to] = out[to - distance] ?? 0;
   }
   return to;
 }

@@ -143,7 +143,7 @@ function definitionsOf(type: WantedType, encoding: MessageEncoding): MessageDefi
 }
 
 function fieldOf(field: string) {
-  const [written, name] = field.split(" ");
+  const [written = "", name = ""] = field.split(" ");
   const type = written.replace("[]", "");
   return { name, type, isComplex: type.includes("/"), isArray: written.endsWith("[]") };
 }

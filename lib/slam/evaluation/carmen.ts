@@ -85,13 +85,13 @@ function fieldsOf(line: string, where: string): string[] {
 
 /** FLASER or RLASER: count, ranges, the laser's pose, odometry, time. */
 function plainScan(fields: readonly string[], where: string, sensor: SensorFacts | undefined): CarmenScan {
-  const [kind] = fields, count = countOf(fields[1], where, kind);
+  const [kind = ""] = fields, count = countOf(fields[1], where, kind);
   if (fields.length < 2 + count + FLASER_FIELDS_AFTER) {
     throw new RangeError(`${where}: ${kind} of ${count} ranges has ${fields.length} fields only`);
   }
   const ranges = rangesIn(fields, 2, count, where);
   const after = fields.slice(2 + count, 2 + count + 7).map((one) => numberOf(one, where));
-  return { timeS: after[6], ranges, laser: poseOf(after, 0), odometry: poseOf(after, 3), sensor };
+  return { timeS: after[6] ?? NaN, ranges, laser: poseOf(after, 0), odometry: poseOf(after, 3), sensor };
 }
 
 /** The facts about the front or rear laser in the parameters before a scan; undefined if there are none. */
@@ -120,8 +120,9 @@ function sensorBy(params: ReadonlyMap<string, string>, isRear: boolean): SensorF
  * remissions, poses of laser and robot, velocities and distances, time.
  */
 function robotScan(fields: readonly string[], where: string): CarmenScan {
-  const [kind] = fields;
-  const [firstBeamRad, , stepRad, maxRangeM] = [2, 3, 4, 5].map((at) => numberOf(fields[at], where));
+  const [kind = ""] = fields;
+  const [firstBeamRad = NaN, , stepRad = NaN, maxRangeM = NaN] = [2, 3, 4, 5]
+    .map((at) => numberOf(fields[at], where));
   const count = countOf(fields[8], where, kind), remissionsAt = 9 + count;
   const remissions = Number(fields[remissionsAt]);
   const posesAt = remissionsAt + 1 + remissions;
@@ -133,7 +134,7 @@ function robotScan(fields: readonly string[], where: string): CarmenScan {
   const after = fields.slice(posesAt, posesAt + 12).map((one) => numberOf(one, where));
   const laser = poseOf(after, 0), odometry = poseOf(after, 3);
   const sensor = { firstBeamRad, stepRad: stepRad === 0 ? undefined : stepRad };
-  return { timeS: after[11], ranges, laser, odometry, sensor };
+  return { timeS: after[11] ?? NaN, ranges, laser, odometry, sensor };
 }
 
 function countOf(field: string | undefined, where: string, kind: string): number {
@@ -158,8 +159,9 @@ function rangesIn(fields: readonly string[], from: number, count: number, where:
  */
 function withLidarPose(scans: CarmenScan[]): CarmenScan[] {
   const open = scans.filter(({ sensor }) => !sensor?.lidar);
-  if (open.length < 2) return scans;
-  const place = between2d(open[0].odometry, open[0].laser);
+  const [first] = open;
+  if (!first || open.length < 2) return scans;
+  const place = between2d(first.odometry, first.laser);
   const isNowhere = Math.hypot(place.x, place.y) < SAME_M && Math.abs(place.yaw) < SAME_RAD;
   if (isNowhere || Math.hypot(place.x, place.y) > OFFSET_MAX_M) return scans;
   const isSame = open.every(({ odometry, laser }) => {
@@ -167,7 +169,7 @@ function withLidarPose(scans: CarmenScan[]): CarmenScan[] {
     return Math.hypot(off.x, off.y) < SAME_M && Math.abs(off.yaw) < SAME_RAD;
   });
   const turned = open.some(({ odometry }) =>
-    Math.abs(wrapAngle(odometry.yaw - open[0].odometry.yaw)) > TURNED_RAD
+    Math.abs(wrapAngle(odometry.yaw - first.odometry.yaw)) > TURNED_RAD
   );
   if (!isSame || !turned) return scans;
   return scans.map((scan) =>
@@ -178,11 +180,11 @@ function withLidarPose(scans: CarmenScan[]): CarmenScan[] {
 function odometryOf(fields: readonly string[], where: string): CarmenOdometry {
   const values = fields.slice(1, 8).map((one) => numberOf(one, where));
   if (values.length < 7) throw new RangeError(`${where}: ODOM has ${fields.length} fields; want at least 8`);
-  return { timeS: values[6], pose: poseOf(values, 0) };
+  return { timeS: values[6] ?? NaN, pose: poseOf(values, 0) };
 }
 
 function poseOf(values: readonly number[], at: number): Pose2d {
-  return { x: values[at], y: values[at + 1], yaw: values[at + 2] };
+  return { x: values[at] ?? NaN, y: values[at + 1] ?? NaN, yaw: values[at + 2] ?? NaN };
 }
 
 function numberOf(field: string | undefined, where: string): number {
@@ -208,7 +210,7 @@ export function pointsOf(
   const points = new Float32Array(3 * ranges.length);
   for (let beam = 0; beam < ranges.length; beam++) {
     const seen = first + beam * step, angle = lidar.yaw + (isUpsideDown ? -seen : seen);
-    const range = ranges[beam] > 0 ? ranges[beam] : NaN;
+    const given = ranges[beam] ?? NaN, range = given > 0 ? given : NaN;
     points[3 * beam] = lidar.x + range * Math.cos(angle);
     points[3 * beam + 1] = lidar.y + range * Math.sin(angle);
     if (!Number.isFinite(range)) points.fill(NaN, 3 * beam, 3 * beam + 3);

@@ -51,7 +51,7 @@ export function readRelations(text: string): Relation[] {
         `line ${lineNumber}: no relation; want ${FIELDS} numbers: t1 t2 x y z roll pitch yaw`,
       );
     }
-    const [firstS, secondS, x, y, , , , yaw] = values;
+    const [firstS = NaN, secondS = NaN, x = NaN, y = NaN, , , , yaw = NaN] = values;
     relations.push({ firstS, secondS, pose: { x, y, yaw } });
   }
   return relations;
@@ -84,7 +84,7 @@ function poseAt(trajectory: readonly TimedPose[], timeS: number): Pose2d | undef
   let low = 0, high = trajectory.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (trajectory[middle].timeS < timeS) low = middle + 1;
+    if ((trajectory[middle]?.timeS ?? Infinity) < timeS) low = middle + 1;
     else high = middle;
   }
   const after = trajectory[low], before = trajectory[low - 1];
@@ -101,6 +101,6 @@ function spreadOf(values: readonly number[]): Spread {
   const sorted = [...values].sort((a, b) => a - b);
   const mean = sorted.reduce((sum, one) => sum + one, 0) / sorted.length;
   const square = sorted.reduce((sum, one) => sum + (one - mean) ** 2, 0) / sorted.length;
-  const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
-  return { mean, deviation: Math.sqrt(square), median: at(0.5), p95: at(0.95), max: sorted.at(-1)! };
+  const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? NaN;
+  return { mean, deviation: Math.sqrt(square), median: at(0.5), p95: at(0.95), max: at(1) };
 }

@@ -53,7 +53,7 @@ export function readSensorFacts(text: string): SensorFacts {
 /** Reads `X,Y,YAW_DEG`, in metres and degrees; undefined for any other text. */
 export function lidarPoseOf(text: string): Pose2d | undefined {
   const parts = text.split(",").map((part) => part.trim() === "" ? NaN : Number(part));
-  const [x, y, yawDeg] = parts;
+  const [x = NaN, y = NaN, yawDeg = NaN] = parts;
   const isPose = parts.length === 3 && parts.every(Number.isFinite) && Math.abs(x) <= OFFSET_MAX_M &&
     Math.abs(y) <= OFFSET_MAX_M && Math.abs(yawDeg) <= ANGLE_MAX_DEG;
   return isPose ? { x, y, yaw: yawDeg * DEGREE } : undefined;

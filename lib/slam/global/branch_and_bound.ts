@@ -31,6 +31,8 @@ interface Level {
   readonly width: number;
 }
 
+const NO_CELLS: Level = { cells: new Uint8Array(0), width: 0 };
+
 /** A finished submap, prepared for searches. */
 export class SearchGrid {
   readonly #levels: Level[];
@@ -48,10 +50,9 @@ export class SearchGrid {
     this.#maxY = grid.maxY;
     this.#width = Math.ceil(grid.cellsX / POOLED);
     this.#height = Math.ceil(grid.cellsY / POOLED);
-    this.#levels = [{ cells: pooled(grid, this.#width, this.#height), width: this.#width }];
-    for (let level = 1; level < LEVELS; level++) {
-      this.#levels.push(widened(this.#levels[level - 1], this.#height, level));
-    }
+    let level: Level = { cells: pooled(grid, this.#width, this.#height), width: this.#width };
+    this.#levels = [level];
+    for (let k = 1; k < LEVELS; k++) this.#levels.push(level = widened(level, this.#height, k));
   }
 
   get bytes(): number {
@@ -78,54 +79,44 @@ export class SearchGrid {
     const step = 1 << top;
     const scale = 0.8 / (HIGHEST * count);
     const leastSum = (minScore - 0.1) / scale;
-    const search: Search = { count, reach, best: leastSum, turn: -1, di: 0, dj: 0 };
-    const candidates: number[] = [];
-    const sums: number[] = [];
+    const search: Search = { count, reach, best: { turn: -1, di: 0, dj: 0, sum: leastSum } };
+    const candidates: Candidate[] = [];
     for (let turn = 0; turn <= 2 * turns; turn++) {
       for (let dj = -reach; dj <= reach; dj += step) {
         for (let di = -reach; di <= reach; di += step) {
           const sum = this.#sum(top, turn * count, count, di, dj);
-          if (sum <= leastSum) continue;
-          candidates.push(turn, di, dj);
-          sums.push(sum);
+          if (sum > leastSum) candidates.push({ turn, di, dj, sum });
         }
       }
     }
-    const order = sums.map((_, k) => k).sort((a, b) => sums[b] - sums[a] || a - b);
-    for (const k of order) {
-      if (sums[k] <= search.best) break;
-      this.#descend(search, top, candidates[3 * k], candidates[3 * k + 1], candidates[3 * k + 2], sums[k]);
-    }
-    if (search.turn < 0) return undefined;
+    for (const candidate of likeliestFirst(candidates)) this.#descend(search, top, candidate);
+    const { best } = search;
+    if (best.turn < 0) return undefined;
     const pose = {
-      x: prediction.x - search.dj * this.#cellM,
-      y: prediction.y - search.di * this.#cellM,
-      yaw: prediction.yaw + (search.turn - turns) * angularStep,
+      x: prediction.x - best.dj * this.#cellM,
+      y: prediction.y - best.di * this.#cellM,
+      yaw: prediction.yaw + (best.turn - turns) * angularStep,
     };
-    return { pose, score: 0.1 + scale * search.best };
+    return { pose, score: 0.1 + scale * best.sum };
   }
 
-  #descend(search: Search, level: number, turn: number, di: number, dj: number, sum: number): void {
-    if (sum <= search.best) return;
+  #descend(search: Search, level: number, candidate: Candidate): void {
+    if (candidate.sum <= search.best.sum) return;
     if (level === 0) {
-      search.best = sum;
-      search.turn = turn;
-      search.di = di;
-      search.dj = dj;
+      search.best = candidate;
       return;
     }
     const half = 1 << (level - 1);
-    const { count, reach } = search;
-    const parts: [number, number, number][] = [];
-    for (const j of [dj, dj + half]) {
-      for (const i of [di, di + half]) {
-        if (i > reach || j > reach) continue;
-        const bound = this.#sum(level - 1, turn * count, count, i, j);
-        if (bound > search.best) parts.push([bound, i, j]);
+    const { count, reach } = search, { turn } = candidate;
+    const parts: Candidate[] = [];
+    for (const dj of [candidate.dj, candidate.dj + half]) {
+      for (const di of [candidate.di, candidate.di + half]) {
+        if (di > reach || dj > reach) continue;
+        const sum = this.#sum(level - 1, turn * count, count, di, dj);
+        if (sum > search.best.sum) parts.push({ turn, di, dj, sum });
       }
     }
-    parts.sort((a, b) => b[0] - a[0]);
-    for (const [bound, i, j] of parts) this.#descend(search, level - 1, turn, i, j, bound);
+    for (const part of likeliestFirst(parts)) this.#descend(search, level - 1, part);
   }
 
   #place(points: Float64Array, pose: Pose2d, angularStep: number, turns: number): void {
@@ -140,15 +131,16 @@ export class SearchGrid {
       const yaw = pose.yaw + (turn - turns) * angularStep;
       const cos = Math.cos(yaw), sin = Math.sin(yaw);
       for (let k = 0; k < points.length; k += 2, at++) {
-        this.#cellsI[at] = Math.floor(fromI - (sin * points[k] + cos * points[k + 1]) * scale);
-        this.#cellsJ[at] = Math.floor(fromJ - (cos * points[k] - sin * points[k + 1]) * scale);
+        const x = points[k] ?? 0, y = points[k + 1] ?? 0;
+        this.#cellsI[at] = Math.floor(fromI - (sin * x + cos * y) * scale);
+        this.#cellsJ[at] = Math.floor(fromJ - (cos * x - sin * y) * scale);
       }
     }
   }
 
   /** The best sum of shifts from (di, dj) to less than 2^level more. */
   #sum(level: number, from: number, count: number, di: number, dj: number): number {
-    const { cells, width } = this.#levels[level];
+    const { cells, width } = this.#levels[level] ?? NO_CELLS;
     const cellsI = this.#cellsI, cellsJ = this.#cellsJ;
     // A level has margins for the windows that reach into the grid.
     const margin = (1 << level) - 1;
@@ -156,21 +148,31 @@ export class SearchGrid {
     const offsetI = di + margin, offsetJ = dj + margin;
     let sum = 0;
     for (let at = from; at < from + count; at++) {
-      const i = cellsI[at] + offsetI, j = cellsJ[at] + offsetJ;
+      const i = (cellsI[at] ?? 0) + offsetI, j = (cellsJ[at] ?? 0) + offsetJ;
       if (i < 0 || j < 0 || i >= width || j >= height) continue;
-      sum += cells[width * j + i];
+      sum += cells[width * j + i] ?? 0;
     }
     return sum;
   }
 }
 
+/** A turn, and shifts in cells: on a level, the first of the shifts that are searched as one. */
+interface Candidate {
+  readonly turn: number;
+  readonly di: number;
+  readonly dj: number;
+  /** The best sum of the values under the points. */
+  readonly sum: number;
+}
+
 interface Search {
   readonly count: number;
   readonly reach: number;
-  best: number;
-  turn: number;
-  di: number;
-  dj: number;
+  best: Candidate;
+}
+
+function likeliestFirst(candidates: Candidate[]): Candidate[] {
+  return candidates.sort((a, b) => b.sum - a.sum);
 }
 
 /** The likeliest of each square of cells, from 0 (probability 0.1, or unknown) to 255 (0.9). */
@@ -179,11 +181,11 @@ function pooled({ cells, cellsX, cellsY }: ProbabilityGrid, width: number, heigh
   for (let j = 0; j < cellsY; j++) {
     const to = width * Math.floor(j / POOLED), from = cellsX * j;
     for (let i = 0; i < cellsX; i++) {
-      const value = cells[from + i];
+      const value = cells[from + i] ?? 0;
       if (value === 0) continue;
       const likely = Math.round(HIGHEST * (COST_VALUES - value) / (COST_VALUES - 1));
       const at = to + (i >> 1);
-      if (out[at] < likely) out[at] = likely;
+      if ((out[at] ?? 0) < likely) out[at] = likely;
     }
   }
   return out;
@@ -197,16 +199,16 @@ function widened(level: Level, height: number, into: number): Level {
   const rows = new Uint8Array(width * fromHeight);
   for (let j = 0; j < fromHeight; j++) {
     for (let i = 0; i < width; i++) {
-      const a = i < fromWidth ? level.cells[fromWidth * j + i] : 0;
-      const b = i >= half ? level.cells[fromWidth * j + i - half] : 0;
+      const a = i < fromWidth ? level.cells[fromWidth * j + i] ?? 0 : 0;
+      const b = i >= half ? level.cells[fromWidth * j + i - half] ?? 0 : 0;
       rows[width * j + i] = a > b ? a : b;
     }
   }
   const cells = new Uint8Array(width * toHeight);
   for (let j = 0; j < toHeight; j++) {
     for (let i = 0; i < width; i++) {
-      const a = j < fromHeight ? rows[width * j + i] : 0;
-      const b = j >= half ? rows[width * (j - half) + i] : 0;
+      const a = j < fromHeight ? rows[width * j + i] ?? 0 : 0;
+      const b = j >= half ? rows[width * (j - half) + i] ?? 0 : 0;
       cells[width * j + i] = a > b ? a : b;
     }
   }
@@ -220,7 +222,7 @@ const REACH_MAX_M = 12;
 function reachOf(points: Float64Array): number {
   let farthest = 0;
   for (let k = 0; k < points.length; k += 2) {
-    farthest = Math.max(farthest, Math.hypot(points[k], points[k + 1]));
+    farthest = Math.max(farthest, Math.hypot(points[k] ?? 0, points[k + 1] ?? 0));
   }
   return Math.min(REACH_MAX_M, Math.max(REACH_MIN_M, farthest));
 }

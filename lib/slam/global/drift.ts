@@ -42,15 +42,16 @@ export class Drift {
     if (first === undefined) return new Map();
     lengths[first] = 0;
     for (;;) {
-      let nearest = -1;
+      let nearest = -1, length = Infinity;
       for (let k = 0; k < lengths.length; k++) {
-        if (!done[k] && lengths[k] < (nearest < 0 ? Infinity : lengths[nearest])) nearest = k;
+        const one = lengths[k] ?? Infinity;
+        if (!done[k] && one < length) [nearest, length] = [k, one];
       }
-      if (nearest < 0) break;
+      const own = submaps[nearest];
+      if (!own) break;
       done[nearest] = 1;
-      const own = submaps[nearest], length = lengths[nearest];
       const reach = (index: number, pathM: number) => {
-        if (length + pathM < lengths[index]) lengths[index] = length + pathM;
+        lengths[index] = Math.min(lengths[index] ?? Infinity, length + pathM);
       };
       for (const index of [nearest - 1, nearest + 1]) {
         const other = submaps[index];
@@ -61,6 +62,7 @@ export class Drift {
         if (index !== undefined) reach(index, CLOSURE_M);
       }
     }
-    return new Map(submaps.flatMap((submap, k) => Number.isFinite(lengths[k]) ? [[submap, lengths[k]]] : []));
+    const all = submaps.map((submap, k) => [submap, lengths[k] ?? Infinity] as const);
+    return new Map(all.filter(([, length]) => Number.isFinite(length)));
   }
 }

@@ -2,11 +2,12 @@ import { assert, assertAlmostEquals, assertEquals, assertLess } from "@std/asser
 import { randomFrom } from "../../geometry/random.ts";
 import { RING, viewFrom } from "../../../tests/support/floor_plan.ts";
 import { GridInserter, ProbabilityGrid } from "../local/probability_grid.ts";
-import { pointsAt } from "../local/local_mapper.ts";
+import { pointsAt } from "../points.ts";
 import { Submap } from "../local/submaps.ts";
 import { between2d, compose2d, type Pose2d } from "../pose2d.ts";
-import { BlockCholesky, eliminating, withoutPause } from "./block_cholesky.ts";
+import { BlockCholesky, withoutPause } from "./block_cholesky.ts";
 import { SearchGrid } from "./branch_and_bound.ts";
+import { eliminating } from "./elimination.ts";
 import type { MapNode, MapSubmap } from "./map/parts.ts";
 import { isPlausible } from "./plausible.ts";
 import { PoseGraph } from "./pose_graph.ts";
@@ -27,13 +28,13 @@ Deno.test("BlockCholesky: solves random sparse systems", () => {
       withoutPause(eliminating(count, Int32Array.from([...pairs.values()].flat()))),
     );
     const put = (a: number, b: number, block: readonly number[]) => {
-      const { at, first } = factor.blockOf(a, b);
+      const { block: at, first } = factor.blockOf(a, b);
       for (let row = 0; row < 3; row++) {
         for (let column = 0; column < 3; column++) {
           const value = block[3 * row + column];
           dense[size * (3 * a + row) + 3 * b + column] = value;
           dense[size * (3 * b + column) + 3 * a + row] = value;
-          factor.values[at + (first === a ? 3 * row + column : 3 * column + row)] = value;
+          factor.values[9 * at + (first === a ? 3 * row + column : 3 * column + row)] = value;
         }
       }
     };

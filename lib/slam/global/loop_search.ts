@@ -4,7 +4,7 @@
  */
 
 import type { MapperOptions } from "../mapping.ts";
-import { thinned } from "../local/filters.ts";
+import { thinned } from "../points.ts";
 import { ScanRefiner } from "../local/refinement.ts";
 import { ScanMotion } from "../local/scan_motion.ts";
 import { between2d, compose2d, type Pose2d } from "../pose2d.ts";
@@ -131,8 +131,8 @@ export class LoopSearch {
     if (!withFar || far.length === 0 || node.index % FAR_EVERY !== 0) return found;
     far.sort((a, b) => a.submap.index - b.submap.index);
     for (let k = 0; k < Math.min(FAR_SUBMAPS, far.length); k++) {
-      const { submap, windowM, turnRad } = far[this.#farTurn++ % far.length];
-      found.push(...this.#far(node, submap, windowM, turnRad, submaps));
+      const next = far[this.#farTurn++ % far.length];
+      if (next) found.push(...this.#far(node, next.submap, next.windowM, next.turnRad, submaps));
     }
     return found;
   }
@@ -152,8 +152,10 @@ export class LoopSearch {
     const { x, y } = this.graph.pose(node.variable);
     let nearest = Infinity;
     for (let k = 0; k < nodes.length; k += 3) {
-      const other = this.graph.pose(nodes[k].variable);
-      const away = (other.x - x) ** 2 + (other.y - y) ** 2;
+      const other = nodes[k];
+      if (!other) break;
+      const pose = this.graph.pose(other.variable);
+      const away = (pose.x - x) ** 2 + (pose.y - y) ** 2;
       if (away < nearest) nearest = away;
     }
     return Math.sqrt(nearest);

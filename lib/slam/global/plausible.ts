@@ -30,8 +30,9 @@ export function isPlausible(
   corrected: Pose2d,
   submaps: readonly MapSubmap[],
 ): boolean {
-  if (submap.trajectory !== node.trajectory) return true;
-  const [first, last] = [submap.index, node.submaps[0].index].sort((a, b) => a - b);
+  const [own] = node.submaps;
+  if (!own || submap.trajectory !== node.trajectory) return true;
+  const first = Math.min(submap.index, own.index), last = Math.max(submap.index, own.index);
   const way = submaps.filter(({ trajectory, index }) => {
     return trajectory === submap.trajectory && index >= first && index <= last;
   });
@@ -43,9 +44,11 @@ export function isPlausible(
 /** The covariance of a pose at the end of a path along submaps. */
 function driftOn(way: readonly MapSubmap[], end: Pose2d, graph: PoseGraph): Covariance {
   let xx = MATCH_M ** 2, xy = 0, xt = 0, yy = MATCH_M ** 2, yt = 0, tt = MATCH_RAD ** 2;
-  for (let k = 0; k + 1 < way.length; k++) {
-    const a = graph.pose(way[k].variable), b = graph.pose(way[k + 1].variable);
-    const pathM = Math.abs(way[k + 1].pathM - way[k].pathM);
+  for (const [k, submap] of way.entries()) {
+    const next = way[k + 1];
+    if (!next) break;
+    const a = graph.pose(submap.variable), b = graph.pose(next.variable);
+    const pathM = Math.abs(next.pathM - submap.pathM);
     const turn = TURN_RAD ** 2 * pathM, step = STEP_M ** 2 * pathM;
     // A turn here moves the end by this much for each radian.
     const leverX = (a.y + b.y) / 2 - end.y, leverY = end.x - (a.x + b.x) / 2;

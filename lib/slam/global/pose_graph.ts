@@ -4,7 +4,9 @@
  */
 
 import { between2d, type Pose2d, wrapAngle } from "../pose2d.ts";
-import { BlockCholesky, eliminating, withoutPause } from "./block_cholesky.ts";
+import { BlockCholesky, withoutPause } from "./block_cholesky.ts";
+import { addProduct, blocksFor, scaleDiagonal, subtractTransposed, triplesFor } from "./blocks.ts";
+import { eliminating } from "./elimination.ts";
 
 export interface GraphEdge {
   readonly from: number;
@@ -78,7 +80,9 @@ export class PoseGraph {
   }
 
   pose(id: number): Pose2d {
-    return this.#poses[id];
+    const pose = this.#poses[id];
+    if (!pose) throw new Error(`Bug: the graph has no pose ${id}`);
+    return pose;
   }
 
   setPose(id: number, pose: Pose2d): void {
@@ -87,7 +91,7 @@ export class PoseGraph {
 
   /** The residual of an edge, in its frame. */
   errorOf({ from, to, pose }: GraphEdge): Pose2d {
-    return between2d(pose, between2d(this.#poses[from], this.#poses[to]));
+    return between2d(pose, between2d(this.pose(from), this.pose(to)));
   }
 
   /**
@@ -98,8 +102,7 @@ export class PoseGraph {
   *optimizing(stepsMax: number, robustness: Robustness): Generator<void, boolean> {
     const removals = this.#removals;
     const problem = new Problem(this.#poses, this.#fixed, this.#edges, robustness);
-    yield* problem.prepare();
-    yield* problem.solve(stepsMax);
+    yield* problem.solving(stepsMax);
     if (removals !== this.#removals) return false;
     problem.poses().forEach((pose, id) => this.#poses[id] = pose);
     return true;
@@ -112,27 +115,139 @@ export class PoseGraph {
 }
 
 const ALL_ALIKE: DegenerateDirection = { yaw: 0, share: 1 };
-/** Numbers of an edge in `#measured`. */
-const MEASURED = 8;
+/** Numbers of a pose: x, y, yaw (not wrapped), and the cosine and sine of yaw. */
+const POSE = 5;
+/**
+ * Numbers of an edge: x, y, yaw; the weights of translation in a direction and across it, and of rotation; the cosine
+ * and sine of the direction.
+ */
+const EDGE = 8;
 
-/** One optimisation: everything in flat arrays. */
+/** Poses in a flat array. */
+class FlatPoses {
+  private constructor(readonly numbers: Float64Array) {}
+
+  static of(poses: readonly Pose2d[]): FlatPoses {
+    const flat = new FlatPoses(new Float64Array(POSE * poses.length));
+    for (const [id, { x, y, yaw }] of poses.entries()) flat.#set(id, x, y, yaw);
+    return flat;
+  }
+
+  /** The poses after a step, which has a triple for each column; poses in column -1 stay. */
+  moved(columns: Int32Array, step: Float64Array): FlatPoses {
+    const before = this.numbers, moved = new FlatPoses(before.slice());
+    for (const [id, column] of columns.entries()) {
+      if (column < 0) continue;
+      const at = POSE * id, by = 3 * column;
+      const x = (before[at] ?? 0) + (step[by] ?? 0), y = (before[at + 1] ?? 0) + (step[by + 1] ?? 0);
+      moved.#set(id, x, y, (before[at + 2] ?? 0) + (step[by + 2] ?? 0));
+    }
+    return moved;
+  }
+
+  poses(): Pose2d[] {
+    return Array.from({ length: this.numbers.length / POSE }, (_, id) => {
+      const [x = 0, y = 0, yaw = 0] = this.numbers.subarray(POSE * id, POSE * id + 3);
+      return { x, y, yaw: wrapAngle(yaw) };
+    });
+  }
+
+  #set(id: number, x: number, y: number, yaw: number): void {
+    const { numbers } = this, at = POSE * id;
+    numbers[at] = x;
+    numbers[at + 1] = y;
+    numbers[at + 2] = yaw;
+    numbers[at + 3] = Math.cos(yaw);
+    numbers[at + 4] = Math.sin(yaw);
+  }
+}
+
+/** Edges in flat arrays. */
+class FlatEdges {
+  readonly #ends: Int32Array;
+  readonly #numbers: Float64Array;
+  readonly #robust: Uint8Array;
+
+  constructor(edges: readonly GraphEdge[]) {
+    this.#ends = Int32Array.from(edges.flatMap(({ from, to }) => [from, to]));
+    this.#robust = Uint8Array.from(edges, ({ robust }) => robust ? 1 : 0);
+    this.#numbers = new Float64Array(EDGE * edges.length);
+    for (const [k, { pose, translationWeight, rotationWeight, degenerate }] of edges.entries()) {
+      const { yaw, share } = degenerate ?? ALL_ALIKE;
+      const weights = [share * translationWeight, translationWeight, rotationWeight];
+      this.#numbers.set([pose.x, pose.y, pose.yaw, ...weights, Math.cos(yaw), Math.sin(yaw)], EDGE * k);
+    }
+  }
+
+  get count(): number {
+    return this.#robust.length;
+  }
+
+  from(k: number): number {
+    return this.#ends[2 * k] ?? 0;
+  }
+
+  to(k: number): number {
+    return this.#ends[2 * k + 1] ?? 0;
+  }
+
+  isRobust(k: number): boolean {
+    return this.#robust[k] === 1;
+  }
+
+  /** Computes the weighted residual of an edge, a triple, and returns its square. */
+  residual(k: number, { numbers: p }: FlatPoses, into: Float64Array): number {
+    const a = POSE * this.from(k), b = POSE * this.to(k), m = EDGE * k, n = this.#numbers;
+    const wa = n[m + 3] ?? 0, wb = n[m + 4] ?? 0, wr = n[m + 5] ?? 0;
+    const along = n[m + 6] ?? 0, across = n[m + 7] ?? 0;
+    const cos = p[a + 3] ?? 0, sin = p[a + 4] ?? 0;
+    const dx = (p[b] ?? 0) - (p[a] ?? 0), dy = (p[b + 1] ?? 0) - (p[a + 1] ?? 0);
+    const turn = (p[b + 2] ?? 0) - (p[a + 2] ?? 0);
+    const ex = cos * dx + sin * dy - (n[m] ?? 0), ey = cos * dy - sin * dx - (n[m + 1] ?? 0);
+    const x = wa * (along * ex + across * ey), y = wb * (along * ey - across * ex);
+    const yaw = wr * wrapAngle(turn - (n[m + 2] ?? 0));
+    into[0] = x;
+    into[1] = y;
+    into[2] = yaw;
+    return x * x + y * y + yaw * yaw;
+  }
+
+  /** Computes the derivatives of the residual by both poses, a block each. Their other numbers stay 0. */
+  jacobians(k: number, { numbers: p }: FlatPoses, ofFrom: Float64Array, ofTo: Float64Array): void {
+    const a = POSE * this.from(k), b = POSE * this.to(k), m = EDGE * k, n = this.#numbers;
+    const wa = n[m + 3] ?? 0, wb = n[m + 4] ?? 0, wr = n[m + 5] ?? 0;
+    const along = n[m + 6] ?? 0, across = n[m + 7] ?? 0;
+    const cosFrom = p[a + 3] ?? 0, sinFrom = p[a + 4] ?? 0;
+    const dx = (p[b] ?? 0) - (p[a] ?? 0), dy = (p[b + 1] ?? 0) - (p[a + 1] ?? 0);
+    // The directions of the first two residuals, in the frame of the map.
+    const cos = cosFrom * along - sinFrom * across, sin = sinFrom * along + cosFrom * across;
+    ofFrom[0] = -wa * cos;
+    ofFrom[1] = -wa * sin;
+    ofFrom[2] = wa * (cos * dy - sin * dx);
+    ofFrom[3] = wb * sin;
+    ofFrom[4] = -wb * cos;
+    ofFrom[5] = wb * (-sin * dy - cos * dx);
+    ofFrom[8] = -wr;
+    ofTo[0] = wa * cos;
+    ofTo[1] = wa * sin;
+    ofTo[3] = -wb * sin;
+    ofTo[4] = wb * cos;
+    ofTo[8] = wr;
+  }
+}
+
+/** One optimisation. */
 class Problem {
-  readonly #x: Float64Array;
+  #poses: FlatPoses;
+  readonly #edges: FlatEdges;
   /** The column of each pose; -1 if it is fixed or has no edge. */
   readonly #columns: Int32Array;
   readonly #count: number;
-  /** from, to. */
-  readonly #ends: Int32Array;
-  /**
-   * x, y, yaw; the weights of translation in a direction and across it, and of rotation; the cosine and sine of the
-   * direction.
-   */
-  readonly #measured: Float64Array;
-  readonly #robust: Uint8Array;
-  /** Positions in the matrix: from-from, to-to, from-to; and whether `from` is the row of the last. */
+  /** The block of each column on the diagonal. */
+  readonly #diagonal: Int32Array;
+  /** The block of both ends of each edge, and whether `from` has its rows; -1 if an end has no column. */
   readonly #blocks: Int32Array;
-  #factor!: BlockCholesky;
-  readonly #edgeCount: number;
+  readonly #fromHasRows: Uint8Array;
 
   constructor(
     poses: readonly Pose2d[],
@@ -140,56 +255,37 @@ class Problem {
     edges: readonly GraphEdge[],
     private readonly robustness: Robustness,
   ) {
-    this.#x = new Float64Array(3 * poses.length);
-    poses.forEach(({ x, y, yaw }, id) => this.#x.set([x, y, yaw], 3 * id));
-    this.#edgeCount = edges.length;
-    this.#ends = new Int32Array(2 * edges.length);
-    this.#measured = new Float64Array(MEASURED * edges.length);
-    this.#robust = new Uint8Array(edges.length);
-    this.#columns = new Int32Array(poses.length).fill(-1);
-    edges.forEach(({ from, to, pose, translationWeight, rotationWeight, degenerate, robust }, k) => {
-      this.#ends[2 * k] = from;
-      this.#ends[2 * k + 1] = to;
-      const { yaw, share } = degenerate ?? ALL_ALIKE;
-      const weights = [share * translationWeight, translationWeight, rotationWeight];
-      this.#measured.set([pose.x, pose.y, pose.yaw, ...weights, Math.cos(yaw), Math.sin(yaw)], MEASURED * k);
-      this.#robust[k] = robust ? 1 : 0;
-      if (!fixed[from]) this.#columns[from] = 0;
-      if (!fixed[to]) this.#columns[to] = 0;
-    });
+    this.#poses = FlatPoses.of(poses);
+    this.#edges = new FlatEdges(edges);
+    const used = new Set(edges.flatMap(({ from, to }) => [from, to]));
     let count = 0;
-    for (let id = 0; id < poses.length; id++) if (this.#columns[id] === 0) this.#columns[id] = count++;
+    this.#columns = Int32Array.from(poses, (_, id) => used.has(id) && !fixed[id] ? count++ : -1);
     this.#count = count;
-    this.#blocks = new Int32Array(4 * edges.length).fill(-1);
-  }
-
-  *prepare(): Generator<void, void> {
-    yield;
-    const pairs = this.#pairs();
-    this.#factor = new BlockCholesky(this.#count, yield* eliminating(this.#count, pairs));
-    yield;
-    this.#findBlocks();
+    this.#diagonal = new Int32Array(count);
+    this.#blocks = new Int32Array(edges.length).fill(-1);
+    this.#fromHasRows = new Uint8Array(edges.length);
   }
 
   poses(): Pose2d[] {
-    const x = this.#x;
-    return Array.from({ length: x.length / 3 }, (_, id) => {
-      return { x: x[3 * id], y: x[3 * id + 1], yaw: wrapAngle(x[3 * id + 2]) };
-    });
+    return this.#poses.poses();
   }
 
-  *solve(stepsMax: number): Generator<void, void> {
-    const right = new Float64Array(3 * this.#count);
-    let lambda = 1e-8, cost = this.#cost(this.#x);
+  *solving(stepsMax: number): Generator<void, void> {
+    yield;
+    const factor = new BlockCholesky(this.#count, yield* eliminating(this.#count, this.#pairs()));
+    yield;
+    this.#findBlocks(factor);
+    const right = triplesFor(this.#count);
+    let lambda = 1e-8, cost = this.#cost(this.#poses);
     for (let step = 0; step < stepsMax && this.#count > 0; step++) {
       yield;
-      this.#build(right, lambda);
-      if (!(yield* this.#factor.factoring())) {
+      this.#build(factor.values, right, lambda);
+      if (!(yield* factor.factoring())) {
         lambda *= 100;
         continue;
       }
-      this.#factor.solve(right);
-      const moved = this.#moved(right);
+      factor.solve(right);
+      const moved = this.#poses.moved(this.#columns, right);
       const next = this.#cost(moved);
       if (!(next <= cost)) {
         lambda = Math.max(lambda, 1e-6) * 10;
@@ -197,7 +293,7 @@ class Problem {
         continue;
       }
       const largest = right.reduce((most, one) => Math.max(most, Math.abs(one)), 0);
-      this.#x.set(moved);
+      this.#poses = moved;
       lambda = Math.max(1e-9, lambda / 10);
       const done = cost - next <= COST_DONE * cost || largest < STEP_DONE;
       cost = next;
@@ -205,42 +301,44 @@ class Problem {
     }
   }
 
+  /** The columns of both ends of an edge. */
+  #fromColumn(k: number): number {
+    return this.#columns[this.#edges.from(k)] ?? -1;
+  }
+
+  #toColumn(k: number): number {
+    return this.#columns[this.#edges.to(k)] ?? -1;
+  }
+
+  /** The columns that edges connect: a, b, a, b, … */
   #pairs(): Int32Array {
     const pairs: number[] = [];
-    for (let k = 0; k < this.#edgeCount; k++) {
-      const a = this.#columns[this.#ends[2 * k]], b = this.#columns[this.#ends[2 * k + 1]];
-      if (a >= 0 && b >= 0) pairs.push(a, b);
+    for (let k = 0; k < this.#edges.count; k++) {
+      const from = this.#fromColumn(k), to = this.#toColumn(k);
+      if (from >= 0 && to >= 0) pairs.push(from, to);
     }
     return Int32Array.from(pairs);
   }
 
-  #findBlocks(): void {
-    for (let k = 0; k < this.#edgeCount; k++) {
-      const a = this.#columns[this.#ends[2 * k]], b = this.#columns[this.#ends[2 * k + 1]];
-      if (a >= 0) this.#blocks[4 * k] = this.#factor.blockOf(a, a).at;
-      if (b >= 0) this.#blocks[4 * k + 1] = this.#factor.blockOf(b, b).at;
-      if (a < 0 || b < 0) continue;
-      const { at, first } = this.#factor.blockOf(a, b);
-      this.#blocks[4 * k + 2] = at;
-      this.#blocks[4 * k + 3] = first === a ? 1 : 0;
+  #findBlocks(factor: BlockCholesky): void {
+    for (let column = 0; column < this.#count; column++) {
+      this.#diagonal[column] = factor.blockOf(column, column).block;
+    }
+    for (let k = 0; k < this.#edges.count; k++) {
+      const from = this.#fromColumn(k), to = this.#toColumn(k);
+      if (from < 0 || to < 0) continue;
+      const { block, first } = factor.blockOf(from, to);
+      this.#blocks[k] = block;
+      this.#fromHasRows[k] = first === from ? 1 : 0;
     }
   }
 
-  #moved(step: Float64Array): Float64Array {
-    const moved = this.#x.slice();
-    this.#columns.forEach((column, id) => {
-      if (column < 0) return;
-      for (let k = 0; k < 3; k++) moved[3 * id + k] += step[3 * column + k];
-    });
-    return moved;
-  }
-
-  #cost(x: Float64Array): number {
-    const residual = new Float64Array(3);
+  #cost(poses: FlatPoses): number {
+    const residual = triplesFor(1), edges = this.#edges;
     let cost = 0;
-    for (let k = 0; k < this.#edgeCount; k++) {
-      const square = this.#residual(x, k, residual);
-      cost += this.#robust[k] === 0 ? 0.5 * square : this.#robustCost(square);
+    for (let k = 0; k < edges.count; k++) {
+      const square = edges.residual(k, poses, residual);
+      cost += edges.isRobust(k) ? this.#robustCost(square) : 0.5 * square;
     }
     return cost;
   }
@@ -264,83 +362,25 @@ class Problem {
     return off <= FIRM_DEVIATIONS ? 1 : FIRM_DEVIATIONS / off;
   }
 
-  /** Computes the weighted residual of an edge and returns its square. */
-  #residual(x: Float64Array, k: number, into: Float64Array): number {
-    const a = 3 * this.#ends[2 * k], b = 3 * this.#ends[2 * k + 1], m = MEASURED * k;
-    const cos = Math.cos(x[a + 2]), sin = Math.sin(x[a + 2]);
-    const dx = x[b] - x[a], dy = x[b + 1] - x[a + 1];
-    const measured = this.#measured, along = measured[m + 6], across = measured[m + 7];
-    const ex = cos * dx + sin * dy - measured[m], ey = cos * dy - sin * dx - measured[m + 1];
-    into[0] = measured[m + 3] * (along * ex + across * ey);
-    into[1] = measured[m + 4] * (along * ey - across * ex);
-    into[2] = measured[m + 5] * wrapAngle(x[b + 2] - x[a + 2] - measured[m + 2]);
-    return into[0] * into[0] + into[1] * into[1] + into[2] * into[2];
-  }
-
-  #build(right: Float64Array, lambda: number): void {
-    const values = this.#factor.values, x = this.#x;
+  #build(values: Float64Array, right: Float64Array, lambda: number): void {
     values.fill(0);
     right.fill(0);
-    const residual = new Float64Array(3), ja = new Float64Array(9), jb = new Float64Array(9);
-    for (let k = 0; k < this.#edgeCount; k++) {
-      const square = this.#residual(x, k, residual);
-      const share = this.#robust[k] === 0 ? 1 : this.#shareOf(square);
-      this.#jacobians(k, ja, jb);
-      const a = this.#columns[this.#ends[2 * k]], b = this.#columns[this.#ends[2 * k + 1]];
-      const blocks = this.#blocks, at = 4 * k;
-      if (a >= 0) addTo(values, blocks[at], ja, ja, share);
-      if (b >= 0) addTo(values, blocks[at + 1], jb, jb, share);
-      if (a >= 0 && b >= 0) {
-        if (blocks[at + 3] === 1) addTo(values, blocks[at + 2], ja, jb, share);
-        else addTo(values, blocks[at + 2], jb, ja, share);
+    const residual = triplesFor(1), ofFrom = blocksFor(1), ofTo = blocksFor(1);
+    const edges = this.#edges, poses = this.#poses, diagonal = this.#diagonal;
+    for (let k = 0; k < edges.count; k++) {
+      const square = edges.residual(k, poses, residual);
+      const share = edges.isRobust(k) ? this.#shareOf(square) : 1;
+      edges.jacobians(k, poses, ofFrom, ofTo);
+      const from = this.#fromColumn(k), to = this.#toColumn(k), block = this.#blocks[k] ?? -1;
+      if (from >= 0) addProduct(values, diagonal[from] ?? 0, ofFrom, ofFrom, share);
+      if (to >= 0) addProduct(values, diagonal[to] ?? 0, ofTo, ofTo, share);
+      if (block >= 0) {
+        if (this.#fromHasRows[k] === 1) addProduct(values, block, ofFrom, ofTo, share);
+        else addProduct(values, block, ofTo, ofFrom, share);
       }
-      if (a >= 0) pull(right, 3 * a, ja, residual, share);
-      if (b >= 0) pull(right, 3 * b, jb, residual, share);
+      if (from >= 0) subtractTransposed(right, from, ofFrom, residual, share);
+      if (to >= 0) subtractTransposed(right, to, ofTo, residual, share);
     }
-    for (let column = 0; column < this.#count; column++) {
-      for (const k of [0, 4, 8]) values[9 * column + k] *= 1 + lambda;
-    }
-  }
-
-  #jacobians(k: number, ja: Float64Array, jb: Float64Array): void {
-    const x = this.#x, a = 3 * this.#ends[2 * k], b = 3 * this.#ends[2 * k + 1];
-    const measured = this.#measured, m = MEASURED * k;
-    const wa = measured[m + 3], wb = measured[m + 4], wr = measured[m + 5];
-    // The directions of the first two residuals, in the frame of the map.
-    const cosA = Math.cos(x[a + 2]),
-      sinA = Math.sin(x[a + 2]),
-      along = measured[m + 6],
-      across = measured[m + 7];
-    const cos = cosA * along - sinA * across, sin = sinA * along + cosA * across;
-    const dx = x[b] - x[a], dy = x[b + 1] - x[a + 1];
-    ja[0] = -wa * cos;
-    ja[1] = -wa * sin;
-    ja[2] = wa * (cos * dy - sin * dx);
-    ja[3] = wb * sin;
-    ja[4] = -wb * cos;
-    ja[5] = wb * (-sin * dy - cos * dx);
-    ja[8] = -wr;
-    jb[0] = wa * cos;
-    jb[1] = wa * sin;
-    jb[3] = -wb * sin;
-    jb[4] = wb * cos;
-    jb[8] = wr;
-  }
-}
-
-/** Adds share * a^T b to the block. */
-function addTo(values: Float64Array, at: number, a: Float64Array, b: Float64Array, share: number): void {
-  for (let row = 0; row < 3; row++) {
-    const a0 = share * a[row], a1 = share * a[row + 3], a2 = share * a[row + 6];
-    for (let column = 0; column < 3; column++) {
-      values[at + 3 * row + column] += a0 * b[column] + a1 * b[column + 3] + a2 * b[column + 6];
-    }
-  }
-}
-
-/** Subtracts share * j^T residual. */
-function pull(right: Float64Array, at: number, j: Float64Array, residual: Float64Array, share: number): void {
-  for (let k = 0; k < 3; k++) {
-    right[at + k] -= share * (j[k] * residual[0] + j[k + 3] * residual[1] + j[k + 6] * residual[2]);
+    for (const block of diagonal) scaleDiagonal(values, block, 1 + lambda);
   }
 }

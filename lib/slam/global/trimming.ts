@@ -32,8 +32,9 @@ export function outdated(
   options: MapperOptions,
 ): MapSubmap[] {
   const finished = submaps.filter(({ submap, nodes }) => submap.finished && nodes.length > 0);
-  if (finished.length === 0) return [];
-  const cellM = STRIDE * finished[0].submap.grid.resolution;
+  const [first] = finished;
+  if (!first) return [];
+  const cellM = STRIDE * first.submap.grid.resolution;
   const area = areaOf(finished, graph);
   const width = Math.ceil((area.maxX - area.minX) / cellM) + 1,
     height = Math.ceil((area.maxY - area.minY) / cellM) + 1;
@@ -49,8 +50,9 @@ export function outdated(
       const at = width * Math.floor((y - area.minY) / cellM) + Math.floor((x - area.minX) / cellM);
       if (marks[at] === k + 1) return;
       marks[at] = k + 1;
-      if (counts[at] >= options.freshSubmapsCount) return;
-      counts[at]++;
+      const count = counts[at] ?? 0;
+      if (count >= options.freshSubmapsCount) return;
+      counts[at] = count + 1;
       kept++;
     });
     if (kept * cellM * cellM < options.minCoveredAreaM2) out.push(one);
@@ -69,9 +71,10 @@ export function withoutOldReadings(
   const byTrajectory = Map.groupBy(nodes, ({ trajectory }) => trajectory);
   return trajectories.map((one) => {
     const own = byTrajectory.get(one.trajectory);
-    if (!own) return { ...one, odometry: [], imu: [] };
-    const first = own[0].ticks - BESIDE_TICKS, last = own.at(-1)!.ticks + BESIDE_TICKS;
-    const isNear = ({ ticks }: { readonly ticks: bigint }) => ticks >= first && ticks <= last;
+    const first = own?.[0], last = own?.at(-1);
+    if (!first || !last) return { ...one, odometry: [], imu: [] };
+    const since = first.ticks - BESIDE_TICKS, until = last.ticks + BESIDE_TICKS;
+    const isNear = ({ ticks }: { readonly ticks: bigint }) => ticks >= since && ticks <= until;
     return { ...one, odometry: one.odometry.filter(isNear), imu: one.imu.filter(isNear) };
   });
 }

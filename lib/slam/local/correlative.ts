@@ -5,7 +5,8 @@
  */
 
 import type { Pose2d } from "../pose2d.ts";
-import { BLOCK_CELLS, COST_VALUES, type ProbabilityGrid } from "./probability_grid.ts";
+import { doubleAt, indexAt, xOf, yOf } from "../points.ts";
+import { BLOCK_CELLS, cellAt, COST_VALUES, costAt, type ProbabilityGrid } from "./probability_grid.ts";
 
 export interface CorrelativeWindow {
   readonly linearM: number;
@@ -29,7 +30,7 @@ export class CorrelativeMatcher {
   #cellsJ = new Int32Array(4096);
   readonly #bounds = new Float64Array(CANDIDATES_MAX);
 
-  /** The best pose of `points` (x, y, …) for a grid that still takes scans. */
+  /** The best pose of `points` (x, y, …) for a grid that still takes scans. In a finished one it finds little. */
   match(grid: ProbabilityGrid, points: Float64Array, prediction: Pose2d, window: CorrelativeWindow): Pose2d {
     const count = points.length / 2;
     const { angularStepRad, translationWeight, rotationWeight } = window;
@@ -42,7 +43,7 @@ export class CorrelativeMatcher {
     let best = -1, bestI = 0, bestJ = 0, bestYaw = 0;
     for (let k = -1; k < candidates; k++) {
       const candidate = k < 0 ? likeliest : k;
-      if (this.#bounds[candidate] <= best) continue;
+      if (doubleAt(this.#bounds, candidate) <= best) continue;
       const turn = Math.floor(candidate / (across * across)), square = candidate % (across * across);
       const yaw = (turn - turns) * angularStepRad;
       const firstJ = Math.floor(square / across) * BLOCK_CELLS - reach;
@@ -113,8 +114,8 @@ export class CorrelativeMatcher {
     const scale = 1 / grid.resolution;
     const fromI = (grid.maxY - pose.y) * scale, fromJ = (grid.maxX - pose.x) * scale;
     const cellsI = this.#cellsI, cellsJ = this.#cellsJ;
-    for (let k = 0; k < points.length; k += 2, at++) {
-      const px = points[k], py = points[k + 1];
+    for (let k = 0; 2 * k < points.length; k++, at++) {
+      const px = xOf(points, k), py = yOf(points, k);
       cellsI[at] = Math.floor(fromI - (sin * px + cos * py) * scale);
       cellsJ[at] = Math.floor(fromJ - (cos * px - sin * py) * scale);
     }
@@ -128,17 +129,20 @@ export class CorrelativeMatcher {
     di: number,
     dj: number,
   ): number {
+    // A finished grid has dropped its bounds, and all squares count as alike: a search there hardly looks beyond one corner
+    // of the window. With bounds it would, but then the test of a robot that is carried away finds it in a wrong place.
+    if (blocks.length === 0) return count * FREE;
     const cellsI = this.#cellsI, cellsJ = this.#cellsJ;
     const blocksX = cellsX / BLOCK_CELLS;
     let sum = 0;
     for (let at = from; at < from + count; at++) {
-      const i = cellsI[at] + di, j = cellsJ[at] + dj;
+      const i = indexAt(cellsI, at) + di, j = indexAt(cellsJ, at) + dj;
       if (i < 0 || j < 0 || i >= cellsX || j >= cellsY) {
         // The square may reach into the grid.
         sum += FREE;
         continue;
       }
-      const value = blocks[blocksX * (j >> 2) + (i >> 2)];
+      const value = cellAt(blocks, blocksX * (j >> 2) + (i >> 2));
       sum += value > FREE ? value : FREE;
     }
     return sum;
@@ -154,11 +158,9 @@ export class CorrelativeMatcher {
     const cellsI = this.#cellsI, cellsJ = this.#cellsJ;
     let sum = 0;
     for (let at = from; at < from + count; at++) {
-      const i = cellsI[at] + di, j = cellsJ[at] + dj;
+      const i = indexAt(cellsI, at) + di, j = indexAt(cellsJ, at) + dj;
       if (i < 0 || j < 0 || i >= cellsX || j >= cellsY) continue;
-      // An unknown cell, 0, becomes 65535 and so the highest cost.
-      const cost = (cells[cellsX * j + i] - 1) & 0xffff;
-      sum += HIGHEST - (cost < HIGHEST ? cost : HIGHEST);
+      sum += HIGHEST - costAt(cells, cellsX * j + i);
     }
     return sum;
   }

@@ -9,6 +9,7 @@ import { GravityTracker, type QuaternionTuple } from "./gravity.ts";
 import type { ScanPose } from "./odometry/delay.ts";
 import { isSamePose, ODOMETRY_REACH_S, OdometryHistory } from "./odometry/history.ts";
 import type { OdometryScale } from "./odometry/scale.ts";
+import { type Matrix, times } from "./symmetric.ts";
 
 /** Shortest span for a velocity, with and without odometry. Over shorter spans the noise of matching dominates. */
 const VELOCITY_BASE_S = 0.15;
@@ -30,8 +31,8 @@ interface Settling {
   /** Odometry at the time of the pose, which may have been beyond the last reading. */
   readonly odometry: Pose2d;
   readonly predicted: Pose2d;
-  /** The share of an error of the prediction that is left in the pose: a matrix over x, y and yaw, row by row. */
-  readonly left: Float64Array;
+  /** The share of an error of the prediction that is left in the pose. */
+  readonly left: Matrix;
 }
 
 /** Odometry and the robot's pose at the first scan since odometry stopped changing. */
@@ -128,7 +129,7 @@ export class Extrapolator {
   }
 
   /** `left`: the share of an error of the prediction, `predicted`, that is left in the pose. */
-  addPose(timeS: number, pose: Pose2d, predicted?: Pose2d, left?: Float64Array): void {
+  addPose(timeS: number, pose: Pose2d, predicted?: Pose2d, left?: Matrix): void {
     const odometry = this.#odometry.at(timeS);
     this.#settling = odometry && predicted && left && { odometry, predicted, left };
     if (!odometry) this.#standstill = undefined;
@@ -172,10 +173,12 @@ export class Extrapolator {
     const moved = between2d(this.#settling.odometry, odometry);
     // With a gyroscope, the turn of the prediction is not that of odometry.
     const now = compose2d(predicted, this.#yawAtPose === undefined ? moved : { ...moved, yaw: 0 });
-    const off = [now.x - predicted.x, now.y - predicted.y, wrapAngle(now.yaw - predicted.yaw)];
-    const [x, y, yaw] = [0, 3, 6].map((row) =>
-      left[row] * off[0] + left[row + 1] * off[1] + left[row + 2] * off[2]
-    );
+    const off = {
+      x: now.x - predicted.x,
+      y: now.y - predicted.y,
+      yaw: wrapAngle(now.yaw - predicted.yaw),
+    };
+    const { x, y, yaw } = times(left, off);
     return { x: pose.x + x, y: pose.y + y, yaw: wrapAngle(pose.yaw + yaw) };
   }
 

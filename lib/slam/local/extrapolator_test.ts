@@ -45,7 +45,7 @@ function settled(left: number, withGyroscope: boolean) {
   for (const timeS of [1000, 1000.1]) extrapolator.addOdometry({ timeS, pose: last });
   const predicted = extrapolator.predict(1000.2);
   assertAlmostEquals(predicted.x, 0, 1e-9);
-  extrapolator.addPose(1000.2, predicted, predicted, Float64Array.of(left, 0, 0, 0, left, 0, 0, 0, left));
+  extrapolator.addPose(1000.2, predicted, predicted, [[left, 0, 0], [0, left, 0], [0, 0, left]]);
   extrapolator.addOdometry({ timeS: 1000.2, pose: { x: 0.1, y: 0, yaw: 0.2 } });
   extrapolator.addOdometry({ timeS: 1000.3, pose: { x: 0.1, y: 0, yaw: 0.2 } });
   return extrapolator.predict(1000.3);

@@ -2,6 +2,8 @@
  * Filters of point clouds: at most one point in each square of a grid. Points are x, y, x, y, …
  */
 
+import { xOf, yOf } from "../points.ts";
+
 const FIRST_SLOTS = 2048;
 
 /** Keeps its table between calls. */
@@ -48,8 +50,9 @@ export class VoxelFilter {
     const mask = this.#slots - 1, call = this.#call;
     const xs = this.#xs, ys = this.#ys, calls = this.#calls;
     let count = 0;
-    for (let k = 0; k < points.length; k += 2) {
-      const x = Math.round(points[k] / edge), y = Math.round(points[k + 1] / edge);
+    for (let k = 0; 2 * k < points.length; k++) {
+      const px = xOf(points, k), py = yOf(points, k);
+      const x = Math.round(px / edge), y = Math.round(py / edge);
       let slot = (Math.imul(x, 73856093) ^ Math.imul(y, 19349663)) & mask;
       while (calls[slot] === call && (xs[slot] !== x || ys[slot] !== y)) slot = (slot + 1) & mask;
       if (calls[slot] === call) continue;
@@ -57,8 +60,8 @@ export class VoxelFilter {
       xs[slot] = x;
       ys[slot] = y;
       if (kept) {
-        kept[2 * count] = points[k];
-        kept[2 * count + 1] = points[k + 1];
+        kept[2 * count] = px;
+        kept[2 * count + 1] = py;
       }
       count++;
     }
@@ -72,17 +75,4 @@ export class VoxelFilter {
     this.#calls = new Int32Array(this.#slots);
     this.#call = 0;
   }
-}
-
-/** At most `most` of the points, evenly spread. */
-export function thinned(points: Float64Array, most: number): Float64Array {
-  const count = points.length / 2;
-  if (count <= most) return points;
-  const out = new Float64Array(2 * most);
-  for (let k = 0; k < most; k++) {
-    const from = Math.floor(k * count / most);
-    out[2 * k] = points[2 * from];
-    out[2 * k + 1] = points[2 * from + 1];
-  }
-  return out;
 }

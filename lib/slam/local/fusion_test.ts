@@ -2,13 +2,14 @@ import { assertAlmostEquals, assertEquals, assertGreater, assertLess } from "@st
 import type { Pose2d } from "../pose2d.ts";
 import { OdometryFusion } from "./fusion.ts";
 import type { OdometryVerdict } from "./odometry/proof.ts";
-import { SurfaceFilter } from "./surface.ts";
+import { surfaceBetween } from "./surface.ts";
+import { type Symmetric, ZERO } from "./symmetric.ts";
 
 const HERE = { x: 0, y: 0, yaw: 0 };
 /** What a hundred points on walls across, along, and both ways say. */
 const POINTS = 100 / 0.03 ** 2;
-const ALL_ROUND = Float64Array.of(POINTS, 0, 0, POINTS, 0, 9 * POINTS);
-const BARE_CORRIDOR = Float64Array.of(0, 0, 0, POINTS, 0, 9 * POINTS);
+const ALL_ROUND = { ...ZERO, xx: POINTS, yy: POINTS, tt: 9 * POINTS };
+const BARE_CORRIDOR = { ...ALL_ROUND, xx: 0 };
 
 function both(verdict: OdometryVerdict) {
   return { translation: verdict, rotation: verdict };
@@ -16,7 +17,7 @@ function both(verdict: OdometryVerdict) {
 
 /** Steps of 5 cm by odometry, each matched `off` from there; returns where the robot ends. */
 function driven(
-  information: Float64Array,
+  information: Symmetric,
   off: Pose2d,
   steps: number,
   verdict: OdometryVerdict = "refuted",
@@ -27,7 +28,7 @@ function driven(
     const predicted = { x: pose.x + 0.05, y: pose.y, yaw: pose.yaw };
     const matched = { x: predicted.x + off.x, y: predicted.y + off.y, yaw: predicted.yaw + off.yaw };
     pose = fusion.fuse(
-      { last: pose, predicted, verdicts: both(verdict), scanCount: 90 },
+      { last: pose, predicted, verdicts: both(verdict), scanCount: 90, sinceS: 0.1 },
       matched,
       information,
     );
@@ -57,7 +58,13 @@ Deno.test("OdometryFusion: matches that err alike hardly move odometry that noth
 Deno.test("OdometryFusion: a match far off is a failure of odometry, and taken over", () => {
   const fusion = new OdometryFusion();
   const { x, y } = fusion.fuse(
-    { last: HERE, predicted: { x: 0.05, y: 0, yaw: 0 }, verdicts: both("refuted"), scanCount: 90 },
+    {
+      last: HERE,
+      predicted: { x: 0.05, y: 0, yaw: 0 },
+      verdicts: both("refuted"),
+      scanCount: 90,
+      sinceS: 0.1,
+    },
     { x: 0.5, y: 0.3, yaw: 0 },
     ALL_ROUND,
   );
@@ -65,44 +72,55 @@ Deno.test("OdometryFusion: a match far off is a failure of odometry, and taken o
   assertAlmostEquals(y, 0.3, 0.03);
 });
 
-/** Where matches that are this far off, one after another, put a robot that stands by odometry nothing refutes. */
+/** Where matches that are this far off, one each `sinceS`, put a robot that stands by odometry nothing refutes. */
 function standing(
-  information: Float64Array,
+  information: Symmetric,
   offs: readonly Pose2d[],
   verdict: OdometryVerdict = "open",
+  sinceS = 0.1,
 ): Pose2d {
   const fusion = new OdometryFusion(), verdicts = both(verdict);
   let pose: Pose2d = HERE;
   for (const off of offs) {
-    pose = fusion.fuse({ last: pose, predicted: pose, verdicts, scanCount: 90 }, off, information);
+    const predicted = { last: pose, predicted: pose, verdicts, scanCount: 90, sinceS };
+    pose = fusion.fuse(predicted, off, information);
   }
   return pose;
 }
 
-Deno.test("OdometryFusion: one match of a narrow view far off says nothing; the next that is as far off does", () => {
-  const narrow = Float64Array.of(POINTS / 30, 0, 0, POINTS, 0, POINTS);
+Deno.test("OdometryFusion: matches of a narrow view far off say nothing until several in a row are as far off", () => {
+  const narrow = { ...ZERO, xx: POINTS / 30, yy: POINTS, tt: POINTS };
   for (const off of [{ x: 0, y: 0.4, yaw: 0 }, { x: 0, y: -0.3, yaw: 0.3 }]) {
     const elsewhere = { x: 0, y: -off.y, yaw: -off.yaw };
     assertLess(Math.abs(standing(narrow, [off]).y), 0.02);
     assertLess(Math.abs(standing(narrow, [off, elsewhere, off]).y), 0.06);
-    assertAlmostEquals(standing(narrow, [off, off, off]).y, off.y, 0.05);
+    assertLess(Math.abs(standing(narrow, [off, off, off, off]).y), 0.08);
+    assertAlmostEquals(standing(narrow, new Array(7).fill(off)).y, off.y, 0.05);
+    assertAlmostEquals(standing(narrow, [off, off, off], "open", 3).y, off.y, 0.05);
+    assertLess(Math.abs(standing(narrow, [off, off, off], "proven", 3).y), 0.06);
     assertAlmostEquals(standing(ALL_ROUND, [off]).y, off.y, 0.05);
   }
 });
 
+Deno.test("OdometryFusion: the few points along a corridor that may be people overrule no odometry at once", () => {
+  const along = (share: number) => ({ ...ZERO, xx: share * POINTS, yy: POINTS, tt: POINTS });
+  const ahead = { x: 0.5, y: 0, yaw: 0 };
+  assertLess(standing(along(0.06), [ahead, ahead]).x, 0.1);
+  assertAlmostEquals(standing(along(0.3), [ahead]).x, ahead.x, 0.1);
+});
+
 Deno.test("OdometryFusion: proven odometry outlasts a few scans of a narrow view that fit at the next niche", () => {
-  const narrow = Float64Array.of(POINTS / 30, 0, 0, POINTS, 0, POINTS), off = { x: 0, y: 0.4, yaw: 0 };
+  const narrow = { ...ZERO, xx: POINTS / 30, yy: POINTS, tt: POINTS }, off = { x: 0, y: 0.4, yaw: 0 };
   const standingFor = (scans: number) => standing(narrow, new Array(scans).fill(off), "proven").y;
   assertLess(Math.abs(standingFor(4)), 0.1);
   assertAlmostEquals(standingFor(30), off.y, 0.1);
 });
 
 Deno.test("OdometryFusion: a scan without any wall leaves the pose to odometry", () => {
-  assertEquals(driven(new Float64Array(6), { x: 1, y: 1, yaw: 1 }, 4), { x: 0.2, y: 0, yaw: 0 });
+  assertEquals(driven(ZERO, { x: 1, y: 1, yaw: 1 }, 4), { x: 0.2, y: 0, yaw: 0 });
 });
 
-Deno.test("SurfaceFilter: draws a wall between neighbouring beams, but not across an edge or a gap", () => {
-  const filter = new SurfaceFilter();
+Deno.test("surfaceBetween: draws a wall between neighbouring beams, but not across an edge or a gap", () => {
   /** Beams a degree apart that meet a wall at this range for each degree; none at 0. */
   const pointsAt = (rangeM: (degree: number) => number) => {
     const ends = Array.from({ length: 41 }, (_, k) => k - 20).flatMap((degree) => {
@@ -112,13 +130,13 @@ Deno.test("SurfaceFilter: draws a wall between neighbouring beams, but not acros
     return Float64Array.from(ends);
   };
   // A degree is 17 cm wide at ten metres: three points between each two beams.
-  assertEquals(filter.between(pointsAt(() => 10), HERE).length / 2, 40 * 3);
-  assertEquals(filter.between(pointsAt((degree) => degree < 0 ? 10 : 12), HERE).length / 2, 19 * 3 + 20 * 4);
-  assertEquals(filter.between(pointsAt((degree) => degree === 0 ? 0 : 10), HERE).length / 2, 38 * 3);
+  assertEquals(surfaceBetween(pointsAt(() => 10), HERE).length / 2, 40 * 3);
+  assertEquals(surfaceBetween(pointsAt((degree) => degree < 0 ? 10 : 12), HERE).length / 2, 19 * 3 + 20 * 4);
+  assertEquals(surfaceBetween(pointsAt((degree) => degree === 0 ? 0 : 10), HERE).length / 2, 38 * 3);
   // Two metres away the beams leave no gap.
-  assertEquals(filter.between(pointsAt(() => 2), HERE).length, 0);
+  assertEquals(surfaceBetween(pointsAt(() => 2), HERE).length, 0);
   // The order of the points does not matter.
   const points = pointsAt(() => 10), turned = new Float64Array(points.length);
   for (let k = 0; k < points.length; k += 2) turned.set(points.subarray(k, k + 2), points.length - 2 - k);
-  assertEquals(filter.between(turned, HERE).length / 2, 40 * 3);
+  assertEquals(surfaceBetween(turned, HERE).length / 2, 40 * 3);
 });

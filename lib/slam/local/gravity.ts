@@ -56,8 +56,9 @@ export class GravityTracker {
   #lean(acceleration: readonly [number, number, number], share: number): void {
     const pull = unit(acceleration);
     if (!pull) return;
-    const mixed = this.#up.map((one, k) => (1 - share) * one + share * pull[k]);
-    this.#up = unit([mixed[0], mixed[1], mixed[2]]) ?? this.#up;
+    const [x, y, z] = this.#up, kept = 1 - share;
+    this.#up = unit([kept * x + share * pull[0], kept * y + share * pull[1], kept * z + share * pull[2]]) ??
+      this.#up;
     this.#settled = true;
   }
 }

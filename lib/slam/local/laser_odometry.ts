@@ -34,7 +34,7 @@ const ERROR_MAX = 0.3;
 /** Candidates for the robot's pose, and the direction that the scan constrains least. */
 export interface Predictions {
   /** The likeliest first. */
-  readonly poses: readonly Pose2d[];
+  readonly poses: readonly [Pose2d, ...Pose2d[]];
   /** In the frame of the poses; undefined if the scans do not overlap. */
   readonly leastConstrained: LeastConstrained | undefined;
 }
@@ -62,7 +62,7 @@ export class LaserOdometry {
   }
 
   /** The motion since the last scan in the submaps, if this scan determines it clearly in all directions. */
-  clearMotion(points: Float64Array, guesses: readonly Pose2d[]): Pose2d | undefined {
+  clearMotion(points: Float64Array, guesses: readonly [Pose2d, ...Pose2d[]]): Pose2d | undefined {
     const found = this.#compared(points, guesses, guesses[0]);
     return found && found.share >= SHARE_GOOD && found.leastConstrained.points >= CLEAR_POINTS
       ? found.pose
@@ -85,7 +85,8 @@ export class LaserOdometry {
   /** `byTime` is the robot's pose if it keeps its motion. */
   predictions(points: Float64Array, last: Pose2d, byTime: Pose2d): Predictions {
     const byScan = compose2d(last, this.#step);
-    const guesses = this.#errorByScan < this.#errorByTime ? [byScan, byTime] : [byTime, byScan];
+    const isByScan = this.#errorByScan < this.#errorByTime;
+    const guesses = isByScan ? [byScan, byTime] as const : [byTime, byScan] as const;
     const found = this.#compared(points, [...guesses, last], last);
     if (!found) return { poses: guesses, leastConstrained: undefined };
     const { pose, share, leastConstrained } = found;

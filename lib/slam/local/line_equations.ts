@@ -3,6 +3,9 @@
  * direction, and how much of that a single thing says, which may be a person who walks.
  */
 
+import { doubleAt, xOf, yOf } from "../points.ts";
+import { NormalEquations } from "./normal_equations.ts";
+
 /** Limit of the lines that are kept to find things; more of them still count. */
 const LINES_MAX = 1024;
 /** The noise of a point across its line. */
@@ -25,16 +28,18 @@ export interface LeastConstrained {
 }
 
 export class LineEquations {
-  /** The upper triangle over x, y and yaw (xx, xy, xt, yy, yt, tt), and the right side. */
-  readonly sums = new Float64Array(9);
+  readonly sums = new NormalEquations();
   /** Of the information about a translation, what the noise of the normals alone gives. */
   #byNoise = 0;
-  /** For each line: x, y, its normal, its weight, and its part of the information about a direction. */
-  readonly #lines = new Float64Array(6 * LINES_MAX);
+  /** For each line a point on it, its normal, its weight, and its part of the information about a direction. */
+  readonly #points = new Float64Array(2 * LINES_MAX);
+  readonly #normals = new Float64Array(2 * LINES_MAX);
+  readonly #weights = new Float64Array(LINES_MAX);
+  readonly #parts = new Float64Array(LINES_MAX);
   #lineCount = 0;
 
   clear(): void {
-    this.sums.fill(0);
+    this.sums.clear();
     this.#byNoise = 0;
     this.#lineCount = 0;
   }
@@ -46,39 +51,40 @@ export class LineEquations {
   add(x: number, y: number, nx: number, ny: number, weight: number, bend: number): number {
     this.#byNoise += weight * bend;
     if (this.#lineCount < LINES_MAX) {
-      const lines = this.#lines, at = 6 * this.#lineCount++;
-      lines[at] = x;
-      lines[at + 1] = y;
-      lines[at + 2] = nx;
-      lines[at + 3] = ny;
-      lines[at + 4] = weight;
+      const line = this.#lineCount++;
+      this.#points[2 * line] = x;
+      this.#points[2 * line + 1] = y;
+      this.#normals[2 * line] = nx;
+      this.#normals[2 * line + 1] = ny;
+      this.#weights[line] = weight;
     }
     return this.#sum(x, y, nx, ny, weight);
   }
 
   #sum(x: number, y: number, nx: number, ny: number, weight: number): number {
     const n = this.sums, turn = ny * x - nx * y;
-    n[0] += weight * nx * nx;
-    n[1] += weight * nx * ny;
-    n[2] += weight * nx * turn;
-    n[3] += weight * ny * ny;
-    n[4] += weight * ny * turn;
-    n[5] += weight * turn * turn;
+    n.xx += weight * nx * nx;
+    n.xy += weight * nx * ny;
+    n.xt += weight * nx * turn;
+    n.yy += weight * ny * ny;
+    n.yt += weight * ny * turn;
+    n.tt += weight * turn * turn;
     return turn;
   }
 
   /** The standard deviation of the yaw, with the translation left free, of two scans whose ranges have this noise. */
   yawDeviation(rangeNoiseM: number): number {
-    const n = this.sums, free = 1 / GUESS_M ** 2, xx = n[0] + free, yy = n[3] + free;
-    const lost = (n[2] * n[2] * yy - 2 * n[2] * n[4] * n[1] + n[4] * n[4] * xx) / (xx * yy - n[1] * n[1]);
-    const known = Math.max(0, n[5] - lost) + 1 / GUESS_RAD ** 2;
+    const { xy, xt, yt, tt } = this.sums, free = 1 / GUESS_M ** 2;
+    const xx = this.sums.xx + free, yy = this.sums.yy + free;
+    const lost = (xt * xt * yy - 2 * xt * yt * xy + yt * yt * xx) / (xx * yy - xy * xy);
+    const known = Math.max(0, tt - lost) + 1 / GUESS_RAD ** 2;
     return Math.SQRT2 * rangeNoiseM / NOISE_M / Math.sqrt(known);
   }
 
   /** The direction of translation with the least information, if the rotation is left free. */
   leastConstrained(): LeastConstrained {
-    const n = this.sums, turn = n[5] + 1 / GUESS_RAD ** 2;
-    const xx = n[0] - n[2] * n[2] / turn, xy = n[1] - n[2] * n[4] / turn, yy = n[3] - n[4] * n[4] / turn;
+    const n = this.sums, turn = n.tt + 1 / GUESS_RAD ** 2;
+    const xx = n.xx - n.xt * n.xt / turn, xy = n.xy - n.xt * n.yt / turn, yy = n.yy - n.yt * n.yt / turn;
     const along = 0.5 * Math.atan2(2 * xy, xx - yy) + Math.PI / 2;
     const x = Math.cos(along), y = Math.sin(along);
     // The normals on a straight wall scatter a little.
@@ -88,38 +94,45 @@ export class LineEquations {
 
   /** Takes away the lines of one thing if hardly another shows the translation in a direction. */
   dropThings(): void {
-    const [xx, xy, , yy] = this.sums, most = 0.5 * Math.atan2(2 * xy, xx - yy);
+    const { xx, xy, yy } = this.sums, most = 0.5 * Math.atan2(2 * xy, xx - yy);
     for (const angle of [most, most + Math.PI / 2]) this.#dropThing(Math.cos(angle), Math.sin(angle));
   }
 
   #dropThing(x: number, y: number): void {
-    const lines = this.#lines, counted: number[] = [];
+    const points = this.#points, normals = this.#normals, weights = this.#weights, parts = this.#parts;
+    const counted: number[] = [];
     let all = 0;
-    for (let at = 0; at < 6 * this.#lineCount; at += 6) {
-      const across = x * lines[at + 2] + y * lines[at + 3];
-      lines[at + 5] = lines[at + 4] * across * across;
-      all += lines[at + 5];
-      if (across * across >= ACROSS_LEAST) counted.push(at);
+    for (let line = 0; line < this.#lineCount; line++) {
+      const across = x * xOf(normals, line) + y * yOf(normals, line);
+      const part = doubleAt(weights, line) * across * across;
+      parts[line] = part;
+      all += part;
+      if (across * across >= ACROSS_LEAST) counted.push(line);
     }
 
     const isNear = (a: number, b: number) =>
-      (lines[a] - lines[b]) ** 2 + (lines[a + 1] - lines[b + 1]) ** 2 < THING_M * THING_M;
+      (xOf(points, a) - xOf(points, b)) ** 2 + (yOf(points, a) - yOf(points, b)) ** 2 < THING_M * THING_M;
     const stride = Math.ceil(counted.length / CENTERS_MAX);
     let most = 0, center = 0;
-    for (let k = 0; k < counted.length; k += stride) {
-      const at = counted[k];
+    for (const [k, line] of counted.entries()) {
+      if (k % stride !== 0) continue;
       let sum = 0;
-      for (const other of counted) if (isNear(at, other)) sum += lines[other + 5];
+      for (const other of counted) if (isNear(line, other)) sum += doubleAt(parts, other);
       if (sum <= most) continue;
       most = sum;
-      center = at;
+      center = line;
     }
     if (most <= THING_SHARE * all) return;
 
-    const thing = counted.filter((at) => isNear(at, center));
-    for (const at of thing) {
-      this.#sum(lines[at], lines[at + 1], lines[at + 2], lines[at + 3], -lines[at + 4]);
-      lines[at + 4] = 0;
+    for (const line of counted.filter((one) => isNear(one, center))) {
+      this.#sum(
+        xOf(points, line),
+        yOf(points, line),
+        xOf(normals, line),
+        yOf(normals, line),
+        -doubleAt(weights, line),
+      );
+      weights[line] = 0;
     }
   }
 }

@@ -3,13 +3,14 @@
  */
 
 import type { ImuReading, MapperOptions, OdometryReading, RangeScan } from "../mapping.ts";
+import { pointsAt, singleAt, thinned } from "../points.ts";
 import { between2d, compose2d, IDENTITY_2D, interpolate2d, type Pose2d, wrapAngle } from "../pose2d.ts";
 import { CorrelativeMatcher, type CorrelativeWindow } from "./correlative.ts";
 import { Extrapolator } from "./extrapolator.ts";
-import { thinned, VoxelFilter } from "./filters.ts";
+import { VoxelFilter } from "./filters.ts";
 import { LEVEL, type QuaternionTuple, rotatePoint } from "./gravity.ts";
 import type { LeastConstrained } from "./line_equations.ts";
-import { type Information, OdometryFusion, translationPoints } from "./fusion.ts";
+import { OdometryFusion, translationPoints } from "./fusion.ts";
 import { LaserOdometry, type Predictions } from "./laser_odometry.ts";
 import type { OdometryBeliefs } from "./odometry/beliefs.ts";
 import {
@@ -20,13 +21,14 @@ import {
   REFUTED,
   worseOf,
 } from "./odometry/proof.ts";
-import { isSameScale } from "./odometry/scale.ts";
+import { isOtherScale, isSameScale } from "./odometry/scale.ts";
 import { OdometryTrust } from "./odometry/trust.ts";
 import { type Refinement, type RefinementWeights, ScanRefiner } from "./refinement.ts";
 import { ScanMotion } from "./scan_motion.ts";
 import { type StandingScan, Standstill } from "./odometry/standstill.ts";
 import { ActiveSubmaps, type Submap } from "./submaps.ts";
-import { SurfaceFilter } from "./surface.ts";
+import { surfaceBetween } from "./surface.ts";
+import type { Symmetric } from "./symmetric.ts";
 
 const DEGREE = Math.PI / 180;
 const VOXEL_M = 0.025;
@@ -156,7 +158,6 @@ interface UprightScan {
 export class LocalMapper {
   readonly #extrapolator: Extrapolator;
   readonly #filter = new VoxelFilter();
-  readonly #surface = new SurfaceFilter();
   readonly #correlative = new CorrelativeMatcher();
   readonly #refiner = new ScanRefiner();
   readonly #laser = new LaserOdometry();
@@ -264,7 +265,7 @@ export class LocalMapper {
     const submaps = this.#submaps.insert(pose, {
       returns: pointsAt(returns, pose),
       misses: pointsAt(misses, pose),
-      surface: pointsAt(this.#surface.between(all, origin), pose),
+      surface: pointsAt(surfaceBetween(all, origin), pose),
       origin: compose2d(pose, { ...origin, yaw: 0 }),
     });
     return { ...result, insertion: { submaps, gravityAlignment, points } };
@@ -286,17 +287,15 @@ export class LocalMapper {
     this.#unproven.push(scan);
     if (this.#unproven.length > UNPROVEN_MAX) this.#unproven.shift();
     const extrapolator = this.#extrapolator, { odometryScale } = extrapolator;
-    while (this.#unproven.length > 0 && extrapolator.hasOdometryOf(this.#unproven[0].timeS)) {
-      this.#proof.add(
-        this.#unproven.shift()!,
-        (fromS, toS) => extrapolator.odometryBetween(fromS, toS),
-        odometryScale,
-      );
+    const unproven = this.#unproven;
+    for (let [next] = unproven; next && extrapolator.hasOdometryOf(next.timeS); [next] = unproven) {
+      unproven.shift();
+      this.#proof.add(next, (fromS, toS) => extrapolator.odometryBetween(fromS, toS), odometryScale);
     }
     const scale = this.#proof.scaleAfter(odometryScale);
     if (isSameScale(scale, odometryScale)) return;
     extrapolator.rescaleOdometry(scale);
-    this.#proof.resetVerdicts();
+    if (isOtherScale(scale, odometryScale)) this.#proof.resetVerdicts();
   }
 
   #match(scan: ScanPoints, prediction: Pose2d, timeS: number): Found {
@@ -308,7 +307,7 @@ export class LocalMapper {
     let best = hasOdometry ? this.#matchByOdometry(submap, scan, prediction, timeS, dt) : undefined;
     let predictions: Predictions | undefined;
     if (!best || this.#isContradicted(scan, prediction, best, timeS)) {
-      const seenPose = best && this.#leftBehind(best);
+      const seenPose = best && this.#leftBehind(best, timeS);
       if (seenPose) return { pose: seenPose, score: best!.score };
       predictions = this.#laser.predictions(seen, last, prediction);
       best = this.#matchByScans(submap, points, predictions, dt);
@@ -319,7 +318,7 @@ export class LocalMapper {
       const information = this.#informationOf(submap, returns, best.pose, isAsExpected),
         { scanCount } = submap;
       const verdicts = this.#verdicts(timeS);
-      const predicted = { last, predicted: prediction, verdicts, scanCount };
+      const predicted = { last, predicted: prediction, verdicts, scanCount, sinceS: dt };
       best = {
         ...best,
         verdicts,
@@ -340,7 +339,7 @@ export class LocalMapper {
     returns: Float64Array,
     { x, y, yaw }: Pose2d,
     isSure: boolean,
-  ): Information {
+  ): Symmetric {
     const cos = Math.cos(yaw), sin = Math.sin(yaw);
     this.#shape.begin(thinned(returns, SHAPE_POINTS));
     return this.#shape.informationOf(
@@ -401,7 +400,7 @@ export class LocalMapper {
       ];
       const pose = standstill &&
         this.#standstill.seenAt(seen, standstill.pose, guesses.filter((one) => !!one));
-      this.#lastSeen = pose && { timeS, pose };
+      if (pose !== "elsewhere") this.#lastSeen = pose && { timeS, pose };
       return pose;
     });
     if (isHanging) {
@@ -416,8 +415,8 @@ export class LocalMapper {
    * Odometry turns out to be frozen, and the matches have followed it: the pose from the scans, if it is elsewhere.
    * Scans mapped meanwhile may be in the wrong place.
    */
-  #leftBehind({ pose }: Found): Pose2d | undefined {
-    const seen = this.#lastSeen?.pose, { before } = this.#standstill;
+  #leftBehind({ pose }: Found, timeS: number): Pose2d | undefined {
+    const seen = this.#seenOnward(timeS), { before } = this.#standstill;
     this.#lastSeen = undefined;
     if (!seen || !before) return undefined;
     const { x, y, yaw } = between2d(pose, seen);
@@ -493,8 +492,9 @@ export class LocalMapper {
         ...leastConstrained,
         weight: DEGENERATE_WEIGHT / (1 + (leastConstrained.points / DEGENERATE_POINTS) ** 2),
       };
-    let best = this.#refined(submap, points, poses[0], poses[0], { ...WEIGHTS, along });
-    for (const other of poses.slice(1)) {
+    const [likeliest, ...others] = poses;
+    let best = this.#refined(submap, points, likeliest, likeliest, { ...WEIGHTS, along });
+    for (const other of others) {
       if (best.score >= this.#usualScore) return best;
       const found = this.#refined(submap, points, other, other);
       if (isBetter(found, best, SEARCH_GAIN, gain)) best = found;
@@ -546,17 +546,18 @@ export class LocalMapper {
     let returned = 0, missed = 0, farther = 0;
     let offsetS = 0, seenFrom: Pose2d | undefined;
     for (let k = 0; k < count; k++) {
-      const rx = points[3 * k] - origin.x, ry = points[3 * k + 1] - origin.y;
-      const range = Math.hypot(rx, ry, points[3 * k + 2]);
+      const rx = singleAt(points, 3 * k) - origin.x, ry = singleAt(points, 3 * k + 1) - origin.y;
+      const rz = singleAt(points, 3 * k + 2), range = Math.hypot(rx, ry, rz);
       if (!(range >= minRangeM && range < Infinity)) continue;
       const isMiss = range > maxRangeM;
       const share = isMiss ? missingDataRayLengthM / range : 1;
-      let x = origin.x + share * rx, y = origin.y + share * ry, z = share * points[3 * k + 2];
+      let x = origin.x + share * rx, y = origin.y + share * ry, z = share * rz;
       if (alignment !== LEVEL) [x, y, z] = rotatePoint(alignment, x, y, z);
       if (z < MIN_Z_M || z > MAX_Z_M) continue;
       if (offsetsS) {
-        if (!seenFrom || offsetsS[k] !== offsetS) {
-          offsetS = offsetsS[k];
+        const ownS = singleAt(offsetsS, k);
+        if (!seenFrom || ownS !== offsetS) {
+          offsetS = ownS;
           seenFrom = between2d(pose, this.#extrapolator.predict(timeS + offsetS));
         }
         ({ x, y } = compose2d(seenFrom, { x, y, yaw: 0 }));
@@ -582,8 +583,9 @@ export class LocalMapper {
 /** The greatest range of the points; infinite ones do not count. */
 function farthestOf(points: Float32Array, { x, y }: { readonly x: number; readonly y: number }): number {
   let square = 0;
-  for (let k = 0; k < points.length; k += 3) {
-    const one = (points[k] - x) ** 2 + (points[k + 1] - y) ** 2 + points[k + 2] ** 2;
+  for (let k = 0; k + 2 < points.length; k += 3) {
+    const one = (singleAt(points, k) - x) ** 2 + (singleAt(points, k + 1) - y) ** 2 +
+      singleAt(points, k + 2) ** 2;
     if (one > square && one < Infinity) square = one;
   }
   return Math.sqrt(square);
@@ -594,17 +596,6 @@ function joined(a: Float64Array, b: Float64Array): Float64Array {
   both.set(a);
   both.set(b, a.length);
   return both;
-}
-
-/** Points (x, y, …) of a frame at a pose, outside that frame. */
-export function pointsAt(points: Float64Array, { x, y, yaw }: Pose2d): Float64Array {
-  const cos = Math.cos(yaw), sin = Math.sin(yaw);
-  const out = new Float64Array(points.length);
-  for (let k = 0; k < points.length; k += 2) {
-    out[k] = x + cos * points[k] - sin * points[k + 1];
-    out[k + 1] = y + sin * points[k] + cos * points[k + 1];
-  }
-  return out;
 }
 
 /** Whether a pose fits better by `least` plus `gain` for each metre of its distance. */

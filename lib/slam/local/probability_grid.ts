@@ -6,12 +6,14 @@
  */
 
 import type { CellRange, GridState } from "../map_state.ts";
+import { xOf, yOf } from "../points.ts";
 
 /** Cell values: 0 is unknown, 1 to `COST_VALUES` a cost from `COST_MIN` to `COST_MAX`. */
 export const COST_MIN = 0.1;
 export const COST_MAX = 0.9;
 export const COST_VALUES = 32767;
 export const COST_STEP = (COST_MAX - COST_MIN) / (COST_VALUES - 1);
+const HIGHEST = COST_VALUES - 1;
 
 /** Flag of a cell that the current insertion has changed. */
 const TOUCHED = 0x8000;
@@ -22,6 +24,21 @@ export const BLOCK_CELLS = 4;
 const BLOCK_SHIFT = 2;
 /** Most cells along a side: 800 m at 5 cm. */
 const CELLS_MAX = 16_384;
+
+/** The value of a cell or block by its index, which must be one of theirs. */
+export function cellAt(cells: Uint16Array, at: number): number {
+  return cells[at] ?? outside(cells, at);
+}
+
+/** The cost under a cell, in steps of `COST_STEP` above `COST_MIN`; the highest if it is unknown. */
+export function costAt(cells: Uint16Array, at: number): number {
+  // 0, unknown, becomes 65535.
+  return Math.min(HIGHEST, (cellAt(cells, at) - 1) & 0xffff);
+}
+
+function outside({ length }: Uint16Array, at: number): never {
+  throw new Error(`Bug: cell ${at} of ${length}`);
+}
 
 export class ProbabilityGrid {
   #cells: Uint16Array;
@@ -89,7 +106,7 @@ export class ProbabilityGrid {
       j = Math.floor((this.#maxX - x) / this.resolution);
     for (let b = Math.max(0, j - 1); b <= Math.min(this.#cellsY - 1, j + 1); b++) {
       for (let a = Math.max(0, i - 1); a <= Math.min(this.#cellsX - 1, i + 1); a++) {
-        const cost = this.#cells[this.#cellsX * b + a] & ~TOUCHED;
+        const cost = cellAt(this.#cells, this.#cellsX * b + a) & ~TOUCHED;
         if (cost !== 0 && cost < COST_VALUES / 2) return true;
       }
     }
@@ -137,12 +154,13 @@ export class ProbabilityGrid {
 
   /** Raises the bounds of the blocks around a hit. */
   raise(i: number, j: number): void {
-    const value = COST_VALUES - (this.#cells[this.#cellsX * j + i] & ~TOUCHED);
+    const value = COST_VALUES - (cellAt(this.#cells, this.#cellsX * j + i) & ~TOUCHED);
     const across = this.#cellsX >> BLOCK_SHIFT;
     const I = i >> BLOCK_SHIFT, J = j >> BLOCK_SHIFT;
     for (let b = J; b >= Math.max(0, J - 1); b--) {
       for (let a = I; a >= Math.max(0, I - 1); a--) {
-        if (this.#blocks[across * b + a] < value) this.#blocks[across * b + a] = value;
+        const at = across * b + a;
+        if (cellAt(this.#blocks, at) < value) this.#blocks[at] = value;
       }
     }
   }
@@ -241,22 +259,23 @@ export class GridInserter {
     };
     see(originX, originY);
     for (const hits of [returns, surface]) {
-      for (let k = 0; k < hits.length; k += 2) {
-        const at = see(hits[k], hits[k + 1]);
-        if (cells[at] & TOUCHED) continue;
+      for (let k = 0; 2 * k < hits.length; k++) {
+        const at = see(xOf(hits, k), yOf(hits, k));
+        if (cellAt(cells, at) & TOUCHED) continue;
         this.#touch(cells, at, this.#hits);
         grid.raise(at % cellsX, Math.floor(at / cellsX));
       }
     }
     const fromI = (maxY - originY) / resolution, fromJ = (maxX - originX) / resolution;
     for (const ends of [returns, misses]) {
-      for (let k = 0; k < ends.length; k += 2) {
-        see(ends[k], ends[k + 1]);
-        const toI = (maxY - ends[k + 1]) / resolution, toJ = (maxX - ends[k]) / resolution;
+      for (let k = 0; 2 * k < ends.length; k++) {
+        const x = xOf(ends, k), y = yOf(ends, k);
+        see(x, y);
+        const toI = (maxY - y) / resolution, toJ = (maxX - x) / resolution;
         this.#ray(cells, cellsX, fromI, fromJ, toI, toJ);
       }
     }
-    for (let k = 0; k < this.#count; k++) cells[this.#touched[k]] &= ~TOUCHED;
+    for (const at of this.#touched.subarray(0, this.#count)) cells[at] = cellAt(cells, at) & ~TOUCHED;
     grid.know(minI, minJ, maxI, maxJ);
   }
 
@@ -274,7 +293,7 @@ export class GridInserter {
     const strideJ = stepJ * cellsX;
     const misses = this.#misses;
     for (;;) {
-      if ((cells[at] & TOUCHED) === 0) this.#touch(cells, at, misses);
+      if ((cellAt(cells, at) & TOUCHED) === 0) this.#touch(cells, at, misses);
       if (left-- <= 0) return;
       if (nextI < nextJ) {
         nextI += deltaI;
@@ -289,9 +308,9 @@ export class GridInserter {
   }
 
   #touch(cells: Uint16Array, at: number, table: Uint16Array): void {
-    const value = cells[at];
+    const value = cellAt(cells, at);
     if (value & TOUCHED) return;
-    cells[at] = table[value];
+    cells[at] = cellAt(table, value);
     if (this.#count === this.#touched.length) {
       const larger = new Int32Array(2 * this.#count);
       larger.set(this.#touched);
@@ -301,13 +320,14 @@ export class GridInserter {
   }
 }
 
+/** So far inside the grid, in metres, rays end, so that rounding takes none of them outside. */
 const PADDING = 1e-6;
 
 function growToHold(grid: ProbabilityGrid, { origin, returns, misses }: RayEnds): boolean {
   let minX = origin.x, minY = origin.y, maxX = origin.x, maxY = origin.y;
   for (const ends of [returns, misses]) {
-    for (let k = 0; k < ends.length; k += 2) {
-      const x = ends[k], y = ends[k + 1];
+    for (let k = 0; 2 * k < ends.length; k++) {
+      const x = xOf(ends, k), y = yOf(ends, k);
       if (x < minX) minX = x;
       if (x > maxX) maxX = x;
       if (y < minY) minY = y;

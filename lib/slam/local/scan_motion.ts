@@ -5,9 +5,9 @@
  */
 
 import { type Pose2d, wrapAngle } from "../pose2d.ts";
-import { thinned } from "./filters.ts";
+import { byAngle, doubleAt, medianOf, thinned, xOf, yOf } from "../points.ts";
 import { GUESS_M, GUESS_RAD, type LeastConstrained, LineEquations, NOISE_M } from "./line_equations.ts";
-import { solve3 } from "./refinement.ts";
+import type { Symmetric } from "./symmetric.ts";
 
 const POINTS_MAX = 180;
 const ITERATIONS_MAX = 25;
@@ -46,6 +46,9 @@ const FAR_M = 0.1;
 const PAIR_GAPS = 1.5;
 /** A point fits if it is this near to its line. */
 const FIT_M = 0.06;
+/** A point lies behind another if its range is larger by this factor and by so much. */
+const BEHIND_FACTOR = 1.1;
+const BEHIND_M = 0.2;
 const DONE_M = 5e-4;
 const DONE_RAD = 2e-4;
 
@@ -65,8 +68,8 @@ export interface ScanMotionResult {
 export class ScanMotion {
   #count = 0;
   /** By angle. */
-  #angles = new Float64Array(0);
-  #points = new Float64Array(0);
+  #angles: Float64Array = new Float64Array(0);
+  #points: Float64Array = new Float64Array(0);
   #ranges = new Float64Array(0);
   /** Normals of the lines; 0, 0 for a point on no line. */
   #normals = new Float64Array(0);
@@ -77,7 +80,6 @@ export class ScanMotion {
   /** The usual angle between neighbours. */
   #gapRad = 0;
   readonly #equations = new LineEquations();
-  readonly #step = new Float64Array(3);
   #fits = 0;
 
   /** The standard deviation of the ranges of the set scan. */
@@ -87,16 +89,13 @@ export class ScanMotion {
 
   /** Sets the scan that later scans are compared with: x, y, … in the robot's frame. */
   begin(points: Float64Array): void {
-    const count = points.length / 2;
-    const order = Array.from({ length: count }, (_, k) => k);
-    const angles = order.map((k) => Math.atan2(points[2 * k + 1], points[2 * k]));
-    order.sort((a, b) => angles[a] - angles[b]);
+    const { points: sorted, angles, stepRad } = byAngle(points), count = angles.length;
     this.#count = count;
-    this.#angles = Float64Array.from(order, (k) => angles[k]);
-    this.#gapRad = usualGap(this.#angles);
-    this.#ranges = Float64Array.from(order, (k) => Math.hypot(points[2 * k], points[2 * k + 1]));
+    this.#points = sorted;
+    this.#angles = angles;
+    this.#gapRad = stepRad;
+    this.#ranges = angles.map((_, k) => Math.hypot(xOf(sorted, k), yOf(sorted, k)));
     this.#rangeNoiseM = Math.min(RANGE_NOISE_MAX_M, rangeNoiseOf(this.#ranges));
-    this.#points = Float64Array.from({ length: 2 * count }, (_, k) => points[2 * order[k >> 1] + (k & 1)]);
     this.#normals = new Float64Array(2 * count);
     this.#bends = new Float64Array(count);
     for (let k = 1; k + 1 < count; k++) this.#findNormal(k);
@@ -105,7 +104,7 @@ export class ScanMotion {
   /** The normal of the line through the neighbours of a point, if they lie on a line. */
   #findNormal(k: number): void {
     const p = this.#points, count = this.#count;
-    const away = (other: number) => Math.hypot(p[2 * other] - p[2 * k], p[2 * other + 1] - p[2 * k + 1]);
+    const away = (other: number) => Math.hypot(xOf(p, other) - xOf(p, k), yOf(p, other) - yOf(p, k));
     const sideM = SIDE_NOISES * this.#rangeNoiseM;
     const isIn = (m: number) => m < SIDE_POINTS_MAX && k > m && k + m + 1 < count;
     let m = 1;
@@ -115,12 +114,12 @@ export class ScanMotion {
     }
     let meanX = 0, meanY = 0;
     for (let other = k - m; other <= k + m; other++) {
-      meanX += p[2 * other] / (2 * m + 1);
-      meanY += p[2 * other + 1] / (2 * m + 1);
+      meanX += xOf(p, other) / (2 * m + 1);
+      meanY += yOf(p, other) / (2 * m + 1);
     }
     let xx = 0, xy = 0, yy = 0;
     for (let other = k - m; other <= k + m; other++) {
-      const dx = p[2 * other] - meanX, dy = p[2 * other + 1] - meanY;
+      const dx = xOf(p, other) - meanX, dy = yOf(p, other) - meanY;
       xx += dx * dx;
       xy += dx * dy;
       yy += dy * dy;
@@ -130,7 +129,8 @@ export class ScanMotion {
     const square = Math.max(0, nx * nx * xx + 2 * nx * ny * xy + ny * ny * yy);
     const across = Math.sqrt(square / (2 * m + 1));
     if (!this.#isStraight(k, m)) return;
-    if (across > Math.max(1.5 * this.#rangeNoiseM, ACROSS_M + ACROSS_A_METRE * this.#ranges[k])) return;
+    const rangeM = doubleAt(this.#ranges, k);
+    if (across > Math.max(1.5 * this.#rangeNoiseM, ACROSS_M + ACROSS_A_METRE * rangeM)) return;
     this.#normals[2 * k] = nx;
     this.#normals[2 * k + 1] = ny;
     this.#bends[k] = square / ((2 * m - 1) * (xx + yy - square));
@@ -153,8 +153,8 @@ export class ScanMotion {
     const p = this.#points, count = 2 * side + 1;
     let x = 0, y = 0;
     for (let other = k - side; other <= k + side; other++) {
-      x += p[2 * other] / count;
-      y += p[2 * other + 1] / count;
+      x += xOf(p, other) / count;
+      y += yOf(p, other) / count;
     }
     return [x, y];
   }
@@ -163,30 +163,31 @@ export class ScanMotion {
   leastConstrainedOf(counts: (x: number, y: number) => boolean): LeastConstrained {
     const p = this.#points, weight = 1 / NOISE_M ** 2;
     this.#equations.clear();
-    for (let k = 0; k < 2 * this.#count; k += 2) {
-      if (!counts(p[k], p[k + 1])) continue;
-      const nx = this.#normals[k], ny = this.#normals[k + 1];
+    for (let k = 0; k < this.#count; k++) {
+      const x = xOf(p, k), y = yOf(p, k);
+      if (!counts(x, y)) continue;
+      const nx = xOf(this.#normals, k), ny = yOf(this.#normals, k);
       if (nx === 0 && ny === 0) continue;
-      this.#equations.add(p[k], p[k + 1], nx, ny, weight, this.#bends[k / 2]);
+      this.#equations.add(x, y, nx, ny, weight, doubleAt(this.#bends, k));
     }
     return this.#equations.leastConstrained();
   }
 
   /**
-   * The information of the counted points of the set scan about a pose with this heading: the upper triangle over x, y
-   * and yaw. `isSure`: also of a thing that alone constrains a direction, because it is known to stand.
+   * The information of the counted points of the set scan about a pose with this heading. `isSure`: also of a thing that
+   * alone constrains a direction, because it is known to stand.
    */
-  informationOf(yaw: number, isSure: boolean, counts: (x: number, y: number) => boolean): Float64Array {
+  informationOf(yaw: number, isSure: boolean, counts: (x: number, y: number) => boolean): Symmetric {
     const p = this.#points, weight = 1 / NOISE_M ** 2, cos = Math.cos(yaw), sin = Math.sin(yaw);
     this.#equations.clear();
-    for (let k = 0; k < 2 * this.#count; k += 2) {
-      const nx = this.#normals[k], ny = this.#normals[k + 1];
-      if ((nx === 0 && ny === 0) || !counts(p[k], p[k + 1])) continue;
-      const x = cos * p[k] - sin * p[k + 1], y = sin * p[k] + cos * p[k + 1];
-      this.#equations.add(x, y, cos * nx - sin * ny, sin * nx + cos * ny, weight, this.#bends[k / 2]);
+    for (let k = 0; k < this.#count; k++) {
+      const nx = xOf(this.#normals, k), ny = yOf(this.#normals, k), px = xOf(p, k), py = yOf(p, k);
+      if ((nx === 0 && ny === 0) || !counts(px, py)) continue;
+      const x = cos * px - sin * py, y = sin * px + cos * py;
+      this.#equations.add(x, y, cos * nx - sin * ny, sin * nx + cos * ny, weight, doubleAt(this.#bends, k));
     }
     if (!isSure) this.#equations.dropThings();
-    return this.#equations.sums.slice(0, 6);
+    return this.#equations.sums.matrix();
   }
 
   /** The motion nearest to a guess that fits `points`. */
@@ -197,17 +198,18 @@ export class ScanMotion {
     for (let iteration = 0; iteration < ITERATIONS_MAX; iteration++) {
       this.#sum(few, x, y, yaw, reach);
       const n = this.#equations.sums;
-      n[0] += 1 / GUESS_M ** 2;
-      n[3] += 1 / GUESS_M ** 2;
-      n[5] += 1 / GUESS_RAD ** 2;
-      n[6] += (x - guess.x) / GUESS_M ** 2;
-      n[7] += (y - guess.y) / GUESS_M ** 2;
-      n[8] += wrapAngle(yaw - guess.yaw) / GUESS_RAD ** 2;
-      if (!solve3(n, 0, this.#step)) break;
-      x += this.#step[0];
-      y += this.#step[1];
-      yaw += this.#step[2];
-      const isStill = Math.hypot(this.#step[0], this.#step[1]) < DONE_M && Math.abs(this.#step[2]) < DONE_RAD;
+      n.xx += 1 / GUESS_M ** 2;
+      n.yy += 1 / GUESS_M ** 2;
+      n.tt += 1 / GUESS_RAD ** 2;
+      n.x += (x - guess.x) / GUESS_M ** 2;
+      n.y += (y - guess.y) / GUESS_M ** 2;
+      n.t += wrapAngle(yaw - guess.yaw) / GUESS_RAD ** 2;
+      const step = n.solve(0);
+      if (!step) break;
+      x += step.x;
+      y += step.y;
+      yaw += step.yaw;
+      const isStill = Math.hypot(step.x, step.y) < DONE_M && Math.abs(step.yaw) < DONE_RAD;
       if (isStill && reach === LAST_PAIR_M) break;
       reach = Math.max(LAST_PAIR_M, PAIR_SHARE * reach);
     }
@@ -239,29 +241,64 @@ export class ScanMotion {
     return this.#fits / Math.max(1, few.length / 2);
   }
 
+  /**
+   * The share of the points, seen from a pose, that lie behind what the set scan saw in their direction. People hide
+   * what is behind them, but they show nothing through a wall.
+   */
+  shareBehind(points: Float64Array, { x, y, yaw }: Pose2d): number {
+    const few = thinned(points, POINTS_MAX), cos = Math.cos(yaw), sin = Math.sin(yaw);
+    let behind = 0;
+    for (let k = 0; 2 * k < few.length; k++) {
+      const fx = xOf(few, k), fy = yOf(few, k), px = x + cos * fx - sin * fy, py = y + sin * fx + cos * fy;
+      const at = this.#inDirection(Math.atan2(py, px));
+      if (at >= 0 && Math.hypot(px, py) > BEHIND_M + BEHIND_FACTOR * doubleAt(this.#ranges, at)) behind++;
+    }
+    return behind / Math.max(1, few.length / 2);
+  }
+
+  /** The point in a direction; -1 if there is none. */
+  #inDirection(angle: number): number {
+    const at = this.#firstFrom(angle), off = (k: number) => Math.abs(doubleAt(this.#angles, k) - angle);
+    const nearest = at > 0 && (at === this.#count || off(at - 1) < off(at)) ? at - 1 : at;
+    return nearest < this.#count && off(nearest) <= this.#gapRad ? nearest : -1;
+  }
+
+  /** The first point at an angle or after it. */
+  #firstFrom(angle: number): number {
+    const angles = this.#angles;
+    let low = 0, high = this.#count;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (doubleAt(angles, middle) < angle) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
   /** Fills the normal equations with the pairs at a pose, and counts the points that fit. */
   #sum(points: Float64Array, x: number, y: number, yaw: number, reach: number): void {
     const cos = Math.cos(yaw), sin = Math.sin(yaw), n = this.#equations.sums;
     const scale = Math.max(LEAST_SCALE_M, SCALE_SHARE * reach);
     this.#fits = 0;
     this.#equations.clear();
-    for (let k = 0; k < points.length; k += 2) {
-      const rx = cos * points[k] - sin * points[k + 1], ry = sin * points[k] + cos * points[k + 1];
+    for (let k = 0; 2 * k < points.length; k++) {
+      const px = xOf(points, k), py = yOf(points, k);
+      const rx = cos * px - sin * py, ry = sin * px + cos * py;
       const at = this.#nearest(x + rx, y + ry, reach);
       if (at < 0) continue;
-      const nx = this.#normals[2 * at], ny = this.#normals[2 * at + 1];
+      const nx = xOf(this.#normals, at), ny = yOf(this.#normals, at);
       if (nx === 0 && ny === 0) {
         this.#fits += 0.5;
         continue;
       }
-      const off = nx * (x + rx - this.#points[2 * at]) + ny * (y + ry - this.#points[2 * at + 1]);
+      const off = nx * (x + rx - xOf(this.#points, at)) + ny * (y + ry - yOf(this.#points, at));
       if (Math.abs(off) < FIT_M) this.#fits++;
       const share = 1 / (1 + (off / scale) ** 2);
       const w = share * share / NOISE_M ** 2;
-      const turn = this.#equations.add(rx, ry, nx, ny, w, this.#bends[at]);
-      n[6] += w * nx * off;
-      n[7] += w * ny * off;
-      n[8] += w * turn * off;
+      const turn = this.#equations.add(rx, ry, nx, ny, w, doubleAt(this.#bends, at));
+      n.x += w * nx * off;
+      n.y += w * ny * off;
+      n.t += w * turn * off;
     }
   }
 
@@ -270,20 +307,15 @@ export class ScanMotion {
     const angle = Math.atan2(y, x), range = Math.hypot(x, y);
     const angles = this.#angles, count = this.#count;
     reach = Math.max(reach, Math.min(FIRST_PAIR_M, PAIR_GAPS * this.#gapRad * range));
-    let low = 0, high = count;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (angles[middle] < angle) low = middle + 1;
-      else high = middle;
-    }
+    const low = this.#firstFrom(angle);
     let best = reach * reach, found = -1;
     for (const direction of [1, -1]) {
       for (let k = direction > 0 ? low : low - 1; k >= 0 && k < count; k += direction) {
-        const across = Math.abs(angles[k] - angle);
+        const across = Math.abs(doubleAt(angles, k) - angle);
         // Every point beyond this angle is farther away than the best.
         if (across > Math.PI / 2 || (range * Math.sin(across)) ** 2 > best) break;
-        if (Math.abs(this.#ranges[k] - range) > reach) continue;
-        const dx = this.#points[2 * k] - x, dy = this.#points[2 * k + 1] - y;
+        if (Math.abs(doubleAt(this.#ranges, k) - range) > reach) continue;
+        const dx = xOf(this.#points, k) - x, dy = yOf(this.#points, k) - y;
         const square = dx * dx + dy * dy;
         if (square >= best) continue;
         best = square;
@@ -296,14 +328,8 @@ export class ScanMotion {
 
 /** How much the ranges of neighbours differ from straight lines. */
 function rangeNoiseOf(ranges: Float64Array): number {
-  if (ranges.length < 3) return 0;
-  const bends = new Float64Array(ranges.length - 2);
-  for (let k = 0; k < bends.length; k++) bends[k] = Math.abs(ranges[k] - 2 * ranges[k + 1] + ranges[k + 2]);
-  return bends.sort()[bends.length >> 1] / BEND_MEDIAN;
-}
-
-/** The median of the steps between sorted angles. */
-function usualGap(angles: Float64Array): number {
-  const gaps = angles.slice(1).map((angle, k) => angle - angles[k]).sort();
-  return gaps[gaps.length >> 1] ?? 0;
+  const bends = ranges.subarray(2).map((range, k) =>
+    Math.abs(doubleAt(ranges, k) - 2 * doubleAt(ranges, k + 1) + range)
+  );
+  return medianOf(bends) / BEND_MEDIAN;
 }

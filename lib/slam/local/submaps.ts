@@ -69,7 +69,8 @@ export class ActiveSubmaps {
     }
     const into = [...this.#active];
     for (const submap of into) submap.insert(this.#inserter, ends);
-    if (into[0].scanCount >= 2 * this.scansPerSubmap) into[0].finish();
+    const [oldest] = into;
+    if (oldest && oldest.scanCount >= 2 * this.scansPerSubmap) oldest.finish();
     return into;
   }
 }

@@ -196,7 +196,7 @@ function gridProblem(grid: GridMessage): string | undefined {
     return `a grid of ${width} x ${height} cells with ${grid.cells.length} values`;
   }
   for (let cell = 0; cell < grid.cells.length; cell++) {
-    const value = grid.cells[cell];
+    const value = grid.cells[cell] ?? 0;
     if (value < 0 || value > CELL_MAX) return `a cell of ${value}, wanted 0 to ${CELL_MAX}`;
   }
   return costProblem(grid) ?? boxProblem(grid, width, height);

@@ -22,17 +22,17 @@ export function unpackCloud({ numPoints, pointData }: CloudMessage): Float32Arra
   const points = new Float32Array(3 * numPoints);
   let to = 0;
   for (let at = 0; at < pointData.length;) {
-    const end = at + BLOCK_HEAD + pointData[at];
+    const count = pointData[at] ?? 0, end = at + BLOCK_HEAD + count;
     if (end < at + BLOCK_HEAD || end > pointData.length) {
-      return `a block of ${pointData[at]} points where ${pointData.length - at} numbers are left`;
+      return `a block of ${count} points where ${pointData.length - at} numbers are left`;
     }
-    if (to + 3 * pointData[at] > points.length) return `a cloud of more than its ${numPoints} points`;
-    const [x, y, z] = pointData.subarray(at + 1, at + BLOCK_HEAD);
+    if (to + 3 * count > points.length) return `a cloud of more than its ${numPoints} points`;
+    const [x = 0, y = 0, z = 0] = pointData.subarray(at + 1, at + BLOCK_HEAD);
     if (Math.max(Math.abs(x), Math.abs(y), Math.abs(z)) > MM_MAX >> BLOCK_BITS) {
       return `a block of points at ${x}, ${y}, ${z}`;
     }
     for (at += BLOCK_HEAD; at < end; at++) {
-      const point = pointData[at];
+      const point = pointData[at] ?? 0;
       points[to++] = ((x << BLOCK_BITS) + (point & BLOCK_MASK)) / MM_PER_M;
       points[to++] = ((y << BLOCK_BITS) + (point >> BLOCK_BITS & BLOCK_MASK)) / MM_PER_M;
       points[to++] = ((z << BLOCK_BITS) + (point >> 2 * BLOCK_BITS & BLOCK_MASK)) / MM_PER_M;
@@ -47,14 +47,15 @@ export function packCloud(points: Float32Array): CloudMessage {
   const blocks = new Map<number, number[]>();
   let numPoints = 0;
   for (let n = 0; n + 2 < points.length; n += 3) {
-    const x = millimetres(points[n]), y = millimetres(points[n + 1]), z = millimetres(points[n + 2]);
+    const x = millimetres(points[n] ?? NaN), y = millimetres(points[n + 1] ?? NaN);
+    const z = millimetres(points[n + 2] ?? NaN);
     if (!(Math.max(Math.abs(x), Math.abs(y), Math.abs(z)) < MM_MAX)) continue;
     numPoints++;
     const [bx, by, bz] = [x >> BLOCK_BITS, y >> BLOCK_BITS, z >> BLOCK_BITS];
     // Fourteen bits each: a number holds all three without loss.
     const key = ((bx + 0x2000) * 0x4000 + by + 0x2000) * 0x4000 + bz + 0x2000;
-    const block = blocks.get(key) ?? [0, bx, by, bz];
-    if (block[0]++ === 0) blocks.set(key, block);
+    let block = blocks.get(key);
+    if (!block) blocks.set(key, block = [bx, by, bz]);
     block.push(
       (z & BLOCK_MASK) << 2 * BLOCK_BITS | (y & BLOCK_MASK) << BLOCK_BITS | x & BLOCK_MASK,
     );
@@ -62,6 +63,7 @@ export function packCloud(points: Float32Array): CloudMessage {
   const pointData = new Int32Array(numPoints + BLOCK_HEAD * blocks.size);
   let at = 0;
   for (const block of blocks.values()) {
+    pointData[at++] = block.length - (BLOCK_HEAD - 1);
     pointData.set(block, at);
     at += block.length;
   }

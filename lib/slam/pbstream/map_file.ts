@@ -150,7 +150,7 @@ function addOptions(
   trajectories: ReadonlyMap<number, Trajectory>,
 ): void {
   graph.trajectory.forEach(({ trajectoryId }, k) => {
-    const kept = options[k].trajectory?.pureLocalizationTrimmer?.maxSubmapsToKeep;
+    const kept = options[k]?.trajectory?.pureLocalizationTrimmer?.maxSubmapsToKeep;
     trajectories.get(trajectoryId)!.submapsKept = kept;
   });
 }

@@ -110,7 +110,8 @@ function itemOf(reader: ProtoReader): MapItem | undefined {
   const content = Serialized.read(reader);
   const kinds = (Object.keys(content) as ItemKind[]).filter((kind) => content[kind] !== undefined);
   if (kinds.length > 1) throw reader.wrong(`${kinds.join(" and ")} in one message`);
-  return kinds.length === 0 ? undefined : { kind: kinds[0], value: content[kinds[0]] } as MapItem;
+  const [kind] = kinds;
+  return kind && { kind, value: content[kind] } as MapItem;
 }
 
 /** Iterates over the messages of a file and tracks the position of each. */

@@ -45,7 +45,7 @@ const DOOR_PERIOD_S = 60;
 const OPEN_ANGLE = Math.PI / 2;
 const PEOPLE_SEED = 4;
 /** Walks of people, in turn: the corridor, the hall, an office. */
-const WALKS: readonly Segment[] = [
+const WALKS: readonly [Segment, ...Segment[]] = [
   { fromX: -6, fromY: 0.6, toX: 6, toY: 0.4 },
   { fromX: 3, fromY: 2, toX: 6, toY: 4 },
   { fromX: -6, fromY: -3.5, toX: -3, toY: -2 },
@@ -67,7 +67,7 @@ export function building(name: BuildingName, people: number): Building {
   const { walls, doors } = name === "office" ? office() : { walls: rectangle(-5, -4, 5, 4), doors: [] };
   const random = randomFrom(PEOPLE_SEED);
   const walkers = Array.from({ length: people }, (_, index) => ({
-    walk: WALKS[index % WALKS.length],
+    walk: WALKS[index % WALKS.length] ?? WALKS[0],
     speedMps: 0.6 + 0.8 * random(),
     phaseS: 20 * random(),
   }));
@@ -102,11 +102,12 @@ function office(): Pick<Building, "walls" | "doors"> {
 }
 
 function rectangle(minX: number, minY: number, maxX: number, maxY: number): Segment[] {
-  const corners = [[minX, minY], [maxX, minY], [maxX, maxY], [minX, maxY]];
-  return corners.map(([fromX, fromY], at) => {
-    const [toX, toY] = corners[(at + 1) % corners.length];
-    return { fromX, fromY, toX, toY };
-  });
+  return [
+    { fromX: minX, fromY: minY, toX: maxX, toY: minY },
+    { fromX: maxX, fromY: minY, toX: maxX, toY: maxY },
+    { fromX: maxX, fromY: maxY, toX: minX, toY: maxY },
+    { fromX: minX, fromY: maxY, toX: minX, toY: minY },
+  ];
 }
 
 /** A wall along x with openings as wide as a door around the given places, or a wall along y without openings. */

@@ -36,15 +36,15 @@ export interface WorldPaths {
 export function scoreWorld(world: World): { readonly score: WorldScore; readonly paths: WorldPaths } {
   const ride = new Ride(world), readings = ride.odometry(), scans = [...ride.scans()];
   const began = performance.now();
-  const ours = readings.length > 0 ? mapped(scans, readings) : undefined;
+  const ours = readings.length > 0 ? mapped(scans, readings, ride) : undefined;
   const wallMs = performance.now() - began;
-  const alone = mapped(scans, []);
+  const alone = mapped(scans, [], ride);
   const truth = scans.map(({ timeS }) => ride.truthAt(timeS));
   const paths = {
     truth,
-    ours: fromFirst(ours ?? alone, truth[0]),
+    ours: ours ?? alone,
     odometry: fromFirst(readings.map(({ pose }) => pose), ride.truthAt(readings[0]?.timeS ?? 0)),
-    scans: fromFirst(alone, truth[0]),
+    scans: alone,
   };
   const oursM = missed(paths.ours, ride), scansM = missed(paths.scans, ride);
   const odometryM = readings.length > 0 ? missed(paths.odometry, ride) : undefined;
@@ -64,20 +64,26 @@ export function scoreWorld(world: World): { readonly score: WorldScore; readonly
   return { score, paths };
 }
 
-/** The pose of each scan when the map is finished; a scan that was left out has that of the one before. */
-function mapped(scans: readonly RangeScan[], odometry: readonly OdometryReading[]): Pose2d[] {
+/**
+ * The pose of each scan when the map is finished, as if the first were right. A scan that was left out has that of the
+ * one before; those before the first that shows anything have none.
+ */
+function mapped(scans: readonly RangeScan[], odometry: readonly OdometryReading[], ride: Ride): Pose2d[] {
   const mapper = new Mapper({ mode: "create", options: MAPPER_DEFAULTS });
   const placed: { readonly node: number; readonly offset: Pose2d }[] = [];
-  let next = 0;
+  let next = 0, firstS = ride.endS;
   for (const scan of scans) {
     while (next < odometry.length && odometry[next].timeS <= scan.timeS) mapper.addOdometry(odometry[next++]);
     mapper.addScan(scan);
     while (mapper.work());
     const last = mapper.lastScan();
-    if (last) placed.push(last);
+    if (!last) continue;
+    firstS = Math.min(firstS, scan.timeS);
+    placed.push(last);
   }
   mapper.finish();
-  return placed.map(({ node, offset }) => compose2d(mapper.nodePose(node), offset));
+  const poses = placed.map(({ node, offset }) => compose2d(mapper.nodePose(node), offset));
+  return fromFirst(poses, ride.truthAt(firstS));
 }
 
 /** The poses as if the first were this one. */

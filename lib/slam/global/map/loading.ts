@@ -94,8 +94,8 @@ function pathsOf(nodes: MapState["nodes"]): ReadonlyMap<string, number> {
 function withoutZ(points: Float32Array): Float64Array {
   const out = new Float64Array(2 * Math.floor(points.length / 3));
   for (let k = 0; k < out.length; k += 2) {
-    out[k] = points[1.5 * k];
-    out[k + 1] = points[1.5 * k + 1];
+    out[k] = points[1.5 * k] ?? 0;
+    out[k + 1] = points[1.5 * k + 1] ?? 0;
   }
   return out;
 }

@@ -66,8 +66,8 @@ function constraint(
 function pointsWithZ(points: Float64Array): Float32Array {
   const out = new Float32Array(1.5 * points.length);
   for (let k = 0; k < points.length; k += 2) {
-    out[1.5 * k] = points[k];
-    out[1.5 * k + 1] = points[k + 1];
+    out[1.5 * k] = points[k] ?? 0;
+    out[1.5 * k + 1] = points[k + 1] ?? 0;
   }
   return out;
 }

@@ -42,12 +42,13 @@ export function fitOf(grid: ProbabilityGrid, { points, pose }: PosedScan): PoseF
   const cos = Math.cos(pose.yaw), sin = Math.sin(pose.yaw);
   const valueAt = (x: number, y: number): number => {
     const i = Math.floor((maxY - y) / resolution), j = Math.floor((maxX - x) / resolution);
-    return i < 1 || j < 1 || i >= cellsX - 1 || j >= cellsY - 1 ? 0 : cells[cellsX * j + i];
+    return i < 1 || j < 1 || i >= cellsX - 1 || j >= cellsY - 1 ? 0 : cells[cellsX * j + i] ?? 0;
   };
   const count = Math.max(1, points.length / 2);
   let sum = 0, unknown = 0;
   for (let k = 0; k < points.length; k += 2) {
-    const dx = cos * points[k] - sin * points[k + 1], dy = sin * points[k] + cos * points[k + 1];
+    const x = points[k] ?? 0, y = points[k + 1] ?? 0;
+    const dx = cos * x - sin * y, dy = sin * x + cos * y;
     const worth = pointWorth(grid, pose.x + dx, pose.y + dy);
     sum += worth;
     if (worth === UNKNOWN) unknown++;
@@ -76,8 +77,8 @@ export function likeliestAround(grid: ProbabilityGrid, points: Float64Array, pos
   for (let turn = -AROUND_TURNS; turn <= AROUND_TURNS; turn++) {
     const yaw = pose.yaw + turn * TURN_STEP_RAD, cos = Math.cos(yaw), sin = Math.sin(yaw);
     for (let k = 0; k < count; k++) {
-      const x = pose.x + cos * points[2 * k] - sin * points[2 * k + 1];
-      const y = pose.y + sin * points[2 * k] + cos * points[2 * k + 1];
+      const px = points[2 * k] ?? 0, py = points[2 * k + 1] ?? 0;
+      const x = pose.x + cos * px - sin * py, y = pose.y + sin * px + cos * py;
       cellsI[k] = Math.floor((maxY - y) / resolution);
       cellsJ[k] = Math.floor((maxX - x) / resolution);
     }
@@ -85,7 +86,7 @@ export function likeliestAround(grid: ProbabilityGrid, points: Float64Array, pos
       for (let di = -AROUND_CELLS; di <= AROUND_CELLS; di++) {
         let cost = 0;
         for (let k = 0; k < count; k++) {
-          const i = cellsI[k] + di, j = cellsJ[k] + dj;
+          const i = (cellsI[k] ?? 0) + di, j = (cellsJ[k] ?? 0) + dj;
           const isInside = i >= 0 && j >= 0 && i < cellsX && j < cellsY;
           cost += (isInside && cells[cellsX * j + i]) || COST_VALUES;
         }
@@ -107,11 +108,12 @@ function pointWorth(
   if (i < 2 || j < 2 || i >= cellsX - 2 || j >= cellsY - 2) return UNKNOWN;
   const at = cellsX * j + i;
   const isWall = (value: number) => value !== 0 && value <= WALL;
-  if (isWall(cells[at])) return ON_WALL;
+  const value = cells[at] ?? 0;
+  if (isWall(value)) return ON_WALL;
   for (let b = -1; b <= 1; b++) {
-    for (let a = -1; a <= 1; a++) if (isWall(cells[at + b * cellsX + a])) return BESIDE_WALL;
+    for (let a = -1; a <= 1; a++) if (isWall(cells[at + b * cellsX + a] ?? 0)) return BESIDE_WALL;
   }
-  return cells[at] === 0 || cells[at] < FREE ? UNKNOWN : 0;
+  return value < FREE ? UNKNOWN : 0;
 }
 
 function valueOf(probability: number): number {

@@ -66,21 +66,21 @@ export class RelocalizationMap {
       const box = boxOf(submap, graph);
       if (box) boxes.push(box);
     }
-    if (boxes.length === 0) return undefined;
-    const state = emptyOver(boxes, submaps[0].submap.grid.resolution);
+    const [first] = submaps;
+    if (!first || boxes.length === 0) return undefined;
+    const state = emptyOver(boxes, first.submap.grid.resolution);
     for (const submap of submaps) {
       merge(state, submap, graph);
       yield;
     }
     const map = new RelocalizationMap(ProbabilityGrid.of(state));
     const ways = submaps.flatMap(({ nodes }) => nodes.map(({ variable }) => graph.pose(variable)));
-    yield* map.#finest(yield* map.#near(ways));
-    yield* map.#widen();
+    yield* map.#widen(yield* map.#finest(yield* map.#near(ways)));
     return map;
   }
 
   /** Walls, and possible places of the robot: free cells near a path. */
-  *#finest(near: Uint8Array): Generator<void, void> {
+  *#finest(near: Uint8Array): Generator<void, Uint8Array> {
     const { cells: from, cellsX, cellsY } = this.grid;
     const { width, margin, stands } = this;
     const cells = new Uint8Array(stands.length);
@@ -88,22 +88,22 @@ export class RelocalizationMap {
     for (let j = 0; j < cellsY; j++) {
       if (j % ROWS_A_PIECE === 0) yield;
       for (let i = 0; i < cellsX; i++) {
-        const value = from[cellsX * j + i];
+        const value = from[cellsX * j + i] ?? 0;
         if (value === 0) continue;
         const own = width * (margin + (j >> 1)) + margin + (i >> 1);
         if (value > free && near[own] === 1) stands[own] = 1;
-        const wall = walls[value];
+        const wall = walls[value] ?? 0;
         if (wall === 0) continue;
         // The edges of a cell count for its neighbour, because poses are tried a whole cell apart.
         for (const b of [margin + ((j - 1) >> 1), margin + ((j + 1) >> 1)]) {
           for (const a of [margin + ((i - 1) >> 1), margin + ((i + 1) >> 1)]) {
             const at = width * b + a;
-            if (cells[at] < wall) cells[at] = wall;
+            if ((cells[at] ?? 0) < wall) cells[at] = wall;
           }
         }
       }
     }
-    this.walls.push(cells);
+    return cells;
   }
 
   /** The cells near to one of these poses. */
@@ -122,15 +122,18 @@ export class RelocalizationMap {
     return near;
   }
 
-  /** Computes the other levels from the finest. */
-  *#widen(): Generator<void, void> {
-    let standing: Uint8Array = this.stands.slice();
+  /** Computes the levels from the walls of the finest. */
+  *#widen(finest: Uint8Array): Generator<void, void> {
+    let walls = finest, standing: Uint8Array = this.stands.slice();
+    this.walls.push(walls);
     for (let level = 1; level < SEARCH_LEVELS; level++) {
       const half = 1 << (level - 1);
-      this.walls.push(this.#maxima(this.walls[level - 1], half));
+      this.walls.push(walls = this.#maxima(walls, half));
       yield;
       standing = this.#maxima(standing, half);
-      for (let at = 0; at < standing.length; at++) this.stands[at] |= standing[at] << level;
+      for (let at = 0; at < standing.length; at++) {
+        this.stands[at] = (this.stands[at] ?? 0) | (standing[at] ?? 0) << level;
+      }
       yield;
     }
   }
@@ -140,11 +143,11 @@ export class RelocalizationMap {
     const { width } = this;
     const rows = new Uint8Array(from.length), out = new Uint8Array(from.length);
     for (let at = 0; at < from.length - half; at++) {
-      rows[at] = from[at] > from[at + half] ? from[at] : from[at + half];
+      rows[at] = Math.max(from[at] ?? 0, from[at + half] ?? 0);
     }
     const below = width * half;
     for (let at = 0; at < rows.length - below; at++) {
-      out[at] = rows[at] > rows[at + below] ? rows[at] : rows[at + below];
+      out[at] = Math.max(rows[at] ?? 0, rows[at + below] ?? 0);
     }
     return out;
   }
@@ -217,9 +220,9 @@ function merge(map: GridState, submap: MapSubmap, graph: PoseGraph): void {
       const fromJ = Math.floor(maxX / resolution - cos * dx - sin * dy);
       const fromI = Math.floor(maxY / resolution + sin * dx - cos * dy);
       if (fromI < 0 || fromJ < 0 || fromI >= cellsX || fromJ >= cellsY) continue;
-      const value = cells[cellsX * fromJ + fromI];
       const at = map.cellsX * j + i;
-      if (value !== 0 && (map.cells[at] === 0 || value < map.cells[at])) map.cells[at] = value;
+      const value = cells[cellsX * fromJ + fromI] ?? 0, known = map.cells[at] ?? 0;
+      if (value !== 0 && (known === 0 || value < known)) map.cells[at] = value;
     }
   }
 }

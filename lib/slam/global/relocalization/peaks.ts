@@ -17,6 +17,8 @@ const BUCKET_SHIFT = 5;
 /** Cells processed between two yields, and in all. */
 const CELLS_A_PIECE = 4_000_000;
 const CELLS_MAX = 400_000_000;
+/** Points between two looks at whether a place can still be good enough. */
+const POINTS_A_STEP = 16;
 
 export interface PosePeak {
   readonly pose: Pose2d;
@@ -49,18 +51,20 @@ class Windows {
     const bucket = sum >> BUCKET_SHIFT, entry = this.#count++;
     this.#at[entry] = at;
     this.#kind[entry] = kind;
-    this.#next[entry] = this.#first[bucket];
+    this.#next[entry] = this.#first[bucket] ?? -1;
     this.#first[bucket] = entry;
     if (bucket > this.#top) this.#top = bucket;
   }
 
   /** Undefined if none waits. */
   take(): { readonly bucket: number; readonly at: number; readonly kind: number } | undefined {
-    while (this.#top >= 0 && this.#first[this.#top] < 0) this.#top--;
-    if (this.#top < 0) return undefined;
-    const entry = this.#first[this.#top];
-    this.#first[this.#top] = this.#next[entry];
-    return { bucket: this.#top, at: this.#at[entry], kind: this.#kind[entry] };
+    for (; this.#top >= 0; this.#top--) {
+      const entry = this.#first[this.#top] ?? -1;
+      if (entry < 0) continue;
+      this.#first[this.#top] = this.#next[entry] ?? -1;
+      return { bucket: this.#top, at: this.#at[entry] ?? 0, kind: this.#kind[entry] ?? 0 };
+    }
+    return undefined;
   }
 
   #grow(): void {
@@ -86,12 +90,16 @@ export function* peaksOf(
   let looked = 0, pausedAt = 0;
   const top = SEARCH_LEVELS - 1, step = 1 << top;
   const consider = (level: number, turn: number, at: number) => {
-    if ((map.stands[at] >> level & 1) === 0) return;
-    const walls = map.walls[level];
+    const walls = map.walls[level], end = (turn + 1) * count;
+    if (!walls || ((map.stands[at] ?? 0) >> level & 1) === 0) return;
     let sum = 0;
-    for (let k = turn * count; k < (turn + 1) * count; k++) sum += walls[at + offsets[k]];
-    looked += count;
-    if (sum >= minSum) windows.add(sum, at, level * TURNS + turn);
+    for (let k = turn * count; k < end;) {
+      const stop = Math.min(end, k + POINTS_A_STEP);
+      looked += stop - k;
+      for (; k < stop; k++) sum += walls[at + (offsets[k] ?? 0)] ?? 0;
+      if (sum + (end - k) * HIGHEST < minSum) return;
+    }
+    windows.add(sum, at, level * TURNS + turn);
   };
   let minSum = minScore * highest;
   for (let turn = 0; turn < TURNS; turn++) {
@@ -129,8 +137,9 @@ function offsetsOf(points: Float64Array, map: RelocalizationMap): Int32Array {
   for (let turn = 0, to = 0; turn < TURNS; turn++) {
     const cos = Math.cos(turn * TURN_RAD) / map.cellM, sin = Math.sin(turn * TURN_RAD) / map.cellM;
     for (let k = 0; k < points.length; k += 2, to++) {
-      const j = Math.floor(0.5 - cos * points[k] + sin * points[k + 1]);
-      const i = Math.floor(0.5 - sin * points[k] - cos * points[k + 1]);
+      const x = points[k] ?? 0, y = points[k + 1] ?? 0;
+      const j = Math.floor(0.5 - cos * x + sin * y);
+      const i = Math.floor(0.5 - sin * x - cos * y);
       offsets[to] = map.width * j + i;
     }
   }

@@ -1,66 +1,85 @@
 /**
- * Finds the place of a robot in a finished map. Each search of the whole map returns the few places where the latest
- * scans fit best. Candidates are kept from node to node, and one is accepted once it fits clearly better than all
- * others. The longer the search has lasted, the smaller this lead may be.
+ * Finds the place of a robot in a finished map. The first scans, and later some of them, are searched in the whole map
+ * for the few places where they fit best. These hypotheses follow the robot from node to node, and one is accepted once
+ * it is clearly better than all others. The longer the search has lasted, the smaller this lead may be.
  *
  * The room owns the search for places: the whole map in one grid, the search over it, and the fit of scans at a place.
  */
 
-import { thinned } from "../../local/filters.ts";
-import { pointsAt } from "../../local/local_mapper.ts";
-import { ScanRefiner } from "../../local/refinement.ts";
-import { between2d, compose2d, type Pose2d } from "../../pose2d.ts";
+import { thinned } from "../../points.ts";
+import type { Pose2d } from "../../pose2d.ts";
 import type { MapNode, MapSubmap } from "../map/parts.ts";
-import { fitOf, likeliestAround, type PoseFit } from "./fit.ts";
+import { fitOf, type PoseFit } from "./fit.ts";
+import {
+  distinct,
+  type Hypothesis,
+  isBeside,
+  isSamePlace,
+  moved,
+  NodePlacer,
+  SEARCH_POINTS,
+} from "./hypotheses.ts";
 import { RelocalizationMap, SEARCH_REACH_M } from "./map.ts";
 import { peaksOf } from "./peaks.ts";
 import type { PoseGraph } from "../pose_graph.ts";
 
-/** Number of latest nodes that are searched together. */
+/** Number of latest nodes that count. */
 const NODES_TOGETHER = 10;
-const SEARCH_POINTS = 80;
-const REFINED_POINTS = 400;
-const PEAKS = { count: 30, minScore: 0.4, spread: 0.25 };
-const WEIGHTS = { occupiedSpace: 20, translation: 1, rotation: 1 };
-const CANDIDATES_MAX = 30;
-/** Places closer than this are the same. */
-const SAME_M = 0.5;
-const SAME_RAD = 0.2;
+const PEAKS = { count: 15, minScore: 0.4, spread: 0.2 };
+const HYPOTHESES_MAX = 20;
 /**
- * A place is accepted if one of these rows holds: after this many scans, this fit and this lead over all other places.
- * In a wrong building the best place has a fit of at most 0.63, hardly better than the next one.
+ * A hypothesis is accepted if one of these rows holds: after this many scans, this quality and this lead over all others.
+ * In a wrong building the best one leads by up to 0.25 within a hundred scans if its quality is low, and by up to
+ * 0.11 if it is high, because corridors are alike; its fit was never above 0.88. On a map of a few scans all qualities are
+ * low.
  */
-const ACCEPTED = [
-  { scans: 9, fit: 0.7, betterBy: 0.015 },
-  { scans: 6, fit: 0.65, betterBy: 0.03 },
-  { scans: 3, fit: 0.6, betterBy: 0.06 },
-  { scans: 3, fit: 0.5, betterBy: 0.15 },
+const ACCEPTED: readonly (Clear & { readonly scans: number })[] = [
+  { scans: 3, quality: 1.05, lead: 0.35 },
+  { scans: 3, quality: 1.2, lead: 0.28 },
+  { scans: 3, quality: 1.45, lead: 0.14 },
+  { scans: 3, quality: 1.7, lead: 0.06 },
+  { scans: 6, quality: 1.5, lead: 0.04, fit: 0.92 },
+  { scans: 6, quality: 1.7, lead: 0.03 },
+  { scans: 8, quality: 1.7, lead: 0.022 },
 ];
 /**
  * The same, counted in nodes, for a place that is never corrected later, because the scans of a standing robot add no
  * information.
  */
-const ACCEPTED_FOR_GOOD = [
-  { nodes: 6, fit: 0.65, betterBy: 0.03 },
-  { nodes: 3, fit: 0.6, betterBy: 0.05 },
-  { nodes: 3, fit: 0.5, betterBy: 0.15 },
-  { nodes: 1, fit: 0.7, betterBy: 0.1 },
+const ACCEPTED_FOR_GOOD: readonly (Clear & { readonly nodes: number })[] = [
+  { nodes: 1, quality: 1.6, lead: 0.4 },
+  { nodes: 3, quality: 1.2, lead: 0.35 },
+  { nodes: 3, quality: 1.5, lead: 0.18 },
+  { nodes: 6, quality: 1.7, lead: 0.06 },
 ];
-/** What a place needs to replace an assumed place: a minimum fit and a lead. */
-const INSTEAD = { scans: 3, fit: 0.5, betterBy: 0.05, betterThanPredicted: 0.1, known: 0.5, contradicted: 0 };
+/** The lead over a hypothesis beside the best one counts so many times, because it is hardly another place. */
+const BESIDE_COUNTS = 3;
+/**
+ * Below this lead both parts of the quality must lead, the fit by so much: the probabilities alone are also higher where
+ * the map has been seen more often.
+ */
+const CLOSE = { lead: 0.1, fit: 0.008 };
+/** What a place needs to replace an assumed place: a minimum quality and a lead. */
+const INSTEAD = { scans: 3, quality: 1.05, lead: 0.13, known: 0.5, contradicted: 0 };
+/**
+ * Where the map knows little of the assumed place, the robot may have left the map rather than been kidnapped. A corridor
+ * beyond the map resembles one in the map, but not with this quality.
+ */
+const INSTEAD_OF_UNKNOWN = 1.7;
 /**
  * A localized robot is searched for elsewhere after this many nodes, then after twice as many each time, unless these
  * nodes fit well at the assumed place.
  */
 const RECONSIDERED = { nodes: 5, nodesMax: 40, fit: 0.7 };
-/** After this many searches in a row without a result, only every `LOOKS_EVERY`th node is searched. */
-const LOOKS_EAGER = 15;
+/** So many nodes are searched in the whole map, then every `LOOKS_EVERY`th one; between them hypotheses only follow. */
+const LOOKS_EAGER = 4;
 const LOOKS_EVERY = 5;
 
-/** A possible place of the newest node in the map. */
-interface Candidate {
-  readonly pose: Pose2d;
-  readonly fit: number;
+/** What the best hypothesis must have at least. */
+interface Clear {
+  readonly quality: number;
+  readonly fit?: number;
+  readonly lead: number;
 }
 
 export interface Relocalized {
@@ -70,15 +89,15 @@ export interface Relocalized {
 }
 
 export class RelocalizationSearch {
-  readonly #refiner = new ScanRefiner();
-  #map: RelocalizationMap | undefined;
+  #map: { readonly grid: RelocalizationMap; readonly placer: NodePlacer } | undefined;
   #isReady = false;
   #making: ReturnType<typeof RelocalizationMap.of> | undefined;
+  /** The latest nodes, the newest first. */
   #seen: MapNode[] = [];
   #scans = 0;
-  #candidates: readonly Candidate[] = [];
-  /** The node to which `#candidates` belong. */
-  #candidatesOf: MapNode | undefined;
+  /** Of the node `#hypothesesOf`, the best first. */
+  #hypotheses: readonly Hypothesis[] = [];
+  #hypothesesOf: MapNode | undefined;
   #looks = 0;
   #sinceLook = 0;
   #look: Generator<void, void> | undefined;
@@ -94,8 +113,8 @@ export class RelocalizationSearch {
   reset(): void {
     this.#seen = [];
     this.#scans = 0;
-    this.#candidates = [];
-    this.#candidatesOf = undefined;
+    this.#hypotheses = [];
+    this.#hypothesesOf = undefined;
     this.#look = undefined;
     this.#looks = 0;
     this.#sinceLook = 0;
@@ -117,8 +136,8 @@ export class RelocalizationSearch {
 
   add(node: MapNode): void {
     this.#sinceLook++;
-    this.#seen.push(node);
-    if (this.#seen.length > NODES_TOGETHER) this.#seen.shift();
+    this.#seen.unshift(node);
+    if (this.#seen.length > NODES_TOGETHER) this.#seen.pop();
   }
 
   /**
@@ -130,7 +149,8 @@ export class RelocalizationSearch {
     this.#making ??= RelocalizationMap.of(submaps, this.graph);
     const { done, value } = this.#making.next();
     if (!done) return true;
-    [this.#map, this.#isReady, this.#making] = [value, true, undefined];
+    this.#map = value && { grid: value, placer: new NodePlacer(value) };
+    [this.#isReady, this.#making] = [true, undefined];
     return true;
   }
 
@@ -139,12 +159,10 @@ export class RelocalizationSearch {
     if (this.prepare(submaps)) return true;
     if (!this.#map) return false;
     if (!this.#look) {
-      const newest = this.#seen.at(-1);
-      if (!newest || newest === this.#candidatesOf) return false;
-      if (this.#looks >= LOOKS_EAGER && this.#sinceLook < LOOKS_EVERY) return false;
-      this.#looks++;
-      this.#sinceLook = 0;
-      this.#look = this.#lookFor(this.#map, newest);
+      const [newest] = this.#seen;
+      if (!newest || newest === this.#hypothesesOf) return false;
+      const isDue = this.#looks < LOOKS_EAGER || this.#sinceLook >= LOOKS_EVERY;
+      this.#look = isDue ? this.#lookFor(newest) : this.#follow(newest);
     }
     if (this.#look.next().done) this.#look = undefined;
     return true;
@@ -152,30 +170,30 @@ export class RelocalizationSearch {
 
   /** The accepted place, if there is one. During a search, its node is an earlier one. */
   found(): Relocalized | undefined {
-    if (this.#look) return undefined;
-    const [best, second] = this.#candidates;
-    const node = this.#candidatesOf;
-    if (!node || !best) return undefined;
-    const lead = best.fit - (second?.fit ?? -Infinity);
-    const isClear = (least: { fit: number; betterBy: number }) =>
-      best.fit >= least.fit && lead >= least.betterBy;
+    const [best] = this.#hypotheses, node = this.#hypothesesOf;
+    if (this.#look || !best || !node) return undefined;
+    const lead = this.#lead();
+    const isClear = ({ quality, fit = -Infinity, lead: leastLead }: Clear) =>
+      best.quality >= quality && best.fit >= fit && lead >= leastLead;
     const isAccepted = this.isFinal
       ? ACCEPTED_FOR_GOOD.some((least) => this.#seen.length >= least.nodes && isClear(least))
       : ACCEPTED.some((least) => this.#scans >= least.scans && isClear(least));
-    if (!isAccepted) return undefined;
-    return { node, pose: best.pose, fit: best.fit };
+    return isAccepted ? { node, pose: best.pose, fit: best.fit } : undefined;
+  }
+
+  /** How much better the best hypothesis is than the others; `Infinity` if there are none. */
+  #lead(): number {
+    const [best, ...others] = this.#hypotheses;
+    return best ? Math.min(...others.map((other) => leadOver(best, other))) : 0;
   }
 
   /** The accepted place, if the graph holds the assumed pose of the newest node. */
   foundInstead(): Relocalized | undefined {
-    const found = this.found();
-    if (!found || !this.#map || this.#scans < INSTEAD.scans) return undefined;
-    const { node, pose, fit } = found;
-    const predicted = this.graph.pose(node.variable);
-    if (isSame(predicted, pose)) return found;
-    const second = this.#candidates[1]?.fit ?? -1;
-    if (fit < INSTEAD.fit || fit - second < INSTEAD.betterBy) return undefined;
-    return this.#isBetter(this.#map, fit, node, predicted) ? found : undefined;
+    const found = this.found(), [best] = this.#hypotheses;
+    if (!found || !best || this.#scans < INSTEAD.scans) return undefined;
+    const predicted = this.graph.pose(found.node.variable);
+    const isThere = isSamePlace(predicted, found.pose) || this.#isBetter(best, found.node, predicted);
+    return isThere ? found : undefined;
   }
 
   /**
@@ -185,14 +203,14 @@ export class RelocalizationSearch {
   reconsider(): boolean {
     if (!this.#map) return false;
     if (!this.#look) {
-      const newest = this.#seen.at(-1);
+      const [newest] = this.#seen;
       if (!newest || this.#sinceLook < this.#reconsiderAfter) return false;
       this.#sinceLook = 0;
       const predicted = this.graph.pose(newest.variable);
-      if (this.#fit(this.#map, this.#seen, newest, predicted).fit >= RECONSIDERED.fit) return false;
+      if (this.#fit(this.#map.grid, this.#seen, newest, predicted).fit >= RECONSIDERED.fit) return false;
       this.#reconsiderAfter = Math.min(RECONSIDERED.nodesMax, 2 * this.#reconsiderAfter);
       this.#predicted = predicted;
-      this.#look = this.#lookFor(this.#map, newest);
+      this.#look = this.#lookFor(newest);
     }
     if (this.#look.next().done) this.#look = undefined;
     return true;
@@ -203,12 +221,11 @@ export class RelocalizationSearch {
    * search.
    */
   isElsewhere(): boolean {
-    const [best, second] = this.#candidates, node = this.#candidatesOf, predicted = this.#predicted;
-    if (!this.#map || this.#look || !node || !predicted) return false;
+    const [best] = this.#hypotheses, node = this.#hypothesesOf, predicted = this.#predicted;
+    if (this.#look || !node || !predicted) return false;
     this.#predicted = undefined;
-    if (!best || best.fit < INSTEAD.fit || isSame(best.pose, predicted)) return false;
-    if (second && best.fit - second.fit < INSTEAD.betterBy) return false;
-    return this.#isBetter(this.#map, best.fit, node, predicted);
+    if (!best || isSamePlace(best.pose, predicted)) return false;
+    return this.#isBetter(best, node, predicted);
   }
 
   /** Continues with the scans of a robot that is probably elsewhere. */
@@ -217,53 +234,77 @@ export class RelocalizationSearch {
     this.#looks = 0;
   }
 
-  /** Whether a place with this fit is clearly better than the node's assumed place. */
-  #isBetter(map: RelocalizationMap, fit: number, node: MapNode, predicted: Pose2d): boolean {
-    const there = this.#fit(map, this.#seen, node, predicted);
-    // If the map knows little there, the robot has left the map rather than been kidnapped.
-    return there.known >= INSTEAD.known
-      ? fit - there.fit >= INSTEAD.betterThanPredicted
-      : there.knownFit < INSTEAD.contradicted;
+  /** Whether the best place is clearly better than all others, and than the node's assumed place. */
+  #isBetter(best: Hypothesis, node: MapNode, predicted: Pose2d): boolean {
+    if (!this.#map || best.quality < INSTEAD.quality || this.#lead() < INSTEAD.lead) return false;
+    const { known, knownFit } = this.#fit(this.#map.grid, this.#seen, node, predicted);
+    if (known < INSTEAD.known) {
+      return best.quality >= INSTEAD_OF_UNKNOWN || knownFit < INSTEAD.contradicted;
+    }
+    // From a wrong place beside the best one, refinement may lead to the best one.
+    const { placer } = this.#map;
+    const there = placer.traced(placer.place(node, predicted), this.#before(node));
+    return !there || isSamePlace(there.pose, best.pose) || best.quality - there.quality >= INSTEAD.lead;
   }
 
   /** The fit of a node near its assumed place; undefined until the map is ready. */
   fitOf(node: MapNode): PoseFit | undefined {
     if (!this.#map) return undefined;
-    const predicted = this.graph.pose(node.variable);
-    const { pose } = this.#refiner.refine(this.#map.grid, node.points, predicted, predicted, WEIGHTS);
-    return this.#fit(this.#map, [node], node, isSame(pose, predicted) ? pose : predicted);
+    const { grid, placer } = this.#map, predicted = this.graph.pose(node.variable);
+    const { pose } = placer.place(node, predicted);
+    return this.#fit(grid, [node], node, isSamePlace(pose, predicted) ? pose : predicted);
   }
 
-  *#lookFor(map: RelocalizationMap, node: MapNode): Generator<void, void> {
-    const seen = this.#seen.slice();
-    const cloud = together(seen, node);
-    const fewest = thinned(within(cloud, SEARCH_REACH_M), SEARCH_POINTS);
-    const peaks = yield* peaksOf(map, fewest, PEAKS);
-    const few = thinned(cloud, REFINED_POINTS);
-    const likeliest = peaks.map(({ pose }) => likeliestAround(map.grid, fewest, pose));
-    const poses = [...this.#moved(node), ...likeliest];
-    const places: Candidate[] = [];
-    for (const pose of poses) {
-      const refined = this.#refiner.refine(map.grid, few, pose, pose, WEIGHTS).pose;
-      places.push({ pose: refined, fit: this.#fit(map, seen, node, refined).fit });
+  /** Searches the whole map for a node, beside what the hypotheses expect. */
+  *#lookFor(node: MapNode): Generator<void, void> {
+    if (!this.#map) return;
+    const { grid, placer } = this.#map;
+    this.#looks++;
+    this.#sinceLook = 0;
+    const seen = this.#seen.slice(), before = this.#before(node);
+    const points = thinned(within(node.points, SEARCH_REACH_M), SEARCH_POINTS);
+    const peaks = yield* peaksOf(grid, points, PEAKS);
+    const found = yield* this.#followed(placer, seen);
+    for (const { pose } of peaks) {
+      const { pose: near } = placer.place(node, pose);
+      if (found.some((one) => isSamePlace(one.pose, near))) continue;
+      const best = Math.max(...found.map(({ quality }) => quality));
+      // A second time, because from the coarse pose of a peak the first does not always arrive.
+      const traced = placer.traced(placer.place(node, near), before, best);
+      if (traced) found.push(traced);
       yield;
     }
-    this.#candidates = distinct(places.sort((a, b) => b.fit - a.fit));
-    this.#candidatesOf = node;
+    this.#take(found, node);
   }
 
-  /** The present poses of the earlier candidates. */
-  #moved(node: MapNode): Pose2d[] {
-    const before = this.#candidatesOf;
-    if (!before) return [];
-    const moved = between2d(before.localPose, node.localPose);
-    return this.#candidates.map(({ pose }) => compose2d(pose, moved));
+  *#follow(node: MapNode): Generator<void, void> {
+    if (!this.#map) return;
+    this.#take(yield* this.#followed(this.#map.placer, this.#seen.slice()), node);
   }
 
-  /** The fit of the nodes if the last one is at this pose. */
+  *#followed(placer: NodePlacer, seen: readonly MapNode[]): Generator<void, Hypothesis[]> {
+    const followed: Hypothesis[] = [];
+    for (const hypothesis of this.#hypotheses) {
+      followed.push(hypothesis.followed(placer, seen));
+      yield;
+    }
+    return followed;
+  }
+
+  /** The seen nodes before one of them, the newest first. */
+  #before(node: MapNode): MapNode[] {
+    return this.#seen.slice(this.#seen.indexOf(node) + 1);
+  }
+
+  #take(hypotheses: readonly Hypothesis[], node: MapNode): void {
+    this.#hypotheses = distinct(hypotheses, HYPOTHESES_MAX);
+    this.#hypothesesOf = node;
+  }
+
+  /** The mean fit of the nodes if the last one is at this pose, and the others where local SLAM has them. */
   #fit(map: RelocalizationMap, nodes: readonly MapNode[], last: MapNode, pose: Pose2d): PoseFit {
-    const fits = nodes.map(({ points, localPose }) => {
-      return fitOf(map.grid, { points, pose: compose2d(pose, between2d(last.localPose, localPose)) });
+    const fits = nodes.map((node) => {
+      return fitOf(map.grid, { points: node.points, pose: moved({ node: last, pose }, node) });
     });
     const mean = (of: (one: PoseFit) => number) => fits.reduce((sum, one) => sum + of(one), 0) / fits.length;
     return {
@@ -274,16 +315,10 @@ export class RelocalizationSearch {
   }
 }
 
-/** The points of several nodes in the frame of one. */
-function together(nodes: readonly MapNode[], last: MapNode): Float64Array {
-  const clouds = nodes.map(({ localPose, points }) => pointsAt(points, between2d(last.localPose, localPose)));
-  const all = new Float64Array(clouds.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const cloud of clouds) {
-    all.set(cloud, at);
-    at += cloud.length;
-  }
-  return all;
+function leadOver(best: Hypothesis, other: Hypothesis): number {
+  const lead = best.quality - other.quality, fitLead = best.fit - other.fit;
+  if (isBeside(best.pose, other.pose)) return BESIDE_COUNTS * lead;
+  return lead < CLOSE.lead && (fitLead < CLOSE.fit || lead < fitLead) ? 0 : lead;
 }
 
 /** The points that are not farther away. */
@@ -291,24 +326,10 @@ function within(points: Float64Array, reachM: number): Float64Array {
   const out = new Float64Array(points.length);
   let to = 0;
   for (let k = 0; k < points.length; k += 2) {
-    if (Math.hypot(points[k], points[k + 1]) > reachM) continue;
-    out[to++] = points[k];
-    out[to++] = points[k + 1];
+    const x = points[k] ?? 0, y = points[k + 1] ?? 0;
+    if (Math.hypot(x, y) > reachM) continue;
+    out[to++] = x;
+    out[to++] = y;
   }
   return out.slice(0, to);
-}
-
-/** The first of each group of equal places, up to a limit. */
-function distinct(places: readonly Candidate[]): Candidate[] {
-  const kept: Candidate[] = [];
-  for (const place of places) {
-    if (kept.length === CANDIDATES_MAX) break;
-    if (!kept.some((other) => isSame(other.pose, place.pose))) kept.push(place);
-  }
-  return kept;
-}
-
-function isSame(a: Pose2d, b: Pose2d): boolean {
-  const off = between2d(a, b);
-  return Math.hypot(off.x, off.y) <= SAME_M && Math.abs(off.yaw) <= SAME_RAD;
 }

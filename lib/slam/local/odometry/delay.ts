@@ -5,6 +5,7 @@
  */
 
 import { between2d, type Pose2d, wrapAngle } from "../../pose2d.ts";
+import { doubleAt } from "../../points.ts";
 import { ScanMotion } from "../scan_motion.ts";
 import { viewOf } from "./view.ts";
 
@@ -14,6 +15,8 @@ const STEPS = 21;
 const DELAY_MAX_S = STEP_S * (STEPS - 1);
 /** Time between two compared scans, at least if they overlap, and between two comparisons. */
 const SPAN_S = 0.8;
+/** After a shorter time, scans overlap more, but show less of a slow motion: they are compared as well. */
+const SHORT_SPAN_S = 0.45;
 const AGAIN_S = 0.15;
 /** Two scans overlap if the robot has turned by this share of the view. */
 const TURN_SHARE = 0.4;
@@ -22,6 +25,8 @@ const NOISE_RAD = 0.012;
 const NOISE_M = 0.02;
 /** Limit of the error of one motion in variances, because a scan may be matched wrongly. */
 const VARIANCES_MAX = 16;
+/** A motion that differs more than this from those of all delays says nothing. */
+const EXPLAINED_VARIANCES = 9;
 /** A larger motion between two scans, or one after a pause, is ignored as a wrong match. */
 const MOTION_MAX_RAD = 2;
 const MOTION_MAX_M = 2;
@@ -35,6 +40,8 @@ const KEPT = 0.99;
 const MOTIONS_MIN = 6;
 const BETTER_SHARE = 0.4;
 const BETTER_VARIANCES = 10;
+/** A smaller change is within the errors of time stamps. */
+const CHANGE_STEPS = 2;
 const PENDING_MAX = 200;
 /**
  * The two scans are compared directly, because a map that grew with late odometry confirms it. They show a motion if
@@ -85,7 +92,8 @@ export class OdometryDelay {
   add(scan: ScanPose, readyS: number, readingAt: ReadingAt): boolean {
     const { timeS } = scan, last = this.#scans.at(-1);
     if (last && !(timeS > last.timeS && timeS - last.timeS < PAUSE_S)) this.#scans = [];
-    while (this.#scans.length > 1 && timeS - this.#scans[1].timeS >= SPAN_S) this.#scans.shift();
+    const newest = this.#scans.findLastIndex((one) => timeS - one.timeS >= SPAN_S);
+    if (newest > 0) this.#scans.splice(0, newest);
     const before = this.#scans.slice();
     this.#scans.push(scan);
     if (before.length > 0 && timeS - this.#comparedS >= AGAIN_S) {
@@ -93,9 +101,13 @@ export class OdometryDelay {
       this.#pending.push({ before, to: scan });
       if (this.#pending.length > PENDING_MAX) this.#pending.shift();
     }
-    while (this.#pending.length > 0 && this.#pending[0].to.timeS + DELAY_MAX_S <= readyS) {
-      const { before, to } = this.#pending.shift()!;
-      this.#compare(firstOverlapping(before, to, readingAt), to, readingAt);
+    const pending = this.#pending;
+    for (let [next] = pending; next && next.to.timeS + DELAY_MAX_S <= readyS; [next] = pending) {
+      pending.shift();
+      const { before, to } = next, first = firstOverlapping(before, to, readingAt);
+      const later = before.findLast(({ timeS }) => to.timeS - timeS >= SHORT_SPAN_S);
+      if (first) this.#compare(first, to, readingAt);
+      if (first && later && later.timeS > first.timeS) this.#compare(later, to, readingAt);
     }
     return this.#choose();
   }
@@ -109,20 +121,22 @@ export class OdometryDelay {
     }
     if (motions.some(({ yaw }) => Math.abs(yaw) > MOTION_MAX_RAD)) return;
     if (motions.some(({ x, y }) => Math.hypot(x, y) > MOTION_MAX_M)) return;
-    const turns = motions.map(({ yaw }) => yaw), lengths = motions.map(({ x, y }) => Math.hypot(x, y));
-    const tellsTurn = spreadOf(turns) > NOISE_RAD, mayTellLength = spreadOf(lengths) > NOISE_M;
+    const tellsTurn = spreadOf(motions.map(({ yaw }) => yaw)) > NOISE_RAD;
+    const mayTellLength = spreadOf(motions.map(({ x, y }) => Math.hypot(x, y))) > NOISE_M;
     if (!tellsTurn && !mayTellLength) return;
     const { seen, knowsTranslation } = this.#seenBetween(from, to);
     if (Math.abs(seen.yaw) > MOTION_MAX_RAD || Math.hypot(seen.x, seen.y) > MOTION_MAX_M) return;
     const tellsLength = knowsTranslation && mayTellLength;
     if (!tellsTurn && !tellsLength) return;
     const lengthM = Math.hypot(seen.x, seen.y);
-    for (let k = 0; k < STEPS; k++) {
-      const turnOff = tellsTurn ? wrapAngle(seen.yaw - turns[k]) / NOISE_RAD : 0;
-      const lengthOff = tellsLength ? (lengthM - lengths[k]) / NOISE_M : 0;
-      this.#errors[k] = KEPT * this.#errors[k] + Math.min(VARIANCES_MAX, turnOff ** 2) +
-        Math.min(VARIANCES_MAX, lengthOff ** 2);
-    }
+    const errors = motions.map(({ x, y, yaw }) => {
+      const turnOff = tellsTurn ? wrapAngle(seen.yaw - yaw) / NOISE_RAD : 0;
+      const lengthOff = tellsLength ? (lengthM - Math.hypot(x, y)) / NOISE_M : 0;
+      return Math.min(VARIANCES_MAX, turnOff ** 2) + Math.min(VARIANCES_MAX, lengthOff ** 2);
+    });
+    // No delay explains it: the scans were matched wrongly.
+    if (Math.min(...errors) > EXPLAINED_VARIANCES) return;
+    errors.forEach((one, k) => this.#errors[k] = KEPT * doubleAt(this.#errors, k) + one);
     this.#motions++;
   }
 
@@ -138,9 +152,14 @@ export class OdometryDelay {
   #choose(): boolean {
     if (this.#motions < MOTIONS_MIN) return false;
     let best = 0;
-    for (let k = 1; k < STEPS; k++) if (this.#errors[k] < this.#errors[best]) best = k;
-    const present = this.#errors[this.#at], least = this.#errors[best];
-    if (best === this.#at || least > BETTER_SHARE * present || present - least < BETTER_VARIANCES) {
+    for (let k = 1; k < STEPS; k++) if (doubleAt(this.#errors, k) < doubleAt(this.#errors, best)) best = k;
+    // Longer delays would explain the motions still better: something else is wrong with odometry.
+    if (best === STEPS - 1) return false;
+    const present = doubleAt(this.#errors, this.#at), least = doubleAt(this.#errors, best);
+    if (
+      Math.abs(best - this.#at) < CHANGE_STEPS || least > BETTER_SHARE * present ||
+      present - least < BETTER_VARIANCES
+    ) {
       return false;
     }
     this.#at = best;
@@ -152,14 +171,18 @@ export class OdometryDelay {
  * The first scan from which odometry has not turned out of the view, whatever its delay: a narrow view leaves little to
  * compare after a quick turn.
  */
-function firstOverlapping(before: readonly ScanPose[], to: ScanPose, readingAt: ReadingAt): ScanPose {
+function firstOverlapping(
+  before: readonly ScanPose[],
+  to: ScanPose,
+  readingAt: ReadingAt,
+): ScanPose | undefined {
   const turnMax = TURN_SHARE * viewOf(to.seen);
   const isOverlapping = (from: ScanPose) =>
     [0, DELAY_MAX_S / 2, DELAY_MAX_S].every((delayS) => {
       const first = readingAt(from.timeS + delayS), last = readingAt(to.timeS + delayS);
       return !first || !last || Math.abs(wrapAngle(last.yaw - first.yaw)) <= turnMax;
     });
-  return before.find(isOverlapping) ?? before[before.length - 1];
+  return before.find(isOverlapping) ?? before.at(-1);
 }
 
 function spreadOf(values: readonly number[]): number {

@@ -45,6 +45,19 @@ Deno.test("OdometryDelay: a steady drive, or one whose length the scans do not k
   assertEquals(delayBetween(stopAndGo, late(stopAndGo, 0.2), { knowsTranslation: false }), 0);
 });
 
+Deno.test("OdometryDelay: a few milliseconds are no delay, and one beyond all that are considered is not taken", () => {
+  assertEquals(delayBetween(turning, late(turning, 0.03)), 0);
+  assertEquals(delayBetween(turning, late(turning, 0.7)), 0);
+});
+
+Deno.test("OdometryDelay: scans that are matched wrongly now and then hide no delay", () => {
+  const wrong = (timeS: number) => {
+    const isWrong = Math.floor(10 * timeS) % 13 === 0;
+    return { ...turning(timeS), yaw: turning(timeS).yaw + (isWrong ? 0.4 : 0) };
+  };
+  assertAlmostEquals(delayBetween(wrong, late(turning, 0.2)), 0.2, 0.03);
+});
+
 Deno.test("OdometryDelay: scans that turn the other way than odometry say nothing of a delay", () => {
   assertEquals(delayBetween(turning, (timeS) => ({ ...IDENTITY_2D, yaw: -turning(timeS).yaw })), 0);
 });

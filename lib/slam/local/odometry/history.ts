@@ -62,7 +62,7 @@ export class OdometryHistory {
   add(given: OdometryReading): boolean {
     const reading = this.#scaled(given), last = this.#readings.at(-1);
     let isAnew = false;
-    if (last && this.#isCatchingUp(last, reading)) this.#catchUp(reading.timeS);
+    if (last && this.#isCatchingUp(last, reading)) this.#catchUp(last, reading.timeS);
     else if (last) {
       isAnew = (this.#isHanging && !isSamePose(last.pose, reading.pose)) || this.#jumps.isJump(last, reading);
     }
@@ -89,21 +89,22 @@ export class OdometryHistory {
 
   #isCatchingUp(last: OdometryReading, reading: OdometryReading): boolean {
     if (isSamePose(last.pose, reading.pose)) return false;
-    return this.#jumps.isCatchingUp(this.#readings[this.#standingFrom()].timeS, last, reading);
+    return this.#jumps.isCatchingUp(this.#standingFrom(last).timeS, last, reading);
   }
 
-  /** The index of the first of the latest equal readings. */
-  #standingFrom(): number {
-    const readings = this.#readings, { timeS, pose } = readings[readings.length - 1];
+  /** The first of the latest readings that are equal to the last one. */
+  #standingFrom(last: OdometryReading): OdometryReading {
     // A filter catches up with several readings.
-    if (timeS === this.#caughtUpS && readings.length > 1) return readings.length - 2;
-    return readings.findLastIndex((one) => !isSamePose(one.pose, pose)) + 1;
+    if (last.timeS === this.#caughtUpS) return this.#readings.at(-2) ?? last;
+    const moved = this.#readings.findLastIndex((one) => !isSamePose(one.pose, last.pose));
+    return this.#readings[moved + 1] ?? last;
   }
 
   /** Replaces the readings of a frozen period, which were wrong, by a steady motion. */
-  #catchUp(toS: number): void {
-    this.#readings = this.#readings.slice(0, this.#standingFrom() + 1);
-    this.#stoodSinceS = this.#readings[this.#readings.length - 1].timeS;
+  #catchUp(last: OdometryReading, toS: number): void {
+    const first = this.#standingFrom(last);
+    this.#readings = this.#readings.slice(0, this.#readings.indexOf(first) + 1);
+    this.#stoodSinceS = first.timeS;
     this.#caughtUpS = toS;
     this.#hasCaughtUp = true;
     this.#isHanging = false;
@@ -157,8 +158,7 @@ export class OdometryHistory {
 
   #readingAt(timeS: number): Pose2d | undefined {
     const readings = this.#readings;
-    let k = readings.length - 1;
-    while (k >= 0 && readings[k].timeS > timeS) k--;
+    const k = readings.findLastIndex((one) => !(one.timeS > timeS));
     const before = readings[k], after = readings[k + 1];
     if (before && after) {
       return interpolate2d(before.pose, after.pose, (timeS - before.timeS) / (after.timeS - before.timeS));

@@ -9,8 +9,10 @@ const DEVIATIONS_MIN = 3;
 /** The scatter of the motions is their own, and that of so many motions with the expected one. */
 const USUAL_MOTIONS = 4;
 /** A factor that is already used is replaced if it is off by this share, and by this many standard deviations. */
-const OFF_AGAIN = 0.005;
-const DEVIATIONS_AGAIN = 1.5;
+const OFF_AGAIN = 0.001;
+const DEVIATIONS_AGAIN = 1;
+/** A change of this share makes odometry another one. */
+const OTHER_SHARE = 0.01;
 /** Other factors have other causes. */
 const FACTOR_MIN = 0.7;
 const FACTOR_MAX = 1.4;
@@ -25,6 +27,12 @@ export const UNSCALED: OdometryScale = { translation: 1, rotation: 1 };
 
 export function isSameScale(a: OdometryScale, b: OdometryScale): boolean {
   return a.translation === b.translation && a.rotation === b.rotation;
+}
+
+/** Whether what was found out about odometry with one of them says nothing about it with the other. */
+export function isOtherScale(a: OdometryScale, b: OdometryScale): boolean {
+  return Math.abs(a.translation - b.translation) > OTHER_SHARE ||
+    Math.abs(a.rotation - b.rotation) > OTHER_SHARE;
 }
 
 /** In words; undefined if odometry counts as it is. */

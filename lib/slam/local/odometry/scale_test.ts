@@ -1,7 +1,7 @@
 import { assertAlmostEquals, assertEquals } from "@std/assert";
 import { randomFrom } from "../../../geometry/random.ts";
 import { normal } from "../../simulation/robot.ts";
-import { describeScale, ScaleEstimate, UNSCALED } from "./scale.ts";
+import { describeScale, isOtherScale, ScaleEstimate, UNSCALED } from "./scale.ts";
 
 /** The factor after some motions of half a metre, which odometry measures times `measured`, with noise of the scans. */
 function factorOf(measured: number, count: number, used = 1): number {
@@ -23,7 +23,8 @@ Deno.test("ScaleEstimate: few motions, right odometry and a small difference hav
 
 Deno.test("ScaleEstimate: a factor in use is corrected for less, and never beyond what a wheel can be wrong by", () => {
   assertAlmostEquals(factorOf(1.02, 200, 0.95), 1 / 1.02, 0.005);
-  assertEquals(factorOf(1.02, 200, 0.981), 0.981);
+  assertAlmostEquals(factorOf(1.02, 200, 0.985), 1 / 1.02, 0.003);
+  assertEquals(factorOf(1.02, 200, 0.9825), 0.9825);
   assertEquals(factorOf(1.5, 200), 1);
 });
 
@@ -31,6 +32,13 @@ Deno.test("ScaleEstimate: motions that scatter widely have no factor", () => {
   const estimate = new ScaleEstimate(0.03);
   for (let k = 0; k < 20; k++) estimate.add(0.5, k % 2 === 0 ? 0.3 : 0.6, 0.012);
   assertEquals(estimate.factor(1), 1);
+});
+
+Deno.test("isOtherScale: a small correction leaves what is known about odometry", () => {
+  const scale = { translation: 0.95, rotation: 1 };
+  assertEquals(isOtherScale(scale, { translation: 0.955, rotation: 1 }), false);
+  assertEquals(isOtherScale(scale, { translation: 0.965, rotation: 1 }), true);
+  assertEquals(isOtherScale(scale, { translation: 0.95, rotation: 1.02 }), true);
 });
 
 Deno.test("describeScale: names what is multiplied", () => {

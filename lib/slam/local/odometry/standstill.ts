@@ -13,7 +13,10 @@ import { ScanMotion, type ScanMotionResult } from "../scan_motion.ts";
 const MOVING_SHARE = 0.45;
 const MOVING_POINTS = 8;
 /** Fewer points suffice if nearly all of the scan fits, and most of it not where a standing robot would see it. */
-const EVIDENT = { share: 0.8, gain: 0.4, points: 3 };
+const EVIDENT = { share: 0.8, gain: 0.4, points: 2 };
+/** A robot that stands sees more than this share of what it saw, or people who hide it, and no more than this behind. */
+const STANDING_SHARE = 0.15;
+const BEHIND_SHARE = 0.15;
 /** The share must exceed that of a standing robot by this much. */
 const MOVING_GAIN = 0.05;
 /** Below this share, two scans cannot be compared. */
@@ -68,11 +71,15 @@ export class Standstill {
     this.#scans = [];
   }
 
-  /** The robot's pose from the scans, while odometry reports `standing`; undefined if the scans do not show it. */
-  seenAt(seen: Float64Array, standing: Pose2d, others: readonly Pose2d[]): Pose2d | undefined {
+  /**
+   * The robot's pose from the scans, while odometry reports `standing`; `elsewhere` if they show only that it is not
+   * there, and undefined if they do not show that either.
+   */
+  seenAt(seen: Float64Array, standing: Pose2d, others: readonly Pose2d[]): Pose2d | "elsewhere" | undefined {
     const still = this.#compared(seen, standing), { before } = this;
     if (!before || !still) return undefined;
-    const shareStanding = this.#motion.shareAt(seen, between2d(before.pose, standing));
+    const atStanding = between2d(before.pose, standing);
+    const shareStanding = this.#motion.shareAt(seen, atStanding);
     const isClear = ({ share, leastConstrained: { points } }: ScanMotionResult) =>
       (share >= MOVING_SHARE && points >= MOVING_POINTS) ||
       (share >= EVIDENT.share && share - shareStanding >= EVIDENT.gain && points >= EVIDENT.points);
@@ -81,7 +88,11 @@ export class Standstill {
       const found = this.#compared(seen, other);
       if (found && found.share > best.share + MOVING_GAIN) best = found;
     }
-    if (!isClear(best)) return undefined;
+    if (!isClear(best)) {
+      const isElsewhere = shareStanding < STANDING_SHARE &&
+        this.#motion.shareBehind(seen, atStanding) > BEHIND_SHARE;
+      return isElsewhere ? "elsewhere" : undefined;
+    }
     return best.share > shareStanding + MOVING_GAIN ? compose2d(before.pose, best.pose) : standing;
   }
 

@@ -33,12 +33,23 @@ function standing(corners: readonly (readonly number[])[]): Standstill {
 
 Deno.test("Standstill: scans see a robot that drives or turns on, and one that stands", () => {
   for (const pose of [STOPPED, { x: 0.5, y: 0.1, yaw: 0 }, { x: 0.1, y: 0, yaw: 0.3 }]) {
-    const seen = standing(ROOM).seenAt(seenIn(ROOM, pose), STOPPED, [pose])!;
+    const seen = standing(ROOM).seenAt(seenIn(ROOM, pose), STOPPED, [pose]);
+    assert(typeof seen === "object");
     assertAlmostEquals(seen.x, pose.x, 0.03);
     assertAlmostEquals(seen.y, pose.y, 0.03);
     assertAlmostEquals(seen.yaw, pose.yaw, 0.02);
   }
   assertEquals(standing(CORRIDOR).seenAt(seenIn(CORRIDOR, { x: 1, y: 0, yaw: 0 }), STOPPED, []), undefined);
+});
+
+Deno.test("Standstill: a scan that shows nothing of what the robot saw was taken elsewhere", () => {
+  const hall = [[-8, -9], [9, -9], [9, 8], [-8, 8]];
+  assertEquals(standing(ROOM).seenAt(seenIn(hall, STOPPED), STOPPED, [STOPPED]), "elsewhere");
+});
+
+Deno.test("Standstill: a robot that stands in a crowd is not taken to be elsewhere", () => {
+  const crowd = [[-0.6, -0.7], [0.8, -0.5], [0.7, 0.6], [-0.5, 0.8]];
+  assertEquals(standing(ROOM).seenAt(seenIn(crowd, BEFORE), STOPPED, [STOPPED]), undefined);
 });
 
 Deno.test("Standstill: scans refute a jump of a robot that stood, and no catching up of one that drove", () => {

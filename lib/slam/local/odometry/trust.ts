@@ -3,7 +3,7 @@
  * does not point in the direction of travel yields motions that the scans contradict.
  */
 
-import { between2d, IDENTITY_2D, type Pose2d } from "../../pose2d.ts";
+import { between2d, type Pose2d } from "../../pose2d.ts";
 
 /** Largest error of a motion: metres, radians, and a share of the motion. */
 const ERROR_M = 0.08;
@@ -17,6 +17,8 @@ const MOTION_RAD = 0.03;
 const MIRRORED_RAD = 0.1;
 /** One in this many scans is compared; all of them while odometry is in doubt. */
 const COMPARED_EVERY = 4;
+/** While odometry may be frozen, a scan is compared if the last one was so long ago. */
+const COMPARED_AFTER_S = 0.4;
 /**
  * Odometry is frozen if it has not changed for this long and this many comparisons in a row show a larger motion of the
  * scans. One comparison may be wrong because people walk by.
@@ -48,6 +50,8 @@ export class OdometryTrust {
   /** The first pose from the scans since odometry froze. */
   #standing: Pose2d | undefined;
   #standingScans = 0;
+  /** For how long odometry had stood still at the last comparison. */
+  #comparedS = 0;
 
   /** Whether the next scan should be compared; `isPoor`: it does not fit where odometry puts it. */
   isDue(isPoor: boolean): boolean {
@@ -80,23 +84,34 @@ export class OdometryTrust {
   }
 
   /**
-   * Whether odometry, unchanged for `lastedS`, is frozen. `seen` returns the pose from the scans, if they show it; it
-   * is called until that pose has moved.
+   * Whether odometry, unchanged for `lastedS`, is frozen. `seen` returns the pose from the scans, or that they show the
+   * robot elsewhere, or nothing; it is called until the robot has moved.
    */
-  isHanging(lastedS: number, seen: () => Pose2d | undefined): boolean {
+  isHanging(lastedS: number, seen: () => Pose2d | "elsewhere" | undefined): boolean {
     if (!this.mayHang(lastedS)) {
       this.#standing = undefined;
       this.#moving = 0;
-    } else if (
-      this.#moving < HANGING_TIMES && (this.#standingScans++ % COMPARED_EVERY === 0 || this.#moving > 0)
-    ) {
+      this.#comparedS = 0;
+    } else if (this.#moving < HANGING_TIMES && this.#isStandingDue(lastedS)) {
+      this.#comparedS = lastedS;
       const now = seen();
-      this.#standing ??= now;
-      const { x, y, yaw } = now && this.#standing ? between2d(this.#standing, now) : IDENTITY_2D;
-      const isMoving = Math.hypot(x, y) > HANGING_M || Math.abs(yaw) > HANGING_RAD;
+      const isMoving = now === "elsewhere" || (now !== undefined && this.#hasMovedTo(now));
       this.#moving = isMoving ? this.#moving + 1 : 0;
     }
     return this.#moving >= HANGING_TIMES;
+  }
+
+  /** Whether the robot is no longer where the scans showed it first. */
+  #hasMovedTo(now: Pose2d): boolean {
+    this.#standing ??= now;
+    const { x, y, yaw } = between2d(this.#standing, now);
+    return Math.hypot(x, y) > HANGING_M || Math.abs(yaw) > HANGING_RAD;
+  }
+
+  /** Whether a scan shall show if odometry, unchanged for `lastedS`, is frozen. */
+  #isStandingDue(lastedS: number): boolean {
+    return this.#standingScans++ % COMPARED_EVERY === 0 || this.#moving > 0 ||
+      lastedS - this.#comparedS >= COMPARED_AFTER_S;
   }
 
   /** Whether odometry has been unchanged for so long that it may be frozen. */

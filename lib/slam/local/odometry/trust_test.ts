@@ -35,6 +35,21 @@ Deno.test("OdometryTrust: odometry hangs if it stands still for half a second wh
   assertEquals(trust.isHanging(0, () => undefined), false);
 });
 
+Deno.test("OdometryTrust: with few scans a second, each is compared while odometry stands still", () => {
+  const trust = new OdometryTrust();
+  let x = 3;
+  const seen = () => ({ x: x += 0.1, y: 0, yaw: 0 });
+  const answers = [1, 2, 3, 4, 5].map((lastedS) => trust.isHanging(lastedS, seen));
+  assertEquals(answers, [false, false, false, false, true]);
+});
+
+Deno.test("OdometryTrust: odometry hangs if the scans show only that the robot is elsewhere", () => {
+  const trust = new OdometryTrust(), answers = ["elsewhere", "elsewhere", "elsewhere", "elsewhere"] as const;
+  assertEquals(answers.map((one, k) => trust.isHanging(1 + k, () => one)), [false, false, false, true]);
+  const other = new OdometryTrust(), unclear = ["elsewhere", "elsewhere", undefined, "elsewhere"] as const;
+  assertEquals(unclear.map((one, k) => other.isHanging(1 + k, () => one)), [false, false, false, false]);
+});
+
 Deno.test("OdometryTrust: odometry of a robot that stands does not hang", () => {
   const trust = new OdometryTrust(), jitter = [undefined, 3.02, 3, 3.09, 2.98, undefined, 3.1, 3.01];
   for (const x of jitter.flatMap((one) => [one, one])) {
