@@ -80,7 +80,7 @@ export async function dial(address: string, options: DialOptions): Promise<Diale
 export function withBothWays(error: unknown, instead: string | undefined): unknown {
   return instead === undefined
     ? error
-    : new SvcError(SvcError.from(error).code, `${chainOf(error)}; ${instead}`);
+    : new SvcError(SvcError.from(error).code, `${chainOf(error)}; ${instead}`, { cause: error });
 }
 
 /** Whether an address has no port. */

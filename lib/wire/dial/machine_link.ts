@@ -7,6 +7,7 @@
  */
 
 import { RobotService } from "../../../proto/gen/robot_pb.ts";
+import { requestPauseMs } from "../../base/async/backoff.ts";
 import { deadline } from "../../base/clock.ts";
 import { chainOf, messageOf, SvcError } from "../../base/error.ts";
 import { type CallOptions, type Channel, client, type ServiceClient } from "../rpc/channel.ts";
@@ -59,10 +60,11 @@ export class MachineLink {
     const { clock, pauseMs, random = Math.random, lose } = this.parts;
     const { signal } = this.#closed;
     while (!signal.aborted) {
-      const reason = await this.#connection(signal).catch(chainOf);
+      const error: unknown = await this.#connection(signal).catch((reason) => reason);
       if (signal.aborted) return;
-      lose(reason);
-      await clock.sleep(pauseMs * (1 + random()) / 2, signal).catch(() => {});
+      lose(chainOf(error));
+      const limits = { firstMs: pauseMs, mostMs: pauseMs, jitter: 0.5 };
+      await clock.sleep(requestPauseMs(limits, 1, error, random), signal).catch(() => {});
     }
   }
 

@@ -164,11 +164,12 @@ export class ClientCall implements StreamListener {
       return this.answers.end((isFirst ? notGrpc(values) : undefined) ?? missing);
     }
 
-    this.options.onTrailer?.(metadataOf(fields));
+    const trailer = metadataOf(fields);
+    this.options.onTrailer?.(trailer);
     if (status === "0") return this.answers.end();
 
     const message = decodeStatusText(values.get("grpc-message") ?? "");
-    this.answers.end(SvcError.fromStatus(Number(status), message));
+    this.answers.end(SvcError.fromStatus(Number(status), message, trailer.retryPushbackMs));
   }
 
   data(bytes: Uint8Array): void {

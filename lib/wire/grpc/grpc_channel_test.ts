@@ -65,12 +65,12 @@ Deno.test("gRPC: an empty request stream and an empty answer stream succeed", ()
     await client(AudioOutService, channel).playStream(each());
   }));
 
-Deno.test("gRPC: an error keeps its code and text", () =>
+Deno.test("gRPC: an error keeps its code, its text and the time to wait", () =>
   withChannel({}, async (channel) => {
     const echo = client(EchoService, channel);
     for (const [code, text] of [["not_found", "no such thing"], ["unknown", "100 % ümläut\n…"]] as const) {
-      const error = await failure(echo.echo({ message: `fail:${code}:${text}` }));
-      assertEquals([error.code, error.message], [code, text]);
+      const error = await failure(echo.echo({ message: `fail:${code}:${text}:1500` }));
+      assertEquals([error.code, error.message, error.retryMs], [code, text, 1500]);
     }
     const answers = echo.echoMultiple({ message: "broken" })[Symbol.asyncIterator]();
     for (const letter of "broken") assertEquals((await answers.next()).value?.message, letter);
@@ -91,15 +91,18 @@ Deno.test("gRPC: an unknown method is unimplemented until its service is added",
 
 Deno.test("gRPC: metadata arrives on both sides, including binary and repeated keys", () =>
   withChannel({ client: { header: Metadata.from([["x-always", "yes"]]) } }, async (channel) => {
-    const header = Metadata.from([["x-text", "a"], ["x-text", "b"], ["x-bytes-bin", "AAEC/w=="]]);
+    const bytes = ["AAEC/w==", "AAEC/w", "AAEC", ""];
+    const header = Metadata.from([["x-text", "a"], ["x-text", "b"]]);
+    for (const one of bytes) header.append("x-bytes-bin", one);
     const got: Metadata[] = [];
     const keep = (metadata: Metadata) => void got.push(metadata);
     const options = { header, onHeader: keep, onTrailer: keep };
     await client(EchoService, channel).echo({ message: "" }, options);
     assertEquals(got[0].all("x-text"), ["a", "b"]);
-    assertEquals(got[0].get("x-bytes-bin"), "AAEC/w==");
+    assertEquals(got[0].all("x-bytes-bin"), bytes);
     assertEquals(got[0].get("x-always"), "yes");
     assertEquals(got[1].all("t-x-text"), ["a", "b"]);
+    assertEquals(got[1].all("t-x-bytes-bin"), bytes);
     assertEquals(got[1].get("grpc-status"), undefined);
   }));
 

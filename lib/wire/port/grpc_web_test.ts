@@ -136,12 +136,16 @@ Deno.test("gRPC-web: accepts gzip messages", () =>
 
 Deno.test("gRPC-web: passes metadata both ways, deadlines and a message of 32 MiB", () =>
   withPort({}, async (port) => {
-    const headers = { "x-custom": "a", "x-bytes-bin": "AAEC", "grpc-timeout": "5000m" };
+    const headers = { "x-custom": "a", "x-bytes-bin": "AAEC/w", "grpc-timeout": "5000m" };
     const answer = await call(port, `${ECHO}/Echo`, request("big:5000000"), { headers });
     assertEquals(answer.messages[0].length, 5_000_000);
-    assertEquals([answer.headers.get("x-custom"), answer.headers.get("x-bytes-bin")], ["a", "AAEC"]);
+    assertEquals([answer.headers.get("x-custom"), answer.headers.get("x-bytes-bin")], ["a", "AAEC/w"]);
     assertStringIncludes(answer.headers.get("access-control-expose-headers")!, "x-custom");
-    assertEquals(answer.trailers["t-x-custom"], "a");
+    assertEquals([answer.trailers["t-x-custom"], answer.trailers["t-x-bytes-bin"]], ["a", "AAEC/w"]);
+    const both = await call(port, `${ECHO}/Echo`, request("hi"), {
+      headers: { "x-bytes-bin": "AAEC/w==, AQI" },
+    });
+    assertEquals(both.headers.get("x-bytes-bin"), "AAEC/w==, AQI");
     const late = await call(port, `${ECHO}/Echo`, request("hang"), { headers: { "grpc-timeout": "20m" } });
     assertEquals(late.trailers["grpc-status"], "4");
     const large = "y".repeat(MAX_MESSAGE_BYTES - 5);

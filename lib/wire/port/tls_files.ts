@@ -51,7 +51,9 @@ export function followTlsFiles(
     callOff();
     callOff = clock.after(STILL_MS, look);
   };
-  const unwatch = [...new Set([certFile, keyFile])].map((path) => host.watchFile(path, changed));
+  const unwatch = [...new Set([certFile, keyFile])].map((path) =>
+    host.watchFile(path, changed, { promptly: false })
+  );
   return () => {
     callOff();
     for (const end of unwatch) end();

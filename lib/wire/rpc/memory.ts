@@ -78,9 +78,9 @@ class Answers implements RawSink {
     return this.#unread > UNREAD_BYTES ? this.#room.promise : undefined;
   }
 
-  end(status: Status, trailer: Metadata): void {
+  end({ code, message }: Status, trailer: Metadata): void {
     this.options.onTrailer?.(trailer);
-    this.reader.end(status.code === 0 ? undefined : SvcError.fromStatus(status.code, status.message));
+    this.reader.end(code === 0 ? undefined : SvcError.fromStatus(code, message, trailer.retryPushbackMs));
   }
 
   #taken(bytes: number): void {

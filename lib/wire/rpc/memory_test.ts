@@ -22,8 +22,8 @@ Deno.test("memoryChannel: supports all four call shapes, metadata and errors", a
   assertEquals((await all(echo.echoMultiple({ message: "ab" }))).length, 2);
   assertEquals((await all(echo.echoBiDi(each({ message: "a" }, { message: "b" })))).length, 2);
   await client(AudioOutService, channel).playStream(each());
-  const error = await assertRejects(() => echo.echo({ message: "fail:aborted:no" }), SvcError);
-  assertEquals([error.code, error.message], ["aborted", "no"]);
+  const error = await assertRejects(() => echo.echo({ message: "fail:aborted:no:1500" }), SvcError);
+  assertEquals([error.code, error.message, error.retryMs], ["aborted", "no", 1500]);
 });
 
 Deno.test("memoryChannel: supports deadlines, cancellation, a reader that stops, and close", async () => {

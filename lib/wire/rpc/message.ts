@@ -138,20 +138,31 @@ export function metadataOf(fields: HeaderFields): Metadata {
   const metadata = new Metadata();
   for (const [name, value] of fields) {
     if (name.charCodeAt(0) === COLON || TRANSPORT_FIELDS.has(name)) continue;
-    if (name.endsWith("-bin") && value.includes(",")) {
-      for (const part of value.split(",")) metadata.append(name, part.trim());
-    } else metadata.append(name, value);
+    const parts = name.endsWith("-bin") ? value.split(",").map((part) => part.trim()) : [];
+    if (parts.length > 1 && parts.every(isBase64)) { for (const part of parts) metadata.append(name, part); }
+    else metadata.append(name, value);
   }
   return metadata;
 }
 
-/** Metadata as header fields. Leaves out impossible names, and replaces impossible characters by `?`. */
+/** With padding or without: gRPC takes both. */
+function isBase64(text: string): boolean {
+  return /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$/.test(text);
+}
+
+/**
+ * Metadata as header fields. Leaves out impossible names, and replaces impossible characters by `?`. The published Go
+ * library sends bytes over WebRTC as they are; elsewhere they end the whole call, so they become base64 here.
+ */
 export function fieldsOf(metadata: Metadata): [string, string][] {
   if (metadata.isEmpty) return [];
   const fields: [string, string][] = [];
   for (const [name, value] of metadata) {
     if (TRANSPORT_FIELDS.has(name) || !/^[0-9a-z_.-]+$/.test(name)) continue;
-    fields.push([name, value.replace(/[^\x20-\x7e]/g, "?")]);
+    if (name.endsWith("-bin") && !isBase64(value)) {
+      const bytes = Buffer.from(value);
+      fields.push([name, bytes.toString("base64").slice(0, Math.ceil(bytes.length * 4 / 3))]);
+    } else fields.push([name, value.replace(/[^\x20-\x7e]/g, "?")]);
   }
   return fields;
 }

@@ -124,3 +124,33 @@ Deno.test("metadataOf and fieldsOf: drop transport fields and invalid names", ()
   ]]);
   assertEquals(fieldsOf(outgoing), [["ok", "yes"], ["ctl", "a??b: ?"]]);
 });
+
+Deno.test("fieldsOf: binary metadata is base64, also where it came as bytes", () => {
+  const kept = ["", "AQI", "AQI=", "AAEC/w==", "hello, world", "\x01\x02", "a,b", "AQIDB", "ü"];
+  const fields = fieldsOf(metadataOf(kept.map((value) => ["x-bin", value])));
+  assertEquals(fields.map(([, value]) => value), [
+    ...kept.slice(0, 4),
+    ...["aGVsbG8sIHdvcmxk", "AQI", "YSxi", "QVFJREI", "w7w"],
+  ]);
+});
+
+Deno.test("Metadata: the time to wait is what a server can mean, and bounded", () => {
+  const times = [
+    "0",
+    "1",
+    "2500",
+    "99999999999999999999999",
+    "-1",
+    "NaN",
+    "Infinity",
+    "1e3",
+    "1.5",
+    "",
+    " 5",
+    "0x10",
+  ]
+    .map((text) => Metadata.from([["grpc-retry-pushback-ms", text]]).retryPushbackMs);
+  const none = Array(8).fill(undefined);
+  assertEquals(times, [0, 1, 2500, 300_000, ...none]);
+  assertEquals(new Metadata().retryPushbackMs, undefined);
+});

@@ -12,6 +12,11 @@ type Pair = readonly [key: string, value: string];
 /** Not published: the address by which the caller reaches the server, because a proxy may pass on another one. */
 export const ADDRESSED = "svc-addressed";
 
+/** A refused call's trailer: the time after which the caller may try again (source: gRPC's proposal A6). */
+const RETRY_PUSHBACK = "grpc-retry-pushback-ms";
+/** The longest time that a server can hold callers back: longer than any server of this project asks for. */
+const RETRY_PUSHBACK_MAX_MS = 300_000;
+
 /** The header or trailer of a call; keys are in lower case. */
 export class Metadata {
   /** A call has few entries, too few for a map to pay off. */
@@ -52,6 +57,16 @@ export class Metadata {
   /** Adds a value to a key. */
   append(key: string, value: string): void {
     this.#pairs.push([key.toLowerCase(), value]);
+  }
+
+  /** How long the server wants its caller to wait. A value that is no such time counts as none. */
+  get retryPushbackMs(): number | undefined {
+    const text = this.get(RETRY_PUSHBACK) ?? "";
+    return /^\d+$/.test(text) ? Math.min(Number(text), RETRY_PUSHBACK_MAX_MS) : undefined;
+  }
+
+  set retryPushbackMs(ms: number) {
+    this.set(RETRY_PUSHBACK, String(Math.ceil(ms)));
   }
 
   /** Every pair; a key repeats for each value. */

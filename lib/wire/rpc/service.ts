@@ -305,9 +305,7 @@ export class ServiceTable {
       hooks.closed(error);
       ctx.release(error);
       // As gRPC clients with a retry policy expect it (gRFC A6).
-      if (error.retryMs !== undefined) {
-        ctx.responseTrailer.set("grpc-retry-pushback-ms", String(Math.ceil(error.retryMs)));
-      }
+      if (error.retryMs !== undefined) ctx.responseTrailer.retryPushbackMs = error.retryMs;
       sink.end(statusOf(error), ctx.responseTrailer);
     } finally {
       ctx.release();

@@ -8,7 +8,7 @@
 
 import { LogOnChange } from "../../base/log/on_change.ts";
 import type { SignalingService } from "../../../proto/gen/signaling_pb.ts";
-import { type BackoffLimits, backoffMs } from "../../base/async/backoff.ts";
+import { type BackoffLimits, requestPauseMs } from "../../base/async/backoff.ts";
 import { type Clock, Waker } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
@@ -129,7 +129,7 @@ export class BroughtCalls {
     this.#failures++;
     const pauseMs = error.code === "unimplemented"
       ? UNSERVED_RETRY_MS * random()
-      : backoffMs(RETRY, this.#failures, random);
+      : requestPauseMs(RETRY, this.#failures, error, random);
     await clock.sleep(RETRY_MIN_MS + pauseMs, this.#over.signal).catch(() => {});
   }
 }

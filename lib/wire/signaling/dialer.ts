@@ -32,8 +32,6 @@ export interface HostDialOptions {
   readonly header?: Metadata;
   /** Used besides those that the signaling server names. */
   readonly iceServers?: readonly IceServer[];
-  /** Connects through TURN servers only. */
-  readonly relayOnly?: boolean;
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
   /** Makes the native peer; by default the addon does. */
@@ -101,13 +99,12 @@ class Dial implements SignalListener {
   }
 
   async run(): Promise<DialedChannel> {
-    const { signal, options: { clock, iceServers = [], relayOnly, rtc, lost } } = this;
+    const { signal, options: { clock, iceServers = [], rtc, lost } } = this;
     const config = await this.#config();
     const peer = await RtcPeer.make({
       iceServers: [...iceServers, ...config],
       candidatesMax: WEBRTC_LIMITS.candidates,
       signals: this,
-      relayOnly,
       rtc,
     });
     try {

@@ -31,8 +31,6 @@ export interface PeerOptions {
   readonly messageBytesMax: number;
   /** Listens on this address only. */
   readonly bindAddress?: string;
-  /** Connects through TURN servers only. */
-  readonly relayOnly?: boolean;
 }
 
 export type PeerState = "new" | "connecting" | "connected" | "disconnected" | "failed" | "closed";
@@ -62,6 +60,8 @@ export interface ChannelListener {
 /** A pre-negotiated data channel: ordered and reliable. */
 export interface DataChannel {
   readonly bufferedBytes: number;
+  /** The largest message that the other side has announced to take; known when the channel is open. */
+  readonly messageBytesMax: number;
   /** Throws `unavailable` if the channel is not open. */
   send(message: Uint8Array | string): void;
 }
@@ -155,7 +155,7 @@ class AddonPeer implements NativePeer {
   #closed = false;
 
   constructor(addon: Addon, options: PeerOptions, listener: PeerListener) {
-    const { iceServers, messageBytesMax, bindAddress, relayOnly } = options;
+    const { iceServers, messageBytesMax, bindAddress } = options;
     this.#addon = addon;
     this.#native = attempt("unavailable", "make a WebRTC peer", () =>
       new addon.PeerConnection("svc", {
@@ -165,7 +165,6 @@ class AddonPeer implements NativePeer {
         // Videos come later, when the connection is there.
         forceMediaTransport: true,
         bindAddress: bindAddress ?? (isAlone() ? LOOPBACK : undefined),
-        iceTransportPolicy: relayOnly ? "relay" : "all",
       }));
 
     const native = this.#native;
@@ -302,6 +301,10 @@ class AddonChannel implements DataChannel {
 
   get bufferedBytes(): number {
     return attempt("unavailable", "ask a data channel", () => this.native.bufferedAmount());
+  }
+
+  get messageBytesMax(): number {
+    return attempt("unavailable", "ask a data channel", () => this.native.maxMessageSize());
   }
 
   send(message: Uint8Array | string): void {

@@ -22,6 +22,7 @@ const clock = new SystemClock();
 /** One direction of a channel; a reader that stops reading blocks the sender. */
 class Direction implements DataChannel {
   bufferedBytes = 0;
+  messageBytesMax = 65_536;
   reading = true;
   /** The frames, in the order in which they were sent. */
   readonly sent: Uint8Array[] = [];
@@ -78,8 +79,8 @@ Deno.test("data channel: messages of every size pass both ways, with metadata an
   };
   await echo.echo({ message: "hi" }, options);
   assertEquals(headers[0].all("x-a"), ["b", "c"]);
-  const error = await assertRejects(() => echo.echo({ message: "fail:data_loss:gone" }), SvcError);
-  assertEquals([error.code, error.message], ["data_loss", "gone"]);
+  const error = await assertRejects(() => echo.echo({ message: "fail:data_loss:gone:1500" }), SvcError);
+  assertEquals([error.code, error.message, error.retryMs], ["data_loss", "gone", 1500]);
   await until(() => server.running === 0);
   assertEquals(budgets.usedBytes, { received: 0, unread: 0 });
 });

@@ -132,9 +132,9 @@ export class FrameClient implements Channel, FrameListener {
   #begin(path: string, { header = new Metadata(), timeoutMs, onHeader, onTrailer }: CallOptions): ClientCall {
     const id = this.#nextId;
     const headers = requestHeaders(id, path, header, timeoutMs);
-    if (headers.length > FRAME_BYTES_MAX) {
-      const problem =
-        `the metadata of ${path} takes ${headers.length} bytes, wanted at most ${FRAME_BYTES_MAX}`;
+    const bytesMax = Math.min(FRAME_BYTES_MAX, this.#outbox.frameBytesMax);
+    if (headers.length > bytesMax) {
+      const problem = `the metadata of ${path} takes ${headers.length} bytes, wanted at most ${bytesMax}`;
       throw new SvcError("resource_exhausted", problem);
     }
     this.#nextId++;
@@ -215,10 +215,11 @@ class ClientCall {
       }
       case "trailers": {
         this.ended = true;
-        const { status, metadata } = frame.value;
-        this.onTrailer?.(metadataFrom(metadata));
-        const failed = status && status.code !== 0;
-        return this.answers.end(failed ? SvcError.fromStatus(status.code, status.message) : undefined);
+        const { status: { code, message } = { code: 0, message: "" }, metadata } = frame.value;
+        const trailer = metadataFrom(metadata);
+        this.onTrailer?.(trailer);
+        const error = code === 0 ? undefined : SvcError.fromStatus(code, message, trailer.retryPushbackMs);
+        return this.answers.end(error);
       }
     }
   }

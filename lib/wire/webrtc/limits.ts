@@ -18,8 +18,10 @@ export const WEBRTC_LIMITS: WebRtcLimits = { peers: 512, offers: 32, candidates:
 
 /** The largest accepted frame (the published one); larger messages arrive in several. */
 export const FRAME_BYTES_MAX = 65_536;
-/** Message data in one sent frame: every published client accepts it. */
+/** Message data in one sent frame: every published client accepts it. A peer may announce that it takes less. */
 export const PACKET_BYTES = 16_373;
+/** The most that a frame has besides the data of its packet. */
+export const PACKET_OVERHEAD_BYTES = 48;
 /** Meaningless frames after which a peer is closed. */
 export const BROKEN_FRAMES_MAX = 64;
 /** Channels opened by the other side, besides the two agreed ones, after which the peer is closed. */

@@ -1,12 +1,13 @@
 /**
- * The outgoing frames of one peer.
+ * The outgoing frames of one peer, none larger than it has announced to take.
  *
  * The calls of a peer share one channel, so they take turns, one frame each: a small answer does not wait for a large
  * one. A full channel gets no more; a budget is charged with the waiting bytes.
  */
 
+import { SvcError } from "../../base/error.ts";
 import type { ByteBudget } from "../flow/byte_budget.ts";
-import { CALL_FULL_BYTES, CHANNEL_FULL_BYTES, PACKET_BYTES } from "./limits.ts";
+import { CALL_FULL_BYTES, CHANNEL_FULL_BYTES, PACKET_BYTES, PACKET_OVERHEAD_BYTES } from "./limits.ts";
 import type { DataChannel } from "./addon.ts";
 
 /** Encodes the frame of a part of a message. */
@@ -19,6 +20,7 @@ export class Outbox {
   /** The calls with something to send; the first one is next. */
   readonly #turns: Outflow[] = [];
   #closed = false;
+  #frameBytesMax: number | undefined;
 
   /** `failed` is called when the channel accepts nothing any more. */
   constructor(
@@ -37,13 +39,19 @@ export class Outbox {
     return this.#turns.length >= CROWD;
   }
 
+  /** The largest frame that the peer takes. */
+  get frameBytesMax(): number {
+    return this.#frameBytesMax ??= this.channel.messageBytesMax;
+  }
+
   /** Sends as much as the channel has room for. */
   advance(): void {
     try {
       while (!this.#closed && this.#turns.length > 0 && this.channel.bufferedBytes < CHANNEL_FULL_BYTES) {
         const flow = this.#turns.shift()!;
-        const frame = flow.next();
+        const frame = flow.next(this.frameBytesMax - PACKET_OVERHEAD_BYTES);
         if (!frame) continue;
+        this.#checkSize(frame);
         this.channel.send(frame);
         if (flow.hasMore) this.#turns.push(flow);
       }
@@ -58,6 +66,13 @@ export class Outbox {
     if (this.#closed) return;
     this.#closed = true;
     for (const flow of this.#turns.splice(0)) flow.clear();
+  }
+
+  /** Packets always fit; the metadata of a call may not. */
+  #checkSize({ length }: Uint8Array): void {
+    if (length <= this.frameBytesMax) return;
+    const limit = `it takes messages of at most ${this.frameBytesMax}`;
+    throw new SvcError("resource_exhausted", `the peer gets a frame of ${length} bytes, but ${limit}`);
   }
 
   #enter(flow: Outflow): void {
@@ -110,8 +125,8 @@ export class Outflow {
     return (this.#room ??= Promise.withResolvers()).promise;
   }
 
-  /** The next frame to send. */
-  next(): Uint8Array | undefined {
+  /** The next frame to send, with at most `dataBytesMax` of a message. */
+  next(dataBytesMax: number): Uint8Array | undefined {
     const item = this.#items[0];
     if (!item) return undefined;
 
@@ -122,7 +137,7 @@ export class Outflow {
       return bytes;
     }
 
-    const end = Math.min(bytes.length, at + PACKET_BYTES);
+    const end = Math.min(bytes.length, at + Math.max(1, Math.min(PACKET_BYTES, dataBytesMax)));
     const isLast = end === bytes.length;
     item.at = end;
 

@@ -54,7 +54,6 @@ export interface RtcPeerOptions {
   readonly candidatesMax: number;
   readonly signals: SignalListener;
   readonly bindAddress?: string;
-  readonly relayOnly?: boolean;
   /**
    * Whether this side waits, after the other side has closed its data channel, until the other side has closed
    * everything. A published client ends its process if the connection closes between its two channels.
@@ -152,8 +151,8 @@ export class RtcPeer {
 
   /** A peer without a description yet. */
   static async make(options: RtcPeerOptions): Promise<RtcPeer> {
-    const { iceServers, bindAddress, relayOnly, rtc = nativeRtc } = options;
-    const native = { iceServers, messageBytesMax: FRAME_BYTES_MAX, bindAddress, relayOnly };
+    const { iceServers, bindAddress, rtc = nativeRtc } = options;
+    const native = { iceServers, messageBytesMax: FRAME_BYTES_MAX, bindAddress };
     // The addon's listener exists before the peer, and gets no event before the end of this turn.
     let listener: PeerListener | undefined;
     const made = await rtc.makePeer(native, {

@@ -37,6 +37,7 @@ function bench() {
   const sent: Uint8Array[] = [];
   const channel = {
     bufferedBytes: 0,
+    messageBytesMax: 65_536,
     send: (message: Uint8Array | string) => void sent.push(message as Uint8Array),
   };
   const allowance = new PortAllowance().connection(() => {});
