@@ -1,138 +1,164 @@
-/** Every model built into the machine. A new model is a file beside these and a line here. */
+/**
+ * Every model built into the machine. A new model is a file beside these and a line here.
+ *
+ * A line names the model as a configuration does. Its file is loaded when a configuration names the model, so that a
+ * machine starts with the code of its own resources only.
+ */
 
-import type { AnyModel } from "../lib/resource/registry.ts";
-import { FakeArm } from "./arm/fake.ts";
-import { SimulatedArm } from "./arm/simulated.ts";
-import { WrapperArm } from "./arm/wrapper_arm.ts";
-import { FakeAudioIn } from "./audio_in/fake.ts";
-import { FakeAudioOut } from "./audio_out/fake.ts";
-import { FakeBase } from "./base/fake.ts";
-import { SensorControlledBase } from "./base/sensor_controlled.ts";
-import { WheeledBase } from "./base/wheeled.ts";
-import { BuiltinBaseRemoteControl } from "./base_remote_control/builtin.ts";
-import { FakeBoard } from "./board/fake.ts";
-import { LinuxBoard } from "./board/linux.ts";
-import { FakeButton } from "./button/fake.ts";
-import { FakeCamera } from "./camera/fake.ts";
-import { FfmpegCamera } from "./camera/ffmpeg/ffmpeg.ts";
-import { TransformCamera } from "./camera/transform/transform.ts";
-import { FakeLidar } from "./camera/lidar/fake.ts";
-import { ImageFileCamera } from "./camera/image_file.ts";
-import { ReplayCamera } from "./camera/replay.ts";
-import { ReplayLidar } from "./camera/lidar/replay.ts";
-import { RpLidar } from "./camera/lidar/rplidar.ts";
-import { BuiltinDataManager } from "./data_manager/builtin.ts";
-import { WebcamCamera } from "./camera/webcam.ts";
-import { FakeDiscovery } from "./discovery/fake.ts";
-import { LinuxDiscoveryModel } from "./discovery/linux.ts";
-import { WebcamDiscoveryModel } from "./discovery/webcam.ts";
-import { FakeEncoder } from "./encoder/fake.ts";
-import { IncrementalEncoder } from "./encoder/incremental.ts";
-import { SingleEncoder } from "./encoder/single.ts";
-import { FakeGantry } from "./gantry/fake.ts";
-import { FakeGeneric } from "./generic/fake.ts";
-import { FakeGenericService } from "./generic_service/fake.ts";
-import { FakeGripper } from "./gripper/fake.ts";
-import { FakeInputController } from "./input_controller/fake.ts";
-import { GamepadInputController } from "./input_controller/gamepad.ts";
-import { GpioInputController } from "./input_controller/gpio.ts";
-import { MuxInputController } from "./input_controller/mux.ts";
-import { WebgamepadInputController } from "./input_controller/webgamepad.ts";
-import { FakeMlModel } from "./ml_model/fake.ts";
-import { OnnxCpuMlModel } from "./ml_model/onnx_cpu.ts";
-import { BuiltinMotion } from "./motion/builtin.ts";
-import { FakeMotor } from "./motor/fake.ts";
-import { GpioStepperMotor } from "./motor/gpio_stepper.ts";
-import { GpioMotor } from "./motor/gpio.ts";
-import { FakeMovementSensor } from "./movement_sensor/fake.ts";
-import { MergedMovementSensor } from "./movement_sensor/merged.ts";
-import { ReplayOdometry } from "./movement_sensor/replay.ts";
-import { GpsNmeaMovementSensor } from "./movement_sensor/gps_nmea.ts";
-import { WheeledOdometry } from "./movement_sensor/wheeled_odometry.ts";
-import { Mpu6050MovementSensor } from "./movement_sensor/mpu6050.ts";
-import { FakePowerSensor } from "./power_sensor/fake.ts";
-import { Ina219PowerSensor } from "./power_sensor/ina219.ts";
-import { FakeSensor } from "./sensor/fake.ts";
-import { SettableSensor } from "./sensor/settable.ts";
-import { FakeServo } from "./servo/fake.ts";
-import { BuiltinShell } from "./shell/builtin.ts";
-import { HcSr04Sensor } from "./sensor/hc_sr04.ts";
-import { GpioServo } from "./servo/gpio.ts";
-import { FakeSlam } from "./slam/fake.ts";
-import { MapperSlam } from "./slam/mapper.ts";
-import { FakeSwitch } from "./switch/fake.ts";
-import { FakeVideo } from "./video/fake.ts";
-import { ColorDetectorVision } from "./vision/color_detector.ts";
-import { FakeVision } from "./vision/fake.ts";
-import { MlModelVision } from "./vision/mlmodel.ts";
-import { ObstaclesDepthVision } from "./vision/obstacles_depth.ts";
-import { FakeWorldStateStore } from "./world_state_store/fake.ts";
+import { ArmApi } from "../lib/api/arm.ts";
+import { AudioInApi } from "../lib/api/audio_in.ts";
+import { AudioOutApi } from "../lib/api/audio_out.ts";
+import { BaseApi } from "../lib/api/base.ts";
+import { BaseRemoteControlApi } from "../lib/api/base_remote_control.ts";
+import { BoardApi } from "../lib/api/board.ts";
+import { ButtonApi } from "../lib/api/button.ts";
+import { CameraApi } from "../lib/api/camera.ts";
+import { DiscoveryApi } from "../lib/api/discovery.ts";
+import { DataManagerApi } from "../lib/api/data_manager.ts";
+import { EncoderApi } from "../lib/api/encoder.ts";
+import { GantryApi } from "../lib/api/gantry.ts";
+import { GenericApi } from "../lib/api/generic.ts";
+import { GenericServiceApi } from "../lib/api/generic_service.ts";
+import { GripperApi } from "../lib/api/gripper.ts";
+import { InputControllerApi } from "../lib/api/input_controller.ts";
+import { MlModelApi } from "../lib/api/ml_model.ts";
+import { MotionApi } from "../lib/api/motion.ts";
+import { MotorApi } from "../lib/api/motor.ts";
+import { MovementSensorApi } from "../lib/api/movement_sensor.ts";
+import { PowerSensorApi } from "../lib/api/power_sensor.ts";
+import { SensorApi } from "../lib/api/sensor.ts";
+import { ServoApi } from "../lib/api/servo.ts";
+import { ShellApi } from "../lib/api/shell.ts";
+import { SlamApi } from "../lib/api/slam.ts";
+import { SwitchApi } from "../lib/api/switch.ts";
+import { VideoApi } from "../lib/api/video.ts";
+import { VisionApi } from "../lib/api/vision.ts";
+import { WorldStateStoreApi } from "../lib/api/world_state_store.ts";
+import { modelEntries, type ModelEntry } from "../lib/resource/registry.ts";
 
-export const MODELS: readonly AnyModel[] = [
-  FakeArm,
-  SimulatedArm,
-  WrapperArm,
-  FakeAudioIn,
-  FakeAudioOut,
-  FakeBase,
-  SensorControlledBase,
-  WheeledBase,
-  BuiltinBaseRemoteControl,
-  FakeBoard,
-  LinuxBoard,
-  FakeButton,
-  FakeCamera,
-  FakeLidar,
-  FfmpegCamera,
-  TransformCamera,
-  ImageFileCamera,
-  ReplayCamera,
-  ReplayLidar,
-  RpLidar,
-  WebcamCamera,
-  FakeDiscovery,
-  LinuxDiscoveryModel,
-  WebcamDiscoveryModel,
-  BuiltinDataManager,
-  FakeEncoder,
-  IncrementalEncoder,
-  SingleEncoder,
-  FakeGantry,
-  FakeGeneric,
-  FakeGenericService,
-  FakeGripper,
-  FakeInputController,
-  GamepadInputController,
-  GpioInputController,
-  MuxInputController,
-  WebgamepadInputController,
-  FakeMlModel,
-  OnnxCpuMlModel,
-  BuiltinMotion,
-  FakeMotor,
-  GpioMotor,
-  GpioStepperMotor,
-  FakeMovementSensor,
-  MergedMovementSensor,
-  ReplayOdometry,
-  GpsNmeaMovementSensor,
-  Mpu6050MovementSensor,
-  WheeledOdometry,
-  FakePowerSensor,
-  Ina219PowerSensor,
-  FakeSensor,
-  SettableSensor,
-  FakeServo,
-  BuiltinShell,
-  HcSr04Sensor,
-  GpioServo,
-  FakeSlam,
-  MapperSlam,
-  FakeSwitch,
-  FakeVideo,
-  ColorDetectorVision,
-  FakeVision,
-  MlModelVision,
-  ObstaclesDepthVision,
-  FakeWorldStateStore,
+export const MODELS: readonly ModelEntry[] = [
+  ...modelEntries(ArmApi, {
+    fake: async () => (await import("./arm/fake.ts")).FakeArm,
+    simulated: async () => (await import("./arm/simulated.ts")).SimulatedArm,
+    wrapper_arm: async () => (await import("./arm/wrapper_arm.ts")).WrapperArm,
+  }),
+  ...modelEntries(AudioInApi, {
+    fake: async () => (await import("./audio_in/fake.ts")).FakeAudioIn,
+  }),
+  ...modelEntries(AudioOutApi, {
+    fake: async () => (await import("./audio_out/fake.ts")).FakeAudioOut,
+  }),
+  ...modelEntries(BaseApi, {
+    fake: async () => (await import("./base/fake.ts")).FakeBase,
+    "sensor-controlled": async () => (await import("./base/sensor_controlled.ts")).SensorControlledBase,
+    wheeled: async () => (await import("./base/wheeled.ts")).WheeledBase,
+  }),
+  ...modelEntries(BaseRemoteControlApi, {
+    builtin: async () => (await import("./base_remote_control/builtin.ts")).BuiltinBaseRemoteControl,
+  }),
+  ...modelEntries(BoardApi, {
+    fake: async () => (await import("./board/fake.ts")).FakeBoard,
+    linux: async () => (await import("./board/linux.ts")).LinuxBoard,
+  }),
+  ...modelEntries(ButtonApi, {
+    fake: async () => (await import("./button/fake.ts")).FakeButton,
+  }),
+  ...modelEntries(CameraApi, {
+    fake: async () => (await import("./camera/fake.ts")).FakeCamera,
+    "svc:lidar:fake": async () => (await import("./camera/lidar/fake.ts")).FakeLidar,
+    ffmpeg: async () => (await import("./camera/ffmpeg/ffmpeg.ts")).FfmpegCamera,
+    transform: async () => (await import("./camera/transform/transform.ts")).TransformCamera,
+    image_file: async () => (await import("./camera/image_file.ts")).ImageFileCamera,
+    replay: async () => (await import("./camera/replay.ts")).ReplayCamera,
+    "svc:lidar:replay": async () => (await import("./camera/lidar/replay.ts")).ReplayLidar,
+    "svc:lidar:rplidar": async () => (await import("./camera/lidar/rplidar.ts")).RpLidar,
+    webcam: async () => (await import("./camera/webcam.ts")).WebcamCamera,
+  }),
+  ...modelEntries(DiscoveryApi, {
+    fake: async () => (await import("./discovery/fake.ts")).FakeDiscovery,
+    linux: async () => (await import("./discovery/linux.ts")).LinuxDiscoveryModel,
+    webcam: async () => (await import("./discovery/webcam.ts")).WebcamDiscoveryModel,
+  }),
+  ...modelEntries(DataManagerApi, {
+    builtin: async () => (await import("./data_manager/builtin.ts")).BuiltinDataManager,
+  }),
+  ...modelEntries(EncoderApi, {
+    fake: async () => (await import("./encoder/fake.ts")).FakeEncoder,
+    incremental: async () => (await import("./encoder/incremental.ts")).IncrementalEncoder,
+    single: async () => (await import("./encoder/single.ts")).SingleEncoder,
+  }),
+  ...modelEntries(GantryApi, {
+    fake: async () => (await import("./gantry/fake.ts")).FakeGantry,
+  }),
+  ...modelEntries(GenericApi, {
+    fake: async () => (await import("./generic/fake.ts")).FakeGeneric,
+  }),
+  ...modelEntries(GenericServiceApi, {
+    fake: async () => (await import("./generic_service/fake.ts")).FakeGenericService,
+  }),
+  ...modelEntries(GripperApi, {
+    fake: async () => (await import("./gripper/fake.ts")).FakeGripper,
+  }),
+  ...modelEntries(InputControllerApi, {
+    fake: async () => (await import("./input_controller/fake.ts")).FakeInputController,
+    gamepad: async () => (await import("./input_controller/gamepad.ts")).GamepadInputController,
+    gpio: async () => (await import("./input_controller/gpio.ts")).GpioInputController,
+    mux: async () => (await import("./input_controller/mux.ts")).MuxInputController,
+    webgamepad: async () => (await import("./input_controller/webgamepad.ts")).WebgamepadInputController,
+  }),
+  ...modelEntries(MlModelApi, {
+    fake: async () => (await import("./ml_model/fake.ts")).FakeMlModel,
+    onnx_cpu: async () => (await import("./ml_model/onnx_cpu.ts")).OnnxCpuMlModel,
+  }),
+  ...modelEntries(MotionApi, {
+    builtin: async () => (await import("./motion/builtin.ts")).BuiltinMotion,
+  }),
+  ...modelEntries(MotorApi, {
+    fake: async () => (await import("./motor/fake.ts")).FakeMotor,
+    gpio: async () => (await import("./motor/gpio.ts")).GpioMotor,
+    gpiostepper: async () => (await import("./motor/gpio_stepper.ts")).GpioStepperMotor,
+  }),
+  ...modelEntries(MovementSensorApi, {
+    fake: async () => (await import("./movement_sensor/fake.ts")).FakeMovementSensor,
+    merged: async () => (await import("./movement_sensor/merged.ts")).MergedMovementSensor,
+    "svc:odometry:replay": async () => (await import("./movement_sensor/replay.ts")).ReplayOdometry,
+    "gps-nmea": async () => (await import("./movement_sensor/gps_nmea.ts")).GpsNmeaMovementSensor,
+    mpu6050: async () => (await import("./movement_sensor/mpu6050.ts")).Mpu6050MovementSensor,
+    "wheeled-odometry": async () => (await import("./movement_sensor/wheeled_odometry.ts")).WheeledOdometry,
+  }),
+  ...modelEntries(PowerSensorApi, {
+    fake: async () => (await import("./power_sensor/fake.ts")).FakePowerSensor,
+    ina219: async () => (await import("./power_sensor/ina219.ts")).Ina219PowerSensor,
+  }),
+  ...modelEntries(SensorApi, {
+    fake: async () => (await import("./sensor/fake.ts")).FakeSensor,
+    settable: async () => (await import("./sensor/settable.ts")).SettableSensor,
+    "hc-sr04": async () => (await import("./sensor/hc_sr04.ts")).HcSr04Sensor,
+  }),
+  ...modelEntries(ServoApi, {
+    fake: async () => (await import("./servo/fake.ts")).FakeServo,
+    gpio: async () => (await import("./servo/gpio.ts")).GpioServo,
+  }),
+  ...modelEntries(ShellApi, {
+    builtin: async () => (await import("./shell/builtin.ts")).BuiltinShell,
+  }),
+  ...modelEntries(SlamApi, {
+    fake: async () => (await import("./slam/fake.ts")).FakeSlam,
+    "svc:slam:cartographer": async () => (await import("./slam/mapper.ts")).MapperSlam,
+  }),
+  ...modelEntries(SwitchApi, {
+    fake: async () => (await import("./switch/fake.ts")).FakeSwitch,
+  }),
+  ...modelEntries(VideoApi, {
+    fake: async () => (await import("./video/fake.ts")).FakeVideo,
+  }),
+  ...modelEntries(VisionApi, {
+    color_detector: async () => (await import("./vision/color_detector.ts")).ColorDetectorVision,
+    fake: async () => (await import("./vision/fake.ts")).FakeVision,
+    mlmodel: async () => (await import("./vision/mlmodel.ts")).MlModelVision,
+    obstacles_depth: async () => (await import("./vision/obstacles_depth.ts")).ObstaclesDepthVision,
+  }),
+  ...modelEntries(WorldStateStoreApi, {
+    fake: async () => (await import("./world_state_store/fake.ts")).FakeWorldStateStore,
+  }),
 ];

@@ -23,27 +23,27 @@ const validator = () =>
   new Ajv2020({ strict: true, allowUnionTypes: true, strictTypes: false, allErrors: true });
 
 /** The verdicts of the schema and the decoder on a configuration. */
-function verdicts(json: Json): { schema: boolean; decoder: boolean; why: string } {
-  const validate = validator().compile(machineSchema(registry));
+async function verdicts(json: Json): Promise<{ schema: boolean; decoder: boolean; why: string }> {
+  const validate = validator().compile(await machineSchema(registry));
   const schema = validate(json);
-  const { problems } = decodeConfig(json, registry, { env: () => undefined });
+  const { problems } = await decodeConfig(json, registry, { env: () => undefined });
   const errors = problems.filter((problem) => problem.severity === "error");
   const why = JSON.stringify([validate.errors, errors], null, 2);
   return { schema, decoder: errors.length === 0, why };
 }
 
-Deno.test("the configuration's JSON Schema compiles in the strict mode of Ajv", () => {
-  validator().compile(machineSchema(registry));
+Deno.test("the configuration's JSON Schema compiles in the strict mode of Ajv", async () => {
+  validator().compile(await machineSchema(registry));
 });
 
-Deno.test("every writeOnly setting has a secret name, which logs and histories hide", () => {
+Deno.test("every writeOnly setting has a secret name, which logs and histories hide", async () => {
   const found: string[] = [];
   const visit = (value: Json, name: string) => {
     if (typeof value !== "object" || value === null) return;
     if (!Array.isArray(value) && value.writeOnly === true) found.push(name);
     for (const [key, one] of Object.entries(value)) visit(one, Array.isArray(value) ? name : key);
   };
-  visit(machineSchema(registry), "");
+  visit(await machineSchema(registry), "");
   for (const { field } of Object.values(SECTIONS)) visit(field.jsonSchema(), "");
   visit(additionalNetworkField.jsonSchema(), "");
   assert(found.length > 5, found.join());
@@ -57,13 +57,13 @@ Deno.test("the schema accepts the examples and a machine with every model", asyn
   }
   for (const file of files) {
     const json = parseConfig(await Deno.readFile(file), { file: file.pathname, env: () => undefined });
-    const { schema, decoder, why } = verdicts(json);
+    const { schema, decoder, why } = await verdicts(json);
     assert(schema && decoder, `${file.pathname}: ${why}`);
   }
 });
 
-Deno.test("the schema accepts every section and every form of a resource entry", () => {
-  const { schema, decoder, why } = verdicts({
+Deno.test("the schema accepts every section and every form of a resource entry", async () => {
+  const { schema, decoder, why } = await verdicts({
     $schema: "./svc.schema.json",
     cloud: { id: "part", api_key: { id: "key", key: "k" }, refresh_interval: "5s" },
     network: { bind_address: ":8080", sessions: { heartbeat_window: "1s" } },
@@ -105,15 +105,15 @@ const BROKEN: readonly [what: string, json: JsonObject][] = [
   }],
 ];
 
-Deno.test("the schema refuses what the decoder refuses", () => {
+Deno.test("the schema refuses what the decoder refuses", async () => {
   for (const [what, json] of BROKEN) {
-    const { schema, decoder, why } = verdicts(json);
+    const { schema, decoder, why } = await verdicts(json);
     assertEquals({ schema, decoder }, { schema: false, decoder: false }, `${what}: ${why}`);
   }
 });
 
-Deno.test("the schema of every built-in model applies to its short and its full name", () => {
-  const schema = machineSchema(registry);
+Deno.test("the schema of every built-in model applies to its short and its full name", async () => {
+  const schema = await machineSchema(registry);
   const { components, services } = schema.properties as Record<string, { items: { allOf: JsonObject[] } }>;
   const conditions = [...components.items.allOf, ...services.items.allOf]
     .map((rule) =>
@@ -168,12 +168,15 @@ function lacksOf({ message }: Problem, value: Json, isSecret: boolean): string[]
 }
 
 /** The errors of a decoder that lack something, over every setting of its schema with every wrong value. */
-function incompleteErrors(schema: JsonObject, decode: (json: Json) => readonly Problem[]): string[] {
+async function incompleteErrors(
+  schema: JsonObject,
+  decode: (json: Json) => readonly Problem[] | Promise<readonly Problem[]>,
+): Promise<string[]> {
   const found = new Set<string>();
   for (const { keys, schema: { writeOnly } } of placesIn(schema)) {
     const path = keys.join(".");
     for (const value of WRONG_VALUES) {
-      for (const problem of decode(documentWith(keys, value))) {
+      for (const problem of await decode(documentWith(keys, value))) {
         if (problem.severity !== "error" || problem.path !== path) continue;
         const lacks = lacksOf(problem, value, writeOnly === true);
         if (lacks.length > 0) found.add(`${path}: "${problem.message}" lacks ${lacks.join(" and ")}`);
@@ -183,34 +186,36 @@ function incompleteErrors(schema: JsonObject, decode: (json: Json) => readonly P
   return [...found];
 }
 
-Deno.test("every error of a machine's settings names the key, the found value and what is wanted", () => {
-  const decode = (json: Json) =>
-    decodeConfig(json as JsonObject, registry, { env: () => undefined }).problems.map((problem) => ({
+Deno.test("every error of a machine's settings names the key, the found value and what is wanted", async () => {
+  const decode = async (json: Json) =>
+    (await decodeConfig(json as JsonObject, registry, { env: () => undefined })).problems.map((problem) => ({
       ...problem,
       message: problem.message.replace(" (this entry is ignored)", ""),
     }));
-  assertEquals(incompleteErrors(machineSchema(registry), decode), []);
+  assertEquals(await incompleteErrors(await machineSchema(registry), decode), []);
 });
 
-Deno.test("every error of a model's attributes names the key, the found value and what is wanted", () => {
-  const found = MODELS.flatMap(({ name, api, attributes }) =>
-    incompleteErrors(attributes.jsonSchema(), (json) => {
+Deno.test("every error of a model's attributes names the key, the found value and what is wanted", async () => {
+  const found: string[] = [];
+  for (const { name, api, attributes } of await registry.all()) {
+    const errors = await incompleteErrors(attributes.jsonSchema(), (json) => {
       const at = new DecodeContext().ofAttributes;
       attributes.decode(json, at);
       return at.problems;
-    }).map((one) => `${api.name} ${name}: ${one}`)
-  );
+    });
+    found.push(...errors.map((one) => `${api.name} ${name}: ${one}`));
+  }
   assertEquals(found, []);
 });
 
-Deno.test("every error of the agent's settings names the key, the found value and what is wanted", () => {
+Deno.test("every error of the agent's settings names the key, the found value and what is wanted", async () => {
   const fields = [...Object.values(SECTIONS).map(({ field }) => field), additionalNetworkField];
-  const found = fields.flatMap((field) =>
+  const found = await Promise.all(fields.map((field) =>
     incompleteErrors(field.jsonSchema(), (json) => {
       const at = new DecodeContext();
       field.decode(json, at);
       return at.problems;
     })
-  );
-  assertEquals(found, []);
+  ));
+  assertEquals(found.flat(), []);
 });

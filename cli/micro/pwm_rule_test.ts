@@ -15,15 +15,15 @@ function servo(name: string, pin: string, hz: number): JsonObject {
   return { name, api: "rdk:component:servo", model: "gpio", attributes };
 }
 
-function decoded(...components: JsonObject[]) {
+async function decoded(...components: JsonObject[]) {
   const json = { components: [BOARD, ...components] };
-  const { problems, fatal, config } = decodeConfig(json, microRegistry(), { env: () => undefined });
+  const { problems, fatal, config } = await decodeConfig(json, microRegistry(), { env: () => undefined });
   return { fatal, config, errors: problems.filter(({ severity }) => severity === "error") };
 }
 
-Deno.test("microcontroller PWM: motors share 10000 Hz and leave three frequencies", () => {
+Deno.test("microcontroller PWM: motors share 10000 Hz and leave three frequencies", async () => {
   const motors = [motor("m1", { dir: "1", pwm: "2" }), motor("m2", { a: "3", b: "4" })];
-  const { fatal, errors, config } = decoded(
+  const { fatal, errors, config } = await decoded(
     ...motors,
     servo("s1", "5", 50),
     servo("s2", "6", 100),
@@ -35,8 +35,8 @@ Deno.test("microcontroller PWM: motors share 10000 Hz and leave three frequencie
   assertEquals((first.decoded as { pwmFreq: number }).pwmFreq, 10_000);
 });
 
-Deno.test("microcontroller PWM: a fifth frequency is an error of the whole configuration and names the pins", () => {
-  const { fatal, errors: [error] } = decoded(
+Deno.test("microcontroller PWM: a fifth frequency is an error of the whole configuration and names the pins", async () => {
+  const { fatal, errors: [error] } = await decoded(
     motor("m1", { dir: "1", pwm: "2" }),
     servo("s1", "5", 50),
     servo("s2", "6", 100),
@@ -49,14 +49,14 @@ Deno.test("microcontroller PWM: a fifth frequency is an error of the whole confi
   );
 });
 
-Deno.test("microcontroller PWM: a motor with another frequency is an error that names its pin", () => {
-  const { fatal, errors: [error] } = decoded(motor("m1", { dir: "1", pwm: "2" }, { pwm_freq: 800 }));
+Deno.test("microcontroller PWM: a motor with another frequency is an error that names its pin", async () => {
+  const { fatal, errors: [error] } = await decoded(motor("m1", { dir: "1", pwm: "2" }, { pwm_freq: 800 }));
   assertEquals([fatal, error.path], [true, "components.1.attributes.pwm_freq"]);
   assertEquals(error.message, "found 800 Hz on pin 2, wanted 10000 Hz, which all gpio motors share");
 });
 
-Deno.test("svc-micro-server refuses modules", () => {
+Deno.test("svc-micro-server refuses modules", async () => {
   const json = { modules: [{ name: "m", type: "local", executable_path: "/m" }] };
-  const { problems, fatal } = decodeConfig(json, microRegistry(), { env: () => undefined });
+  const { problems, fatal } = await decodeConfig(json, microRegistry(), { env: () => undefined });
   assertEquals([fatal, problems.some(({ message }) => message.includes("runs no modules"))], [true, true]);
 });

@@ -14,26 +14,7 @@ import { SensorApi } from "../../lib/api/sensor.ts";
 import { ServoApi } from "../../lib/api/servo.ts";
 import type { Host } from "../../lib/base/host.ts";
 import { startRuntime } from "../../lib/machine/runtime.ts";
-import { type AnyModel, type ConfigRule, Registry } from "../../lib/resource/registry.ts";
-import { FakeBase } from "../../drivers/base/fake.ts";
-import { WheeledBase } from "../../drivers/base/wheeled.ts";
-import { FakeBoard } from "../../drivers/board/fake.ts";
-import { LinuxBoard } from "../../drivers/board/linux.ts";
-import { FakeEncoder } from "../../drivers/encoder/fake.ts";
-import { IncrementalEncoder } from "../../drivers/encoder/incremental.ts";
-import { SingleEncoder } from "../../drivers/encoder/single.ts";
-import { FakeGeneric } from "../../drivers/generic/fake.ts";
-import { FakeMotor } from "../../drivers/motor/fake.ts";
-import { gpioMotor } from "../../drivers/motor/gpio.ts";
-import { FakeMovementSensor } from "../../drivers/movement_sensor/fake.ts";
-import { GpsNmeaMovementSensor } from "../../drivers/movement_sensor/gps_nmea.ts";
-import { Mpu6050MovementSensor } from "../../drivers/movement_sensor/mpu6050.ts";
-import { FakePowerSensor } from "../../drivers/power_sensor/fake.ts";
-import { Ina219PowerSensor } from "../../drivers/power_sensor/ina219.ts";
-import { FakeSensor } from "../../drivers/sensor/fake.ts";
-import { HcSr04Sensor } from "../../drivers/sensor/hc_sr04.ts";
-import { FakeServo } from "../../drivers/servo/fake.ts";
-import { GpioServo } from "../../drivers/servo/gpio.ts";
+import { type ConfigRule, modelEntries, type ModelEntry, Registry } from "../../lib/resource/registry.ts";
 import { EXIT, failed } from "../program.ts";
 import { serveMachine } from "../serving.ts";
 import type { MicroOptions } from "./main.ts";
@@ -51,26 +32,44 @@ const APIS = [
   ServoApi,
 ];
 
-const MODELS: readonly AnyModel[] = [
-  FakeBase,
-  WheeledBase,
-  FakeBoard,
-  LinuxBoard,
-  FakeEncoder,
-  IncrementalEncoder,
-  SingleEncoder,
-  FakeGeneric,
-  FakeMotor,
-  gpioMotor(MOTOR_HZ),
-  FakeMovementSensor,
-  GpsNmeaMovementSensor,
-  Mpu6050MovementSensor,
-  FakePowerSensor,
-  Ina219PowerSensor,
-  FakeSensor,
-  HcSr04Sensor,
-  FakeServo,
-  GpioServo,
+const MODELS: readonly ModelEntry[] = [
+  ...modelEntries(BaseApi, {
+    fake: async () => (await import("../../drivers/base/fake.ts")).FakeBase,
+    wheeled: async () => (await import("../../drivers/base/wheeled.ts")).WheeledBase,
+  }),
+  ...modelEntries(BoardApi, {
+    fake: async () => (await import("../../drivers/board/fake.ts")).FakeBoard,
+    linux: async () => (await import("../../drivers/board/linux.ts")).LinuxBoard,
+  }),
+  ...modelEntries(EncoderApi, {
+    fake: async () => (await import("../../drivers/encoder/fake.ts")).FakeEncoder,
+    incremental: async () => (await import("../../drivers/encoder/incremental.ts")).IncrementalEncoder,
+    single: async () => (await import("../../drivers/encoder/single.ts")).SingleEncoder,
+  }),
+  ...modelEntries(GenericApi, {
+    fake: async () => (await import("../../drivers/generic/fake.ts")).FakeGeneric,
+  }),
+  ...modelEntries(MotorApi, {
+    fake: async () => (await import("../../drivers/motor/fake.ts")).FakeMotor,
+    gpio: async () => (await import("../../drivers/motor/gpio.ts")).gpioMotor(MOTOR_HZ),
+  }),
+  ...modelEntries(MovementSensorApi, {
+    fake: async () => (await import("../../drivers/movement_sensor/fake.ts")).FakeMovementSensor,
+    "gps-nmea": async () => (await import("../../drivers/movement_sensor/gps_nmea.ts")).GpsNmeaMovementSensor,
+    mpu6050: async () => (await import("../../drivers/movement_sensor/mpu6050.ts")).Mpu6050MovementSensor,
+  }),
+  ...modelEntries(PowerSensorApi, {
+    fake: async () => (await import("../../drivers/power_sensor/fake.ts")).FakePowerSensor,
+    ina219: async () => (await import("../../drivers/power_sensor/ina219.ts")).Ina219PowerSensor,
+  }),
+  ...modelEntries(SensorApi, {
+    fake: async () => (await import("../../drivers/sensor/fake.ts")).FakeSensor,
+    "hc-sr04": async () => (await import("../../drivers/sensor/hc_sr04.ts")).HcSr04Sensor,
+  }),
+  ...modelEntries(ServoApi, {
+    fake: async () => (await import("../../drivers/servo/fake.ts")).FakeServo,
+    gpio: async () => (await import("../../drivers/servo/gpio.ts")).GpioServo,
+  }),
 ];
 
 /** Modules are programs of their own, which do not fit on a small board. */
@@ -88,7 +87,7 @@ export async function run({ dumpResources, ...options }: MicroOptions, host: Hos
   const registry = microRegistry();
   try {
     if (dumpResources !== "") {
-      const text = `${JSON.stringify(registry.dump(), null, "\t")}\n`;
+      const text = `${JSON.stringify(await registry.dump(), null, "\t")}\n`;
       await host.writeFile(dumpResources, text, { mode: 0o600 });
       return EXIT.ok;
     }

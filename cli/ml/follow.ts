@@ -5,7 +5,7 @@
  * only the watching, and prints how to resume it.
  */
 
-import { type BackoffLimits, backoffMs } from "../../lib/base/async/backoff.ts";
+import { type BackoffLimits, requestPauseMs } from "../../lib/base/async/backoff.ts";
 import { type TrainingJobLogEntry, TrainingJobLogEntrySchema } from "../../proto/gen/ml_training_pb.ts";
 import { toMs } from "../../lib/api/shared/time.ts";
 import { deadline } from "../../lib/base/clock.ts";
@@ -214,7 +214,7 @@ async function steadily<T>(
     } catch (error) {
       if (signal.aborted || !isRetryable(error) || clock.monotonicMs() - startMs > AWAY_MS) throw error;
       view?.clear();
-      const waitMs = backoffMs(RETRY, failures);
+      const waitMs = requestPauseMs(RETRY, failures, error);
       context.note(`${messageOf(error)}; trying again in ${lengthText(waitMs)}`);
       await clock.sleep(waitMs, signal);
     }

@@ -38,7 +38,8 @@ async function findAppAddress(path: string, registry: Registry, host: Host): Pro
   if (path === "") return undefined;
   try {
     const json = await readConfig(host, path);
-    return decodeConfig(json, registry, { env: (name) => host.env(name) }).config.cloud?.appAddress;
+    const { config } = await decodeConfig(json, registry, { env: (name) => host.env(name) });
+    return config.cloud?.appAddress;
   } catch (error) {
     host.writeError(`svc-server: the control plane is not checked: ${chainOf(error)}\n`);
     return undefined;

@@ -11,7 +11,7 @@ import { escaped } from "../../lib/base/escape.ts";
 import type { Host } from "../../lib/base/host.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";
-import type { AnyModel } from "../../lib/resource/registry.ts";
+import type { ListedModel } from "../../lib/resource/registry.ts";
 import type { Values } from "../flags.ts";
 import { begin, ended, EXIT, unexpected } from "../program.ts";
 
@@ -127,7 +127,7 @@ const COMMANDS = [...FIRST_STEPS, ...ABOUT_RUNNING, "module", "slam", "help"];
 export async function main(
   args: readonly string[],
   host: Host,
-  models?: readonly AnyModel[],
+  models?: readonly ListedModel[],
 ): Promise<number> {
   const [first = ""] = args;
   if (first === "help") {

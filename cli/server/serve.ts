@@ -13,7 +13,7 @@ import { machineSchema } from "../../lib/machine/config/config.ts";
 import type { PageSource } from "../../lib/wire/page/page.ts";
 import { type Runtime, startRuntime } from "../../lib/machine/runtime.ts";
 import { systemNetwork } from "../../lib/machine/diagnostics/system_network.ts";
-import { type AnyModel, Registry, withoutPrograms } from "../../lib/resource/registry.ts";
+import { type ListedModel, Registry, withoutPrograms } from "../../lib/resource/registry.ts";
 import { MODELS } from "../../drivers/mod.ts";
 import { encodeImage, MIME } from "../../lib/geometry/image/image.ts";
 import { Vp8Encoder } from "../../lib/machine/streams/video_encoder.ts";
@@ -34,14 +34,14 @@ const NAME = "svc-server";
 export async function run(
   options: Options,
   host: Host,
-  models: readonly AnyModel[] = MODELS,
+  models: readonly ListedModel[] = MODELS,
 ): Promise<number> {
   const registry = new Registry(APIS, options.untrustedEnv ? withoutPrograms(models) : models);
   try {
     if (host.env("SVC_SELFTEST") === "webrtc") return await selfTest(host);
     if (options.dumpResources !== "") return await dumpResources(options.dumpResources, registry, host);
     if (options.configSchema) {
-      host.write(`${JSON.stringify(machineSchema(registry), null, 2)}\n`);
+      host.write(`${JSON.stringify(await machineSchema(registry), null, 2)}\n`);
       return EXIT.ok;
     }
     if (options.networkCheck) return await networkCheck(options.config, registry, host);
@@ -120,7 +120,7 @@ async function showStart(
 }
 
 async function dumpResources(path: string, registry: Registry, host: Host): Promise<number> {
-  await host.writeFile(path, `${JSON.stringify(registry.dump(), null, "\t")}\n`, { mode: 0o600 });
+  await host.writeFile(path, `${JSON.stringify(await registry.dump(), null, "\t")}\n`, { mode: 0o600 });
   return EXIT.ok;
 }
 

@@ -177,6 +177,20 @@ Deno.test("data manager: readings of an outage of the cloud arrive once and in o
   await manager.close();
 });
 
+Deno.test("data manager: a busy cloud gets no readings earlier than it wants", async () => {
+  const { manager, sensor, resources, cloud, clock } = await bench();
+  resources.set(sensor, methods({ ...READINGS, capture_frequency_hz: 0.1 }));
+  await manager.weakDependenciesChanged();
+  const tries: number[] = [];
+  cloud.answer = () => {
+    tries.push(clock.monotonicMs());
+    throw new SvcError("unavailable", "busy", { retryMs: 5 * MINUTE_MS });
+  };
+  await clock.advance(11 * MINUTE_MS);
+  assertEquals(tries.slice(1).map((ms, index) => ms - tries[index]!), [5 * MINUTE_MS, 5 * MINUTE_MS]);
+  await manager.close();
+});
+
 Deno.test("data manager: the next process sends the files that the last process left", async () => {
   const first = await bench({ sync_disabled: true });
   first.resources.set(first.sensor, methods(READINGS));

@@ -7,15 +7,14 @@
  * that the others get through.
  */
 
+import { type BackoffLimits, requestPauseMs } from "../../lib/base/async/backoff.ts";
 import { type Clock, deadline, race } from "../../lib/base/clock.ts";
 import { type Code, messageOf, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import type { Captured, Uploader } from "../../lib/resource/uploader.ts";
 import type { Spool } from "./spool.ts";
 
-/** The pause after a failure; each further failure in a row doubles it. */
-const PAUSE_MS = 1_000;
-const PAUSE_MAX_MS = 60_000;
+const RETRY: BackoffLimits = { firstMs: 1_000, mostMs: 60_000, jitter: 0.3 };
 /** Time limit for sending one file; it grows with the file's size. */
 const SEND_MS = 30_000;
 const SLOWEST_BYTES_PER_MS = 32;
@@ -81,17 +80,20 @@ export class Sender {
   async #work(intervalMs: number): Promise<void> {
     const { clock, allowed } = this.parts;
     const { signal } = this.#closing;
-    for (let pauseMs = 0; !signal.aborted;) {
-      await clock.sleep(pauseMs || intervalMs, signal).catch(() => {});
+    for (let pauseMs = intervalMs, failures = 0; !signal.aborted;) {
+      await clock.sleep(pauseMs, signal).catch(() => {});
       if (signal.aborted) return;
+      pauseMs = intervalMs;
       if (!await allowed(signal) || signal.aborted) {
-        pauseMs = 0;
+        failures = 0;
         continue;
       }
-      pauseMs = await this.#begin().then(
-        () => 0,
-        () => Math.min(Math.max(PAUSE_MS, pauseMs * 2), PAUSE_MAX_MS),
-      );
+      try {
+        await this.#begin();
+        failures = 0;
+      } catch (error) {
+        pauseMs = requestPauseMs(RETRY, ++failures, error);
+      }
     }
   }
 

@@ -21,13 +21,11 @@ import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { type Infer, number, object, unserved } from "../../lib/base/schema/schema.ts";
 import { type FramePart, type PoseInFrame, WORLD } from "../../lib/geometry/frame_system.ts";
-import { freeWay, straightWay } from "../../lib/geometry/joint_path.ts";
 import { IDENTITY_POSE } from "../../lib/geometry/pose.ts";
 import { Operation } from "../../lib/resource/operation.ts";
 import { type Construction, model } from "../../lib/resource/registry.ts";
 import { BaseResource, type Call, unsupported } from "../../lib/resource/resource.ts";
-import { jointRangesField, rangedModels } from "./joint_ranges.ts";
-import { taskOf } from "./task.ts";
+import { jointRangesField } from "./joint_ranges.ts";
 
 const NO_PLAN_FILES = "plans are not written to files; an error of a plan is the answer of its call";
 const NO_TELEOP = "there are no commands for teleoperation";
@@ -54,7 +52,6 @@ export const BuiltinMotion = model({
   name: "rdk:builtin:builtin",
   doc: "Moves arms, and parts attached to them, to poses in the frame system, around obstacles.",
   attributes,
-  byDefault: true,
   construct: (from) => new Builtin(from),
 });
 
@@ -74,14 +71,13 @@ class Builtin extends BaseResource implements Motion {
 
   /** False if a newer movement took over. */
   move(movement: Movement, call: Call = {}): Promise<boolean> {
-    const { dependencies, attributes: { collisionBufferMm, inputRangeOverride }, clock } = this.from;
+    const { dependencies, attributes, clock } = this.from;
     return this.#operation.run(async (signal) => {
       this.#arm = undefined;
       const scene = await dependencies.frames.scene(movement.worldState.transforms, { signal });
-      const models = rangedModels(scene.system, inputRangeOverride);
-      const { arm, part, reach, line } = taskOf(scene, movement, collisionBufferMm);
-      const planned = { ...reach, model: models.get(part) ?? reach.model, pause: pauses(clock, signal) };
-      const way = line ? await straightWay(planned, line) : await freeWay(planned);
+      // Every machine has this service, and few move an arm with it.
+      const { planWay } = await import("./planning.ts");
+      const { arm, way } = await planWay(scene, movement, attributes, pauses(clock, signal));
       signal.throwIfAborted();
       this.#arm = dependencies.lookUp(ArmApi, arm.short);
       await this.#arm.moveThroughJointPositions(way, undefined, { signal });

@@ -73,7 +73,7 @@ async function withCell(
   const host = new FakeHost();
   const machine = new Machine({ registry, logs: silentLogs(clock), clock, host });
   const json = { components: [...CELL, ...more], services };
-  const { config, problems } = decodeConfig(json, registry, host);
+  const { config, problems } = await decodeConfig(json, registry, host);
   assertEquals(problems, []);
   await machine.apply(config);
   assertEquals([...machine.nodes].flatMap(({ error }) => error ?? []), []);
@@ -116,9 +116,13 @@ async function refusal(run: Promise<unknown>): Promise<string> {
 Deno.test("motion: a builtin service exists by default and survives changes of other resources", () =>
   withCell(async ({ machine, motion }) => {
     const apply = async (components: readonly JsonObject[], services: readonly JsonObject[] = []) => {
-      const { config } = decodeConfig({ components: [...components], services: [...services] }, registry, {
-        env: () => undefined,
-      });
+      const { config } = await decodeConfig(
+        { components: [...components], services: [...services] },
+        registry,
+        {
+          env: () => undefined,
+        },
+      );
       await machine.apply(config);
     };
     assertEquals(machine.names.map(({ full }) => full).at(-1), "rdk:service:motion/builtin");

@@ -2,14 +2,15 @@
  * The parts from which a machine is built: APIs (kinds of resources, with their services) and models (drivers
  * of an API).
  *
- * Both are plain values in explicit lists. `Registry` checks the lists once and finds entries by name.
+ * Both are plain values in explicit lists. `Registry` checks the lists once and finds entries by name. A list has a
+ * model itself, or its name and how to load it: the code of such a model is loaded when a configuration names it.
  */
 
 import type { Devices, Environment, Platform, PulseHost } from "../base/host.ts";
 import type { Files } from "../base/files/files.ts";
 import type { PipeHost, SpawnHost } from "../base/process.ts";
 import type { Clock } from "../base/clock.ts";
-import { assert, SvcError } from "../base/error.ts";
+import { assert, chainOf, SvcError } from "../base/error.ts";
 import type { Logger } from "../base/log/log.ts";
 import type { ConfigField, JsonObject, Problem } from "../base/schema/schema.ts";
 import { suggest } from "../base/schema/suggest.ts";
@@ -19,7 +20,7 @@ import type { Service } from "../wire/rpc/service.ts";
 import { elsewhereReason } from "./elsewhere.ts";
 import type { Facets } from "./facets.ts";
 import type { FrameView } from "./frame_view.ts";
-import { ResourceName } from "./name.ts";
+import { parseModel, ResourceName } from "./name.ts";
 import type { Resource } from "./resource.ts";
 import type { Uploader } from "./uploader.ts";
 
@@ -43,6 +44,11 @@ export interface Api<R extends Resource = Resource> extends Facets<R> {
    * `service_configs`.
    */
   readonly serviceConfig?: ConfigField<unknown>;
+  /**
+   * The model of the resource that a machine adds, with default settings, if its configuration has none of this API. A
+   * machine without the model adds nothing.
+   */
+  readonly byDefault?: string;
 }
 
 /** An API of any resource. */
@@ -103,11 +109,6 @@ export interface Model<R extends Resource = Resource, A = unknown> {
    * model neither waits for these resources nor holds them, so they come and go without it.
    */
   readonly weakDependencies?: (api: string) => boolean;
-  /**
-   * If true, a machine without any resource of this API has one of this model, named `builtin`, with default
-   * settings.
-   */
-  readonly byDefault?: boolean;
   /** If true, callers run programs of their own choice through it; `-untrusted-env` disables it. */
   readonly runsPrograms?: boolean;
   /** The pulses that a resource with these attributes makes, for rules about all of them. */
@@ -123,9 +124,36 @@ export function model<R extends Resource, A>(definition: Model<R, A>): Model<R, 
   return definition;
 }
 
+/** A model whose code is loaded when it is needed. */
+export interface ModelEntry {
+  readonly api: AnyApi;
+  /** `rdk:builtin:gpio` */
+  readonly name: string;
+  /** Imports the file of the model, which has the same API and name. */
+  load(): Promise<AnyModel>;
+}
+
+export type ListedModel = AnyModel | ModelEntry;
+
+/** The entries of an API's models, each by the name that a configuration gives it: `gpio`, `svc:lidar:replay`. */
+export function modelEntries<R extends Resource>(
+  api: Api<R>,
+  // deno-lint-ignore no-explicit-any
+  models: { readonly [name: string]: () => Promise<Model<R, any>> },
+): ModelEntry[] {
+  return Object.entries(models).map(([name, load]) => ({ api, name: parseModel(name), load }));
+}
+
 /** The same models, of which those that run programs cannot be built, for a machine whose callers are not trusted. */
-export function withoutPrograms(models: readonly AnyModel[]): readonly AnyModel[] {
-  return models.map((model) => model.runsPrograms ? { ...model, construct: refuse } : model);
+export function withoutPrograms(models: readonly ListedModel[]): readonly ListedModel[] {
+  const refusing = (model: AnyModel) => model.runsPrograms ? { ...model, construct: refuse } : model;
+  return models.map((one) =>
+    isEntry(one) ? { ...one, load: async () => refusing(await one.load()) } : refusing(one)
+  );
+}
+
+function isEntry(model: ListedModel): model is ModelEntry {
+  return "load" in model;
 }
 
 function refuse({ name }: Construction<unknown>): never {
@@ -211,37 +239,56 @@ export class Dependencies {
   }
 }
 
+/** The API and the name of a model. */
+export interface ModelName {
+  readonly api: string;
+  readonly model: string;
+}
+
+/** A model of the list, and its code as far as it is loaded. */
+interface Listed {
+  readonly listed: ListedModel;
+  /** The same promise for all who want the code meanwhile; it never rejects. */
+  loading?: Promise<void>;
+  model?: AnyModel;
+  /** Why the code could not be loaded. */
+  problem?: SvcError;
+}
+
 export class Registry {
   readonly #apis = new Map<string, AnyApi>();
-  readonly #models = new Map<string, AnyModel>();
+  /** By API and name, sorted. */
+  readonly #models: ReadonlyMap<string, Listed>;
   #byService: ReadonlyMap<string, AnyApi> | undefined;
 
   /** `rules`: what the program wants of every configuration. */
   constructor(
     apis: readonly AnyApi[],
-    models: readonly AnyModel[],
+    models: readonly ListedModel[],
     readonly rules: readonly ConfigRule[] = [],
   ) {
     for (const api of apis) {
       assert(!this.#apis.has(api.name), `API ${api.name} is listed twice`);
       this.#apis.set(api.name, api);
     }
-    for (const model of models) {
-      const key = `${model.api.name} ${model.name}`;
-      assert(this.#apis.get(model.api.name) === model.api, `model ${key} is of an API that is not listed`);
-      assert(!this.#models.has(key), `model ${key} is listed twice`);
-      this.#models.set(key, model);
+    const sorted = models.map((listed) => ({ key: `${listed.api.name} ${listed.name}`, listed }))
+      .sort((a, b) => a.key < b.key ? -1 : 1);
+    const byName = new Map<string, Listed>();
+    for (const { key, listed } of sorted) {
+      assert(this.#apis.get(listed.api.name) === listed.api, `model ${key} is of an API that is not listed`);
+      assert(!byName.has(key), `model ${key} is listed twice`);
+      byName.set(key, { listed, model: isEntry(listed) ? undefined : listed });
     }
+    this.#models = byName;
   }
 
   get apis(): AnyApi[] {
     return [...this.#apis.values()];
   }
 
-  /** Every model, sorted by API, then by model. */
-  get models(): AnyModel[] {
-    const key = (model: AnyModel) => `${model.api.name} ${model.name}`;
-    return [...this.#models.values()].sort((a, b) => key(a) < key(b) ? -1 : 1);
+  /** The names of all models, sorted by API, then by model. */
+  get names(): ModelName[] {
+    return [...this.#models.values()].map(({ listed: { api, name } }) => ({ api: api.name, model: name }));
   }
 
   api(name: string): AnyApi | undefined {
@@ -258,20 +305,41 @@ export class Registry {
     return this.#models.has(`${api} ${model}`);
   }
 
-  /** The model. For an unknown name, throws `not_found` with the likely intended name. */
+  /**
+   * Loads the code of these models, as far as it is not there; names that the registry does not know are left out. A
+   * failure is the error of `model` until a later call succeeds.
+   */
+  async load(names: Iterable<ModelName>): Promise<void> {
+    const wanted = new Set<Listed>();
+    for (const { api, model } of names) {
+      const found = this.#models.get(`${api} ${model}`);
+      if (found && !found.model) wanted.add(found);
+    }
+    await Promise.all([...wanted].map((one) => one.loading ??= loadInto(one)));
+  }
+
+  /** The model, which `load` has loaded. For an unknown name, throws `not_found` with the likely intended name. */
   model(api: string, name: string): AnyModel {
     const found = this.#models.get(`${api} ${name}`);
-    if (found) return found;
-    throw new SvcError(
-      "not_found",
-      `no model ${name} is registered for API ${api}; ${this.#hint(api, name)}`,
-    );
+    if (!found) {
+      const hint = this.#hint(api, name);
+      throw new SvcError("not_found", `no model ${name} is registered for API ${api}; ${hint}`);
+    }
+    if (found.model) return found.model;
+    if (found.problem) throw found.problem;
+    throw new SvcError("internal", `Bug: model ${name} of ${api} is used before its code is loaded`);
+  }
+
+  /** Every model with its code, sorted by API, then by model. Throws if the code of one cannot be loaded. */
+  async all(): Promise<AnyModel[]> {
+    await this.load(this.names);
+    return this.names.map(({ api, model }) => this.model(api, model));
   }
 
   #hint(api: string, name: string): string {
     const reason = elsewhereReason(api, name);
     if (reason !== undefined) return reason;
-    const known = this.models.filter((model) => model.api.name === api).map((model) => model.name);
+    const known = this.names.filter((one) => one.api === api).map(({ model }) => model);
     const likely = nearest(name, known);
     if (!name.startsWith(BUILT_IN)) {
       const asked = likely ? `, or did you mean ${likely}?` : "?";
@@ -284,8 +352,8 @@ export class Registry {
   }
 
   /** The content of the `-dump-resources` file: sorted, in the published shape. */
-  dump(): { api: string; model: string; attribute_schema: JsonObject }[] {
-    return this.models.map((model) => ({
+  async dump(): Promise<{ api: string; model: string; attribute_schema: JsonObject }[]> {
+    return (await this.all()).map((model) => ({
       api: model.api.name,
       model: model.name,
       attribute_schema: {
@@ -293,6 +361,22 @@ export class Registry {
         ...model.attributes.jsonSchema(),
       },
     }));
+  }
+}
+
+async function loadInto(target: Listed): Promise<void> {
+  const { listed } = target;
+  const { api, name } = listed;
+  try {
+    const model = isEntry(listed) ? await listed.load() : listed;
+    const isSame = model.api === api && model.name === name;
+    assert(isSame, `the file has model ${model.name} of ${model.api.name}`);
+    target.model = model;
+  } catch (cause) {
+    const what = `the code of model ${name} of API ${api.name} cannot be loaded`;
+    target.problem = new SvcError("unavailable", `${what}: ${chainOf(cause)}`, { cause });
+  } finally {
+    target.loading = undefined;
   }
 }
 

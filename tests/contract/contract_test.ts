@@ -34,7 +34,7 @@ Deno.test("every model has an entry in machine.json, and every API with models h
       key({ api, model: model.includes(":") ? model : `rdk:builtin:${model}` })
     ),
   );
-  const models = registry.models.map((model) => ({ api: model.api.name, model: model.name }));
+  const models = registry.names;
   assertEquals(models.map(key).filter((one) => !configured.has(one)), []);
   const contracts = new Set(CONTRACTS.map(({ api }) => api.name));
   assertEquals([...new Set(models.map(({ api }) => api))].filter((api) => !contracts.has(api)), []);
@@ -44,7 +44,7 @@ Deno.test("every built-in model passes its API's contract directly and through a
   const clock = new SystemClock();
   const host = new HostWithDevices(clock);
   const surroundings = { env: (name: string) => host.env(name), packages: () => "" };
-  const { config, problems } = decodeConfig(machineJson, registry, surroundings);
+  const { config, problems } = await decodeConfig(machineJson, registry, surroundings);
   assertEquals(problems, []);
   const machine = new Machine({ registry, logs: silentLogs(clock), clock, host });
   await machine.apply(config);

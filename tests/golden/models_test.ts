@@ -49,8 +49,8 @@ function table(): string {
     const there = names.filter((name) => registry.has(api, `rdk:builtin:${name}`));
     const missing = names.filter((name) => !there.includes(name))
       .map((name) => `\`${name}\`: ${elsewhereReason(api, `rdk:builtin:${name}`)}`);
-    const others = registry.models.filter((model) => model.api.name === api)
-      .map(({ name }) => name.replace("rdk:builtin:", "")).filter((name) => !names.includes(name));
+    const others = registry.names.filter((one) => one.api === api)
+      .map(({ model }) => model.replace("rdk:builtin:", "")).filter((name) => !names.includes(name));
     const cells = [there, others].map((one) => one.map((name) => `\`${name}\``).join(", ") || "–");
     return `| \`${api}\` | ${cells[0]} | ${missing.join("; ") || "–"} | ${cells[1]} |\n`;
   });

@@ -6,6 +6,5 @@ import { decodeConfig, type MachineConfig } from "../../lib/machine/config/confi
 import { Registry } from "../../lib/resource/registry.ts";
 
 /** The configuration of a file with nothing in it. */
-export function emptyConfig(): MachineConfig {
-  return decodeConfig({}, new Registry([], []), { env: () => undefined }).config;
-}
+export const EMPTY_CONFIG: MachineConfig =
+  (await decodeConfig({}, new Registry([], []), { env: () => undefined })).config;

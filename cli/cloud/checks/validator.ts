@@ -14,16 +14,16 @@ import { MODELS } from "../../../drivers/mod.ts";
 /** Their environment is unknown here. */
 export function validator(): Validate {
   const registry = new Registry(APIS, MODELS);
-  return (json) => [
-    ...decodeConfig(json, registry, { env: () => "" }).problems,
+  return async (json) => [
+    ...(await decodeConfig(json, registry, { env: () => "" })).problems,
     ...settingsProblems(isObject(json) ? json.agent : undefined),
     ...triggersIn(isObject(json) ? json.triggers as Json : undefined).problems,
   ];
 }
 
 /** The JSON Schema of a configuration, with the settings of the agent, for editors and forms. */
-export function schemaOfMachines(): JsonObject {
-  const schema = machineSchema(new Registry(APIS, MODELS));
+export async function machinesSchema(): Promise<JsonObject> {
+  const schema = await machineSchema(new Registry(APIS, MODELS));
   const properties = { ...schema.properties as JsonObject, agent: settingsSchema() };
   return { ...schema, properties };
 }

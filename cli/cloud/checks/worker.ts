@@ -7,7 +7,7 @@
 
 import { type ConfigScope, serveConfigJobs } from "../../../lib/cloud/config/config_jobs.ts";
 import { CONFIG_WORKER } from "./worker_name.ts";
-import { schemaOfMachines, validator } from "./validator.ts";
+import { machinesSchema, validator } from "./validator.ts";
 
 const scope = globalThis as unknown as ConfigScope & { readonly name?: string };
-if (scope.name === CONFIG_WORKER) serveConfigJobs(scope, validator(), schemaOfMachines);
+if (scope.name === CONFIG_WORKER) serveConfigJobs(scope, validator(), machinesSchema);

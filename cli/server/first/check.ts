@@ -48,7 +48,7 @@ async function checkFile(file: string, { host, registry }: FirstContext): Promis
 async function checked(file: string, { host, registry }: Pick<FirstContext, "host" | "registry">) {
   try {
     const bytes = await readConfigBytes(host, file);
-    return checkConfig(bytes, file, registry, (name) => host.env(name));
+    return await checkConfig(bytes, file, registry, (name) => host.env(name));
   } catch (error) {
     const message = chainOf(SvcError.from(error));
     return { problems: [{ severity: "error", path: "", message }] as const, config: undefined };

@@ -21,18 +21,19 @@ export async function findDevices(
   registry: Registry,
   tell: (text: string) => void,
 ): Promise<readonly FoundDevice[]> {
-  const models = registry.models.filter(({ api, name }) =>
-    api.name === DiscoveryApi.name && !name.endsWith(":fake")
+  const models = registry.names.filter(({ api, model }) =>
+    api === DiscoveryApi.name && !model.endsWith(":fake")
   );
-  const services = models.map(({ name }) => ({
-    name: name.slice(name.lastIndexOf(":") + 1),
-    api: DiscoveryApi.name,
-    model: name,
+  const services = models.map(({ api, model }) => ({
+    name: model.slice(model.lastIndexOf(":") + 1),
+    api,
+    model,
   }));
   const clock = new SystemClock();
   const machine = new Machine({ registry, logs: silentLogs(clock), clock, host });
   try {
-    await machine.apply(decodeConfig({ services }, registry, { env: (name) => host.env(name) }).config);
+    const { config } = await decodeConfig({ services }, registry, { env: (name) => host.env(name) });
+    await machine.apply(config);
     const found: FoundDevice[] = [];
     for (const { name } of services) {
       found.push(

@@ -87,7 +87,7 @@ async function ofConfig(path: string, { host, registry }: FirstContext): Promise
   const remedy = `svc-server check ${path} shows them`;
   try {
     const bytes = await readConfigBytes(host, path);
-    const { problems, config } = checkConfig(bytes, path, registry, (name) => host.env(name));
+    const { problems, config } = await checkConfig(bytes, path, registry, (name) => host.env(name));
     const errors = problems.filter(({ severity }) => severity === "error").length;
     const found = `${path}: errors: ${errors}, warnings: ${problems.length - errors}`;
     const findings: Examination[] = [

@@ -8,7 +8,7 @@ import { resolve } from "node:path";
 import { SvcError } from "../../../lib/base/error.ts";
 import { DecodeContext, type Json, type JsonObject } from "../../../lib/base/schema/schema.ts";
 import { checkConfig, problemLine } from "../../../lib/machine/config/check.ts";
-import type { AnyModel, Registry } from "../../../lib/resource/registry.ts";
+import type { AnyModel } from "../../../lib/resource/registry.ts";
 import type { Command } from "../../command.ts";
 import type { Flag, Values } from "../../flags.ts";
 import { printResult } from "../../table.ts";
@@ -55,12 +55,13 @@ async function init(
   }
   const interview = new Interview({ ask, agrees: yes, tell: (text) => host.writeError(`${text}\n`) });
   const devices = discover ? await findDevices(host, registry, (text) => interview.tell(text)) : [];
-  const config = configOf(interview, registry, devices);
+  const config = configOf(interview, await registry.all(), devices);
   const text = `${JSON.stringify(config, null, 2)}\n`;
-  const { problems } = checkConfig(new TextEncoder().encode(text), file, registry, (name) => host.env(name));
+  const bytes = new TextEncoder().encode(text);
+  const { problems } = await checkConfig(bytes, file, registry, (name) => host.env(name));
   for (const problem of problems) interview.tell(problemLine(problem, file));
   // The file may have been made during the questions.
-  await host.createFile(path, new TextEncoder().encode(text), { mode: SECRET_MODE });
+  await host.createFile(path, bytes, { mode: SECRET_MODE });
   const secret = "cloud" in config ? "" : "\nThe file has a key: only you can read it.";
   printResult(host, json, { file: path, config }, [
     `wrote ${path}${config.auth ? secret : ""}`,
@@ -77,11 +78,15 @@ function insecureFlag({ cloud }: JsonObject): string {
   return typeof address === "string" && address.startsWith("http:") ? " -allow-insecure-creds" : "";
 }
 
-function configOf(interview: Interview, registry: Registry, devices: readonly FoundDevice[]): JsonObject {
+function configOf(
+  interview: Interview,
+  models: readonly AnyModel[],
+  devices: readonly FoundDevice[],
+): JsonObject {
   if (interview.yes("Does a control plane (svc-cloud) keep this machine's configuration?", false)) {
     return { cloud: cloudOf(interview) };
   }
-  const components = componentsOf(interview, registry, devices);
+  const components = componentsOf(interview, models, devices);
   return { components, ...networkOf(interview) };
 }
 
@@ -120,7 +125,7 @@ function networkOf(interview: Interview): JsonObject {
 
 function componentsOf(
   interview: Interview,
-  registry: Registry,
+  models: readonly AnyModel[],
   devices: readonly FoundDevice[],
 ): JsonObject[] {
   const components: JsonObject[] = [];
@@ -142,7 +147,7 @@ function componentsOf(
   if (components.length === 0 && interview.yes("Add a simulated board and motor to try things with?", true)) {
     components.push(...SIMULATED);
   }
-  const kinds = kindsOf(registry);
+  const kinds = kindsOf(models);
   for (;;) {
     const kind = interview.choice(
       "Add another component (board, camera, motor, …; empty for no more)",
@@ -151,16 +156,16 @@ function componentsOf(
     );
     if (kind === "") return components;
     const api = `rdk:component:${kind}`;
-    const models = new Map(
-      registry.models.filter((model) => model.api.name === api)
+    const ofKind = new Map(
+      models.filter((model) => model.api.name === api)
         .map((model) => [model.name.replace("rdk:builtin:", ""), model]),
     );
-    for (const [name, { doc }] of models) interview.tell(`  ${name}: ${doc}`);
+    for (const [name, { doc }] of ofKind) interview.tell(`  ${name}: ${doc}`);
 
-    const names = [...models.keys()];
+    const names = [...ofKind.keys()];
     const proposed = names.find((one) => one !== "fake") ?? names.join("");
     const model = interview.choice("  Its model", proposed, names);
-    const attributes = attributesFor(interview, models.get(model)!, components);
+    const attributes = attributesFor(interview, ofKind.get(model)!, components);
     add(`${kind.replaceAll("_", "-")}1`, { api, model, ...(attributes ? { attributes } : {}) });
   }
 }
@@ -176,8 +181,8 @@ const SIMULATED: readonly JsonObject[] = [
   },
 ];
 
-function kindsOf(registry: Registry): string[] {
-  const apis = registry.models.map((model) => model.api.name);
+function kindsOf(models: readonly AnyModel[]): string[] {
+  const apis = models.map((model) => model.api.name);
   const prefix = "rdk:component:";
   const kinds = apis.filter((api) => api.startsWith(prefix)).map((api) => api.slice(prefix.length));
   return [...new Set(kinds)].sort();

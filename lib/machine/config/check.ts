@@ -26,12 +26,12 @@ export interface ConfigCheck {
 }
 
 /** `file` is the name in messages. */
-export function checkConfig(
+export async function checkConfig(
   bytes: Uint8Array,
   file: string,
   registry: Registry,
   env: (name: string) => string | undefined,
-): ConfigCheck {
+): Promise<ConfigCheck> {
   const problems: Problem[] = [];
   let json;
   try {
@@ -40,7 +40,7 @@ export function checkConfig(
     return { problems: [ofGrammar(messageOf(error), file)] };
   }
 
-  const { config, problems: found } = decodeConfig(json, registry, { env });
+  const { config, problems: found } = await decodeConfig(json, registry, { env });
   const where = positionsIn(bytes, { file, env });
   const all = [...problems, ...found, ...unmet(config), ...sharedPins(config)];
   const placed = all.map((problem): CheckedProblem => ({

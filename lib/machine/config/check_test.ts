@@ -7,22 +7,22 @@ import { checkConfig, problemLine } from "./check.ts";
 
 const registry = new Registry(APIS, MODELS);
 
-function linesOf(text: string, env: Record<string, string> = {}): string[] {
+async function checkedLines(text: string, env: Record<string, string> = {}): Promise<string[]> {
   const bytes = new TextEncoder().encode(text);
-  return checkConfig(bytes, "m.json", registry, (name) => env[name]).problems.map((one) =>
+  return (await checkConfig(bytes, "m.json", registry, (name) => env[name])).problems.map((one) =>
     problemLine(one, "m.json")
   );
 }
 
-Deno.test("checkConfig: a good file has no problems, with variables and comments too", () => {
+Deno.test("checkConfig: a good file has no problems, with variables and comments too", async () => {
   const text = `{ // a comment
     "components": [{ "name": "b", "api": "rdk:component:board", "model": "fake" }],
     "network": { "bind_address": "localhost:\${PORT}" }
   }`;
-  assertEquals(linesOf(text, { PORT: "8085" }), []);
+  assertEquals(await checkedLines(text, { PORT: "8085" }), []);
 });
 
-Deno.test("checkConfig: every problem has its line and column, in the order of the file", () => {
+Deno.test("checkConfig: every problem has its line and column, in the order of the file", async () => {
   const text = `{
   "network": { "bind_address": "x" },
   "components": [
@@ -34,7 +34,7 @@ Deno.test("checkConfig: every problem has its line and column, in the order of t
     }
   ]
 }`;
-  const lines = linesOf(text);
+  const lines = await checkedLines(text);
   assertEquals(lines.map((line) => /^m\.json:(\d+:\d+): (\S+): (\w+):/.exec(line)?.slice(1).join(" ")), [
     "2:32 network.bind_address error",
     "4:59 components.0.model error",
@@ -46,34 +46,39 @@ Deno.test("checkConfig: every problem has its line and column, in the order of t
   assertStringIncludes(lines[2], 'no resource of this file is called "bb"');
 });
 
-Deno.test("checkConfig: errors of the grammar have their place; a file without one is told all the same", () => {
-  assertEquals(linesOf('{\n  "a": [1,\n}'), ['m.json:3:1: error: found "}", wanted a value']);
-  assertEquals(linesOf(""), ["m.json: error: the file is empty, wanted JSON"]);
-  assertEquals(linesOf("[]"), [
+Deno.test("checkConfig: errors of the grammar have their place; a file without one is told all the same", async () => {
+  assertEquals(await checkedLines('{\n  "a": [1,\n}'), ['m.json:3:1: error: found "}", wanted a value']);
+  assertEquals(await checkedLines(""), ["m.json: error: the file is empty, wanted JSON"]);
+  assertEquals(await checkedLines("[]"), [
     'm.json: error: found an empty array, wanted an object such as {"components": []}',
   ]);
 });
 
-Deno.test("checkConfig: cycles are told; what a remote or a module may bring is a warning", () => {
+Deno.test("checkConfig: cycles are told; what a remote or a module may bring is a warning", async () => {
   const generic = (name: string, needs: string[]) => ({
     name,
     api: "rdk:component:generic",
     model: "fake",
     depends_on: needs,
   });
-  const cycle = linesOf(JSON.stringify({ components: [generic("a", ["b"]), generic("b", ["a"])] }));
+  const cycle = await checkedLines(
+    JSON.stringify({ components: [generic("a", ["b"]), generic("b", ["a"])] }),
+  );
   assertEquals(cycle.length, 1);
   assertStringIncludes(cycle[0], "closes a cycle");
   const far = { remotes: [{ name: "far", address: "far:8080" }], components: [generic("a", ["arm7"])] };
-  assert(linesOf(JSON.stringify(far)).every((line) => line.includes(": warning: ")));
+  assert((await checkedLines(JSON.stringify(far))).every((line) => line.includes(": warning: ")));
   const modules = [{ name: "m", executable_path: "/bin/m" }];
   const own = { name: "x", api: "rdk:component:sensor", model: "acme:a:b" };
   assertStringIncludes(
-    linesOf(JSON.stringify({ modules, components: [own] }))[0],
+    (await checkedLines(JSON.stringify({ modules, components: [own] })))[0],
     "warning: acme:a:b is left to",
   );
   const builtIn = { ...own, model: "fakee" };
-  assertStringIncludes(linesOf(JSON.stringify({ modules, components: [builtIn] }))[0], "error: no model");
+  assertStringIncludes(
+    (await checkedLines(JSON.stringify({ modules, components: [builtIn] })))[0],
+    "error: no model",
+  );
 });
 
 Deno.test("checkConfig: the column counts from the line's beginning, whatever ends the lines", () => {

@@ -59,7 +59,8 @@ export class CloudSource implements ConfigSource {
   readonly #parts: CloudSourceParts;
   /** The last reported configuration, as comparable text. */
   #seen = "";
-  #away = false;
+  /** Why the control plane gave no configuration at the last try. */
+  #away: SvcError | undefined;
   #copy: JsonObject | undefined;
   #certificate: { readonly pair: JsonObject; readonly names: string; readonly sinceMs: number } | undefined;
 
@@ -75,8 +76,8 @@ export class CloudSource implements ConfigSource {
     try {
       return this.#draft(await this.#fetch({ timeoutMs }));
     } catch (cause) {
-      this.#away = true;
-      throw new SvcError(SvcError.from(cause).code, `no configuration from ${this.name}`, { cause });
+      this.#away = SvcError.from(cause);
+      throw new SvcError(this.#away.code, `no configuration from ${this.name}`, { cause });
     }
   }
 
@@ -90,11 +91,12 @@ export class CloudSource implements ConfigSource {
     const timer = new PollTimer({ changes, what: ["config"], rareMs, clock });
     const intervalMs = Math.max(INTERVAL_MIN_MS, refreshMs);
     const run = async () => {
+      if (this.#away) timer.failed(this.#away);
       await timer.next(intervalMs * FIRST_INTERVAL_SHARE);
       while (!ended.signal.aborted) {
         const news = await this.#look(ended.signal);
         if (news && !ended.signal.aborted) hear(news);
-        if (this.#away) timer.failed();
+        if (this.#away) timer.failed(this.#away);
         await timer.next(intervalMs);
       }
     };
@@ -128,7 +130,7 @@ export class CloudSource implements ConfigSource {
         const reported = `${this.name} gives no configuration, the present one stays: ${chainOf(error)}`;
         if (this.#away) logger.debug(reported);
         else logger.warn(reported);
-        this.#away = true;
+        this.#away = error;
         return undefined;
       }
       const mark = `error: ${chainOf(error)}`;
@@ -138,7 +140,7 @@ export class CloudSource implements ConfigSource {
     }
 
     if (this.#away) logger.info(`${this.name} gives configurations again`);
-    this.#away = false;
+    this.#away = undefined;
     if (markOf(json) === this.#seen) return undefined;
 
     return this.#draft(json);

@@ -295,3 +295,18 @@ Deno.test("CloudSource: keep skips a configuration that lacks the certificate it
   await source.keep(await source.first());
   assertEquals(kept.length, 1);
 });
+
+Deno.test("CloudSource: asks a busy control plane no earlier than it wants, from the first call on", async () => {
+  const { source, app, changes, clock, took } = bench();
+  app.config = new SvcError("unavailable", "busy", { retryMs: 60_000 });
+  await assertRejects(() => source.first(), SvcError);
+  took();
+  const end = source.follow(() => {});
+  await clock.advance(59_000);
+  changes.tell("config");
+  assertEquals(took(), []);
+  await clock.advance(1_000);
+  assertEquals(took(), ["config"]);
+  await end();
+  assertEquals(clock.pending, 0);
+});

@@ -41,8 +41,10 @@ import {
   decodeResources,
   leaveOut,
   mergeNamesakes,
+  modelNames,
+  readResources,
   type ResourceConfig,
-  type ResourceContext,
+  type ResourceEntry,
   resourceField,
 } from "./resource_config.ts";
 import {
@@ -160,12 +162,12 @@ const machineField = object({
   ...foreignFields,
 }, "Configuration of a machine").orEmpty().required();
 
-/** Decodes a configuration and reports every problem in it. */
-export function decodeConfig(
+/** Decodes a configuration and reports every problem in it. Loads the code of the models that it names. */
+export async function decodeConfig(
   json: unknown,
   registry: Registry,
   { env, packages = (one) => packageFolder(homeFolder(env), one) }: ConfigSurroundings,
-): DecodedConfig {
+): Promise<DecodedConfig> {
   const at = new DecodeContext();
   const file = machineField.decode(json, at);
   const fatal = at.failed;
@@ -173,11 +175,16 @@ export function decodeConfig(
   const packageConfigs = decodeEntries("packages", file.packages, packageField, at);
   const placeholders = { env, packages: new NamedPackages(packageConfigs), folderOf: packages };
   const context = { registry, placeholders };
-  const components = decodeResources("components", file.components, context, at);
+  const componentEntries = readResources("components", file.components, at);
+  const serviceEntries = readResources("services", file.services, at);
+  const entries = [...componentEntries, ...serviceEntries];
+  const defaults = readResources("services", defaultServices(entries, registry), new DecodeContext());
+  await registry.load(modelNames([...entries, ...defaults]));
 
-  const services = decodeResources("services", file.services, context, at);
+  const components = decodeResources(componentEntries, context, at);
+  const services = decodeResources(serviceEntries, context, at);
   const configured = mergeNamesakes([...components, ...services], at);
-  const resources = [...configured, ...defaultServices(configured, context)];
+  const resources = [...configured, ...decodeResources(defaults, context, new DecodeContext())];
   const modules = decodeModules(file.modules, placeholders, at);
   if (modules.length === 0) reportUnknownModels(resources, at);
   const jobs = decodeEntries("jobs", file.jobs, jobField, at);
@@ -213,11 +220,11 @@ function settingsIn(file: Settings): Settings {
 const ALL_INTERFACES = ["", "0.0.0.0", "::"];
 
 /** Default services: one for each API without a configured one. */
-function defaultServices(configured: readonly ResourceConfig[], context: ResourceContext): ResourceConfig[] {
-  const there = new Set(configured.map(({ api }) => api));
-  const missing = context.registry.models.filter(({ api, byDefault }) => byDefault && !there.has(api.name));
-  const entries = missing.map(({ api, name }) => ({ api: api.name, model: name }));
-  return decodeResources("services", entries, context, new DecodeContext());
+function defaultServices(configured: readonly ResourceEntry[], registry: Registry): JsonObject[] {
+  const there = new Set(configured.map(({ named }) => named?.name.api));
+  return registry.apis.flatMap(({ name: api, byDefault: model }) =>
+    model === undefined || there.has(api) || !registry.has(api, model) ? [] : [{ api, model }]
+  );
 }
 
 /** The control plane tells a managed machine who may call it; an unmanaged machine only knows its configuration. */
@@ -348,12 +355,13 @@ export function configJson({ resources, ...config }: MachineConfig): string {
   return JSON.stringify({ ...config, resources: shown }, null, 2);
 }
 
-/** JSON Schema (2020-12) of the whole file, with the attributes of every model of the registry. */
-export function machineSchema(registry: Registry): JsonObject {
+/** JSON Schema (2020-12) of the whole file, with the attributes of every model of the registry, whose code it loads. */
+export async function machineSchema(registry: Registry): Promise<JsonObject> {
+  const all = await registry.all();
   const schema = machineField.jsonSchema();
   const properties = schema.properties as JsonObject;
   for (const [section, kind] of [["components", "component"], ["services", "service"]] as const) {
-    const models = registry.models.filter((model) => model.api.name.split(":")[1] === kind);
+    const models = all.filter((model) => model.api.name.split(":")[1] === kind);
     properties[section] = { ...properties[section] as JsonObject, items: entrySchema(models) };
   }
   return { $schema: "https://json-schema.org/draft/2020-12/schema", title: "svc-server", ...schema };

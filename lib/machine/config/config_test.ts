@@ -20,8 +20,8 @@ const wheel: AnyModel = model({
 const registry = new Registry([MotorApi], [wheel]);
 const ENV: Record<string, string> = { SVC_HOME: "/svc", ROBOT: "r2", PORT: "9" };
 
-function decode(json: unknown) {
-  const { config, problems, fatal } = decodeConfig(json, registry, { env: (name) => ENV[name] });
+async function decode(json: unknown) {
+  const { config, problems, fatal } = await decodeConfig(json, registry, { env: (name) => ENV[name] });
   const lines = problems.map(({ severity, path, message }) => `${severity} ${path}: ${message}`);
   return { config, lines, fatal, resources: config.resources };
 }
@@ -35,8 +35,8 @@ const motor = (changes: JsonObject = {}): JsonObject => ({
   ...changes,
 });
 
-Deno.test("decodeConfig: an empty configuration gets every default", () => {
-  const { config, lines, fatal } = decode({});
+Deno.test("decodeConfig: an empty configuration gets every default", async () => {
+  const { config, lines, fatal } = await decode({});
   assertEquals([lines, fatal], [[], false]);
   assertEquals(config, {
     cloud: undefined,
@@ -74,16 +74,16 @@ Deno.test("decodeConfig: an empty configuration gets every default", () => {
   });
 });
 
-Deno.test("decodeConfig: attributes that are not an object give a single error", () => {
-  const { config, lines, fatal } = decode({ components: [motor({ attributes: [] })] });
+Deno.test("decodeConfig: attributes that are not an object give a single error", async () => {
+  const { config, lines, fatal } = await decode({ components: [motor({ attributes: [] })] });
   assertEquals([lines, fatal], [[
     "error components.0.attributes: found an empty array, wanted an object",
   ], false]);
   assertEquals([config.resources[0].attributes, config.resources[0].decoded], [{}, undefined]);
 });
 
-Deno.test("decodeConfig: reads every section under its published names", () => {
-  const { config, lines, fatal } = decode({
+Deno.test("decodeConfig: reads every section under its published names", async () => {
+  const { config, lines, fatal } = await decode({
     $schema: "./svc.schema.json",
     cloud: { id: "part", api_key: { id: "key", key: "k" }, refresh_interval: "5s" },
     network: {
@@ -127,9 +127,9 @@ Deno.test("decodeConfig: reads every section under its published names", () => {
   assertEquals([config.debug, config.disableLogDeduplication, config.revision], [true, true, "r1"]);
 });
 
-Deno.test("decodeConfig: a resource gets its name, model, decoded attributes and dependencies", () => {
+Deno.test("decodeConfig: a resource gets its name, model, decoded attributes and dependencies", async () => {
   const frame = { parent: "world", translation: { x: 1, y: 2, z: 3 } };
-  const { resources: [one], lines } = decode({
+  const { resources: [one], lines } = await decode({
     components: [motor({
       attributes: { max_rpm: 100, board: "b", note: "on ${environment.ROBOT}" },
       depends_on: ["x", "rdk:component:sensor/y", "far:z"],
@@ -163,16 +163,19 @@ Deno.test("decodeConfig: a resource gets its name, model, decoded attributes and
   });
 });
 
-Deno.test("decodeConfig: accepts silently what the published pages write and machines do not need", () => {
-  const { lines, resources } = decode({
+Deno.test("decodeConfig: accepts silently what the published pages write and machines do not need", async () => {
+  const { lines, resources } = await decode({
     processes: [],
     components: [motor({ ui_folder: { name: "wheels" } })],
   });
   assertEquals([lines, resources.length, "uiFolder" in resources[0]], [[], 1, false]);
-  assertStringIncludes(decode({ processes: [{ id: "x" }] }).lines.join(), "processes are no longer run");
+  assertStringIncludes(
+    (await decode({ processes: [{ id: "x" }] })).lines.join(),
+    "processes are no longer run",
+  );
 });
 
-Deno.test("decodeConfig: accepts the old forms of an API and a model", () => {
+Deno.test("decodeConfig: accepts the old forms of an API and a model", async () => {
   const forms: [entry: JsonObject, section: string, full: string, model: string][] = [
     [{ type: "motor" }, "components", "rdk:component:motor/a", "rdk:builtin:wheel"],
     [{ type: "rdk:component:motor" }, "components", "rdk:component:motor/a", "rdk:builtin:wheel"],
@@ -205,16 +208,16 @@ Deno.test("decodeConfig: accepts the old forms of an API and a model", () => {
     ],
   ];
   for (const [entry, section, full, model] of forms) {
-    const [one] = decode({ [section]: [{ name: "a", model: "wheel", ...entry }] }).resources;
+    const [one] = (await decode({ [section]: [{ name: "a", model: "wheel", ...entry }] })).resources;
     assertEquals([one.name.full, one.model], [full, model]);
   }
 });
 
-Deno.test("an empty text counts as absent where the published runtime takes it so", () => {
+Deno.test("an empty text counts as absent where the published runtime takes it so", async () => {
   const module = { name: "m", executable_path: "/m" };
   const remote = { name: "r", address: "r:1" };
-  const usual = decode({ modules: [module], remotes: [remote], components: [motor()] });
-  const found = decode({
+  const usual = await decode({ modules: [module], remotes: [remote], components: [motor()] });
+  const found = await decode({
     network: { bind_address: "", sessions: { heartbeat_window: "" } },
     modules: [{ ...module, type: "", log_level: "", first_run_timeout: "" }],
     remotes: [{ ...remote, connection_check_interval: "", reconnect_interval: "" }],
@@ -223,15 +226,15 @@ Deno.test("an empty text counts as absent where the published runtime takes it s
   assertEquals(found, usual);
 });
 
-Deno.test("a component needs a name and a model, and an empty text is none", () => {
-  const { lines } = decode({ components: [motor({ name: "" }), motor({ model: "" })] });
+Deno.test("a component needs a name and a model, and an empty text is none", async () => {
+  const { lines } = await decode({ components: [motor({ name: "" }), motor({ model: "" })] });
   assertEquals(lines, [
     "error components.0.name: missing required field, wanted a name (this entry is ignored)",
     "error components.1.model: missing required field, wanted the name of a model",
   ]);
 });
 
-Deno.test("an entry with a bad name keeps the name, spelt so that no other resource can have it", () => {
+Deno.test("an entry with a bad name keeps the name, spelt so that no other resource can have it", async () => {
   const names = [
     "mo tor!",
     "far:arm",
@@ -241,7 +244,7 @@ Deno.test("an entry with a bad name keeps the name, spelt so that no other resou
     "_",
     "c".repeat(61),
   ];
-  const { resources, lines } = decode({ components: names.map((name) => motor({ name })) });
+  const { resources, lines } = await decode({ components: names.map((name) => motor({ name })) });
   assertEquals(resources.map(({ name }) => name.short), [
     "mo tor!",
     "far?arm",
@@ -253,11 +256,11 @@ Deno.test("an entry with a bad name keeps the name, spelt so that no other resou
   ]);
   assertEquals(resources.map((one) => one.problems.length), names.map(() => 1));
   assertEquals(lines.length, names.length);
-  assertEquals(decode({ components: [motor({ name: 5 })] }).resources, []);
+  assertEquals((await decode({ components: [motor({ name: 5 })] })).resources, []);
 });
 
-Deno.test("an error in a resource affects that resource alone", () => {
-  const { resources, fatal, lines } = decode({
+Deno.test("an error in a resource affects that resource alone", async () => {
+  const { resources, fatal, lines } = await decode({
     components: [motor({ attributes: { max_rpm: "fast" } }), motor({ name: "right" })],
   });
   assertEquals(fatal, false);
@@ -265,8 +268,8 @@ Deno.test("an error in a resource affects that resource alone", () => {
   assertEquals(lines, ['error components.0.attributes.max_rpm: found "fast", wanted a number']);
 });
 
-Deno.test("decodeConfig: reports every problem of a resource, without consequences of other problems", () => {
-  const { lines } = decode({
+Deno.test("decodeConfig: reports every problem of a resource, without consequences of other problems", async () => {
+  const { lines } = await decode({
     components: [
       motor({ frame: 1, depends_on: 2, attributes: { max_rpm: "fast" } }),
       motor({ name: "b", attributes: { note: "${environment.NOPE}" } }),
@@ -283,8 +286,11 @@ Deno.test("decodeConfig: reports every problem of a resource, without consequenc
   ]);
 });
 
-Deno.test("decodeConfig: an error in a machine setting is fatal, and other errors are reported with it", () => {
-  const { fatal, lines } = decode({ network: { bind_address: "here" }, components: [motor({ model: 5 })] });
+Deno.test("decodeConfig: an error in a machine setting is fatal, and other errors are reported with it", async () => {
+  const { fatal, lines } = await decode({
+    network: { bind_address: "here" },
+    components: [motor({ model: 5 })],
+  });
   assertEquals(fatal, true);
   assertEquals(lines, [
     'error network.bind_address: found "here", wanted host:port, for example "localhost:8080" or ":8080"',
@@ -292,23 +298,23 @@ Deno.test("decodeConfig: an error in a machine setting is fatal, and other error
   ]);
 });
 
-Deno.test("decodeConfig: warns about a port that is open to every interface without auth.handlers", () => {
-  const warned = (network: JsonObject, more: JsonObject = {}) =>
-    decode({ network, ...more }).lines.length > 0;
+Deno.test("decodeConfig: warns about a port that is open to every interface without auth.handlers", async () => {
+  const warned = async (network: JsonObject, more: JsonObject = {}) =>
+    (await decode({ network, ...more })).lines.length > 0;
   const keys = { handlers: [{ type: "api-key", config: { id: "key", keys: ["id"] } }] };
-  assertEquals(decode({ network: { bind_address: ":8080" } }).lines, [
+  assertEquals((await decode({ network: { bind_address: ":8080" } })).lines, [
     "warning network.bind_address: every interface, and no auth.handlers: " +
     "everybody who reaches this computer can move the machine",
   ]);
-  assertEquals(warned({ bind_address: "[::]:8080" }), true);
-  assertEquals(warned({ bind_address: "localhost:8080" }), false);
-  assertEquals(warned({}), false);
-  assertEquals(warned({ bind_address: "0.0.0.0:8080" }, { auth: keys }), false);
-  assertEquals(warned({ bind_address: "0.0.0.0:8080" }, { cloud: { id: "part", secret: "s" } }), false);
+  assertEquals(await warned({ bind_address: "[::]:8080" }), true);
+  assertEquals(await warned({ bind_address: "localhost:8080" }), false);
+  assertEquals(await warned({}), false);
+  assertEquals(await warned({ bind_address: "0.0.0.0:8080" }, { auth: keys }), false);
+  assertEquals(await warned({ bind_address: "0.0.0.0:8080" }, { cloud: { id: "part", secret: "s" } }), false);
 });
 
-Deno.test("decodeConfig: two resources with the same name become a single unhealthy resource", () => {
-  const { resources } = decode({ components: [motor(), motor({ name: "right" }), motor()] });
+Deno.test("decodeConfig: two resources with the same name become a single unhealthy resource", async () => {
+  const { resources } = await decode({ components: [motor(), motor({ name: "right" }), motor()] });
   assertEquals(resources.map(({ name, problems }) => `${name.short} ${problems.length}`), [
     "left 1",
     "right 0",
@@ -316,19 +322,22 @@ Deno.test("decodeConfig: two resources with the same name become a single unheal
   assertStringIncludes(resources[0].problems[0].message, "components.0 and components.2 are both");
 });
 
-Deno.test("decodeConfig: an unknown model is no error if a configured module may provide it", () => {
+Deno.test("decodeConfig: an unknown model is no error if a configured module may provide it", async () => {
   const components = [motor({ model: "weel" })];
-  const alone = decode({ components });
+  const alone = await decode({ components });
   assertStringIncludes(alone.lines[0], "did you mean rdk:builtin:wheel?");
-  const { lines, resources: [one] } = decode({ components, modules: [{ name: "m", executable_path: "/m" }] });
+  const { lines, resources: [one] } = await decode({
+    components,
+    modules: [{ name: "m", executable_path: "/m" }],
+  });
   assertEquals(lines, []);
   assertStringIncludes(one.modelProblem!, "did you mean rdk:builtin:wheel?");
   assertEquals(one.decoded, undefined);
 });
 
-Deno.test("decodeConfig: log rules come from the log list first, then services, then components", () => {
+Deno.test("decodeConfig: log rules come from the log list first, then services, then components", async () => {
   const own = { log_configuration: { level: "error" } };
-  const { config } = decode({
+  const { config } = await decode({
     components: [motor(own)],
     services: [{ name: "s", type: "slam", ...own }],
     log: [{ pattern: "a", level: "info" }, { pattern: "[", level: "info" }, { pattern: "b", level: "debug" }],
@@ -349,8 +358,8 @@ Deno.test("formatProblems: prints a line per problem, errors first, at most 100 
   assertEquals([many.length, many.at(-1)], [101, "f.json: and 900 more problems"]);
 });
 
-Deno.test("configJson: prints a configuration without secrets", () => {
-  const { config } = decode({
+Deno.test("configJson: prints a configuration without secrets", async () => {
+  const { config } = await decode({
     cloud: {
       id: "p",
       secret: "hidden",
@@ -366,8 +375,8 @@ Deno.test("configJson: prints a configuration without secrets", () => {
   assertStringIncludes(printed, '"name": "rdk:component:motor/left"');
 });
 
-Deno.test("machineSchema: contains the attributes of each model under its name", () => {
-  const schema = machineSchema(registry);
+Deno.test("machineSchema: contains the attributes of each model under its name", async () => {
+  const schema = await machineSchema(registry);
   const { components, services } = schema.properties as Record<string, { items: { allOf: Json[] } }>;
   assertEquals(services.items.allOf, []);
   assertEquals(components.items.allOf[1], {

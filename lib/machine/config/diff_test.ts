@@ -6,8 +6,9 @@ import { configChanges, configDiff } from "./diff.ts";
 
 const registry = partsRegistry();
 
-function diff(before: JsonObject, after: JsonObject): string[] {
-  const [a, b] = [before, after].map((json) => decodeConfig(json, registry, { env: () => undefined }).config);
+async function diff(before: JsonObject, after: JsonObject): Promise<string[]> {
+  const { config: a } = await decodeConfig(before, registry, { env: () => undefined });
+  const { config: b } = await decodeConfig(after, registry, { env: () => undefined });
   const text = configDiff(a, b);
   return text === "" ? [] : text.split("\n");
 }
@@ -19,37 +20,39 @@ function parts(attributes: JsonObject): JsonObject {
   return { components };
 }
 
-Deno.test("configDiff: names settings by path and list entries by name, in any order", () => {
+Deno.test("configDiff: names settings by path and list entries by name, in any order", async () => {
   const before = { ...parts({ a: { speed: 1, list: [1, 2] }, b: {} }), debug: false };
   const after = { ...parts({ b: { fresh: "x" }, a: { speed: 2, list: [1, 3] } }), debug: true };
-  assertEquals(diff(before, after), [
+  assertEquals(await diff(before, after), [
     "~ debug: false -> true",
     "~ resources.rdk:component:generic/a.attributes.speed: 1 -> 2",
     "~ resources.rdk:component:generic/a.attributes.list: [1,2] -> [1,3]",
     '+ resources.rdk:component:generic/b.attributes.fresh: "x"',
   ]);
-  assertEquals(diff(before, before), []);
+  assertEquals(await diff(before, before), []);
 });
 
-Deno.test("configDiff: an added resource is a single line", () => {
+Deno.test("configDiff: an added resource is a single line", async () => {
   const none = parts({});
   const one = parts({ secret_keeper: { speed: 1 } });
   const body = '{"name":"rdk:component:generic/secret_keeper","model":"rdk:builtin:part",' +
     '"attributes":{"speed":1},"dependsOn":[],"serviceConfigs":[]}';
   assertEquals(
-    diff(parts({ a: {} }), { components: [...parts({ a: {} }).components as [], ...one.components as []] }),
+    await diff(parts({ a: {} }), {
+      components: [...parts({ a: {} }).components as [], ...one.components as []],
+    }),
     [
       `+ resources.rdk:component:generic/secret_keeper: ${body}`,
     ],
   );
-  assertEquals(diff(none, none), []);
+  assertEquals(await diff(none, none), []);
 });
 
-Deno.test("a difference shows no secrets", () => {
+Deno.test("a difference shows no secrets", async () => {
   const cloud = (key: string) => ({ cloud: { id: "part", api_key: { id: "id", key }, secret: key } });
-  assertEquals(diff(cloud("old-secret"), cloud("new-secret")), []);
+  assertEquals(await diff(cloud("old-secret"), cloud("new-secret")), []);
   assertEquals(
-    diff(
+    await diff(
       parts({ a: { password: "hunter2", nested: { api_key: { deep: "x" } }, tokens: ["t1"] } }),
       parts({ a: { password: "hunter3", nested: { api_key: { deep: "y" } }, tokens: ["t2"] } }),
     ),
@@ -59,30 +62,32 @@ Deno.test("a difference shows no secrets", () => {
       "~ resources.rdk:component:generic/a.attributes.tokens: ****** -> ******",
     ],
   );
-  const [line] = diff(parts({ b: {} }), parts({ b: {}, a: { wifi_psk: "hunter2", ssid: "home" } }));
+  const [line] = await diff(parts({ b: {} }), parts({ b: {}, a: { wifi_psk: "hunter2", ssid: "home" } }));
   assertEquals([line.includes("hunter2"), line.includes('"wifi_psk":"******","ssid":"home"')], [false, true]);
 });
 
-Deno.test("configDiff: limits the number of lines and the length of each line", () => {
+Deno.test("configDiff: limits the number of lines and the length of each line", async () => {
   const many = Object.fromEntries(Array.from({ length: 600 }, (_, n) => [`s${n}`, n]));
-  const lines = diff(parts({ a: {} }), parts({ a: many }));
+  const lines = await diff(parts({ a: {} }), parts({ a: many }));
   assertEquals([lines.length, lines.at(-1)], [501, "and 100 more"]);
-  const [long] = diff(parts({ a: {} }), parts({ a: { text: "x".repeat(10_000) } }));
+  const [long] = await diff(parts({ a: {} }), parts({ a: { text: "x".repeat(10_000) } }));
   assertEquals(long.length < 600, true);
 });
 
-Deno.test("configChanges: names what was added, changed and removed", () => {
+Deno.test("configChanges: names what was added, changed and removed", async () => {
   const all: JsonObject[] = [{}, { a: {} }, { a: {}, b: {} }, { a: { speed: 2 } }];
-  const [none, one, two, other] = all.map((entries) => {
-    const { config } = decodeConfig(parts(entries), registry, { env: () => undefined });
+  const [none, one, two, other] = await Promise.all(all.map(async (entries) => {
+    const { config } = await decodeConfig(parts(entries), registry, { env: () => undefined });
     return { ...config, revision: JSON.stringify(entries) };
-  });
+  }));
   assertEquals(configChanges(none, two), "added a, b");
   assertEquals(configChanges(two, other), "changed a; removed b");
   assertEquals(configChanges(one, { ...one, revision: "another" }), "");
-  const { config } = decodeConfig({ ...parts({ a: {} }), debug: true }, registry, { env: () => undefined });
+  const { config } = await decodeConfig({ ...parts({ a: {} }), debug: true }, registry, {
+    env: () => undefined,
+  });
   assertEquals(configChanges(one, config), "changed debug");
   const many = Object.fromEntries(Array.from({ length: 15 }, (_, at) => [`m${at}`, {}]));
-  const crowd = decodeConfig(parts(many), registry, { env: () => undefined }).config;
+  const crowd = (await decodeConfig(parts(many), registry, { env: () => undefined })).config;
   assertEquals(configChanges(none, crowd).endsWith(" and 3 more"), true);
 });

@@ -56,7 +56,7 @@ export async function openOrigin(parts: OriginParts): Promise<Origin> {
   const env = (name: string) => host.env(name);
   const file = new FileSource({ path, host, clock });
   const first = stopping ? race(file.first(), stopping) : file.first();
-  const read = decodeDraft(await first, registry, env);
+  const read = await decodeDraft(await first, registry, env);
   const { draft: { json: local }, decoded: { config: { cloud }, fatal } } = read;
 
   // The reader of the first configuration reports the file's problems.

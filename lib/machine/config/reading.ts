@@ -41,13 +41,13 @@ export interface ReadingParts {
   readonly logger: Logger;
 }
 
-export function decodeDraft(
+export async function decodeDraft(
   draft: ConfigDraft,
   registry: Registry,
   env: ConfigSurroundings["env"],
-): DecodedDraft {
+): Promise<DecodedDraft> {
   const json = { ...draft.json, revision: draft.json.revision || draft.revision };
-  return { draft, decoded: decodeConfig(json, registry, { env }) };
+  return { draft, decoded: await decodeConfig(json, registry, { env }) };
 }
 
 export class ConfigReading {
@@ -65,21 +65,21 @@ export class ConfigReading {
   async first(): Promise<UsableConfig> {
     const { source, read, logger } = this.#parts;
     try {
-      return read ? this.#usable(read) : this.candidate(await source.first());
+      return read ? this.#usable(read) : await this.candidate(await source.first());
     } catch (thrown) {
       const kept = await source.kept();
       if (!kept) throw thrown;
-      const candidate = this.candidate(kept);
+      const candidate = await this.candidate(kept);
       const instead = chainOf(thrown);
       logger.warn(`starting with the last good configuration: ${instead}`);
       return { ...candidate, instead };
     }
   }
 
-  /** Throws `invalid_argument` with every problem of an unusable draft; logs each warning once. */
-  candidate(draft: ConfigDraft): UsableConfig {
+  /** Rejects with `invalid_argument` and every problem of an unusable draft; logs each warning once. */
+  async candidate(draft: ConfigDraft): Promise<UsableConfig> {
     const { registry, env } = this.#parts;
-    return this.#usable(decodeDraft(draft, registry, env));
+    return this.#usable(await decodeDraft(draft, registry, env));
   }
 
   #usable({ draft, decoded: { config, problems: found, fatal } }: DecodedDraft): UsableConfig {

@@ -30,7 +30,7 @@ Deno.test("ConfigReading: first decodes the file once and logs its warnings once
   const { config, draft } = await reading.first();
   assertEquals([config.revision, draft.json.revision], ["a", "a"]);
   assertEquals(logged(), [`${PATH}:1:27: debg: warning: unknown key, ignored; did you mean "debug"?`]);
-  assertEquals(reading.candidate(draft).config.revision, "a");
+  assertEquals((await reading.candidate(draft)).config.revision, "a");
   assertEquals(logged(), []);
 });
 
@@ -41,7 +41,7 @@ Deno.test("ConfigReading: a warning that only moved in the file is not logged ag
   await write('{\n  // above\n  "debg": true\n}');
   const moved = await reading.source.first();
   assertEquals(moved.where?.("debg"), { line: 3, column: 11 });
-  reading.candidate(moved);
+  await reading.candidate(moved);
   assertEquals(logged(), []);
 });
 

@@ -28,7 +28,7 @@ import {
 } from "../../base/schema/schema.ts";
 import { frameField } from "../../geometry/schema.ts";
 import { NAME_LENGTH_MAX, parseApi, parseModel, ResourceName } from "../../resource/name.ts";
-import type { AnyModel, Registry } from "../../resource/registry.ts";
+import type { AnyModel, ModelName, Registry } from "../../resource/registry.ts";
 import { fillPlaceholders, type PlaceholderSource } from "./placeholder.ts";
 import { logConfigurationField, nameRow, serviceConfigField } from "./settings.ts";
 
@@ -104,20 +104,55 @@ export const resourceField = object({
 
 type Entry = NonNullable<Infer<typeof resourceField>>;
 
-/** The resources of one section. Reports every problem to `at`, also those of entries that are left out. */
-export function decodeResources(
+/** An entry of a section, read as far as its model, whose code decodes its attributes. */
+export interface ResourceEntry {
+  readonly place: DecodeContext;
+  /** Absent for an entry that is left out. */
+  readonly named?: NamedEntry;
+}
+
+interface NamedEntry {
+  readonly name: ResourceName;
+  readonly entry: Entry;
+  /** The entry as configured, with the usual spelling of its keys. */
+  readonly raw: JsonObject;
+  readonly model?: string;
+}
+
+/** The entries of one section; their problems stay with them. */
+export function readResources(
   section: ResourceSection,
   entries: readonly Json[],
+  at: DecodeContext,
+): ResourceEntry[] {
+  return entries.map((json, index) => {
+    const place = at.apart(`${section}.${index}`);
+    const entry = resourceField.required().decode(json, place);
+    const raw = respelled(json, resourceField);
+    const name = entry && nameOf(entry, raw, section, place);
+    return { place, named: name && { name, entry, raw, model: modelOf(entry, raw, name, place) } };
+  });
+}
+
+/** The models that the entries name. */
+export function modelNames(entries: readonly ResourceEntry[]): ModelName[] {
+  return entries.flatMap(({ named }) =>
+    named?.model === undefined ? [] : [{ api: named.name.api, model: named.model }]
+  );
+}
+
+/**
+ * The resources of entries whose models the registry has loaded. Reports every problem to `at`, also those of entries
+ * that are left out.
+ */
+export function decodeResources(
+  entries: readonly ResourceEntry[],
   context: ResourceContext,
   at: DecodeContext,
 ): ResourceConfig[] {
   const resources: ResourceConfig[] = [];
-  for (const [index, raw] of entries.entries()) {
-    const place = at.apart(`${section}.${index}`);
-    const entry = resourceField.required().decode(raw, place);
-    const keyed = respelled(raw, resourceField);
-    const name = entry && nameOf(entry, keyed, section, place);
-    if (name) resources.push(resourceOf(name, entry, keyed, context, place));
+  for (const { named, place } of entries) {
+    if (named) resources.push(resourceOf(named, context, place));
     else leaveOut(place.problems);
     for (const problem of place.problems) at.problems.push(problem);
   }
@@ -218,13 +253,10 @@ function modelOf(
 }
 
 function resourceOf(
-  name: ResourceName,
-  entry: Entry,
-  raw: JsonObject,
+  { name, entry, raw, model }: NamedEntry,
   { registry, placeholders }: ResourceContext,
   at: DecodeContext,
 ): ResourceConfig {
-  const model = modelOf(entry, raw, name, at);
   const known = model === undefined ? undefined : lookUp(registry, name.api, model);
   const settings = attributesOf(entry, raw, known, placeholders, at.at("attributes"));
   checkServiceConfigs(entry.serviceConfigs, registry, at);

@@ -11,8 +11,8 @@ import { parseConfig } from "./file.ts";
 
 const registry = new Registry(APIS, MODELS);
 
-function decoded(json: JsonObject) {
-  const { config, problems } = decodeConfig(json, registry, { env: () => undefined });
+async function decoded(json: JsonObject) {
+  const { config, problems } = await decodeConfig(json, registry, { env: () => undefined });
   const of = (severity: Problem["severity"]) =>
     problems.filter((one) => one.severity === severity).map(({ path, message }) => `${path}: ${message}`);
   return { config, errors: of("error"), warnings: of("warning") };
@@ -22,7 +22,7 @@ const component = (api: string, model: string, attributes: JsonObject, more: Jso
   components: [{ name: "one", api: `rdk:component:${api}`, model, attributes, ...more }],
 });
 
-Deno.test("a fraction where an integer is wanted is taken as its whole part, but not by obstacles_depth", () => {
+Deno.test("a fraction where an integer is wanted is taken as its whole part, but not by obstacles_depth", async () => {
   const service = (model: string, attributes: JsonObject) => ({
     services: [{ name: "one", api: "rdk:service:vision", model, attributes }],
   });
@@ -37,7 +37,7 @@ Deno.test("a fraction where an integer is wanted is taken as its whole part, but
     ],
   ];
   for (const [json, property, taken] of cases) {
-    const { config, errors, warnings } = decoded(json);
+    const { config, errors, warnings } = await decoded(json);
     const [{ decoded: attributes }] = config.resources;
     assertEquals([errors, warnings.length], [[], 1], property);
     assertStringIncludes(warnings[0], `taken as ${taken}`);
@@ -48,12 +48,12 @@ Deno.test("a fraction where an integer is wanted is taken as its whole part, but
     );
   }
   for (const key of ["min_points_in_plane", "min_points_in_segment", "ground_angle_tolerance_degs"]) {
-    const { errors } = decoded(service("obstacles_depth", { [key]: 10.5 }));
+    const { errors } = await decoded(service("obstacles_depth", { [key]: 10.5 }));
     assertStringIncludes(errors[0], `attributes.${key}: found 10.5, wanted an integer`);
   }
 });
 
-Deno.test("a mistake in a frame costs the frame, with a warning", () => {
+Deno.test("a mistake in a frame costs the frame, with a warning", async () => {
   const frames: [JsonObject, string][] = [
     [{ parent: "world", geometry: { type: "blob", x: 1 } }, "geometry"],
     [{ parent: "world", geometry: { type: "box", x: 0, y: 1, z: 1 } }, "a box of 0 x 1 x 1 mm"],
@@ -63,7 +63,7 @@ Deno.test("a mistake in a frame costs the frame, with a warning", () => {
     ["world" as unknown as JsonObject, 'found "world"'],
   ];
   for (const [frame, problem] of frames) {
-    const { config, errors, warnings } = decoded(component("arm", "fake", {}, { frame }));
+    const { config, errors, warnings } = await decoded(component("arm", "fake", {}, { frame }));
     const [arm] = config.resources;
     assertEquals([errors, arm.frame, arm.problems.every(({ severity }) => severity === "warning")], [
       [],
@@ -74,31 +74,37 @@ Deno.test("a mistake in a frame costs the frame, with a warning", () => {
     assertStringIncludes(warnings.join("\n"), "(the frame is ignored)");
   }
   const good = { parent: "world", translation: { x: 1, y: 2, z: 3 } };
-  assertEquals(decoded(component("arm", "fake", {}, { frame: good })).config.resources[0].frame, good);
+  assertEquals(
+    (await decoded(component("arm", "fake", {}, { frame: good }))).config.resources[0].frame,
+    good,
+  );
   const remotes = [{ name: "far", address: "far:8080", frame: { translation: { x: 1 } } }];
-  const { config, errors } = decoded({ remotes });
+  const { config, errors } = await decoded({ remotes });
   assertEquals([errors, config.remotes.map(({ name, frame }) => [name, frame])], [[], [["far", undefined]]]);
 });
 
-Deno.test("zero values of attributes mean the default", () => {
+Deno.test("zero values of attributes mean the default", async () => {
   const cases: JsonObject[] = [
     component("camera", "webcam", { format: "", video_path: "", width_px: 0 }),
     component("camera", "image_file", { preloaded_image: "", color_image_file_path: "x.png" }),
     component("arm", "fake", { "arm-model": "", "model-path": "" }),
     component("motor", "fake", { max_rpm: 0, encoder: "" }),
   ];
-  for (const json of cases) assertEquals(decoded(json).errors, [], JSON.stringify(json));
+  for (const json of cases) assertEquals((await decoded(json)).errors, [], JSON.stringify(json));
   const power = component("motor", "gpio", {
     board: "b",
     pins: { a: "1", b: "2" },
     max_rpm: 60,
     max_power_pct: 0,
   });
-  assertStringIncludes(decoded(power).errors[0], "max_power_pct: found 0, wanted a number from 0.06 to 1");
+  assertStringIncludes(
+    (await decoded(power)).errors[0],
+    "max_power_pct: found 0, wanted a number from 0.06 to 1",
+  );
 });
 
-Deno.test("keys in another letter case are the known ones", () => {
-  const { config, errors, warnings } = decoded({
+Deno.test("keys in another letter case are the known ones", async () => {
+  const { config, errors, warnings } = await decoded({
     Components: [{
       Name: "one",
       API: "rdk:component:motor",

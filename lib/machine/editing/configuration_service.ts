@@ -40,7 +40,7 @@ export function configurationService(parts: ConfigurationServiceParts, guarded: 
       readOnlyReason: await findRefusal(parts, guarded, ctx) ?? "",
       managedBy,
     }),
-    getSchema: () => ({ json: JSON.stringify(machineSchema(registry)) }),
+    getSchema: async () => ({ json: JSON.stringify(await machineSchema(registry)) }),
     checkConfiguration: async ({ text }, ctx) => {
       // Reading a large text takes time that other callers need.
       await mayChange(ctx);

@@ -77,7 +77,7 @@ export class ConfigEditor {
   async check(text: string): Promise<CheckedConfig> {
     const { secrets } = (await this.#read()).hidden;
     try {
-      return this.#checked(restoreSecrets(text, secrets, this.path), text);
+      return await this.#check(restoreSecrets(text, secrets, this.path), text);
     } catch (error) {
       return { problems: [this.#placed(messageOf(error), text)], isUsable: false };
     }
@@ -92,7 +92,7 @@ export class ConfigEditor {
       const present = await this.#read();
       this.#expect(present.revision, revision);
       const whole = restoreSecrets(text, present.hidden.secrets, this.path);
-      const { problems, isUsable } = this.#checked(whole, text);
+      const { problems, isUsable } = await this.#check(whole, text);
       if (!isUsable) {
         const { path, message } = problems.find(({ severity }) => severity === "error")!;
         throw new SvcError("invalid_argument", `${path && `${path}: `}${message}`);
@@ -186,7 +186,7 @@ export class ConfigEditor {
   }
 
   /** `shown`: the text that the problems' places refer to. */
-  #checked(whole: string, shown: string): CheckedConfig {
+  async #check(whole: string, shown: string): Promise<CheckedConfig> {
     const { registry, host } = this.parts;
     const env = (name: string) => host.env(name);
     const found: Problem[] = [];
@@ -194,7 +194,11 @@ export class ConfigEditor {
     const bytes = new TextEncoder().encode(whole);
     const json = parseConfig(bytes, { file: this.path, env, problems: found });
     parseConfig(new TextEncoder().encode(shown), { file: this.path, env, spans });
-    const { decoded: { problems, fatal } } = decodeDraft({ json, revision: "", problems: [] }, registry, env);
+    const { decoded: { problems, fatal } } = await decodeDraft(
+      { json, revision: "", problems: [] },
+      registry,
+      env,
+    );
     const placed = [...found, ...problems].slice(0, PROBLEMS_MAX).map((problem) => ({
       ...problem,
       ...spanAt(problem.path, spans),

@@ -12,7 +12,7 @@ import { BaseComponent } from "../../resource/resource.ts";
 import type { MachineConfig, ResourceConfig } from "../config/config.ts";
 import { Machine } from "./machine.ts";
 import { GraphNode } from "./pass/node.ts";
-import { emptyConfig } from "../../../tests/support/configs.ts";
+import { EMPTY_CONFIG } from "../../../tests/support/configs.ts";
 import { FakeHost } from "../../../tests/support/fake_host.ts";
 
 const API = "rdk:component:generic";
@@ -116,7 +116,7 @@ function configOf(parts: Record<string, JsonObject>, revision = "r"): MachineCon
       problems: [],
     };
   });
-  return { ...emptyConfig(), resources, revision };
+  return { ...EMPTY_CONFIG, resources, revision };
 }
 
 function states(machine: Machine): Record<string, string> {

@@ -117,7 +117,7 @@ export class Reconfiguration {
     let candidate: UsableConfig;
     try {
       if (news instanceof SvcError) throw news;
-      candidate = reading.candidate(news);
+      candidate = await reading.candidate(news);
     } catch (thrown) {
       const known = this.#refused?.error;
       const error = chainOf(thrown);

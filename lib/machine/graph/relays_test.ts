@@ -3,7 +3,7 @@ import { settle } from "../../base/clock.ts";
 import { Logs } from "../../base/log/log.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { FakeHost } from "../../../tests/support/fake_host.ts";
-import { component, configOf, registryOf } from "../../../tests/support/machine_bench.ts";
+import { component, decodeTest, registryOf } from "../../../tests/support/machine_bench.ts";
 import { memoryChannel } from "../../wire/rpc/memory.ts";
 import { Metadata } from "../../wire/rpc/metadata.ts";
 import { ServiceTable } from "../../wire/rpc/service.ts";
@@ -37,12 +37,13 @@ function world() {
     table.add(robotService({ ...parts, version: "1", shutdown: () => {} }));
     tables.set(name, table);
     const apply = async (components: string[]) => {
-      const applied = machine.apply(configOf({
+      const config = await decodeTest({
         remotes: Object.entries(remotesOf).map(([name, prefix]) => ({
           ...{ name, address: `${name}:1`, insecure: true, prefix },
         })),
         components: components.map((name) => component("motor", name)),
-      }, registry));
+      }, registry);
+      const applied = machine.apply(config);
       await settle();
       await applied;
     };

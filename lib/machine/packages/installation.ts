@@ -1,6 +1,6 @@
 /** The attempts at one package: the first one at once, the next ones after pauses, until it is there. */
 
-import { type BackoffLimits, backoffMs } from "../../base/async/backoff.ts";
+import { type BackoffLimits, requestPauseMs } from "../../base/async/backoff.ts";
 import type { Clock } from "../../base/clock.ts";
 import { isRetryable, type SvcError } from "../../base/error.ts";
 import type { PackageConfig } from "../config/config.ts";
@@ -58,7 +58,7 @@ async function attemptUntilThere(
     if (!failure) return await arrived();
 
     if (takeProgress(config)) attempts = 1;
-    const askedMs = Math.min(ASKED_MAX_MS, failure.retryMs ?? 0);
-    await clock.sleep(Math.max(backoffMs(RETRY, attempts), askedMs), signal).catch(() => {});
+    const pauseMs = Math.min(requestPauseMs(RETRY, attempts, failure), ASKED_MAX_MS);
+    await clock.sleep(pauseMs, signal).catch(() => {});
   }
 }

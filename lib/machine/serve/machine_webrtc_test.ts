@@ -28,7 +28,7 @@ interface Bench {
   token(id: string, key: string): Promise<string>;
   readonly guard: Auth | undefined;
   readonly webrtc: MachineWebRtc;
-  /** Every call that was served, latest last. */
+  /** Every call of a peer that was served, latest last; those of signaling, which come at any time, are not among them. */
   readonly calls: CallContext[];
 }
 
@@ -40,7 +40,9 @@ async function withMachine(
 ): Promise<void> {
   const guard = guarded && auth({ ...guarded, clock });
   const calls: CallContext[] = [];
-  const record = (ctx: CallContext) => void calls.push(ctx);
+  const record = (ctx: CallContext) => {
+    if (ctx.peer.kind === "webrtc") calls.push(ctx);
+  };
   const table = new ServiceTable(clock, guard ? [guard.gate, record] : [record]);
   for (const one of [health(table), ...guard ? [guard.service] : []]) table.add(one);
   const logger = new Logs(clock, []).logger("test");

@@ -105,6 +105,10 @@ export class WantedResources {
     try {
       return { source: this.registry.model(config.api, config.model) };
     } catch (error) {
+      // A built-in model whose code cannot be loaded: no module takes its place.
+      if (this.registry.has(config.api, config.model)) {
+        return { problem: `resource build error: ${messageOf(error)}` };
+      }
       const offer = modules?.offer(config);
       switch (offer?.kind) {
         case "model":

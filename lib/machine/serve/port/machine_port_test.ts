@@ -23,8 +23,10 @@ import { FakeFiles } from "../../../../tests/support/fake_files.ts";
 
 const clock = new SystemClock();
 
-function configOf(json: JsonObject): MachineConfig {
-  const { config, problems, fatal } = decodeConfig(json, new Registry([], []), { env: () => undefined });
+async function configOf(json: JsonObject): Promise<MachineConfig> {
+  const { config, problems, fatal } = await decodeConfig(json, new Registry([], []), {
+    env: () => undefined,
+  });
   assert(!fatal, JSON.stringify(problems));
   return config;
 }
@@ -60,7 +62,7 @@ async function withPort(
     clock: fake,
     logger,
   };
-  const port = await MachinePort.open(configOf(json), parts);
+  const port = await MachinePort.open(await configOf(json), parts);
   try {
     await test(port, { records, files, clock: fake });
   } finally {
@@ -97,19 +99,19 @@ async function changed(
   clock: FakeClock,
 ): Promise<void> {
   let done = false;
-  const change = port.change(isDecoded(wanted) ? wanted : configOf(wanted)).finally(() => done = true);
+  const change = port.change(isDecoded(wanted) ? wanted : await configOf(wanted)).finally(() => done = true);
   while (!done) await clock.advance(1_000);
   await change;
 }
 
-Deno.test("givenPlaceOf: takes the names and the signaling address from the cloud section", () => {
-  const place = (cloud: JsonObject) =>
-    dialInfoOf(configOf({ cloud: { id: "p", secret: "s", fqdn: "m", ...cloud } }));
-  assertEquals(place({}), { names: ["m"] });
-  assertEquals(place({ signaling_address: "a:1" }), { names: ["m"], signaling: "https://a:1" });
+Deno.test("givenPlaceOf: takes the names and the signaling address from the cloud section", async () => {
+  const place = async (cloud: JsonObject) =>
+    dialInfoOf(await configOf({ cloud: { id: "p", secret: "s", fqdn: "m", ...cloud } }));
+  assertEquals(await place({}), { names: ["m"] });
+  assertEquals(await place({ signaling_address: "a:1" }), { names: ["m"], signaling: "https://a:1" });
   const plain = { signaling_address: "a:1", signaling_insecure: true };
-  assertEquals(place(plain), { names: ["m"], signaling: "http://a:1" });
-  assertEquals(place({ signaling_address: "http://a" }), { names: ["m"], signaling: "http://a" });
+  assertEquals(await place(plain), { names: ["m"], signaling: "http://a:1" });
+  assertEquals(await place({ signaling_address: "http://a" }), { names: ["m"], signaling: "http://a" });
 });
 
 Deno.test("MachinePort.change: equal settings keep the port open", () =>
@@ -343,8 +345,8 @@ Deno.test("MachinePort: without bind_address, a cloud certificate opens the port
   const cloud = { id: "p", secret: "s", tls_certificate: certPem, tls_private_key: keyPem };
   const own = { tls_cert_file: "cert", tls_key_file: "key" };
   // Another host stands for every interface, and a free port for the usual one, so that the test sees which was taken.
-  const unset = (json: JsonObject) => {
-    const config = configOf(json);
+  const unset = async (json: JsonObject) => {
+    const config = await configOf(json);
     const { bindAddress } = config.network;
     assertEquals(bindAddress, { host: "localhost", port: 8080, managedHost: "" });
     const bind = { host: "localhost", port: 0, managedHost: "127.0.0.1" };
@@ -354,13 +356,13 @@ Deno.test("MachinePort: without bind_address, a cloud certificate opens the port
     files.put("cert", certPem);
     files.put("key", keyPem);
     const start = async (json: JsonObject) => {
-      await changed(port, unset(json), clock);
+      await changed(port, await unset(json), clock);
       return port.url.replace(/\d+$/, "");
     };
     assertEquals(await start({ cloud }), "https://127.0.0.1:");
     assertEquals(await start({ cloud, network: own }), "https://localhost:");
     assertEquals(await start({ cloud, network: { no_tls: true } }), "http://localhost:");
-    await changed(port, configOf({ cloud, ...at("localhost:0") }), clock);
+    await changed(port, await configOf({ cloud, ...at("localhost:0") }), clock);
     assertStringIncludes(port.url, "https://localhost:");
   });
 });
@@ -451,11 +453,11 @@ Deno.test("MachinePort: shows a new cloud certificate while maintenance holds ba
   await withPort(from(one), async (port, { clock, records }) => {
     const { url } = port;
     // The address would change, too, but only what may change at once does.
-    port.admit(configOf(from(two, "127.0.0.1:0")));
+    port.admit(await configOf(from(two, "127.0.0.1:0")));
     await clock.advance(0);
     assertEquals([port.url, await shown(url)], [url, pemOf(two.certPem)]);
     port.admit(
-      configOf({ cloud: { ...from(two).cloud, tls_private_key: one.keyPem }, ...at("localhost:0") }),
+      await configOf({ cloud: { ...from(two).cloud, tls_private_key: one.keyPem }, ...at("localhost:0") }),
     );
     await clock.advance(0);
     assertEquals([port.url, await shown(url)], [url, pemOf(two.certPem)]);
