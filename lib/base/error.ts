@@ -54,13 +54,14 @@ export class SvcError extends Error {
   /** Equal for every `SvcError`. */
   override readonly name = "SvcError";
 
-  /** When a retry makes sense, if known. */
+  /** How long to wait before a retry, if that is known: from now on, or from the end of the call that was refused. */
   readonly retryMs?: number;
 
-  /** `message` says what was wrong, where, and what to do. */
+  /** `message` says what was wrong, where, and what to do. Without `retryMs` the cause's time counts. */
   constructor(readonly code: Code, message: string, options?: { cause?: unknown; retryMs?: number }) {
     super(message, options);
-    this.retryMs = options?.retryMs;
+    const { retryMs, cause } = options ?? {};
+    this.retryMs = retryMs ?? (cause instanceof SvcError ? cause.retryMs : undefined);
   }
 
   /** Any thrown value as an `SvcError`: an abort is `canceled` or `deadline_exceeded`, the rest `unknown`. */
@@ -74,8 +75,8 @@ export class SvcError extends Error {
   }
 
   /** The error for a gRPC status number; an unknown number is `unknown`. */
-  static fromStatus(status: number, message: string): SvcError {
-    return new SvcError(NAMES[status] ?? "unknown", message);
+  static fromStatus(status: number, message: string, retryMs?: number): SvcError {
+    return new SvcError(NAMES[status] ?? "unknown", message, { retryMs });
   }
 }
 

@@ -6,9 +6,9 @@ import { DenoHost } from "./host_deno.ts";
 const host = new DenoHost();
 
 /** Resolves when a watch of `path` that begins now hears of `change`. */
-async function heard(path: string, change: () => Promise<void>): Promise<void> {
+async function heard(path: string, change: () => Promise<void>, promptly = true): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
-  const stop = host.watchFile(path, resolve);
+  const stop = host.watchFile(path, resolve, { promptly });
   try {
     await change();
     await promise;
@@ -53,6 +53,7 @@ Deno.test("watchFile: reports creation, writes, replacement and removal", () =>
     await heard(file, () => Deno.rename(`${folder}/f.new`, file));
     await heard(file, () => Deno.remove(file));
     await heard(file, () => host.writeFile(file, "as the host writes"));
+    await heard(file, () => write(file, "while nobody waits for it"), false);
   }));
 
 Deno.test({

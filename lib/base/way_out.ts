@@ -120,7 +120,9 @@ export class WayOut {
       lookAfter(LOOK_MS);
     };
 
-    const unwatch = this.#sources().map((path) => host.watchFile(path, () => lookAfter(STILL_MS)));
+    const unwatch = this.#sources().map((path) =>
+      host.watchFile(path, () => lookAfter(STILL_MS), { promptly: false })
+    );
     lookAfter(LOOK_MS);
 
     return async () => {

@@ -11,6 +11,7 @@ const LIMITS = {
   turnsOfGroupMax: 1,
   waiting: [3, 2, 2],
   waitMs: 5_000,
+  crowdedMs: 1_000,
   holdMs: 8_000,
 } as const;
 
@@ -30,10 +31,13 @@ function bench() {
     const cancel = (reason: SvcError) => over.abort(reason);
     let leave: (() => void) | undefined;
     const peer = { kind: "memory" } as const;
-    const ended = turns.take({ entity, method, peer, signal: over.signal, cancel }).then((end) => {
-      leave = end;
-      return "begun";
-    }, (error) => `${SvcError.from(error).code}${SvcError.from(error).retryMs ? " later" : ""}`);
+    const ended = turns.take({ entity, method, path: method.name, peer, signal: over.signal, cancel }).then(
+      (end) => {
+        leave = end;
+        return "begun";
+      },
+      (error) => `${SvcError.from(error).code}${SvcError.from(error).retryMs ? " later" : ""}`,
+    );
     const abandon = () => cancel(new SvcError("canceled", "its caller has gone"));
     return { ended, begun: () => leave !== undefined, leave: () => leave!(), abandon };
   };
@@ -88,4 +92,22 @@ Deno.test("CallTurns: a slow call gives its turn to another, and a stream needs 
   await clock.advance(LIMITS.waitMs);
   assertEquals(next.begun(), true);
   slow.leave();
+});
+
+Deno.test("CallTurns: once calls have waited for a while, further ones wait for a shorter time", async () => {
+  const { clock, call } = bench();
+  const running = call("a1");
+  await settle(clock);
+  const first = call("a2");
+  await clock.advance(LIMITS.crowdedMs);
+  const second = call("a3");
+  await clock.advance(LIMITS.crowdedMs);
+  assertEquals(await second.ended, "unavailable later");
+  running.leave();
+  assertEquals(await first.ended, "begun");
+  first.leave();
+  const [third, fourth] = [call("a4"), call("a5")];
+  await clock.advance(LIMITS.waitMs - LIMITS.crowdedMs);
+  third.leave();
+  assertEquals(await fourth.ended, "begun", "nobody had waited when it came");
 });

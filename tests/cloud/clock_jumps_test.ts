@@ -9,6 +9,7 @@ import { SystemFiles } from "../../lib/base/files/system_files.ts";
 import { Audit } from "../../lib/cloud/access/audit.ts";
 import { Conditions } from "../../lib/cloud/capture/filter.ts";
 import { setRetention } from "../../lib/cloud/capture/retention_policies.ts";
+import { storeReadings } from "../../lib/cloud/data/store_readings.ts";
 import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
 import { DataPipelines } from "../../lib/cloud/pipelines/pipelines.ts";
 import { ReadingPacker } from "../../lib/cloud/readings/packer.ts";
@@ -137,7 +138,7 @@ async function upload(store: Store, world: World, clock: FakeClock, ...days: rea
   const readings = days.map((ago) => {
     return { capturedUs: Math.floor(nowMs - ago * DAY_MS) * 1000, receivedUs: 0, payload: { ago } };
   });
-  await store.transaction((sql) => new TabularData(sql).add(origin, readings, [], nowMs));
+  await storeReadings({ store }, origin, readings, [], nowMs);
 }
 
 storeTest("a clock that leaps ahead removes nothing, and the log says why", async (database) => {

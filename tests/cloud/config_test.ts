@@ -23,7 +23,7 @@ import { storeTest } from "./stores.ts";
 import { newKey, newWorld, ownKey, withCloud } from "./world.ts";
 
 const registry = new Registry(APIS, MODELS);
-const validate = (json: unknown) => decodeConfig(json, registry, { env: () => "" }).problems;
+const validate = async (json: unknown) => (await decodeConfig(json, registry, { env: () => "" })).problems;
 
 function motor(name: string, attributes: JsonObject = {}): JsonObject {
   return { name, api: "rdk:component:motor", model: "fake", attributes };

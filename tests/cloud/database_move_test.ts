@@ -6,7 +6,7 @@ import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { sqliteIn } from "../../cli/cloud/sqlite.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
-import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
+import { storeReadings } from "../../lib/cloud/data/store_readings.ts";
 import { Locations } from "../../lib/cloud/tenants/locations.ts";
 import { Parts } from "../../lib/cloud/tenants/parts.ts";
 import { copyDatabase } from "../../lib/cloud/store/moving/database_move.ts";
@@ -25,7 +25,7 @@ sharedStoreTest("a database on SQLite moves, goes on after a break, and is check
     const example = JSON.parse(await svcCloud("init", "--json", "--data", data));
     await svcCloud("machine", "create", "Zoë 🤖", "--data", data);
     const store = await old();
-    await store.transaction(async (sql) => {
+    const [source, readings] = await store.transaction(async (sql) => {
       // Rows that refer to rows of their own table.
       let parent = example.locationId;
       for (const name of ["hall", "room", "corner"]) {
@@ -47,9 +47,9 @@ sharedStoreTest("a database on SQLite moves, goes on after a break, and is check
           payload: { at, text: "x".repeat(at === 7 ? 9e6 : 9) },
         };
       });
-      const source = { ...origin, methodName: "Readings", parameters: "{}" };
-      await new TabularData(sql).add(source, readings, ["a"], 1);
+      return [{ ...origin, methodName: "Readings", parameters: "{}" }, readings] as const;
     });
+    await storeReadings({ store }, source, readings, ["a"], 1);
     const machines = await svcCloud("machine", "list", "--json", "--data", data);
 
     // It breaks off in the midst.

@@ -24,6 +24,7 @@ import { quantile } from "../support/quantile.ts";
 import {
   CALLS,
   changeConfigs,
+  connectMachine,
   dial,
   Figures,
   type LoadKeys,
@@ -45,6 +46,10 @@ const SECONDS = Number(values.seconds);
 const DIALED_AT_ONCE = 20;
 const MACHINES_A_TRANSACTION = 500;
 const SAMPLE_MS = 1_000;
+/** The control planes are at rest when all calls of such a time were answered within the second one. */
+const CALM_MS = 5_000;
+const CALM_ANSWER_MS = 500;
+const SETTLING_MAX_MS = 90_000;
 
 const clock = new SystemClock();
 
@@ -114,7 +119,7 @@ async function connectAll(
   const left = [...machines];
   const dialSome = async () => {
     for (let machine = left.pop(); machine; machine = left.pop()) {
-      const channel = await dial(machine, secret, figures, until);
+      const channel = await connectMachine(machine, secret, figures, until);
       if (channel) channels.set(machine, channel);
     }
   };
@@ -139,7 +144,8 @@ async function measure(target: Target, count: number): Promise<Line> {
   );
   running.push(changeConfigs(machines, owner!, figures, pushedAt, signal));
   // The streams of changes begin all at once.
-  await clock.sleep(10_000);
+  const settledS = await settled(figures);
+  console.log(`at rest after another ${settledS.toFixed(0)} s`);
   const sample = await measured(target, figures);
   over.abort();
   await Promise.all(running);
@@ -158,6 +164,20 @@ async function measure(target: Target, count: number): Promise<Line> {
     configMs: quantile(figures.times("config"), 0.99),
     writeMs: quantile(writes, 0.99),
   };
+}
+
+/** Waits until the calls of some seconds have all been answered soon. Returns how long that took, in seconds. */
+async function settled(figures: Figures): Promise<number> {
+  const startMs = clock.monotonicMs();
+  const failures = () => figures.failures.values().reduce((sum, count) => sum + count, 0);
+  for (let isCalm = false; !isCalm && clock.monotonicMs() - startMs < SETTLING_MAX_MS;) {
+    figures.begin();
+    const before = failures();
+    await clock.sleep(CALM_MS);
+    const slowest = Math.max(...CALLS.flatMap((call) => figures.times(call)));
+    isCalm = failures() === before && slowest < CALM_ANSWER_MS;
+  }
+  return (clock.monotonicMs() - startMs) / 1000;
 }
 
 /** Lets the time of the measurement pass; returns the processor time and the memory meanwhile. */

@@ -9,6 +9,7 @@ import { ChangeService } from "../../proto/gen/changes_pb.ts";
 import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
 import { RobotService } from "../../proto/gen/robot_config_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
+import { requestPauseMs } from "../../lib/base/async/backoff.ts";
 import { type Clock, SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
@@ -41,6 +42,7 @@ const LOG_LINES = 5;
 const READINGS = 6;
 const IMAGE_BYTES = 50_000;
 const LIMITS = { timeoutMs: 30_000 };
+const AGAIN = { firstMs: 1_000, mostMs: 60_000, jitter: 0.5 };
 const AGAIN_MS = 1_000;
 
 export interface LoadMachine {
@@ -83,7 +85,7 @@ export class Figures {
 
   /** Calls until it succeeds, as a machine does; gives nothing when the time is over before. */
   async timed<T>(call: Call, work: () => Promise<T>, until: AbortSignal): Promise<T | undefined> {
-    while (!until.aborted) {
+    for (let failures = 1; !until.aborted; failures++) {
       const startMs = this.#clock.monotonicMs();
       try {
         const value = await work();
@@ -92,9 +94,10 @@ export class Figures {
       } catch (error) {
         if (until.aborted) return undefined;
         const { code, message } = SvcError.from(error);
-        const failure = `${call}: ${code}: ${message}`;
+        // Those that differ in a number alone are counted together.
+        const failure = `${call}: ${code}: ${message.replaceAll(/\d+/g, "…")}`;
         this.failures.set(failure, (this.failures.get(failure) ?? 0) + 1);
-        await this.#clock.sleep(AGAIN_MS, until).catch(() => {});
+        await this.#clock.sleep(requestPauseMs(AGAIN, failures, error), until).catch(() => {});
       }
     }
   }
@@ -102,7 +105,21 @@ export class Figures {
 
 const clock = new SystemClock();
 
-/** Dials and authenticates. */
+/** Connects, authenticates, and reads the first configuration, as a machine does that starts. */
+export async function connectMachine(
+  machine: LoadMachine,
+  secret: string,
+  figures: Figures,
+  until: AbortSignal,
+): Promise<Channel | undefined> {
+  const channel = await dial(machine, secret, figures, until);
+  if (!channel) return undefined;
+  const { config } = client(RobotService, channel);
+  await figures.timed("config", () => config({ id: machine.partId }, LIMITS), until);
+  return channel;
+}
+
+/** Authenticates on a connection of its own; the returned channel connects at its first call. */
 export async function dial(
   { host, keyId }: Pick<LoadMachine, "host" | "keyId">,
   secret: string,

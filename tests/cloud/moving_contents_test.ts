@@ -10,7 +10,8 @@ import { SystemFiles } from "../../lib/base/files/system_files.ts";
 import { silentLogs } from "../../lib/base/log/log.ts";
 import { Audit } from "../../lib/cloud/access/audit.ts";
 import { Conditions } from "../../lib/cloud/capture/filter.ts";
-import { storeReadings, TabularData, type TabularReading } from "../../lib/cloud/data/tabular_data.ts";
+import { storeReadings } from "../../lib/cloud/data/store_readings.ts";
+import { TabularData, type TabularReading } from "../../lib/cloud/data/tabular_data.ts";
 import { ReadingMoves } from "../../lib/cloud/readings/mover.ts";
 import { ReadingPacker } from "../../lib/cloud/readings/packer.ts";
 import { ReadingRemoval } from "../../lib/cloud/readings/removal.ts";
@@ -121,8 +122,11 @@ storeTest(
       // While the second copy runs, files are read, made and removed.
       const copying = { runs: true };
       const copied = copy(server.address).finally(() => copying.runs = false);
-      while (copying.runs) assertEquals(await numbersIn(both), range(10, 180));
-      await copied;
+      try {
+        while (copying.runs) assertEquals(await numbersIn(both), range(10, 180));
+      } finally {
+        await copied;
+      }
       await addPacked(both, readings(180, 60));
       assertEquals(await remove(both, 60, 129), 70);
       assertEquals(await remove(both, 10, 12), 3);

@@ -80,7 +80,7 @@ storeTest(
 async function startRover({ part }: World, own: NewKey, port: number, clock: FakeClock) {
   const host = new FakeHost({ env: { SVC_HOME: "/home" }, hostname: "rover" });
   const registry = new Registry([SensorApi, DataManagerApi], [FakeSensor, BuiltinDataManager]);
-  const { config, problems } = decodeConfig(CONFIG, registry, { env: () => undefined });
+  const { config, problems } = await decodeConfig(CONFIG, registry, { env: () => undefined });
   assertEquals(problems, []);
   const begin = async () => {
     const client = new CloudClient({

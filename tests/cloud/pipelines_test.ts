@@ -11,9 +11,14 @@ import { DataPipelinesService } from "../../proto/gen/data_pipelines_pb.ts";
 import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
+import { storeReadings } from "../../lib/cloud/data/store_readings.ts";
 import { lastRemovedUs, noteRemoved } from "../../lib/cloud/capture/retention_policies.ts";
-import { DataPipelines, type PipelineRun, RUN_STATUS } from "../../lib/cloud/pipelines/pipelines.ts";
+import {
+  DataPipelines,
+  lateStatement,
+  type PipelineRun,
+  RUN_STATUS,
+} from "../../lib/cloud/pipelines/pipelines.ts";
 import { PipelineWindows } from "../../lib/cloud/pipelines/windows.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
@@ -157,6 +162,11 @@ sqliteTest(
   },
 );
 
+/** Readings of these times have arrived. */
+async function noteLate(store: Store, organizationId: string, fromMs: number, untilMs: number) {
+  await store.batch([lateStatement(crypto.randomUUID(), organizationId, { fromMs, untilMs })]);
+}
+
 storeTest(
   "a run has one runner, a window one result, and an interrupted run another try",
   async (database) => {
@@ -217,7 +227,7 @@ storeTest(
       parameters: "{}",
     };
     const reading = { capturedUs: (hour(-30) + 1) * 1000, receivedUs: 0, payload: {} };
-    await store.transaction((sql) => new TabularData(sql).add(origin, [reading], [], START_MS));
+    await storeReadings({ store }, origin, [reading], [], START_MS);
     // They are late, too: the window is scheduled once all the same.
     assertEquals(await change(store, (all) => all.scheduleLate(nowMs)), true);
     for (const _ of [1, 2]) {
@@ -230,8 +240,8 @@ storeTest(
     assertEquals((await claim(other, "other", nowMs)).length, 0);
     await change(store, (all) => all.fail(before, "no", nowMs));
     // Late readings: the window again, whose result takes the place of the first.
-    await change(store, (all) => all.noteLate(organizationId, hour(0) + 1, hour(0) + 2));
-    await change(store, (all) => all.noteLate(organizationId, hour(1) + 1, hour(1) + 2));
+    await noteLate(store, organizationId, hour(0) + 1, hour(0) + 2);
+    await noteLate(store, organizationId, hour(1) + 1, hour(1) + 2);
     assertEquals(await change(store, (all) => all.scheduleLate(nowMs)), true);
     assertEquals(await change(store, (all) => all.scheduleLate(nowMs)), false);
     const [late] = await claim(store, "one", nowMs + 62_000);
@@ -326,7 +336,7 @@ storeTest(
     // Readings of all windows arrive late, after those of the first three, and some of the fourth, are gone.
     await store.transaction((sql) => noteRemoved(sql, organizationId, (hour(3) + 60_000) * 1000));
     await store.transaction((sql) => noteRemoved(sql, organizationId, hour(1) * 1000));
-    await change((all) => all.noteLate(organizationId, hour(0), hour(5)));
+    await noteLate(store, organizationId, hour(0), hour(5));
     await change((all) => all.scheduleLate(nowMs));
     const gone = "retention has removed readings of this window since it was computed";
     assertEquals(await compute(2, () => false), [

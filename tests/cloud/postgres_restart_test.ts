@@ -48,19 +48,26 @@ function createLoad() {
   };
 }
 
-/** Follows the changes of a part as a machine does, which connects again; counts those of its configuration. */
+/**
+ * Follows the changes of a part as a machine does, which connects again; counts those of its configuration. Resolves
+ * with the first answer: what changes before that, a machine does not hear.
+ */
 async function followConfig({ channel }: ServedCloud, key: NewKey, id: string, signal: AbortSignal) {
-  const found = { configs: 0 };
+  const found = { answers: 0, configs: 0 };
   const { follow } = client(ChangeService, await channel(key));
   const following = (async () => {
     while (!signal.aborted) {
       try {
-        for await (const { config } of follow({ id }, { signal })) if (config) found.configs++;
+        for await (const { config } of follow({ id }, { signal })) {
+          found.answers++;
+          if (config) found.configs++;
+        }
       } catch {
         await clock.sleep(PAUSE_MS);
       }
     }
   })();
+  await until(() => found.answers > 0);
   return { found, following };
 }
 

@@ -298,7 +298,7 @@ sqliteTest(
       store,
       files,
       host: new SystemFiles(),
-      configs: new ConfigThreads(ownThread(() => []), defaultLimits(), new SystemClock()),
+      configs: new ConfigThreads(ownThread(() => Promise.resolve([])), defaultLimits(), new SystemClock()),
       data: folder,
       clock: new SystemClock(),
     };

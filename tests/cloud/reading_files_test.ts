@@ -18,7 +18,8 @@ import { Conditions, tabularConditions } from "../../lib/cloud/capture/filter.ts
 import { type DataOrigin, originIdOf } from "../../lib/cloud/capture/origins.ts";
 import { payloadIn } from "../../lib/cloud/capture/payload.ts";
 import { type Query, ReadingQueries } from "../../lib/cloud/data/queries/queries.ts";
-import { storeReadings, TabularData, type TabularReading } from "../../lib/cloud/data/tabular_data.ts";
+import { storeReadings } from "../../lib/cloud/data/store_readings.ts";
+import { TabularData, type TabularReading } from "../../lib/cloud/data/tabular_data.ts";
 import { readingsAs } from "../../lib/cloud/exports/readings.ts";
 import { ReadingMoves } from "../../lib/cloud/readings/mover.ts";
 import { ReadingPacker } from "../../lib/cloud/readings/packer.ts";
@@ -692,8 +693,7 @@ storeTest("retention reaches readings in files, by age and by size, the oldest f
   // From day 40 on, an hour before its reading.
   await kept({ days: 60 }, 40);
   const { bytes } = await new TabularData(store, files).count(all);
-  const each = bytes / 55;
-  await kept({ tabularBytes: Math.ceil(each * 20) }, 75);
-  await kept({ tabularBytes: Math.ceil(each * 3) }, 92);
+  await kept({ tabularBytes: Math.ceil(bytes / 55 * 20) }, 75);
+  await kept({ tabularBytes: Math.ceil(bytes / 55 * 3) }, 92);
   assert((await placesOf(store))[1] === 0);
 });

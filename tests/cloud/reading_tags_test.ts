@@ -6,6 +6,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { TagsFilterType } from "../../proto/gen/data_pb.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { tabularConditions } from "../../lib/cloud/capture/filter.ts";
+import { storeReadings } from "../../lib/cloud/data/store_readings.ts";
 import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
 import { MIGRATIONS } from "../../lib/cloud/store/migrations.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
@@ -39,7 +40,7 @@ function add(store: Store, tags: readonly string[], count: number, fromUs = 0): 
   const readings = Array.from({ length: count }, (_, index) => {
     return { capturedUs: fromUs + index, receivedUs: 0, payload: { index } };
   });
-  return store.transaction((sql) => new TabularData(sql).add(ORIGIN, readings, tags, 0));
+  return storeReadings({ store }, ORIGIN, readings, tags, 0);
 }
 
 function tagged(...tags: string[]) {

@@ -7,7 +7,7 @@
 import { onePiece } from "../../lib/base/files/byte_reader.ts";
 import { noteOrigin, originIdOf } from "../../lib/cloud/capture/origins.ts";
 import { payloadBytes } from "../../lib/cloud/capture/payload.ts";
-import { storeReadings } from "../../lib/cloud/data/tabular_data.ts";
+import { storeReadings } from "../../lib/cloud/data/store_readings.ts";
 import { type Packing, READING_FILE_BYTES_MAX, type ReadingPacker } from "../../lib/cloud/readings/packer.ts";
 import type { FileReading } from "../../lib/cloud/readings/reading_file.ts";
 import { ReadingFiles } from "../../lib/cloud/readings/reading_files.ts";
@@ -26,7 +26,7 @@ const UPLOADED_AT_ONCE = 500;
 const READINGS_OF_FILE = 10_000;
 const PACKED_AT_ONCE = 2;
 /** A process works for a limited time. */
-const FILES_OF_PROCESS = 20;
+const FILES_OF_PROCESS = 5;
 
 interface Place {
   readonly store: Store;

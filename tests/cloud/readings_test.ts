@@ -6,6 +6,9 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { DataService, type FilterSchema, Order } from "../../proto/gen/data_pb.ts";
 import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
+import { Conditions } from "../../lib/cloud/capture/filter.ts";
+import { storeReadings } from "../../lib/cloud/data/store_readings.ts";
+import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
 import type { JsonObject, MessageInitShape } from "../../lib/wire/rpc/proto.ts";
 import { newWorld, type ServedCloud, withCloud } from "./world.ts";
@@ -121,3 +124,22 @@ storeTest(
       assertMatch(refused, /reading 0 of the upload has \d+ bytes, wanted at most 16777216/);
     }),
 );
+
+storeTest("readings that come again, in one upload or in several, are counted once", async ({ open }) => {
+  const store = await open();
+  const { organization: organizationId } = await newWorld(store);
+  const texts = { locationId: "l", machineId: "m", machineName: "m", partName: "main", parameters: "{}" };
+  const method = { componentType: "sensor", componentName: "thermometer", methodName: "Readings" };
+  const origin = { organizationId, partId: "p", ...texts, ...method };
+  const readingsOf = (from: number, count: number) =>
+    Array.from({ length: count }, (_, at) => {
+      return { capturedUs: START_MS * 1000 + from + at, receivedUs: 0, payload: { celsius: from + at } };
+    });
+  const bytes = async () =>
+    (await store.query<{ bytes: number }>("SELECT bytes FROM stored_bytes WHERE kind = 'readings'"))[0].bytes;
+  // More than a statement takes, each of them twice.
+  await storeReadings({ store }, origin, [...readingsOf(0, 900), ...readingsOf(0, 900)], ["a"], START_MS);
+  await storeReadings({ store }, origin, readingsOf(800, 200), ["a"], START_MS);
+  await storeReadings({ store }, origin, readingsOf(0, 900), ["b"], START_MS + 1);
+  assertEquals({ count: 1000, bytes: await bytes() }, await new TabularData(store).count(new Conditions()));
+});

@@ -9,6 +9,7 @@ import { Audit } from "../../lib/cloud/access/audit.ts";
 import { BinaryData } from "../../lib/cloud/data/binary_data.ts";
 import { Datasets } from "../../lib/cloud/data/datasets.ts";
 import { Conditions } from "../../lib/cloud/capture/filter.ts";
+import { storeReadings } from "../../lib/cloud/data/store_readings.ts";
 import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
 import {
   collectorsIn,
@@ -104,9 +105,7 @@ function addReadings(
     receivedUs: 0,
     payload: { ago },
   }));
-  return store.transaction((sql) =>
-    new TabularData(sql).add(originOf(world, component), readings, [], NOW_MS)
-  );
+  return storeReadings({ store }, originOf(world, component), readings, [], NOW_MS);
 }
 
 storeTest(

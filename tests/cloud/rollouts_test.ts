@@ -8,7 +8,7 @@ import { ChangeService } from "../../proto/gen/changes_pb.ts";
 import { RolloutService, type StartRolloutRequestSchema } from "../../proto/gen/rollouts_pb.ts";
 import { configText } from "../../lib/cloud/config/resolution.ts";
 import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
-import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
+import { storeReadings } from "../../lib/cloud/data/store_readings.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
 import type { MessageInitShape } from "../../lib/wire/rpc/proto.ts";
@@ -289,7 +289,7 @@ storeTest(
       };
       const nowUs = clock.nowMs() * 1000;
       const reading = { capturedUs: nowUs, receivedUs: nowUs, payload: { readings: { cpu } } };
-      await store.transaction((sql) => new TabularData(sql).add(origin, [reading], [], clock.nowMs()));
+      await storeReadings({ store }, origin, [reading], [], clock.nowMs());
     };
     // m00 is well, m01 works too hard, m02 captures nothing.
     const live = async () => {

@@ -4,7 +4,7 @@ import { PackageService, PackageType } from "../../proto/gen/packages_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { packed } from "../../lib/base/files/archive.ts";
 import { BinaryData } from "../../lib/cloud/data/binary_data.ts";
-import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
+import { storeReadings } from "../../lib/cloud/data/store_readings.ts";
 import type { StoredFile } from "../../lib/cloud/store/files.ts";
 import { writePcd } from "../../lib/geometry/cloud/pcd.ts";
 import { createCloud } from "../../lib/geometry/cloud/point_cloud.ts";
@@ -84,14 +84,8 @@ export class Rover {
   async readings(atS: number, methodName: string, payload: Record<string, unknown>): Promise<void> {
     const capturedUs = this.#microsAt(atS);
     const reading = { capturedUs, receivedUs: capturedUs, payload } as never;
-    await this.cloud.store.transaction((sql) => {
-      return new TabularData(sql).add(
-        this.#origin("movement_sensor", "wheels", methodName),
-        [reading],
-        [],
-        0,
-      );
-    });
+    const origin = this.#origin("movement_sensor", "wheels", methodName);
+    await storeReadings(this.cloud, origin, [reading], [], 0);
   }
 
   #scan(atS: number): Arrival {

@@ -14,8 +14,8 @@ import { SystemClock } from "../../lib/base/clock.ts";
 import type { Json, JsonObject } from "../../lib/base/schema/schema.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
 import { type ConfigThread, ConfigThreads, ownThread } from "../../lib/cloud/config/config_threads.ts";
-import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
-import { Parts } from "../../lib/cloud/tenants/parts.ts";
+import { storeReadings } from "../../lib/cloud/data/store_readings.ts";
+import { sightingsStatement } from "../../lib/cloud/tenants/parts.ts";
 import { ONLINE_MS } from "../../lib/cloud/tenants/presence.ts";
 import { LogStore } from "../../lib/cloud/logs/logs.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
@@ -255,12 +255,10 @@ storeTest(
 async function watched(store: Store, clock: FakeClock, triggers: Json) {
   const world = await newWorld(store);
   await store.transaction((sql) => keepTriggers(sql, world.part, triggers, false));
-  const configs = new ConfigThreads(ownThread(() => []), defaultLimits(), clock);
+  const configs = new ConfigThreads(ownThread(() => Promise.resolve([])), defaultLimits(), clock);
   const events = new TriggerEvents({ store, files, clock, configs, limits: defaultLimits() });
   const sees = () =>
-    store.transaction((sql) =>
-      new Parts(sql).addSightings(new Map([[world.part, { atMs: clock.nowMs() }]]), ONLINE_MS)
-    );
+    store.batch([sightingsStatement(new Map([[world.part, { atMs: clock.nowMs() }]]), ONLINE_MS)]);
   const logged = async () => {
     for (const event of await oldestEvents(store, 100)) await events.handle(event);
     const all = await new Deliveries(store).list({ organizationId: world.organization, limit: 100 });
@@ -514,7 +512,7 @@ sqliteTest("conditions that take for ever rest, and hold up nothing else", async
   };
   for (const at of [1, 2]) {
     const reading = { capturedUs: at, receivedUs: at, payload: { note: "aaaa!" } };
-    await store.transaction((sql) => new TabularData(sql).add(origin, [reading], [], START_MS + at));
+    await storeReadings({ store }, origin, [reading], [], START_MS + at);
     for (const event of await oldestEvents(store, 10)) await events.handle(event);
     assertEquals((await oldestEvents(store, 10)).length, 0);
   }

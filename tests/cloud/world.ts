@@ -103,7 +103,7 @@ export async function withCloud(
   run: (cloud: ServedCloud) => Promise<void>,
   options: WorldOptions = {},
 ): Promise<void> {
-  const { clock = new SystemClock(), validate = () => [], training, port: at = 0 } = options;
+  const { clock = new SystemClock(), validate = () => Promise.resolve([]), training, port: at = 0 } = options;
   const { createConfigThread, organizations, localhostCertificates, limits, inferenceMs = 30_000 } = options;
   const store = await database.open();
   const real = new SystemClock();

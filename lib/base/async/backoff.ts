@@ -1,5 +1,7 @@
 /** Exponential backoff: how long to wait before something that has failed is tried again. */
 
+import { SvcError } from "../error.ts";
+
 export interface BackoffLimits {
   /** The pause after the first failure; it doubles with each further one. */
   readonly firstMs: number;
@@ -28,4 +30,17 @@ export function backoffMs(
 
   const wholeMs = Math.min(mostMs, firstMs * 2 ** Math.min(failures - 1, DOUBLINGS_MAX));
   return jitter === 0 ? wholeMs : Math.round(wholeMs * (1 - jitter + jitter * random()));
+}
+
+/**
+ * How long to wait before the next request to a server that has refused the last one with `error`: as `backoffMs`
+ * after so many failures in a row, but never shorter than the server asks for.
+ */
+export function requestPauseMs(
+  limits: BackoffLimits,
+  failures: number,
+  error: unknown,
+  random?: () => number,
+): number {
+  return Math.max(backoffMs(limits, failures, random), SvcError.from(error).retryMs ?? 0);
 }

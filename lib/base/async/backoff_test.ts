@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
-import { backoffMs } from "./backoff.ts";
+import { SvcError } from "../error.ts";
+import { backoffMs, requestPauseMs } from "./backoff.ts";
 
 const LIMITS = { firstMs: 100, mostMs: 1_500, jitter: 0 };
 const after = (failures: number[], jitter = 0, random = () => 1) =>
@@ -24,4 +25,12 @@ Deno.test("backoffMs draws nothing where there is no jitter", () => {
     throw new Error("drawn");
   };
   assertEquals(after([3], 0, unused), [400]);
+});
+
+Deno.test("requestPauseMs is never shorter than the server asks for, also through a cause", () => {
+  const busy = new SvcError("unavailable", "busy", { retryMs: 1_000 });
+  const wrapped = new SvcError("unavailable", "no logs are taken", { cause: busy });
+  const pauses = [busy, wrapped, new SvcError("unavailable", "away"), new Error("x"), undefined]
+    .map((error) => [1, 9].map((failures) => requestPauseMs(LIMITS, failures, error)));
+  assertEquals(pauses, [[1_000, 1_500], [1_000, 1_500], [100, 1_500], [100, 1_500], [100, 1_500]]);
 });

@@ -10,6 +10,7 @@
 
 import type { Clock } from "../clock.ts";
 import { SvcError } from "../error.ts";
+import { RankedNames } from "./ranked_names.ts";
 
 export interface PoolLimits {
   /** Places of all; then those of each group, level by level. */
@@ -41,32 +42,61 @@ interface Holder extends PoolHolder {
   readonly giveWay?: GiveWay;
 }
 
+/**
+ * The holders at one place of the tree. Each group keeps its own groups in order, because a full pool is asked most
+ * often when it may take the least time: a look for who gives way costs the logarithm of the groups.
+ */
 class Group {
   size = 0;
   readonly groups = new Map<string, Group>();
-  /** The holders of a group without further groups, the least recently used first. */
-  readonly holders = new Set<Holder>();
+  /** The holders of a group without further groups that can give way, the least recently used first. */
+  readonly yielding = new Set<Holder>();
+  /** The groups by size, the largest first, and those with somebody who can give way, by the idlest of them. */
+  readonly #bySize = new RankedNames();
+  readonly #byUse = new RankedNames();
+  #made = 0;
 
-  constructor(readonly name: string, readonly parent?: Group) {}
+  private constructor(readonly name: string, private readonly number: number, readonly parent?: Group) {}
 
-  /** The least recently used holder in this group that can give way. */
-  idlest(): Holder | undefined {
-    const own = this.holders.values().find(({ giveWay }) => giveWay !== undefined);
-    const all = [own, ...this.groups.values().map((group) => group.idlest())];
-    return all.reduce((best, one) => one && (!best || one.usedMs < best.usedMs) ? one : best, undefined);
+  static root(): Group {
+    return new Group("", 0);
   }
 
-  largest(): Group | undefined {
-    const all = [...this.groups.values()];
-    return all.reduce<Group | undefined>(
-      (best, one) => !best || one.size > best.size ? one : best,
-      undefined,
-    );
+  /** The group of this name, which is made if there is none. */
+  within(name: string): Group {
+    return this.groups.getOrInsertComputed(name, () => new Group(name, this.#made++, this));
+  }
+
+  /** The least recently used holder in this group that can give way. */
+  get idlest(): Holder | undefined {
+    const [own] = this.yielding;
+    return own ?? this.#named(this.#byUse.first)?.idlest;
+  }
+
+  get largest(): Group | undefined {
+    return this.#named(this.#bySize.first);
+  }
+
+  /** Notes that the size or the idlest holder of one of its groups has changed. */
+  arrange(group: Group): void {
+    const { name, number, size, idlest } = group;
+    if (size === 0) {
+      this.groups.delete(name);
+      this.#bySize.delete(name);
+    } else {
+      this.#bySize.set(name, [-size, number, 0]);
+    }
+    if (idlest) this.#byUse.set(name, [idlest.usedMs, number, 0]);
+    else this.#byUse.delete(name);
+  }
+
+  #named(name: string | undefined): Group | undefined {
+    return name === undefined ? undefined : this.groups.get(name);
   }
 }
 
 export class SharedPool {
-  readonly #all = new Group("");
+  readonly #all = Group.root();
 
   constructor(private readonly limits: PoolLimits, private readonly clock: Clock) {}
 
@@ -99,27 +129,28 @@ export class SharedPool {
   }
 
   #enter(path: readonly string[], giveWay: GiveWay | undefined): PoolHolder {
-    let leaf = this.#all;
-    leaf.size++;
-
-    for (const name of path) {
-      const parent = leaf;
-      leaf = parent.groups.getOrInsertComputed(name, () => new Group(name, parent));
-      leaf.size++;
-    }
-
+    const leaf = path.reduce((group, name) => group.within(name), this.#all);
+    let isHeld = true;
     const holder: Holder = {
       leaf,
       usedMs: this.clock.monotonicMs(),
       giveWay,
       used: () => {
-        if (!leaf.holders.delete(holder)) return;
+        if (!isHeld || !giveWay) return;
         holder.usedMs = this.clock.monotonicMs();
-        leaf.holders.add(holder);
+        leaf.yielding.delete(holder);
+        leaf.yielding.add(holder);
+        resize(leaf, 0);
       },
-      release: () => remove(holder),
+      release: () => {
+        if (!isHeld) return;
+        isHeld = false;
+        leaf.yielding.delete(holder);
+        resize(leaf, -1);
+      },
     };
-    leaf.holders.add(holder);
+    if (giveWay) leaf.yielding.add(holder);
+    resize(leaf, 1);
     return holder;
   }
 
@@ -128,32 +159,32 @@ export class SharedPool {
     const holder = this.#yielding(path, level);
     const found = `${shares[level]} ${what} of ${levels[level]} exist already, the most that there may be`;
     if (!holder) throw new SvcError("resource_exhausted", `${found}: try again later`);
-    remove(holder);
+    holder.release();
     holder.giveWay!(new SvcError("resource_exhausted", `${found}: this one gave way to another`));
   }
 
   /** The holder that gives way to a newcomer at `path` in its full group of `level`. */
   #yielding(path: readonly string[], level: number): Holder | undefined {
     const along = this.#along(path);
-    const idlest = along[level]?.idlest();
+    const idlest = along[level]?.idlest;
     if (idlest && this.clock.monotonicMs() - idlest.usedMs >= (this.limits.idleMs ?? Infinity)) return idlest;
     for (const [at, group] of along.entries()) {
       if (at < level || at === path.length) continue;
       const own = along[at + 1]?.size ?? 0;
-      let largest = group.largest();
+      let largest = group.largest;
       if (!largest || largest.size <= own + 1) continue;
-      for (let inner; (inner = largest.largest());) largest = inner;
-      const found = largest.idlest();
+      for (let inner; (inner = largest.largest);) largest = inner;
+      const found = largest.idlest;
       if (found) return found;
     }
-    return this.limits.replaces ? along[path.length]?.idlest() : undefined;
+    return this.limits.replaces ? along[path.length]?.idlest : undefined;
   }
 }
 
-function remove(holder: Holder): void {
-  if (!holder.leaf.holders.delete(holder)) return;
-  for (let group: Group | undefined = holder.leaf; group; group = group.parent) {
-    group.size--;
-    if (group.size === 0) group.parent?.groups.delete(group.name);
+/** Notes a change of a group, and of those around it, by so many places. */
+function resize(leaf: Group, places: number): void {
+  for (let group: Group | undefined = leaf; group; group = group.parent) {
+    group.size += places;
+    group.parent?.arrange(group);
   }
 }

@@ -79,6 +79,23 @@ Deno.test("SharedPool: an idle holder gives way to anybody, and one in use does 
   assertEquals(gone, ["b/1", "c/1"]);
 });
 
+Deno.test("SharedPool: the least recently used of the largest group gives way, whoever came first", async () => {
+  const { clock, take, gone, pool } = taker({ shares: [4, 3, 3] });
+  const [first] = take("a/1");
+  await clock.advance(1);
+  const [second] = take("a/1");
+  take("a/2");
+  await clock.advance(1);
+  first.used();
+  take("b/1");
+  take("b/1");
+  assertEquals(gone, ["a/1"]);
+  second.release();
+  assertEquals(pool.size, 4, "it was the second one");
+  first.release();
+  assertEquals(pool.size, 3);
+});
+
 Deno.test("SharedPool: with replaces, a newcomer replaces the oldest of its own innermost group", () => {
   const { take, gone, pool } = taker({ replaces: true });
   take("a/1", 5);

@@ -49,7 +49,11 @@ export abstract class DurableFiles implements Files {
   abstract syncFile(path: string): Promise<void>;
   abstract syncFolder(path: string): Promise<void>;
   abstract readLink(path: string): Promise<string | undefined>;
-  abstract watchFile(path: string, changed: () => void): () => void;
+  abstract watchFile(
+    path: string,
+    changed: () => void,
+    options?: { readonly promptly?: boolean },
+  ): () => void;
 
   /** Throws if nothing is at the path. */
   protected abstract look(path: string, links: boolean): Promise<FileFacts>;

@@ -213,8 +213,11 @@ export interface WatchFiles {
    * Calls `changed` when `path` may read differently: its file was written, replaced, removed or created, or a link on
    * the way to it changed. May call more often than that, and misses a change that leaves size and times as they are:
    * callers that rely on it also poll. The returned function stops it.
+   *
+   * Unless somebody waits for the effect of a change, as a person does who saves a configuration, let `promptly` be
+   * false: each look takes a fifth of a millisecond.
    */
-  watchFile(path: string, changed: () => void): () => void;
+  watchFile(path: string, changed: () => void, options?: { readonly promptly?: boolean }): () => void;
 }
 
 export interface Files extends ReadFiles, LogFiles, WriteFiles, LinkFiles, LockFiles, WatchFiles {}

@@ -71,8 +71,8 @@ export abstract class SystemReads extends DurableFiles {
     });
   }
 
-  watchFile(path: string, changed: () => void): () => void {
-    return watchFile(path, changed);
+  watchFile(path: string, changed: () => void, options?: { readonly promptly?: boolean }): () => void {
+    return watchFile(path, changed, options);
   }
 
   protected look(path: string, links: boolean): Promise<FileFacts> {

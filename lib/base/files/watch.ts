@@ -15,9 +15,11 @@ const LOOK_MS = 250;
  */
 const BUSY_LOOK_MS = Deno.build.os === "windows" ? LOOK_MS : 20;
 const BUSY_MS = 2_000;
+/** The same if nobody waits for the effect of a change. */
+const CALM_LOOK_MS = 2_000;
 
 /** See `WatchFiles`. */
-export function watchFile(path: string, changed: () => void): () => void {
+export function watchFile(path: string, changed: () => void, { promptly = true } = {}): () => void {
   const clock = new SystemClock();
   let seen = markNow(path);
   let busyUntilMs = clock.monotonicMs() + BUSY_MS;
@@ -35,8 +37,8 @@ export function watchFile(path: string, changed: () => void): () => void {
   };
   const lookLater = () => {
     if (ended) return;
-    const ms = clock.monotonicMs() < busyUntilMs ? BUSY_LOOK_MS : LOOK_MS;
-    callOff = clock.after(ms, () => void look());
+    const promptMs = clock.monotonicMs() < busyUntilMs ? BUSY_LOOK_MS : LOOK_MS;
+    callOff = clock.after(promptly ? promptMs : CALM_LOOK_MS, () => void look());
   };
   lookLater();
 

@@ -9,7 +9,7 @@
  * A failing disk costs no entry while the process lives: entries wait in memory until the disk works again.
  */
 
-import { type BackoffLimits, backoffMs } from "../async/backoff.ts";
+import { type BackoffLimits, requestPauseMs } from "../async/backoff.ts";
 import { type Clock, deadline, race } from "../clock.ts";
 import { messageOf, SvcError } from "../error.ts";
 import type { Logger, Sink } from "./log.ts";
@@ -139,7 +139,7 @@ export class LogQueue {
         if (SvcError.from(error).code === "deadline_exceeded") this.#buffer.halveBatches();
         this.#writer.save(this.#acked);
         if (this.#closing.signal.aborted) return;
-        await this.#pause(backoffMs(RETRY, ++failures, this.parts.random));
+        await this.#pause(requestPauseMs(RETRY, ++failures, error, this.parts.random));
       }
     }
   }

@@ -4,6 +4,7 @@ import { FakeFiles, type Fault } from "../../../tests/support/fake_files.ts";
 import { type LogRecord, Logs, memorySink } from "./log.ts";
 import type { QueuedLog, QueueLimits } from "./buffer.ts";
 import { LogQueue } from "./queue.ts";
+import { SvcError } from "../error.ts";
 import { Secret } from "../secret.ts";
 
 const FOLDER = "/home/log_queue";
@@ -385,6 +386,21 @@ Deno.test("LogQueue: retries after pauses of up to 30 s and logs a failure once"
   cloud.online = true;
   await clock.advance(30_000);
   assertEquals(own().slice(1), ["logs reach the cloud again"]);
+  await queue.close();
+});
+
+Deno.test("LogQueue: a busy receiver gets no logs earlier than it wants", async () => {
+  const cloud = new Cloud();
+  const { queue, clock, log } = await started(cloud, new FakeFiles());
+  const tries: number[] = [];
+  const start = clock.nowMs();
+  cloud.receive = () => {
+    tries.push((clock.nowMs() - start) / 1000);
+    throw new SvcError("unavailable", "busy", { retryMs: 20_000 });
+  };
+  for (const message of names(0, 3)) log(message);
+  await clock.advance(45_000);
+  assertEquals(tries, [0, 20, 40]);
   await queue.close();
 });
 

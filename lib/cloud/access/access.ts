@@ -15,6 +15,7 @@ import { Semaphore } from "../../base/async/semaphore.ts";
 import type { Clock } from "../../base/clock.ts";
 import { assert, type Code, SvcError } from "../../base/error.ts";
 import type { Auth } from "../../wire/auth/auth.ts";
+import { Deadlines } from "../../wire/rpc/deadlines.ts";
 import { type CallContext, type Gate, pathOf } from "../../wire/rpc/service.ts";
 import { type Grant, GRANT_KINDS, type GrantKind, type KeyUses, type Role, ROLES } from "./keys.ts";
 import { locationsAbove } from "../tenants/locations.ts";
@@ -225,9 +226,13 @@ export const ACCESS_LOOKUPS = [CALLER, KEY, IS_ADMINISTRATOR, ...Object.values(E
 /** How long a call may continue after its key, or the role that it needs, was revoked. */
 const RECHECK_MS = 5_000;
 /**
- * How many of them are checked at once. When thousands are due and the control plane is behind, the others wait in
- * their order, and take the time of the database from no new call.
+ * Limit of the checks of one group's calls in a second: the many calls of a large fleet are checked less often, and take
+ * the time of the database from no new call, nor the time of others' checks.
  */
+const RECHECKS_PER_SECOND = 200;
+/** However many there are: nobody delays the end of a key by more calls with it. */
+const RECHECK_MOST_MS = 60_000;
+/** How many are checked at once; when thousands are due, the others wait in their order. */
 const RECHECKS_AT_ONCE = 16;
 /** Resources of a call that are looked up before it is known whether the caller has any role. */
 const REFS_TOGETHER = 8;
@@ -242,7 +247,6 @@ export class Access {
   /** Groups of recently admitted callers; until its admission a caller is its own group. */
   readonly #groups = new Map<string, string>();
   readonly #admissions = new WeakMap<CallContext, Admission>();
-  readonly #rechecks = new Semaphore(RECHECKS_AT_ONCE);
   /** Reads that methods begin before their caller is admitted, and their results for present calls. */
   readonly #early = new Map<string, (request: unknown) => Promise<unknown>>();
   readonly #begun = new WeakMap<CallContext, Promise<unknown>>();
@@ -266,6 +270,7 @@ export class Access {
     refused: (ctx: CallContext, refs: readonly Ref[]) => Promise<void>,
     clock: Clock,
   ): Gate {
+    const rechecks = new Rechecks(clock);
     return {
       authenticate: (ctx) =>
         this.#ruleOf(ctx).need === "unauthenticated" ? undefined : guard.gate.authenticate(ctx),
@@ -306,7 +311,7 @@ export class Access {
           if (SvcError.from(error).code === "permission_denied") await refused(ctx, refs);
           throw error;
         }
-        return watched(ctx, clock, this.#rechecks, check);
+        return rechecks.watch(ctx, this.groupOf(ctx), check);
       },
     };
   }
@@ -511,35 +516,56 @@ function allowsSharedAccess({ method }: Rule): boolean {
   return method.parent.typeName === AppService.typeName;
 }
 
-/** Ends a call when `check` refuses it; the returned function stops checking. */
-function watched(
-  ctx: CallContext,
-  clock: Clock,
-  turns: Semaphore,
-  check: () => Promise<void>,
-): () => void {
-  let over = false;
-  let callOff = () => {};
-  const later = (ms: number) => callOff = clock.after(ms, () => void look());
-  const look = async () => {
-    await turns.acquire();
-    try {
-      if (!over) await check();
-    } catch (thrown) {
-      const error = SvcError.from(thrown);
-      if (REFUSALS.includes(error.code)) return ctx.cancel(error);
-      // The handler reports an unreachable database and missing resources.
-    } finally {
-      turns.release();
-    }
-    if (!over) later(RECHECK_MS);
-  };
-  // Thousands of machines may have begun their calls together, and must not be checked together for ever.
-  later(RECHECK_MS * Math.random());
-  return () => {
-    over = true;
-    callOff();
-  };
+/** Long calls that are checked again now and then. */
+export class Rechecks {
+  readonly #turns = new Semaphore(RECHECKS_AT_ONCE);
+  /** The calls of each group. */
+  readonly #calls = new Map<string, number>();
+  readonly #deadlines: Deadlines;
+
+  constructor(clock: Clock) {
+    this.#deadlines = new Deadlines(clock);
+  }
+
+  /** Ends a call when `check` refuses it; the returned function stops checking. */
+  watch(ctx: CallContext, group: string, check: () => Promise<void>): () => void {
+    let over = false;
+    let callOff = () => {};
+    const later = (ms: number) => callOff = this.#deadlines.after(ms, () => void look());
+    const look = async () => {
+      await this.#turns.acquire();
+      try {
+        if (!over) await check();
+      } catch (thrown) {
+        const error = SvcError.from(thrown);
+        if (REFUSALS.includes(error.code)) return ctx.cancel(error);
+        // The handler reports an unreachable database and missing resources.
+      } finally {
+        this.#turns.release();
+      }
+      if (!over) later(this.#everyMs(group));
+    };
+    this.#count(group, 1);
+    // Thousands of machines may have begun their calls together, and must not be checked together for ever.
+    later(this.#everyMs(group) * Math.random());
+    return () => {
+      if (over) return;
+      over = true;
+      this.#count(group, -1);
+      callOff();
+    };
+  }
+
+  #everyMs(group: string): number {
+    const shareMs = 1000 * (this.#calls.get(group) ?? 0) / RECHECKS_PER_SECOND;
+    return Math.min(Math.max(RECHECK_MS, shareMs), RECHECK_MOST_MS);
+  }
+
+  #count(group: string, change: number): void {
+    const count = (this.#calls.get(group) ?? 0) + change;
+    if (count > 0) this.#calls.set(group, count);
+    else this.#calls.delete(group);
+  }
 }
 
 function reaches(

@@ -25,7 +25,7 @@ import {
   ValueSchema,
 } from "../../wire/rpc/proto.ts";
 import type { Part } from "../tenants/parts.ts";
-import type { Sql } from "../store/store.ts";
+import type { BatchStatement, Sql } from "../store/store.ts";
 
 export interface DataOrigin {
   readonly organizationId: string;
@@ -96,15 +96,20 @@ export function dataOriginOf(part: Source, metadata: UploadMetadata): DataOrigin
 
 /** Stores a source. Returns its id. */
 export async function noteOrigin(sql: Sql, origin: DataOrigin): Promise<string> {
-  const [id, values] = [originIdOf(origin), valuesOf(origin)];
-  await sql.query(
-    `INSERT INTO data_origins (id, organization_id, location_id, machine_id, machine_name, part_id, part_name,
-       component_type, component_name, method_name, parameters)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-    id,
-    ...values,
-  );
-  return id;
+  const { text, values } = originStatement(origin);
+  await sql.query(text, ...values);
+  return originIdOf(origin);
+}
+
+/** Stores a source. */
+export function originStatement(origin: DataOrigin): BatchStatement {
+  return {
+    text:
+      `INSERT INTO data_origins (id, organization_id, location_id, machine_id, machine_name, part_id, part_name,
+         component_type, component_name, method_name, parameters)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+    values: [originIdOf(origin), ...valuesOf(origin)],
+  };
 }
 
 /** The source in something that has more members. */

@@ -20,7 +20,7 @@ import {
 import { clipped, ResolutionBudget, type ResolutionLimits } from "./resolution_budget.ts";
 
 /** Every problem of a machine's configuration; an unusable one has errors. */
-export type Validate = (json: unknown) => readonly Problem[];
+export type Validate = (json: unknown) => Promise<readonly Problem[]>;
 
 export interface ConfigJob {
   /**
@@ -89,7 +89,10 @@ export function serveConfigJobs(scope: ConfigScope, validate: Validate, schema =
   scope.onmessage = ({ data }) => {
     if ("texts" in data) return texts?.(data.texts);
     if ("judge" in data) return scope.postMessage(judged(data.judge));
-    if ("wantsSchema" in data) return scope.postMessage(schemaAnswer(schema));
+    if ("wantsSchema" in data) {
+      return void schema().then((made) => ({ schema: JSON.stringify(made) }), failureOf)
+        .then((answer: ConfigAnswer) => scope.postMessage(answer));
+    }
     workOn(data.job, find, validate).then(
       (done) => scope.postMessage({ done }),
       (thrown) => scope.postMessage(failureOf(thrown)),
@@ -98,16 +101,10 @@ export function serveConfigJobs(scope: ConfigScope, validate: Validate, schema =
   scope.postMessage({ ready: true });
 }
 
-function noSchema(): JsonObject {
-  throw new SvcError("unimplemented", "the checks of this control plane have no schema");
-}
-
-function schemaAnswer(schema: () => JsonObject): ConfigAnswer {
-  try {
-    return { schema: JSON.stringify(schema()) };
-  } catch (thrown) {
-    return failureOf(thrown);
-  }
+function noSchema(): Promise<JsonObject> {
+  return Promise.reject(
+    new SvcError("unimplemented", "the checks of this control plane have no schema"),
+  );
 }
 
 /** Does one job. */
@@ -119,7 +116,7 @@ export async function workOn(job: ConfigJob, find: FindFragments, validate: Vali
     ...job,
     findOnly: job.kind === "find",
   });
-  const judged = job.kind === "check" ? validate(config) : [];
+  const judged = job.kind === "check" ? await validate(config) : [];
   const all = [...problems, ...job.forced || isForMicrocontroller(config) ? asWarnings(judged) : judged];
   return {
     text: JSON.stringify(json),

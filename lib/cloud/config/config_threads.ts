@@ -95,7 +95,7 @@ export class ConfigThreads {
     }
     const job = { ...given, limits };
     if (isQuick(job)) {
-      return await workOn(job, () => Promise.resolve([]), () => []).catch((error) => {
+      return await workOn(job, () => Promise.resolve([]), () => Promise.resolve([])).catch((error) => {
         throw unusable(error);
       });
     }

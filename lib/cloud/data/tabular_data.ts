@@ -5,29 +5,16 @@
  * arrive. Older ones are in files (`../readings/`); whoever reads here gets both.
  */
 
-import { createHash } from "node:crypto";
-import { SvcError } from "../../base/error.ts";
-import { sortedJson } from "../../base/schema/schema.ts";
 import type { JsonObject } from "../../wire/rpc/proto.ts";
 import { type BinaryPage, itemCursor, parseItemCursor } from "./binary_data.ts";
 import { compareCursors, type FileCursor, type FileReading, isAfter } from "../readings/reading_file.ts";
 import { type IndexedFile, isAllWithin, ReadingFiles } from "../readings/reading_files.ts";
 import type { FileStore } from "../store/files.ts";
 import { Conditions, type MicrosRange, onlyType, type ReadingTimes, toMicros } from "../capture/filter.ts";
-import {
-  type DataOrigin,
-  inOrder,
-  noteOrigin,
-  ORIGIN_COLUMNS,
-  originIdOf,
-  originIn,
-} from "../capture/origins.ts";
-import { addStoredBytes, dropStoredBytes } from "../store/stored_bytes.ts";
+import { type DataOrigin, inOrder, ORIGIN_COLUMNS, originIn } from "../capture/origins.ts";
+import { dropStoredBytes } from "../store/stored_bytes.ts";
 import { payloadBytes, payloadIn } from "../capture/payload.ts";
-import { placeholders, type Sql, type Store } from "../store/store.ts";
-import { DataPipelines } from "../pipelines/pipelines.ts";
-import { noteTagList } from "../store/tag_lists.ts";
-import { noteEvent } from "../triggers/outbox.ts";
+import { placeholders, type Sql } from "../store/store.ts";
 
 /** One reading; times in microseconds. */
 export interface TabularReading {
@@ -73,8 +60,9 @@ interface Key {
 
 /** The readings of files at the times of an upload. */
 export interface KnownReadings {
-  /** The files, as they are. */
-  readonly files: string;
+  /** All files with a range of times that overlaps that of the upload, as they are. */
+  readonly files: readonly Pick<IndexedFile, "number" | "sha256">[];
+  /** By `readingKey`. */
   readonly keys: ReadonlySet<string>;
 }
 
@@ -104,45 +92,16 @@ export interface PackedReading {
 type Row = Omit<StoredReading, "payload" | "tags"> & { readonly payload: Uint8Array; readonly tags: string };
 
 const FROM = "tabular_data d JOIN data_origins o ON o.id = d.origin_id";
-/** Rows per statement. */
-const ROWS_MAX = 400;
 const EXPORT_AT_ONCE = 500;
 /** Sources whose files are looked up together. */
 const ORIGINS_AT_ONCE = 64;
 /** Limit of the readings in one answer, and of those that an export keeps in memory. */
 const PAGE_BYTES_MAX = 8 * 1024 ** 2;
-/** Limit of one reading: it fits into a message with its facts. */
-const READING_BYTES_MAX = 16 * 1024 ** 2;
 const BYTES = "LENGTH(d.payload)";
-
-/** Looks into files that are replaced meanwhile. */
-const TRIES = 5;
-const NONE_KNOWN: KnownReadings = { files: "", keys: new Set() };
 
 /** The size of the payloads of readings in bytes. */
 export function readingBytes(readings: readonly TabularReading[]): number {
   return readings.reduce((sum, { payload }) => sum + payloadBytes(payload).length, 0);
-}
-
-/** Stores readings, as `add` does, whatever is in files already. */
-export async function storeReadings(
-  { store, files }: { readonly store: Store; readonly files: FileStore },
-  origin: DataOrigin,
-  readings: readonly TabularReading[],
-  tags: readonly string[],
-  nowMs: number,
-): Promise<string> {
-  let known = NONE_KNOWN;
-  for (let left = TRIES;; left--) {
-    try {
-      return await store.transaction((sql) => {
-        return new TabularData(sql).add(origin, readings, tags, nowMs, known);
-      });
-    } catch (error) {
-      if (SvcError.from(error).code !== "aborted" || left === 0) throw error;
-      known = await new TabularData(store, files).known(originIdOf(origin), readings);
-    }
-  }
 }
 
 export class TabularData {
@@ -153,94 +112,25 @@ export class TabularData {
     this.#inFiles = new ReadingFiles(sql, files);
   }
 
-  /**
-   * Stores readings. Returns the id of their source. Throws `invalid_argument` for one that is too large, `aborted` if
-   * files have readings of these times other than the known ones.
-   */
-  async add(
-    origin: DataOrigin,
-    readings: readonly TabularReading[],
-    tags: readonly string[],
-    nowMs: number,
-    known = NONE_KNOWN,
-  ): Promise<string> {
-    const originId = await noteOrigin(this.sql, origin);
-    if (textOf(await this.#filesAt(originId, readings)) !== known.files) {
-      throw new SvcError("aborted", "readings of these times are in files");
-    }
-    const tagsJson = JSON.stringify([...new Set(tags)].sort());
-    const tagList = await noteTagList(this.sql, tagsJson);
-    const all = readings.map(({ capturedUs, receivedUs, payload }, index) => {
-      const bytes = payloadBytes(payload);
-      if (bytes.length > READING_BYTES_MAX) {
-        const found = `reading ${index} of the upload has ${bytes.length} bytes`;
-        throw new SvcError("invalid_argument", `${found}, wanted at most ${READING_BYTES_MAX}`);
-      }
-      // Programs in Go and Python send the members of a reading in a new order each time.
-      const sorted = payloadBytes(sortedJson(payload));
-      const id = createHash("sha256").update(sorted).digest("hex").slice(0, 32);
-      return [originId, capturedUs, id, receivedUs, nowMs, tagsJson, tagList, bytes] as const;
-    });
-    const rows = all.filter(([, capturedUs, id]) => !known.keys.has(keyOf(capturedUs, id)));
-    let [stored, isNew] = [0, false];
-    for (let at = 0; at < rows.length; at += ROWS_MAX) {
-      const some = rows.slice(at, at + ROWS_MAX);
-      const added = await this.sql.query<{ bytes: number }>(
-        `INSERT INTO tabular_data (origin_id, captured_us, entry_id, received_us, stored_ms, tags, tag_list, payload)
-         VALUES ${some.map(() => "(?, ?, ?, ?, ?, ?, ?, ?)").join(", ")} ON CONFLICT DO NOTHING
-         RETURNING LENGTH(payload) AS bytes`,
-        ...some.flat(),
-      );
-      stored += added.reduce((sum, { bytes }) => sum + bytes, 0);
-      isNew ||= added.length > 0;
-    }
-    await addStoredBytes(this.sql, "readings", originId, origin.organizationId, stored);
-    if (isNew) await this.#noteUpload(origin, originId, readings, nowMs);
-    return originId;
-  }
-
-  async #noteUpload(
-    { partId: id, organizationId }: DataOrigin,
-    originId: string,
-    readings: readonly TabularReading[],
-    nowMs: number,
-  ): Promise<void> {
-    const times = readings.map(({ capturedUs }) => capturedUs);
-    const range = {
-      fromUs: times.reduce((one, other) => Math.min(one, other)),
-      untilUs: times.reduce((one, other) => Math.max(one, other)),
-      storedMs: nowMs,
-    };
-    const facts = { kind: "data", type: "tabular", originId, ...range } as const;
-    await noteEvent(this.sql, { id, organizationId }, facts, nowMs, true);
-    const fromMs = Math.floor(range.fromUs / 1000), untilMs = Math.floor(range.untilUs / 1000);
-    await new DataPipelines(this.sql).noteLate(organizationId, fromMs, untilMs);
-  }
-
   /** The readings of an upload, or of its times, that are in files. */
-  async known(originId: string, readings: readonly TabularReading[]): Promise<KnownReadings> {
-    const files = await this.#filesAt(originId, readings);
+  async known(
+    originId: string,
+    readings: readonly Pick<TabularReading, "capturedUs">[],
+  ): Promise<KnownReadings> {
     const times = new Set(readings.map(({ capturedUs }) => capturedUs));
+    const found = new Conditions().only("d.origin_id = ?", originId).within("captured", rangeOf([...times]));
+    const files = await this.#inFiles.list(found);
     const keys = new Set<string>();
     for (const file of files) {
       const mine = [...times].filter((us) => us >= file.fromUs && us <= file.untilUs);
-      const captured = rangeOf(mine);
-      for await (const group of this.#inFiles.readings(file, { captured, received: {} })) {
+      if (mine.length === 0) continue;
+      for await (const group of this.#inFiles.readings(file, { captured: rangeOf(mine), received: {} })) {
         for (const { capturedUs, entryId } of group) {
-          if (times.has(capturedUs)) keys.add(keyOf(capturedUs, entryId));
+          if (times.has(capturedUs)) keys.add(readingKey(capturedUs, entryId));
         }
       }
     }
-    return { files: textOf(files), keys };
-  }
-
-  /** The files of a source with the time of one of these readings. */
-  async #filesAt(originId: string, readings: readonly TabularReading[]): Promise<IndexedFile[]> {
-    const times = readings.map(({ capturedUs }) => capturedUs);
-    if (times.length === 0) return [];
-    const found = new Conditions().only("d.origin_id = ?", originId).within("captured", rangeOf(times));
-    const files = await this.#inFiles.list(found);
-    return files.filter(({ fromUs, untilUs }) => times.some((us) => us >= fromUs && us <= untilUs));
+    return { files, keys };
   }
 
   /** The readings of a page: as many as the page may have and one answer can hold, but at least one. */
@@ -627,15 +517,13 @@ function fileKey(file: IndexedFile, one: FileReading): Key & { readonly row: Row
   return { id, capturedUs, bytes: bytes + tags.length + file.parameters.length, row };
 }
 
-function keyOf(capturedUs: number, entryId: string): string {
+/** Identifies a reading of a source. */
+export function readingKey(capturedUs: number, entryId: string): string {
   return `${capturedUs}:${entryId}`;
 }
 
-function textOf(files: readonly IndexedFile[]): string {
-  return files.map(({ number, sha256 }) => `${number} ${sha256}`).sort().join();
-}
-
-function rangeOf(times: readonly number[]): MicrosRange {
+/** The range of times in microseconds, of at least one. */
+export function rangeOf(times: readonly number[]): Required<MicrosRange> {
   return {
     fromUs: times.reduce((one, other) => Math.min(one, other), Infinity),
     untilUs: times.reduce((one, other) => Math.max(one, other), -Infinity),

@@ -12,7 +12,7 @@ import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { lastRemovedUs } from "../capture/retention_policies.ts";
 import { lastInFiles, type LastsOfFiles } from "../readings/lasts.ts";
-import { queryOne, type Sql } from "../store/store.ts";
+import { type BatchStatement, queryOne, type Sql, type SqlText } from "../store/store.ts";
 import { PipelineWindows, type Span } from "./windows.ts";
 
 export interface NewPipeline {
@@ -264,25 +264,6 @@ export class DataPipelines {
     return rows.map(pipelineOf);
   }
 
-  /** Records late readings, if a window that contains them has already been scheduled. */
-  async noteLate(organizationId: string, fromMs: number, untilMs: number): Promise<void> {
-    await this.sql.query(
-      `INSERT INTO pipeline_late (id, organization_id, from_ms, until_ms)
-       SELECT CAST(? AS TEXT), CAST(? AS TEXT), CAST(? AS BIGINT), CAST(? AS BIGINT)
-       WHERE EXISTS (SELECT 1 FROM data_pipelines WHERE organization_id = ? AND backfill = 1 AND enabled = 1
-           AND cursor_ms > ?)
-         AND (SELECT COUNT(*) FROM pipeline_late WHERE organization_id = ?) < CAST(? AS BIGINT)`,
-      randomUUID(),
-      organizationId,
-      fromMs,
-      untilMs,
-      organizationId,
-      fromMs,
-      organizationId,
-      LATE_MAX,
-    );
-  }
-
   /** Schedules the windows of one late upload again. Returns whether there was one. */
   async scheduleLate(nowMs: number): Promise<boolean> {
     const [late] = await this.sql.query<Span & { organizationId: string }>(
@@ -524,4 +505,27 @@ export async function unique<T>(name: string, insert: () => Promise<T>): Promise
 
 function pipelineOf({ mql, enabled, hasBackfill, ...row }: Row): DataPipelineRow {
   return { ...row, mql: mqlIn(mql), isEnabled: enabled === 1, hasBackfill: hasBackfill === 1 };
+}
+
+/** Records late readings, once by their id, if a window that contains them has already been scheduled. */
+export function lateStatement(
+  id: string,
+  organizationId: string,
+  { fromMs, untilMs }: { readonly fromMs: number; readonly untilMs: number },
+  ifAlso: SqlText = { text: "1 = 1", values: [] },
+): BatchStatement {
+  return {
+    text: `INSERT INTO pipeline_late (id, organization_id, from_ms, until_ms)
+       SELECT CAST(? AS TEXT), CAST(? AS TEXT), CAST(? AS BIGINT), CAST(? AS BIGINT)
+       WHERE EXISTS (SELECT 1 FROM data_pipelines WHERE organization_id = ? AND backfill = 1 AND enabled = 1
+           AND cursor_ms > ?)
+         AND (SELECT COUNT(*) FROM pipeline_late WHERE organization_id = ?) < CAST(? AS BIGINT)
+         AND ${ifAlso.text} ON CONFLICT DO NOTHING`,
+    values: [
+      ...[id, organizationId, fromMs, untilMs],
+      ...[organizationId, fromMs],
+      ...[organizationId, LATE_MAX],
+      ...ifAlso.values,
+    ],
+  };
 }

@@ -48,8 +48,10 @@ const LOOK_MS = 60_000;
 const EVERY_MS = 10 * 60_000;
 /** Nobody else moves an organization's readings meanwhile. */
 const LEASE_MS = 5 * 60_000;
-/** Files of one turn, the pause after each, and the sources of one look. */
+/** Limits of one turn: its files, and the time after which it begins no other one. */
 const FILES_AT_ONCE = 10;
+const TURN_MS = 15_000;
+/** The pause after each file, and the sources of one look. */
 const PAUSE_MS = 50;
 const SOURCES_AT_ONCE = 100;
 /** The oldest readings of a source among which the most common list of tags is looked for. */
@@ -116,9 +118,11 @@ export class ReadingMoves {
     let originId = await this.#next(organizationId, pass, untilMs);
     if (originId !== undefined) {
       await packer.run(OWN_PACKING, signal, async (packing, signal) => {
+        const untilMonotonicMs = clock.monotonicMs() + TURN_MS;
         for (let files = 1; originId !== undefined; files++) {
           if (await this.#moveOne(organizationId, { originId, untilMs }, packing)) pass.moved++;
-          if (files === FILES_AT_ONCE || signal.aborted) return;
+          const isOver = files === FILES_AT_ONCE || clock.monotonicMs() >= untilMonotonicMs;
+          if (isOver || signal.aborted) return;
           await clock.sleep(PAUSE_MS, signal).catch(() => {});
           originId = await this.#next(organizationId, pass, untilMs);
         }

@@ -32,10 +32,14 @@ export async function queryOne<R>(sql: Sql, statement: string | Lookup, ...value
   return row;
 }
 
-/** A statement of a batch. */
-export interface BatchStatement {
+/** A statement, or a part of one, with its values. */
+export interface SqlText {
   readonly text: string;
   readonly values: readonly SqlValue[];
+}
+
+/** A statement of a batch. */
+export interface BatchStatement extends SqlText {
   /** If it returns rows, the batch is rolled back, and they are its result. */
   readonly stops?: boolean;
 }

@@ -3,27 +3,23 @@
  * them would take too long.
  */
 
-import type { BatchStatement, Sql } from "./store.ts";
+import type { BatchStatement, Sql, SqlText } from "./store.ts";
 
 /** `logs` of a part; `readings` of a source; `sinks` of a data pipeline. */
 export type StoredKind = "logs" | "readings" | "sinks";
 
-/** Adds to the stored bytes of a part or a source. The bytes of a moved part stay with its former organization. */
-export async function addStoredBytes(
-  sql: Sql,
-  kind: StoredKind,
-  ownerId: string,
-  organizationId: string,
-  bytes: number,
-): Promise<void> {
-  await sql.query(
-    `INSERT INTO stored_bytes (kind, owner_id, organization_id, bytes) VALUES (?, ?, ?, ?)
+/**
+ * Adds to the stored bytes of a source. `added`: a table with the `bytes` of each new reading. The bytes of a moved part
+ * stay with its former organization.
+ */
+export function addedReadingBytes(originId: string, organizationId: string, added: SqlText): BatchStatement {
+  return {
+    text: `INSERT INTO stored_bytes (kind, owner_id, organization_id, bytes)
+       SELECT 'readings', CAST(? AS TEXT), CAST(? AS TEXT), CAST(COALESCE(SUM(added.bytes), 0) AS BIGINT)
+       FROM ${added.text} AS added WHERE 1 = 1
      ON CONFLICT (kind, owner_id) DO UPDATE SET bytes = stored_bytes.bytes + excluded.bytes`,
-    kind,
-    ownerId,
-    organizationId,
-    bytes,
-  );
+    values: [originId, organizationId, ...added.values],
+  };
 }
 
 /** The same for the newest entries of a part's log: the entries with the last `count` numbers. */

@@ -6,31 +6,35 @@
  */
 
 import { createHash } from "node:crypto";
-import type { Sql, Store } from "./store.ts";
+import type { BatchStatement, Sql, Store } from "./store.ts";
 
 /** Readings of an older database that get their list in one transaction. */
 const MOVE_AT_ONCE = 2_000;
 const FORGET_AT_ONCE = 500;
 
 /** The name of a list of tags, given as JSON; `null` for a list without tags. */
-function tagListOf(json: string): string | null {
+export function tagListOf(json: string): string | null {
   return json === "[]" ? null : createHash("sha256").update(json).digest("hex").slice(0, 32);
 }
 
 /** Stores a list of tags, given as JSON; returns its name. */
 export async function noteTagList(sql: Sql, json: string): Promise<string | null> {
+  const statement = tagListStatement(json);
+  if (statement) await sql.query(statement.text, ...statement.values);
+  return tagListOf(json);
+}
+
+/** Stores a list of tags, given as JSON, unless it is empty. */
+export function tagListStatement(json: string): BatchStatement | undefined {
   const list = tagListOf(json);
-  if (list === null) return null;
-  const known = await sql.query("SELECT list FROM reading_tags WHERE list = ? LIMIT 1", list);
-  if (known.length > 0) return list;
+  if (list === null) return undefined;
   const tags = [...new Set(JSON.parse(json) as string[])];
-  await sql.query(
-    `INSERT INTO reading_tags (tag, list) VALUES ${
+  return {
+    text: `INSERT INTO reading_tags (tag, list) VALUES ${
       tags.map(() => "(?, ?)").join(", ")
     } ON CONFLICT DO NOTHING`,
-    ...tags.flatMap((tag) => [tag, list]),
-  );
-  return list;
+    values: tags.flatMap((tag) => [tag, list]),
+  };
 }
 
 /** Gives lists to some of the readings that lack one. Returns whether all readings have one. */

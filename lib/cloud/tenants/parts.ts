@@ -8,7 +8,7 @@
 import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { lookup } from "../store/lookups.ts";
-import { placeholders, type Sql } from "../store/store.ts";
+import { type BatchStatement, placeholders, type Sql } from "../store/store.ts";
 import { checkedName, HostWords } from "./names.ts";
 import { type NamedRow, readById, writeName } from "./rows.ts";
 
@@ -165,21 +165,6 @@ export class Parts {
     await this.sql.query("DELETE FROM parts WHERE id = ?", id);
   }
 
-  /** Stores sightings of parts and their reports; ignores earlier times, unless the stored one is `aheadMs` later. */
-  async addSightings(
-    parts: ReadonlyMap<string, { atMs: number; info?: string }>,
-    aheadMs: number,
-  ): Promise<void> {
-    const text = `UPDATE parts SET seen_ms = ?, info = COALESCE(?, info)
-      WHERE id = ? AND (seen_ms IS NULL OR seen_ms < ? OR seen_ms > ?)`;
-    // All updates go to the database in one trip.
-    await Promise.all(
-      [...parts].map(([id, { atMs, info }]) =>
-        this.sql.query(text, atMs, info ?? null, id, atMs, atMs + aheadMs)
-      ),
-    );
-  }
-
   /** Claims host words for the parts of a machine that has moved to this location. */
   async renewHosts(machineId: string, locationId: string, nowMs: number): Promise<void> {
     const hosts = new HostWords(this.sql);
@@ -200,4 +185,24 @@ export class Parts {
     for (const { id } of await this.ofMachine(machineId)) await hosts.release(id, nowMs);
     await this.sql.query("DELETE FROM parts WHERE machine_id = ?", machineId);
   }
+}
+
+/** When a part was last seen, and its report as JSON, if there is a new one. */
+export interface Sighting {
+  readonly atMs: number;
+  readonly info?: string;
+}
+
+/**
+ * Stores sightings of some thousand parts at most, by their ids; ignores earlier times, unless the stored one is `aheadMs`
+ * later.
+ */
+export function sightingsStatement(parts: ReadonlyMap<string, Sighting>, aheadMs: number): BatchStatement {
+  const places = [...parts].map(() => "(CAST(? AS TEXT), CAST(? AS BIGINT), CAST(? AS TEXT))").join(", ");
+  return {
+    text: `UPDATE parts SET seen_ms = v.column2, info = COALESCE(v.column3, info) FROM (VALUES ${places}) AS v
+      WHERE parts.id = v.column1
+        AND (seen_ms IS NULL OR seen_ms < v.column2 OR seen_ms > v.column2 + CAST(? AS BIGINT))`,
+    values: [...[...parts].flatMap(([id, { atMs, info }]) => [id, atMs, info ?? null]), aheadMs],
+  };
 }

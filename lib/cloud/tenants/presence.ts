@@ -10,13 +10,15 @@ import type { Clock } from "../../base/clock.ts";
 import { messageOf } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
-import { Parts } from "./parts.ts";
+import { type Sighting, sightingsStatement } from "./parts.ts";
 import type { Store } from "../store/store.ts";
 import { OWN_GROUP } from "../store/callers.ts";
 
 /** A part polls every 10 s by default; after three missed polls it is offline. */
 export const ONLINE_MS = 35_000;
 const SAVE_MS = 5_000;
+/** Sightings of one change of the database. */
+const SAVED_AT_ONCE = 250;
 
 /**
  * The first and the last time of sightings by which a part is online. A clock that was ahead for a while leaves sightings
@@ -32,16 +34,10 @@ export function isOnlineAt(seenMs: number, nowMs: number): boolean {
   return seenMs >= firstMs && seenMs <= lastMs;
 }
 
-/** The last sighting of a part, and its report about itself as JSON. */
-interface Heard {
-  readonly atMs: number;
-  readonly info?: string;
-}
-
 export type Online = "online" | "offline" | "never";
 
 export class Presence {
-  readonly #heard = new Map<string, Heard>();
+  readonly #heard = new Map<string, Sighting>();
   /** Parts whose latest sighting the database lacks. */
   readonly #unsaved = new Set<string>();
   #saving: Promise<void> | undefined;
@@ -92,16 +88,19 @@ export class Presence {
   }
 
   async #save(): Promise<void> {
-    if (this.#unsaved.size === 0) return;
-    const batch = new Map([...this.#unsaved].map((id) => [id, this.#heard.get(id)!]));
+    const ids = [...this.#unsaved];
     this.#unsaved.clear();
-    try {
-      // Runs as svc-cloud's own work, not on behalf of the first caller.
-      const save = () => this.store.transaction((sql) => new Parts(sql).addSightings(batch, ONLINE_MS));
-      await this.store.forCaller({ group: OWN_GROUP }, save);
-    } catch (error) {
-      for (const id of batch.keys()) this.#unsaved.add(id);
-      this.logger.warn(`cannot save which machines are online: ${messageOf(error)}`);
+    // Other changes have their turns in between.
+    for (let at = 0; at < ids.length; at += SAVED_AT_ONCE) {
+      const some = new Map(ids.slice(at, at + SAVED_AT_ONCE).map((id) => [id, this.#heard.get(id)!]));
+      try {
+        // Runs as svc-cloud's own work, not on behalf of the first caller.
+        const save = () => this.store.batch([sightingsStatement(some, ONLINE_MS)]);
+        await this.store.forCaller({ group: OWN_GROUP }, save);
+      } catch (error) {
+        for (const id of ids.slice(at)) this.#unsaved.add(id);
+        return this.logger.warn(`cannot save which machines are online: ${messageOf(error)}`);
+      }
     }
   }
 }

@@ -11,7 +11,7 @@
 import { randomUUID } from "node:crypto";
 import { nextTurn } from "../../base/clock.ts";
 import { type Json, sortedJson } from "../../base/schema/schema.ts";
-import type { Sql } from "../store/store.ts";
+import type { BatchStatement, Sql, SqlText } from "../store/store.ts";
 import { type DataKind, type Trigger, triggersIn } from "./settings.ts";
 
 /** The readings of one upload. */
@@ -163,23 +163,45 @@ export async function triggersPage(
 /** Stores an event. `ifData`: only if the part has triggers that wait for data. */
 export async function noteEvent(
   sql: Sql,
-  part: { readonly id: string; readonly organizationId: string },
+  part: EventPart,
   facts: EventFacts,
   atMs: number,
   ifData = false,
 ): Promise<void> {
-  const waiting = "(SELECT COUNT(*) FROM trigger_events WHERE organization_id = ?) < CAST(? AS BIGINT)";
-  const wanted = "EXISTS (SELECT 1 FROM part_triggers WHERE part_id = ? AND has_data = 1)";
-  const values = [randomUUID(), part.id, part.organizationId, atMs, JSON.stringify(facts)];
-  await sql.query(
-    `INSERT INTO trigger_events (id, part_id, organization_id, at_ms, facts)
+  const { text, values } = eventStatement(randomUUID(), part, facts, atMs, { ifData });
+  await sql.query(text, ...values);
+}
+
+/** The part of an event. */
+type EventPart = { readonly id: string; readonly organizationId: string };
+
+/** Stores an event, once by its id. `ifAlso`: only if this condition holds, too. */
+export function eventStatement(
+  eventId: string,
+  { id, organizationId }: EventPart,
+  facts: EventFacts,
+  atMs: number,
+  { ifData = false, ifAlso }: { readonly ifData?: boolean; readonly ifAlso?: SqlText } = {},
+): BatchStatement {
+  const conditions: SqlText[] = [
+    ...ifData
+      ? [{ text: "EXISTS (SELECT 1 FROM part_triggers WHERE part_id = ? AND has_data = 1)", values: [id] }]
+      : [],
+    {
+      text: "(SELECT COUNT(*) FROM trigger_events WHERE organization_id = ?) < CAST(? AS BIGINT)",
+      values: [organizationId, WAITING_MAX],
+    },
+    ...ifAlso ? [ifAlso] : [],
+  ];
+  return {
+    text: `INSERT INTO trigger_events (id, part_id, organization_id, at_ms, facts)
      SELECT CAST(? AS TEXT), CAST(? AS TEXT), CAST(? AS TEXT), CAST(? AS BIGINT), CAST(? AS TEXT)
-     WHERE ${ifData ? `${wanted} AND ` : ""}${waiting}`,
-    ...values,
-    ...ifData ? [part.id] : [],
-    part.organizationId,
-    WAITING_MAX,
-  );
+     WHERE ${conditions.map(({ text }) => text).join(" AND ")} ON CONFLICT DO NOTHING`,
+    values: [
+      ...[eventId, id, organizationId, atMs, JSON.stringify(facts)],
+      ...conditions.flatMap(({ values }) => values),
+    ],
+  };
 }
 
 /** The oldest events, some of each organization. */

@@ -29,7 +29,7 @@ import type { Sql, Store } from "../../../lib/cloud/store/store.ts";
 import { SystemClock } from "../../../lib/base/clock.ts";
 import { silentLogs } from "../../../lib/base/log/log.ts";
 import { type DataOrigin, ORIGIN_COLUMNS } from "../../../lib/cloud/capture/origins.ts";
-import { storeReadings } from "../../../lib/cloud/data/tabular_data.ts";
+import { storeReadings } from "../../../lib/cloud/data/store_readings.ts";
 import { ReadingMoves } from "../../../lib/cloud/readings/mover.ts";
 import { ReadingPacker } from "../../../lib/cloud/readings/packer.ts";
 import type { FileStore } from "../../../lib/cloud/store/files.ts";
