@@ -39,7 +39,7 @@ const clock = new SystemClock();
 const registry = new Registry(APIS, MODELS);
 const machine = new Machine({ registry, logs: silentLogs(clock), clock, host: new DenoHost() });
 await machine.apply(
-  decodeConfig(settings, registry, { env: (name) => Deno.env.get(name), packages: () => "" }).config,
+  (await decodeConfig(settings, registry, { env: (name) => Deno.env.get(name), packages: () => "" })).config,
 );
 await draw();
 await machine.close();

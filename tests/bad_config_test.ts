@@ -29,7 +29,7 @@ async function outcomeOf(content: Content): Promise<{ outcome: Outcome; logged: 
   } catch (error) {
     return { outcome: "refused", logged: [messageOf(error)] };
   }
-  const { config, problems: found, fatal } = decodeConfig(json, registry, { env: (name) => ENV[name] });
+  const { config, problems: found, fatal } = await decodeConfig(json, registry, { env: (name) => ENV[name] });
   const logged = formatProblems([...problems, ...found], "f.json").split("\n").filter((line) => line !== "");
   if (fatal) return { outcome: "refused", logged };
 

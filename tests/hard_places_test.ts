@@ -7,6 +7,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { run } from "./interop/programs.ts";
 import { answers, statusOf } from "./e2e/bench.ts";
+import { keptCode } from "./support/from_source.ts";
 import { type Needed, needingTest } from "./support/needing.ts";
 import { type ServerProcess, startServer } from "./support/server.ts";
 import { until } from "./support/until.ts";
@@ -28,7 +29,6 @@ async function inPlace(
   work: (server: ServerProcess, folder: string) => Promise<void>,
 ): Promise<void> {
   const folder = await Deno.makeTempDir({ prefix: "svc-place-" });
-  const { DENO_DIR, HOME = "/root" } = Deno.env.toObject();
   const config = {
     network: { bind_address: "localhost:0" },
     modules: modules(folder),
@@ -40,7 +40,7 @@ async function inPlace(
   const command = [...unshare, "sh", "-c", script, "sh", folder, Deno.execPath(), "run", "-A", PROGRAM];
   const server = await startServer(`${folder}/machine.json`, {
     command,
-    env: { HOME: folder, DENO_DIR: DENO_DIR ?? `${HOME}/.cache/deno` },
+    env: { HOME: folder, ...keptCode() },
   });
   try {
     await server.wrote("machine is running");

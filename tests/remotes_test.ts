@@ -383,7 +383,7 @@ Deno.test("a base stops its motors on a remote before the remote is removed or c
       (await Promise.all(there.map((one) => one.isPowered()))).map(({ isOn }) => isOn);
     assertEquals(await moves(), [true, true]);
 
-    const { config } = decodeConfig(after, new Registry(APIS, MODELS), { env: () => undefined });
+    const { config } = await decodeConfig(after, new Registry(APIS, MODELS), { env: () => undefined });
     await runtime.machine.apply(config!);
     assertEquals(await moves(), [false, false]);
     assertEquals(records.filter(({ message }) => message.includes("cannot close")), []);

@@ -4,7 +4,8 @@
  * leaves a computer idle.
  *
  * A process takes a batch of files. The output of a batch is printed when the batch has ended, so that the lines of
- * two batches never mix. At the end come the files that took longest, and the output of each failed batch once more.
+ * two batches never mix. At the end come the files that took longest, the batches that took most of the processors,
+ * and the output of each failed batch once more.
  * The last line counts all tests: `ok | 2221 passed | 0 failed | 12 ignored (10m)`.
  */
 
@@ -22,6 +23,12 @@ const QUICK_FILES = 12;
 const PER_CORE = 2;
 const BATCH_MS = 25 * 60_000;
 const LONGEST_SHOWN = 10;
+const COSTLIEST_SHOWN = 30;
+/**
+ * A shell that runs a command and then prints what its processes have had of the processors, which Deno does not tell:
+ * those that it has waited for, and theirs.
+ */
+const TIMED = ["-c", '"$@"; code=$?; times >&2; exit $code', "sh"];
 const ROOT = new URL("../", import.meta.url);
 
 const clock = new SystemClock();
@@ -44,6 +51,8 @@ interface Outcome extends Counted {
   readonly text: string;
   /** Seconds of each test file. */
   readonly seconds: ReadonlyMap<string, number>;
+  /** Of the processors, by all its processes. */
+  readonly processorSeconds: number;
 }
 
 /** The files to run: a file of `tests/` or a long one alone, other files beside the code together. */
@@ -64,8 +73,8 @@ async function batchesOf(wanted: readonly string[]): Promise<Batch[]> {
 /** Runs a batch and prints its output. A process that ends badly without having counted a failure counts as one. */
 async function runBatch({ name, args }: Batch): Promise<Outcome> {
   const startMs = clock.monotonicMs();
-  const child = new Deno.Command(Deno.execPath(), {
-    args: [...args],
+  const child = new Deno.Command("sh", {
+    args: [...TIMED, Deno.execPath(), ...args],
     cwd: ROOT,
     stdin: "null",
     stdout: "piped",
@@ -74,12 +83,13 @@ async function runBatch({ name, args }: Batch): Promise<Outcome> {
   let late = false;
   const cancel = clock.after(BATCH_MS, () => {
     late = true;
-    child.kill("SIGKILL");
+    killCommandOf(child);
   });
   const { code, stdout, stderr } = await child.output();
   cancel();
 
-  let text = (new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr)).trimEnd();
+  const { text: errors, seconds: processorSeconds } = withoutTimes(new TextDecoder().decode(stderr));
+  let text = (new TextDecoder().decode(stdout) + errors).trimEnd();
   if (late) text += `\nkilled after ${BATCH_MS / 60_000} minutes: ${name}`;
   const counted = countOf(text);
   if (code !== 0 && counted.failed === 0) {
@@ -89,8 +99,23 @@ async function runBatch({ name, args }: Batch): Promise<Outcome> {
   console.log(text);
   const seconds = secondsOf(text);
   // The tests of a file are not all of its time: its programs are fetched before.
-  if (seconds.size < 2) return { ...counted, name, text, seconds: new Map([[name, secondsSince(startMs)]]) };
-  return { ...counted, name, text, seconds };
+  const own = seconds.size < 2 ? new Map([[name, secondsSince(startMs)]]) : seconds;
+  return { ...counted, name, text, seconds: own, processorSeconds };
+}
+
+/** Kills what the shell runs, so that the shell comes to its end. */
+function killCommandOf({ pid }: Deno.ChildProcess): void {
+  const [command] = /\d+/.exec(Deno.readTextFileSync(`/proc/${pid}/task/${pid}/children`)) ?? [];
+  if (command !== undefined) Deno.kill(Number(command), "SIGKILL");
+}
+
+/** What a command has written, and what its processes took of the processors: the second of the last two lines. */
+function withoutTimes(errors: string): { readonly text: string; readonly seconds: number } {
+  const time = String.raw`(\d+)m([\d.]+)s`;
+  const lines = new RegExp(String.raw`.* .*\n${time} ${time}\n$`).exec(errors);
+  if (!lines) return { text: errors, seconds: 0 };
+  const [user, userRest, system, systemRest] = lines.slice(1).map(Number);
+  return { text: errors.slice(0, lines.index), seconds: 60 * (user + system) + userRest + systemRest };
 }
 
 function secondsSince(startMs: number): number {
@@ -146,6 +171,17 @@ function printLongest(outcomes: readonly Outcome[]): void {
   }
 }
 
+function printCostliest(outcomes: readonly Outcome[]): void {
+  const sum = outcomes.reduce((all, { processorSeconds }) => all + processorSeconds, 0);
+  const batches = outcomes.toSorted((one, other) => other.processorSeconds - one.processorSeconds);
+  console.log(`\n${sum.toFixed(0)} s of the processors, most of them:`);
+  for (const { name, processorSeconds } of batches.slice(0, COSTLIEST_SHOWN)) {
+    const [first, ...others] = name.split(" ");
+    const shown = first.endsWith(".ts") && others.length > 0 ? `${first} and ${others.length} others` : name;
+    console.log(`${processorSeconds.toFixed(0).padStart(5)} s  ${shown}`);
+  }
+}
+
 /** Shows what failed once more, where a reader of the log's end sees it. */
 function printFailed(failed: readonly Outcome[]): void {
   for (const { name, text } of failed) console.log(`\n==== failed: ${name}\n${text}`);
@@ -179,6 +215,7 @@ async function main(words: readonly string[]): Promise<number> {
     for (const word of ["passed", "failed", "ignored"] as const) total[word] += one[word];
   }
   printLongest(outcomes);
+  printCostliest(outcomes);
   printFailed(outcomes.filter(({ failed }) => failed > 0));
   const verdict = total.failed === 0 ? "ok" : "FAILED";
   const minutes = (secondsSince(startMs) / 60).toFixed(1);

@@ -129,6 +129,7 @@ function webRtcPeer(
 
 class Wire implements DataChannel {
   readonly bufferedBytes = 0;
+  readonly messageBytesMax = 65_536;
   to: (bytes: Uint8Array) => void = () => {};
 
   send(message: Uint8Array): void {

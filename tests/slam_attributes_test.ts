@@ -216,7 +216,7 @@ const PARAMS: { readonly [name: string]: AttributeRow } = {
 const registry = new Registry(APIS, MODELS);
 
 /** The service's settings in a machine with a lidar, and all that is wrong with the configuration. */
-function configured(attributes: JsonObject): { settings: Settings; logged: string[] } {
+async function configured(attributes: JsonObject): Promise<{ settings: Settings; logged: string[] }> {
   const json = {
     components: [
       { name: "rover", api: "rdk:component:base", model: "fake", attributes: { building: "hall" } },
@@ -225,7 +225,7 @@ function configured(attributes: JsonObject): { settings: Settings; logged: strin
     ],
     services: [{ name: "slam", api: "rdk:service:slam", model: "svc:slam:cartographer", attributes }],
   };
-  const { config, problems } = decodeConfig(json, registry, { env: () => undefined });
+  const { config, problems } = await decodeConfig(json, registry, { env: () => undefined });
   const { decoded } = config.resources.find(({ name }) => name.short === "slam")!;
   return {
     settings: decoded as Settings,
@@ -239,17 +239,17 @@ function check(
   within: string,
 ): void {
   for (const [name, row] of Object.entries(rows)) {
-    Deno.test(`mapping service: ${name}: ${row.words}`, () => {
-      const absent = configured(put(name));
+    Deno.test(`mapping service: ${name}: ${row.words}`, async () => {
+      const absent = await configured(put(name));
       const missing = `${within}${name}: missing required field, wanted ${row.needed}`;
       assertEquals(absent.logged, row.needed === undefined ? [] : [missing]);
       if ("usual" in row) assertEquals(row.of(absent.settings), row.usual);
       for (const [value, wanted] of row.right) {
-        const { settings, logged } = configured(put(name, value));
+        const { settings, logged } = await configured(put(name, value));
         assertEquals({ logged, value: row.of(settings) }, { logged: [], value: wanted });
       }
       for (const [value, wanted] of row.wrong) {
-        const { logged } = configured(put(name, value));
+        const { logged } = await configured(put(name, value));
         assertEquals(logged.length, 1, logged.join("\n"));
         assertEquals(
           [logged[0].startsWith("services.0.attributes"), logged[0].endsWith(wanted)],

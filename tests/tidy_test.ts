@@ -234,6 +234,25 @@ Deno.test("svc-server does not load the large descriptors of AppService and Data
   for (const large of ["app", "data"]) assert(!reached.has(`proto/gen/${large}_pb.ts`), large);
 });
 
+/** What an import at the start of a module leads to; a module that is imported later does not count. */
+const neededNow = ({ text }: Source) =>
+  importsOf(withoutTypes(text).replaceAll(/\bimport\(\s*"[^"]+"\s*\)/g, ""));
+
+Deno.test("the servers start without the code of any driver: a configured resource loads its own", () => {
+  for (const program of ["cli/server/serve.ts", "cli/micro/serve.ts"]) {
+    const now = [...reachedFrom([program], neededNow)].filter((path) => path.startsWith("drivers/"));
+    assertEquals(now, program.includes("micro") ? [] : ["drivers/mod.ts"]);
+    const later = reachedFrom([program], ({ imports }) => imports);
+    assert(later.has("drivers/board/fake.ts") && later.has("drivers/motor/gpio.ts"), program);
+  }
+});
+
+Deno.test("the motion service, which every machine has, loads its planner with the first movement", () => {
+  const planner = ["drivers/motion/planning.ts", "lib/geometry/inverse_kinematics.ts"];
+  const reached = reachedFrom(["cli/server/serve.ts", "drivers/motion/builtin.ts"], neededNow);
+  assertEquals(planner.filter((path) => reached.has(path)), []);
+});
+
 Deno.test("svc-server loads the mapper and its simulation only when a resource needs them", () => {
   const reached = reachedFrom(["cli/server/serve.ts"], ({ text }) => importsOf(withoutTypes(text)));
   assertEquals([...reached].filter((path) => path.startsWith("lib/slam/")), []);
@@ -248,8 +267,6 @@ Deno.test("svc-server starts without the large modules of Node.js that few runs 
     "node:module",
     "node:worker_threads",
   ];
-  const neededNow = ({ text }: Source) =>
-    importsOf(withoutTypes(text).replaceAll(/\bimport\("[^"]+"\)/g, ""));
   const reached = reachedFrom(["cli/server/main.ts", "cli/server/serve.ts"], neededNow);
   const found = sources.filter(({ path }) => reached.has(path)).flatMap((source) =>
     neededNow(source).filter((one) => late.includes(one)).map((one) => `${source.path} imports ${one}`)

@@ -7,6 +7,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { type Example, serveCloud, svcCloud } from "./cloud/program.ts";
 import { run } from "./interop/programs.ts";
 import { answers, statusOf, text } from "./e2e/bench.ts";
+import { keptCode } from "./support/from_source.ts";
 import { startServer } from "./support/server.ts";
 import { type Needed, needingTest } from "./support/needing.ts";
 import { until } from "./support/until.ts";
@@ -46,8 +47,7 @@ async function onDisk(
   work: (command: string[], env: Record<string, string>, folder: string) => Promise<void>,
 ): Promise<void> {
   const folder = await Deno.makeTempDir({ prefix: "svc-disk-" });
-  const { DENO_DIR, HOME = "/root" } = Deno.env.toObject();
-  const env = { DENO_DIR: DENO_DIR ?? `${HOME}/.cache/deno`, HOME: `${folder}/home` };
+  const env = { ...keptCode(), HOME: `${folder}/home` };
   const command = ["unshare", "--mount", "sh", "-c", DISK, "sh", folder, kind, Deno.execPath(), "run", "-A"];
   try {
     await work(command, env, folder);

@@ -286,9 +286,9 @@ export class Agent {
         await this.#hear();
         return await this.#bringUpToDate(signal);
       }
-      await clock.sleep(Math.min(FIRST_RETRY_MS, Math.max(0, untilMs - clock.monotonicMs())), signal).catch(
-        () => {},
-      );
+      const leftMs = Math.max(0, untilMs - clock.monotonicMs());
+      const pauseMs = Math.max(FIRST_RETRY_MS, this.#polls.heldMs);
+      await clock.sleep(Math.min(pauseMs, leftMs), signal).catch(() => {});
     }
     logger.warn(
       `the cloud ${this.#polls.isRefused ? "refuses this device" : "does not answer"}; starting without it`,

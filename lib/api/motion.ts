@@ -301,6 +301,7 @@ export const MotionApi: Api<Motion> = {
   monitored: "none",
   joints: "none",
   captured: "none",
+  byDefault: "rdk:builtin:builtin",
   client: (name: ResourceName, channel: Channel) => new MotionClient(name, channel, MotionService),
   serve: (find) =>
     service(MotionService, {

@@ -111,8 +111,8 @@ export function requireSafeWay(address: string, allowInsecureCredentials = false
   throw new SvcError("failed_precondition", `${problem}; use https, or allow it with --allow-insecure-creds`);
 }
 
-function signed(options: CallOptions, [authorization]: Metadata): CallOptions {
-  return { ...options, header: Metadata.from([...options.header ?? [], authorization]) };
+function signed(options: CallOptions, authorization: Metadata): CallOptions {
+  return { ...options, header: Metadata.from([...options.header ?? [], ...authorization]) };
 }
 
 /** Time limit for the exchange of a token when the call itself has none. */

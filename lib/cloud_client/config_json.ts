@@ -32,29 +32,38 @@ const LEFT_OUT = ["overwrite_fragment_status", "disable_partial_start", "process
 export function robotConfigJson(config: RobotConfig): JsonObject {
   const json = toJson(RobotConfigSchema, config, { useProtoFieldName: true }) as JsonObject;
   for (const key of LEFT_OUT) delete json[key];
-  each(json.components, (entry, index) => putFrame(entry, config.components[index].frame));
-  each(json.remotes, (entry, index) => {
-    const { frame, auth } = config.remotes[index];
+  each(json.components, config.components, (entry, { frame }) => putFrame(entry, frame));
+  each(json.remotes, config.remotes, (entry, { frame, auth }) => {
     putFrame(entry, frame);
     const credentials = (entry.auth as JsonObject | undefined)?.credentials;
-    if (isObject(credentials)) credentials.type = CREDENTIALS[auth!.credentials!.type];
+    if (isObject(credentials) && auth?.credentials) credentials.type = CREDENTIALS[auth.credentials.type];
   });
-  each(json.modules, (entry) => rename(entry, "path", "executable_path"));
-  each(json.packages, (entry) => delete entry.status);
-  each(json.modules, (entry) => putVersion(entry, config));
+  each(json.modules, config.modules, (entry) => rename(entry, "path", "executable_path"));
+  each(json.packages, config.packages, (entry) => delete entry.status);
+  each(json.modules, config.modules, (entry) => putVersion(entry, config));
   if (isObject(json.tracing)) rename(json.tracing as JsonObject, "otlp_endpoint", "otlpendpoint");
   if (isObject(json.auth)) putAuth(json.auth as JsonObject, config);
   if (isObject(json.maintenance)) putSensor(json.maintenance as JsonObject, config);
   return json;
 }
 
-function each(entries: Json | undefined, change: (entry: JsonObject, index: number) => void): void {
-  for (const [index, entry] of (entries as JsonObject[] | undefined ?? []).entries()) change(entry, index);
+/** Changes each entry of a list; it came from the message at the same place. */
+function each<T>(
+  entries: Json | undefined,
+  messages: readonly T[],
+  change: (entry: JsonObject, message: T) => void,
+): void {
+  const list = entries as JsonObject[] | undefined ?? [];
+  for (const [index, message] of messages.entries()) {
+    const entry = list[index];
+    if (entry) change(entry, message);
+  }
 }
 
 function rename(entry: JsonObject, from: string, to: string): void {
-  if (!Object.hasOwn(entry, from)) return;
-  entry[to] = entry[from];
+  const value = entry[from];
+  if (value === undefined) return;
+  entry[to] = value;
   delete entry[from];
 }
 
@@ -66,8 +75,8 @@ function putVersion(module: JsonObject, { packages }: RobotConfig): void {
 
 function putAuth(json: JsonObject, { auth }: RobotConfig): void {
   delete json.user_permissions;
-  each(json.handlers, (handler, index) => handler.type = CREDENTIALS[auth!.handlers[index].type]);
-  const keys = auth!.externalAuthConfig?.jwks?.json;
+  each(json.handlers, auth?.handlers ?? [], (handler, { type }) => handler.type = CREDENTIALS[type]);
+  const keys = auth?.externalAuthConfig?.jwks?.json;
   if (keys) json.external_auth_config = { jwks: keys as JsonObject };
   else delete json.external_auth_config;
 }

@@ -16,7 +16,7 @@ export class Crc32c {
   update(bytes: Uint8Array): void {
     const table = this.#table;
     let value = this.#value;
-    for (let i = 0; i < bytes.length; i++) value = table[(value ^ bytes[i]) & 0xff] ^ (value >>> 8);
+    for (const byte of bytes) value = (table[(value ^ byte) & 0xff] ?? 0) ^ (value >>> 8);
     this.#value = value;
   }
 

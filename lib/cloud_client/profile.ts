@@ -130,7 +130,8 @@ export function givenKey(host: Environment): GivenKey | undefined {
 
 /** The profile with this name; throws `not_found` with the existing names. */
 export function chosen({ profiles }: Profiles, name: string, path: string): Profile {
-  if (Object.hasOwn(profiles, name)) return profiles[name];
+  const found = Object.hasOwn(profiles, name) ? profiles[name] : undefined;
+  if (found) return found;
   const names = Object.keys(profiles);
   const known = names.length === 0 ? "it holds none" : `it holds ${names.join(", ")}`;
   throw new SvcError("not_found", `there is no profile "${name}" in ${path}: ${known}`);

@@ -84,8 +84,9 @@ export function checkImages(
     const names = missing.map((label) => `"${label}"`).join(", ");
     throw unfit(`${found}, wanted at least one image with ${names}`);
   }
-  const [only] = labels;
-  if (kind !== "object_detection" && labels.length === 1 && counts.byLabel.get(only) === counts.images) {
+  const [only, ...others] = labels;
+  const isOnly = only !== undefined && others.length === 0;
+  if (kind !== "object_detection" && isOnly && counts.byLabel.get(only) === counts.images) {
     throw unfit(
       `${found}: every image has "${only}", so there is nothing to tell it from; add images of something else, with ` +
         "another label, and train on this label or on both",

@@ -158,7 +158,8 @@ export class ModuleResources {
   #fullName({ name, type }: NamedResource): string {
     if (type === undefined || name.includes("/")) return name;
     const fitting = [...this.parts.apis.keys()].filter((api) => parseApi(api).type === type);
-    return fitting.length === 1 ? ResourceName.of(fitting[0], name).full : name;
+    const [only, ...others] = fitting;
+    return only !== undefined && others.length === 0 ? ResourceName.of(only, name).full : name;
   }
 
   async #close(full: string): Promise<boolean> {

@@ -111,6 +111,10 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
     }
     const channel = planes.connect(token);
     try {
+      // The last kill may have been of the database, which then repairs itself.
+      const { getRobotPart } = client(AppService, channel);
+      const { partId: id } = planes.example;
+      await until(() => getRobotPart({ id }, CALL).then(() => true, () => false), { withinMs: SETTLE_MS });
       const notices = await judge(channel, planes, load, receiver);
       const windows = pipeline === undefined ? 0 : await judgePipeline(channel, planes, load, pipeline);
       const { known: { logs, readings, pictures, packages, configs }, repeated } = load;

@@ -66,12 +66,12 @@ const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
   "deno task accuracy:depth": "tests/accuracy/depth.ts",
 };
 
-Deno.test("every JSON block in README and docs parses, and every machine configuration in it is valid", () => {
+Deno.test("every JSON block in README and docs parses, and every machine configuration in it is valid", async () => {
   const registry = new Registry(APIS, MODELS);
   for (const block of ALL.filter(({ language }) => /^jsonc?$/.test(language))) {
     const json = parseJsonc(new TextEncoder().encode(block.text), { file: placeOf(block) });
     if (!isObject(json) || !SECTIONS.some((section) => section in json)) continue;
-    assertEquals(problemsOf(registry, json), [], placeOf(block));
+    assertEquals(await findProblems(registry, json), [], placeOf(block));
   }
 });
 
@@ -130,9 +130,9 @@ function anchorsOf(page: string): ReadonlySet<string> {
   return new Set(headings.map((text) => text.replace(/[^\p{L}\p{N} _-]/gu, "").replaceAll(" ", "-")));
 }
 
-function problemsOf(registry: Registry, json: JsonObject): string[] {
+async function findProblems(registry: Registry, json: JsonObject): Promise<string[]> {
   // The package that a model comes in is not here.
-  return decodeConfig(json, registry, { env: () => "" }).problems.map(({ path, message }) =>
+  return (await decodeConfig(json, registry, { env: () => "" })).problems.map(({ path, message }) =>
     `${path}: ${message}`
   );
 }

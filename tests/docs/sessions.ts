@@ -8,8 +8,9 @@
 import { textWidth } from "../../cli/progress/text_width.ts";
 import { encodePng } from "../../lib/geometry/image/png.ts";
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "../cloud/program.ts";
+import { keptCode, makePrograms } from "../support/from_source.ts";
 import { startServer, writeConfig } from "../support/server.ts";
-import { type Block, blocks, commandsOf, ROOT } from "./pages.ts";
+import { type Block, blocks, commandsOf } from "./pages.ts";
 
 export interface Session {
   readonly page: string;
@@ -111,12 +112,15 @@ function filledIn(text: string, meant: Readonly<Record<string, string>>): string
 
 async function runShell({ page, line }: Block, script: string, context: Context): Promise<void> {
   const { folder, cloud, example } = context;
+  const bin = `${folder}/bin`;
+  await makePrograms(bin);
   const { code, stdout, stderr } = await new Deno.Command("bash", {
     args: ["-euo", "pipefail", "-c", script],
     cwd: folder,
     env: {
-      PATH: `${await programs(folder)}:${Deno.env.get("PATH")}`,
+      PATH: `${bin}:${Deno.env.get("PATH")}`,
       HOME: folder,
+      ...keptCode(),
       NO_COLOR: "1",
       COLUMNS: String(SCREEN_COLUMNS),
       SVC_BASE_URL: cloud.url,
@@ -141,17 +145,6 @@ export function tableRows(output: string): string[] {
     isTable = heading.test(line) || (isTable && /\S {2,}\S/.test(line));
     return isTable;
   });
-}
-
-/** A folder with the programs, run from source. */
-async function programs(folder: string): Promise<string> {
-  const bin = `${folder}/bin`;
-  await Deno.mkdir(bin, { recursive: true });
-  for (const name of ["server", "agent", "cloud", "ml"]) {
-    const start = `"${Deno.execPath()}" run -A --config "${ROOT}deno.json" "${ROOT}cli/${name}/main.ts"`;
-    await Deno.writeTextFile(`${bin}/svc-${name}`, `#!/bin/sh\nexec ${start} "$@"\n`, { mode: 0o755 });
-  }
-  return bin;
 }
 
 /** A capture of diagnostics: a machine writes its samples when it ends, if it has any. */

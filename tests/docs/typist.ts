@@ -6,6 +6,7 @@
  * screens can be compared.
  */
 
+import { keptCode, makePrograms } from "../support/from_source.ts";
 import { type Block, blockWith, commandsOf, ROOT } from "./pages.ts";
 
 export const SCREEN_COLUMNS = 80;
@@ -46,13 +47,13 @@ export class Typist {
     // The folder's path has the same width in every run, so that no table is cut elsewhere.
     const outside = await Deno.makeTempDir({ prefix: "svc-day-" });
     const [folder, home, bin] = ["work", "home", "bin"].map((name) => `${outside}/${name}`);
-    for (const one of [folder, home, bin]) await Deno.mkdir(one);
+    for (const one of [folder, home]) await Deno.mkdir(one);
     await makePrograms(bin);
     const typist = new Typist(folder, outside, {
       PATH: `${bin}:${Deno.env.get("PATH")}`,
       HOME: home,
       USER: "ann",
-      DENO_DIR: Deno.env.get("DENO_DIR") ?? `${Deno.env.get("HOME")}/.cache/deno`,
+      ...keptCode(),
       DENO_TLS_CA_STORE: Deno.env.get("DENO_TLS_CA_STORE") ?? "mozilla",
       NO_COLOR: "1",
       COLUMNS: String(SCREEN_COLUMNS),
@@ -262,12 +263,4 @@ function upTo(output: string, words: string): string {
 
 function placeOf({ page, line }: Block): string {
   return `${page}:${line}`;
-}
-
-/** The programs, run from source. */
-async function makePrograms(bin: string): Promise<void> {
-  for (const name of ["server", "agent", "cloud", "ml"]) {
-    const start = `"${Deno.execPath()}" run -A --config "${ROOT}deno.json" "${ROOT}cli/${name}/main.ts"`;
-    await Deno.writeTextFile(`${bin}/svc-${name}`, `#!/bin/sh\nexec ${start} "$@"\n`, { mode: 0o755 });
-  }
 }

@@ -55,16 +55,16 @@ async function run(dice: Dice): Promise<void> {
     const roll = dice.below(100);
     if (roll < 30) {
       entries = new Set(ENTRIES.filter((one) => dice.chance(0.15) ? dice.chance(0.7) : entries.has(one)));
-      const applied = machine.apply(configOf(entries));
+      const applied = machine.apply(await decoded(entries));
       if (dice.chance(0.7)) await ended(applied, clock);
     } else if (roll < 80) {
       for (const resource of machine.resources) if (dice.chance(0.3)) call(resource, dice, calls);
       await settle();
     } else await clock.advance(dice.below(1_500));
   }
-  await ended(machine.apply(configOf(entries)), clock);
+  await ended(machine.apply(await decoded(entries)), clock);
   const fresh = machineOf();
-  await ended(fresh.apply(configOf(entries)), clock);
+  await ended(fresh.apply(await decoded(entries)), clock);
   assertEquals(graphOf(machine), graphOf(fresh), "the end is not that of a fresh start");
   await ended(Promise.all([machine.close(), fresh.close()]), clock);
   // Reading a file takes real time, which no closing shortens. Time stands still: nothing else ends by waiting.
@@ -82,11 +82,11 @@ async function ended(work: Promise<unknown>, clock: FakeClock): Promise<void> {
   await done;
 }
 
-function configOf(entries: ReadonlySet<(typeof ENTRIES)[number]>): MachineConfig {
+async function decoded(entries: ReadonlySet<(typeof ENTRIES)[number]>): Promise<MachineConfig> {
   const of = (section: "components" | "services") =>
     [...entries].filter((one) => one.section === section).map(({ entry }) => entry);
   const json = { components: of("components"), services: of("services") };
-  const { config, fatal } = decodeConfig(json, registry, { env: () => undefined, packages: () => "" });
+  const { config, fatal } = await decodeConfig(json, registry, { env: () => undefined, packages: () => "" });
   assertEquals(fatal, false);
   return config;
 }

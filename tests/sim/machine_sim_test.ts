@@ -14,7 +14,7 @@ import type { Machine } from "../../lib/machine/graph/machine.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
 import type { Resource } from "../../lib/resource/resource.ts";
 import { APIS, Dice, Part, World } from "./world.ts";
-import { emptyConfig } from "../support/configs.ts";
+import { EMPTY_CONFIG } from "../support/configs.ts";
 
 const SEEDS = Number(Deno.env.get("SVC_SIM_SEEDS") ?? 200);
 const ONE = Deno.env.get("SVC_SIM_SEED");
@@ -193,7 +193,7 @@ class Run {
     const far = { name: FAR, address: "far:1", insecure: true, prefix: "", ...intervals } as RemoteConfig;
     const remotes = remote ? [far] : [];
     const revision = String(this.#revision++);
-    return { ...emptyConfig(), resources: [...drafts].map(configOf), remotes, revision };
+    return { ...EMPTY_CONFIG, resources: [...drafts].map(configOf), remotes, revision };
   }
 
   #say(text: string): void {

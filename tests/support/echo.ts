@@ -27,7 +27,7 @@ export interface Seen {
 }
 
 /**
- * `echo` answers its message; `fail:<code>:<text>` fails, `hang` waits for the end of the call, `big:<n>` is n
+ * `echo` answers its message; `fail:<code>:<text>:<retryMs>` fails, `hang` waits for the end of the call, `big:<n>` is n
  * bytes.
  * The audio service counts the bytes of a stream in the trailer `bytes`. Request metadata whose key begins with `x-` comes back in the header and, as `t-…`, in the trailer.
  */
@@ -43,8 +43,9 @@ export function echoTable(interceptors: (Interceptor | Gate)[] = []): { table: S
         ctx.responseHeader.append(key, value);
         ctx.responseTrailer.append(`t-${key}`, value);
       }
-      const [word, argument, text] = message.split(":");
-      if (word === "fail") throw new SvcError(argument as "unknown", text);
+      const [word, argument, text, retry] = message.split(":");
+      const retryMs = retry === undefined ? undefined : Number(retry);
+      if (word === "fail") throw new SvcError(argument as "unknown", text, { retryMs });
       if (word === "big") return { message: "x".repeat(Number(argument)) };
       if (word === "hang") {
         await new Promise((_, reject) => {

@@ -298,7 +298,7 @@ export class ModuleWorld implements AsyncDisposable {
       }),
       ...more,
     };
-    await this.machine.apply(decodeConfig(json, this.#registry, { env: () => undefined }).config);
+    await this.machine.apply((await decodeConfig(json, this.#registry, { env: () => undefined })).config);
   }
 
   /** The newest run of a module. */

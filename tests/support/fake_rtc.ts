@@ -138,6 +138,7 @@ export class FakeTrack implements VideoTrack {
 
 export class FakeChannel implements DataChannel {
   bufferedBytes = 0;
+  messageBytesMax = 65_536;
   /** Nothing leaves it. */
   blocked = false;
   #held: (Uint8Array | string)[] = [];

@@ -96,7 +96,7 @@ export function bench({ env = {}, heartbeatWindowMs = 2000, upload }: {
     motors: motorClient(channel),
     arms: armClient(channel),
     apply: async (json) => {
-      const config = configOf(json, registry);
+      const config = await decodeTest(json, registry);
       await machine.apply(config);
       jobs.apply(config.jobs);
     },
@@ -131,8 +131,8 @@ function armClient(channel: ReturnType<typeof memoryChannel>) {
   return client(ArmApi.desc as typeof import("../../proto/gen/arm_pb.ts").ArmService, channel);
 }
 
-export function configOf(json: JsonObject, registry: Registry): MachineConfig {
-  const { config, problems, fatal } = decodeConfig(json, registry, { env: () => undefined });
+export async function decodeTest(json: JsonObject, registry: Registry): Promise<MachineConfig> {
+  const { config, problems, fatal } = await decodeConfig(json, registry, { env: () => undefined });
   assert(!fatal, `the test's configuration is wrong: ${JSON.stringify(problems)}`);
   return config;
 }

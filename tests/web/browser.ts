@@ -18,6 +18,13 @@ const PROGRAMS = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/go
 /** Far above what a step takes on a busy computer. */
 const WAIT_MS = 30_000;
 
+/** What Chromium and the client library write of connections that fail or end. */
+const CONNECTION_MESSAGE = new RegExp([
+  ...["ERR_CONNECTION", "ERR_EMPTY_RESPONSE", "ERR_INCOMPLETE", "Failed to load resource", "Failed to fetch"],
+  ...["^error writing ", "^channel error", "^ConnectionClosedError: ", "signalingState is 'closed'"],
+  ...["ICE connection failed", "timed out"],
+].join("|"));
+
 /** The rules of WCAG 2.2 AA. */
 const WCAG = {
   runOnly: { type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] },
@@ -88,10 +95,9 @@ export async function openPage(
   page.on("pageerror", ({ message }) => /^Did not receive a stream/.test(message) || errors.push(message));
   page.on("console", (message) => {
     // A machine that restarts refuses connections, and the client library tells of calls on a closed connection and of
-    // connections that it gives up. The page shows all of these itself.
-    const isConnection =
-      /ERR_CONNECTION|ERR_EMPTY_RESPONSE|ERR_INCOMPLETE|Failed to load resource|^error writing |^channel error|signalingState is 'closed'|ICE connection failed|timed out|Failed to fetch/
-        .test(message.text());
+    // connections that it gives up, as when a person leaves the page while they are made. The page shows all of these
+    // itself.
+    const isConnection = CONNECTION_MESSAGE.test(message.text());
     if (message.type() !== "error" || isConnection) return;
     const { url, lineNumber, columnNumber } = message.location();
     const error = `${message.text()} (${url}:${lineNumber}:${columnNumber})`;

@@ -82,6 +82,11 @@ export class CloudPolls {
     return this.#isRefused;
   }
 
+  /** How much longer the cloud wants no poll. */
+  get heldMs(): number {
+    return this.#polls.heldMs;
+  }
+
   get lastOnlineMs(): number | undefined {
     return this.#lastOnlineMs;
   }
@@ -133,7 +138,7 @@ export class CloudPolls {
       }
       this.#isOnline = false;
       this.#intervalMs = RETRY_MS;
-      this.#polls.failed();
+      this.#polls.failed(error);
     }
     changed();
   }
@@ -165,7 +170,7 @@ export class CloudPolls {
         if (mustRestart) restart();
       } catch (error) {
         logger.debug(`cannot ask whether to restart: ${chainOf(error)}`);
-        this.#orders.failed();
+        this.#orders.failed(error);
       }
     }
   }

@@ -1,8 +1,8 @@
 /** When an updater may try again what has failed, and what its last problem was. */
 
-import { type BackoffLimits, backoffMs } from "../../base/async/backoff.ts";
+import { type BackoffLimits, requestPauseMs } from "../../base/async/backoff.ts";
 import type { Clock } from "../../base/clock.ts";
-import { chainOf, SvcError } from "../../base/error.ts";
+import { chainOf } from "../../base/error.ts";
 
 /** Pauses of 5 s on average, doubling up to an hour. */
 const RETRY: BackoffLimits = { firstMs: 6_000, mostMs: 72 * 60_000, jitter: 1 / 3 };
@@ -25,9 +25,7 @@ export class UpdateRetries {
 
   /** An attempt has failed: the next one waits. Returns the pause. */
   fail(what: string, error: unknown): number {
-    // The pause that the server requests counts only if it is longer.
-    const pauseMs = backoffMs(RETRY, ++this.#failures, this.random ?? Math.random);
-    const delayMs = Math.max(pauseMs, SvcError.from(error).retryMs ?? 0);
+    const delayMs = requestPauseMs(RETRY, ++this.#failures, error, this.random);
     this.#nextTryMs = this.clock.monotonicMs() + delayMs;
     this.#problem = `${what}: ${chainOf(error)}`;
     return delayMs;

@@ -8,7 +8,7 @@
  * The room owns how a machine hears of changes and orders of its control plane.
  */
 
-import { type BackoffLimits, backoffMs } from "../../base/async/backoff.ts";
+import { type BackoffLimits, requestPauseMs } from "../../base/async/backoff.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
@@ -80,7 +80,8 @@ export class ChangeFeed {
       const silent = problem?.code === "unimplemented";
       const why = problem ? chainOf(problem) : "it ended the connection";
       logger.debug(`${client.address} does not tell of changes, which are asked for: ${why}`);
-      await clock.sleep(backoffMs(silent ? UNIMPLEMENTED : RETRY, failures, random), signal).catch(() => {});
+      const pauseMs = requestPauseMs(silent ? UNIMPLEMENTED : RETRY, failures, problem, random);
+      await clock.sleep(pauseMs, signal).catch(() => {});
     }
   }
 

@@ -131,3 +131,14 @@ Deno.test("ChangeFeed: retries an hour after an unimplemented answer", async () 
   await feed.close();
   assertEquals(clock.pending, 0);
 });
+
+Deno.test("ChangeFeed: connects to a busy control plane no earlier than it wants", async () => {
+  const { clock, app, feed, hear } = bench();
+  app.isAway = new SvcError("unavailable", "busy", { retryMs: 30_000 });
+  hear("config");
+  await clock.advance(29_000);
+  assertEquals(app.connections, 1);
+  await clock.advance(1_000);
+  assertEquals(app.connections, 2);
+  await feed.close();
+});

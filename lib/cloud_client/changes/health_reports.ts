@@ -5,7 +5,7 @@
  * plane without this call is asked again after an hour.
  */
 
-import { type BackoffLimits, backoffMs } from "../../base/async/backoff.ts";
+import { type BackoffLimits, requestPauseMs } from "../../base/async/backoff.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
@@ -60,7 +60,7 @@ export function reportHealth(parts: HealthReportParts): () => Promise<void> {
         [sent, sentMs, failures] = [text, clock.monotonicMs(), 0];
       } catch (error) {
         const limits = SvcError.from(error).code === "unimplemented" ? UNIMPLEMENTED : RETRY;
-        waitMs = backoffMs(limits, ++failures, random);
+        waitMs = requestPauseMs(limits, ++failures, error, random);
         logger.debug(`cannot report the machine's health: ${chainOf(error)}`);
       }
     }

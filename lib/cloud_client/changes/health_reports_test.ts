@@ -60,3 +60,16 @@ Deno.test("reportHealth: bounded, repeated after a failure, and rare where nobod
   assertEquals(asked.length > count, true);
   await end();
 });
+
+Deno.test("reportHealth: waits for as long as a busy control plane wants", async () => {
+  const { clock, good, scene, asked, end } = bench();
+  scene.state = good;
+  scene.refusal = new SvcError("unavailable", "busy", { retryMs: 20_000 });
+  await clock.advance(5_000);
+  scene.refusal = undefined;
+  await clock.advance(19_000);
+  assertEquals(asked.length, 1);
+  await clock.advance(1_000);
+  assertEquals(asked.length, 2);
+  await end();
+});

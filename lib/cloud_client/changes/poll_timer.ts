@@ -1,9 +1,11 @@
 /**
  * When a caller polls the control plane: at its interval; at once when news is announced; and rarely while every change
- * is announced anyway, so that an idle machine moves few bytes.
+ * is announced anyway, so that an idle machine moves few bytes. Never earlier than a control plane that refused a poll
+ * wants to be asked again.
  */
 
 import { type Clock, Waker } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
 import type { Announcements, Changed } from "./change_feed.ts";
 
 /** Random share of the interval of rare polls, so that machines that started together do not poll together. */
@@ -29,8 +31,11 @@ export class PollTimer {
   readonly #waker: Waker;
   readonly #unhear: readonly (() => void)[];
   #isDue = false;
+  #isClosed = false;
   /** When the next poll is due at the latest, whatever its interval. */
   #soonMs = Infinity;
+  /** Before this time the control plane wants no poll. */
+  #heldUntilMs = 0;
   /** The connection that was open when the last poll began. Nothing that came after that poll goes unannounced on it. */
   #polledOn: number | undefined;
 
@@ -57,9 +62,15 @@ export class PollTimer {
     this.#waker.wake();
   }
 
-  /** The last poll failed, so it is repeated after the usual interval. */
-  failed(): void {
+  /** The last poll failed, so it is repeated after the usual interval, or later if the control plane wants that. */
+  failed(error?: unknown): void {
     this.#polledOn = undefined;
+    this.#heldUntilMs = this.#parts.clock.monotonicMs() + (SvcError.from(error).retryMs ?? 0);
+  }
+
+  /** How much longer the control plane wants no poll. */
+  get heldMs(): number {
+    return Math.max(0, this.#heldUntilMs - this.#parts.clock.monotonicMs());
   }
 
   /** Waits until the next poll is due; `usualMs` is the interval without announcements. */
@@ -68,8 +79,9 @@ export class PollTimer {
     const isSure = () => changes?.connection !== undefined && changes.connection === this.#polledOn;
     const rare = rareMs * (1 - JITTER * random());
     let endMs = clock.monotonicMs() + (isSure() ? Math.max(rare, usualMs) : usualMs);
-    while (!this.#isDue) {
-      const leftMs = Math.min(endMs, this.#soonMs) - clock.monotonicMs();
+    while (!this.#isClosed) {
+      const dueMs = this.#isDue ? 0 : Math.min(endMs, this.#soonMs);
+      const leftMs = Math.max(dueMs, this.#heldUntilMs) - clock.monotonicMs();
       if (leftMs <= 0) break;
       await this.#waker.sleep(leftMs);
       if (!isSure()) endMs = Math.min(endMs, clock.monotonicMs() + usualMs);
@@ -81,6 +93,7 @@ export class PollTimer {
 
   /** Ends the announcements; a wait ends. */
   close(): void {
+    this.#isClosed = true;
     for (const unhear of this.#unhear) unhear();
     this.wake();
   }

@@ -48,7 +48,7 @@ export function followRestartOrders(parts: RestartParts): () => Promise<void> {
           if (!order.mustRestart) continue;
         } catch (error) {
           logger.debug(`cannot ask whether to restart: ${chainOf(error)}`);
-          timer.failed();
+          timer.failed(error);
           continue;
         }
       }

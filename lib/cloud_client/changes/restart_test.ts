@@ -9,7 +9,7 @@ function bench() {
   const clock = new FakeClock();
   const records: LogRecord[] = [];
   const stops: string[] = [];
-  const scene = { mustRestart: false, intervalMs: 0, mayRestart: true, away: false, asked: 0 };
+  const scene = { mustRestart: false, intervalMs: 0, mayRestart: true, away: false, asked: 0, retryMs: 0 };
   const changes = new FakeChanges();
   const end = followRestartOrders({
     changes,
@@ -17,8 +17,8 @@ function bench() {
     client: {
       needsRestart: () => {
         scene.asked++;
-        const { mustRestart, intervalMs } = scene;
-        if (scene.away) return Promise.reject(new SvcError("unavailable", "nobody there"));
+        const { mustRestart, intervalMs, retryMs } = scene;
+        if (scene.away) return Promise.reject(new SvcError("unavailable", "nobody there", { retryMs }));
         return Promise.resolve({ mustRestart, intervalMs });
       },
     },
@@ -87,4 +87,21 @@ Deno.test("followRestartOrders: keeps an order that is given once, and repeats a
   assertEquals([scene.asked, stops], [3, ["app_restart"]]);
   await end();
   assertEquals([clock.pending, changes.listeners], [0, 0]);
+});
+
+Deno.test("followRestartOrders: asks a busy control plane no earlier than it wants, whatever it announces", async () => {
+  const { clock, scene, changes, end } = bench();
+  Object.assign(scene, { away: true, retryMs: 30_000 });
+  await clock.advance(5_000);
+  assertEquals(scene.asked, 1);
+  scene.away = false;
+  changes.tell("restart");
+  await clock.advance(29_000);
+  assertEquals(scene.asked, 1);
+  await clock.advance(1_000);
+  assertEquals(scene.asked, 2);
+  Object.assign(scene, { away: true });
+  await clock.advance(5_000);
+  await end();
+  assertEquals([scene.asked, clock.pending], [3, 0], "the end does not wait for the control plane");
 });

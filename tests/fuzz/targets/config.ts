@@ -145,7 +145,7 @@ export const CONFIG_TARGETS: readonly Target[] = [
         );
       };
       const job = { kind: "fill" as const, text: textIn(bytes), limits: LIMITS };
-      return workOn(job, find, () => []);
+      return workOn(job, find, () => Promise.resolve([]));
     },
     refusals: ["invalid_argument", "resource_exhausted", "failed_precondition", "not_found"],
   },

@@ -50,6 +50,7 @@ type Below = (limit: number) => number;
 /** Takes a server's data, and never fills up. */
 class Sink implements DataChannel {
   bufferedBytes = 0;
+  messageBytesMax = 65_536;
   readonly sent: Uint8Array[] = [];
   /** From here on it does not read. */
   fullAfter = 400;
