@@ -108,7 +108,7 @@ export async function openPage(
   return { page, foreign, errors };
 }
 
-/** Runs steps in order, each from where the one before has ended. If a step fails, its error says what the page showed. */
+/** Runs steps in order, each from where the one before has ended. If a step fails, its error says what all open pages showed. */
 export async function runPageSteps<S extends { readonly page: Page } | { readonly watched: WatchedPage }>(
   t: Deno.TestContext,
   steps: readonly (readonly [name: string, run: (shared: S) => Promise<void>])[],
@@ -121,9 +121,11 @@ export async function runPageSteps<S extends { readonly page: Page } | { readonl
       try {
         await run(shared);
       } catch (error) {
-        const sight = await page.evaluate(SIGHT).catch(() => "nothing");
+        const contexts = page.context().browser()?.contexts() ?? [page.context()];
+        const pages = contexts.flatMap((one) => one.pages());
+        const sights = await Promise.all(pages.map((one) => one.evaluate(SIGHT).catch(() => "nothing")));
         if (error instanceof Error) {
-          error.message = error.message.replace(/\n|$/, ` (the page showed ${sight})$&`);
+          error.message = error.message.replace(/\n|$/, ` (open pages showed ${sights.join("; ")})$&`);
         }
         throw error;
       }

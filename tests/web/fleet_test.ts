@@ -316,7 +316,13 @@ async function personStep({ managed, browser, watched: { page } }: FleetShared):
   await other.page.getByRole("row", { name: /ann@example.com owner of organization/ }).waitFor();
   await other.page.goto(`${cloud.url}/machine?part=${example.partId}#/control`);
   await button(other.page, /^Connection/).click();
-  await button(other.page, "Sign out").click();
+  // What grows when the machine answers stands below: the button stays under the pointer.
+  const signOut = button(other.page, "Sign out");
+  const mayChange = other.page.getByText(/change its configuration/);
+  await mayChange.waitFor();
+  const [above, below] = await Promise.all([signOut.boundingBox(), mayChange.boundingBox()]);
+  assert(above!.y + above!.height <= below!.y);
+  await signOut.click();
   await other.page.getByRole("heading", { name: /Sign in/ }).waitFor();
   await other.page.waitForURL(`${cloud.url}/`);
   await other.page.getByRole("heading", { name: /Sign in/ }).waitFor();
