@@ -7,7 +7,7 @@
  * that the others get through.
  */
 
-import { type BackoffLimits, requestPauseMs } from "../../lib/base/async/backoff.ts";
+import { type BackoffLimits, requestPauseMs, unevenMs } from "../../lib/base/async/backoff.ts";
 import { type Clock, deadline, race } from "../../lib/base/clock.ts";
 import { type Code, messageOf, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
@@ -80,10 +80,10 @@ export class Sender {
   async #work(intervalMs: number): Promise<void> {
     const { clock, allowed } = this.parts;
     const { signal } = this.#closing;
-    for (let pauseMs = intervalMs, failures = 0; !signal.aborted;) {
+    for (let pauseMs = unevenMs(intervalMs), failures = 0; !signal.aborted;) {
       await clock.sleep(pauseMs, signal).catch(() => {});
       if (signal.aborted) return;
-      pauseMs = intervalMs;
+      pauseMs = unevenMs(intervalMs);
       if (!await allowed(signal) || signal.aborted) {
         failures = 0;
         continue;

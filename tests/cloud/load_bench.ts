@@ -108,23 +108,24 @@ async function makeMachines(
   return { machines, keys: { secret: secret.key, ownerId } };
 }
 
-/** Connects all machines; returns their connections. */
+/** Connects all machines, and begins the work of each once it is connected. */
 async function connectAll(
   machines: readonly LoadMachine[],
-  secret: string,
-  figures: Figures,
-  until: AbortSignal,
-): Promise<Map<LoadMachine, Channel>> {
-  const channels = new Map<LoadMachine, Channel>();
+  connect: (machine: LoadMachine) => Promise<Channel | undefined>,
+  run: (machine: LoadMachine, channel: Channel) => Promise<void>,
+): Promise<{ channels: Channel[]; running: Promise<void>[] }> {
+  const [channels, running]: [Channel[], Promise<void>[]] = [[], []];
   const left = [...machines];
   const dialSome = async () => {
     for (let machine = left.pop(); machine; machine = left.pop()) {
-      const channel = await connectMachine(machine, secret, figures, until);
-      if (channel) channels.set(machine, channel);
+      const channel = await connect(machine);
+      if (!channel) continue;
+      channels.push(channel);
+      running.push(run(machine, channel));
     }
   };
   await Promise.all(Array.from({ length: DIALED_AT_ONCE }, dialSome));
-  return channels;
+  return { channels, running };
 }
 
 async function measure(target: Target, count: number): Promise<Line> {
@@ -132,24 +133,24 @@ async function measure(target: Target, count: number): Promise<Line> {
   const [figures, pushedAt, over] = [new Figures(), new Map<string, number>(), new AbortController()];
   const { signal } = over;
   const startMs = clock.monotonicMs();
-  const channels = await connectAll(machines, keys.secret, figures, signal);
+  const { channels, running } = await connectAll(
+    machines,
+    (machine) => connectMachine(machine, keys.secret, figures, signal),
+    (machine, channel) => runMachine(machine, channel, figures, pushedAt, signal),
+  );
   const connectS = (clock.monotonicMs() - startMs) / 1000;
   const owner = await dial({ host: target.hosts[0], keyId: keys.ownerId }, keys.secret, figures, signal);
   console.log(
     `\n${target.hosts.length} control planes, ${count} machines, connected in ${connectS.toFixed(0)} s`,
   );
 
-  const running = [...channels].map(([machine, channel]) =>
-    runMachine(machine, channel, figures, pushedAt, signal)
-  );
   running.push(changeConfigs(machines, owner!, figures, pushedAt, signal));
-  // The streams of changes begin all at once.
   const settledS = await settled(figures);
   console.log(`at rest after another ${settledS.toFixed(0)} s`);
   const sample = await measured(target, figures);
   over.abort();
   await Promise.all(running);
-  for (const channel of [owner!, ...channels.values()]) channel.close();
+  for (const channel of [owner!, ...channels]) channel.close();
   print(figures);
   const { elapsedS, cpuMs, ownCpuMs, mib } = sample;
   console.log(`processor of the simulated machines: ${(ownCpuMs / elapsedS / 1000).toFixed(2)} cores`);

@@ -9,7 +9,7 @@ import { ChangeService } from "../../proto/gen/changes_pb.ts";
 import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
 import { RobotService } from "../../proto/gen/robot_config_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
-import { requestPauseMs } from "../../lib/base/async/backoff.ts";
+import { requestPauseMs, unevenMs } from "../../lib/base/async/backoff.ts";
 import { type Clock, SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
@@ -217,7 +217,7 @@ async function every(ms: number, call: () => Promise<unknown>, until: AbortSigna
   while (!until.aborted) {
     const startMs = clock.monotonicMs();
     await call();
-    await clock.sleep(Math.max(0, ms - (clock.monotonicMs() - startMs)), until).catch(() => {});
+    await clock.sleep(Math.max(0, unevenMs(ms) - (clock.monotonicMs() - startMs)), until).catch(() => {});
   }
 }
 

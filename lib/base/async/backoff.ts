@@ -1,4 +1,4 @@
-/** Exponential backoff: how long to wait before something that has failed is tried again. */
+/** How long to wait before something that has failed is tried again, or before the next round of regular work. */
 
 import { SvcError } from "../error.ts";
 
@@ -13,6 +13,8 @@ export interface BackoffLimits {
   readonly jitter: number;
 }
 
+/** The random share of an interval. */
+const INTERVAL_JITTER = 0.1;
 /** Doublings beyond this make no difference, whatever the limits. */
 const DOUBLINGS_MAX = 40;
 
@@ -30,6 +32,14 @@ export function backoffMs(
 
   const wholeMs = Math.min(mostMs, firstMs * 2 ** Math.min(failures - 1, DOUBLINGS_MAX));
   return jitter === 0 ? wholeMs : Math.round(wholeMs * (1 - jitter + jitter * random()));
+}
+
+/**
+ * An interval of which up to a tenth is left out: the rounds of programs that began together, as machines do when the
+ * power is back, drift apart.
+ */
+export function unevenMs(intervalMs: number, random: () => number = Math.random): number {
+  return intervalMs * (1 - INTERVAL_JITTER * random());
 }
 
 /**

@@ -5,7 +5,7 @@
  * plane without this call is asked again after an hour.
  */
 
-import { type BackoffLimits, requestPauseMs } from "../../base/async/backoff.ts";
+import { type BackoffLimits, requestPauseMs, unevenMs } from "../../base/async/backoff.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
@@ -46,7 +46,7 @@ export function reportHealth(parts: HealthReportParts): () => Promise<void> {
   const ended = new AbortController();
   const { signal } = ended;
   const run = async () => {
-    let [sent, sentMs, failures, waitMs] = ["", -Infinity, 0, LOOK_MS];
+    let [sent, repeatAtMs, failures, waitMs] = ["", -Infinity, 0, LOOK_MS];
     for (;;) {
       await clock.sleep(waitMs, signal);
       waitMs = LOOK_MS;
@@ -54,10 +54,10 @@ export function reportHealth(parts: HealthReportParts): () => Promise<void> {
       if (!found) continue;
       const report = boundedReport(found);
       const text = JSON.stringify(report);
-      if (text === sent && clock.monotonicMs() - sentMs < repeatMs) continue;
+      if (text === sent && clock.monotonicMs() < repeatAtMs) continue;
       try {
         await client.report(report, { signal });
-        [sent, sentMs, failures] = [text, clock.monotonicMs(), 0];
+        [sent, repeatAtMs, failures] = [text, clock.monotonicMs() + unevenMs(repeatMs, random), 0];
       } catch (error) {
         const limits = SvcError.from(error).code === "unimplemented" ? UNIMPLEMENTED : RETRY;
         waitMs = requestPauseMs(limits, ++failures, error, random);

@@ -4,12 +4,10 @@
  * wants to be asked again.
  */
 
+import { unevenMs } from "../../base/async/backoff.ts";
 import { type Clock, Waker } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import type { Announcements, Changed } from "./change_feed.ts";
-
-/** Random share of the interval of rare polls, so that machines that started together do not poll together. */
-const JITTER = 0.1;
 
 /** News that reach every machine at once: their polls are spread over this time. */
 const TO_ALL: ReadonlySet<Changed> = new Set<Changed>(["release"]);
@@ -77,7 +75,7 @@ export class PollTimer {
   async next(usualMs: number): Promise<void> {
     const { changes, clock, rareMs, random = Math.random } = this.#parts;
     const isSure = () => changes?.connection !== undefined && changes.connection === this.#polledOn;
-    const rare = rareMs * (1 - JITTER * random());
+    const rare = unevenMs(rareMs, random);
     let endMs = clock.monotonicMs() + (isSure() ? Math.max(rare, usualMs) : usualMs);
     while (!this.#isClosed) {
       const dueMs = this.#isDue ? 0 : Math.min(endMs, this.#soonMs);
