@@ -10,6 +10,7 @@ import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { silentLogs } from "../../lib/base/log/log.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
+import { until } from "../support/until.ts";
 import { Usage } from "../../lib/cloud/access/usage.ts";
 import { logHandlers } from "../../lib/cloud/services/operations/log_service.ts";
 import type { LogStore } from "../../lib/cloud/logs/logs.ts";
@@ -102,6 +103,41 @@ Deno.test("uploads: neither a key nor an organization takes another's share", as
   for await (const { length } of honest.counted(bytes(3))) lengths.push(length);
   honest.end(true);
   assertEquals(lengths, [10, 10, 10]);
+});
+
+Deno.test("usage: uploads in the same moment sum up once, and those of many machines forget no organization's", async () => {
+  const asked: string[] = [];
+  const answers: PromiseWithResolvers<{ amount: number }[]>[] = [];
+  const usage = new Usage({
+    sql: {
+      query: <R>(_: string, id: unknown) => {
+        asked.push(String(id));
+        const answer = Promise.withResolvers<{ amount: number }[]>();
+        if (id === "one") answers.push(answer);
+        else answer.resolve([{ amount: 0 }]);
+        return answer.promise as Promise<R[]>;
+      },
+    },
+    limits: defaultLimits(),
+    clock,
+    logger: silentLogs(clock).logger("usage"),
+  });
+  const takes = () => Array.from({ length: 5 }, () => usage.take("one", "logBytesPerOrganization", 1));
+  const [first, ...others] = takes();
+  assertEquals(asked, ["one"]);
+  // The caller whose query it was has gone: one of the others asks.
+  answers[0].reject(new SvcError("canceled", "gone"));
+  assertEquals((await assertRejects(() => first, SvcError)).code, "canceled");
+  await until(() => asked.length > 1);
+  answers[1].resolve([{ amount: 7 }]);
+  await Promise.all(others);
+  await Promise.all(takes());
+  for (let machine = 0; machine < 10_050; machine++) {
+    await usage.take(`part ${machine}`, "logBytesPerPart", 1);
+    await usage.take(`machine ${machine}`, "dataBytesPerMachine", 1);
+  }
+  await usage.take("one", "logBytesPerOrganization", 1);
+  assertEquals(asked.filter((id) => id === "one").length, 2);
 });
 
 async function* bytes(count: number): AsyncGenerator<Uint8Array> {

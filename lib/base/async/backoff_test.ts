@@ -1,6 +1,6 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { SvcError } from "../error.ts";
-import { backoffMs, requestPauseMs } from "./backoff.ts";
+import { backoffMs, requestPauseMs, unevenMs } from "./backoff.ts";
 
 const LIMITS = { firstMs: 100, mostMs: 1_500, jitter: 0 };
 const after = (failures: number[], jitter = 0, random = () => 1) =>
@@ -33,4 +33,10 @@ Deno.test("requestPauseMs is never shorter than the server asks for, also throug
   const pauses = [busy, wrapped, new SvcError("unavailable", "away"), new Error("x"), undefined]
     .map((error) => [1, 9].map((failures) => requestPauseMs(LIMITS, failures, error)));
   assertEquals(pauses, [[1_000, 1_500], [1_000, 1_500], [100, 1_500], [100, 1_500], [100, 1_500]]);
+});
+
+Deno.test("unevenMs: up to a tenth of an interval is left out", () => {
+  assertEquals([0, 0.5, 1].map((number) => unevenMs(1000, () => number)), [1000, 950, 900]);
+  const drawn = Array.from({ length: 100 }, () => unevenMs(1000));
+  assert(drawn.every((ms) => ms > 900 && ms <= 1000) && new Set(drawn).size > 50);
 });

@@ -72,7 +72,9 @@ export interface UsageParts {
 
 const KEPT_MS = 10 * 60_000;
 const FRESH_MS = 10_000;
-const KEPT_MAX = 10_000;
+/** Sums of one quantity that are kept. */
+const KEPT_MAX = 20_000;
+const NEARLY_FULL_MAX = 10_000;
 /** Limits of concurrent uploads: of all, of one organization, and of one key. */
 const UPLOAD_SHARES = [512, 128, 32];
 /** An upload that has received nothing for this long gives way to others. */
@@ -86,8 +88,16 @@ interface Sum {
   readonly atMs: number;
 }
 
+/** The sums of one quantity, by the id of an organization or a resource. */
+interface Sums {
+  readonly kept: Map<string, Sum>;
+  /** Those under way: callers in the same moment wait for one query. */
+  readonly coming: Map<string, Promise<Sum>>;
+}
+
 export class Usage {
-  readonly #sums = new Map<string, Sum>();
+  /** Apart from each other, so that the sums of many machines leave those of organizations there. */
+  readonly #sums = new Map<QuotaName, Sums>();
   /** Bytes of uploads under way. */
   readonly #open = new Map<string, number>();
   /** The quotas of which more than 80 % are used, by name and id. */
@@ -152,7 +162,7 @@ export class Usage {
         isOver = true;
         place.release();
         for (const [name, id] of quotas) {
-          const sum = this.#sums.get(`${name} ${id}`);
+          const sum = this.#sums.get(name)?.kept.get(id);
           if (isKept && sum) sum.amount += arrived;
         }
         add(-arrived);
@@ -194,7 +204,7 @@ export class Usage {
   #warn(id: string, name: QuotaName, share: number): void {
     const key = `${name} ${id}`;
     if (share < CALM_SHARE) this.#nearlyFull.delete(key);
-    if (share < WARN_SHARE || this.#nearlyFull.has(key) || this.#nearlyFull.size >= KEPT_MAX) return;
+    if (share < WARN_SHARE || this.#nearlyFull.has(key) || this.#nearlyFull.size >= NEARLY_FULL_MAX) return;
     this.#nearlyFull.add(key);
     const limit = published(name);
     this.parts.logger.warn(`more than 80 % of a limit are used: further uploads will be refused`, {
@@ -203,22 +213,33 @@ export class Usage {
     });
   }
 
+  /** A sum of the last `oldMs`. */
   async #sum(id: string, name: QuotaName, oldMs: number): Promise<Sum> {
-    const key = `${name} ${id}`;
+    const sums = this.#sums.get(name) ?? { kept: new Map(), coming: new Map() };
+    this.#sums.set(name, sums);
+    for (;;) {
+      const kept = sums.kept.get(id);
+      if (kept && this.parts.clock.monotonicMs() - kept.atMs < oldMs) return kept;
+      const coming = sums.coming.get(id);
+      if (!coming) break;
+      // It fails when its caller goes; then another one asks.
+      await coming.catch(() => {});
+    }
+    const summing = this.#query(id, name, sums.kept).finally(() => sums.coming.delete(id));
+    sums.coming.set(id, summing);
+    return await summing;
+  }
+
+  async #query(id: string, name: QuotaName, kept: Map<string, Sum>): Promise<Sum> {
     const { sql, clock } = this.parts;
-    const nowMs = clock.monotonicMs();
-    const kept = this.#sums.get(key);
-    if (kept && nowMs - kept.atMs < oldMs) return kept;
+    const atMs = clock.monotonicMs();
     const text = SUMS[name];
-    const { amount } = await queryOne<{ amount: number }>(
-      sql,
-      text,
-      ...Array(text.split("?").length - 1).fill(id),
-    );
-    const sum = { amount, atMs: nowMs };
-    this.#sums.delete(key);
-    if (this.#sums.size >= KEPT_MAX) this.#sums.delete(this.#sums.keys().next().value!);
-    this.#sums.set(key, sum);
+    const ids = Array(text.split("?").length - 1).fill(id);
+    const { amount } = await queryOne<{ amount: number }>(sql, text, ...ids);
+    const sum = { amount, atMs };
+    kept.delete(id);
+    if (kept.size >= KEPT_MAX) kept.delete(kept.keys().next().value!);
+    kept.set(id, sum);
     return sum;
   }
 }
