@@ -12,7 +12,7 @@ import { ReturnTimes } from "../base/async/return_times.ts";
 import { CallerTurns } from "../base/async/turns.ts";
 import type { Clock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
-import { Deadlines } from "../wire/rpc/deadlines.ts";
+import { Deadlines } from "../base/async/deadlines.ts";
 import type { CallContext, Interceptor } from "../wire/rpc/service.ts";
 
 export interface CallTurnLimits {

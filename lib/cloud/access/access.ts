@@ -15,7 +15,7 @@ import { Semaphore } from "../../base/async/semaphore.ts";
 import type { Clock } from "../../base/clock.ts";
 import { assert, type Code, SvcError } from "../../base/error.ts";
 import type { Auth } from "../../wire/auth/auth.ts";
-import { Deadlines } from "../../wire/rpc/deadlines.ts";
+import { Deadlines } from "../../base/async/deadlines.ts";
 import { type CallContext, type Gate, pathOf } from "../../wire/rpc/service.ts";
 import { type Grant, GRANT_KINDS, type GrantKind, type KeyUses, type Role, ROLES } from "./keys.ts";
 import { locationsAbove } from "../tenants/locations.ts";

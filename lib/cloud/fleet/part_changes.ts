@@ -7,6 +7,7 @@
  */
 
 import { Semaphore } from "../../base/async/semaphore.ts";
+import { SharedInterval } from "../../base/async/shared_interval.ts";
 import { type PoolHolder, SharedPool } from "../../base/async/shared_pool.ts";
 import { nextTurn, Waker } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
@@ -46,6 +47,7 @@ export class PartChanges {
   readonly #followers = new Map<string, Set<Follower>>();
   readonly #places: SharedPool;
   readonly #beginning = new Semaphore(BEGUN_AT_ONCE);
+  readonly #signsOfLife: SharedInterval;
   /** The parts to examine; `undefined` means all. */
   readonly #due = new Set<string | undefined>();
   #looking: Promise<void> | undefined;
@@ -61,6 +63,7 @@ export class PartChanges {
     // A machine with a broken connection may return before the old one is known to be gone.
     const limits = { shares, levels, what: "connections for notices of changes", replaces: true };
     this.#places = new SharedPool(limits, cloud.clock);
+    this.#signsOfLife = new SharedInterval(cloud.clock, SEEN_MS);
   }
 
   /**
@@ -75,8 +78,9 @@ export class PartChanges {
   ): AsyncGenerator<PartNews> {
     await this.#hear();
     const follower = await this.#begin(partId, signal);
-    const stop = () => follower.waker.wake();
-    signal.addEventListener("abort", stop, { once: true });
+    const wake = () => follower.waker.wake();
+    signal.addEventListener("abort", wake, { once: true });
+    const stopWaking = this.#signsOfLife.every(wake);
     try {
       // The follower fetches the current state; news starts after it.
       yield NO_NEWS;
@@ -86,12 +90,13 @@ export class PartChanges {
         const change = asks ? { ...follower.change, config: true } : follower.change;
         follower.change = NO_NEWS;
         if (change !== NO_NEWS) yield change;
-        else await follower.waker.sleep(SEEN_MS);
+        else await follower.waker.sleep();
       }
       signal.throwIfAborted();
       throw new SvcError("unavailable", "the control plane is stopping");
     } finally {
-      signal.removeEventListener("abort", stop);
+      signal.removeEventListener("abort", wake);
+      stopWaking();
       this.#leave(follower);
     }
   }

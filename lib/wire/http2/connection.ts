@@ -11,7 +11,6 @@
 
 import { Buffer } from "node:buffer";
 import type { Duplex } from "node:stream";
-import type { Clock } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import { Flow } from "../flow/round_robin.ts";
 import type { HeaderFields } from "../rpc/metadata.ts";
@@ -25,7 +24,7 @@ import type { ConnectionOptions } from "./options.ts";
 import { SendScheduler } from "./send_scheduler.ts";
 import { INITIAL_WINDOW_BYTES, MAX_HEADER_BYTES, PeerSettings, settingsPayload } from "./settings.ts";
 import { Shutdown } from "./shutdown.ts";
-import { StallWatch } from "./stall_watch.ts";
+import { createStallChecks, StallWatch } from "./stall_watch.ts";
 import { Stream, type StreamListener } from "./stream.ts";
 import { STREAM_WINDOW_BYTES, type Unread } from "./stream_data.ts";
 import { StreamTable } from "./stream_table.ts";
@@ -60,7 +59,7 @@ export class Connection {
     this.#input = new FrameReader(role);
     this.dispatch = new FrameDispatch(this, this.#input);
     this.#sendPreface();
-    if (role === "server") this.#watch = this.#createStallWatch(clock);
+    if (role === "server") this.#watch = this.#createStallWatch(options);
 
     socket.on("data", (bytes: Uint8Array) => this.#receive(bytes));
     socket.on("end", () => this.flow.whenServed(() => this.#lost("the peer closed the connection")));
@@ -197,8 +196,8 @@ export class Connection {
 
   // What the peer may cost.
 
-  #createStallWatch(clock: Clock): StallWatch {
-    return new StallWatch(clock, {
+  #createStallWatch({ clock, stallChecks }: ConnectionOptions): StallWatch {
+    return new StallWatch(clock, stallChecks ?? createStallChecks(clock), {
       state: () => ({
         frames: this.#input.frames,
         inFrame: this.#input.inFrame,

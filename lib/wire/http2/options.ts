@@ -2,6 +2,7 @@
  * The options of a connection: its role, its limits, and the callbacks to its owner.
  */
 
+import type { SharedInterval } from "../../base/async/shared_interval.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { SvcError } from "../../base/error.ts";
 import type { RoundRobin } from "../flow/round_robin.ts";
@@ -21,6 +22,8 @@ export interface ConnectionOptions {
   readonly changed?: () => void;
   /** Schedules the turns of all connections of a port. */
   readonly scheduler?: RoundRobin;
+  /** Server: the interval of the checks for a peer without progress, which the connections of a port share. */
+  readonly stallChecks?: SharedInterval;
   /** Charged with unsent answers; throws if there are too many. */
   readonly unread?: Unread;
   /** Server: the abuse limits that its connections share. */

@@ -5,6 +5,7 @@
  * anything useful nor answers pings is dropped, and one that answers may stay forever.
  */
 
+import { SharedInterval } from "../../base/async/shared_interval.ts";
 import type { Clock } from "../../base/clock.ts";
 
 /** Interval of the checks; deadlines are late by up to this. */
@@ -62,6 +63,11 @@ export class StallTimer {
   }
 }
 
+/** Connections that share it are checked with few timers. */
+export function createStallChecks(clock: Clock): SharedInterval {
+  return new SharedInterval(clock, STALL_CHECK_MS);
+}
+
 /** Watches a connection until it is stopped. */
 export class StallWatch {
   readonly #quiet = new StallTimer();
@@ -69,19 +75,20 @@ export class StallWatch {
   readonly #block = new StallTimer();
   readonly #write = new StallTimer();
   #pinged = false;
-  #stop: () => void;
+  /** Ends the watch. */
+  readonly stop: () => void;
 
-  constructor(private readonly clock: Clock, private readonly watched: WatchedConnection) {
+  /** @param checks the interval of the checks, which connections share */
+  constructor(
+    private readonly clock: Clock,
+    checks: SharedInterval,
+    private readonly watched: WatchedConnection,
+  ) {
     this.#problem(clock.monotonicMs());
-    this.#stop = clock.after(STALL_CHECK_MS, () => this.#check());
-  }
-
-  stop(): void {
-    this.#stop();
+    this.stop = checks.every(() => this.#check());
   }
 
   #check(): void {
-    this.#stop = this.clock.after(STALL_CHECK_MS, () => this.#check());
     const nowMs = this.clock.monotonicMs();
     const problem = this.#problem(nowMs);
     if (problem) this.watched.end(problem);

@@ -6,6 +6,7 @@
 
 import { Buffer } from "node:buffer";
 import type { Socket } from "node:net";
+import type { SharedInterval } from "../../base/async/shared_interval.ts";
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import type { LoopbackEnds } from "../../base/host.ts";
@@ -17,6 +18,7 @@ import { acceptGrpc } from "../grpc/server.ts";
 import { PortAbuseLimits } from "../http2/abuse_limits.ts";
 import { Connection } from "../http2/connection.ts";
 import { H2 } from "../http2/frame.ts";
+import { createStallChecks } from "../http2/stall_watch.ts";
 import type { Stream, StreamListener } from "../http2/stream.ts";
 import type { HeaderFields } from "../rpc/metadata.ts";
 import type { TrustedProxies } from "../rpc/proxies.ts";
@@ -85,11 +87,13 @@ export class Protocols {
   readonly #allowance: PortAllowance;
   readonly #abuse: PortAbuseLimits;
   readonly #scheduler = new RoundRobin();
+  readonly #stallChecks: SharedInterval;
 
   constructor(serving: PortServing, private readonly hooks: PortHooks) {
     this.#serving = serving;
     this.#allowance = new PortAllowance(serving.byteLimits);
     this.#abuse = new PortAbuseLimits(serving.clock);
+    this.#stallChecks = createStallChecks(serving.clock);
     this.#web = new WebServer(serving.table, serving.http ?? {}, serving.sites);
   }
 
@@ -210,6 +214,7 @@ export class Protocols {
         return calls(stream, fields);
       },
       scheduler: this.#scheduler,
+      stallChecks: this.#stallChecks,
       unread: allowance.unread,
       abuse: this.#abuse,
       transferred: (bytes) => admitted.transferred(bytes),

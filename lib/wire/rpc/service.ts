@@ -21,7 +21,7 @@ import { assert, type Code, CODES, messageOf, SvcError } from "../../base/error.
 import type { Clock } from "../../base/clock.ts";
 import type { Secret } from "../../base/secret.ts";
 import { Cancellation } from "./cancellation.ts";
-import { Deadlines } from "./deadlines.ts";
+import { Deadlines } from "../../base/async/deadlines.ts";
 import { bytesAtLeast, messageBytes } from "./message_bytes.ts";
 import { Decoder, HeavyTurns } from "./decoder.ts";
 import { MAX_MESSAGE_BYTES } from "./message.ts";

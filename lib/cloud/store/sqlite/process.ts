@@ -5,6 +5,7 @@
  * Whoever needs another connection starts one.
  */
 
+import { Deadlines } from "../../../base/async/deadlines.ts";
 import type { Clock } from "../../../base/clock.ts";
 import { assert, messageOf, SvcError } from "../../../base/error.ts";
 import type { PipedProcess } from "../../../base/process.ts";
@@ -57,6 +58,7 @@ export class SqliteProcess {
   readonly #asked: Asked[] = [];
   #unsent: Uint8Array[] = [];
   #sending = false;
+  readonly #deadlines: Deadlines;
   #late: (() => void) | undefined;
   #ended: SvcError | undefined;
   #closing: Promise<void> | undefined;
@@ -69,8 +71,9 @@ export class SqliteProcess {
     start: StartSqlite,
     private readonly file: string,
     reads: boolean,
-    private readonly clock: Clock,
+    clock: Clock,
   ) {
+    this.#deadlines = new Deadlines(clock);
     this.#process = start();
     this.#over = this.#watch();
     this.#ask({ open: file, reads }, "open", OPENING_MS).then(rowsOf).then(
@@ -154,7 +157,7 @@ export class SqliteProcess {
     const [oldest] = this.#asked;
     if (!oldest) return;
     const { text, deadlineMs } = oldest;
-    this.#late = this.clock.after(deadlineMs, () => {
+    this.#late = this.#deadlines.after(deadlineMs, () => {
       const what = `the statement did not end within ${deadlineMs / 1000} s and was interrupted`;
       this.#end(new SvcError("deadline_exceeded", `database: ${what}: ask for less (${shown(text)})`));
     });

@@ -5,7 +5,7 @@
  * still running then gets a timer of its own. So most calls cost no timer, and deadlines are as exact as the clock.
  */
 
-import type { Clock } from "../../base/clock.ts";
+import type { Clock } from "../clock.ts";
 
 /** Deadlines share a timer if they differ by less than this part of the remaining time. */
 const CLOSE_SHIFT = 5;
