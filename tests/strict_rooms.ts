@@ -22,6 +22,7 @@ const ROOMS = [
   "lib/cloud_client/",
   "lib/module/",
   "lib/machine/",
+  "lib/agent/",
   "lib/cloud/",
   "cli/",
 ];
@@ -43,7 +44,8 @@ async function writeConfig(folder: string): Promise<string> {
 function problemsInRooms(report: string): string[] {
   const parts = report.split(/^(?=TS\d+ \[ERROR\])/m).map((part) => part.trim());
   return parts.filter((part) => {
-    const [, place] = /^ +at (.*)$/m.exec(part) ?? [];
+    // A line of code may begin with `at` as well.
+    const [, place] = /^ +at (\w+:\/\/.*)$/m.exec(part) ?? [];
     return part !== "" && (place === undefined || ROOMS.some((room) => place.startsWith(ROOT.href + room)));
   });
 }

@@ -56,8 +56,10 @@ export class BlueZ {
       "GetManagedObjects",
       signal,
     );
-    const adapter = Object.keys(objects).sort().slice(0, ADAPTERS_MAX)
-      .find((path) => GATT in objects[path] && ADVERTISING in objects[path]);
+    const adapter = Object.keys(objects).sort().slice(0, ADAPTERS_MAX).find((path) => {
+      const interfaces = objects[path] ?? {};
+      return GATT in interfaces && ADVERTISING in interfaces;
+    });
     if (!adapter) throw new SvcError("not_found", "there is no Bluetooth adapter that phones could find");
     await this.#call(adapter, PROPERTIES, "Set", signal, "ssv", [ADAPTER, "Powered", typed("b", true)]);
     this.#serve(offered);

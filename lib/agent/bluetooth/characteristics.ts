@@ -111,9 +111,8 @@ export class SealedCharacteristics {
       });
     const bytes = Buffer.from(opened);
     const wanted = Buffer.from(`${this.parts.password().reveal()}:`);
-    const [given, known] = [bytes.subarray(0, wanted.length), wanted]
-      .map((one) => createHash("sha256").update(one).digest());
-    if (!timingSafeEqual(given, known)) {
+    const hashOf = (text: Uint8Array) => createHash("sha256").update(text).digest();
+    if (!timingSafeEqual(hashOf(bytes.subarray(0, wanted.length)), hashOf(wanted))) {
       throw new SvcError("permission_denied", "the password of the device's hotspot is wrong");
     }
     this.#accept(createHash("sha256").update(sealed).digest("base64"));

@@ -39,8 +39,8 @@ const SIGNAL_MAX = 100;
 export function uuidOf(name: string): string {
   const namespace = Buffer.from(NAMESPACE.replaceAll("-", ""), "hex");
   const bytes = createHash("sha1").update(namespace).update(name).digest().subarray(0, 16);
-  bytes[6] = (bytes[6] & 0x0f) | 0x50;
-  bytes[8] = (bytes[8] & 0x3f) | 0x80;
+  bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x50, 6);
+  bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8);
   return bytes.toString("hex").replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
 }
 
@@ -73,9 +73,12 @@ function cut(text: string): Buffer {
 
 /** The longest prefix of `parts` that fits into one characteristic value. */
 function fitting(parts: readonly Buffer[]): Buffer {
-  let [bytes, count] = [0, 0];
-  while (count < parts.length && bytes + parts[count].length <= VALUE_BYTES_MAX) {
-    bytes += parts[count++].length;
+  const fit: Buffer[] = [];
+  let bytes = 0;
+  for (const part of parts) {
+    bytes += part.length;
+    if (bytes > VALUE_BYTES_MAX) break;
+    fit.push(part);
   }
-  return Buffer.concat(parts.slice(0, count));
+  return Buffer.concat(fit);
 }

@@ -275,7 +275,7 @@ export class ConfiguredNetworks {
       this.#unwritten.set(wanted.digest, `additional_networks.${key} cannot be used: ${messageOf(error)}`);
     });
     if (!profile) return;
-    const { type, interface: device } = additionalNetworks[key];
+    const { type, interface: device = "" } = additionalNetworks[key] ?? {};
     if (device === "") return;
     if (type === "wifi" && device === view.wifiDevice) {
       const others = view.profiles.filter(({ name }) => name !== wanted.name);

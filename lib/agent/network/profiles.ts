@@ -262,7 +262,7 @@ function wanted(name: string, sections: Sections): ProfileWanted {
 /** A UUID that depends on the name alone, so that the agent finds the profile again. */
 function uuidOf(name: string): string {
   const bytes = createHash("sha256").update(`svc-agent network ${name}`).digest().subarray(0, 16);
-  bytes[6] = (bytes[6] & 0x0f) | 0x50;
-  bytes[8] = (bytes[8] & 0x3f) | 0x80;
+  bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x50, 6);
+  bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8);
   return bytes.toString("hex").replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
 }

@@ -126,7 +126,7 @@ class Portal {
     } catch (error) {
       submissions.forget();
       const problem = messageOf(error);
-      submissions.report(`${problem[0].toUpperCase()}${problem.slice(1)}.`);
+      submissions.report(`${problem.charAt(0).toUpperCase()}${problem.slice(1)}.`);
       if (!(error instanceof SvcError)) logger.error(`the portal could not take a form: ${problem}`);
     }
     return leadTo(303, "/");

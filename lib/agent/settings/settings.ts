@@ -151,11 +151,13 @@ function goodSection(
     const probe = at.apart(at.at(key).path);
     known.field.decode(value, probe);
     at.problems.push(...probe.problems);
+
+    const stale = last[known.name];
     if (!probe.failed) good[known.name] = value;
-    else if (last[known.name] !== undefined) {
-      const stale = new DecodeContext();
-      known.field.decode(last[known.name], stale);
-      if (!stale.failed) good[known.name] = last[known.name];
+    else if (stale !== undefined) {
+      const again = new DecodeContext();
+      known.field.decode(stale, again);
+      if (!again.failed) good[known.name] = stale;
     }
   }
   return good;

@@ -57,7 +57,7 @@ function cutTo(bytesMax: number, value: string, at: DecodeContext): string {
   if (bytes.length <= bytesMax) return value;
   at.warn(`found ${bytes.length} bytes, wanted at most ${bytesMax}; the rest is cut off`);
   let end = bytesMax;
-  while ((bytes[end] & 0xc0) === 0x80) end--;
+  while (((bytes[end] ?? 0) & 0xc0) === 0x80) end--;
   return new TextDecoder().decode(bytes.subarray(0, end));
 }
 
@@ -151,8 +151,8 @@ export const additionalNetworkField = object({
   ipv4Address: text('address and prefix length, such as "192.168.1.5/24", or "auto"').default(AUTOMATIC)
     .with((address, at) => {
       if (address === "" || address.toLowerCase() === AUTOMATIC) return AUTOMATIC;
-      const [ip, bits, ...more] = address.split("/");
-      const fits = more.length === 0 && isIpv4(ip) && /^\d{1,2}$/.test(bits ?? "") && Number(bits) <= 32;
+      const [ip = "", bits = "", ...more] = address.split("/");
+      const fits = more.length === 0 && isIpv4(ip) && /^\d{1,2}$/.test(bits) && Number(bits) <= 32;
       return fits ? address : at.wanted('"auto" or an address such as "192.168.1.5/24"', address);
     }),
   ipv4Gateway: text().default("").with((ip, at) => ip === "" || isIpv4(ip) ? ip : at.wanted(IPV4, ip)),

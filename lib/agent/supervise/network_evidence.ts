@@ -97,9 +97,10 @@ export class NetworkEvidence {
       return [...gatewaysOf(await this.#read(ROUTES_FILE)), ...gateways6Of(await this.#read(ROUTES_6))];
     }
     if (os !== "windows") return [];
-    const [four, six] = await Promise.all(
-      ["-4", "-6"].map((ip) => this.#ask("route", ["print", ip], signal)),
-    );
+    const [four, six] = await Promise.all([
+      this.#ask("route", ["print", "-4"], signal),
+      this.#ask("route", ["print", "-6"], signal),
+    ]);
     return [...windowsGatewaysOf(four), ...windowsGateways6Of(six)];
   }
 
@@ -129,10 +130,10 @@ export class NetworkEvidence {
 
 /** The name servers of resolv.conf(5) that are other hosts. */
 export function nameServersOf(text: string): string[] {
-  const found = [...text.matchAll(/^\s*nameserver\s+([\da-fA-F.:]+(?:%[\w.-]+)?)/gm)].map(([, address]) =>
-    address
-  );
-  return [...new Set(found)].filter((one) => !/^(127\.|::1$|0\.0\.0\.0$)/.test(one)).slice(0, HOSTS_MAX);
+  const found = text.matchAll(/^\s*nameserver\s+([\da-fA-F.:]+(?:%[\w.-]+)?)/gm);
+  return [...new Set([...found].map(([, address = ""]) => address))].filter((one) =>
+    !/^(127\.|::1$|0\.0\.0\.0$)/.test(one)
+  ).slice(0, HOSTS_MAX);
 }
 
 /** The gateways of default routes in Linux's table. */
@@ -145,16 +146,16 @@ export function gatewaysOf(table: string): string[] {
 export function neighboursOf(table: string): string[] {
   return table.split("\n").slice(1).map((line) => line.trim().split(/\s+/))
     .filter(([, , flags]) => Number(flags) & ARP_COMPLETE)
-    .map(([address]) => address).slice(0, 2 * HOSTS_MAX);
+    .map(([address = ""]) => address).slice(0, 2 * HOSTS_MAX);
 }
 
 /** The gateways of default routes in Linux's table for IPv6; link-local ones with their interface. */
 export function gateways6Of(table: string): string[] {
   const found = table.split("\n").map((line) => line.trim().split(/\s+/))
-    .filter(([destination, length, , , , , , , flags]) =>
+    .filter(([destination = "", length, , , , , , , flags]) =>
       /^0{32}$/.test(destination) && length === "00" && (Number(`0x${flags}`) & ROUTE_GATEWAY) !== 0
     )
-    .flatMap(([, , , , gateway, , , , , device]) => onLink((gateway.match(/.{4}/g) ?? []).join(":"), device));
+    .flatMap(([, , , , gateway, , , , , device]) => onLink(gateway?.match(/.{4}/g)?.join(":"), device));
   return [...new Set(found)].slice(0, HOSTS_MAX);
 }
 
@@ -166,7 +167,7 @@ export function neighbours6Of(table: string): string[] {
 }
 
 /** An address in its short form, with the interface if it is link-local; empty for a malformed one. */
-function onLink(address: string, device: string): string[] {
+function onLink(address = "", device = ""): string[] {
   const url = `http://[${address}]`;
   if (!URL.canParse(url)) return [];
   const short = new URL(url).hostname.slice(1, -1);
@@ -176,7 +177,7 @@ function onLink(address: string, device: string): string[] {
 /** The words of `route` and `arp` are in the language of the system; their numbers are not. */
 export function windowsGatewaysOf(table: string): string[] {
   const found = table.matchAll(/^\s*0\.0\.0\.0\s+0\.0\.0\.0\s+(\d+\.\d+\.\d+\.\d+)\s/gm);
-  return [...new Set([...found].map(([, gateway]) => gateway))].slice(0, HOSTS_MAX);
+  return [...new Set([...found].map(([, gateway = ""]) => gateway))].slice(0, HOSTS_MAX);
 }
 
 /** The first number is the interface's. */
@@ -193,6 +194,7 @@ export function windowsNeighboursOf(table: string): string[] {
   const found = table.matchAll(
     /^\s*(\d+\.\d+\.\d+\.\d+|[\da-f]*:[\da-f:]+)\s+((?:[\da-f]{2}-){5}[\da-f]{2})\s/gim,
   );
-  return [...found].filter(([, , hardware]) => !/^(ff-ff|01-00-5e|33-33|00-00-00-00-00-00)/i.test(hardware))
-    .map(([, address]) => address).slice(0, 2 * HOSTS_MAX);
+  return [...found]
+    .filter(([, , hardware = ""]) => !/^(ff-ff|01-00-5e|33-33|00-00-00-00-00-00)/i.test(hardware))
+    .map(([, address = ""]) => address).slice(0, 2 * HOSTS_MAX);
 }

@@ -32,7 +32,7 @@ export interface ServiceParts {
 }
 
 /** Folders for an administrator's units, the preferred one first. */
-const FOLDERS = ["/usr/local/lib/systemd/system", "/etc/systemd/system"];
+const FOLDERS = ["/usr/local/lib/systemd/system", "/etc/systemd/system"] as const;
 
 /** The links of services that start with the system. */
 const WANTS = "/etc/systemd/system/multi-user.target.wants";
@@ -56,7 +56,7 @@ export async function installService(
   );
   const folder = FOLDERS.find((one) => known.includes(one)) ?? FOLDERS[1];
   const paths = pathsOf(name, root);
-  const path = paths[FOLDERS.indexOf(folder)];
+  const path = pathIn(folder, name, root);
   const found = await Promise.all(paths.map((one) => files.findFile(one)));
   const isNew = found.every((one) => one === undefined);
   const there = await files.readFile(path).catch(() => undefined);
@@ -123,7 +123,11 @@ export async function removeService(
 }
 
 function pathsOf(name: string, root: string): string[] {
-  return FOLDERS.map((folder) => `${root}${folder}/${name}.service`);
+  return FOLDERS.map((folder) => pathIn(folder, name, root));
+}
+
+function pathIn(folder: string, name: string, root: string): string {
+  return `${root}${folder}/${name}.service`;
 }
 
 async function requireSystemd(name: string, commands: Commands): Promise<void> {

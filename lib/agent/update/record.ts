@@ -260,7 +260,7 @@ function prune(slot: object): object {
 }
 
 function parseCount(text: string | undefined): Count | undefined {
-  const [starts, failures, file] = text?.split(" ") ?? [];
+  const [starts = "", failures = "", file] = text?.split(" ") ?? [];
   if (!file || !/^\d{1,9}$/.test(starts) || !/^\d{1,9}$/.test(failures)) return undefined;
   return { file, starts: Number(starts), failures: Number(failures) };
 }

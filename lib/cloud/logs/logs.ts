@@ -240,7 +240,7 @@ export class LogStore {
       const { entries, more } = await this.#search.page(partId, filter, page, sinceMs, signal);
       const own = entries.filter(({ number }) => number <= head);
       if (own.length > 0) yield own.map(({ entry }) => ({ partId, entry }));
-      at = more ? entries[entries.length - 1].number : head;
+      at = more ? entries.at(-1)?.number ?? at : head;
     }
   }
 

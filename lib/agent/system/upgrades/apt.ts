@@ -89,9 +89,9 @@ export function hasNewerKernel(running: string, namesInBoot: readonly string[]):
   return running !== "" && namesInBoot.some((name) => {
     const release = /^vmlinuz-(\d.*)$/.exec(name)?.[1];
     if (release === undefined || kindOf(release) !== kind) return false;
-    const [mine, other] = [numbersOf(running), numbersOf(release)];
+    const mine = numbersOf(running), other = numbersOf(release);
     const at = other.findIndex((number, at) => number !== (mine[at] ?? -1));
-    return at >= 0 && other[at] > (mine[at] ?? -1);
+    return (other[at] ?? -1) > (mine[at] ?? -1);
   });
 }
 
@@ -124,7 +124,11 @@ export function patternsOf(policy: string, kind: UpgradeKind): string[] {
     const fields = new Map(
       line.split(/,(?=\w=)/).map((field) => [field.slice(0, 1), safe(field.slice(2))] as const),
     );
-    const [origin, codename, archive] = ["o", "n", "a"].map((key) => fields.get(key) ?? "");
+    const { origin, codename, archive } = {
+      origin: fields.get("o") ?? "",
+      codename: fields.get("n") ?? "",
+      archive: fields.get("a") ?? "",
+    };
     const isSecure = codename.includes("security");
     const release = codename && (kind === "all" || isSecure) ? `codename=${codename}` : `archive=${archive}`;
     if (kind === "security" && !isSecure && !archive.includes("security")) continue;

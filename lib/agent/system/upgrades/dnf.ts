@@ -14,8 +14,8 @@ import {
 
 const SETTINGS = "/etc/dnf/automatic.conf";
 /** Names of the package and its timer with dnf 4, and with dnf 5. */
-const PACKAGES = ["dnf-automatic", "dnf5-plugin-automatic"];
-const TIMERS = ["dnf-automatic.timer", "dnf5-automatic.timer"];
+const PACKAGES = ["dnf-automatic", "dnf5-plugin-automatic"] as const;
+const TIMERS = ["dnf-automatic.timer", "dnf5-automatic.timer"] as const;
 /** A timer of dnf 4 that installs upgrades regardless of the settings. */
 const FORCING_TIMER = "dnf-automatic-install.timer";
 
@@ -65,10 +65,10 @@ export class DnfUpgrades implements SystemUpgrades {
 
   async #install(signal: AbortSignal): Promise<string> {
     const { commands } = this.parts;
-    const [first, second] = PACKAGES.map((name) => ["install", "-y", name]);
+    const [first, second] = PACKAGES;
     const options = { signal, timeoutMs: INSTALL_MS, outlives: UPGRADE_LOG };
-    const { code } = await commands.try("dnf", first, options);
-    if (code !== 0) await commands.run("dnf", second, options);
+    const { code } = await commands.try("dnf", ["install", "-y", first], options);
+    if (code !== 0) await commands.run("dnf", ["install", "-y", second], options);
     return await this.#timer(signal) ?? TIMERS[0];
   }
 
