@@ -19,6 +19,7 @@ const ROOMS = [
   "lib/learn/",
   "lib/resource/",
   "lib/slam/",
+  "lib/api/",
   "lib/cloud_client/",
   "lib/module/",
   "lib/machine/",

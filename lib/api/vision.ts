@@ -371,10 +371,13 @@ function fromDetectionMessage(message: DetectionMessage): Detection {
 }
 
 /** A box that has all its edges. */
-function boxOf(...edges: (number | undefined)[]): Box | undefined {
-  if (edges.some((edge) => edge === undefined || Number.isNaN(edge))) return undefined;
-  const [xMin, yMin, xMax, yMax] = edges as number[];
+function boxOf(xMin?: number, yMin?: number, xMax?: number, yMax?: number): Box | undefined {
+  if (!isEdge(xMin) || !isEdge(yMin) || !isEdge(xMax) || !isEdge(yMax)) return undefined;
   return { xMin, yMin, xMax, yMax };
+}
+
+function isEdge(edge: number | undefined): edge is number {
+  return edge !== undefined && !Number.isNaN(edge);
 }
 
 function fromClassificationMessage({ className, confidence }: ClassificationMessage): Classification {

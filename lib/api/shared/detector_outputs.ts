@@ -25,6 +25,7 @@ export interface DetectorNames {
 }
 
 type Role = "location" | "category" | "score";
+type Output = Tensor & { readonly name: string };
 
 /** What exports call their outputs, without a prefix and without a number at the end. */
 const USUAL: { readonly [R in Role]: RegExp } = {
@@ -50,131 +51,139 @@ export function detectorNames(
   const location = search.named("location") ?? search.boxes();
   if (location === undefined) return undefined;
 
-  const count = outputs[location].data.length / 4;
+  const count = location.data.length / 4;
   const category = search.named("category", (tensor) => tensor.data.length === count);
   const score = search.named("score", (tensor) => tensor.data.length % Math.max(count, 1) === 0);
   return search.rest(location, { category, score });
 }
 
 class Search {
-  readonly #left: Set<string>;
+  readonly #left: Map<string, Output>;
   /** Outputs with a published or remapped name, which never stand for another role. */
   readonly #own: ReadonlyMap<Role, string>;
   #isGuessed = false;
 
-  constructor(
-    private readonly outputs: Tensors,
-    order: readonly string[],
-    remapped: ReadonlyMap<string, string>,
-  ) {
-    this.#left = new Set([...order.filter((name) => name in outputs), ...Object.keys(outputs)]);
+  constructor(outputs: Tensors, order: readonly string[], remapped: ReadonlyMap<string, string>) {
+    this.#left = new Map();
+    for (const name of [...order, ...Object.keys(outputs)]) {
+      const tensor = outputs[name];
+      if (tensor) this.#left.set(name, { ...tensor, name });
+    }
     this.#own = new Map(
       (["location", "category", "score"] as const).map((role) => [role, remapped.get(role) ?? role]),
     );
   }
 
   /** The output with a role's published, remapped or usual name. */
-  named(role: Role, fits: (tensor: Tensor) => boolean = isBoxes): string | undefined {
-    const own = this.#own.get(role)!;
-    if (this.#left.has(own)) return this.#take(own);
+  named(role: Role, fits: (tensor: Tensor) => boolean = isBoxes): Output | undefined {
+    const own = this.#left.get(this.#own.get(role)!);
+    if (own) return this.#take(own);
 
-    const usual = [...this.#free()].filter((name) =>
-      USUAL[role].test(plain(name)) && fits(this.outputs[name])
+    const [usual, ...more] = this.#free().filter((output) =>
+      USUAL[role].test(plain(output.name)) && fits(output)
     );
-    return usual.length === 1 ? this.#take(usual[0]) : undefined;
+    return usual && more.length === 0 ? this.#take(usual) : undefined;
   }
 
   /** The only output with the shape of boxes, or the first whose name does not speak against it. */
-  boxes(): string | undefined {
-    const [found] = this.#free().filter((name) => isBoxes(this.outputs[name]) && !OTHER.test(plain(name)));
-    return found === undefined ? undefined : this.#take(found);
+  boxes(): Output | undefined {
+    const found = this.#free().find((output) => isBoxes(output) && !OTHER.test(plain(output.name)));
+    return found && this.#take(found);
   }
 
   /** Completes what names did not tell by the content. */
-  rest(location: string, { category, score }: Partial<DetectorNames>): DetectorNames | undefined {
-    const count = this.outputs[location].data.length / 4;
-    const single = this.#free().filter((name) => {
-      const { data, shape } = this.outputs[name];
-      return data.length === count && shape.length >= 2 && !OTHER.test(plain(name));
-    });
-    const found = score === undefined ? this.#guess(single, category) : { category, score };
+  rest(location: Output, { category, score }: ClassesAndScores): DetectorNames | undefined {
+    const count = location.data.length / 4;
+    const single = this.#free().filter(({ name, data, shape }) =>
+      data.length === count && shape.length >= 2 && !OTHER.test(plain(name))
+    );
+    const found = score ? { category, score } : this.#guess(single, category);
     const classes = found.category ?? this.#onlyClasses(single, found.score);
     const scores = found.score ?? this.#perClass(count);
-    if (scores === undefined) return undefined;
-    return { location, score: scores, category: classes, isGuessed: this.#isGuessed };
+    if (!scores) return undefined;
+    return {
+      location: location.name,
+      score: scores.name,
+      category: classes?.name,
+      isGuessed: this.#isGuessed,
+    };
   }
 
   /** The confidences among outputs of one number for each box, and with them the classes. */
-  #guess(single: readonly string[], category: string | undefined): { category?: string; score?: string } {
-    const open = single.filter((name) => name !== category);
-    if (open.length === 0) return { category };
+  #guess(single: readonly Output[], category: Output | undefined): ClassesAndScores {
+    const open = single.filter((output) => output !== category);
+    const [first, ...others] = open;
+    if (!first) return { category };
 
     this.#isGuessed = true;
-    const whole = open.filter((name) => isWhole(this.outputs[name]));
-    const shares = open.filter((name) => isShare(this.outputs[name]));
-    const fractions = shares.filter((name) => !whole.includes(name));
-    if (fractions.length > 1) throw this.#ambiguous("the confidences", fractions);
-    if (fractions.length === 1) return { category, score: this.#take(fractions[0]) };
+    const shares = open.filter(isShare);
+    const fraction = this.#one("the confidences", shares.filter((output) => !isWhole(output)));
+    if (fraction) return { category, score: fraction };
 
-    if (category !== undefined) return { category, score: this.#one("the confidences", shares) };
+    if (category) return { category, score: this.#one("the confidences", shares) };
 
     // Only whole numbers: those above 1 are classes, and the others confidences of exactly 0 or 1.
-    if (shares.length > 1) throw this.#ambiguous("the classes or the confidences", shares);
-    const isAlone = open.length === 1 && !this.#free().some((name) => this.#isPerClass(name, open[0]));
-    return shares.length === 1 && (open.length > 1 || isAlone) ? { score: this.#take(shares[0]) } : {};
+    const [share, ...more] = shares;
+    if (more.length > 0) throw this.#ambiguous("the classes or the confidences", shares);
+    const isAlone = others.length === 0 && !this.#free().some((output) => isPerClass(output, first));
+    return share && (others.length > 0 || isAlone) ? { score: this.#take(share) } : {};
   }
 
   /** The classes beside known confidences. */
-  #onlyClasses(single: readonly string[], score: string | undefined): string | undefined {
-    const whole = single.filter((name) =>
-      this.#left.has(name) && name !== score && isWhole(this.outputs[name])
+  #onlyClasses(single: readonly Output[], score: Output | undefined): Output | undefined {
+    const whole = single.filter((output) =>
+      this.#left.has(output.name) && output !== score && isWhole(output)
     );
     if (whole.length === 0) return undefined;
 
     this.#isGuessed = true;
-    const likely = whole.filter((name) => !isIndices(this.outputs[name]));
+    const likely = whole.filter((output) => !isIndices(output));
     return this.#one("the classes", likely.length > 0 ? likely : whole);
   }
 
   /** Confidences of each class for each box, which make an output with the classes needless. */
-  #perClass(count: number): string | undefined {
-    const several = this.#free().filter((name) => {
-      const { data, shape } = this.outputs[name];
-      return shape.length === 3 && data.length % Math.max(count, 1) === 0 && !OTHER.test(plain(name));
-    });
+  #perClass(count: number): Output | undefined {
+    const several = this.#free().filter(({ name, data, shape }) =>
+      shape.length === 3 && data.length % Math.max(count, 1) === 0 && !OTHER.test(plain(name))
+    );
     if (several.length === 0) return undefined;
 
     this.#isGuessed = true;
     return this.#one("the confidences", several);
   }
 
-  /** Whether an output has several numbers for each number of another one. */
-  #isPerClass(name: string, single: string): boolean {
-    const { data, shape } = this.outputs[name];
-    const count = this.outputs[single].data.length;
-    return shape.length === 3 && data.length > count && data.length % Math.max(count, 1) === 0;
+  #one(what: string, outputs: readonly Output[]): Output | undefined {
+    const [only, ...more] = outputs;
+    if (more.length > 0) throw this.#ambiguous(what, outputs);
+    return only && this.#take(only);
   }
 
-  #one(what: string, names: readonly string[]): string | undefined {
-    if (names.length > 1) throw this.#ambiguous(what, names);
-    return names.length === 1 ? this.#take(names[0]) : undefined;
-  }
-
-  #free(): string[] {
+  #free(): Output[] {
     const own = new Set(this.#own.values());
-    return [...this.#left].filter((name) => !own.has(name));
+    return [...this.#left.values()].filter(({ name }) => !own.has(name));
   }
 
-  #take(name: string): string {
-    this.#left.delete(name);
-    return name;
+  #take(output: Output): Output {
+    this.#left.delete(output.name);
+    return output;
   }
 
-  #ambiguous(what: string, names: readonly string[]): SvcError {
-    const found = names.map((name) => `"${name}" [${this.outputs[name].shape.join(", ")}]`).join(" and ");
+  #ambiguous(what: string, outputs: readonly Output[]): SvcError {
+    const found = outputs.map(({ name, shape }) => `"${name}" [${shape.join(", ")}]`).join(" and ");
     const wanted = "wanted remap_output_names to say which output is location, category and score";
     return new SvcError("failed_precondition", `the outputs ${found} could each be ${what}: ${wanted}`);
   }
+}
+
+interface ClassesAndScores {
+  readonly category?: Output;
+  readonly score?: Output;
+}
+
+/** Whether an output has several numbers for each number of another one. */
+function isPerClass({ data, shape }: Tensor, single: Tensor): boolean {
+  const count = single.data.length;
+  return shape.length === 3 && data.length > count && data.length % Math.max(count, 1) === 0;
 }
 
 /** The last part of a name, in small letters, without the number that frameworks append. */

@@ -7,7 +7,7 @@
  */
 
 import { safety_heartbeat_monitored } from "../../../proto/gen/common_pb.ts";
-import { SvcError } from "../../base/error.ts";
+import { assert, SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import type { CallOptions, Channel } from "../../wire/rpc/channel.ts";
 import { Metadata } from "../../wire/rpc/metadata.ts";
@@ -58,7 +58,9 @@ export class ForwardingResource extends ResourceClient<DescService> {
    */
   forward(method: DescMethod, input: unknown, options?: CallOptions): unknown {
     const methods = this.rpc as Record<string, (input: unknown, options?: CallOptions) => unknown>;
-    return methods[method.localName](input, options);
+    const call = methods[method.localName];
+    assert(call, `the client of ${this.desc.typeName} has the method ${method.name}`);
+    return call(input, options);
   }
 
   override async doCommand(command: JsonObject, call?: Call): Promise<JsonObject> {
@@ -142,7 +144,7 @@ function named(method: DescMethod, request: Message): Named {
     const chosen =
       (request as unknown as Record<string, { case?: string; value?: unknown }>)[oneof.localName];
     const field = oneof.fields.find((field) => field.localName === chosen?.case);
-    if (field?.message && hasName(field.message)) return chosen.value as Named;
+    if (chosen && field?.message && hasName(field.message)) return chosen.value as Named;
   }
   throw new SvcError(
     "invalid_argument",

@@ -6,7 +6,7 @@
 
 import type { Tensor, TensorInfo, Tensors } from "../ml_model.ts";
 import type { Box, Classification } from "../vision.ts";
-import { SvcError } from "../../base/error.ts";
+import { assert, SvcError } from "../../base/error.ts";
 import { CONFIDENCE_MAX, type DetectorNames, numbersOf } from "./detector_outputs.ts";
 import type { ColorImage } from "../../geometry/image/image.ts";
 
@@ -41,7 +41,7 @@ export function layoutOf({ name, dataType, shape }: TensorInfo): Layout {
   const fits = shape.length === 4 && (shape[0] === 1 || shape[0] === -1) && (planes || shape[3] === 3);
   if (!fits) throw bad(`${found}, wanted [1, height, width, 3] or [1, 3, height, width]`);
   const [height, width] = planes ? shape.slice(2) : shape.slice(1, 3);
-  const size = (pixels: number) => pixels > 0 ? pixels : undefined;
+  const size = (pixels = 0) => pixels > 0 ? pixels : undefined;
   return { type: dataType, planes, width: size(width), height: size(height) };
 }
 
@@ -55,15 +55,15 @@ export function imageTensor(image: ColorImage, form: InputForm): Tensor {
   const columns = samples(image.width, width), rows = samples(image.height, height);
   for (let channel = 0; channel < 3; channel++) {
     const source = image.rgba.subarray(bgr ? 2 - channel : channel);
-    const [less, by] = form.type === "uint8" ? [0, 1] : [mean[channel], deviation[channel]];
+    const [less, by] = form.type === "uint8" ? [0, 1] : [mean[channel] ?? 0, deviation[channel] ?? 1];
     // Byte arrays truncate fractions, so adding a half rounds.
     const round = form.type === "uint8" ? 0.5 : 0;
     let to = channel * apart;
     for (const { at: row, next: below, share: down } of rows) {
       const upper = row * image.width, lower = below * image.width;
       for (const { at: column, next: right, share: across } of columns) {
-        const above = mix(source[(upper + column) * 4], source[(upper + right) * 4], across);
-        const under = mix(source[(lower + column) * 4], source[(lower + right) * 4], across);
+        const above = mix(source[(upper + column) * 4] ?? 0, source[(upper + right) * 4] ?? 0, across);
+        const under = mix(source[(lower + column) * 4] ?? 0, source[(lower + right) * 4] ?? 0, across);
         data[to] = (mix(above, under, down) - less) / by + round;
         to += step;
       }
@@ -90,10 +90,11 @@ function mix(a: number, b: number, share: number): number {
 export function probabilityName(outputs: Tensors, named: ReadonlyMap<string, string>): string | undefined {
   const asked = named.get("probability") ?? "probability";
   if (asked in outputs) return asked;
-  const names = Object.keys(outputs);
+  const [only, ...more] = Object.entries(outputs);
+  if (!only || more.length > 0) return undefined;
   // The only output with a single row of numbers must be the probabilities.
-  const single = names.length === 1 && outputs[names[0]].shape.filter((size) => size !== 1).length <= 1;
-  return single ? names[0] : undefined;
+  const [name, { shape }] = only;
+  return shape.filter((size) => size !== 1).length <= 1 ? name : undefined;
 }
 
 /** The lines of a file of labels, one for each class: an empty line keeps its place, empty lines at the end do not count. */
@@ -129,7 +130,7 @@ function probabilities({ data }: Tensor): number[] {
   const values = Array.from<number | bigint, number>(data as ArrayLike<number | bigint>, Number);
   if (data instanceof Uint8Array) return values.map((value) => value / 255);
   if (values.every((value) => value >= 0 && value <= 1)) return values;
-  if (values.length === 1) return [1 / (1 + Math.exp(-values[0]))];
+  if (values.length === 1) return values.map((value) => 1 / (1 + Math.exp(-value)));
   const most = Math.max(...values);
   const powers = values.map((value) => Math.exp(value - most));
   const sum = powers.reduce((total, power) => total + power, 0);
@@ -147,7 +148,7 @@ export interface BoxForm {
 
 /** Leaves out boxes without any confidence, which only fill a tensor of fixed length. */
 export function foundIn(outputs: Tensors, names: DetectorNames, form: BoxForm): Found[] {
-  const edges = numbersOf(outputs[names.location]);
+  const edges = numbersOf(tensorNamed(outputs, names.location));
   const count = edges.length / 4;
   const { scores, categories } = scored(outputs, names, count);
 
@@ -158,11 +159,11 @@ export function foundIn(outputs: Tensors, names: DetectorNames, form: BoxForm): 
   const within = (edge: number) => Math.min(Math.max(edge, 0), 1);
   const found: Found[] = [];
   for (let index = 0; index < count; index++) {
-    const confidence = scores[index];
+    const confidence = scores[index] ?? 0;
     if (!(confidence > 0)) continue;
 
-    const [xMin, yMin, xMax, yMax] = place.map((at, edge) =>
-      within(edges[index * 4 + at] / (edge % 2 ? down : across))
+    const [xMin = 0, yMin = 0, xMax = 0, yMax = 0] = place.map((at, edge) =>
+      within((edges[index * 4 + at] ?? 0) / (edge % 2 ? down : across))
     );
     const box = {
       xMin: Math.min(xMin, xMax),
@@ -171,7 +172,7 @@ export function foundIn(outputs: Tensors, names: DetectorNames, form: BoxForm): 
       yMax: Math.max(yMin, yMax),
     };
     found.push({
-      category: Math.max(0, Math.round(categories[index])),
+      category: Math.max(0, Math.round(categories[index] ?? 0)),
       confidence: Math.min(confidence, 1),
       box,
     });
@@ -182,13 +183,14 @@ export function foundIn(outputs: Tensors, names: DetectorNames, form: BoxForm): 
 
 function scored(outputs: Tensors, names: DetectorNames, count: number) {
   const { location, score, category, isGuessed } = names;
-  const all = numbersOf(outputs[score]);
-  checkScores(all, outputs[score], { score, isGuessed });
+  const tensor = tensorNamed(outputs, score);
+  const all = numbersOf(tensor);
+  checkScores(all, tensor, { score, isGuessed });
 
-  const scale = outputs[score].data instanceof Uint8Array ? 255 : 1;
+  const scale = tensor.data instanceof Uint8Array ? 255 : 1;
   const scores = all.map((value) => value / scale);
   if (category !== undefined) {
-    const categories = numbersOf(outputs[category]);
+    const categories = numbersOf(tensorNamed(outputs, category));
     if (scores.length === count && categories.length === count) return { scores, categories };
     const found =
       `"${location}" ${count} boxes, "${score}" ${scores.length}, "${category}" ${categories.length}`;
@@ -203,18 +205,24 @@ function scored(outputs: Tensors, names: DetectorNames, count: number) {
   }
 
   // [1, boxes, classes], or [1, classes, boxes].
-  const { shape } = outputs[score];
+  const { shape } = tensor;
   const turned = shape.length === 3 && shape[2] === count && shape[1] !== count;
   const best = { scores: [] as number[], categories: [] as number[] };
   for (let box = 0; box < count; box++) {
     let most = 0;
-    const at = (one: number) => scores[turned ? one * count + box : box * classes + one];
+    const at = (one: number) => scores[turned ? one * count + box : box * classes + one] ?? 0;
     for (let one = 1; one < classes; one++) if (at(one) > at(most)) most = one;
     best.scores.push(at(most));
     best.categories.push(most);
   }
 
   return best;
+}
+
+function tensorNamed(outputs: Tensors, name: string): Tensor {
+  const tensor = outputs[name];
+  assert(tensor, `"${name}" is one of the model's outputs`);
+  return tensor;
 }
 
 /** A confidence above 1 shows that a guess was wrong. */
