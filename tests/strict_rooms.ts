@@ -20,6 +20,7 @@ const ROOMS = [
   "lib/resource/",
   "lib/slam/",
   "lib/api/",
+  "drivers/",
   "lib/cloud_client/",
   "lib/module/",
   "lib/machine/",

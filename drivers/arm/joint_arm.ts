@@ -126,10 +126,11 @@ export function reachableJoints(
     throw new SvcError("invalid_argument", `${found}, wanted ${joints.length}`);
   }
   for (const [index, joint] of joints.entries()) {
-    const [min, max] = [Math.min(joint.min, from[index]), Math.max(joint.max, from[index])];
-    if (goal[index] >= min && goal[index] <= max) continue;
-    const wanted = `joint ${index} needs to be within range [${min}, ${max}]`;
-    throw new SvcError("invalid_argument", `${wanted} and cannot be moved to ${goal[index]}`);
+    const now = from[index] ?? 0, wanted = goal[index] ?? 0;
+    const [min, max] = [Math.min(joint.min, now), Math.max(joint.max, now)];
+    if (wanted >= min && wanted <= max) continue;
+    const limits = `joint ${index} needs to be within range [${min}, ${max}]`;
+    throw new SvcError("invalid_argument", `${limits} and cannot be moved to ${wanted}`);
   }
   return [...goal];
 }

@@ -68,7 +68,7 @@ class Simulated extends JointArm {
     const arrived = await this.#operation.run(async (signal) => {
       const from = this.#joints();
       const durationMs = 1000 *
-        Math.max(0, ...goal.map((to, index) => this.#seconds(index, Math.abs(to - from[index]))));
+        Math.max(0, ...goal.map((to, index) => this.#seconds(index, Math.abs(to - (from[index] ?? to)))));
       this.#movement = { from, to: goal, startMs: this.clock.monotonicMs(), durationMs };
       await this.clock.sleep(durationMs, signal);
       // A timer may be a little early.
@@ -90,14 +90,18 @@ class Simulated extends JointArm {
   }
 
   #seconds(joint: number, distance: number): number {
-    const turns = this.kinematics.joints[joint].type === "revolute";
+    const turns = this.kinematics.joints[joint]?.type === "revolute";
     return distance / (turns ? degrees(this.speed) : this.speed);
   }
 
   #joints(): readonly number[] {
     const { from, to, startMs, durationMs } = this.#movement;
     const share = durationMs === 0 ? 1 : Math.min((this.clock.monotonicMs() - startMs) / durationMs, 1);
-    return share === 1 ? to : to.map((end, index) => from[index] + share * (end - from[index]));
+    if (share === 1) return to;
+    return to.map((end, index) => {
+      const start = from[index] ?? end;
+      return start + share * (end - start);
+    });
   }
 
   #hold(): void {

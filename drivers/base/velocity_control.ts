@@ -191,8 +191,8 @@ function gainsOf(
 ): VelocityGains | undefined {
   const pairs = Math.min(peaks.high.length, peaks.low.length);
   let amplitude = 0;
-  for (let pair = 0; pair < pairs; pair++) {
-    amplitude += Math.abs(peaks.high[pair] - peaks.low[pair]) / 2 / pairs;
+  for (const [pair, high] of peaks.high.slice(0, pairs).entries()) {
+    amplitude += Math.abs(high - (peaks.low[pair] ?? high)) / 2 / pairs;
   }
   if (!(amplitude > 0)) return undefined;
   const ultimate = 4 * SWING * STEP_POWER * FULL_OUTPUT / (Math.PI * amplitude);

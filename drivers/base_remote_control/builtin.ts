@@ -45,7 +45,7 @@ interface Mode {
 
 const AXIS = ["PositionChangeAbs"];
 
-const MODES: { readonly [mode: string]: Mode } = {
+const MODES = {
   arrowControl: {
     controls: ["AbsoluteHat0X", "AbsoluteHat0Y"],
     events: AXIS,
@@ -93,7 +93,7 @@ const MODES: { readonly [mode: string]: Mode } = {
       };
     },
   },
-};
+} as const satisfies { readonly [mode: string]: Mode };
 
 const attributes = object({
   base: text("the base to drive").required().names("base"),
@@ -114,7 +114,7 @@ export const BuiltinBaseRemoteControl = model({
   doc: "Drives a base by an input controller.",
   attributes,
   construct: ({ name, attributes, dependencies, clock, logger }) => {
-    const mode = Object.hasOwn(MODES, attributes.controlMode) ? attributes.controlMode : "arrowControl";
+    const mode = isMode(attributes.controlMode) ? attributes.controlMode : "arrowControl";
     if (mode !== attributes.controlMode) {
       logger.warn(`control_mode "${attributes.controlMode}" is not known: ${mode} is used`);
     }
@@ -125,6 +125,10 @@ export const BuiltinBaseRemoteControl = model({
     return new BaseRemoteControl(name, controller, MODES[mode], driver, tools);
   },
 });
+
+function isMode(name: string): name is keyof typeof MODES {
+  return Object.hasOwn(MODES, name);
+}
 
 class BaseRemoteControl extends BaseResource {
   readonly #closing = new AbortController();

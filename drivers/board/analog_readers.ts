@@ -132,6 +132,6 @@ async function openChannel(settings: AnalogSettings, host: ModelHost): Promise<C
 }
 
 /** The ten bits of value at the end of an answer. */
-function mcp3008Value(answer: Uint8Array): number {
-  return (answer[1] & 0b11) << 8 | answer[2];
+function mcp3008Value([, high = 0, low = 0]: Uint8Array): number {
+  return (high & 0b11) << 8 | low;
 }

@@ -139,9 +139,9 @@ class Linux extends BaseComponent implements Board {
     for (const analog of settings.analogs) {
       this.#analogs.set(analog.name, await AnalogReader.open(analog, host, clock));
     }
-    for (const pin of Object.keys(settings.hardwarePwm)) {
+    for (const [pin, wanted] of Object.entries(settings.hardwarePwm)) {
       // A channel that a process left running when it was killed is turned off.
-      const channel = await this.#hardware(pin, settings.hardwarePwm[pin]);
+      const channel = await this.#hardware(pin, wanted);
       await channel.close();
     }
 

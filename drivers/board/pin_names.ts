@@ -20,7 +20,8 @@ const CHIP_AND_LINE = /^([^/]+)\/(\d{1,5})$/;
 /** Throws `not_found`, with the known names, for an unknown name. */
 export function lineOf(pin: string, names: PinNames): LineAddress {
   const { chips, header, given } = names;
-  if (Object.hasOwn(given, pin)) return lineOf(given[pin], { ...names, given: {} });
+  const own = Object.hasOwn(given, pin) ? given[pin] : undefined;
+  if (own !== undefined) return lineOf(own, { ...names, given: {} });
 
   const numbered = header?.pins.get(pin);
   if (numbered) {
@@ -38,8 +39,9 @@ export function lineOf(pin: string, names: PinNames): LineAddress {
   const found = chips.flatMap((chip) =>
     chip.all.filter(({ name }) => name === pin).map(({ offset }) => ({ chip: chip.name, offset }))
   );
-  if (found.length === 1) return found[0];
-  if (found.length > 1) {
+  const [line, ...others] = found;
+  if (line && others.length === 0) return line;
+  if (line) {
     const lines = found.map(({ chip, offset }) => `${chip}/${offset}`).join(", ");
     throw new SvcError("invalid_argument", `several lines are called "${pin}": ${lines}; name one of these`);
   }

@@ -6,6 +6,7 @@
  * board tells it when time has passed and before a pin changes.
  */
 
+import { assert } from "../../lib/base/error.ts";
 import { type Infer, number, object, text } from "../../lib/base/schema/schema.ts";
 
 /** Highest edge rate of one simulated encoder; the board's queues hold the edges of one step at this rate. */
@@ -107,8 +108,9 @@ export class SimulatedMotor {
   }
 
   #edgeInto(state: number): Edge {
-    const { length } = this.#cycle;
-    return this.#cycle[(state % length + length) % length];
+    const edge = this.#cycle.at(state % this.#cycle.length);
+    assert(edge, "a state of the encoder is a whole number");
+    return edge;
   }
 
   /** The drive as a share of full power, -1 to 1. */

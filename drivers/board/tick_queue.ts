@@ -52,8 +52,9 @@ export class TickQueue implements AsyncIterableIterator<Tick, undefined> {
 
   next(): Promise<IteratorResult<Tick, undefined>> {
     if (this.#ended) return Promise.resolve(END);
-    if (this.#read < this.#ticks.length) {
-      const value = this.#ticks[this.#read++];
+    const value = this.#ticks[this.#read];
+    if (value) {
+      this.#read++;
       // A reader that keeps pace may never find the queue empty.
       if (this.#read === this.#ticks.length || this.#read >= QUEUE_LIMIT) {
         this.#ticks = this.#ticks.slice(this.#read);

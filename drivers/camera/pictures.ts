@@ -16,6 +16,9 @@ const PEOPLE: readonly (readonly [number, number])[] = [0.35, 0.5, 0.65].flatMap
   [0.1, 0.3, 0.5, 0.7, 0.9].map((x) => [x + 0.05 * (row % 2), y] as const)
 );
 
+const CLOTHES = [0x325096, 0x96323c, 0x3c8250];
+const SKINS = [0xf0c8a0, 0x8c5a3c, 0xc89664];
+
 const DRAWINGS = {
   pizza: [
     [0.5, 0.5, 0.45, 0xb9783c],
@@ -31,8 +34,8 @@ const DRAWINGS = {
     ...EYE.map(([x, y]): Disc => [x, y, 0.035, 0x1e1e1e]),
   ],
   crowd: PEOPLE.flatMap(([x, y], index): Disc[] => [
-    [x, y + 0.16, 0.11, [0x325096, 0x96323c, 0x3c8250][index % 3]],
-    [x, y, 0.06, [0xf0c8a0, 0x8c5a3c, 0xc89664][index % 3]],
+    [x, y + 0.16, 0.11, CLOTHES[index % CLOTHES.length] ?? 0],
+    [x, y, 0.06, SKINS[index % SKINS.length] ?? 0],
   ]),
 } as const satisfies { readonly [name: string]: readonly Disc[] };
 
@@ -46,7 +49,8 @@ export function pictureOf(name: PictureName): ColorImage {
     for (let row = 0; row < SIZE_PX; row++) {
       const half = radius ** 2 - (row / SIZE_PX - y) ** 2;
       if (half <= 0) continue;
-      const [from, to] = [x - Math.sqrt(half), x + Math.sqrt(half)].map((edge) => Math.round(edge * SIZE_PX));
+      const from = Math.round((x - Math.sqrt(half)) * SIZE_PX);
+      const to = Math.round((x + Math.sqrt(half)) * SIZE_PX);
       for (let column = Math.max(0, from); column < Math.min(SIZE_PX, to); column++) {
         const at = (row * SIZE_PX + column) * 4;
         [rgba[at], rgba[at + 1], rgba[at + 2]] = [color >> 16, color >> 8 & 255, color & 255];

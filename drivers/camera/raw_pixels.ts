@@ -39,8 +39,8 @@ export function pixelsOf(format: RawFormat, picture: RawPicture): ColorImage {
   for (let y = 0, to = 0; y < height; y++) {
     for (let x = 0; x < width; x++, to += 4) {
       const { luma, u, v } = place(x, y);
-      const bright = 298 * (bytes[luma] - 16);
-      const blue = bytes[u] - 128, red = bytes[v] - 128;
+      const bright = 298 * ((bytes[luma] ?? 0) - 16);
+      const blue = (bytes[u] ?? 0) - 128, red = (bytes[v] ?? 0) - 128;
       rgba[to] = byte(bright + 409 * red);
       rgba[to + 1] = byte(bright - 100 * blue - 208 * red);
       rgba[to + 2] = byte(bright + 516 * blue);
@@ -132,9 +132,14 @@ function segmentAt(bytes: Uint8Array, mark: number): number | undefined {
   for (let at = 2; at + 4 <= bytes.length && bytes[at] === 0xff;) {
     if (bytes[at + 1] === mark) return at;
     if (bytes[at + 1] === SCAN) return undefined;
-    at += 2 + (bytes[at + 2] << 8 | bytes[at + 3]);
+    at += segmentBytes(bytes, at);
   }
   return undefined;
+}
+
+/** Length of the segment at this offset, with its marker. */
+function segmentBytes(bytes: Uint8Array, at: number): number {
+  return 2 + ((bytes[at + 2] ?? 0) << 8 | (bytes[at + 3] ?? 0));
 }
 
 /**
@@ -145,5 +150,5 @@ function standardTables(): Uint8Array {
   const image = { width: 8, height: 8, rgba: new Uint8Array(8 * 8 * 4) };
   const jpeg = encodeImage({ kind: "color", image }, MIME.jpeg);
   const at = segmentAt(jpeg, HUFFMAN)!;
-  return jpeg.subarray(at, at + 2 + (jpeg[at + 2] << 8 | jpeg[at + 3]));
+  return jpeg.subarray(at, at + segmentBytes(jpeg, at));
 }

@@ -8,7 +8,7 @@
 
 import { type Camera, CameraApi, type CameraProperties, type Images } from "../../lib/api/camera.ts";
 import type { Clock } from "../../lib/base/clock.ts";
-import { SvcError } from "../../lib/base/error.ts";
+import { assert, SvcError } from "../../lib/base/error.ts";
 import { bool, type Infer, number, object, text } from "../../lib/base/schema/schema.ts";
 import { MIME } from "../../lib/geometry/image/image.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
@@ -54,7 +54,7 @@ class Replay extends BaseComponent implements Camera {
     private readonly clock: Clock,
   ) {
     super(name);
-    this.#sources = SOURCES.filter((source) => frames[0].has(source));
+    this.#sources = SOURCES.filter((source) => frames[0]?.has(source));
   }
 
   async getImages(sourceNames: readonly string[] = []): Promise<Images> {
@@ -102,7 +102,9 @@ class Replay extends BaseComponent implements Camera {
     const passed = frameRate === 0
       ? Math.max(0, this.#requests - 1)
       : Math.floor((nowMs - this.#startedMs) * frameRate / 1000);
-    return this.frames[loop ? passed % this.frames.length : Math.min(passed, this.frames.length - 1)];
+    const frame = this.frames[loop ? passed % this.frames.length : Math.min(passed, this.frames.length - 1)];
+    assert(frame, "a folder without pictures is refused");
+    return frame;
   }
 
   #image(source: Source, path: string): Promise<Uint8Array> {

@@ -115,7 +115,7 @@ export function drawScene(scene: CameraScene, lens: Intrinsics): Drawing {
       const rayX = (u - lens.centerXPx) / lens.focalXPx;
       let nearest = toFloor, body = FLOOR;
       for (let n = 0; n < entries.length; n++) {
-        const depth = entries[n](rayX, rayY, rayZ);
+        const depth = entries[n]?.(rayX, rayY, rayZ) ?? Infinity;
         if (depth < nearest) [nearest, body] = [depth, n];
       }
       if (nearest > RANGE_MM) continue;
@@ -134,9 +134,9 @@ function painted(scene: CameraScene, data: Uint16Array, shown: Int16Array): Uint
   const rgba = new Uint8Array(data.length * 4).fill(255);
   const colors = new Map([[NOTHING, SKY_COLOR], [FLOOR, FLOOR_COLOR]]);
   for (let pixel = 0; pixel < data.length; pixel++) {
-    const body = shown[pixel];
-    const color = colors.get(body) ?? scene.bodies[body].color;
-    const light = body === NOTHING ? 1 : Math.max(0.3, 1 - data[pixel] / RANGE_MM);
+    const body = shown[pixel] ?? NOTHING;
+    const color = colors.get(body) ?? scene.bodies[body]?.color ?? SKY_COLOR;
+    const light = body === NOTHING ? 1 : Math.max(0.3, 1 - (data[pixel] ?? 0) / RANGE_MM);
     for (let part = 0; part < 3; part++) rgba[pixel * 4 + part] = (color >> (16 - 8 * part) & 255) * light;
   }
   return rgba;
@@ -146,7 +146,7 @@ function disturb({ noise = 0, dropout = 0, seed = 1 }: CameraScene, data: Uint16
   if (noise === 0 && dropout === 0) return;
   const random = randomFrom(seed);
   for (let pixel = 0; pixel < data.length; pixel++) {
-    const exact = data[pixel];
+    const exact = data[pixel] ?? 0;
     if (exact === 0) continue;
     // The Box-Muller transform makes normal numbers from uniform numbers.
     const normal = Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());

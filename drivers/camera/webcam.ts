@@ -131,7 +131,7 @@ class Webcam extends BaseComponent implements Camera {
   }
 
   async getImages(sourceNames: readonly string[] = [], call?: Call): Promise<Images> {
-    const [sourceName] = chosenSources(this.name, [this.name.short], sourceNames);
+    const [sourceName = this.name.short] = chosenSources(this.name, [this.name.short], sourceNames);
     const picture = await this.#newest(call?.signal);
     picture.jpeg ??= this.#encode();
     return {

@@ -191,7 +191,8 @@ export class Collector {
 function captureOf(type: string, api: AnyApi | undefined, method: string): CaptureCall {
   const { captured = "none" } = api ?? {};
   const methods: CaptureMethods = { ...(captured === "none" ? {} : captured), DoCommand: doCommand };
-  if (Object.hasOwn(methods, method)) return methods[method];
+  const capture = Object.hasOwn(methods, method) ? methods[method] : undefined;
+  if (capture) return capture;
   const known = Object.keys(methods).join(", ");
   throw new SvcError("invalid_argument", `found method "${method}" of ${type}, wanted one of ${known}`);
 }

@@ -50,7 +50,8 @@ class WebcamDiscovery extends BaseResource implements Discovery {
       const { card, captures } = device.identity();
       if (!captures) return undefined;
       const { width, height, rates } = bestMode(device.modes(), { width: 0, height: 0, format: undefined });
-      const rate: JsonObject = rates.length > 0 ? { frame_rate: rates[0] } : {};
+      const [first] = rates;
+      const rate: JsonObject = first === undefined ? {} : { frame_rate: first };
       return {
         name: card.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "") || "webcam",
         api: "rdk:component:camera",
@@ -71,9 +72,11 @@ class WebcamDiscovery extends BaseResource implements Discovery {
   /** The stable path of each device that has one. */
   async #stablePaths(): Promise<ReadonlyMap<string, string>> {
     const names = await this.host.readFolder(STABLE_FOLDER).catch(() => []);
-    const paths = names.map((name) => `${STABLE_FOLDER}/${name}`);
-    const targets = await Promise.all(paths.map((path) => this.host.realPath(path).catch(() => path)));
-    return new Map(targets.map((target, index) => [target, paths[index]]));
+    const found = names.map(async (name) => {
+      const path = `${STABLE_FOLDER}/${name}`;
+      return [await this.host.realPath(path).catch(() => path), path] as const;
+    });
+    return new Map(await Promise.all(found));
   }
 }
 

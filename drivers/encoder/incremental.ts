@@ -45,7 +45,7 @@ const HALF_TICKS = [0, -1, 1, 0, 1, 0, 0, -1, -1, 0, 0, 1, 0, 1, -1, 0];
 
 /** How far the shaft turned between two states of the lines, each a number from 0 to 3. */
 export function halfTicks(before: number, after: number): number {
-  return HALF_TICKS[before << 2 | after];
+  return HALF_TICKS[before << 2 | after] ?? 0;
 }
 
 class Incremental extends TicksEncoder {

@@ -26,21 +26,24 @@ export const FakeGantry = model({
     const kinematics = modelPath
       ? await readModel(host, modelPath, name.short)
       : gantryModel(name.short, lengthMm ? [lengthMm] : undefined);
-    if (kinematics.joints.length === 1) return new Fake(name, kinematics);
+    const [joint, ...more] = kinematics.joints;
+    if (joint && more.length === 0) return new Fake(name, kinematics, joint.max);
     const found = `the gantry of ${modelPath} has ${kinematics.joints.length} joints`;
     throw new SvcError("invalid_argument", `${found}, wanted exactly one`);
   },
 });
 
 class Fake extends BaseComponent implements Gantry {
-  /** Length of the axis; the carriage starts in its middle. */
-  readonly #lengthMm: number;
   #positionMm: number;
 
-  constructor(name: ResourceName, private readonly kinematics: KinematicModel) {
+  constructor(
+    name: ResourceName,
+    private readonly kinematics: KinematicModel,
+    /** Length of the axis; the carriage starts in its middle. */
+    private readonly lengthMm: number,
+  ) {
     super(name);
-    this.#lengthMm = kinematics.joints[0].max;
-    this.#positionMm = this.#lengthMm / 2;
+    this.#positionMm = lengthMm / 2;
   }
 
   getPosition(): Promise<readonly number[]> {
@@ -58,7 +61,7 @@ class Fake extends BaseComponent implements Gantry {
   }
 
   getLengths(): Promise<readonly number[]> {
-    return Promise.resolve([this.#lengthMm]);
+    return Promise.resolve([this.lengthMm]);
   }
 
   getKinematics(): Promise<Kinematics> {
@@ -78,12 +81,12 @@ class Fake extends BaseComponent implements Gantry {
   }
 
   #onAxis(positionsMm: readonly number[]): number {
-    const [positionMm] = positionsMm;
-    if (positionsMm.length !== 1) {
+    const [positionMm, ...more] = positionsMm;
+    if (positionMm === undefined || more.length > 0) {
       const found = `moving ${this.name} to ${positionsMm.length} positions`;
       throw new SvcError("invalid_argument", `${found}, wanted 1`);
     }
-    if (positionMm >= 0 && positionMm <= this.#lengthMm) return positionMm;
-    throw new SvcError("invalid_argument", `position ${positionMm} out of range [0, ${this.#lengthMm}]`);
+    if (positionMm >= 0 && positionMm <= this.lengthMm) return positionMm;
+    throw new SvcError("invalid_argument", `position ${positionMm} out of range [0, ${this.lengthMm}]`);
   }
 }

@@ -173,8 +173,9 @@ class Gpio extends BaseComponent implements InputController {
     const waiting = new Map<string, () => void>();
     try {
       for await (const { pinName, high } of ticks) {
-        if (!Object.hasOwn(buttons, pinName)) continue;
-        const { control, invert, debounceMsec } = buttons[pinName];
+        const button = Object.hasOwn(buttons, pinName) ? buttons[pinName] : undefined;
+        if (!button) continue;
+        const { control, invert, debounceMsec } = button;
         const pressed = high !== invert;
         const tell = () =>
           this.#happened(pressed ? "ButtonPress" : "ButtonRelease", control, pressed ? 1 : 0);

@@ -58,18 +58,18 @@ class Mux extends BaseComponent implements InputController {
     const stop = new AbortController();
     const signal = AbortSignal.any([stop.signal, this.#closing.signal, ...call?.signal ? [call.signal] : []]);
     const events = new Queue<InputEvent>(QUEUE_LIMIT, () => stop.abort(), signal);
-    const streams = this.sources.map(async (source) => {
+    const follow = async (source: InputController) => {
       for await (const event of source.streamEvents(filters, { ...call, signal })) {
         if (events.push(event) || signal.aborted) continue;
         const found = `${QUEUE_LIMIT} input events wait to be read`;
         events.end(new SvcError("resource_exhausted", `${found}, the stream ends: wanted a faster reader`));
         return;
       }
-    });
-    const watched = streams.map((stream, index) =>
-      stream.catch((error) => {
+    };
+    const watched = this.sources.map((source) =>
+      follow(source).catch((error) => {
         if (signal.aborted) return;
-        this.logger.warn(`${this.sources[index].name} gives no more events: ${chainOf(error)}`);
+        this.logger.warn(`${source.name} gives no more events: ${chainOf(error)}`);
       })
     );
     const all = Promise.all(watched).then(() => events.close());

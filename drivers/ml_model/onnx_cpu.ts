@@ -155,8 +155,9 @@ async function metadataBeside(
     throw new SvcError("invalid_argument", `cannot read the model's ${path}: ${messageOf(cause)}`, { cause });
   }
 
-  if (!at.failed) return decoded;
-  const [{ path: key, message }] = at.problems.filter(({ severity }) => severity === "error");
+  const problem = at.problems.find(({ severity }) => severity === "error");
+  if (!problem) return decoded;
+  const { path: key, message } = problem;
   throw new SvcError("invalid_argument", `the model's ${path}${key && ` at ${key}`}: ${message}`);
 }
 

@@ -47,13 +47,13 @@ function ranged(name: string, model: KinematicModel, ranges: JointRanges[string]
   for (const [key, { min, max }] of Object.entries(ranges)) {
     const byName = joints.findIndex(({ id }) => id === key);
     const index = byName >= 0 ? byName : joints.findIndex((_, at) => key === String(at));
-    if (index < 0) {
+    const joint = joints[index];
+    if (!joint) {
       const known = joints.map(({ id }) => id).join(", ");
       throw refusal(
         `${name} has no joint "${key}", wanted a number from 0 to ${joints.length - 1} or one of ${known}`,
       );
     }
-    const joint = joints[index];
     joints[index] = { ...joint, min: inUnit(joint, min), max: inUnit(joint, max) };
   }
   return { ...model, joints };

@@ -10,7 +10,7 @@
 
 import { ArmApi } from "../../lib/api/arm.ts";
 import type { Constraints, Movement, WorldState } from "../../lib/api/motion.ts";
-import { SvcError } from "../../lib/base/error.ts";
+import { assert, SvcError } from "../../lib/base/error.ts";
 import { type Body, bodyOf, inContact, movedBody } from "../../lib/geometry/contact.ts";
 import {
   type Carrier,
@@ -60,9 +60,11 @@ export function taskOf(scene: Scene, movement: Movement, bufferMm: number): Moti
     ...partBodies(scene, arm, within),
     ...obstacleBodies(movement.worldState, within),
   ];
+  const atStart = placeFrames(model, start);
   const pairs = pairsOf(bodies, constraints).filter((pair) => {
-    const [one, other] = pair.map(({ body, link }) => placed(body, placeFrames(model, start)[link]));
-    if (!inContact(one, other, bufferMm)) return true;
+    const [one, other] = pair;
+    const inPlace = [placed(one.body, atStart[one.link]), placed(other.body, atStart[other.link])] as const;
+    if (!inContact(...inPlace, bufferMm)) return true;
     const obstacle = pair.find(({ isObstacle }) => isObstacle);
     if (!obstacle) return false;
     const found = `${pair.find((one) => one !== obstacle)!.name} touches ${obstacle.name} where it is now`;
@@ -103,8 +105,10 @@ function armOf({ system, movers }: Scene, componentName: string): Carrier["part"
   const { part, link } = found;
   if (link === part.kinematics.end) return part;
 
-  const { id } = part.kinematics.frames[link];
-  throw new SvcError("unimplemented", `${moving}: it is attached to ${id} of ${part.name}, wanted its end`);
+  const frame = part.kinematics.frames[link];
+  assert(frame, "what carries a frame is a frame of its part");
+  const where = `it is attached to ${frame.id} of ${part.name}`;
+  throw new SvcError("unimplemented", `${moving}: ${where}, wanted its end`);
 }
 
 /** An obstacle or a moving body, in the frame of a link of the arm; link -1 is the arm's base. */

@@ -41,8 +41,9 @@ export class CarmenOdometer extends BaseMovementSensor {
   }
 
   #reading(quantity: "position" | "orientation", call?: Call): CarmenOdometry {
-    if (this.#next[quantity] === this.poses.length) throw endOfData(`${this.name}: the log`);
-    const reading = this.poses[this.#next[quantity]++];
+    const reading = this.poses[this.#next[quantity]];
+    if (!reading) throw endOfData(`${this.name}: the log`);
+    this.#next[quantity]++;
     call?.taken?.(reading.timeS * 1000);
     return reading;
   }
@@ -52,5 +53,5 @@ export class CarmenOdometer extends BaseMovementSensor {
 function odometryOf({ odometry, scans }: CarmenLog): CarmenOdometry[] {
   const all = [...odometry, ...scans.map(({ timeS, odometry }) => ({ timeS, pose: odometry }))];
   all.sort((a, b) => a.timeS - b.timeS);
-  return all.filter(({ timeS }, index) => index === 0 || timeS > all[index - 1].timeS);
+  return all.filter(({ timeS }, index) => timeS > (all[index - 1]?.timeS ?? -Infinity));
 }

@@ -112,7 +112,8 @@ const READERS: { readonly [type: string]: readonly Reader[] } = {
     fields: ["time", ...POSITION, "modes", "count", "positive", "number"],
     more: ["number", "any", "any", "mode"],
     read: (fields, target) => {
-      if (!target.position(fields.slice(1, 5), /[^N]/.test(fields[5]) ? qualityOf(fields[5]) : 0, 3)) return;
+      const modes = fields[5] ?? "";
+      if (!target.position(fields.slice(1, 5), /[^N]/.test(modes) ? qualityOf(modes) : 0, 3)) return;
       const { fix } = target;
       fix.satellites = numberOf(fields[6]);
       fix.hdop = numberOf(fields[7]);
@@ -209,10 +210,12 @@ export function readSentence(line: string, fix: Fix, nowMs = 0): string | undefi
   // Anything may stand before the dollar sign, as the bytes of another protocol; after the sum, only another sentence
   // or bytes that are no text.
   for (
-    const [, body, sum] of line.matchAll(/\$([A-Z]{4,5},[^$*]*)\*([0-9A-Fa-f]{2})(?=$|\s|[^\x20-\x7e]|\$)/g)
+    const [, body = "", sum = ""] of line.matchAll(
+      /\$([A-Z]{4,5},[^$*]*)\*([0-9A-Fa-f]{2})(?=$|\s|[^\x20-\x7e]|\$)/g,
+    )
   ) {
     if (!/^[\x20-\x7e]*$/.test(body) || checksum(body) !== parseInt(sum, 16)) continue;
-    const [address, ...fields] = body.split(",");
+    const [address = "", ...fields] = body.split(",");
     type = readFields(address, fields, new Target(fix, address, nowMs)) ?? type;
   }
   return type;
@@ -220,9 +223,8 @@ export function readSentence(line: string, fix: Fix, nowMs = 0): string | undefi
 
 function readFields(address: string, fields: readonly string[], target: Target): string | undefined {
   const type = Object.hasOwn(READERS, address) ? address : address.slice(2);
-  const reader = Object.hasOwn(READERS, type)
-    ? READERS[type].find(({ first }) => first === undefined || first === fields[0])
-    : undefined;
+  const readers = Object.hasOwn(READERS, type) ? READERS[type] ?? [] : [];
+  const reader = readers.find(({ first }) => first === undefined || first === fields[0]);
   if (!reader || fields.length < reader.fields.length) return undefined;
   const forms = [...reader.fields, ...reader.more ?? []];
   if (!fields.every((field, index) => FORMS[forms[index] ?? "any"].test(field))) return undefined;
@@ -238,7 +240,11 @@ class Target {
    * The quality is 0 if the receiver has no position. Returns false if the sentence is damaged, or a better one gives the
    * position.
    */
-  position([lat, ns, lon, ew]: readonly string[], quality: number, rank: number): boolean {
+  position(
+    [lat = "", ns = "", lon = "", ew = ""]: readonly string[],
+    quality: number,
+    rank: number,
+  ): boolean {
     const valid = quality > 0;
     const coordinate = valid ? coordinateOf(lat, ns, lon, ew) : undefined;
     if (valid && !coordinate) return false;
@@ -249,7 +255,7 @@ class Target {
   }
 
   /** A receiver that stands still leaves the course out; the last one stays. */
-  motion(valid: boolean, speed: number | undefined, course: string, rank: number): void {
+  motion(valid: boolean, speed: number | undefined, course: string | undefined, rank: number): void {
     const known = valid && speed !== undefined;
     if (this.#takes("speed", known, rank)) this.fix.speedMetresPerSecond = known ? speed : undefined;
     const degrees = valid ? circular(numberOf(course)) : undefined;
@@ -305,7 +311,7 @@ function numberOf(field: string | undefined): number | undefined {
   return field !== undefined && field !== "" && FORMS.number.test(field) ? Number(field) : undefined;
 }
 
-function scaled(field: string, factor: number): number | undefined {
+function scaled(field: string | undefined, factor: number): number | undefined {
   const value = numberOf(field);
   return value === undefined ? undefined : value * factor;
 }
@@ -315,7 +321,7 @@ function circular(degrees: number | undefined): number | undefined {
 }
 
 /** Degrees to the east. */
-function eastOf(degrees: string, ew: string): number {
+function eastOf(degrees: string | undefined, ew: string | undefined): number {
   const angle = circular(numberOf(degrees)) ?? 0;
   return ew === "W" ? -angle : angle;
 }

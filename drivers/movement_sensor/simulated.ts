@@ -66,10 +66,9 @@ export class SimulatedMovementSensor extends BaseComponent implements MovementSe
   }
 
   getLinearAcceleration(): Promise<Vec3> {
-    const [x, y, z] = this.#robot.acceleration(this.#nowS).map((one) => {
-      return one + this.settings.accelerationNoise * normal(this.#random);
-    });
-    return Promise.resolve({ x, y, z });
+    const [x, y, z] = this.#robot.acceleration(this.#nowS);
+    const measured = (exact: number) => exact + this.settings.accelerationNoise * normal(this.#random);
+    return Promise.resolve({ x: measured(x), y: measured(y), z: measured(z) });
   }
 
   /** The building's x axis looks east. */

@@ -27,9 +27,17 @@ const DEG_PER_RAD = 180 / Math.PI;
 const INTERVAL_MS = 500;
 const SLOW_INTERVAL_MS = 1_000;
 
+type MotorPair = readonly [left: Motor, right: Motor];
+/** In revolutions. */
+type WheelPositions = readonly [left: number, right: number];
+
 const motors = (side: string) =>
   list(text(), `the motor on the ${side}; it must report its position`).required().names("motor")
-    .with((names, at) => names.length === 1 ? names : at.wanted(`one motor on the ${side}`, names));
+    .with((names, at) => {
+      const [name, ...more] = names;
+      if (name !== undefined && more.length === 0) return name;
+      return at.wanted(`one motor on the ${side}`, names);
+    });
 
 export const WheeledOdometry = model({
   api: MovementSensorApi,
@@ -46,7 +54,7 @@ export const WheeledOdometry = model({
       .default(INTERVAL_MS).with((ms) => ms || INTERVAL_MS),
   }).required(),
   construct: async ({ name, attributes, dependencies, clock, logger, signal }) => {
-    const [left] = attributes.leftMotors, [right] = attributes.rightMotors;
+    const { leftMotors: left, rightMotors: right } = attributes;
     const pair = [dependencies.get(MotorApi, left), dependencies.get(MotorApi, right)] as const;
     for (const motor of pair) {
       if ((await motor.getProperties({ signal })).positionReporting) continue;
@@ -84,13 +92,13 @@ export class Odometer {
 
   constructor(private readonly sizes: BaseProperties) {}
 
-  /** Begins at these positions of the motors, in revolutions. */
-  start([left, right]: readonly number[]): void {
+  /** Begins at these positions of the motors. */
+  start([left, right]: WheelPositions): void {
     [this.#left, this.#right] = [left, right];
   }
 
   /** Adds the way since the last positions; gives the distance and the left turn. */
-  moved([left, right]: readonly number[]): { distanceM: number; angleRad: number } {
+  moved([left, right]: WheelPositions): { distanceM: number; angleRad: number } {
     const { widthMeters, wheelCircumferenceMeters } = this.sizes;
     const leftM = (left - this.#left) * wheelCircumferenceMeters;
     const rightM = (right - this.#right) * wheelCircumferenceMeters;
@@ -112,12 +120,14 @@ export class Odometer {
   }
 }
 
-async function readPositions(motors: readonly Motor[], signal: AbortSignal): Promise<number[]> {
-  return await Promise.all(motors.map(async (motor) => {
-    const position = await motor.getPosition({ signal });
-    if (Number.isFinite(position)) return position;
-    throw new SvcError("unavailable", `${motor.name} says that it is at ${position}`);
-  }));
+async function readPositions([left, right]: MotorPair, signal: AbortSignal): Promise<WheelPositions> {
+  return await Promise.all([readPosition(left, signal), readPosition(right, signal)]);
+}
+
+async function readPosition(motor: Motor, signal: AbortSignal): Promise<number> {
+  const position = await motor.getPosition({ signal });
+  if (Number.isFinite(position)) return position;
+  throw new SvcError("unavailable", `${motor.name} says that it is at ${position}`);
 }
 
 class Odometry extends BaseMovementSensor {
@@ -132,7 +142,7 @@ class Odometry extends BaseMovementSensor {
   constructor(
     name: ResourceName,
     private readonly odometer: Odometer,
-    private readonly motors: readonly Motor[],
+    private readonly motors: MotorPair,
     private readonly intervalMs: number,
     private readonly tools: { readonly clock: Clock; readonly logger: Logger },
   ) {

@@ -42,7 +42,7 @@ export async function copyOut(
   }
 
   const [only, ...others] = sources;
-  const kind = only.facts.kind === "folder" ? "folder" : "file";
+  const kind = only?.facts.kind === "folder" ? "folder" : "file";
   const source = others.length > 0 ? "files" : kind;
   return { source, parts: new Outgoing(host, preserve, taken, signal).parts(sources) };
 }

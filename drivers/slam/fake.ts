@@ -92,7 +92,7 @@ function mapFile(): Uint8Array {
   const points: (readonly [number, number])[] = [];
   for (const corners of WALLS) {
     for (const [index, [x, y]] of corners.entries()) {
-      const [toX, toY] = corners[(index + 1) % corners.length];
+      const [toX, toY] = corners[(index + 1) % corners.length] ?? [x, y];
       const count = Math.round(Math.hypot(toX - x, toY - y) / SPACING_M);
       for (let step = 0; step < count; step++) {
         points.push([x + (toX - x) * step / count, y + (toY - y) * step / count]);

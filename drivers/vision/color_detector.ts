@@ -73,7 +73,7 @@ export const ColorDetectorVision = model({
 
 function skillsOf(settings: Attributes): Skills {
   const [hueDeg] = hsv(...rgbOf(settings.detectColor));
-  const className = settings.label || HUES[Math.round(hueDeg / 30) % HUES.length];
+  const className = settings.label || (HUES[Math.round(hueDeg / 30) % HUES.length] ?? "");
   return {
     detect({ image }: EncodedImage): Promise<Detection[]> {
       return Promise.try(() => {
@@ -103,7 +103,7 @@ function maskOf({ rgba }: ColorImage, hueDeg: number, settings: Attributes): Uin
   const { hueTolerancePct, saturationCutoffPct, valueCutoffPct } = settings;
   const mask = new Uint8Array(rgba.length / 4);
   for (let pixel = 0, at = 0; pixel < mask.length; pixel++, at += 4) {
-    const [hue, saturation, value] = hsv(rgba[at], rgba[at + 1], rgba[at + 2]);
+    const [hue, saturation, value] = hsv(rgba[at] ?? 0, rgba[at + 1] ?? 0, rgba[at + 2] ?? 0);
     if (saturation === 0 || saturation < saturationCutoffPct || value < valueCutoffPct) continue;
     const apart = Math.abs(hue - hueDeg);
     if (Math.min(apart, 360 - apart) <= 180 * hueTolerancePct) mask[pixel] = 1;

@@ -243,8 +243,9 @@ class Labels {
   constructor(text: string, private readonly path: string) {
     // A single line with commas is a list; otherwise it may be one label of several words.
     const lines = labelLines(text);
-    this.#lines = lines.length === 1 && lines[0].includes(",")
-      ? lines[0].split(",").map((label) => label.trim())
+    const [only = "", ...more] = lines;
+    this.#lines = more.length === 0 && only.includes(",")
+      ? only.split(",").map((label) => label.trim())
       : lines;
   }
 
@@ -253,7 +254,8 @@ class Labels {
    * the lines without the empty ones.
    */
   forCount(count: number): readonly string[] {
-    const words = this.#lines.length === 1 ? this.#lines[0].split(/\s+/) : [];
+    const [only, ...more] = this.#lines;
+    const words = more.length === 0 ? only?.split(/\s+/) ?? [] : [];
     const written = this.#lines.filter((line) => line !== "");
     return [this.#lines, words, written].find(({ length }) => length === count) ?? this.#lines;
   }

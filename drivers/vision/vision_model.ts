@@ -15,7 +15,7 @@ import type {
   VisionProperties,
   Wanted,
 } from "../../lib/api/vision.ts";
-import { chainOf, SvcError } from "../../lib/base/error.ts";
+import { assert, chainOf, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import type { Geometry } from "../../lib/geometry/geometry.ts";
 import { readPcd, writePcd } from "../../lib/geometry/cloud/pcd.ts";
@@ -169,7 +169,9 @@ export class VisionModel extends BaseResource implements Vision {
 }
 
 async function takeFirstImage(view: Shot): Promise<NamedImage> {
-  return (await view.images()).images[0];
+  const { images: [image] } = await view.images();
+  assert(image, "a view without images is refused");
+  return image;
 }
 
 async function takeImages(camera: Camera, name: string, call?: Call): Promise<Images> {

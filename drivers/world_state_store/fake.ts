@@ -113,7 +113,7 @@ class Fake extends BaseResource implements WorldStateStore {
 
     const step = Math.floor(elapsedMs / STEP_MS);
     if (step % 2 === 0) {
-      const [name, x] = GUESTS[step / 2 % GUESTS.length];
+      const [name, x] = GUESTS[step / 2 % GUESTS.length] ?? GUESTS[0];
       const small = { case: "box" as const, value: { dimsMm: { x: 500, y: 500, z: 500 } } };
       const id = `${name}-${step}`;
       world.set(id, shape(id, "dynamic-box", { x, y: -2000 }, small, { color: [255, 0, 255], opacity: 0.3 }));
@@ -149,7 +149,10 @@ function shape(
   referenceFrame: string,
   at: { x?: number; y?: number; theta?: number },
   geometryType: GeometryType,
-  { color: [r, g, b], opacity }: { readonly color: readonly number[]; readonly opacity: number },
+  { color: [r, g, b], opacity }: {
+    readonly color: readonly [number, number, number];
+    readonly opacity: number;
+  },
 ): WorldTransform {
   return {
     uuid: bytesOf(id),

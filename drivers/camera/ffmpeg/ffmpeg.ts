@@ -142,7 +142,7 @@ class Ffmpeg extends BaseComponent implements Camera {
   }
 
   async getImages(sourceNames: readonly string[] = [], call?: Call): Promise<Images> {
-    const [sourceName] = chosenSources(this.name, [this.name.short], sourceNames);
+    const [sourceName = this.name.short] = chosenSources(this.name, [this.name.short], sourceNames);
     if (!this.#picture) await this.#first(call?.signal);
     const { jpeg, takenAtMs } = this.#picture!;
     return { images: [{ sourceName, mimeType: MIME.jpeg, image: jpeg }], capturedAtMs: takenAtMs };

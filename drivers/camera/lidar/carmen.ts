@@ -2,7 +2,7 @@
 
 import { endOfData } from "../../../lib/api/shared/replay.ts";
 import type { Clock } from "../../../lib/base/clock.ts";
-import { SvcError } from "../../../lib/base/error.ts";
+import { assert, SvcError } from "../../../lib/base/error.ts";
 import type { ReadFiles } from "../../../lib/base/files/files.ts";
 import type { ResourceName } from "../../../lib/resource/name.ts";
 import type { Call } from "../../../lib/resource/resource.ts";
@@ -28,26 +28,30 @@ export class CarmenLidar extends Lidar {
   /** Throws `invalid_argument` for a log without scans. */
   static async open(name: ResourceName, files: ReadFiles, path: string, clock: Clock): Promise<CarmenLidar> {
     const { scans } = await readLogFile(files, path);
-    if (scans.length === 0) {
+    const [first] = scans;
+    if (!first) {
       throw new SvcError("invalid_argument", `the log "${path}" has no scans (FLASER, RLASER, ROBOTLASER1)`);
     }
     // The scans of a second laser look another way, and this lidar has one place.
-    const yaw = scans[0].sensor?.lidar?.yaw;
+    const yaw = first.sensor?.lidar?.yaw;
     const ofOne = scans.filter(({ sensor }) => sensor?.lidar?.yaw === yaw);
     return new CarmenLidar(name, clock, ofOne, await readSensorFile(files, path));
   }
 
   protected override scan(call?: Call): Promise<LidarTurn> {
     return Promise.try(() => {
-      if (this.#next === this.scans.length) throw endOfData(`${this.name}: the log`);
-      const scan = this.scans[this.#next++];
+      const scan = this.scans[this.#next];
+      if (!scan) throw endOfData(`${this.name}: the log`);
+      this.#next++;
       call?.taken?.(scan.timeS * 1000);
       return flat(scan, this.facts);
     });
   }
 
   protected override shown(): Promise<LidarTurn> {
-    return Promise.resolve(flat(this.scans[Math.max(0, this.#next - 1)], this.facts));
+    const scan = this.scans[Math.max(0, this.#next - 1)];
+    assert(scan, "a log without scans is refused");
+    return Promise.resolve(flat(scan, this.facts));
   }
 }
 
@@ -58,10 +62,11 @@ function flat({ ranges, sensor }: CarmenScan, facts?: SensorFacts): LidarTurn {
   const out = new Float32Array(2 * ranges.length), offsetsS = new Float32Array(ranges.length);
   let to = 0;
   for (let n = 0; n < ranges.length; n++) {
-    if (!Number.isFinite(points[3 * n])) continue;
-    offsetsS[to] = sweep[n];
-    out[2 * to] = points[3 * n];
-    out[2 * to++ + 1] = points[3 * n + 1];
+    const x = points[3 * n] ?? NaN;
+    if (!Number.isFinite(x)) continue;
+    offsetsS[to] = sweep[n] ?? 0;
+    out[2 * to] = x;
+    out[2 * to++ + 1] = points[3 * n + 1] ?? NaN;
   }
   return { points: out.slice(0, 2 * to), ...(sweepS > 0 ? { offsetsS: offsetsS.slice(0, to) } : {}) };
 }

@@ -43,15 +43,13 @@ export abstract class Lidar extends BaseComponent implements Camera {
   async getPointCloud(call?: Call): Promise<Uint8Array> {
     const { points, offsetsS } = await this.scan(call);
     const time = call?.withTimes ? offsetsS : undefined;
-    const count = points.length / 2;
-    const [x, y] = [0, 1].map((offset) =>
-      Float32Array.from({ length: count }, (_, n) => points[2 * n + offset])
-    );
-    return writePcd(createCloud({ x, y, z: new Float32Array(count), time }));
+    const x = points.filter((_, index) => index % 2 === 0);
+    const y = points.filter((_, index) => index % 2 === 1);
+    return writePcd(createCloud({ x, y, z: new Float32Array(x.length), time }));
   }
 
   async getImages(sourceNames: readonly string[] = [], call?: Call): Promise<Images> {
-    const [sourceName] = chosenSources(this.name, ["scan"], sourceNames);
+    const [sourceName = "scan"] = chosenSources(this.name, ["scan"], sourceNames);
     const image = encodeImage({ kind: "color", image: pictureOf((await this.shown(call)).points) }, MIME.png);
     return { images: [{ sourceName, mimeType: MIME.png, image }], capturedAtMs: this.clock.nowMs() };
   }
@@ -77,8 +75,8 @@ function pictureOf(points: Float32Array): ColorImage {
   const pixelsPerM = (middle - 2) / farthest;
   for (let n = 0; n + 1 < points.length; n += 2) {
     paint(
-      Math.round(middle - points[n + 1] * pixelsPerM),
-      Math.round(middle - points[n] * pixelsPerM),
+      Math.round(middle - (points[n + 1] ?? 0) * pixelsPerM),
+      Math.round(middle - (points[n] ?? 0) * pixelsPerM),
       RETURN,
     );
   }

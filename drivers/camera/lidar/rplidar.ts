@@ -184,11 +184,12 @@ function pointsOf({ angleDeg, rangeMm }: Turn, minRangeMm: number): TurnPoints {
   const points = new Float32Array(2 * angleDeg.length), shares = new Float32Array(angleDeg.length);
   let to = 0;
   for (let n = 0; n < angleDeg.length; n++) {
-    if (rangeMm[n] === 0 || rangeMm[n] < minRangeMm) continue;
-    const angle = -angleDeg[n] * Math.PI / 180;
+    const range = rangeMm[n] ?? 0;
+    if (range === 0 || range < minRangeMm) continue;
+    const angle = -(angleDeg[n] ?? 0) * Math.PI / 180;
     shares[to >> 1] = (n + 1) / angleDeg.length;
-    points[to++] = rangeMm[n] * M_PER_MM * Math.cos(angle);
-    points[to++] = rangeMm[n] * M_PER_MM * Math.sin(angle);
+    points[to++] = range * M_PER_MM * Math.cos(angle);
+    points[to++] = range * M_PER_MM * Math.sin(angle);
   }
   return { points: points.slice(0, to), shares: shares.slice(0, to >> 1) };
 }

@@ -34,7 +34,8 @@ export function drawBox(
   ink: Ink,
   widthPx = 3,
 ): void {
-  const [left, top, right, bottom] = [xMin, yMin, xMax, yMax].map(Math.round);
+  const left = Math.round(xMin), top = Math.round(yMin);
+  const right = Math.round(xMax), bottom = Math.round(yMax);
   fill(image, { xMin: left, yMin: top, xMax: right, yMax: top + widthPx }, ink);
   fill(image, { xMin: left, yMin: bottom - widthPx, xMax: right, yMax: bottom }, ink);
   fill(image, { xMin: left, yMin: top, xMax: left + widthPx, yMax: bottom }, ink);
@@ -51,7 +52,7 @@ export function drawText(
 ): void {
   const letters = [...text.toUpperCase()].slice(0, LABEL_CHARACTERS_MAX);
   for (const [index, letter] of letters.entries()) {
-    const rows = LETTERS[Object.hasOwn(LETTERS, letter) ? letter : "?"];
+    const rows = LETTERS[Object.hasOwn(LETTERS, letter) ? letter : "?"] ?? "";
     for (let row = 0; row < ROWS; row++) {
       for (let column = 0; column < COLUMNS; column++) {
         if ((Number(rows[row]) >> (COLUMNS - 1 - column) & 1) === 0) continue;

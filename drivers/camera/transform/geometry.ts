@@ -75,15 +75,15 @@ function remapped(content: Decoded, width: number, height: number, sourceOf: Sou
   };
   if (content.kind === "depth") {
     const data = new Uint16Array(width * height);
-    sources((to, at) => data[to] = at < 0 ? 0 : content.map.data[at]);
+    sources((to, at) => data[to] = at < 0 ? 0 : content.map.data[at] ?? 0);
     return { kind: "depth", map: { width, height, data } };
   }
 
   const pixels = new Uint32Array(width * height), bytes = content.image.rgba;
   // A copy begins at a multiple of four bytes, as whole pixels need.
   const old = new Uint32Array(bytes.slice().buffer);
-  const black = new Uint32Array(new Uint8Array([0, 0, 0, 255]).buffer)[0];
-  sources((to, at) => pixels[to] = at < 0 ? black : old[at]);
+  const [black = 0] = new Uint32Array(new Uint8Array([0, 0, 0, 255]).buffer);
+  sources((to, at) => pixels[to] = at < 0 ? black : old[at] ?? black);
 
   return { kind: "color", image: { width, height, rgba: new Uint8Array(pixels.buffer) } };
 }

@@ -107,7 +107,8 @@ const STAGES: { readonly [type: string]: ConfigField<PictureStage | undefined> }
 
 /** The stage of this type with these attributes; reports every problem. */
 export function stageOf(type: string, attributes: unknown, at: DecodeContext): PictureStage | undefined {
-  if (Object.hasOwn(STAGES, type)) return STAGES[type].required().decode(attributes, at.at("attributes"));
+  const stage = Object.hasOwn(STAGES, type) ? STAGES[type] : undefined;
+  if (stage) return stage.required().decode(attributes, at.at("attributes"));
   const likely = suggest(type, Object.keys(STAGES));
   const known = Object.keys(STAGES).filter((one) => one !== "").join(", ");
   return at.at("type").wanted(likely ? `${known}; did you mean "${likely}"?` : known, type);

@@ -75,7 +75,7 @@ export class MapEdits {
       [kept.x[count], kept.y[count], kept.rgb[count]] = [x, y, confidence];
       count++;
     };
-    for (let n = 0; n < x.length; n++) keep(x[n], y[n], rgb?.[n] ?? CONFIDENCE, 0);
+    for (let n = 0; n < x.length; n++) keep(x[n] ?? NaN, y[n] ?? NaN, rgb?.[n] ?? CONFIDENCE, 0);
     for (const [edit, { kind, points }] of this.#edits.entries()) {
       if (kind === "add") { for (const { x, y } of points) keep(x, y, CONFIDENCE, edit); }
     }

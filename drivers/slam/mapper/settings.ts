@@ -106,7 +106,7 @@ const movementSensorField = object({
 const startingPoseField = text(
   'where the robot begins in the existing map, in metres and radians: "X:1.5, Y:2, Theta:0.7"',
 ).with((written, at) => {
-  const [, x, y, yaw] = (STARTING_POSE.exec(written) ?? []).map(Number);
+  const [, x = NaN, y = NaN, yaw = NaN] = (STARTING_POSE.exec(written) ?? []).map(Number);
   const pose = { x, y, yaw };
   if ([x, y, yaw].every(Number.isFinite)) return pose;
   return at.wanted('a pose such as "X:1.5, Y:2, Theta:0.7"', written);
