@@ -63,13 +63,17 @@ async function draw(): Promise<void> {
   });
   for (const [index, { pcd, geometries }] of objects.entries()) {
     const { x, y, z } = readPcd(pcd);
+    const color = OBJECTS[index % OBJECTS.length] ?? NEITHER;
     for (let n = 0; n < x.length; n++) {
-      const pixel = projectPoint(lens, { x: x[n], y: y[n], z: z[n] });
+      const pixel = projectPoint(lens, { x: x[n] ?? NaN, y: y[n] ?? NaN, z: z[n] ?? NaN });
       if (pixel) {
-        colors[Math.round(pixel.v) * lens.widthPx + Math.round(pixel.u)] = OBJECTS[index % OBJECTS.length];
+        colors[Math.round(pixel.v) * lens.widthPx + Math.round(pixel.u)] = color;
       }
     }
-    const { center } = geometries[0];
+    const [geometry] = geometries;
+    if (!geometry) continue;
+
+    const { center } = geometry;
     console.log(
       `object ${index}: ${x.length} points around ${
         [center.x, center.y, center.z].map(Math.round).join(", ")
@@ -92,7 +96,8 @@ function groundColors(
     if (depth === 0) return [0, 0, 0];
     if (!ground) return NEITHER;
     const { normal, offsetMm } = ground;
-    const off = depth * (normal.x * rays.x[pixel] + normal.y * rays.y[pixel] + normal.z) + offsetMm;
+    const right = normal.x * (rays.x[pixel] ?? 0), down = normal.y * (rays.y[pixel] ?? 0);
+    const off = depth * (right + down + normal.z) + offsetMm;
     return Math.abs(off) < limits.maxDistMm ? GROUND : NEITHER;
   });
 }
@@ -100,10 +105,10 @@ function groundColors(
 function sideBySide({ width, height, data }: DepthMap, colors: readonly Color[]): Uint8Array {
   const farthest = Math.max(1, data.reduce((most, depth) => Math.max(most, depth), 0));
   const samples = new Uint8Array(2 * width * height * 3);
-  for (let pixel = 0; pixel < data.length; pixel++) {
+  for (const [pixel, depth] of data.entries()) {
     const left = Math.floor(pixel / width) * 2 * width + pixel % width;
-    samples.fill(data[pixel] === 0 ? 0 : 255 - 225 * data[pixel] / farthest, left * 3, left * 3 + 3);
-    samples.set(colors[pixel], (left + width) * 3);
+    samples.fill(depth === 0 ? 0 : 255 - 225 * depth / farthest, left * 3, left * 3 + 3);
+    samples.set(colors[pixel] ?? NEITHER, (left + width) * 3);
   }
   return encodePng({ width: 2 * width, height, channels: 3, samples });
 }

@@ -27,11 +27,17 @@ const ROOMS = [
   "lib/agent/",
   "lib/cloud/",
   "cli/",
+  "examples/",
 ];
 
 /** The settings of the tree with the stricter check, in a folder of their own. */
 async function writeConfig(folder: string): Promise<string> {
-  const { imports, compilerOptions } = JSON.parse(await Deno.readTextFile(new URL("deno.json", ROOT)));
+  const { imports: named, compilerOptions } = JSON.parse(await Deno.readTextFile(new URL("deno.json", ROOT)));
+  const imports = Object.fromEntries(
+    Object.entries<string>(named).map(([name, target]) =>
+      target.startsWith("./") ? [name, new URL(target, ROOT).href] : [name, target]
+    ),
+  );
   const types = compilerOptions.types.map((path: string) => fileURLToPath(new URL(path, ROOT)));
   const strict = { ...compilerOptions, types, noUncheckedIndexedAccess: true };
   const path = `${folder}/deno.json`;

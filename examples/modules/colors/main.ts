@@ -49,7 +49,7 @@ const colors = model({
       for (let y = 0; y < height; y++) {
         for (let x = 0; x < width; x++) {
           const at = 4 * (y * width + x);
-          if (rgb!.some((wanted, channel) => Math.abs(rgba[at + channel] - wanted) > near!)) continue;
+          if (rgb!.some((wanted, channel) => Math.abs((rgba[at + channel] ?? 0) - wanted) > near!)) continue;
           found++;
           box.xMin = Math.min(box.xMin, x);
           box.yMin = Math.min(box.yMin, y);
@@ -65,7 +65,9 @@ const colors = model({
       if (wanted !== "" && wanted !== camera) {
         throw new SvcError("not_found", `${name} looks through "${camera}", not through "${wanted}"`);
       }
-      return (await source.getImages()).images[0];
+      const { images: [picture] } = await source.getImages();
+      if (!picture) throw new SvcError("unavailable", `${camera} gives no picture`);
+      return picture;
     };
     const noClasses = () => unsupported(name, "GetClassifications", "it finds boxes only");
     const noObjects = (method: string) => unsupported(name, method, "a picture has no depth");

@@ -72,6 +72,8 @@ const fan = model({
   },
 });
 
+const BLUE = [90, 160, 240];
+
 /** A camera that looks at a sky of one colour. */
 const sky = model({
   api: CameraApi,
@@ -81,7 +83,7 @@ const sky = model({
     height: integer("pixels", { min: 1, max: 4096 }).default(24),
   }).required(),
   construct: ({ name, attributes: { width, height }, clock }) => {
-    const samples = new Uint8Array(width * height * 3).map((_, at) => [90, 160, 240][at % 3]);
+    const samples = new Uint8Array(width * height * 3).map((_, at) => BLUE[at % 3] ?? 0);
     const image = encodePng({ width, height, channels: 3, samples });
     return {
       getImages: async (wanted = []) => {
@@ -113,8 +115,8 @@ const climate = model({
     const motor = dependencies.get(MotorApi, attributes.fan!);
     return {
       doCommand: async () => {
-        const { celsius } = await sensor.getReadings();
-        const isWarm = Number(celsius) >= attributes.tooWarm!;
+        const { celsius = null } = await sensor.getReadings();
+        const isWarm = celsius !== null && Number(celsius) >= attributes.tooWarm!;
         await motor.setPower(isWarm ? 0.5 : 0);
         logger.info("looked after the climate", { celsius, is_warm: isWarm });
         return { celsius, fan: isWarm };
