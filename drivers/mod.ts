@@ -5,35 +5,35 @@
  * machine starts with the code of its own resources only.
  */
 
-import { ArmApi } from "../lib/api/arm.ts";
-import { AudioInApi } from "../lib/api/audio_in.ts";
-import { AudioOutApi } from "../lib/api/audio_out.ts";
-import { BaseApi } from "../lib/api/base.ts";
-import { BaseRemoteControlApi } from "../lib/api/base_remote_control.ts";
-import { BoardApi } from "../lib/api/board.ts";
-import { ButtonApi } from "../lib/api/button.ts";
-import { CameraApi } from "../lib/api/camera.ts";
-import { DiscoveryApi } from "../lib/api/discovery.ts";
-import { DataManagerApi } from "../lib/api/data_manager.ts";
-import { EncoderApi } from "../lib/api/encoder.ts";
-import { GantryApi } from "../lib/api/gantry.ts";
-import { GenericApi } from "../lib/api/generic.ts";
-import { GenericServiceApi } from "../lib/api/generic_service.ts";
-import { GripperApi } from "../lib/api/gripper.ts";
-import { InputControllerApi } from "../lib/api/input_controller.ts";
-import { MlModelApi } from "../lib/api/ml_model.ts";
-import { MotionApi } from "../lib/api/motion.ts";
-import { MotorApi } from "../lib/api/motor.ts";
-import { MovementSensorApi } from "../lib/api/movement_sensor.ts";
-import { PowerSensorApi } from "../lib/api/power_sensor.ts";
-import { SensorApi } from "../lib/api/sensor.ts";
-import { ServoApi } from "../lib/api/servo.ts";
-import { ShellApi } from "../lib/api/shell.ts";
-import { SlamApi } from "../lib/api/slam.ts";
-import { SwitchApi } from "../lib/api/switch.ts";
-import { VideoApi } from "../lib/api/video.ts";
-import { VisionApi } from "../lib/api/vision.ts";
-import { WorldStateStoreApi } from "../lib/api/world_state_store.ts";
+import { ArmApi } from "../lib/api/actuators/arm.ts";
+import { AudioInApi } from "../lib/api/sensors/audio_in.ts";
+import { AudioOutApi } from "../lib/api/actuators/audio_out.ts";
+import { BaseApi } from "../lib/api/actuators/base.ts";
+import { BaseRemoteControlApi } from "../lib/api/services/base_remote_control.ts";
+import { BoardApi } from "../lib/api/actuators/board.ts";
+import { ButtonApi } from "../lib/api/actuators/button.ts";
+import { CameraApi } from "../lib/api/sensors/camera.ts";
+import { DiscoveryApi } from "../lib/api/services/discovery.ts";
+import { DataManagerApi } from "../lib/api/services/data_manager.ts";
+import { EncoderApi } from "../lib/api/sensors/encoder.ts";
+import { GantryApi } from "../lib/api/actuators/gantry.ts";
+import { GenericApi } from "../lib/api/actuators/generic.ts";
+import { GenericServiceApi } from "../lib/api/services/generic_service.ts";
+import { GripperApi } from "../lib/api/actuators/gripper.ts";
+import { InputControllerApi } from "../lib/api/sensors/input_controller.ts";
+import { MlModelApi } from "../lib/api/services/ml_model.ts";
+import { MotionApi } from "../lib/api/services/motion.ts";
+import { MotorApi } from "../lib/api/actuators/motor.ts";
+import { MovementSensorApi } from "../lib/api/sensors/movement_sensor.ts";
+import { PowerSensorApi } from "../lib/api/sensors/power_sensor.ts";
+import { SensorApi } from "../lib/api/sensors/sensor.ts";
+import { ServoApi } from "../lib/api/actuators/servo.ts";
+import { ShellApi } from "../lib/api/services/shell.ts";
+import { SlamApi } from "../lib/api/services/slam.ts";
+import { SwitchApi } from "../lib/api/actuators/switch.ts";
+import { VideoApi } from "../lib/api/services/video.ts";
+import { VisionApi } from "../lib/api/services/vision.ts";
+import { WorldStateStoreApi } from "../lib/api/services/world_state_store.ts";
 import { modelEntries, type ModelEntry } from "../lib/resource/registry.ts";
 
 export const MODELS: readonly ModelEntry[] = [

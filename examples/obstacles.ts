@@ -8,9 +8,9 @@
  */
 
 import { MODELS } from "../drivers/mod.ts";
-import { type Camera, CameraApi } from "../lib/api/camera.ts";
+import { type Camera, CameraApi } from "../lib/api/sensors/camera.ts";
 import { APIS } from "../lib/api/mod.ts";
-import { type Vision, VisionApi } from "../lib/api/vision.ts";
+import { type Vision, VisionApi } from "../lib/api/services/vision.ts";
 import { SystemClock } from "../lib/base/clock.ts";
 import { DenoHost } from "../lib/base/host_deno.ts";
 import { silentLogs } from "../lib/base/log/log.ts";

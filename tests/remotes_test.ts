@@ -13,10 +13,10 @@ import {
 } from "@std/assert";
 import { RobotService } from "../proto/gen/robot_pb.ts";
 import { MODELS } from "../drivers/mod.ts";
-import { type Arm, ArmApi } from "../lib/api/arm.ts";
-import type { Base } from "../lib/api/base.ts";
+import { type Arm, ArmApi } from "../lib/api/actuators/arm.ts";
+import type { Base } from "../lib/api/actuators/base.ts";
 import { APIS } from "../lib/api/mod.ts";
-import type { Motor } from "../lib/api/motor.ts";
+import type { Motor } from "../lib/api/actuators/motor.ts";
 import { type Clock, SystemClock } from "../lib/base/clock.ts";
 import { SvcError } from "../lib/base/error.ts";
 import { DenoHost } from "../lib/base/host_deno.ts";

@@ -5,7 +5,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { LinuxBoard } from "../drivers/board/linux.ts";
 import { TickQueue } from "../drivers/board/tick_queue.ts";
-import { BoardApi, type Tick } from "../lib/api/board.ts";
+import { BoardApi, type Tick } from "../lib/api/actuators/board.ts";
 import { ResourceName } from "../lib/resource/name.ts";
 import { connectGrpc } from "../lib/wire/grpc/grpc_channel.ts";
 import { openPort } from "../lib/wire/port/port.ts";

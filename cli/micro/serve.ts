@@ -3,15 +3,15 @@
  * is parsed.
  */
 
-import { BaseApi } from "../../lib/api/base.ts";
-import { BoardApi } from "../../lib/api/board.ts";
-import { EncoderApi } from "../../lib/api/encoder.ts";
-import { GenericApi } from "../../lib/api/generic.ts";
-import { MotorApi } from "../../lib/api/motor.ts";
-import { MovementSensorApi } from "../../lib/api/movement_sensor.ts";
-import { PowerSensorApi } from "../../lib/api/power_sensor.ts";
-import { SensorApi } from "../../lib/api/sensor.ts";
-import { ServoApi } from "../../lib/api/servo.ts";
+import { BaseApi } from "../../lib/api/actuators/base.ts";
+import { BoardApi } from "../../lib/api/actuators/board.ts";
+import { EncoderApi } from "../../lib/api/sensors/encoder.ts";
+import { GenericApi } from "../../lib/api/actuators/generic.ts";
+import { MotorApi } from "../../lib/api/actuators/motor.ts";
+import { MovementSensorApi } from "../../lib/api/sensors/movement_sensor.ts";
+import { PowerSensorApi } from "../../lib/api/sensors/power_sensor.ts";
+import { SensorApi } from "../../lib/api/sensors/sensor.ts";
+import { ServoApi } from "../../lib/api/actuators/servo.ts";
 import type { Host } from "../../lib/base/host.ts";
 import { startRuntime } from "../../lib/machine/runtime.ts";
 import { type ConfigRule, modelEntries, type ModelEntry, Registry } from "../../lib/resource/registry.ts";

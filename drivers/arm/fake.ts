@@ -3,7 +3,7 @@
  * once.
  */
 
-import { ArmApi, type ArmProperties } from "../../lib/api/arm.ts";
+import { ArmApi, type ArmProperties } from "../../lib/api/actuators/arm.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { object } from "../../lib/base/schema/schema.ts";
 import type { KinematicModel } from "../../lib/geometry/kinematics.ts";

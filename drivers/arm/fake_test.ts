@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import type { Arm, TrajectoryPoint } from "../../lib/api/arm.ts";
+import type { Arm, TrajectoryPoint } from "../../lib/api/actuators/arm.ts";
 import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { type Pose, poseAt, posesAlmostEqual } from "../../lib/geometry/pose.ts";

@@ -3,7 +3,7 @@
  * the joints.
  */
 
-import type { Arm, ArmProperties, MoveOptions, TrajectoryPoint } from "../../lib/api/arm.ts";
+import type { Arm, ArmProperties, MoveOptions, TrajectoryPoint } from "../../lib/api/actuators/arm.ts";
 import { type Kinematics, type Mesh, readModel } from "../../lib/api/shared/kinematics.ts";
 import type { ReadFiles } from "../../lib/base/files/files.ts";
 import { SvcError } from "../../lib/base/error.ts";

@@ -3,7 +3,7 @@
  * the configured speed. A movement that is stopped fails, so that its caller knows that the arm is elsewhere.
  */
 
-import { ArmApi } from "../../lib/api/arm.ts";
+import { ArmApi } from "../../lib/api/actuators/arm.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { bool, number, object } from "../../lib/base/schema/schema.ts";

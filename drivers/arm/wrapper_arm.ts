@@ -3,7 +3,7 @@
  * come from the file.
  */
 
-import { type Arm, ArmApi, type ArmProperties } from "../../lib/api/arm.ts";
+import { type Arm, ArmApi, type ArmProperties } from "../../lib/api/actuators/arm.ts";
 import { type Mesh, readModel } from "../../lib/api/shared/kinematics.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { type JsonObject, object, text } from "../../lib/base/schema/schema.ts";

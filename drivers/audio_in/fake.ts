@@ -1,6 +1,11 @@
 /** A microphone without hardware: silence, a chunk every tenth of a second. */
 
-import { type AudioChunk, type AudioIn, AudioInApi, type AudioRequest } from "../../lib/api/audio_in.ts";
+import {
+  type AudioChunk,
+  type AudioIn,
+  AudioInApi,
+  type AudioRequest,
+} from "../../lib/api/sensors/audio_in.ts";
 import type { AudioProperties } from "../../lib/api/shared/audio.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";

@@ -1,6 +1,6 @@
 /** A loudspeaker without hardware: takes as long as the sound, and is silent. */
 
-import { type AudioOut, AudioOutApi } from "../../lib/api/audio_out.ts";
+import { type AudioOut, AudioOutApi } from "../../lib/api/actuators/audio_out.ts";
 import type { AudioFormat, AudioProperties } from "../../lib/api/shared/audio.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";

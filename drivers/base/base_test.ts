@@ -1,5 +1,5 @@
 import { assert, assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
-import type { Motor } from "../../lib/api/motor.ts";
+import type { Motor } from "../../lib/api/actuators/motor.ts";
 import { settle } from "../../lib/base/clock.ts";
 import { FakeClock, passing } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";

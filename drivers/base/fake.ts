@@ -3,7 +3,7 @@
  * building instead, where movements take time, wheels slip and walls stop the base.
  */
 
-import { type Base, BaseApi, type BaseProperties } from "../../lib/api/base.ts";
+import { type Base, BaseApi, type BaseProperties } from "../../lib/api/actuators/base.ts";
 import { choice, integer, number, object } from "../../lib/base/schema/schema.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";

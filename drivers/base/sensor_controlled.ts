@@ -6,12 +6,12 @@
  * power of the base; without them, the base's own velocity serves, and only the heading is watched.
  */
 
-import { type Base, BaseApi, type BaseProperties } from "../../lib/api/base.ts";
+import { type Base, BaseApi, type BaseProperties } from "../../lib/api/actuators/base.ts";
 import {
   type MovementSensor,
   MovementSensorApi,
   type MovementSensorProperties,
-} from "../../lib/api/movement_sensor.ts";
+} from "../../lib/api/sensors/movement_sensor.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";

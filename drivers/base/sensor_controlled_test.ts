@@ -1,10 +1,10 @@
 import { assert, assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
-import { type Base, BaseApi, type BaseProperties } from "../../lib/api/base.ts";
+import { type Base, BaseApi, type BaseProperties } from "../../lib/api/actuators/base.ts";
 import {
   BaseMovementSensor,
   MovementSensorApi,
   type MovementSensorProperties,
-} from "../../lib/api/movement_sensor.ts";
+} from "../../lib/api/sensors/movement_sensor.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { LogRecord } from "../../lib/base/log/log.ts";

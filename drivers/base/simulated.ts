@@ -3,7 +3,7 @@
  * measure the building from its place.
  */
 
-import type { Base, BaseProperties } from "../../lib/api/base.ts";
+import type { Base, BaseProperties } from "../../lib/api/actuators/base.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";

@@ -5,8 +5,8 @@
  * VelocityGains have the published scale: a controller's output of 255 is full power.
  */
 
-import type { Base } from "../../lib/api/base.ts";
-import type { MovementSensor } from "../../lib/api/movement_sensor.ts";
+import type { Base } from "../../lib/api/actuators/base.ts";
+import type { MovementSensor } from "../../lib/api/sensors/movement_sensor.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { ORIGIN } from "../../lib/geometry/pose.ts";

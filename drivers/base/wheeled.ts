@@ -2,8 +2,8 @@
  * A base with a row of wheels on each side, steered by turning the sides at different speeds.
  */
 
-import { type Base, BaseApi, type BaseProperties } from "../../lib/api/base.ts";
-import { type Motor, MotorApi } from "../../lib/api/motor.ts";
+import { type Base, BaseApi, type BaseProperties } from "../../lib/api/actuators/base.ts";
+import { type Motor, MotorApi } from "../../lib/api/actuators/motor.ts";
 import { joined } from "../../lib/base/error.ts";
 import { type Infer, list, number, object, text } from "../../lib/base/schema/schema.ts";
 import type { Vec3 } from "../../lib/geometry/pose.ts";

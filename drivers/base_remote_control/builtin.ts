@@ -6,9 +6,13 @@
  * when the controller connects or disconnects, when its events end, and when the service closes.
  */
 
-import { type Base, BaseApi } from "../../lib/api/base.ts";
-import { BaseRemoteControlApi } from "../../lib/api/base_remote_control.ts";
-import { type InputController, InputControllerApi, type InputEvent } from "../../lib/api/input_controller.ts";
+import { type Base, BaseApi } from "../../lib/api/actuators/base.ts";
+import { BaseRemoteControlApi } from "../../lib/api/services/base_remote_control.ts";
+import {
+  type InputController,
+  InputControllerApi,
+  type InputEvent,
+} from "../../lib/api/sensors/input_controller.ts";
 import { type Clock, deadline, race, Waker } from "../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";

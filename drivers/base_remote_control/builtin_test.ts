@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
-import type { Base } from "../../lib/api/base.ts";
-import type { InputController } from "../../lib/api/input_controller.ts";
+import type { Base } from "../../lib/api/actuators/base.ts";
+import type { InputController } from "../../lib/api/sensors/input_controller.ts";
 import type { LogRecord } from "../../lib/base/log/log.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { SvcError } from "../../lib/base/error.ts";

@@ -6,7 +6,7 @@
  * channel, then ten bits of value.
  */
 
-import type { AnalogReading } from "../../lib/api/board.ts";
+import type { AnalogReading } from "../../lib/api/actuators/board.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { type Infer, integer, object, text } from "../../lib/base/schema/schema.ts";

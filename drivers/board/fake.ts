@@ -6,7 +6,13 @@
  * this board turns an encoder on it.
  */
 
-import { type AnalogReading, type Board, BoardApi, type PowerMode, type Tick } from "../../lib/api/board.ts";
+import {
+  type AnalogReading,
+  type Board,
+  BoardApi,
+  type PowerMode,
+  type Tick,
+} from "../../lib/api/actuators/board.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { bool, type Infer, integer, list, object, text } from "../../lib/base/schema/schema.ts";

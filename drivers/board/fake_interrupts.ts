@@ -4,7 +4,7 @@
  * A simulated motor drives some of them. While somebody listens to the others, they tick at random.
  */
 
-import type { Tick } from "../../lib/api/board.ts";
+import type { Tick } from "../../lib/api/actuators/board.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { TickQueue } from "./tick_queue.ts";

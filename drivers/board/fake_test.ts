@@ -1,5 +1,5 @@
 import { assert, assertAlmostEquals, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import type { Board, Tick } from "../../lib/api/board.ts";
+import type { Board, Tick } from "../../lib/api/actuators/board.ts";
 import { settle } from "../../lib/base/clock.ts";
 import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";

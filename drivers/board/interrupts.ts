@@ -5,7 +5,7 @@
  * was lost, because the kernel numbers the edges; lost ticks are logged.
  */
 
-import type { Tick } from "../../lib/api/board.ts";
+import type { Tick } from "../../lib/api/actuators/board.ts";
 import { type Clock } from "../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";

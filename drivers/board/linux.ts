@@ -7,7 +7,13 @@
  * opened again.
  */
 
-import { type AnalogReading, type Board, BoardApi, type PowerMode, type Tick } from "../../lib/api/board.ts";
+import {
+  type AnalogReading,
+  type Board,
+  BoardApi,
+  type PowerMode,
+  type Tick,
+} from "../../lib/api/actuators/board.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { Pulses } from "../../lib/base/host.ts";
 import {

@@ -3,7 +3,7 @@
  * holds a limited number of ticks and drops further ticks, as the Board API says.
  */
 
-import type { Tick } from "../../lib/api/board.ts";
+import type { Tick } from "../../lib/api/actuators/board.ts";
 
 /** Queue limit of one listener: a second of edges at 10 kHz, in which a client may be busy. */
 const QUEUE_LIMIT = 10_000;

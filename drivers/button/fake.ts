@@ -1,6 +1,6 @@
 /** A button without hardware: logs each push and counts them. */
 
-import { type Button, ButtonApi } from "../../lib/api/button.ts";
+import { type Button, ButtonApi } from "../../lib/api/actuators/button.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import { type JsonObject, object } from "../../lib/base/schema/schema.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";

@@ -6,7 +6,7 @@
  * A picture that does not move is drawn and encoded once; every answer has the same bytes.
  */
 
-import { type Camera, CameraApi, type CameraProperties, type Images } from "../../lib/api/camera.ts";
+import { type Camera, CameraApi, type CameraProperties, type Images } from "../../lib/api/sensors/camera.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { bool, type Infer, integer, object } from "../../lib/base/schema/schema.ts";
 import { depthToCloud } from "../../lib/geometry/image/depth.ts";

@@ -5,7 +5,7 @@
  * the camera makes a cloud from the depth image and the lens parameters.
  */
 
-import { type Camera, CameraApi, type CameraProperties, type Images } from "../../lib/api/camera.ts";
+import { type Camera, CameraApi, type CameraProperties, type Images } from "../../lib/api/sensors/camera.ts";
 import type { ReadFiles } from "../../lib/base/files/files.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";

@@ -6,7 +6,7 @@
  * come in the order of their names, with numbers ordered by value, starting with the first request.
  */
 
-import { type Camera, CameraApi, type CameraProperties, type Images } from "../../lib/api/camera.ts";
+import { type Camera, CameraApi, type CameraProperties, type Images } from "../../lib/api/sensors/camera.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { assert, SvcError } from "../../lib/base/error.ts";
 import { bool, type Infer, number, object, text } from "../../lib/base/schema/schema.ts";

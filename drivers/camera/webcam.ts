@@ -7,7 +7,7 @@
  * driver looks for it until it is back.
  */
 
-import { type Camera, CameraApi, type CameraProperties, type Images } from "../../lib/api/camera.ts";
+import { type Camera, CameraApi, type CameraProperties, type Images } from "../../lib/api/sensors/camera.ts";
 import type { Devices } from "../../lib/base/host.ts";
 import type { ReadFolders } from "../../lib/base/files/files.ts";
 import type { Clock } from "../../lib/base/clock.ts";

@@ -11,8 +11,8 @@ import {
   type DataManager,
   DataManagerApi,
   type FileForDatasets,
-} from "../../lib/api/data_manager.ts";
-import { SensorApi } from "../../lib/api/sensor.ts";
+} from "../../lib/api/services/data_manager.ts";
+import { SensorApi } from "../../lib/api/sensors/sensor.ts";
 import { SerialQueue } from "../../lib/base/async/serial_queue.ts";
 import { deadline, race } from "../../lib/base/clock.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";

@@ -1,8 +1,8 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { type Camera, CameraApi } from "../../lib/api/camera.ts";
-import { type DataManager, DataManagerApi } from "../../lib/api/data_manager.ts";
+import { type Camera, CameraApi } from "../../lib/api/sensors/camera.ts";
+import { type DataManager, DataManagerApi } from "../../lib/api/services/data_manager.ts";
 import { APIS } from "../../lib/api/mod.ts";
-import { type Sensor, SensorApi } from "../../lib/api/sensor.ts";
+import { type Sensor, SensorApi } from "../../lib/api/sensors/sensor.ts";
 import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../../lib/base/log/log.ts";

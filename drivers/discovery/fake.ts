@@ -1,6 +1,6 @@
 /** A discovery service without devices: always finds a fake movement sensor and a fake camera. */
 
-import { type Discovered, type Discovery, DiscoveryApi } from "../../lib/api/discovery.ts";
+import { type Discovered, type Discovery, DiscoveryApi } from "../../lib/api/services/discovery.ts";
 import { type JsonObject, object } from "../../lib/base/schema/schema.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseResource } from "../../lib/resource/resource.ts";

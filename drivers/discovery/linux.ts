@@ -3,7 +3,7 @@
  * every line with who uses it.
  */
 
-import { type Discovered, type Discovery, DiscoveryApi } from "../../lib/api/discovery.ts";
+import { type Discovered, type Discovery, DiscoveryApi } from "../../lib/api/services/discovery.ts";
 import { type JsonObject, object } from "../../lib/base/schema/schema.ts";
 import { CharacterGpio } from "../../lib/device/character_gpio.ts";
 import { chooseBackEnd, lineTable, probeGpio } from "../../lib/device/gpio_back_end.ts";

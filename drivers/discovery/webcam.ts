@@ -2,7 +2,7 @@
  * `webcam` discovery: lists the connected cameras, each as the configuration of a `webcam` that would use it.
  */
 
-import { type Discovered, type Discovery, DiscoveryApi } from "../../lib/api/discovery.ts";
+import { type Discovered, type Discovery, DiscoveryApi } from "../../lib/api/services/discovery.ts";
 import type { Devices, Platform } from "../../lib/base/host.ts";
 import type { ReadFolders } from "../../lib/base/files/files.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";

@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import type { Board, Tick } from "../../lib/api/board.ts";
-import { isDriven } from "../../lib/api/encoder.ts";
+import type { Board, Tick } from "../../lib/api/actuators/board.ts";
+import { isDriven } from "../../lib/api/sensors/encoder.ts";
 import { settle } from "../../lib/base/clock.ts";
 import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";

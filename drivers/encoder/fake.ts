@@ -1,6 +1,6 @@
 /** An encoder without hardware: turns at the speed that its motor reports. */
 
-import { type DrivenEncoder, EncoderApi } from "../../lib/api/encoder.ts";
+import { type DrivenEncoder, EncoderApi } from "../../lib/api/sensors/encoder.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { integer, object } from "../../lib/base/schema/schema.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";

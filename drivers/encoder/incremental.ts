@@ -3,8 +3,8 @@
  * tick; turning forwards, B leads A.
  */
 
-import { type Board, BoardApi, type Tick } from "../../lib/api/board.ts";
-import { EncoderApi } from "../../lib/api/encoder.ts";
+import { type Board, BoardApi, type Tick } from "../../lib/api/actuators/board.ts";
+import { EncoderApi } from "../../lib/api/sensors/encoder.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import { object, text } from "../../lib/base/schema/schema.ts";

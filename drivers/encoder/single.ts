@@ -3,8 +3,8 @@
  * only while its motor reports which way it turns.
  */
 
-import { type Board, BoardApi } from "../../lib/api/board.ts";
-import { type DrivenEncoder, EncoderApi } from "../../lib/api/encoder.ts";
+import { type Board, BoardApi } from "../../lib/api/actuators/board.ts";
+import { type DrivenEncoder, EncoderApi } from "../../lib/api/sensors/encoder.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import { object, text } from "../../lib/base/schema/schema.ts";

@@ -3,7 +3,7 @@
  * board's machine went away, for example), it listens again, without a limit of attempts.
  */
 
-import type { Board, Tick } from "../../lib/api/board.ts";
+import type { Board, Tick } from "../../lib/api/actuators/board.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";

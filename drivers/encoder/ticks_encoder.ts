@@ -6,7 +6,7 @@ import {
   type EncoderProperties,
   type PositionType,
   unsupportedPositionType,
-} from "../../lib/api/encoder.ts";
+} from "../../lib/api/sensors/encoder.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";
 
 export abstract class TicksEncoder extends BaseComponent implements Encoder {

@@ -1,6 +1,6 @@
 /** A gantry of one axis without hardware: reaches each goal at once. */
 
-import { type Gantry, GantryApi } from "../../lib/api/gantry.ts";
+import { type Gantry, GantryApi } from "../../lib/api/actuators/gantry.ts";
 import { type Kinematics, readModel } from "../../lib/api/shared/kinematics.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { number, object, text } from "../../lib/base/schema/schema.ts";

@@ -1,6 +1,6 @@
 /** A generic component without hardware: answers every command with itself. */
 
-import { GenericApi } from "../../lib/api/generic.ts";
+import { GenericApi } from "../../lib/api/actuators/generic.ts";
 import { type JsonObject, object } from "../../lib/base/schema/schema.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";

@@ -1,6 +1,6 @@
 /** A generic service that does nothing: answers every command with itself. */
 
-import { GenericServiceApi } from "../../lib/api/generic_service.ts";
+import { GenericServiceApi } from "../../lib/api/services/generic_service.ts";
 import { type JsonObject, object } from "../../lib/base/schema/schema.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseResource } from "../../lib/resource/resource.ts";

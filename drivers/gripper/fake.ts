@@ -1,6 +1,6 @@
 /** A gripper without hardware: opens and closes at once, and never holds anything. */
 
-import { type Gripper, GripperApi, type HoldingStatus } from "../../lib/api/gripper.ts";
+import { type Gripper, GripperApi, type HoldingStatus } from "../../lib/api/actuators/gripper.ts";
 import { type Kinematics, readModel } from "../../lib/api/shared/kinematics.ts";
 import { object, text } from "../../lib/base/schema/schema.ts";
 import type { Geometry } from "../../lib/geometry/geometry.ts";

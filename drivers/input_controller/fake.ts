@@ -5,7 +5,7 @@ import {
   type InputController,
   InputControllerApi,
   type InputEvent,
-} from "../../lib/api/input_controller.ts";
+} from "../../lib/api/sensors/input_controller.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { number, object } from "../../lib/base/schema/schema.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import type { InputEvent } from "../../lib/api/input_controller.ts";
+import type { InputEvent } from "../../lib/api/sensors/input_controller.ts";
 import { settle } from "../../lib/base/clock.ts";
 import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { construct, problemsOf } from "../../tests/support/construct.ts";

@@ -8,7 +8,7 @@ import {
   type InputController,
   InputControllerApi,
   type InputEvent,
-} from "../../lib/api/input_controller.ts";
+} from "../../lib/api/sensors/input_controller.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";

@@ -2,13 +2,13 @@
  * An input controller made of a board's parts: buttons on its digital interrupts, axes on its analog readers.
  */
 
-import { type Board, BoardApi, type Tick } from "../../lib/api/board.ts";
+import { type Board, BoardApi, type Tick } from "../../lib/api/actuators/board.ts";
 import {
   type EventFilter,
   type InputController,
   InputControllerApi,
   type InputEvent,
-} from "../../lib/api/input_controller.ts";
+} from "../../lib/api/sensors/input_controller.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";

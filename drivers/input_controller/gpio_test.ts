@@ -1,6 +1,6 @@
 import { assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
 import { SvcError } from "../../lib/base/error.ts";
-import type { Tick } from "../../lib/api/board.ts";
+import type { Tick } from "../../lib/api/actuators/board.ts";
 import { Queue } from "../../lib/base/queue.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { construct, problemsOf } from "../../tests/support/construct.ts";

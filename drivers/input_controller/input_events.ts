@@ -4,7 +4,7 @@
  * button pressed.
  */
 
-import type { EventFilter, InputEvent } from "../../lib/api/input_controller.ts";
+import type { EventFilter, InputEvent } from "../../lib/api/sensors/input_controller.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { Queue } from "../../lib/base/queue.ts";
 

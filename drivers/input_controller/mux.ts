@@ -5,7 +5,7 @@ import {
   type InputController,
   InputControllerApi,
   type InputEvent,
-} from "../../lib/api/input_controller.ts";
+} from "../../lib/api/sensors/input_controller.ts";
 import { chainOf, joined, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import { Queue } from "../../lib/base/queue.ts";

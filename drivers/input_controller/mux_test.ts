@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import type { InputController, InputEvent } from "../../lib/api/input_controller.ts";
+import type { InputController, InputEvent } from "../../lib/api/sensors/input_controller.ts";
 import { settle } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { construct, namedBy, problemsOf } from "../../tests/support/construct.ts";

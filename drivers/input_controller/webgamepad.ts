@@ -5,7 +5,7 @@ import {
   type InputController,
   InputControllerApi,
   type InputEvent,
-} from "../../lib/api/input_controller.ts";
+} from "../../lib/api/sensors/input_controller.ts";
 import { object } from "../../lib/base/schema/schema.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Call } from "../../lib/resource/resource.ts";

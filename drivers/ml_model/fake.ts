@@ -3,7 +3,7 @@
  * tried without a model file.
  */
 
-import { type MlMetadata, type MlModel, MlModelApi, type Tensors } from "../../lib/api/ml_model.ts";
+import { type MlMetadata, type MlModel, MlModelApi, type Tensors } from "../../lib/api/services/ml_model.ts";
 import { object } from "../../lib/base/schema/schema.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseResource } from "../../lib/resource/resource.ts";

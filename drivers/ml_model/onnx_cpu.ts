@@ -14,7 +14,7 @@ import {
   MlModelApi,
   type TensorInfo,
   type Tensors,
-} from "../../lib/api/ml_model.ts";
+} from "../../lib/api/services/ml_model.ts";
 import type { ReadFiles } from "../../lib/base/files/files.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import type { Clock } from "../../lib/base/clock.ts";

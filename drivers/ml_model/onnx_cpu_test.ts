@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { resolve } from "node:path";
-import type { Tensors } from "../../lib/api/ml_model.ts";
+import type { Tensors } from "../../lib/api/services/ml_model.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { boxesModel, colorsModel } from "../../tests/support/onnx_models.ts";
 import { construct, problemsOf } from "../../tests/support/construct.ts";

@@ -6,7 +6,7 @@
  * Only the one arm moves. Bases do not move, so there are no plans to list or to stop.
  */
 
-import { type Arm, ArmApi } from "../../lib/api/arm.ts";
+import { type Arm, ArmApi } from "../../lib/api/actuators/arm.ts";
 import {
   type GlobeMovement,
   type MapMovement,
@@ -16,7 +16,7 @@ import {
   type PlanHistory,
   type PlanQuery,
   type PlanStatusOf,
-} from "../../lib/api/motion.ts";
+} from "../../lib/api/services/motion.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { type Infer, number, object, unserved } from "../../lib/base/schema/schema.ts";

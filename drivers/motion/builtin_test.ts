@@ -1,16 +1,16 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import type { Arm } from "../../lib/api/arm.ts";
-import { ArmApi } from "../../lib/api/arm.ts";
-import { GantryApi } from "../../lib/api/gantry.ts";
-import { GenericApi } from "../../lib/api/generic.ts";
-import { GripperApi } from "../../lib/api/gripper.ts";
+import type { Arm } from "../../lib/api/actuators/arm.ts";
+import { ArmApi } from "../../lib/api/actuators/arm.ts";
+import { GantryApi } from "../../lib/api/actuators/gantry.ts";
+import { GenericApi } from "../../lib/api/actuators/generic.ts";
+import { GripperApi } from "../../lib/api/actuators/gripper.ts";
 import {
   type Constraints,
   type Motion,
   MotionApi,
   type Movement,
   type WorldState,
-} from "../../lib/api/motion.ts";
+} from "../../lib/api/services/motion.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { silentLogs } from "../../lib/base/log/log.ts";

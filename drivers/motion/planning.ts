@@ -1,6 +1,6 @@
 /** The plan of a movement: which arm has to move, and the way of its joints. Loaded with the first movement. */
 
-import type { Movement } from "../../lib/api/motion.ts";
+import type { Movement } from "../../lib/api/services/motion.ts";
 import { freeWay, straightWay } from "../../lib/geometry/joint_path.ts";
 import type { Scene } from "../../lib/resource/frame_view.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";

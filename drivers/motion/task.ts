@@ -8,8 +8,8 @@
  * touching.
  */
 
-import { ArmApi } from "../../lib/api/arm.ts";
-import type { Constraints, Movement, WorldState } from "../../lib/api/motion.ts";
+import { ArmApi } from "../../lib/api/actuators/arm.ts";
+import type { Constraints, Movement, WorldState } from "../../lib/api/services/motion.ts";
 import { assert, SvcError } from "../../lib/base/error.ts";
 import { type Body, bodyOf, inContact, movedBody } from "../../lib/geometry/contact.ts";
 import {

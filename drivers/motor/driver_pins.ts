@@ -3,7 +3,7 @@
  * a direction pin with PWM, two pins with PWM, and two pins of which one carries the pulses.
  */
 
-import type { Board } from "../../lib/api/board.ts";
+import type { Board } from "../../lib/api/actuators/board.ts";
 import { joined } from "../../lib/base/error.ts";
 import type { Call } from "../../lib/resource/resource.ts";
 import { limitedPower, type PowerLimits } from "./move.ts";

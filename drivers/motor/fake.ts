@@ -3,9 +3,9 @@
  * and turns a fake encoder if it has one.
  */
 
-import { BoardApi } from "../../lib/api/board.ts";
-import { type DrivenEncoder, EncoderApi, isDriven } from "../../lib/api/encoder.ts";
-import { type Motor, MotorApi, type MotorProperties } from "../../lib/api/motor.ts";
+import { BoardApi } from "../../lib/api/actuators/board.ts";
+import { type DrivenEncoder, EncoderApi, isDriven } from "../../lib/api/sensors/encoder.ts";
+import { type Motor, MotorApi, type MotorProperties } from "../../lib/api/actuators/motor.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";

@@ -5,9 +5,9 @@
  * encoder, it measures and corrects speed and distance. Stopping takes effect at once.
  */
 
-import { BoardApi } from "../../lib/api/board.ts";
-import { type Encoder, EncoderApi, isDriven } from "../../lib/api/encoder.ts";
-import { type Motor, MotorApi, type MotorProperties } from "../../lib/api/motor.ts";
+import { BoardApi } from "../../lib/api/actuators/board.ts";
+import { type Encoder, EncoderApi, isDriven } from "../../lib/api/sensors/encoder.ts";
+import { type Motor, MotorApi, type MotorProperties } from "../../lib/api/actuators/motor.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";

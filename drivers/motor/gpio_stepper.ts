@@ -6,8 +6,8 @@
  * jump over steps. Fast steps are PWM pulses of the board, counted by their frequency and the time, as published.
  */
 
-import { type Board, BoardApi } from "../../lib/api/board.ts";
-import { type Motor, MotorApi, type MotorProperties } from "../../lib/api/motor.ts";
+import { type Board, BoardApi } from "../../lib/api/actuators/board.ts";
+import { type Motor, MotorApi, type MotorProperties } from "../../lib/api/actuators/motor.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { chainOf, joined, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";

@@ -1,6 +1,6 @@
 import { assert, assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
-import type { Board } from "../../lib/api/board.ts";
-import type { Motor } from "../../lib/api/motor.ts";
+import type { Board } from "../../lib/api/actuators/board.ts";
+import type { Motor } from "../../lib/api/actuators/motor.ts";
 import { settle } from "../../lib/base/clock.ts";
 import { FakeClock, passing } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";

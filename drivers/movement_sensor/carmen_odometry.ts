@@ -1,6 +1,6 @@
 /** The odometry of a CARMEN log, one pose after the other: metres to the east (x) and the north (y) of 0, 0. */
 
-import { BaseMovementSensor } from "../../lib/api/movement_sensor.ts";
+import { BaseMovementSensor } from "../../lib/api/sensors/movement_sensor.ts";
 import type { GeoPoint } from "../../lib/api/shared/readings.ts";
 import { endOfData } from "../../lib/api/shared/replay.ts";
 import { SvcError } from "../../lib/base/error.ts";

@@ -9,9 +9,9 @@ import {
   type MovementSensor,
   MovementSensorApi,
   type MovementSensorProperties,
-} from "../../lib/api/movement_sensor.ts";
+} from "../../lib/api/sensors/movement_sensor.ts";
 import type { GeoPoint, Readings } from "../../lib/api/shared/readings.ts";
-import { BaseApi } from "../../lib/api/base.ts";
+import { BaseApi } from "../../lib/api/actuators/base.ts";
 import { integer, type JsonObject, number, object, text } from "../../lib/base/schema/schema.ts";
 import type { OrientationVector, Vec3 } from "../../lib/geometry/pose.ts";
 import { model } from "../../lib/resource/registry.ts";

@@ -4,7 +4,11 @@
  * Owns the line, and opens it again if it goes away. Promises: a position is never older than `OLD_MS`.
  */
 
-import { type Accuracy, BaseMovementSensor, MovementSensorApi } from "../../lib/api/movement_sensor.ts";
+import {
+  type Accuracy,
+  BaseMovementSensor,
+  MovementSensorApi,
+} from "../../lib/api/sensors/movement_sensor.ts";
 import {
   type GeoPoint,
   geoPointReading,

@@ -9,7 +9,7 @@ import {
   type MovementSensor,
   MovementSensorApi,
   type MovementSensorProperties,
-} from "../../lib/api/movement_sensor.ts";
+} from "../../lib/api/sensors/movement_sensor.ts";
 import type { GeoPoint, Readings } from "../../lib/api/shared/readings.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";

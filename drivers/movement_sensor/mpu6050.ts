@@ -5,7 +5,7 @@
  * so that they belong to the same moment.
  */
 
-import { BaseMovementSensor, MovementSensorApi } from "../../lib/api/movement_sensor.ts";
+import { BaseMovementSensor, MovementSensorApi } from "../../lib/api/sensors/movement_sensor.ts";
 import type { Readings } from "../../lib/api/shared/readings.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { bool, object, text } from "../../lib/base/schema/schema.ts";

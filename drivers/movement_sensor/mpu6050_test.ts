@@ -1,5 +1,5 @@
 import { assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
-import type { MovementSensor } from "../../lib/api/movement_sensor.ts";
+import type { MovementSensor } from "../../lib/api/sensors/movement_sensor.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { LogRecord } from "../../lib/base/log/log.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";

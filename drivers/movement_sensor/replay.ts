@@ -4,7 +4,7 @@
  * last one, requests fail with `reached end of dataset`.
  */
 
-import { type MovementSensor, MovementSensorApi } from "../../lib/api/movement_sensor.ts";
+import { type MovementSensor, MovementSensorApi } from "../../lib/api/sensors/movement_sensor.ts";
 import { object, text } from "../../lib/base/schema/schema.ts";
 import { model } from "../../lib/resource/registry.ts";
 

@@ -10,7 +10,7 @@ import {
   collectReadings,
   type MovementSensor,
   type MovementSensorProperties,
-} from "../../lib/api/movement_sensor.ts";
+} from "../../lib/api/sensors/movement_sensor.ts";
 import type { GeoPoint, Readings } from "../../lib/api/shared/readings.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { geoPointAt } from "../../lib/geometry/geo.ts";

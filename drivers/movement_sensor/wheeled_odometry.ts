@@ -5,13 +5,13 @@
  * the y axis (north), a left turn is positive. Errors of the wheels add up; nothing corrects them.
  */
 
-import { BaseApi, type BaseProperties } from "../../lib/api/base.ts";
-import { type Motor, MotorApi } from "../../lib/api/motor.ts";
+import { BaseApi, type BaseProperties } from "../../lib/api/actuators/base.ts";
+import { type Motor, MotorApi } from "../../lib/api/actuators/motor.ts";
 import {
   BaseMovementSensor,
   MovementSensorApi,
   type MovementSensorProperties,
-} from "../../lib/api/movement_sensor.ts";
+} from "../../lib/api/sensors/movement_sensor.ts";
 import type { GeoPoint, Readings } from "../../lib/api/shared/readings.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";

@@ -1,5 +1,5 @@
 import { assert, assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
-import type { Motor } from "../../lib/api/motor.ts";
+import type { Motor } from "../../lib/api/actuators/motor.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { construct, namedBy, problemsOf } from "../../tests/support/construct.ts";

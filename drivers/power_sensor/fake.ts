@@ -1,6 +1,6 @@
 /** A power sensor without hardware: always returns the same values. */
 
-import { type PowerSensor, PowerSensorApi } from "../../lib/api/power_sensor.ts";
+import { type PowerSensor, PowerSensorApi } from "../../lib/api/sensors/power_sensor.ts";
 import type { Readings } from "../../lib/api/shared/readings.ts";
 import { type JsonObject, object } from "../../lib/base/schema/schema.ts";
 import { model } from "../../lib/resource/registry.ts";

@@ -5,7 +5,7 @@
  * the voltage over the shunt, so that a chip that has lost its power and its calibration gives no wrong values.
  */
 
-import { type PowerSensor, PowerSensorApi } from "../../lib/api/power_sensor.ts";
+import { type PowerSensor, PowerSensorApi } from "../../lib/api/sensors/power_sensor.ts";
 import type { Readings } from "../../lib/api/shared/readings.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { integer, number, object, text } from "../../lib/base/schema/schema.ts";

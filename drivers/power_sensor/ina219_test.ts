@@ -1,5 +1,5 @@
 import { assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
-import type { PowerSensor } from "../../lib/api/power_sensor.ts";
+import type { PowerSensor } from "../../lib/api/sensors/power_sensor.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { construct, problemsOf } from "../../tests/support/construct.ts";

@@ -1,7 +1,7 @@
 /** A sensor without hardware: always returns the same readings. */
 
 import type { Readings } from "../../lib/api/shared/readings.ts";
-import { type Sensor, SensorApi } from "../../lib/api/sensor.ts";
+import { type Sensor, SensorApi } from "../../lib/api/sensors/sensor.ts";
 import { object } from "../../lib/base/schema/schema.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";

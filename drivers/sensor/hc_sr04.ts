@@ -5,8 +5,8 @@
  * return, 60 ms between two measurements. The echo is measured by the board's own time stamps.
  */
 
-import { type Board, BoardApi, type Tick } from "../../lib/api/board.ts";
-import { type Sensor, SensorApi } from "../../lib/api/sensor.ts";
+import { type Board, BoardApi, type Tick } from "../../lib/api/actuators/board.ts";
+import { type Sensor, SensorApi } from "../../lib/api/sensors/sensor.ts";
 import type { Readings } from "../../lib/api/shared/readings.ts";
 import { type Clock, deadline, race } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";

@@ -7,7 +7,7 @@
  */
 
 import type { Readings } from "../../lib/api/shared/readings.ts";
-import { type Sensor, SensorApi } from "../../lib/api/sensor.ts";
+import { type Sensor, SensorApi } from "../../lib/api/sensors/sensor.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { anyObject, isObject, type JsonObject, object, show } from "../../lib/base/schema/schema.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";

@@ -1,6 +1,6 @@
 /** A servo without hardware: reaches each angle at once. */
 
-import { type Servo, ServoApi } from "../../lib/api/servo.ts";
+import { type Servo, ServoApi } from "../../lib/api/actuators/servo.ts";
 import { object } from "../../lib/base/schema/schema.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";

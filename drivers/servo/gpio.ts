@@ -4,8 +4,8 @@
  * Hobby servos take a pulse of 0.5 to 2.5 ms every 20 ms; the data sheet of each says which lengths are its ends.
  */
 
-import { type Board, BoardApi } from "../../lib/api/board.ts";
-import { type Servo, ServoApi } from "../../lib/api/servo.ts";
+import { type Board, BoardApi } from "../../lib/api/actuators/board.ts";
+import { type Servo, ServoApi } from "../../lib/api/actuators/servo.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { type Infer, integer, number, object, text } from "../../lib/base/schema/schema.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";

@@ -4,8 +4,13 @@
  * Owns the terminals it opened and the shells in them: a shell ends with its caller and with the resource.
  */
 
-import { type CopyFromMachine, type CopyToMachine, type FilePart, type Shell } from "../../lib/api/shell.ts";
-import { ShellApi, type ShellInput, type ShellOutput } from "../../lib/api/shell.ts";
+import {
+  type CopyFromMachine,
+  type CopyToMachine,
+  type FilePart,
+  type Shell,
+} from "../../lib/api/services/shell.ts";
+import { ShellApi, type ShellInput, type ShellOutput } from "../../lib/api/services/shell.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { endsWithin, type RunningProcess } from "../../lib/base/process.ts";

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import type { CopyToMachine, FilePart, Shell, ShellInput } from "../../lib/api/shell.ts";
+import type { CopyToMachine, FilePart, Shell, ShellInput } from "../../lib/api/services/shell.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";

@@ -3,7 +3,7 @@
  * scp does: through a link, and it keeps its owner, and its permissions if the sender tells none.
  */
 
-import type { CopiedFile, CopyToMachine, FilePart } from "../../lib/api/shell.ts";
+import type { CopiedFile, CopyToMachine, FilePart } from "../../lib/api/services/shell.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { FileFacts, Files } from "../../lib/base/files/files.ts";
 import type { Environment } from "../../lib/base/host.ts";

@@ -3,7 +3,7 @@
  * is copied, and then the copy fails and names it.
  */
 
-import type { CopyFromMachine, CopySource, FilePart } from "../../lib/api/shell.ts";
+import type { CopyFromMachine, CopySource, FilePart } from "../../lib/api/services/shell.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import type { FileFacts, ReadFiles } from "../../lib/base/files/files.ts";
 import type { Environment } from "../../lib/base/host.ts";

@@ -5,7 +5,7 @@
  */
 
 import { gzipSync } from "node:zlib";
-import { type Slam, SlamApi, type SlamProperties } from "../../lib/api/slam.ts";
+import { type Slam, SlamApi, type SlamProperties } from "../../lib/api/services/slam.ts";
 import { object } from "../../lib/base/schema/schema.ts";
 import { writePcd } from "../../lib/geometry/cloud/pcd.ts";
 import { createCloud } from "../../lib/geometry/cloud/point_cloud.ts";

@@ -1,6 +1,6 @@
 /** The SLAM service that builds maps from a 2D lidar, in files of the published format. */
 
-import { type Slam, SlamApi } from "../../lib/api/slam.ts";
+import { type Slam, SlamApi } from "../../lib/api/services/slam.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { attributes, MODEL_NAME } from "./mapper/settings.ts";
 

@@ -6,8 +6,8 @@ import {
   assertRejects,
   assertStringIncludes,
 } from "@std/assert";
-import { CameraApi } from "../../lib/api/camera.ts";
-import { type Slam, SlamApi } from "../../lib/api/slam.ts";
+import { CameraApi } from "../../lib/api/sensors/camera.ts";
+import { type Slam, SlamApi } from "../../lib/api/services/slam.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { LogRecord } from "../../lib/base/log/log.ts";

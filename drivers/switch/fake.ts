@@ -1,6 +1,6 @@
 /** A switch without hardware: remembers its position. */
 
-import { type Switch, SwitchApi } from "../../lib/api/switch.ts";
+import { type Switch, SwitchApi } from "../../lib/api/actuators/switch.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { integer, list, object, text } from "../../lib/base/schema/schema.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";

@@ -1,6 +1,6 @@
 /** A video service without video: six parts of made-up bytes, 40 ms apart, with the request's id. */
 
-import { type Video, VideoApi, type VideoPart, type VideoSpan } from "../../lib/api/video.ts";
+import { type Video, VideoApi, type VideoPart, type VideoSpan } from "../../lib/api/services/video.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { type JsonObject, object } from "../../lib/base/schema/schema.ts";

@@ -3,7 +3,7 @@
  * hue.
  */
 
-import { type Detection, type EncodedImage, VisionApi } from "../../lib/api/vision.ts";
+import { type Detection, type EncodedImage, VisionApi } from "../../lib/api/services/vision.ts";
 import { type Infer, integer, number, object, text } from "../../lib/base/schema/schema.ts";
 import { type ColorImage, decodeColor } from "../../lib/geometry/image/image.ts";
 import { regionsOf } from "../../lib/geometry/image/regions.ts";

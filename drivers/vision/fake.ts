@@ -3,7 +3,12 @@
  * works on any camera of the machine.
  */
 
-import { type Classification, type Detection, type EncodedImage, VisionApi } from "../../lib/api/vision.ts";
+import {
+  type Classification,
+  type Detection,
+  type EncodedImage,
+  VisionApi,
+} from "../../lib/api/services/vision.ts";
 import { object, text } from "../../lib/base/schema/schema.ts";
 import { imageSize } from "../../lib/geometry/image/image.ts";
 import { model } from "../../lib/resource/registry.ts";

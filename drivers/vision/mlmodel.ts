@@ -6,8 +6,13 @@
  * whose labels do not fit, and says what the model returned and what was wanted.
  */
 
-import { type MlMetadata, type MlModel, MlModelApi, type Tensors } from "../../lib/api/ml_model.ts";
-import { type Classification, type Detection, type EncodedImage, VisionApi } from "../../lib/api/vision.ts";
+import { type MlMetadata, type MlModel, MlModelApi, type Tensors } from "../../lib/api/services/ml_model.ts";
+import {
+  type Classification,
+  type Detection,
+  type EncodedImage,
+  VisionApi,
+} from "../../lib/api/services/vision.ts";
 import type { ReadFiles } from "../../lib/base/files/files.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
@@ -25,7 +30,7 @@ import { type ColorImage, decodeColor } from "../../lib/geometry/image/image.ts"
 import { randomFrom } from "../../lib/geometry/random.ts";
 import { model } from "../../lib/resource/registry.ts";
 import type { Call } from "../../lib/resource/resource.ts";
-import { type DetectorNames, detectorNames } from "../../lib/api/shared/detector_outputs.ts";
+import { type DetectorNames, detectorNames } from "../../lib/api/tensors/detector_outputs.ts";
 import {
   classesOf,
   foundIn,
@@ -34,7 +39,7 @@ import {
   labelLines,
   layoutOf,
   probabilityName,
-} from "../../lib/api/shared/vision_tensors.ts";
+} from "../../lib/api/tensors/vision_tensors.ts";
 import { type Skills, VisionModel } from "./vision_model.ts";
 
 /** The published order: y_min, x_min, y_max, x_max. */

@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import type { MlModel, TensorInfo, Tensors } from "../../lib/api/ml_model.ts";
+import type { MlModel, TensorInfo, Tensors } from "../../lib/api/services/ml_model.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { LogRecord } from "../../lib/base/log/log.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";

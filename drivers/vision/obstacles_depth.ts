@@ -7,8 +7,8 @@
  */
 
 import { LogOnChange } from "../../lib/base/log/on_change.ts";
-import type { CameraProperties, Images } from "../../lib/api/camera.ts";
-import { type PointCloudObject, VisionApi } from "../../lib/api/vision.ts";
+import type { CameraProperties, Images } from "../../lib/api/sensors/camera.ts";
+import { type PointCloudObject, VisionApi } from "../../lib/api/services/vision.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import { type Infer, integer, number, object, text } from "../../lib/base/schema/schema.ts";

@@ -3,7 +3,7 @@
  * skills that the model lacks. A model supplies its skills.
  */
 
-import { type Camera, CameraApi, type Images } from "../../lib/api/camera.ts";
+import { type Camera, CameraApi, type Images } from "../../lib/api/sensors/camera.ts";
 import type {
   Capture,
   Classification,
@@ -14,7 +14,7 @@ import type {
   Vision,
   VisionProperties,
   Wanted,
-} from "../../lib/api/vision.ts";
+} from "../../lib/api/services/vision.ts";
 import { assert, chainOf, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import type { Geometry } from "../../lib/geometry/geometry.ts";

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { type Camera, CameraApi, type Images } from "../../lib/api/camera.ts";
-import { type PointCloudObject, VisionApi } from "../../lib/api/vision.ts";
+import { type Camera, CameraApi, type Images } from "../../lib/api/sensors/camera.ts";
+import { type PointCloudObject, VisionApi } from "../../lib/api/services/vision.ts";
 import { FakeClock } from "../../tests/support/fake_clock.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { SvcError } from "../../lib/base/error.ts";

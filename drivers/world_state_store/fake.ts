@@ -8,7 +8,7 @@ import {
   type WorldStateStore,
   WorldStateStoreApi,
   type WorldTransform,
-} from "../../lib/api/world_state_store.ts";
+} from "../../lib/api/services/world_state_store.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { type JsonObject, object } from "../../lib/base/schema/schema.ts";

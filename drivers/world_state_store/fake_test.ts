@@ -1,5 +1,5 @@
 import { assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
-import type { TransformChange } from "../../lib/api/world_state_store.ts";
+import type { TransformChange } from "../../lib/api/services/world_state_store.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { construct } from "../../tests/support/construct.ts";
 import { FakeClock } from "../../tests/support/fake_clock.ts";

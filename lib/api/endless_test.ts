@@ -8,9 +8,9 @@ import type { Api } from "../resource/registry.ts";
 import type { Call, Resource } from "../resource/resource.ts";
 import { memoryChannel } from "../wire/rpc/memory.ts";
 import { ServiceTable } from "../wire/rpc/service.ts";
-import { AudioInApi } from "./audio_in.ts";
-import { BoardApi } from "./board.ts";
-import { InputControllerApi } from "./input_controller.ts";
+import { AudioInApi } from "./sensors/audio_in.ts";
+import { BoardApi } from "./actuators/board.ts";
+import { InputControllerApi } from "./sensors/input_controller.ts";
 
 const NAME = "one";
 

@@ -4,7 +4,7 @@ import type { Facets } from "../resource/facets.ts";
 import type { AnyApi } from "../resource/registry.ts";
 import { type DescMessage, getOption } from "../wire/rpc/proto.ts";
 import { APIS } from "./mod.ts";
-import { MotorApi } from "./motor.ts";
+import { MotorApi } from "./actuators/motor.ts";
 
 /** The type of this constant forces it to list every facet. */
 const FACETS: { readonly [F in keyof Facets]: (value: Facets[F]) => boolean } = {

@@ -18,7 +18,7 @@ import { chainOf, SvcError } from "../base/error.ts";
 import type { Fields, Logs } from "../base/log/log.ts";
 import type { ProcessTable, SpawnHost } from "../base/process.ts";
 import { AcceptedKeys } from "../base/release/accepted_keys.ts";
-import { type DataManager, DataManagerApi } from "../api/data_manager.ts";
+import { type DataManager, DataManagerApi } from "../api/services/data_manager.ts";
 import type { ModelHost, Registry } from "../resource/registry.ts";
 import { memoryChannel } from "../wire/rpc/memory.ts";
 import type { SignalingServer } from "../wire/dial/dial.ts";

@@ -62,38 +62,55 @@ export {
   unsupported,
 } from "../resource/resource.ts";
 
-export { type Arm, ArmApi, type ArmProperties, type MoveOptions, type TrajectoryPoint } from "../api/arm.ts";
-export { type AudioChunk, type AudioIn, AudioInApi, type AudioRequest } from "../api/audio_in.ts";
-export { type AudioOut, AudioOutApi } from "../api/audio_out.ts";
-export { type Base, BaseApi, type BaseProperties } from "../api/base.ts";
-export { type AnalogReading, type Board, BoardApi, type PowerMode, type Tick } from "../api/board.ts";
-export { type Button, ButtonApi } from "../api/button.ts";
+export {
+  type Arm,
+  ArmApi,
+  type ArmProperties,
+  type MoveOptions,
+  type TrajectoryPoint,
+} from "../api/actuators/arm.ts";
+export { type AudioChunk, type AudioIn, AudioInApi, type AudioRequest } from "../api/sensors/audio_in.ts";
+export { type AudioOut, AudioOutApi } from "../api/actuators/audio_out.ts";
+export { type Base, BaseApi, type BaseProperties } from "../api/actuators/base.ts";
+export {
+  type AnalogReading,
+  type Board,
+  BoardApi,
+  type PowerMode,
+  type Tick,
+} from "../api/actuators/board.ts";
+export { type Button, ButtonApi } from "../api/actuators/button.ts";
 export {
   type Camera,
   CameraApi,
   type CameraProperties,
   type Extrinsics,
   type Images,
-} from "../api/camera.ts";
+} from "../api/sensors/camera.ts";
 export type { Annotations, NamedImage } from "../api/shared/capture.ts";
-export { type Discovered, type DiscoveredParts, type Discovery, DiscoveryApi } from "../api/discovery.ts";
+export {
+  type Discovered,
+  type DiscoveredParts,
+  type Discovery,
+  DiscoveryApi,
+} from "../api/services/discovery.ts";
 export {
   type Encoder,
   EncoderApi,
   type EncoderPosition,
   type EncoderProperties,
   type PositionType,
-} from "../api/encoder.ts";
-export { type Gantry, GantryApi } from "../api/gantry.ts";
-export { GenericApi } from "../api/generic.ts";
-export { GenericServiceApi } from "../api/generic_service.ts";
-export { type Gripper, GripperApi, type HoldingStatus } from "../api/gripper.ts";
+} from "../api/sensors/encoder.ts";
+export { type Gantry, GantryApi } from "../api/actuators/gantry.ts";
+export { GenericApi } from "../api/actuators/generic.ts";
+export { GenericServiceApi } from "../api/services/generic_service.ts";
+export { type Gripper, GripperApi, type HoldingStatus } from "../api/actuators/gripper.ts";
 export {
   type EventFilter,
   type InputController,
   InputControllerApi,
   type InputEvent,
-} from "../api/input_controller.ts";
+} from "../api/sensors/input_controller.ts";
 export {
   type AssociatedFile,
   type MlMetadata,
@@ -103,7 +120,7 @@ export {
   type TensorData,
   type TensorInfo,
   type Tensors,
-} from "../api/ml_model.ts";
+} from "../api/services/ml_model.ts";
 export {
   type Constraints as MotionConstraints,
   type GeoGeometry,
@@ -120,17 +137,17 @@ export {
   type PlanStatusOf,
   type PlanWithStatus,
   type WorldState,
-} from "../api/motion.ts";
-export { type Motor, MotorApi, type MotorProperties } from "../api/motor.ts";
+} from "../api/services/motion.ts";
+export { type Motor, MotorApi, type MotorProperties } from "../api/actuators/motor.ts";
 export {
   type Accuracy,
   type MovementSensor,
   MovementSensorApi,
   type MovementSensorProperties,
-} from "../api/movement_sensor.ts";
-export { type PowerSensor, PowerSensorApi } from "../api/power_sensor.ts";
-export { type Sensor, SensorApi } from "../api/sensor.ts";
-export { type Servo, ServoApi } from "../api/servo.ts";
+} from "../api/sensors/movement_sensor.ts";
+export { type PowerSensor, PowerSensorApi } from "../api/sensors/power_sensor.ts";
+export { type Sensor, SensorApi } from "../api/sensors/sensor.ts";
+export { type Servo, ServoApi } from "../api/actuators/servo.ts";
 export {
   type MappingModeName,
   type SensorTypeName,
@@ -138,9 +155,9 @@ export {
   SlamApi,
   type SlamPosition,
   type SlamProperties,
-} from "../api/slam.ts";
-export { type Switch, SwitchApi } from "../api/switch.ts";
-export { type Video, VideoApi, type VideoPart, type VideoSpan } from "../api/video.ts";
+} from "../api/services/slam.ts";
+export { type Switch, SwitchApi } from "../api/actuators/switch.ts";
+export { type Video, VideoApi, type VideoPart, type VideoSpan } from "../api/services/video.ts";
 export {
   type Box,
   type Capture as VisionCapture,
@@ -153,14 +170,14 @@ export {
   VisionApi,
   type VisionProperties,
   type Wanted as VisionWanted,
-} from "../api/vision.ts";
+} from "../api/services/vision.ts";
 export {
   type TransformChange,
   type WorldObject,
   type WorldStateStore,
   WorldStateStoreApi,
   type WorldTransform,
-} from "../api/world_state_store.ts";
+} from "../api/services/world_state_store.ts";
 
 export type { AudioFormat, AudioProperties } from "../api/shared/audio.ts";
 export type { Kinematics, Mesh } from "../api/shared/kinematics.ts";

@@ -1,8 +1,8 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { FakeGeneric } from "../../drivers/generic/fake.ts";
 import { FakeMotor } from "../../drivers/motor/fake.ts";
-import { GenericApi } from "../api/generic.ts";
-import { MotorApi } from "../api/motor.ts";
+import { GenericApi } from "../api/actuators/generic.ts";
+import { MotorApi } from "../api/actuators/motor.ts";
 import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { FakeHost } from "../../tests/support/fake_host.ts";
 import { SvcError } from "../base/error.ts";

@@ -3,7 +3,7 @@
  * the thermometer of tests/modules, written with the published Python library.
  */
 
-import { SensorApi } from "../../lib/api/sensor.ts";
+import { SensorApi } from "../../lib/api/sensors/sensor.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { ModuleStatus_State } from "../../proto/gen/robot_pb.ts";

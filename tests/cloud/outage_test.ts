@@ -8,8 +8,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { BuiltinDataManager } from "../../drivers/data_manager/builtin.ts";
 import { FakeSensor } from "../../drivers/sensor/fake.ts";
-import { DataManagerApi } from "../../lib/api/data_manager.ts";
-import { SensorApi } from "../../lib/api/sensor.ts";
+import { DataManagerApi } from "../../lib/api/services/data_manager.ts";
+import { SensorApi } from "../../lib/api/sensors/sensor.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { Logs } from "../../lib/base/log/log.ts";
 import { Secret } from "../../lib/base/secret.ts";

@@ -1,5 +1,5 @@
 import { assert, assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
-import { type Arm, ArmApi, type TrajectoryPoint } from "../../lib/api/arm.ts";
+import { type Arm, ArmApi, type TrajectoryPoint } from "../../lib/api/actuators/arm.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { forwardKinematics, type KinematicModel, modelGeometries } from "../../lib/geometry/kinematics.ts";
 import { type Pose, posesAlmostEqual } from "../../lib/geometry/pose.ts";

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { type AudioChunk, type AudioIn, AudioInApi } from "../../lib/api/audio_in.ts";
+import { type AudioChunk, type AudioIn, AudioInApi } from "../../lib/api/sensors/audio_in.ts";
 import type { Contract } from "./contract.ts";
 
 export const contract: Contract<AudioIn> = {

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { type AudioOut, AudioOutApi } from "../../lib/api/audio_out.ts";
+import { type AudioOut, AudioOutApi } from "../../lib/api/actuators/audio_out.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Contract } from "./contract.ts";
 

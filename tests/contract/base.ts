@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { type Base, BaseApi } from "../../lib/api/base.ts";
+import { type Base, BaseApi } from "../../lib/api/actuators/base.ts";
 import type { Contract } from "./contract.ts";
 
 const NONE = { x: 0, y: 0, z: 0 };

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { BaseRemoteControlApi } from "../../lib/api/base_remote_control.ts";
+import { BaseRemoteControlApi } from "../../lib/api/services/base_remote_control.ts";
 import type { Resource } from "../../lib/resource/resource.ts";
 import type { Contract } from "./contract.ts";
 

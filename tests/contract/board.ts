@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { type Board, BoardApi } from "../../lib/api/board.ts";
+import { type Board, BoardApi } from "../../lib/api/actuators/board.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Contract } from "./contract.ts";
 

@@ -1,4 +1,4 @@
-import { type Button, ButtonApi } from "../../lib/api/button.ts";
+import { type Button, ButtonApi } from "../../lib/api/actuators/button.ts";
 import type { Contract } from "./contract.ts";
 
 export const contract: Contract<Button> = {

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { type Camera, CameraApi } from "../../lib/api/camera.ts";
+import { type Camera, CameraApi } from "../../lib/api/sensors/camera.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { imageSize, mimeTypeOf } from "../../lib/geometry/image/image.ts";
 import { readPcd } from "../../lib/geometry/cloud/pcd.ts";

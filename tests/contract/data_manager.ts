@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { type DataManager, DataManagerApi } from "../../lib/api/data_manager.ts";
+import { type DataManager, DataManagerApi } from "../../lib/api/services/data_manager.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Contract } from "./contract.ts";
 

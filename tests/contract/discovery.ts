@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { type Discovery, DiscoveryApi } from "../../lib/api/discovery.ts";
+import { type Discovery, DiscoveryApi } from "../../lib/api/services/discovery.ts";
 import type { Contract } from "./contract.ts";
 
 export const contract: Contract<Discovery> = {

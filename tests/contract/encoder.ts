@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { type Encoder, EncoderApi } from "../../lib/api/encoder.ts";
+import { type Encoder, EncoderApi } from "../../lib/api/sensors/encoder.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Contract } from "./contract.ts";
 

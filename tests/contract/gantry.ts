@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { type Gantry, GantryApi } from "../../lib/api/gantry.ts";
+import { type Gantry, GantryApi } from "../../lib/api/actuators/gantry.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Contract } from "./contract.ts";
 import { modelOf } from "./kinematics.ts";

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { GenericApi } from "../../lib/api/generic.ts";
+import { GenericApi } from "../../lib/api/actuators/generic.ts";
 import type { Component, Resource } from "../../lib/resource/resource.ts";
 import type { Contract } from "./contract.ts";
 

@@ -1,4 +1,4 @@
-import { GenericServiceApi } from "../../lib/api/generic_service.ts";
+import { GenericServiceApi } from "../../lib/api/services/generic_service.ts";
 import type { Resource } from "../../lib/resource/resource.ts";
 import type { Contract } from "./contract.ts";
 import { genericCases } from "./generic.ts";

@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { type Gripper, GripperApi } from "../../lib/api/gripper.ts";
+import { type Gripper, GripperApi } from "../../lib/api/actuators/gripper.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Contract } from "./contract.ts";
 import { modelOf } from "./kinematics.ts";

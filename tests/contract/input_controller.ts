@@ -1,5 +1,9 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { type InputController, InputControllerApi, type InputEvent } from "../../lib/api/input_controller.ts";
+import {
+  type InputController,
+  InputControllerApi,
+  type InputEvent,
+} from "../../lib/api/sensors/input_controller.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Contract } from "./contract.ts";
 import { until } from "../support/until.ts";

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { type MlModel, MlModelApi } from "../../lib/api/ml_model.ts";
+import { type MlModel, MlModelApi } from "../../lib/api/services/ml_model.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Contract } from "./contract.ts";
 

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { type Motion, MotionApi, type Movement } from "../../lib/api/motion.ts";
+import { type Motion, MotionApi, type Movement } from "../../lib/api/services/motion.ts";
 import { type Pose, poseAt, posesAlmostEqual } from "../../lib/geometry/pose.ts";
 import type { Contract } from "./contract.ts";
 import { awaitOutcome } from "../support/outcome.ts";

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { type Motor, MotorApi } from "../../lib/api/motor.ts";
+import { type Motor, MotorApi } from "../../lib/api/actuators/motor.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Contract } from "./contract.ts";
 import { until } from "../support/until.ts";

@@ -3,7 +3,7 @@ import {
   type MovementSensor,
   MovementSensorApi,
   type MovementSensorProperties,
-} from "../../lib/api/movement_sensor.ts";
+} from "../../lib/api/sensors/movement_sensor.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Contract } from "./contract.ts";
 import { sensorCases } from "./sensor.ts";

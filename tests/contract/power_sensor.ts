@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { type PowerSensor, PowerSensorApi } from "../../lib/api/power_sensor.ts";
+import { type PowerSensor, PowerSensorApi } from "../../lib/api/sensors/power_sensor.ts";
 import type { Contract } from "./contract.ts";
 import { sensorCases } from "./sensor.ts";
 

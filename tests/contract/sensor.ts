@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { type Sensor, SensorApi } from "../../lib/api/sensor.ts";
+import { type Sensor, SensorApi } from "../../lib/api/sensors/sensor.ts";
 import type { Contract } from "./contract.ts";
 
 /** What every kind of sensor promises. */

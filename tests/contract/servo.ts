@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { type Servo, ServoApi } from "../../lib/api/servo.ts";
+import { type Servo, ServoApi } from "../../lib/api/actuators/servo.ts";
 import type { Contract } from "./contract.ts";
 
 export const contract: Contract<Servo> = {

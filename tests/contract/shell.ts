@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { type FilePart, type Shell, ShellApi, type ShellInput } from "../../lib/api/shell.ts";
+import { type FilePart, type Shell, ShellApi, type ShellInput } from "../../lib/api/services/shell.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Contract } from "./contract.ts";
 

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { type Slam, SlamApi } from "../../lib/api/slam.ts";
+import { type Slam, SlamApi } from "../../lib/api/services/slam.ts";
 import { readPcd } from "../../lib/geometry/cloud/pcd.ts";
 import type { Contract } from "./contract.ts";
 

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { type Switch, SwitchApi } from "../../lib/api/switch.ts";
+import { type Switch, SwitchApi } from "../../lib/api/actuators/switch.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Contract } from "./contract.ts";
 

@@ -1,5 +1,5 @@
 import { assert } from "@std/assert";
-import { type Video, VideoApi } from "../../lib/api/video.ts";
+import { type Video, VideoApi } from "../../lib/api/services/video.ts";
 import type { Contract } from "./contract.ts";
 
 const REQUEST = { codec: "h264", container: "mp4", requestId: "one" };

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { type Vision, VisionApi, type VisionProperties } from "../../lib/api/vision.ts";
+import { type Vision, VisionApi, type VisionProperties } from "../../lib/api/services/vision.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { encodeImage, MIME } from "../../lib/geometry/image/image.ts";
 import { readPcd } from "../../lib/geometry/cloud/pcd.ts";

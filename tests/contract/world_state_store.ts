@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { type WorldStateStore, WorldStateStoreApi } from "../../lib/api/world_state_store.ts";
+import { type WorldStateStore, WorldStateStoreApi } from "../../lib/api/services/world_state_store.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Contract } from "./contract.ts";
 

@@ -4,10 +4,10 @@
  */
 
 import { assert, assertEquals, assertGreater, assertMatch, assertRejects } from "@std/assert";
-import { BaseApi } from "../../lib/api/base.ts";
-import { BoardApi } from "../../lib/api/board.ts";
-import { SlamApi } from "../../lib/api/slam.ts";
-import { VisionApi } from "../../lib/api/vision.ts";
+import { BaseApi } from "../../lib/api/actuators/base.ts";
+import { BoardApi } from "../../lib/api/actuators/board.ts";
+import { SlamApi } from "../../lib/api/services/slam.ts";
+import { VisionApi } from "../../lib/api/services/vision.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";

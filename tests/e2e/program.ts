@@ -7,7 +7,7 @@
 
 import { main } from "../../cli/server/main.ts";
 import { MODELS } from "../../drivers/mod.ts";
-import { GenericApi } from "../../lib/api/generic.ts";
+import { GenericApi } from "../../lib/api/actuators/generic.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import { choice, list, object, text } from "../../lib/base/schema/schema.ts";

@@ -7,7 +7,7 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { AppService } from "../../proto/gen/app_pb.ts";
 import { PackageStatus_State, RobotService } from "../../proto/gen/robot_pb.ts";
-import { SensorApi } from "../../lib/api/sensor.ts";
+import { SensorApi } from "../../lib/api/sensors/sensor.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { newReleaseKey } from "../../lib/base/release/signature.ts";
 import { Secret } from "../../lib/base/secret.ts";

@@ -5,10 +5,10 @@
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { MODULE_BUNDLING } from "../../cli/build/module_package.ts";
-import { CameraApi } from "../../lib/api/camera.ts";
-import { GenericServiceApi } from "../../lib/api/generic_service.ts";
-import { MotorApi } from "../../lib/api/motor.ts";
-import { SensorApi } from "../../lib/api/sensor.ts";
+import { CameraApi } from "../../lib/api/sensors/camera.ts";
+import { GenericServiceApi } from "../../lib/api/services/generic_service.ts";
+import { MotorApi } from "../../lib/api/actuators/motor.ts";
+import { SensorApi } from "../../lib/api/sensors/sensor.ts";
 import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { ResourceName } from "../../lib/resource/name.ts";

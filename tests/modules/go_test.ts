@@ -5,7 +5,7 @@
  */
 
 import { assertEquals, assertMatch } from "@std/assert";
-import { SensorApi } from "../../lib/api/sensor.ts";
+import { SensorApi } from "../../lib/api/sensors/sensor.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";

@@ -12,7 +12,7 @@ import { main } from "../../cli/server/main.ts";
 import { runModule } from "../../cli/server/module/program.ts";
 import { runOnMachine } from "../../cli/server/running/program.ts";
 import { MODULE_PACKAGE } from "../../cli/version.ts";
-import { SensorApi } from "../../lib/api/sensor.ts";
+import { SensorApi } from "../../lib/api/sensors/sensor.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
 import { blockWith } from "../docs/pages.ts";

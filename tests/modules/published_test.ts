@@ -4,9 +4,9 @@
 
 import { assertEquals, assertMatch } from "@std/assert";
 import { ModuleStatus_State } from "../../proto/gen/robot_pb.ts";
-import { CameraApi } from "../../lib/api/camera.ts";
-import { GenericServiceApi } from "../../lib/api/generic_service.ts";
-import { MotorApi } from "../../lib/api/motor.ts";
+import { CameraApi } from "../../lib/api/sensors/camera.ts";
+import { GenericServiceApi } from "../../lib/api/services/generic_service.ts";
+import { MotorApi } from "../../lib/api/actuators/motor.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
 import { describeService } from "../../lib/wire/grpc/reflection_client.ts";

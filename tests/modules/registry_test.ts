@@ -1,7 +1,7 @@
 /** Modules of type registry on a machine without a control plane: their versions are in the machine's own folder. */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { SensorApi } from "../../lib/api/sensor.ts";
+import { SensorApi } from "../../lib/api/sensors/sensor.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
 import { run } from "../interop/programs.ts";

@@ -4,7 +4,7 @@
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { RobotService } from "../../proto/gen/robot_pb.ts";
-import { SensorApi } from "../../lib/api/sensor.ts";
+import { SensorApi } from "../../lib/api/sensors/sensor.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { ResourceName } from "../../lib/resource/name.ts";

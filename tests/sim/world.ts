@@ -3,9 +3,9 @@
  * machine that breaks. It watches every part and throws the machine's mistakes with it.
  */
 
-import { GenericApi } from "../../lib/api/generic.ts";
-import { GenericServiceApi } from "../../lib/api/generic_service.ts";
-import { SensorApi } from "../../lib/api/sensor.ts";
+import { GenericApi } from "../../lib/api/actuators/generic.ts";
+import { GenericServiceApi } from "../../lib/api/services/generic_service.ts";
+import { SensorApi } from "../../lib/api/sensors/sensor.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../../lib/base/log/log.ts";

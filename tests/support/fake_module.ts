@@ -6,7 +6,7 @@
 import type { ComponentConfig } from "../../proto/gen/robot_config_pb.ts";
 import { ModuleService, type ReadyRequest, type ReadyResponseSchema } from "../../proto/gen/module_pb.ts";
 import { APIS } from "../../lib/api/mod.ts";
-import { type Sensor, SensorApi } from "../../lib/api/sensor.ts";
+import { type Sensor, SensorApi } from "../../lib/api/sensors/sensor.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { FileError } from "../../lib/base/files/files.ts";

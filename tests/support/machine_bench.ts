@@ -3,9 +3,9 @@
  * told otherwise, arms of one joint, plain components, and a client that reaches them through the real table.
  */
 
-import { type Arm, ArmApi } from "../../lib/api/arm.ts";
-import { GenericApi } from "../../lib/api/generic.ts";
-import { type Motor, MotorApi } from "../../lib/api/motor.ts";
+import { type Arm, ArmApi } from "../../lib/api/actuators/arm.ts";
+import { GenericApi } from "../../lib/api/actuators/generic.ts";
+import { type Motor, MotorApi } from "../../lib/api/actuators/motor.ts";
 import { RobotService } from "../../proto/gen/robot_pb.ts";
 import { FakeClock } from "./fake_clock.ts";
 import { assert, SvcError } from "../../lib/base/error.ts";

@@ -1,4 +1,4 @@
-import { GenericApi } from "../../lib/api/generic.ts";
+import { GenericApi } from "../../lib/api/actuators/generic.ts";
 import { anyObject } from "../../lib/base/schema/schema.ts";
 import { model, Registry } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";

@@ -5,7 +5,7 @@
 
 import { NavigationService } from "../../proto/gen/navigation_pb.ts";
 import { PoseTrackerService } from "../../proto/gen/pose_tracker_pb.ts";
-import { type Camera, CameraApi, type CameraProperties, type Images } from "../../lib/api/camera.ts";
+import { type Camera, CameraApi, type CameraProperties, type Images } from "../../lib/api/sensors/camera.ts";
 import { APIS } from "../../lib/api/mod.ts";
 import { PUBLISHED } from "../../lib/api/published.ts";
 import { ForwardingResource } from "../../lib/api/shared/passthrough.ts";

@@ -2,7 +2,7 @@
  * The devices of this computer as proposed entries of a configuration: what the built-in discovery services find.
  */
 
-import { type Discovered, type Discovery, DiscoveryApi } from "../../../lib/api/discovery.ts";
+import { type Discovered, type Discovery, DiscoveryApi } from "../../../lib/api/services/discovery.ts";
 import { deadline, race, SystemClock } from "../../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../../lib/base/error.ts";
 import type { Host } from "../../../lib/base/host.ts";

@@ -3,7 +3,12 @@
  * where it is installed. The newest picture counts. If the program ends, it is started again.
  */
 
-import { type Camera, CameraApi, type CameraProperties, type Images } from "../../../lib/api/camera.ts";
+import {
+  type Camera,
+  CameraApi,
+  type CameraProperties,
+  type Images,
+} from "../../../lib/api/sensors/camera.ts";
 import { type Clock, deadline, race } from "../../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../../lib/base/error.ts";
 import type { Logger } from "../../../lib/base/log/log.ts";

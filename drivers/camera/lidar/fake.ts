@@ -3,8 +3,8 @@
  * base.
  */
 
-import { BaseApi } from "../../../lib/api/base.ts";
-import { type Camera, CameraApi } from "../../../lib/api/camera.ts";
+import { BaseApi } from "../../../lib/api/actuators/base.ts";
+import { type Camera, CameraApi } from "../../../lib/api/sensors/camera.ts";
 import { integer, number, object, text } from "../../../lib/base/schema/schema.ts";
 import { model } from "../../../lib/resource/registry.ts";
 

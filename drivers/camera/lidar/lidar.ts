@@ -4,7 +4,7 @@
  * Points are in the lidar's frame: x ahead, y to the left, z up.
  */
 
-import type { Camera, CameraProperties, Images } from "../../../lib/api/camera.ts";
+import type { Camera, CameraProperties, Images } from "../../../lib/api/sensors/camera.ts";
 import type { Clock } from "../../../lib/base/clock.ts";
 import { type ColorImage, encodeImage, MIME } from "../../../lib/geometry/image/image.ts";
 import { writePcd } from "../../../lib/geometry/cloud/pcd.ts";

@@ -3,7 +3,7 @@
  * Each request for a point cloud gives the next scan; after the last one, requests fail with `reached end of dataset`.
  */
 
-import { type Camera, CameraApi } from "../../../lib/api/camera.ts";
+import { type Camera, CameraApi } from "../../../lib/api/sensors/camera.ts";
 import { object, text } from "../../../lib/base/schema/schema.ts";
 import { model } from "../../../lib/resource/registry.ts";
 

@@ -3,7 +3,7 @@
  * the lidar is unplugged or falls silent, it looks for it until it is back.
  */
 
-import { CameraApi } from "../../../lib/api/camera.ts";
+import { CameraApi } from "../../../lib/api/sensors/camera.ts";
 import { chainOf, SvcError } from "../../../lib/base/error.ts";
 import { RpLidarPort as RpLidarDevice, type Turn } from "../../../lib/device/rplidar.ts";
 import { type Infer, integer, number, object, text } from "../../../lib/base/schema/schema.ts";

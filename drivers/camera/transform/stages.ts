@@ -1,6 +1,6 @@
 /** The stages of a `transform` camera: each has its attributes and makes a picture from a picture. */
 
-import { type Vision, VisionApi } from "../../../lib/api/vision.ts";
+import { type Vision, VisionApi } from "../../../lib/api/services/vision.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import {
   bool,

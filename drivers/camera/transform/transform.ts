@@ -3,7 +3,12 @@
  * classifications. The first picture of the other camera counts.
  */
 
-import { type Camera, CameraApi, type CameraProperties, type Images } from "../../../lib/api/camera.ts";
+import {
+  type Camera,
+  CameraApi,
+  type CameraProperties,
+  type Images,
+} from "../../../lib/api/sensors/camera.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import { anyObject, type Infer, list, object, text } from "../../../lib/base/schema/schema.ts";
 import { writePcd } from "../../../lib/geometry/cloud/pcd.ts";

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { type Camera, CameraApi, type Images } from "../../../lib/api/camera.ts";
-import { type Vision, VisionApi } from "../../../lib/api/vision.ts";
+import { type Camera, CameraApi, type Images } from "../../../lib/api/sensors/camera.ts";
+import { type Vision, VisionApi } from "../../../lib/api/services/vision.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import type { JsonObject } from "../../../lib/base/schema/schema.ts";
 import { readPcd } from "../../../lib/geometry/cloud/pcd.ts";

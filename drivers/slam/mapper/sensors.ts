@@ -5,8 +5,8 @@
  * the older one is read again.
  */
 
-import { type Camera } from "../../../lib/api/camera.ts";
-import type { MovementSensor } from "../../../lib/api/movement_sensor.ts";
+import { type Camera } from "../../../lib/api/sensors/camera.ts";
+import type { MovementSensor } from "../../../lib/api/sensors/movement_sensor.ts";
 import type { GeoPoint } from "../../../lib/api/shared/readings.ts";
 import { type Clock, deadline, race } from "../../../lib/base/clock.ts";
 import { SvcError } from "../../../lib/base/error.ts";

@@ -5,10 +5,10 @@
  */
 
 import { dirname, join } from "node:path";
-import { CameraApi } from "../../../lib/api/camera.ts";
-import { MovementSensorApi } from "../../../lib/api/movement_sensor.ts";
-import type { MappingModeName, Slam, SlamPosition, SlamProperties } from "../../../lib/api/slam.ts";
-import { captureField, DataManagerApi } from "../../../lib/api/data_manager.ts";
+import { CameraApi } from "../../../lib/api/sensors/camera.ts";
+import { MovementSensorApi } from "../../../lib/api/sensors/movement_sensor.ts";
+import type { MappingModeName, Slam, SlamPosition, SlamProperties } from "../../../lib/api/services/slam.ts";
+import { captureField, DataManagerApi } from "../../../lib/api/services/data_manager.ts";
 import { deadline, race } from "../../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../../lib/base/error.ts";
 import { homeFolder } from "../../../lib/base/files/home.ts";

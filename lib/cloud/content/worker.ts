@@ -8,7 +8,7 @@
  */
 
 import { boxFields } from "../../api/shared/captured_file.ts";
-import type { MlMetadata, Tensors } from "../../api/ml_model.ts";
+import type { MlMetadata, Tensors } from "../../api/services/ml_model.ts";
 import {
   classesOf,
   foundIn,
@@ -16,8 +16,8 @@ import {
   labelLines,
   layoutOf,
   probabilityName,
-} from "../../api/shared/vision_tensors.ts";
-import { detectorNames } from "../../api/shared/detector_outputs.ts";
+} from "../../api/tensors/vision_tensors.ts";
+import { detectorNames } from "../../api/tensors/detector_outputs.ts";
 import { unpacked } from "../../base/files/archive.ts";
 import { collectBytes } from "../../base/files/byte_reader.ts";
 import { SystemFiles } from "../../base/files/system_files.ts";

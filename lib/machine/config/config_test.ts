@@ -3,7 +3,7 @@
  */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { MotorApi } from "../../api/motor.ts";
+import { MotorApi } from "../../api/actuators/motor.ts";
 import { type Json, type JsonObject, number, object, text } from "../../base/schema/schema.ts";
 import { type AnyModel, model, Registry } from "../../resource/registry.ts";
 import { configJson, decodeConfig, formatProblems, machineSchema } from "./config.ts";

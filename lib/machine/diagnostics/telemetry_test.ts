@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { MotorService } from "../../../proto/gen/motor_pb.ts";
 import { ResourceSpansSchema } from "../../../proto/gen/trace_pb.ts";
-import { MotorApi } from "../../api/motor.ts";
+import { MotorApi } from "../../api/actuators/motor.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";

@@ -1,6 +1,6 @@
 import { assertEquals, assertStrictEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { GenericApi } from "../../api/generic.ts";
-import { GenericServiceApi } from "../../api/generic_service.ts";
+import { GenericApi } from "../../api/actuators/generic.ts";
+import { GenericServiceApi } from "../../api/services/generic_service.ts";
 import { settle } from "../../base/clock.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";

@@ -7,7 +7,7 @@
  */
 
 import type { Readings } from "../../api/shared/readings.ts";
-import type { Sensor } from "../../api/sensor.ts";
+import type { Sensor } from "../../api/sensors/sensor.ts";
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import { show } from "../../base/schema/schema.ts";

@@ -3,7 +3,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { AuthService } from "../../../proto/gen/auth_pb.ts";
 import { RobotService } from "../../../proto/gen/robot_pb.ts";
 import { APIS } from "../../api/mod.ts";
-import type { Motor } from "../../api/motor.ts";
+import type { Motor } from "../../api/actuators/motor.ts";
 import { settle } from "../../base/clock.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";

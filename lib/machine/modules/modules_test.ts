@@ -5,7 +5,7 @@ import type { JsonObject } from "../../base/schema/schema.ts";
 import { RobotService } from "../../../proto/gen/robot_pb.ts";
 import { ResourceName } from "../../resource/name.ts";
 import { BaseResource, type Resource } from "../../resource/resource.ts";
-import { type Discovery, DiscoveryApi } from "../../api/discovery.ts";
+import { type Discovery, DiscoveryApi } from "../../api/services/discovery.ts";
 import type { Service } from "../../wire/rpc/service.ts";
 import { gizmo } from "../../../tests/support/gizmo.ts";
 import { client } from "../../wire/rpc/channel.ts";

@@ -3,7 +3,7 @@ import { MotorService } from "../../../proto/gen/motor_pb.ts";
 import { settle } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
-import { MotorApi } from "../../api/motor.ts";
+import { MotorApi } from "../../api/actuators/motor.ts";
 import { Registry } from "../../resource/registry.ts";
 import { Metadata } from "../../wire/rpc/metadata.ts";
 import { create } from "../../wire/rpc/proto.ts";

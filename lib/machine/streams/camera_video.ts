@@ -2,7 +2,7 @@
  * The video of one camera: takes pictures while somebody watches, encodes each once, and sends it to all viewers.
  */
 
-import type { Images } from "../../api/camera.ts";
+import type { Images } from "../../api/sensors/camera.ts";
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";

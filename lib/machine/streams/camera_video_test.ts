@@ -4,7 +4,7 @@
 
 import { assertEquals, assertRejects } from "@std/assert";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
-import type { Images } from "../../api/camera.ts";
+import type { Images } from "../../api/sensors/camera.ts";
 import { SvcError } from "../../base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import { encodeImage, MIME } from "../../geometry/image/image.ts";

@@ -8,7 +8,7 @@
  */
 
 import { StreamService } from "../../../proto/gen/stream_pb.ts";
-import { type Camera, CameraApi } from "../../api/camera.ts";
+import { type Camera, CameraApi } from "../../api/sensors/camera.ts";
 import { type PoolHolder, SharedPool } from "../../base/async/shared_pool.ts";
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";

@@ -6,7 +6,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { StreamService } from "../../../proto/gen/stream_pb.ts";
 import { FakeRtc } from "../../../tests/support/fake_rtc.ts";
 import { until } from "../../../tests/support/until.ts";
-import type { Camera, Images } from "../../api/camera.ts";
+import type { Camera, Images } from "../../api/sensors/camera.ts";
 import { SystemClock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { Logs } from "../../base/log/log.ts";

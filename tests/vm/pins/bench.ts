@@ -3,7 +3,7 @@
 import type { DenoHost } from "../../../lib/base/host_deno.ts";
 import type { Clock } from "../../../lib/base/clock.ts";
 import { chainOf } from "../../../lib/base/error.ts";
-import { type Board, BoardApi } from "../../../lib/api/board.ts";
+import { type Board, BoardApi } from "../../../lib/api/actuators/board.ts";
 import type { JsonObject } from "../../../lib/base/schema/schema.ts";
 import { CharacterGpio } from "../../../lib/device/character_gpio.ts";
 import { ResourceName } from "../../../lib/resource/name.ts";

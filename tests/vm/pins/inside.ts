@@ -7,7 +7,7 @@
 import { DenoHost } from "../../../lib/base/host_deno.ts";
 import { SystemClock } from "../../../lib/base/clock.ts";
 import { chainOf } from "../../../lib/base/error.ts";
-import type { Board, Tick } from "../../../lib/api/board.ts";
+import type { Board, Tick } from "../../../lib/api/actuators/board.ts";
 import type { JsonObject } from "../../../lib/base/schema/schema.ts";
 import { LinuxBoard } from "../../../drivers/board/linux.ts";
 import { IncrementalEncoder } from "../../../drivers/encoder/incremental.ts";

@@ -9,7 +9,7 @@
 import type { MLInferenceService } from "../../../../proto/gen/ml_inference_pb.ts";
 import { PICTURE_BYTES_MAX } from "../../../learn/example.ts";
 import { tensorData } from "../../../learn/onnx/session.ts";
-import { type Tensors, toTensorsMessage } from "../../../api/ml_model.ts";
+import { type Tensors, toTensorsMessage } from "../../../api/services/ml_model.ts";
 import { SvcError } from "../../../base/error.ts";
 import type { ServiceImpl } from "../../../wire/rpc/service.ts";
 import { type ContentAnswer, type ContentOptions, withContent } from "../../sandbox/content/process.ts";

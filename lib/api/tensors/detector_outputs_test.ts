@@ -1,0 +1,102 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { SvcError } from "../../base/error.ts";
+import type { Tensor, Tensors } from "../services/ml_model.ts";
+import { detectorNames } from "./detector_outputs.ts";
+import { foundIn } from "./vision_tensors.ts";
+
+function floats(shape: readonly number[], ...values: number[]): Tensor {
+  return { shape, data: Float32Array.from(values) };
+}
+
+const BOXES = floats([1, 3, 4], 0, 0, 1, 1, 0, 0, 0.5, 0.5, 0, 0, 0, 0);
+const ZEROS = floats([1, 3], 0, 0, 0);
+const SCORES = floats([1, 3], 0.9, 0.4, 0);
+const CLASSES = floats([1, 3], 2, 0, 0);
+const ANCHORS = floats([1, 3], 1403, 77, 912);
+const NONE: ReadonlyMap<string, string> = new Map();
+
+/** The names of the boxes, classes and scores, and whether they were guessed. */
+function found(outputs: Tensors, remapped = NONE, order = Object.keys(outputs)) {
+  const names = detectorNames(outputs, order, remapped);
+  return names && [names.location, names.category, names.score, names.isGuessed];
+}
+
+Deno.test("detectorNames: published and remapped names count first", () => {
+  const published = { score: ZEROS, category: SCORES, location: BOXES };
+  assertEquals(found(published), ["location", "category", "score", false]);
+  const remapped = new Map([["location", "a"], ["category", "c"], ["score", "b"]]);
+  assertEquals(found({ a: BOXES, b: ZEROS, c: ZEROS }, remapped), ["a", "c", "b", false]);
+});
+
+Deno.test("detectorNames: usual names of exports count, also where all classes are 0", () => {
+  assertEquals(found({ boxes: BOXES, classes: ZEROS, scores: SCORES }), [
+    "boxes",
+    "classes",
+    "scores",
+    false,
+  ]);
+  assertEquals(found({ scores: ZEROS, labels: ZEROS, bboxes: BOXES }), ["bboxes", "labels", "scores", false]);
+  assertEquals(found({ "model/boxes:0": BOXES, "model/class_ids:0": ZEROS, "model/confidence:0": SCORES }), [
+    "model/boxes:0",
+    "model/class_ids:0",
+    "model/confidence:0",
+    false,
+  ]);
+  const tf2 = {
+    detection_anchor_indices: ANCHORS,
+    detection_boxes: BOXES,
+    detection_classes: ZEROS,
+    detection_multiclass_scores: floats([1, 3, 2], 0.1, 0.9, 0.6, 0.4, 1, 0),
+    detection_scores: SCORES,
+    num_detections: floats([1], 3),
+    raw_detection_boxes: BOXES,
+    raw_detection_scores: floats([1, 3, 2], 0, 0, 0, 0, 0, 0),
+  };
+  assertEquals(found(tf2), ["detection_boxes", "detection_classes", "detection_scores", false]);
+  const { detection_classes: _classes, detection_scores: _scores, ...without } = tf2;
+  assertEquals(found(without), undefined);
+});
+
+Deno.test("detectorNames: the content decides where names say nothing", () => {
+  assertEquals(found({ a: SCORES, b: CLASSES, c: BOXES }), ["c", "b", "a", true]);
+  assertEquals(found({ a: ZEROS, b: SCORES, c: BOXES }), ["c", "a", "b", true]);
+  assertEquals(found({ a: ANCHORS, b: BOXES, c: ZEROS, d: SCORES, e: floats([1], 3) }), [
+    "b",
+    "c",
+    "d",
+    true,
+  ]);
+  assertEquals(found({ a: CLASSES, b: BOXES, c: ZEROS }), ["b", "a", "c", true]);
+  assertEquals(found({ a: BOXES, b: ZEROS }), ["a", undefined, "b", true]);
+  assertEquals(found({ a: BOXES, b: floats([1, 3, 2], 0, 1, 0, 0, 1, 0) }), ["a", undefined, "b", true]);
+  assertEquals(found({ a: BOXES }), undefined);
+  assertEquals(found({ a: floats([1, 2], 0.5, 0.5) }), undefined);
+});
+
+Deno.test("detectorNames: an output that could be two things is asked about", () => {
+  const remap = "wanted remap_output_names to say which output is location, category and score";
+  const cases: [Tensors, string][] = [
+    [
+      { a: BOXES, b: SCORES, c: SCORES },
+      `the outputs "b" [1, 3] and "c" [1, 3] could each be the confidences: ${remap}`,
+    ],
+    [{ a: BOXES, b: ZEROS, c: ZEROS }, "could each be the classes or the confidences"],
+    [{ a: BOXES, b: SCORES, c: ZEROS, d: CLASSES }, '"c" [1, 3] and "d" [1, 3] could each be the classes'],
+  ];
+  for (const [outputs, logged] of cases) {
+    const { code } = assertThrows(() => found(outputs), SvcError, logged);
+    assertEquals(code, "failed_precondition");
+  }
+});
+
+Deno.test("foundIn: a confidence above 1 shows that a guess was wrong", () => {
+  const names = detectorNames({ a: SCORES, b: CLASSES, c: BOXES }, ["a", "b", "c"], NONE)!;
+  const form = { order: [1, 0, 3, 2], width: 10, height: 10 };
+  const later = { a: floats([1, 3], 7, 0, 0), b: CLASSES, c: BOXES };
+  assertThrows(
+    () => foundIn(later, names, form),
+    SvcError,
+    'output "a" was taken for the confidences and has 7',
+  );
+  assertEquals(foundIn(later, { ...names, isGuessed: false }, form)[0].confidence, 1);
+});
