@@ -81,6 +81,7 @@ import { keyHandlers } from "./services/people/key_service.ts";
 import { logHandlers } from "./services/operations/log_service.ts";
 import { releaseHandlers } from "./services/registry/release_service.ts";
 import { CallTurns } from "./call_turns.ts";
+import { Rechecks } from "./rechecks.ts";
 import { backupHandlers } from "./services/operations/backup_service.ts";
 import { usageHandlers } from "./services/data/usage_service.ts";
 import { triggerHandlers } from "./services/data/trigger_service.ts";
@@ -236,10 +237,11 @@ export function openCloud(options: CloudOptions): Cloud {
   const machineTokens = new MachineTokens(secrets, clock);
   const refused: Refused = (ctx, refs) => audit.refused(actorOf(ctx), refs);
   const { metrics, interceptors } = measuredTurns(access, clock);
+  const rechecks = new Rechecks({ clock, notices: store.notices, audit });
   const table = new ServiceTable(clock, [
     tellOperator(logger, clock),
     ...interceptors,
-    access.gate(signalingGuard({ guard, tokens: machineTokens, keys: shown }), refused, clock),
+    access.gate(signalingGuard({ guard, tokens: machineTokens, keys: shown }), refused, rechecks.watch),
   ]);
   table.decline(UNSERVED);
   table.add(guard.service);
@@ -274,9 +276,7 @@ export function openCloud(options: CloudOptions): Cloud {
     ),
     authority,
     close: async () => {
-      await signaling.close();
-      await changes.close();
-      for (const one of [...runners, queries]) await one?.close();
+      for (const one of [signaling, changes, rechecks, ...runners, queries]) await one?.close();
       await sweep.close();
       configs.close();
       await presence.close();

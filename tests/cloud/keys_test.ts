@@ -85,6 +85,32 @@ storeTest(
 );
 
 storeTest(
+  "whatever takes rights from a key is announced by its name, and can be looked up afterwards",
+  (database) =>
+    withCloud(database, async ({ store, app }) => {
+      const world = await newWorld(store);
+      const heard: string[] = [];
+      const stop = await store.notices.hear("changes", (text) => void heard.push(text));
+      const { id } = world.operator;
+      const owner = await app(world.owner);
+      const role = authorization(id, "operator", "organization", world.organization);
+      const named = (count: number) =>
+        until(() => heard.filter((one) => one === `key ${id}`).length >= count);
+      await owner.rotateKey({ id });
+      await named(1);
+      await owner.removeRole({ authorization: role });
+      await named(2);
+      await share(store, id, world);
+      await owner.deleteKey({ id });
+      await named(3);
+      const audit = new Audit(store, new SystemClock());
+      assertEquals(await audit.keysChangedSince(Date.now() - 600_000), [id]);
+      assertEquals(await audit.keysChangedSince(Date.now() + 600_000), []);
+      await stop();
+    }),
+);
+
+storeTest(
   "an organization that gave a foreign key a role sees and removes only that role",
   (database) =>
     withCloud(database, async ({ store, app }) => {

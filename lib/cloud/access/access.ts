@@ -11,11 +11,8 @@
 
 import { AppService } from "../../../proto/gen/app_pb.ts";
 import { type DescMessage, type DescMethod, type MessageShape } from "../../wire/rpc/proto.ts";
-import { Semaphore } from "../../base/async/semaphore.ts";
-import type { Clock } from "../../base/clock.ts";
-import { assert, type Code, SvcError } from "../../base/error.ts";
+import { assert, SvcError } from "../../base/error.ts";
 import type { Auth } from "../../wire/auth/auth.ts";
-import { Deadlines } from "../../base/async/deadlines.ts";
 import { type CallContext, type Gate, pathOf } from "../../wire/rpc/service.ts";
 import { type Grant, GRANT_KINDS, type GrantKind, type KeyUses, type Role, ROLES } from "./keys.ts";
 import { locationsAbove } from "../tenants/locations.ts";
@@ -223,22 +220,10 @@ export const ACCESS_LOOKUPS = [CALLER, KEY, IS_ADMINISTRATOR, ...Object.values(E
   typeof one !== "string"
 );
 
-/** How long a call may continue after its key, or the role that it needs, was revoked. */
-const RECHECK_MS = 5_000;
-/**
- * Limit of the checks of one group's calls in a second: the many calls of a large fleet are checked less often, and take
- * the time of the database from no new call, nor the time of others' checks.
- */
-const RECHECKS_PER_SECOND = 200;
-/** However many there are: nobody delays the end of a key by more calls with it. */
-const RECHECK_MOST_MS = 60_000;
-/** How many are checked at once; when thousands are due, the others wait in their order. */
-const RECHECKS_AT_ONCE = 16;
 /** Resources of a call that are looked up before it is known whether the caller has any role. */
 const REFS_TOGETHER = 8;
 /** Callers whose organization is remembered. */
 const GROUPS_KNOWN_MAX = 20_000;
-const REFUSALS: readonly Code[] = ["unauthenticated", "permission_denied"];
 
 const JOBS_READ = "the key of a training job reads captured data and datasets, and does nothing else";
 
@@ -262,15 +247,14 @@ export class Access {
 
   /**
    * Admits the calls that the rules allow: `guard` identifies the caller by the header, then the rule is checked
-   * against the request, and the key with it, in one trip to the database. Reports refusals to `refused`. Checks a
-   * long call again every few seconds, and ends it once its key or role is gone.
+   * against the request, and the key with it, in one trip to the database. Reports refusals to `refused`. `watch` is
+   * called for each admitted call, with its organization and the check, and returns what is called at its end.
    */
   gate(
     guard: Pick<Auth, "gate" | "recheck">,
     refused: (ctx: CallContext, refs: readonly Ref[]) => Promise<void>,
-    clock: Clock,
+    watch: (ctx: CallContext, group: string, check: () => Promise<void>) => () => void,
   ): Gate {
-    const rechecks = new Rechecks(clock);
     return {
       authenticate: (ctx) =>
         this.#ruleOf(ctx).need === "unauthenticated" ? undefined : guard.gate.authenticate(ctx),
@@ -311,7 +295,7 @@ export class Access {
           if (SvcError.from(error).code === "permission_denied") await refused(ctx, refs);
           throw error;
         }
-        return rechecks.watch(ctx, this.groupOf(ctx), check);
+        return watch(ctx, this.groupOf(ctx), check);
       },
     };
   }
@@ -514,58 +498,6 @@ function requireRole(
 /** A machine's data reaches the people of its own organization only (`sharing.ts`). */
 function allowsSharedAccess({ method }: Rule): boolean {
   return method.parent.typeName === AppService.typeName;
-}
-
-/** Long calls that are checked again now and then. */
-export class Rechecks {
-  readonly #turns = new Semaphore(RECHECKS_AT_ONCE);
-  /** The calls of each group. */
-  readonly #calls = new Map<string, number>();
-  readonly #deadlines: Deadlines;
-
-  constructor(clock: Clock) {
-    this.#deadlines = new Deadlines(clock);
-  }
-
-  /** Ends a call when `check` refuses it; the returned function stops checking. */
-  watch(ctx: CallContext, group: string, check: () => Promise<void>): () => void {
-    let over = false;
-    let callOff = () => {};
-    const later = (ms: number) => callOff = this.#deadlines.after(ms, () => void look());
-    const look = async () => {
-      await this.#turns.acquire();
-      try {
-        if (!over) await check();
-      } catch (thrown) {
-        const error = SvcError.from(thrown);
-        if (REFUSALS.includes(error.code)) return ctx.cancel(error);
-        // The handler reports an unreachable database and missing resources.
-      } finally {
-        this.#turns.release();
-      }
-      if (!over) later(this.#everyMs(group));
-    };
-    this.#count(group, 1);
-    // Thousands of machines may have begun their calls together, and must not be checked together for ever.
-    later(this.#everyMs(group) * Math.random());
-    return () => {
-      if (over) return;
-      over = true;
-      this.#count(group, -1);
-      callOff();
-    };
-  }
-
-  #everyMs(group: string): number {
-    const shareMs = 1000 * (this.#calls.get(group) ?? 0) / RECHECKS_PER_SECOND;
-    return Math.min(Math.max(RECHECK_MS, shareMs), RECHECK_MOST_MS);
-  }
-
-  #count(group: string, change: number): void {
-    const count = (this.#calls.get(group) ?? 0) + change;
-    if (count > 0) this.#calls.set(group, count);
-    else this.#calls.delete(group);
-  }
 }
 
 function reaches(

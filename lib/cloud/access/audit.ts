@@ -78,8 +78,16 @@ export class Audit {
 
   constructor(private readonly store: Store, private readonly clock: Clock) {}
 
-  /** Runs a change in a transaction and records it. `on` is its object. */
-  async change<T>(actor: Actor, on: Subject, work: (sql: Sql, nowMs: number) => Promise<T>): Promise<T> {
+  /**
+   * Runs a change in a transaction and records it. `on` is its object; `rolesOf` is the key or account whose roles on it
+   * change.
+   */
+  async change<T>(
+    actor: Actor,
+    on: Subject,
+    work: (sql: Sql, nowMs: number) => Promise<T>,
+    rolesOf?: string,
+  ): Promise<T> {
     const value = await this.store.transaction(async (sql) => {
       const nowMs = this.clock.nowMs();
       // Of something that is deleted before the work, of something that is made after it.
@@ -94,7 +102,9 @@ export class Audit {
       return value;
     });
     // The change is committed even if the notification fails, because machines also poll.
-    if (CONCERNS_MACHINES.has(on.kind)) await this.store.notices.tell("changes", named([on])).catch(() => {});
+    const tell = (text: string) => this.store.notices.tell("changes", text).catch(() => {});
+    if (CONCERNS_MACHINES.has(on.kind)) await tell(named([on]));
+    if (rolesOf !== undefined) await tell(named([{ kind: "key", id: rolesOf }]));
     return value;
   }
 
@@ -147,6 +157,15 @@ export class Audit {
       ...values,
       limit,
     );
+  }
+
+  /** The keys and accounts that have been changed since then. */
+  async keysChangedSince(ms: number): Promise<string[]> {
+    const rows = await this.store.query<{ resource: string }>(
+      `SELECT DISTINCT resource FROM audit WHERE at_ms >= ? AND resource LIKE 'key %' AND outcome = 'done'`,
+      ms,
+    );
+    return rows.map(({ resource }) => resource.slice("key ".length));
   }
 
   /** Deletes entries that are older than `days`. */

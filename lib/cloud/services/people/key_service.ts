@@ -108,14 +108,14 @@ function roleHandlers(cloud: CloudContext) {
       await audit.change(actorOf(ctx), on, async (sql) => {
         await new Keys(sql).grant(id, grant);
         await requireRoles(sql, limits, id, [grant]);
-      });
+      }, id);
       return {};
     },
     async removeRole({ authorization }, ctx) {
       const grant = grantOf(authorization!);
       const id = identityOf(authorization!);
       const on: Ref = { kind: grant.kind, id: grant.resourceId };
-      await audit.change(actorOf(ctx), on, (sql) => new Keys(sql).revoke(id, grant));
+      await audit.change(actorOf(ctx), on, (sql) => new Keys(sql).revoke(id, grant), id);
       return {};
     },
     async changeRole({ oldAuthorization, newAuthorization }, ctx) {
@@ -133,7 +133,7 @@ function roleHandlers(cloud: CloudContext) {
         await new Keys(sql).revoke(id, before);
         await new Keys(sql).grant(id, after);
         await requireRoles(sql, limits, id, [after]);
-      });
+      }, id);
       return {};
     },
   } satisfies ServiceImpl<typeof AppService>;

@@ -83,7 +83,7 @@ function memberChanges({ audit }: CloudContext) {
         if (!member) throw new SvcError("not_found", `${userId} is no member of this organization`);
         await requireOtherOwner(sql, organizationId, userId);
         for (const grant of member.grants) await new Keys(sql).revoke(userId, grant);
-      });
+      }, userId);
       return {};
     },
   } satisfies ServiceImpl<typeof AppService>;

@@ -148,6 +148,10 @@ const OTHERS_MS = 250;
 
 /** Notices of this process, and a notice whenever another process, such as a command, has changed the file. */
 class FileNotices extends OwnNotices {
+  #listeners = 0;
+  /** Ends the checks, which begin with the first listener. */
+  #watching: Promise<() => Promise<void>> | undefined;
+
   constructor(
     private readonly clock: Clock,
     private readonly othersVersion: () => Promise<string | undefined>,
@@ -158,6 +162,22 @@ class FileNotices extends OwnNotices {
   override async hear(topic: NoticeTopic, listener: (text: string) => void): Promise<() => Promise<void>> {
     const stop = await super.hear(topic, listener);
     if (topic !== "changes") return stop;
+    this.#listeners++;
+    let isOver = false;
+    const stopListening = async () => {
+      if (isOver) return;
+      isOver = true;
+      await stop();
+      if (--this.#listeners > 0) return;
+      const watching = this.#watching;
+      this.#watching = undefined;
+      await (await watching)?.();
+    };
+    await (this.#watching ??= this.#watch());
+    return stopListening;
+  }
+
+  async #watch(): Promise<() => Promise<void>> {
     let known = await this.othersVersion();
     let stopped = false;
     let looking = Promise.resolve();
@@ -166,7 +186,7 @@ class FileNotices extends OwnNotices {
       if (stopped) return;
       if (version !== undefined && version !== known) {
         known = version;
-        listener("the database");
+        await this.tell("changes", "the database");
       }
       callOff = lookLater();
     };
@@ -176,7 +196,6 @@ class FileNotices extends OwnNotices {
       stopped = true;
       callOff();
       await looking;
-      await stop();
     };
   }
 }
