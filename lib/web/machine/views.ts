@@ -20,7 +20,7 @@ export interface ViewProps {
   readonly rest: string;
 }
 
-export const VIEWS: readonly PageView[] = [
+export const VIEWS: readonly [PageView, ...PageView[]] = [
   { path: "control", title: "Control", load: () => import("./views/control/control.svelte") },
   { path: "scene", title: "Scene", load: () => import("./views/scene/scene.svelte") },
   { path: "resources", title: "Resources", load: () => import("./views/resources/resources.svelte") },

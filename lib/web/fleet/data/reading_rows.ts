@@ -47,14 +47,16 @@ export function sourcesOf(groups: readonly unknown[]): ReadingSource[] {
       last?: unknown;
     };
     if (typeof id !== "object" || id === null) return [];
-    const [partId, componentType, componentName, methodName] = [
-      "part_id",
-      "component_type",
-      "component_name",
-      "method_name",
-    ].map((name) => String(id[name] ?? ""));
+    const textAt = (name: string) => String(id[name] ?? "");
     const lastMs = last instanceof Date ? last.getTime() : Date.parse(String(last)) || 0;
-    return [{ partId, componentType, componentName, methodName, count: Number(count), lastMs }];
+    return [{
+      partId: textAt("part_id"),
+      componentType: textAt("component_type"),
+      componentName: textAt("component_name"),
+      methodName: textAt("method_name"),
+      count: Number(count),
+      lastMs,
+    }];
   });
 }
 

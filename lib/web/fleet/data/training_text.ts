@@ -16,7 +16,7 @@ const STATES = ["unknown", "waiting", "running", "completed", "failed", "cancell
 const ENDED = ["completed", "failed", "cancelled"];
 
 export function jobState({ status }: Pick<mlTrainingApi.TrainingJobMetadata, "status">): string {
-  return STATES[status] ?? STATES[0];
+  return STATES[status] ?? "unknown";
 }
 
 export function isJobOver(job: Pick<mlTrainingApi.TrainingJobMetadata, "status">): boolean {

@@ -54,9 +54,10 @@ export function settingsFieldsOf(
     settingsAt(schema, config, path),
     ({ name, schema: own }) => own.description === undefined ? name : JSON.stringify(own),
   );
-  return [...same.values()].map((names) => {
+  return [...same.values()].flatMap((names) => {
     const used = names.find(({ name }) => valueAt(inUse, [name]) !== undefined);
-    return fieldOf(used ?? names.find(({ name }) => !name.includes("viam")) ?? names[0], path);
+    const shown = used ?? names.find(({ name }) => !name.includes("viam")) ?? names.at(0);
+    return shown ? [fieldOf(shown, path)] : [];
   });
 }
 
@@ -113,7 +114,7 @@ function valueOrNothing(typed: string, field: SettingsField): SchemaValue | unde
 /** The configuration with a value at a path, or without one there; objects that become empty go, too. */
 export function withValue(
   config: SchemaValue | undefined,
-  [key, ...rest]: Path,
+  [key = "", ...rest]: Path,
   value: SchemaValue | undefined,
 ): JsonObject {
   const own = isRecord(config) ? config : {};

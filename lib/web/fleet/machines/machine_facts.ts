@@ -39,7 +39,7 @@ export function machineFacts(
     const versions = [...new Set(parts.map(({ serverVersion }) => serverVersion))].filter((one) =>
       one !== ""
     );
-    const tags = parts[0].machineTags;
+    const tags = parts[0]?.machineTags ?? [];
     const reported = CONFIG_STATES.find((one) => parts.some(({ configState }) => configState === one));
     facts.set(id, {
       versions,

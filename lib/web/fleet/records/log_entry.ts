@@ -24,7 +24,7 @@ export function recordOf(
     timeMs: millisOf(time),
     logger: loggerName,
     message: stack ? `${message}\n${stack}` : message,
-    fields: shown.length === 1 ? shown[0] : shown.join(" "),
+    fields: shown.join(" "),
     caller: "",
     origin,
   };

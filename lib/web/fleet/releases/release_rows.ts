@@ -44,7 +44,7 @@ export function versionRows(
     });
   }
   const others = [...running].filter(([key]) => !released.has(key)).map(([key, parts]): VersionRow => {
-    const [name, version] = key.split("\n", 2);
+    const [name = "", version = ""] = key.split("\n", 2);
     return { name, version, channel: "", platforms: [], createdMs: 0, running: parts };
   });
   return [...released.values(), ...others];

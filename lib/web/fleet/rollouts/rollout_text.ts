@@ -79,7 +79,7 @@ export function countIn(what: string, text: string): number {
 export function readingIn(line: string): ShownReading {
   const found = READING.exec(line);
   if (!found) throw new Error(`Readings: found "${line}", wanted SENSOR lt {"cpu": 50}`);
-  const [, component, operator, value] = found;
+  const [, component = "", operator = "", value = ""] = found;
   return { component, operator, value };
 }
 

@@ -10,7 +10,7 @@ const SERVICES: { readonly [api: string]: string } = {
 
 /** The service of a published API. */
 export function serviceName(api: string): string {
-  const [, kind, type] = api.split(":");
+  const [, kind, type = ""] = api.split(":");
   const words = type.split("_");
   const pascal = words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("");
   return SERVICES[api] ?? `viam.${kind}.${words.join("")}.v1.${pascal}Service`;

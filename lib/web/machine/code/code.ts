@@ -63,7 +63,7 @@ export function codeFor(language: Language, request: CodeRequest): string {
 }
 
 function pythonCode({ api, name, method, args, ...connection }: CodeRequest): string {
-  const [, kind, type] = api.split(":");
+  const [, kind, type = ""] = api.split(":");
   const [module, className] = PYTHON[api] ?? [`viam.${kind}s.${type}`, pascal(type)];
   const given = Object.entries(args).filter(([, value]) => value !== undefined)
     .map(([key, value]) => `${snake(key)}=${pythonValue(value)}`);
@@ -118,7 +118,7 @@ export function pythonProgram(
 }
 
 function typescriptCode({ api, name, method, args, ...connection }: CodeRequest): string {
-  const [, , type] = api.split(":");
+  const [, , type = ""] = api.split(":");
   const className = CLIENTS[api] ?? `${pascal(type)}Client`;
   const given = Object.values(args).map(typescriptValue);
   while (given.at(-1) === "undefined") given.pop();
@@ -155,7 +155,7 @@ export function typescriptProgram(
 }
 
 function goCode({ api, name, method, args, ...connection }: CodeRequest): string {
-  const [, kind, type] = api.split(":");
+  const [, kind, type = ""] = api.split(":");
   const pkg = GO[api] ?? type.replaceAll("_", "");
   const given = Object.values(args).filter((value) => value !== undefined).map(goValue);
   const takesExtra = method !== "doCommand" && method !== "isMoving";

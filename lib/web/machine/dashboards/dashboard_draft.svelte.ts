@@ -41,7 +41,8 @@ export class DashboardDraft {
     this.#change((cards) => {
       const from = cards.findIndex((one) => one.id === id);
       const to = Math.min(cards.length - 1, Math.max(0, from + by));
-      return from < 0 ? cards : cards.toSpliced(from, 1).toSpliced(to, 0, cards[from]);
+      const card = cards[from];
+      return card ? cards.toSpliced(from, 1).toSpliced(to, 0, card) : cards;
     });
   }
 

@@ -141,8 +141,10 @@ class CallBatches implements Transport {
       string,
       (input: PartialMessage<I>, options: object) => Promise<O>
     >;
-    const name = Object.keys(service.methods).find((key) => service.methods[key].name === method.name);
-    return client[name!](input, options);
+    const [name = ""] = Object.entries(service.methods).find(([, { name }]) => name === method.name) ?? [];
+    const call = client[name];
+    if (!call) throw new ConnectError(`the service has no method ${method.name}`, Code.Internal);
+    return call(input, options);
   }
 
   readonly #send = () => {

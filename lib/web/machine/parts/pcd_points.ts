@@ -20,13 +20,21 @@ interface Header {
   readonly bytes: number;
 }
 
+/** Indices of fields. */
+interface Axes {
+  readonly x: number;
+  readonly y: number;
+  readonly z: number;
+}
+
 /** Throws what is wrong with the cloud. */
 export function readPcdPoints(bytes: Uint8Array): CloudPoints {
   const header = headerOf(bytes);
-  const indices = ["x", "y", "z"].map((name) => header.fields.indexOf(name));
-  if (indices.includes(-1)) throw new Error("the point cloud has no x, y and z");
-  if (header.data === "ascii") return readAscii(bytes, header, indices);
-  if (header.data === "binary") return readBinary(bytes, header, indices);
+  const indexOf = (name: string) => header.fields.indexOf(name);
+  const axes = { x: indexOf("x"), y: indexOf("y"), z: indexOf("z") };
+  if (Object.values(axes).includes(-1)) throw new Error("the point cloud has no x, y and z");
+  if (header.data === "ascii") return readAscii(bytes, header, axes);
+  if (header.data === "binary") return readBinary(bytes, header, axes);
   throw new Error(`point clouds with data "${header.data.slice(0, 40)}" are not shown`);
 }
 
@@ -36,7 +44,7 @@ function headerOf(bytes: Uint8Array): Header {
   while (at < Math.min(bytes.length, 4096)) {
     const end = bytes.indexOf(10, at);
     if (end < 0) break;
-    const [key, ...words] = new TextDecoder().decode(bytes.subarray(at, end)).trim().split(/\s+/);
+    const [key = "", ...words] = new TextDecoder().decode(bytes.subarray(at, end)).trim().split(/\s+/);
     at = end + 1;
     lines.set(key, words);
     if (key === "DATA") break;
@@ -59,7 +67,7 @@ function headerOf(bytes: Uint8Array): Header {
   };
 }
 
-function readBinary(bytes: Uint8Array, header: Header, [x, y, z]: readonly number[]): CloudPoints {
+function readBinary(bytes: Uint8Array, header: Header, { x, y, z }: Axes): CloudPoints {
   const offsets: number[] = [];
   let stride = 0;
   for (const [at, size] of header.sizes.entries()) {
@@ -71,7 +79,7 @@ function readBinary(bytes: Uint8Array, header: Header, [x, y, z]: readonly numbe
   }
   const view = new DataView(bytes.buffer, bytes.byteOffset + header.bytes);
   const read = (field: number, point: number) => {
-    const at = point * stride + offsets[field];
+    const at = point * stride + (offsets[field] ?? 0);
     if (header.types[field] !== "F") {
       return header.sizes[field] === 2 ? view.getInt16(at, true) : view.getInt32(at, true);
     }
@@ -82,12 +90,12 @@ function readBinary(bytes: Uint8Array, header: Header, [x, y, z]: readonly numbe
   const colours = rgb < 0 ? undefined : new Float32Array(header.points * 3);
   for (let point = 0; point < header.points; point++) {
     positions.set([read(x, point), read(y, point), read(z, point)], point * 3);
-    if (colours) setColour(colours, point, view.getUint32(point * stride + offsets[rgb], true));
+    if (colours) setColour(colours, point, view.getUint32(point * stride + (offsets[rgb] ?? 0), true));
   }
   return { count: header.points, positions, colours };
 }
 
-function readAscii(bytes: Uint8Array, header: Header, [x, y, z]: readonly number[]): CloudPoints {
+function readAscii(bytes: Uint8Array, header: Header, { x, y, z }: Axes): CloudPoints {
   const lines = new TextDecoder().decode(bytes.subarray(header.bytes)).split("\n");
   const rgb = header.fields.indexOf("rgb");
   const positions = new Float32Array(header.points * 3);

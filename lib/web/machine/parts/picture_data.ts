@@ -60,8 +60,7 @@ export function colouredDepth(depthsMm: Uint16Array, width: number, height: numb
   }
   const image = new ImageData(width, height);
   const span = Math.max(1, far - near);
-  for (let at = 0; at < depthsMm.length; at++) {
-    const depth = depthsMm[at];
+  for (const [at, depth] of depthsMm.entries()) {
     const [red, green, blue] = depth === 0 ? [0, 0, 0] : turbo(1 - (depth - near) / span);
     image.data.set([red, green, blue, 255], at * 4);
   }

@@ -40,7 +40,7 @@ export class TimeSeries {
     this.#times.push(timeMs / 1000);
     for (const [at, name] of this.#names.entries()) {
       const value = values[name];
-      this.#columns[at].push(value !== undefined && Number.isFinite(value) ? value : null);
+      this.#columns[at]?.push(value !== undefined && Number.isFinite(value) ? value : null);
     }
     if (this.#times.length > POINTS_MAX) {
       this.#times.shift();

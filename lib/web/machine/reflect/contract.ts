@@ -65,6 +65,7 @@ export class Contract {
       (request: unknown, options: { signal: AbortSignal }) => AsyncIterable<Message> | Promise<Message>
     >;
     const run = caller[localName(this.service, method.info)];
+    if (!run) throw new Error(`the service has no method ${method.name}`);
     const argument = method.streamsRequest
       ? (async function* () {
         yield message;

@@ -118,8 +118,11 @@ export class Driver {
       // A browser tells a page in the background where the sticks were when it was left.
       if (!document.hasFocus() || document.visibilityState === "hidden") return this.release();
       const pad = navigator.getGamepads().find((one) => one !== null);
-      const axis = (at: number) => Math.abs(pad?.axes[at] ?? 0) < GAMEPAD_DEAD ? 0 : pad!.axes[at];
       if (!pad) return this.release();
+      const axis = (at: number) => {
+        const value = pad.axes[at] ?? 0;
+        return Math.abs(value) < GAMEPAD_DEAD ? 0 : value;
+      };
       if (axis(0) !== 0 || axis(1) !== 0 || this.#driving) return this.#steer(-axis(1), -axis(0));
     }
     if (this.#driving) void this.#send();

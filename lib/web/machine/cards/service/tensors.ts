@@ -35,7 +35,7 @@ export async function pictureTensor(
   const values = new Float32Array(pixels * 3);
   for (let pixel = 0; pixel < pixels; pixel++) {
     for (let channel = 0; channel < 3; channel++) {
-      values[channelsFirst ? channel * pixels + pixel : pixel * 3 + channel] = data[pixel * 4 + channel];
+      values[channelsFirst ? channel * pixels + pixel : pixel * 3 + channel] = data[pixel * 4 + channel] ?? 0;
     }
   }
   const isFloat = dataType.startsWith("float");

@@ -60,7 +60,7 @@ export class MetricFeed {
     this.offReason = offReason;
     this.clockAheadMs = nowMs - middleMs;
     for (const { timeMs, values } of samples) {
-      const sample = { timeMs, values: new Map(names.map((name, at) => [name, values[at]])) };
+      const sample = { timeMs, values: new Map(names.map((name, at) => [name, values[at] ?? NaN])) };
       if (this.#before) this.#plot(this.#before, sample);
       this.#before = sample;
     }
