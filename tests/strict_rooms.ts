@@ -1,10 +1,10 @@
 /**
- * `deno run -A tests/strict_rooms.ts`: checks the types of some rooms more strictly than those of the rest: an element of
- * an array, and a member of a record, may be missing there (`noUncheckedIndexedAccess`).
+ * `deno run -A tests/strict_rooms.ts`: checks the types of the product more strictly than those of its tests: an element
+ * of an array, and a member of a record, may be missing (`noUncheckedIndexedAccess`). `lib/web` has the same option in
+ * its own configuration.
  *
- * A room that passes is added to the list, and none is taken off. Loops over entries, destructuring with defaults and
- * `at` need no mark that something is there. What a room imports from others is checked too, and their problems are left
- * out.
+ * A new room is added to the list, and none is taken off. Loops over entries, destructuring with defaults and `at` need
+ * no mark that something is there. Problems outside the listed rooms are left out.
  */
 
 import { fileURLToPath } from "node:url";
