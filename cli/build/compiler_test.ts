@@ -1,10 +1,12 @@
 /** The build's own parts: names on its command line, and how checks are counted. */
 
-import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { assertEquals, assertNotEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { main } from "./compile.ts";
-import { choose, EXECUTABLES, foreignPaths, TARGETS } from "./compiler.ts";
+import { brotliCompressSync, brotliDecompressSync } from "node:zlib";
+import { choose, EXECUTABLES, foreignPaths, packOnce, TARGETS } from "./compiler.ts";
 import { V8_FLAGS } from "../v8_flags.ts";
 import { Report } from "./report.ts";
+import { bytesSum } from "./sums.ts";
 
 /** A terminal that records its output. */
 function recorder() {
@@ -109,4 +111,31 @@ Deno.test("Report prints a line for each check and counts passed and failed chec
     "ok one\nok two: 2 of them\nFAILED three: found 2,\n  wanted 3\n3 passed, 2 failed\n",
   );
   assertEquals(new Report(terminal).finish(), 1, "nothing checked is no success");
+});
+
+Deno.test("packOnce() takes what an earlier build kept, unless it is damaged or of other bytes", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "svc-packed-" });
+  try {
+    const bytes = new Uint8Array(100_000).map((_, index) => index % 251);
+    const facts = { bytes: bytes.length, sha256: await bytesSum(bytes) };
+    const pack = () => packOnce(bytes, facts, folder);
+    const packed = await pack();
+    assertEquals(new Uint8Array(brotliDecompressSync(packed)), bytes);
+    const [{ name }, ...others] = Array.from(Deno.readDirSync(folder));
+    assertEquals(others, []);
+
+    // Packed in another way, so that the bytes show where they come from.
+    const kept = new Uint8Array(brotliCompressSync(bytes));
+    assertNotEquals(kept, new Uint8Array(packed));
+    await Deno.writeFile(`${folder}/${name}`, kept);
+    assertEquals(new Uint8Array(await pack()), kept);
+
+    for (const wrong of [kept.slice(0, 20), new Uint8Array(brotliCompressSync(bytes.slice(1)))]) {
+      await Deno.writeFile(`${folder}/${name}`, wrong);
+      assertEquals(new Uint8Array(await pack()), new Uint8Array(packed));
+      assertEquals(await Deno.readFile(`${folder}/${name}`), new Uint8Array(packed));
+    }
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
 });
