@@ -12,6 +12,7 @@ import { begin, failed, type Terminal } from "../program.ts";
 import type { Provenance } from "../../lib/base/release/sums.ts";
 import { UsageError } from "../flags.ts";
 import { billFile, writeNotices } from "./notices.ts";
+import { installPagePackages } from "./page.ts";
 import { NOTICES_FILE, PINNED_DENO, REVISION_FILE, VERSION } from "../version.ts";
 import { bytesSum, makeSignKey, readSignKey, writeSums } from "./sums.ts";
 import { choose, chooseTargets, compile, EXECUTABLES, ROOT, TARGETS } from "./compiler.ts";
@@ -87,6 +88,8 @@ async function compileAll(
   if (version !== PINNED_DENO) {
     throw new Error(`Cannot compile with Deno ${version}: run npx --yes deno@${PINNED_DENO} task compile`);
   }
+  // The notices have the texts of installed packages, and a page that was built before needs none of them.
+  if (programs.some(({ page }) => page)) await installPagePackages();
   await writeNotices();
   for (const target of targets) {
     const folder = `dist/${target.name}`;

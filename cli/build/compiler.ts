@@ -6,7 +6,7 @@
  */
 
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { brotliCompressSync, brotliDecompressSync, constants } from "node:zlib";
+import { brotliCompressSync, constants } from "node:zlib";
 import { assert, SvcError } from "../../lib/base/error.ts";
 import { didYouMean } from "../../lib/base/schema/suggest.ts";
 import { UsageError } from "../flags.ts";
@@ -27,7 +27,7 @@ import { RTC_ADDON, RTC_PACKAGE } from "../../lib/wire/webrtc/addon.ts";
 import { bundle, isInlined, type ToolOutcome } from "./bundle.ts";
 import { carries, writeCarrier } from "./carrier.ts";
 import { makeModulePackage } from "./module_package.ts";
-import { buildPage } from "./page.ts";
+import { buildPage, makeOnce } from "./page.ts";
 import { bytesSum } from "./sums.ts";
 import { onlyFileOf } from "./zip.ts";
 
@@ -502,8 +502,6 @@ function unusedPaths(npm: Lock["npm"]): string[] {
 const PACKING_QUALITY = 6;
 /** Larger files are packed once for all builds: DuckDB and ONNX Runtime take 17 s together. */
 const KEPT_BYTES_MIN = 8e6;
-/** A packed file that no build has read for so long is removed. */
-const KEPT_DAYS = 60;
 
 /** The encoder's files without their endings, from the folder of a registry's packages. */
 function videoFile(version: string): string {
@@ -521,11 +519,10 @@ async function packFiles(
   { modulePackage, page }: Pick<Executable, "modulePackage" | "page">,
 ): Promise<string[]> {
   await Deno.remove(`${ROOT}${PACKED_FOLDER}`, { recursive: true }).catch(() => {});
-  const { denoDir, npmCache } = await folders(compiler.deno);
-  const kept = `${denoDir}/svc_packed`;
+  const { npmCache } = await folders(compiler.deno);
   const packed: string[] = [];
   const packPublished = async (name: string, path: string, file = path.slice(path.lastIndexOf("/") + 1)) => {
-    packed.push(await pack(await published(npmCache, path), `${name}/${file}`, kept));
+    packed.push(await pack(await published(npmCache, path), `${name}/${file}`));
   };
   if (RTC_PACKAGE in imports) {
     const version = versionOf(imports, RTC_PACKAGE);
@@ -551,10 +548,10 @@ async function packFiles(
   if (modulePackage) {
     const name = MODULE_PACKAGE.slice(MODULE_PACKAGE.lastIndexOf("/") + 1);
     for await (const { name: file } of Deno.readDir(`${ROOT}${MODULE_PACKAGE}`)) {
-      packed.push(await pack(`${ROOT}${MODULE_PACKAGE}/${file}`, `${name}/${file}`, kept));
+      packed.push(await pack(`${ROOT}${MODULE_PACKAGE}/${file}`, `${name}/${file}`));
     }
   }
-  if (page) packed.push(await pack(`${ROOT}${page.path}`, `${page.name}/page`, kept));
+  if (page) packed.push(await pack(`${ROOT}${page.path}`, `${page.name}/page`));
   return packed;
 }
 
@@ -587,63 +584,27 @@ async function published(npmCache: string, path: string): Promise<string> {
   throw new SvcError("not_found", `Cannot find ${path} in ${npmCache}`);
 }
 
-/**
- * Packs a file into the folder of packed files, with its facts beside it; returns its path from the root of the tree.
- * Large ones are in `kept`, too, for other builds.
- */
-async function pack(file: string, to: string, kept: string): Promise<string> {
+/** Packs a file into the folder of packed files, with its facts beside it; returns its path from the root of the tree. */
+async function pack(file: string, to: string): Promise<string> {
   const bytes = await Deno.readFile(file);
   const facts: PlainFacts = { bytes: bytes.length, sha256: await bytesSum(bytes) };
   const packed = `${PACKED_FOLDER}/${to}${PACKED_SUFFIX}`;
   await Deno.mkdir(`${ROOT}${packed.slice(0, packed.lastIndexOf("/"))}`, { recursive: true });
-  const content = bytes.length < KEPT_BYTES_MIN ? packBytes(bytes) : await packOnce(bytes, facts, kept);
+  const content = bytes.length < KEPT_BYTES_MIN
+    ? packBytes(bytes)
+    : await makeOnce(`packed-${PACKING_QUALITY}-${facts.sha256}`, () => packBytes(bytes));
   await Deno.writeFile(`${ROOT}${packed}`, content);
   await Deno.writeTextFile(`${ROOT}${packed.replace(PACKED_SUFFIX, FACTS_SUFFIX)}`, JSON.stringify(facts));
   return packed;
 }
 
-function packBytes(bytes: Uint8Array): Uint8Array {
+function packBytes(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const params = {
     [constants.BROTLI_PARAM_QUALITY]: PACKING_QUALITY,
     [constants.BROTLI_PARAM_LGWIN]: constants.BROTLI_MAX_WINDOW_BITS,
     [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
   };
-  return brotliCompressSync(bytes, { params });
-}
-
-/** What an earlier build has kept of these bytes, if it unpacks to them; otherwise packs and keeps them. */
-export async function packOnce(
-  bytes: Uint8Array,
-  { sha256 }: PlainFacts,
-  folder: string,
-): Promise<Uint8Array> {
-  const file = `${folder}/${sha256}-${PACKING_QUALITY}${PACKED_SUFFIX}`;
-  const found = await Deno.readFile(file).catch(() => undefined);
-  const now = new Date();
-  if (found && await unpacksTo(found, sha256)) {
-    await Deno.utime(file, now, now);
-    return found;
-  }
-  const packed = packBytes(bytes);
-  await Deno.mkdir(folder, { recursive: true });
-  const part = await Deno.makeTempFile({ dir: folder });
-  await Deno.writeFile(part, packed);
-  await Deno.rename(part, file);
-
-  for await (const { name } of Deno.readDir(folder)) {
-    const path = `${folder}/${name}`;
-    const { mtime } = await Deno.stat(path);
-    if (mtime && now.getTime() - mtime.getTime() > KEPT_DAYS * 86_400_000) await Deno.remove(path);
-  }
-  return packed;
-}
-
-async function unpacksTo(packed: Uint8Array, sha256: string): Promise<boolean> {
-  try {
-    return await bytesSum(new Uint8Array(brotliDecompressSync(packed))) === sha256;
-  } catch {
-    return false;
-  }
+  return new Uint8Array(brotliCompressSync(bytes, { params }));
 }
 
 interface Carrier {

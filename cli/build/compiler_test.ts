@@ -1,12 +1,11 @@
 /** The build's own parts: names on its command line, and how checks are counted. */
 
-import { assertEquals, assertNotEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { main } from "./compile.ts";
-import { brotliCompressSync, brotliDecompressSync } from "node:zlib";
-import { choose, EXECUTABLES, foreignPaths, packOnce, TARGETS } from "./compiler.ts";
+import { choose, EXECUTABLES, foreignPaths, TARGETS } from "./compiler.ts";
 import { V8_FLAGS } from "../v8_flags.ts";
 import { Report } from "./report.ts";
-import { bytesSum } from "./sums.ts";
+import { makeOnce } from "./page.ts";
 
 /** A terminal that records its output. */
 function recorder() {
@@ -113,28 +112,41 @@ Deno.test("Report prints a line for each check and counts passed and failed chec
   assertEquals(new Report(terminal).finish(), 1, "nothing checked is no success");
 });
 
-Deno.test("packOnce() takes what an earlier build kept, unless it is damaged or of other bytes", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "svc-packed-" });
+Deno.test("makeOnce() takes what an earlier build kept, and makes it anew if it is damaged", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "svc-made-" });
   try {
-    const bytes = new Uint8Array(100_000).map((_, index) => index % 251);
-    const facts = { bytes: bytes.length, sha256: await bytesSum(bytes) };
-    const pack = () => packOnce(bytes, facts, folder);
-    const packed = await pack();
-    assertEquals(new Uint8Array(brotliDecompressSync(packed)), bytes);
-    const [{ name }, ...others] = Array.from(Deno.readDirSync(folder));
-    assertEquals(others, []);
+    let made = 0;
+    const make = (text: string) => () => {
+      made++;
+      return new TextEncoder().encode(text);
+    };
+    const text = async (name: string, says: string) =>
+      new TextDecoder().decode(await makeOnce(name, make(says), folder));
+    assertEquals(await text("one", "first"), "first");
+    assertEquals([await text("one", "other"), made], ["first", 1]);
+    assertEquals([await text("two", ""), await text("two", "more"), made], ["", "", 2]);
 
-    // Packed in another way, so that the bytes show where they come from.
-    const kept = new Uint8Array(brotliCompressSync(bytes));
-    assertNotEquals(kept, new Uint8Array(packed));
-    await Deno.writeFile(`${folder}/${name}`, kept);
-    assertEquals(new Uint8Array(await pack()), kept);
-
-    for (const wrong of [kept.slice(0, 20), new Uint8Array(brotliCompressSync(bytes.slice(1)))]) {
-      await Deno.writeFile(`${folder}/${name}`, wrong);
-      assertEquals(new Uint8Array(await pack()), new Uint8Array(packed));
-      assertEquals(await Deno.readFile(`${folder}/${name}`), new Uint8Array(packed));
+    const kept = await Deno.readFile(`${folder}/one`);
+    const changed = kept.with(-1, 0);
+    for (const damaged of [changed, kept.slice(0, -1), kept.slice(0, 20), new Uint8Array()]) {
+      await Deno.writeFile(`${folder}/one`, damaged);
+      assertEquals(await text("one", "first"), "first");
     }
+    assertEquals([await Deno.readFile(`${folder}/one`), made], [kept, 6]);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("makeOnce() keeps the newest", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "svc-made-" });
+  try {
+    for (let number = 0; number < 45; number++) {
+      await makeOnce(`${number}`, () => new Uint8Array(), folder);
+      await Deno.utime(`${folder}/${number}`, number + 1, number + 1);
+    }
+    const names = Array.from(Deno.readDirSync(folder), ({ name }) => Number(name)).sort((a, b) => a - b);
+    assertEquals([names.length, names[0]], [40, 5]);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }

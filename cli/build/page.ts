@@ -4,6 +4,8 @@
  *
  * npm installs the locked packages into `lib/web/node_modules`, without their scripts; Vite bundles. With
  * `--if-possible` a failure is a warning: svc-server works without the page.
+ *
+ * What takes long to make is kept beside Deno's downloads by the checksum of what it is made of, for other checkouts.
  */
 
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
@@ -28,6 +30,10 @@ const CHECKED = "dist/web/checked.sha256";
 const LOCK = "dist/web/.lock";
 /** Digits of a content's checksum that identify it. */
 const SUM_DIGITS = 20;
+/** Of a checksum before the content that is kept. */
+const KEPT_SUM_DIGITS = 64;
+/** The newest of what is kept stay: 150 MB or so. */
+const KEPT_FILES_MAX = 40;
 
 const PROGRAM = {
   name: "deno task web:build",
@@ -100,27 +106,20 @@ export async function buildPage(page: PagePaths): Promise<boolean> {
   return await whileLocked(at(LOCK), async () => {
     if (await isBuilt(page, wanted)) return false;
 
-    await installPagePackages();
-    const made = `${MADE}${page.folder}/`;
-    await npmProgram("build the page", "node", [
-      "node_modules/vite/bin/vite.js",
-      ...[
-        "build",
-        "--mode",
-        page.folder,
-        "--logLevel",
-        "warn",
-        "--emptyOutDir",
-        "--outDir",
-        at(made).pathname,
-      ],
-    ]);
-    const packed = packAssets(await assetsIn(made));
+    const packed = await makeOnce(`page-${page.folder}-${wanted}`, () => bundlePage(page));
     await Deno.writeFile(at(`${page.path}.new`), packed);
     await Deno.rename(at(`${page.path}.new`), at(page.path));
     await Deno.writeTextFile(at(stampOf(page)), wanted);
     return true;
   });
+}
+
+async function bundlePage({ folder }: PagePaths): Promise<Uint8Array<ArrayBuffer>> {
+  await installPagePackages();
+  const made = `${MADE}${folder}/`;
+  const options = ["--mode", folder, "--logLevel", "warn", "--emptyOutDir", "--outDir", at(made).pathname];
+  await npmProgram("build the page", "node", ["node_modules/vite/bin/vite.js", "build", ...options]);
+  return packAssets(await assetsIn(made));
 }
 
 /** The file with the checksum of the sources of a built page. */
@@ -134,11 +133,59 @@ async function checkPages(): Promise<void> {
   if (await Deno.readTextFile(at(CHECKED)).catch(() => undefined) === wanted) return;
   await Deno.mkdir(at("dist/web"), { recursive: true });
   await whileLocked(at(LOCK), async () => {
-    await installPagePackages();
-    const svelteCheck = "node_modules/svelte-check/bin/svelte-check";
-    await npmProgram("check the types of the pages", "node", [svelteCheck, "--fail-on-warnings"]);
+    await makeOnce(`checked-pages-${wanted}`, async () => {
+      await installPagePackages();
+      const svelteCheck = "node_modules/svelte-check/bin/svelte-check";
+      await npmProgram("check the types of the pages", "node", [svelteCheck, "--fail-on-warnings"]);
+      return new Uint8Array();
+    });
     await Deno.writeTextFile(at(CHECKED), wanted);
   });
+}
+
+/**
+ * What has been kept under this name, which has the checksum of all that decides what it is; if there is nothing, or it
+ * is damaged, it is made and kept.
+ */
+export async function makeOnce(
+  name: string,
+  make: () => Uint8Array<ArrayBuffer> | Promise<Uint8Array<ArrayBuffer>>,
+  folder?: string,
+): Promise<Uint8Array<ArrayBuffer>> {
+  folder ??= await keptFolder();
+  const file = `${folder}/${name}`;
+  const found = await Deno.readFile(file).catch(() => undefined);
+  if (found) {
+    const content = found.slice(KEPT_SUM_DIGITS);
+    const sum = new TextDecoder().decode(found.subarray(0, KEPT_SUM_DIGITS));
+    if (sum === await computeSum(content)) return content;
+  }
+
+  const content = await make();
+  await Deno.mkdir(folder, { recursive: true });
+  const part = await Deno.makeTempFile({ dir: folder });
+  await Deno.writeTextFile(part, await computeSum(content));
+  await Deno.writeFile(part, content, { append: true });
+  await Deno.rename(part, file);
+  await removeOldest(folder);
+  return content;
+}
+
+async function keptFolder(): Promise<string> {
+  const { stdout } = await new Deno.Command(Deno.execPath(), { args: ["info", "--json"] }).output();
+  return `${JSON.parse(new TextDecoder().decode(stdout)).denoDir}/svc_made`;
+}
+
+/** Another process may do the same at the same time. */
+async function removeOldest(folder: string): Promise<void> {
+  const files = await Promise.all(
+    Array.from(Deno.readDirSync(folder), async ({ name }) => {
+      const { mtime } = await Deno.stat(`${folder}/${name}`).catch(() => ({ mtime: null }));
+      return { path: `${folder}/${name}`, madeMs: mtime?.getTime() ?? 0 };
+    }),
+  );
+  const oldest = files.sort((one, other) => other.madeMs - one.madeMs).slice(KEPT_FILES_MAX);
+  for (const { path } of oldest) await Deno.remove(path).catch(() => {});
 }
 
 /** Installs the packages of the lock file, unless they are there. */
