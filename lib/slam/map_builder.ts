@@ -183,6 +183,7 @@ export class MapBuilder implements Mapping {
     const result = this.#local.addScan(scan, isNode);
     if (!result) return false;
     this.#last = result;
+    if (result.isBlind) return false;
     if (this.#unplaced !== undefined) this.#relocalization.countScan();
     else if (this.start.mode === "localize" && result.score < DISTORTED_SCORE) {
       // The scan lies among those before it, where the robot no longer is, so it makes no node.

@@ -303,6 +303,23 @@ Deno.test("mapper: skips a scan that is not newer or has no point in range", () 
   assertEquals(mapper.pose(), { x: 0, y: 0, yaw: 0 });
 });
 
+Deno.test("mapper: a robot that sees nothing in range goes on by odometry, and matches when it sees walls again", () => {
+  const poses = drive([[-8, 0], [8, 0]], 0.1, 0.1), walls = rectangle(-12, -3, 12, 3);
+  const mapper = new Mapper({ mode: "create", options: MAPPER_DEFAULTS });
+  const nothing = Float32Array.of(MAPPER_DEFAULTS.maxRangeM + 5, 0, 0, MAPPER_DEFAULTS.maxRangeM + 6, 1, 0);
+  let worstM = 0;
+  poses.forEach((pose, k) => {
+    const timeS = 1000 + 0.2 * k, isBlind = k >= 60 && k < 120;
+    mapper.addOdometry({ timeS, pose });
+    const points = isBlind ? nothing : viewFrom(walls, pose, { ...VIEW, seed: k });
+    assertEquals(mapper.addScan({ timeS, points }), !isBlind);
+    while (mapper.work());
+    const off = between2d(between2d(poses[0], pose), mapper.pose()!);
+    worstM = Math.max(worstM, Math.hypot(off.x, off.y));
+  });
+  assertLess(worstM, 0.05);
+});
+
 /** Pieces of recordings: their first scans, one in `every`, and more than `used` relations. */
 const PIECES = [
   { recording: "aces", scans: 1200, every: 1, withOdometry: true, used: 100 },

@@ -30,3 +30,10 @@ Deno.test("worlds: a narrow view in a room, wheels that always slip by the same 
 
 Deno.test("worlds: a warehouse, odometry that freezes for ten seconds and never makes up for it", () =>
   assertHolds(9058));
+
+Deno.test("worlds: a hall, odometry that catches up while the robot turns quickly", () => assertHolds(50095));
+
+Deno.test("worlds: a courtyard whose surfaces are out of range after a turn, perfect odometry", () =>
+  assertHolds(61025));
+
+Deno.test("worlds: a robot that stands in a bare corridor for two minutes", () => assertHolds(20019));

@@ -75,6 +75,11 @@ export class Extrapolator {
     return sinceS;
   }
 
+  /** Whether the motion since odometry caught up is a guess at a time. */
+  isGuessAt(timeS: number): boolean {
+    return this.#odometry.isGuessAt(timeS);
+  }
+
   /** Odometry caught up without a real motion: it counts from its last reading on. */
   forgetOdometry(): void {
     this.#odometry.forget();

@@ -112,6 +112,20 @@ Deno.test("Extrapolator: odometry that hung may make up for it, at once or by se
   assertEquals(hangs(4, [{ x: 1.4, y: 0.5, yaw: 1 }]).isCaughtUp, true, "it turned meanwhile");
 });
 
+Deno.test("Extrapolator: after catching up, the motion is a guess until odometry shows its speed", () => {
+  const extrapolator = new Extrapolator();
+  let timeS = 1000;
+  const add = (yaw: number) => extrapolator.addOdometry({ timeS: timeS += 0.05, pose: { x: 0, y: 0, yaw } });
+  for (let k = 0; k <= 40; k++) add(0.05 * k);
+  assertEquals(extrapolator.isGuessAt(timeS + 0.03), false);
+  for (let k = 0; k < 40; k++) add(2);
+  add(3);
+  assertEquals(extrapolator.isGuessAt(timeS), false, "a reading of this time has come");
+  assertEquals(extrapolator.isGuessAt(timeS + 0.03), true);
+  for (const yaw of [3.05, 3.1, 3.15]) add(yaw);
+  assertEquals(extrapolator.isGuessAt(timeS + 0.03), false);
+});
+
 Deno.test("Extrapolator: a start, a short pause, or a jump farther than the robot can have driven is no catching up", () => {
   assertEquals(hangs(4, [{ x: 0.82, y: 0, yaw: 0 }]).isCaughtUp, false);
   assertEquals(hangs(0.3, [{ x: 1.3, y: 0, yaw: 0 }]).isCaughtUp, false);

@@ -15,6 +15,7 @@ import {
   type Symmetric,
   timesBoth,
   UNIT,
+  UNIT_MATRIX,
   updated,
   widenedBy,
   ZERO,
@@ -41,13 +42,15 @@ const POINT_VARIANCE = 0.03 ** 2;
 /**
  * If a match is off by more than this many standard deviations, noise is not the cause: either odometry or the match
  * has failed. It was odometry if the scan has this many points across each direction, and this share of all: along a
- * corridor, the few may be people. Other scans decide only together with the scans before them, if these are off by
- * the same amount, within these metres or radians and this share of the path: people walk on, and a narrow view of a
- * corridor with niches fits at the neighbouring niche for several scans.
+ * corridor, the few may be people. If the robot seems to stand, or if scans with a smaller share come with long pauses,
+ * so many in a row must be off by the same amount, within these metres or radians and this share of the path. Other scans
+ * decide only together with more scans before them: people walk on, and a narrow view of a corridor with niches fits at
+ * the neighbouring niche for several scans.
  */
 const DEVIATIONS_MAX = 3.5;
 const SURE_POINTS = 6;
 const SURE_SHARE = 0.07;
+const SURE_SCANS = 2;
 const ALIKE_OFF = 0.05;
 const ALIKE_SHARE = 0.3;
 const ALIKE_SCANS = 6;
@@ -84,6 +87,8 @@ export interface PredictedPose {
   readonly scanCount: number;
   /** The time since the last pose. */
   readonly sinceS: number;
+  /** Whether odometry has not changed for a while: the robot stands, or odometry is frozen. */
+  readonly isStanding?: boolean;
 }
 
 export class OdometryFusion {
@@ -113,21 +118,24 @@ export class OdometryFusion {
     this.#left = ZERO_MATRIX;
   }
 
+  /** The first scan of a submap: its pose is that of odometry, and the submap lies around it. */
+  begin(): void {
+    this.#covariance = ZERO;
+    this.#lastOff = undefined;
+    this.#left = UNIT_MATRIX;
+  }
+
+  /** There is no match: the pose is that of odometry. */
+  goOn(predicted: PredictedPose): void {
+    this.#covariance = this.#covarianceAt(predicted);
+    this.#lastOff = undefined;
+    this.#left = UNIT_MATRIX;
+  }
+
   /** The pose by odometry and by a match that has `information`. */
-  fuse(
-    { last, predicted, verdicts, scanCount, sinceS }: PredictedPose,
-    matched: Pose2d,
-    information: Symmetric,
-  ): Pose2d {
-    const moved = between2d(last, predicted);
-    const movedM = Math.hypot(moved.x, moved.y), turned = Math.abs(moved.yaw);
-    const before = this.#grown(
-      predicted.x - last.x,
-      predicted.y - last.y,
-      SHARES[verdicts.translation].noise * this.#translationFactor * TRANSLATION_VARIANCE_A_METRE * movedM,
-      SHARES[verdicts.rotation].noise * this.#rotationFactor *
-        (ROTATION_VARIANCE_A_RADIAN * turned + ROTATION_VARIANCE_A_METRE * movedM),
-    );
+  fuse(prediction: PredictedPose, matched: Pose2d, information: Symmetric): Pose2d {
+    const { last, predicted, verdicts, scanCount } = prediction;
+    const { movedM, turned } = motionOf(prediction), before = this.#covarianceAt(prediction);
     const isNew = Math.max(NEW_SHARE_MIN, Math.min(1, movedM / NEW_M + turned / NEW_RAD));
     const known = weighed(scaled(cut(information), INDEPENDENT_SHARE * isNew), verdicts, scanCount);
     const off = {
@@ -143,7 +151,7 @@ export class OdometryFusion {
     }
     const wide = widened(before, known, off);
     this.#noteOff(wide && off);
-    const prior = wide && this.#hasFailed(information, verdicts, sinceS >= SPARSE_SCANS_S) ? wide : before;
+    const prior = wide && this.#hasFailed(prediction, information) ? wide : before;
     // (1 + P H)^-1 P, and the share of the innovation: P' H.
     const after = updated(prior, known);
     const step = timesBoth(after, known, off);
@@ -153,11 +161,16 @@ export class OdometryFusion {
   }
 
   /** Whether odometry, and not a match that is off too far for noise, has failed. */
-  #hasFailed(information: Symmetric, verdicts: OdometryVerdicts, isSparse: boolean): boolean {
-    if (verdicts.translation === "refuted" || verdicts.rotation === "refuted") return true;
+  #hasFailed({ verdicts, sinceS, isStanding = false }: PredictedPose, information: Symmetric): boolean {
+    const { translation, rotation } = verdicts, isSparse = sinceS >= SPARSE_SCANS_S;
+    if (!isStanding && (translation === "refuted" || rotation === "refuted")) return true;
     const points = translationPoints(information), all = (information.xx + information.yy) * POINT_VARIANCE;
-    if (points >= SURE_POINTS && (isSparse || points >= SURE_SHARE * all)) return true;
-    const isProven = verdicts.translation === "proven" && verdicts.rotation === "proven";
+    if (points >= SURE_POINTS) {
+      const isShare = points >= SURE_SHARE * all;
+      if (isShare && !isStanding) return true;
+      if ((isShare || isSparse) && this.#alikeScans >= SURE_SCANS) return true;
+    }
+    const isProven = translation === "proven" && rotation === "proven";
     return this.#alikeScans >= (isSparse && !isProven ? ALIKE_SCANS_SPARSE : ALIKE_SCANS);
   }
 
@@ -169,6 +182,18 @@ export class OdometryFusion {
       Math.abs(wrapAngle(off.yaw - last.yaw)) <= ALIKE_OFF + ALIKE_SHARE * Math.abs(off.yaw);
     this.#alikeScans = isAlike ? this.#alikeScans + 1 : 1;
     this.#lastOff = off;
+  }
+
+  /** The covariance of the predicted pose. */
+  #covarianceAt(prediction: PredictedPose): Symmetric {
+    const { last, predicted, verdicts } = prediction, { movedM, turned } = motionOf(prediction);
+    return this.#grown(
+      predicted.x - last.x,
+      predicted.y - last.y,
+      SHARES[verdicts.translation].noise * this.#translationFactor * TRANSLATION_VARIANCE_A_METRE * movedM,
+      SHARES[verdicts.rotation].noise * this.#rotationFactor *
+        (ROTATION_VARIANCE_A_RADIAN * turned + ROTATION_VARIANCE_A_METRE * movedM),
+    );
   }
 
   /** The covariance after a motion, by the variances of odometry. */
@@ -218,6 +243,11 @@ export class OdometryFusion {
       this.#translationFactor = learned(this.#translationFactor, square);
     }
   }
+}
+
+function motionOf({ last, predicted }: PredictedPose): { readonly movedM: number; readonly turned: number } {
+  const { x, y, yaw } = between2d(last, predicted);
+  return { movedM: Math.hypot(x, y), turned: Math.abs(yaw) };
 }
 
 function learned(factor: number, square: number): number {

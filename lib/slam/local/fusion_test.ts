@@ -72,17 +72,18 @@ Deno.test("OdometryFusion: a match far off is a failure of odometry, and taken o
   assertAlmostEquals(y, 0.3, 0.03);
 });
 
-/** Where matches that are this far off, one each `sinceS`, put a robot that stands by odometry nothing refutes. */
+/** Where matches that are this far off, one each `sinceS`, put a robot that stands by odometry. */
 function standing(
   information: Symmetric,
   offs: readonly Pose2d[],
   verdict: OdometryVerdict = "open",
   sinceS = 0.1,
+  isStanding = false,
 ): Pose2d {
   const fusion = new OdometryFusion(), verdicts = both(verdict);
   let pose: Pose2d = HERE;
   for (const off of offs) {
-    const predicted = { last: pose, predicted: pose, verdicts, scanCount: 90, sinceS };
+    const predicted = { last: pose, predicted: pose, verdicts, scanCount: 90, sinceS, isStanding };
     pose = fusion.fuse(predicted, off, information);
   }
   return pose;
@@ -107,6 +108,27 @@ Deno.test("OdometryFusion: the few points along a corridor that may be people ov
   const ahead = { x: 0.5, y: 0, yaw: 0 };
   assertLess(standing(along(0.06), [ahead, ahead]).x, 0.1);
   assertAlmostEquals(standing(along(0.3), [ahead]).x, ahead.x, 0.1);
+});
+
+Deno.test("OdometryFusion: after a pause, one match of the few points along a corridor overrules no odometry", () => {
+  const crowd = { ...ZERO, xx: 0.065 * POINTS, yy: POINTS, tt: POINTS }, off = { x: 0.5, y: 0, yaw: 0 };
+  for (const verdict of ["open", "proven"] as const) {
+    assertLess(standing(crowd, [HERE, off, HERE], verdict, 3).x, 0.05);
+  }
+  assertGreater(standing(crowd, [HERE, off, off], "open", 3).x, 0.2);
+});
+
+Deno.test("OdometryFusion: one match of a narrow view does not move a robot that stands, nor one whose odometry is frozen", () => {
+  const narrow = { ...ZERO, xx: POINTS / 30, yy: POINTS, tt: POINTS }, off = { x: -0.1, y: 0, yaw: 0 };
+  assertAlmostEquals(standing(narrow, [off], "refuted", 1, true).x, 0, 0.01);
+  assertAlmostEquals(standing(ALL_ROUND, [off], "refuted", 1, true).x, 0, 0.01);
+  assertAlmostEquals(standing(narrow, new Array(7).fill(off), "refuted", 1, true).x, off.x, 0.03);
+  assertAlmostEquals(
+    standing(narrow, [off], "refuted").x,
+    off.x,
+    0.05,
+    "its changes count no more than a match",
+  );
 });
 
 Deno.test("OdometryFusion: proven odometry outlasts a few scans of a narrow view that fit at the next niche", () => {

@@ -113,8 +113,10 @@ export interface LocalResult {
   readonly leastConstrained: LeastConstrained | undefined;
   /** The verdicts on the odometry since the last inserted scan: the worst ones. Without odometry it counts as refuted. */
   readonly verdicts: OdometryVerdicts;
-  /** Odometry stood still since this time, and has made up for it: it knows the motion since. */
+  /** Odometry stood still since this time, and has made up for it since the last insertion: it knows the motion. */
   readonly caughtUpFromS: number | undefined;
+  /** Whether no point of the scan is in range: its pose is that of odometry. */
+  readonly isBlind: boolean;
   /** The inserted scan; undefined if the motion filter left it out. */
   readonly insertion: Insertion | undefined;
 }
@@ -173,6 +175,8 @@ export class LocalMapper {
   readonly #submaps: ActiveSubmaps;
   #lastInserted: { readonly timeS: number; readonly pose: Pose2d } | undefined;
   #worst = PROVEN;
+  /** Odometry stood still since this time, and has made up for it since the last inserted scan. */
+  #caughtUpFromS: number | undefined;
   #usualScore = 0.5;
   #last: { readonly timeS: number; readonly pose: Pose2d } | undefined;
 
@@ -222,8 +226,8 @@ export class LocalMapper {
   }
 
   /**
-   * Undefined if no point of the scan is in range, or its pose is not finite. `isNode`: whether the scan goes into the
-   * submaps; undefined: if the robot has moved.
+   * Undefined if no point of the scan is in range and there is no odometry, or its pose is not finite. `isNode`: whether
+   * the scan goes into the submaps; undefined: if the robot has moved.
    */
   addScan(scan: RangeScan, isNode?: boolean): LocalResult | undefined {
     const { timeS, origin = IDENTITY_2D } = scan;
@@ -231,13 +235,12 @@ export class LocalMapper {
     let prediction = this.#extrapolator.predict(timeS);
     const gravityAlignment = this.#extrapolator.gravityAlignment() ?? LEVEL;
     const { returns, misses, all, seen } = this.#upright(scan, prediction, gravityAlignment);
-    if (returns.length === 0) return undefined;
-    let caughtUpFromS: number | undefined;
     if (stoodSinceS !== undefined) {
       const byOdometry = this.#caughtUp(seen, stoodSinceS, timeS);
       prediction = byOdometry ?? this.#extrapolator.predict(timeS);
-      if (byOdometry) caughtUpFromS = this.#standstill.before?.timeS;
+      if (byOdometry) this.#caughtUpFromS = this.#standstill.before?.timeS;
     }
+    if (returns.length === 0) return this.#goOn(timeS, prediction);
     const points = this.#filter.adaptive(returns, ADAPTIVE_EDGE_M, ADAPTIVE_POINTS);
     const found = this.#match({ points, returns, seen }, prediction, timeS);
     const { pose, score, leastConstrained, matched = pose, knowsTranslation = false } = found;
@@ -255,11 +258,13 @@ export class LocalMapper {
       score,
       leastConstrained,
       verdicts: this.#worst,
-      caughtUpFromS,
+      caughtUpFromS: this.#caughtUpFromS,
+      isBlind: false,
     };
-    if (!(isNode ?? this.#hasMoved(timeS, pose))) return { ...result, insertion: undefined };
+    if (!(isNode ?? this.#isDue(timeS, pose))) return { ...result, insertion: undefined };
     this.#lastInserted = { timeS, pose };
     this.#worst = PROVEN;
+    this.#caughtUpFromS = undefined;
     this.#laser.begin(seen, pose);
     this.#prove({ seen, timeS, pose, matched });
     const submaps = this.#submaps.insert(pose, {
@@ -269,6 +274,27 @@ export class LocalMapper {
       origin: compose2d(pose, { ...origin, yaw: 0 }),
     });
     return { ...result, insertion: { submaps, gravityAlignment, points } };
+  }
+
+  /** Follows odometry where a scan shows nothing in range. */
+  #goOn(timeS: number, pose: Pose2d): LocalResult | undefined {
+    const last = this.#last;
+    if (!last || !this.#extrapolator.odometryBetween(last.timeS, timeS)) return undefined;
+    const { verdicts } = this.#proof, scanCount = 0;
+    this.#fusion.goOn({ last: last.pose, predicted: pose, verdicts, scanCount, sinceS: timeS - last.timeS });
+    this.#extrapolator.addPose(timeS, pose, pose, this.#fusion.left);
+    this.#last = { timeS, pose };
+    this.#worst = worseOf(this.#worst, verdicts);
+    return {
+      timeS,
+      pose,
+      score: this.#usualScore,
+      leastConstrained: undefined,
+      verdicts: this.#worst,
+      caughtUpFromS: this.#caughtUpFromS,
+      isBlind: true,
+      insertion: undefined,
+    };
   }
 
   /**
@@ -301,7 +327,10 @@ export class LocalMapper {
   #match(scan: ScanPoints, prediction: Pose2d, timeS: number): Found {
     const { points, returns, seen } = scan;
     const submap = this.#submaps.matched;
-    if (!submap || !this.#last) return { pose: prediction, score: 1 };
+    if (!submap || !this.#last) {
+      this.#fusion.begin();
+      return { pose: prediction, score: 1 };
+    }
     const last = this.#last.pose, dt = timeS - this.#last.timeS;
     const hasOdometry = this.#extrapolator.odometryBetween(this.#last.timeS, timeS) !== undefined;
     let best = hasOdometry ? this.#matchByOdometry(submap, scan, prediction, timeS, dt) : undefined;
@@ -317,8 +346,8 @@ export class LocalMapper {
       const { x, y } = best.pose, isAsExpected = Math.hypot(x - prediction.x, y - prediction.y) < EXPECTED_M;
       const information = this.#informationOf(submap, returns, best.pose, isAsExpected),
         { scanCount } = submap;
-      const verdicts = this.#verdicts(timeS);
-      const predicted = { last, predicted: prediction, verdicts, scanCount, sinceS: dt };
+      const isStanding = this.#mayHang(timeS), verdicts = isStanding ? REFUTED : this.#proof.verdicts;
+      const predicted = { last, predicted: prediction, verdicts, scanCount, sinceS: dt, isStanding };
       best = {
         ...best,
         verdicts,
@@ -349,10 +378,9 @@ export class LocalMapper {
     );
   }
 
-  /** If odometry has not changed for a while, it may be frozen, so that matches count, too. */
-  #verdicts(timeS: number): OdometryVerdicts {
-    const lastedS = this.#extrapolator.standstill(timeS)?.lastedS ?? 0;
-    return this.#trust.mayHang(lastedS) ? REFUTED : this.#proof.verdicts;
+  /** Whether odometry has not changed for a while, so that it may be frozen, and matches count, too. */
+  #mayHang(timeS: number): boolean {
+    return this.#trust.mayHang(this.#extrapolator.standstill(timeS)?.lastedS ?? 0);
   }
 
   /** Keeps the last scan before odometry freezes. */
@@ -528,9 +556,11 @@ export class LocalMapper {
     return this.#refiner.refine(grid, points, start, expected, weights);
   }
 
-  #hasMoved(timeS: number, pose: Pose2d): boolean {
+  /** Whether a scan goes into the submaps. */
+  #isDue(timeS: number, pose: Pose2d): boolean {
     const last = this.#lastInserted;
-    if (!last) return true;
+    // The first scan of a submap must be in the right place.
+    if (!last) return !this.#extrapolator.isGuessAt(timeS);
     const moved = between2d(last.pose, pose);
     return timeS - last.timeS > MOTION_TIME_S || Math.hypot(moved.x, moved.y) > MOTION_DISTANCE_M ||
       Math.abs(moved.yaw) > MOTION_ANGLE_RAD;

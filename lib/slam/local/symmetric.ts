@@ -21,6 +21,7 @@ export type Matrix = readonly [x: Row, y: Row, yaw: Row];
 export const ZERO: Symmetric = { xx: 0, xy: 0, xt: 0, yy: 0, yt: 0, tt: 0 };
 export const UNIT: Symmetric = { xx: 1, xy: 0, xt: 0, yy: 1, yt: 0, tt: 1 };
 export const ZERO_MATRIX: Matrix = rowsOf(ZERO);
+export const UNIT_MATRIX: Matrix = rowsOf(UNIT);
 
 export function scaled({ xx, xy, xt, yy, yt, tt }: Symmetric, factor: number): Symmetric {
   return {

@@ -119,6 +119,12 @@ export class OdometryHistory {
     return this.#stoodSinceS - delayS;
   }
 
+  /** Whether the motion since odometry caught up is a guess at a time: two readings must show its speed. */
+  isGuessAt(timeS: number): boolean {
+    const newest = this.#readings.at(-1);
+    return newest !== undefined && newest.timeS - this.#caughtUpS < ODOMETRY_BASE_S && !this.has(timeS);
+  }
+
   /** Odometry caught up without a real motion: it counts from its last reading on. */
   forget(): void {
     this.#readings = this.#readings.slice(-1);
