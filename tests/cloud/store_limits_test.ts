@@ -49,6 +49,8 @@ interface LimitsBench {
   readonly trips: () => number;
   /** The same file as another program has it; its owner closes it. */
   connect(): Store;
+  /** What later processes are sent arrives when the returned function is called. */
+  hold(): () => void;
 }
 
 function limitsTest(name: string, run: (bench: LimitsBench) => Promise<void>): void {
@@ -58,12 +60,15 @@ function limitsTest(name: string, run: (bench: LimitsBench) => Promise<void>): v
     const processes: PipedProcess[] = [];
     const { file, start } = sqliteIn(`${folder}/cloud.db`, new DenoHost());
     let trips = 0;
+    let free = Promise.resolve();
     const counted = () => {
       const process = start();
       const write = process.write.bind(process);
-      process.write = (bytes) => {
+      const isFree = free;
+      process.write = async (bytes) => {
         trips++;
-        return write(bytes);
+        await isFree;
+        return await write(bytes);
       };
       processes.push(process);
       return process;
@@ -72,7 +77,12 @@ function limitsTest(name: string, run: (bench: LimitsBench) => Promise<void>): v
     try {
       await store.transaction((sql) => sql.query("CREATE TABLE names (name TEXT PRIMARY KEY)"));
       const connectAgain = () => connect({ sqlite: { file, start } }, new SystemClock());
-      await run({ store, clock, processes, trips: () => trips, connect: connectAgain });
+      const hold = () => {
+        const held = Promise.withResolvers<void>();
+        free = held.promise;
+        return held.resolve;
+      };
+      await run({ store, clock, processes, trips: () => trips, connect: connectAgain, hold });
     } finally {
       await store.close();
       await Deno.remove(folder, { recursive: true });
@@ -80,6 +90,9 @@ function limitsTest(name: string, run: (bench: LimitsBench) => Promise<void>): v
   });
 }
 
+/** Takes a second or less. */
+const SLOW = `WITH RECURSIVE counted(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < 3000000)
+  SELECT COUNT(*) AS amount FROM counted`;
 const insert = (sql: Sql, name: string) => sql.query("INSERT INTO names (name) VALUES (?)", name);
 const names = async (sql: Sql) =>
   (await sql.query<{ name: string }>("SELECT name FROM names ORDER BY name")).map(({ name }) => name);
@@ -260,6 +273,28 @@ limitsTest(
     await until(() => clock.pending === 1);
     clock.pass();
     assertEquals(await awaitOutcome(endless), "deadline_exceeded");
+  },
+);
+
+limitsTest(
+  "SqliteStore: no statement waits for a process that is starting while another one is free",
+  async ({ store, processes, hold }) => {
+    assertEquals([await names(store), processes.length], [[], 2]);
+    const release = hold();
+    const slow = store.query(SLOW);
+    const behind = [names(store)];
+    await until(() => processes.length === 3);
+    for (let more = 0; more < 5; more++) behind.push(names(store));
+    assertEquals(await slow, [{ amount: 3_000_000 }]);
+    assertEquals(await Promise.all(behind), Array(6).fill([]));
+    release();
+    // From now on it answers, too.
+    await store.forCaller({ group: "slow" }, async () => {
+      const slow = store.query(SLOW);
+      assertEquals(await store.forCaller({ group: "other" }, () => names(store)), []);
+      await slow;
+    });
+    assertEquals(processes.length, 3);
   },
 );
 

@@ -5,7 +5,6 @@
  * Whoever needs another connection starts one.
  */
 
-import { Deadlines } from "../../../base/async/deadlines.ts";
 import type { Clock } from "../../../base/clock.ts";
 import { assert, messageOf, SvcError } from "../../../base/error.ts";
 import type { PipedProcess } from "../../../base/process.ts";
@@ -58,26 +57,25 @@ export class SqliteProcess {
   readonly #asked: Asked[] = [];
   #unsent: Uint8Array[] = [];
   #sending = false;
-  readonly #deadlines: Deadlines;
   #late: (() => void) | undefined;
   #ended: SvcError | undefined;
   #closing: Promise<void> | undefined;
   readonly #over: Promise<void>;
-  readonly #lastLines: string[] = [];
   /** Whether it has opened the file. */
   isOpen = false;
+  /** Resolves when it has, or has failed to. */
+  readonly opened: Promise<void>;
 
   constructor(
     start: StartSqlite,
     private readonly file: string,
     reads: boolean,
-    clock: Clock,
+    private readonly clock: Clock,
   ) {
-    this.#deadlines = new Deadlines(clock);
     this.#process = start();
     this.#over = this.#watch();
-    this.#ask({ open: file, reads }, "open", OPENING_MS).then(rowsOf).then(
-      () => this.isOpen = true,
+    this.opened = this.#ask({ open: file, reads }, "open", OPENING_MS).then(rowsOf).then(
+      () => void (this.isOpen = true),
       (error) => this.#end(SvcError.from(error)),
     );
   }
@@ -157,7 +155,7 @@ export class SqliteProcess {
     const [oldest] = this.#asked;
     if (!oldest) return;
     const { text, deadlineMs } = oldest;
-    this.#late = this.#deadlines.after(deadlineMs, () => {
+    this.#late = this.clock.after(deadlineMs, () => {
       const what = `the statement did not end within ${deadlineMs / 1000} s and was interrupted`;
       this.#end(new SvcError("deadline_exceeded", `database: ${what}: ask for less (${shown(text)})`));
     });
@@ -186,7 +184,7 @@ export class SqliteProcess {
   }
 
   async #watch(): Promise<void> {
-    const complaints = this.#hear();
+    const lastLines = this.#lastLines();
     const frames = new SqliteFrames<SqliteAnswer>();
     try {
       for await (const piece of this.#process.output) {
@@ -197,8 +195,8 @@ export class SqliteProcess {
     }
     this.#process.signal("SIGKILL", { group: true });
     const { code, signal } = await this.#process.exited;
-    await complaints;
-    const output = this.#lastLines.length > 0 ? `: ${this.#lastLines.join(" ")}` : "";
+    const lines = await lastLines;
+    const output = lines.length > 0 ? `: ${lines.join(" ")}` : "";
     const how = signal ?? `exit code ${code}`;
     const running = this.#asked[0] ? ` while it ran ${shown(this.#asked[0].text)}` : "";
     this.#end(
@@ -206,15 +204,18 @@ export class SqliteProcess {
     );
   }
 
-  async #hear(): Promise<void> {
+  /** What it complained of last. */
+  async #lastLines(): Promise<string[]> {
+    const lines: string[] = [];
     try {
       for await (const line of this.#process.stderr) {
-        this.#lastLines.push(line.trim());
-        if (this.#lastLines.length > LAST_LINES) this.#lastLines.shift();
+        lines.push(line.trim());
+        if (lines.length > LAST_LINES) lines.shift();
       }
     } catch {
       // Its last words are lost.
     }
+    return lines;
   }
 
   /** The running statement gets the reason; the statements behind it were merely interrupted. */

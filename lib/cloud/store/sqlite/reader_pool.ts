@@ -35,20 +35,39 @@ export class ReaderPool<Item> {
   #stopShrinking: (() => void) | undefined;
   #closed = false;
 
-  constructor(private readonly start: () => SqliteProcess, private readonly clock: Clock) {}
+  /** @param opened a process that was started for want of a free one is open, or has failed */
+  constructor(
+    private readonly start: () => SqliteProcess,
+    private readonly clock: Clock,
+    private readonly opened: () => void,
+  ) {}
 
   /**
-   * The process with the fewest statements, perhaps a new one; `undefined` if all are slow or full. Throws if none can
-   * be started.
+   * The process with the fewest statements; `undefined` if all are slow or full. Then it starts another one, and calls
+   * `opened` later: a process takes seconds to start on a busy computer, and most slow statements end before. Throws if
+   * none can be started.
    */
   free(): Reader<Item> | undefined {
     this.#readers = this.#readers.filter(({ process }) => !process.ended);
+    const open = this.#readers.filter(({ process }) => process.isOpen);
     let best: Reader<Item> | undefined;
-    for (const one of this.#readers) {
+    for (const one of open) {
       if (!one.isSlow && (!best || one.given.length < best.given.length)) best = one;
     }
-    if (!best && this.#readers.length < READERS_MAX) this.#readers.push(best = new Reader(this.start()));
+    if (!best) {
+      let starting = this.#readers.find(({ process }) => !process.isOpen);
+      if (!starting && this.#readers.length < READERS_MAX) starting = this.#start();
+      // Nothing can be answered before the first one.
+      if (open.length === 0) best = starting;
+    }
     return best && best.given.length < BATCH_MAX ? best : undefined;
+  }
+
+  #start(): Reader<Item> {
+    const reader = new Reader<Item>(this.start());
+    this.#readers.push(reader);
+    void reader.process.opened.then(this.opened);
+    return reader;
   }
 
   /** Gives a statement to a process. */

@@ -71,7 +71,7 @@ export class SqliteReaders {
     private readonly callers: StoreCallers,
     private readonly clock: Clock,
   ) {
-    this.#pool = new ReaderPool(start, clock);
+    this.#pool = new ReaderPool(start, clock, () => this.#closed || this.#next());
     const isBlocked = (group: string) =>
       group !== OWN_GROUP && (this.#slow.get(group) ?? 0) >= SLOW_READS_MAX;
     this.#queue = new FairQueue({ ...FAIR_READS, turnsOfGroupMax: BATCH_MAX, isBlocked }, clock);
