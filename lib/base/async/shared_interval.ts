@@ -17,10 +17,11 @@ export class SharedInterval {
   every(run: () => void): () => void {
     const { clock, intervalMs } = this;
     const slot = Math.floor(clock.monotonicMs() / intervalMs * SLOTS) % SLOTS;
-    const group = this.#groups.getOrInsertComputed(
-      slot,
-      () => new Group(clock, intervalMs, () => this.#groups.delete(slot)),
-    );
+    let group = this.#groups.get(slot);
+    if (!group) {
+      group = new Group(clock, intervalMs, () => this.#groups.delete(slot));
+      this.#groups.set(slot, group);
+    }
     return group.add(run);
   }
 }
