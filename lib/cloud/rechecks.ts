@@ -9,7 +9,7 @@ import type { Clock } from "../base/clock.ts";
 import { type Code, SvcError } from "../base/error.ts";
 import type { CallContext } from "../wire/rpc/service.ts";
 import type { Audit } from "./access/audit.ts";
-import type { Notices } from "./store/notices.ts";
+import { type Notices, UNKNOWN_CHANGE } from "./store/notices.ts";
 
 /** Interval of the checks without notices. */
 const RECHECK_MS = 5_000;
@@ -26,8 +26,6 @@ const RECHECKS_AT_ONCE = 16;
 const APART_MS = 1_000;
 const REFUSALS: readonly Code[] = ["unauthenticated", "permission_denied"];
 
-/** Of a change of something that is not a key; a change by another process has no such name. */
-const NAMES_OTHERS = /^(organization|location|machine|part|fragment|package|release|secret) /;
 /** Another process may have another computer's clock. */
 const CLOCKS_APART_MS = 60_000;
 
@@ -107,7 +105,7 @@ export class Rechecks {
     this.#listening = this.parts.notices.hear("changes", (text) => {
       const [, id] = /^key (.+)$/.exec(text) ?? [];
       if (id !== undefined) this.#checkCallsOf(id);
-      else if (!NAMES_OTHERS.test(text)) look();
+      else if (text === UNKNOWN_CHANGE) look();
     }, look);
     // The next check tries again; until then the interval holds.
     this.#listening.catch(() => this.#listening = undefined);

@@ -34,10 +34,7 @@ export function backoffMs(
   return jitter === 0 ? wholeMs : Math.round(wholeMs * (1 - jitter + jitter * random()));
 }
 
-/**
- * An interval of which up to a tenth is left out: the rounds of programs that began together, as machines do when the
- * power is back, drift apart.
- */
+/** Shortens an interval by up to a tenth, so that machines that start together, as after a power cut, drift apart. */
 export function unevenMs(intervalMs: number, random: () => number = Math.random): number {
   return intervalMs * (1 - INTERVAL_JITTER * random());
 }

@@ -12,6 +12,7 @@ import { type PoolHolder, SharedPool } from "../../base/async/shared_pool.ts";
 import { nextTurn, Waker } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { CloudContext } from "../access/context.ts";
+import { UNKNOWN_CHANGE } from "../store/notices.ts";
 import { type Part, Parts } from "../tenants/parts.ts";
 import type { ConfigMessages } from "../config/config_messages.ts";
 import { Releases } from "../packages/releases.ts";
@@ -133,7 +134,11 @@ export class PartChanges {
   #hear(): Promise<unknown> {
     const { notices } = this.cloud.store;
     return this.#listening ??= (async () => {
-      const stop = await notices.hear("changes", (text) => this.#heard(text), () => this.#heard("anything"));
+      const stop = await notices.hear(
+        "changes",
+        (text) => this.#heard(text),
+        () => this.#heard(UNKNOWN_CHANGE),
+      );
       await this.#lookAtReleases();
       return stop;
     })().catch((error) => {

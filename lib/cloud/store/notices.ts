@@ -33,9 +33,12 @@ export interface NoticeKeys {
   warn(why: string): void;
 }
 
-/** A notice of `changes` names the changed thing (`part 1234`), or is any other text if that is unknown. */
+/** A notice of `changes` names the changed thing (`part 1234`), or is `UNKNOWN_CHANGE`. */
 const NOTICE_TOPICS = ["signaling", "changes"] as const;
 export type NoticeTopic = typeof NOTICE_TOPICS[number];
+
+/** Another process has changed something. */
+export const UNKNOWN_CHANGE = "the database";
 
 export const NOTICE_BYTES_MAX = 256 * 1024;
 

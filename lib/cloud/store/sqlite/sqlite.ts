@@ -12,7 +12,7 @@ import type { Clock } from "../../../base/clock.ts";
 import { SvcError } from "../../../base/error.ts";
 import { type StoreCaller, StoreCallers } from "../callers.ts";
 import { type Lookup, sqlOf } from "../lookups.ts";
-import { type Notices, type NoticeTopic, OwnNotices } from "../notices.ts";
+import { type Notices, type NoticeTopic, OwnNotices, UNKNOWN_CHANGE } from "../notices.ts";
 import {
   type BatchStatement,
   queryOne,
@@ -186,7 +186,7 @@ class FileNotices extends OwnNotices {
       if (stopped) return;
       if (version !== undefined && version !== known) {
         known = version;
-        await this.tell("changes", "the database");
+        await this.tell("changes", UNKNOWN_CHANGE);
       }
       callOff = lookLater();
     };
