@@ -2,6 +2,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { Buffer } from "node:buffer";
+import decodeQr from "qr/decode";
 import type { Browser, Locator } from "playwright-core";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { builtPage } from "../../cli/built_page.ts";
@@ -48,9 +49,7 @@ async function readQr(code: Locator): Promise<string> {
       for (let at = from; at < from + scale * 4; at += 4) data.fill(0, at, at + 3);
     }
   }
-  const library = new URL("../../lib/web/node_modules/qr/decode.js", import.meta.url).href;
-  const { default: decode } = await import(library);
-  return decode({ width, height: width, data });
+  return decodeQr({ width, height: width, data });
 }
 
 const STEPS: readonly SettingsStep[] = [
