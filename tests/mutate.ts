@@ -1,9 +1,10 @@
 /**
- * `deno task mutate [ROOM] [--since REV] [--seed N] [--minutes M]`: puts small faults into the code, one at a time, and
- * shows those that no test finds.
+ * `deno task mutate [ROOM] [--since REV] [--seed N] [--count N] [--minutes M]`: puts small faults into the code, one at a
+ * time, and shows those that no test finds.
  *
- * A mutant passes three stages: the type check, the nearest tests that run its line, the other tests of its room that
- * do. What all of them let pass is a survivor. `tests/mutation/judged.json` lists survivors that are no holes:
+ * A mutant passes four stages: the type check, the nearest tests that run its line, the other tests of its room that
+ * do, and tests of other rooms. What all of them let pass is a survivor. Fates are kept in dist/mutation/: the same
+ * command goes on where its last run ended, and tries survivors again once a test has changed. `tests/mutation/judged.json` lists survivors that are no holes:
  * `equivalent` (no caller can see a difference) or `harmless` (nobody minds it, such as another length of a pause),
  * each with its reason. Ends with 1 if a survivor is not judged.
  */
@@ -15,9 +16,11 @@ import { begin, EXIT, type Terminal, unexpected } from "../cli/program.ts";
 import { checkedFiles, COMPILER_OPTIONS, denoTypes } from "./floating_promises.ts";
 import { run } from "./interop/programs.ts";
 import { CoverageMap } from "./mutation/coverage_map.ts";
+import { type Found, KeptFates } from "./mutation/kept_fates.ts";
 import judgedJson from "./mutation/judged.json" with { type: "json" };
 import { type Mutant, withFault } from "./mutation/operators.ts";
-import { changedLines, nearestTests, roomTests, sampleOf } from "./mutation/sample.ts";
+import { Reach } from "./mutation/reach.ts";
+import { changedLines, sampleOf } from "./mutation/sample.ts";
 import { TreeCopy } from "./mutation/tree_copy.ts";
 import { TypeCheck } from "./mutation/type_check.ts";
 import { roomOf } from "./support/rooms.ts";
@@ -44,6 +47,13 @@ const PROGRAM = {
     },
     { name: "seed", type: "int", default: 1, value: "N", help: "Chooses the mutants and their order." },
     {
+      name: "count",
+      type: "int",
+      default: 0,
+      value: "N",
+      help: "How many mutants; 0 takes as many as the time suffices for.",
+    },
+    {
       name: "minutes",
       type: "int",
       default: 10,
@@ -54,7 +64,7 @@ const PROGRAM = {
 } as const;
 
 /** How a mutant ended. */
-type Fate = "types" | "nearest" | "room" | "equivalent" | "harmless" | "survived" | "unfinished";
+type Fate = NonNullable<Found["stage"]> | "equivalent" | "harmless" | "survived";
 
 interface Judged {
   readonly file: string;
@@ -69,30 +79,48 @@ interface Bench {
   readonly types: TypeCheck;
   readonly copy: TreeCopy;
   readonly coverage: CoverageMap;
+  readonly reach: Reach;
+  readonly kept: KeptFates;
 }
 
-/** The first stage that finds the mutant, if the time suffices. */
-async function fateOf(
+/** The first stage that finds the mutant and its test, if the time suffices. */
+async function tryOut(
   mutant: Mutant,
-  { files, types, copy, coverage }: Bench,
+  { files, types, copy, coverage, reach, kept }: Bench,
   isOver: () => boolean,
-): Promise<Fate> {
+): Promise<Found | undefined> {
   const { file } = mutant;
+  const stages = [
+    ["nearest", reach.nearest(file)],
+    ["room", reach.room(file)],
+    ["elsewhere", reach.elsewhere(file)],
+  ] as const;
+  const tests = stages.flatMap(([_, tests]) => tests);
+  const known = await kept.get(mutant, tests);
+  if (known) return known;
+  const keep = async (found: Found) => {
+    await kept.set(mutant, tests, found);
+    return found;
+  };
+
   const own = files.find(({ path }) => path === file)!.text;
   const mutated = withFault(own, mutant);
-  if (types.refuses(ROOT + file, own, mutated)) return "types";
-
-  const stages = [["nearest", nearestTests(file, files)], ["room", roomTests(file, files)]] as const;
+  if (types.refuses(ROOT + file, own, mutated)) return await keep({ stage: "types" });
   for (const [stage, tests] of stages) {
     for (const test of tests) {
-      if (isOver()) return "unfinished";
+      if (isOver()) return undefined;
       const ms = await coverage.msOf(test, file, mutant.line);
       if (ms === undefined) continue;
       await copy.write(file, mutated);
       const end = await copy.test(test, SLOWER_MAX * ms + PATIENCE_MS).finally(() => copy.write(file, own));
-      if (end !== "passed") return stage;
+      if (end !== "passed") return await keep({ stage, test });
     }
   }
+  return await keep({});
+}
+
+function fateOf(mutant: Mutant, { stage }: Found): Fate {
+  if (stage !== undefined) return stage;
   const isSame = ({ file, before, edit }: Judged) =>
     file === mutant.file && before === mutant.before && edit === mutant.edit;
   return (judgedJson as readonly Judged[]).find(isSame)?.verdict ?? "survived";
@@ -118,37 +146,39 @@ async function play(
   const isOver = () => clock.monotonicMs() >= endMs;
   const rooms = new Map<string, Fate[]>();
   for (const mutant of mutants) {
-    const fate = await fateOf(mutant, bench, isOver);
-    if (fate === "unfinished") break;
+    const found = await tryOut(mutant, bench, isOver);
+    if (!found) break;
+    const fate = fateOf(mutant, found);
     const room = roomOf(mutant.file);
     rooms.set(room, [...rooms.get(room) ?? [], fate]);
     const { file, line, kind, before, edit } = mutant;
-    terminal.write(`${fate.padEnd(10)} ${file}:${line}: ${kind}: ${edit}\n`);
-    if (fate === "survived") terminal.write(`${" ".repeat(11)}${before}\n`);
+    if (fate === "survived") terminal.write(`${file}:${line}: ${kind}: ${edit}\n    ${before}\n`);
   }
   return rooms;
 }
 
 function rowOf(room: string, fates: readonly Fate[]): string {
   const count = (...wanted: Fate[]) => fates.filter((fate) => wanted.includes(fate)).length;
-  const [killed, holes] = [count("types", "nearest", "room"), count("survived")];
+  const [killed, holes] = [count("types", "nearest", "room", "elsewhere"), count("survived")];
   const share = killed + holes === 0 ? "" : `${(100 * killed / (killed + holes)).toFixed(0)} %`;
   const counts = [
     fates.length,
     count("types"),
     count("nearest"),
     count("room"),
-    count("equivalent", "harmless"),
+    count("elsewhere"),
+    count("equivalent"),
+    count("harmless"),
     holes,
   ];
-  return `${room.padEnd(22)}${[...counts, share].map((one) => String(one).padStart(9)).join("")}\n`;
+  return `${room.padEnd(18)}${[...counts, share].map((one) => String(one).padStart(11)).join("")}\n`;
 }
 
 async function main(args: readonly string[], terminal: Terminal): Promise<number> {
   const begun = begin(PROGRAM, args, terminal);
   if (begun.exitCode !== undefined) return begun.exitCode;
   const [room = "", ...more] = begun.rest.map((one) => one.replace(/\/$/, ""));
-  const { since, seed, minutes } = begun.values;
+  const { since, seed, count, minutes } = begun.values;
   if (more.length > 0) {
     terminal.writeError(`${PROGRAM.name}: ${unexpected(more[0])}; see --help\n`);
     return EXIT.usage;
@@ -160,7 +190,8 @@ async function main(args: readonly string[], terminal: Terminal): Promise<number
     terminal.writeError(`${PROGRAM.name}: --since: ${diff.stderr.trim()}\n`);
     return EXIT.usage;
   }
-  const sample = sampleOf(files, { room, changed: diff && changedLines(diff.stdout), seed });
+  const all = sampleOf(files, { room, changed: diff && changedLines(diff.stdout), seed });
+  const sample = count > 0 ? all.slice(0, count) : all;
   if (sample.length === 0) {
     terminal.writeError(
       `${PROGRAM.name}: found nothing to change in "${room || since}", wanted a folder such as lib/wire\n`,
@@ -172,8 +203,10 @@ async function main(args: readonly string[], terminal: Terminal): Promise<number
   }
   return await withBench(files, async (bench) => {
     const rooms = await play(sample, bench, minutes, terminal);
-    const heads = ["tried", "types", "nearest", "room", "judged", "holes", "found"];
-    terminal.write(`\n${"room".padEnd(22)}${heads.map((one) => one.padStart(9)).join("")}\n`);
+    const heads = [
+      ...["tried", "types", "nearest", "room", "elsewhere", "equivalent", "harmless", "holes", "found"],
+    ];
+    terminal.write(`\n${"room".padEnd(18)}${heads.map((one) => one.padStart(11)).join("")}\n`);
     for (const [room, fates] of [...rooms].sort()) terminal.write(rowOf(room, fates));
     const all = [...rooms.values()].flat();
     terminal.write(rowOf("all", all));
@@ -190,7 +223,8 @@ async function withBench<R>(files: readonly SourceFile[], use: (bench: Bench) =>
   const types = await denoTypes();
   try {
     const check = new TypeCheck(await checkedFiles(), COMPILER_OPTIONS, types);
-    return await use({ files, types: check, copy, coverage: new CoverageMap(copy) });
+    const [reach, kept] = [new Reach(files), await KeptFates.read(files)];
+    return await use({ files, types: check, copy, coverage: new CoverageMap(copy), reach, kept });
   } finally {
     await Deno.remove(types);
     await copy.remove();

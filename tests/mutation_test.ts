@@ -4,7 +4,8 @@ import { assertEquals } from "@std/assert";
 import { COMPILER_OPTIONS, denoTypes } from "./floating_promises.ts";
 import { linesOf } from "./mutation/coverage_map.ts";
 import { mutantsOf, withFault } from "./mutation/operators.ts";
-import { changedLines, nearestTests, roomTests, sampleOf } from "./mutation/sample.ts";
+import { Reach } from "./mutation/reach.ts";
+import { changedLines, sampleOf } from "./mutation/sample.ts";
 import { TypeCheck } from "./mutation/type_check.ts";
 
 const TEXT = `
@@ -58,19 +59,29 @@ Deno.test("mutants: the sample depends on the seed, the room and the changed lin
   assertEquals(sample("", 1, changedLines(diff)).length, 5);
 });
 
-Deno.test("mutants: the test beside a file comes first, then its folder's, then its room's", () => {
-  const files = [
-    { path: "lib/x/deep/work_test.ts", text: "" },
-    { path: "lib/x/deep/more_test.ts", text: "" },
-    { path: "lib/x/x_test.ts", text: "" },
-    { path: "tests/x_test.ts", text: 'import "../lib/x/deep/work.ts"' },
-    { path: "tests/y_test.ts", text: 'import "../lib/y/work.ts"' },
-  ];
-  assertEquals(nearestTests("lib/x/deep/work.ts", files), [
-    "lib/x/deep/work_test.ts",
-    "lib/x/deep/more_test.ts",
+Deno.test("mutants: tests that reach a file, beside it first, then its room's, then its namesakes elsewhere", () => {
+  const reach = new Reach([
+    { path: "lib/x/deep/work.ts", text: "" },
+    { path: "lib/x/deep/work_test.ts", text: 'import "./work.ts"' },
+    { path: "lib/x/deep/all_test.ts", text: 'import "./work.ts"' },
+    { path: "lib/x/deep/other_test.ts", text: "" },
+    { path: "lib/x/x.ts", text: 'import "./deep/work.ts"' },
+    { path: "lib/x/x_test.ts", text: 'import "./x.ts"' },
+    { path: "lib/y/types.ts", text: 'import type {\n  Work,\n} from "../x/deep/work.ts";\n' },
+    { path: "lib/y/types_test.ts", text: 'import "./types.ts";' },
+    { path: "tests/a_test.ts", text: 'import "../lib/x/x.ts"' },
+    { path: "tests/b_test.ts", text: "start(`lib/x/x.ts`)" },
+    { path: "tests/c_test.ts", text: 'import "../lib/x/deep/work.ts"' },
+    { path: "tests/work_test.ts", text: 'import "../lib/x/x.ts"' },
   ]);
-  assertEquals(roomTests("lib/x/deep/work.ts", files), ["lib/x/x_test.ts", "tests/x_test.ts"]);
+  assertEquals(reach.nearest("lib/x/deep/work.ts"), ["lib/x/deep/work_test.ts", "lib/x/deep/all_test.ts"]);
+  assertEquals(reach.room("lib/x/deep/work.ts"), ["lib/x/x_test.ts"]);
+  assertEquals(reach.elsewhere("lib/x/deep/work.ts"), [
+    "tests/c_test.ts",
+    "tests/work_test.ts",
+    "tests/a_test.ts",
+    "tests/b_test.ts",
+  ]);
 });
 
 Deno.test("mutants: the lines that a report of coverage counts above 0", () => {

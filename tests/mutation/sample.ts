@@ -1,8 +1,7 @@
-/** Which mutants a run tries, in which order, and which tests may find them. */
+/** Which mutants a run tries, in which order. */
 
 import type { Mutant } from "./operators.ts";
 import { mutantsOf } from "./operators.ts";
-import { roomOf } from "../support/rooms.ts";
 import type { SourceFile } from "../support/sources.ts";
 
 /** Code whose faults tests are to find: not tests, and not what generates or only prints. */
@@ -40,28 +39,6 @@ export function changedLines(diff: string): Map<string, Set<number>> {
     for (let at = 0; from !== undefined && at < Number(count); at++) lines.add(Number(from) + at);
   }
   return found;
-}
-
-/** The test beside the file and those of its folder. */
-export function nearestTests(file: string, files: readonly SourceFile[]): string[] {
-  const own = file.replace(/\.ts$/, "_test.ts");
-  const folder = file.replace(/[^/]*$/, "");
-  const beside = testsAmong(files).filter((path) => path.replace(/[^/]*$/, "") === folder);
-  return beside.sort((a, b) => Number(b === own) - Number(a === own));
-}
-
-/** The other tests of the room, and those of tests/ that import a file of the room. */
-export function roomTests(file: string, files: readonly SourceFile[]): string[] {
-  const room = roomOf(file);
-  const near = new Set(nearestTests(file, files));
-  const importsRoom = new RegExp(`"(?:\\.\\./)+${room}/`);
-  const isOf = ({ path, text }: SourceFile) =>
-    path.startsWith(`${room}/`) || path.startsWith("tests/") && importsRoom.test(text);
-  return testsAmong(files.filter(isOf)).filter((path) => !near.has(path));
-}
-
-function testsAmong(files: readonly SourceFile[]): string[] {
-  return files.map(({ path }) => path).filter((path) => path.endsWith("_test.ts"));
 }
 
 /** The same values in an order that looks like chance (Fisher and Yates). */
