@@ -109,7 +109,7 @@ async function tryOut(
   for (const [stage, tests] of stages) {
     for (const test of tests) {
       if (isOver()) return undefined;
-      const ms = await coverage.msOf(test, file, mutant.line);
+      const ms = await coverage.msOf(test, mutant);
       if (ms === undefined) continue;
       await copy.write(file, mutated);
       const end = await copy.test(test, SLOWER_MAX * ms + PATIENCE_MS).finally(() => copy.write(file, own));

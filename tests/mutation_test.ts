@@ -40,6 +40,20 @@ Deno.test("mutants: conditions, operators, numbers, booleans, codes, calls and a
   ]);
 });
 
+Deno.test("mutants: where the block of each begins", () => {
+  const text = `let count = 0;
+export function more(): number {
+  if (count > 1) return 1;
+
+  for (;;) {
+    count++;
+  }
+}
+`;
+  const found = mutantsOf("lib/x/more.ts", text).map(({ line, blockLine }) => `${blockLine} to ${line}`);
+  assertEquals([...new Set(found)], ["1 to 1", "2 to 3", "5 to 6"]);
+});
+
 Deno.test("mutants: a fault changes its own place alone", () => {
   const [, , , less] = mutantsOf("lib/x/work.ts", TEXT);
   assertEquals(withFault(TEXT, less), TEXT.replace("limit < 3", "limit <= 3"));

@@ -5,12 +5,15 @@
 
 import { bytesSum } from "../../cli/build/sums.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
+import type { Mutant } from "./operators.ts";
 import type { TreeCopy } from "./tree_copy.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
 const FOLDER = `${ROOT}dist/mutation`;
 /** A test file that takes longer is none for mutants: a fault that it alone finds wants a nearer test. */
 const TEST_MS = 60_000;
+
+type Place = Pick<Mutant, "file" | "blockLine" | "line">;
 
 /** What a test file runs. */
 interface Kept {
@@ -30,10 +33,13 @@ export class CoverageMap {
 
   constructor(private readonly copy: TreeCopy) {}
 
-  /** How long the test takes, if it passes and runs the line. */
-  async msOf(test: string, file: string, line: number): Promise<number | undefined> {
+  /**
+   * How long the test takes, if it passes and may run the line. A line with a part that did not run, as in
+   * `if (isOver) return;`, counts as one that did not, so any line from the beginning of its block on is good enough.
+   */
+  async msOf(test: string, { file, blockLine, line }: Place): Promise<number | undefined> {
     const { passes, lines, ms } = this.#known.get(test) ?? await this.#look(test);
-    return passes && lines[file]?.includes(line) ? ms : undefined;
+    return passes && lines[file]?.some((one) => blockLine <= one && one <= line) ? ms : undefined;
   }
 
   async #look(test: string): Promise<Kept> {

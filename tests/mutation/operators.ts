@@ -8,6 +8,8 @@ export interface Mutant {
   /** From the root of the tree. */
   readonly file: string;
   readonly line: number;
+  /** Where the block begins that the line is in. */
+  readonly blockLine: number;
   readonly start: number;
   readonly end: number;
   /** The text in place of the one between `start` and `end`. */
@@ -58,9 +60,10 @@ export function mutantsOf(file: string, text: string): Mutant[] {
   const add = (node: ts.Node, kind: string, replacement: string) => {
     const [start, end] = [node.getStart(source), node.getEnd()];
     const { line } = source.getLineAndCharacterOfPosition(start);
+    const blockLine = source.getLineAndCharacterOfPosition(blockOf(node).getStart(source)).line + 1;
     const before = text.split("\n")[line].trim();
     const edit = `${brief(text.slice(start, end))} → ${brief(replacement)}`;
-    found.push({ file, line: line + 1, start, end, replacement, kind, before, edit });
+    found.push({ file, line: line + 1, blockLine, start, end, replacement, kind, before, edit });
   };
   const visit = (node: ts.Node) => {
     if (isDeclarative(node)) return;
@@ -74,6 +77,12 @@ export function mutantsOf(file: string, text: string): Mutant[] {
 /** The text of the file with the fault in it. */
 export function withFault(text: string, { start, end, replacement }: Mutant): string {
   return text.slice(0, start) + replacement + text.slice(end);
+}
+
+function blockOf(node: ts.Node): ts.Node {
+  let block = node.parent;
+  while (!ts.isBlock(block) && !ts.isSourceFile(block)) block = block.parent;
+  return block;
 }
 
 /** Types, imports and decorated text run nothing. */

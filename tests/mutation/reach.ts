@@ -51,10 +51,10 @@ export class Reach {
     return tests.filter(isClose).slice(0, ELSEWHERE_MAX);
   }
 
-  /** The nearest first. */
+  /** The nearest first; those of the build look at all files and run few. */
   #tests(file: string): string[] {
     const way = (test: string) => this.#way(file, test);
-    return [...this.#steps(file).keys()].filter((path) => path.endsWith("_test.ts"))
+    return [...this.#steps(file).keys()].filter((path) => /^(?!cli\/build\/).*_test\.ts$/.test(path))
       .sort((a, b) => way(a) - way(b) || (a < b ? -1 : 1));
   }
 
