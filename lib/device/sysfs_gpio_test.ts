@@ -81,6 +81,8 @@ Deno.test("SysfsGpio.chips: a chip has the name of its device, and exported line
   const [{ name, label, lines, all }, ...more] = await gpio.chips();
   assertEquals([name, label, lines, more.length], ["gpiochip0", "pinctrl-bcm2711", 3, 0]);
   assertEquals(all.map(({ offset, user }) => [offset, user]), [[0, undefined], [1, "sysfs"], [2, undefined]]);
+  // sysfs does not tell the direction of a line that is not exported.
+  assertEquals(all.map(({ output }) => output), [false, false, false]);
 });
 
 Deno.test("SysfsGpio.hold: reads, writes and turns a line, and unexports it at its end", async () => {

@@ -81,7 +81,7 @@ export interface Streaming {
 }
 
 export class VideoDevice {
-  #memory: DeviceMemory[] = [];
+  readonly #memory: DeviceMemory[] = [];
   #held: { index: number; bytes: number } | undefined;
   #streaming: Streaming | undefined;
 
@@ -196,7 +196,6 @@ export class VideoDevice {
     }
     this.#streaming = undefined;
     this.#held = undefined;
-    this.#memory = [];
     this.device.close();
   }
 

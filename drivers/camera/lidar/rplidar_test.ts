@@ -6,9 +6,11 @@ import type { LogRecord } from "../../../lib/base/log/log.ts";
 import { randomFrom } from "../../../lib/geometry/random.ts";
 import { readPcd } from "../../../lib/geometry/cloud/pcd.ts";
 import { RpLidarPort as RpLidarDevice } from "../../../lib/device/rplidar.ts";
+import { bareDevice } from "../../../tests/support/bare_device.ts";
 import { construct, problemsOf } from "../../../tests/support/construct.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { FakeRpLidar } from "../../../tests/support/fake_rplidar.ts";
+import { assertRefused } from "../../../tests/support/refusals.ts";
 import { until } from "../../../tests/support/until.ts";
 import { RpLidar } from "./rplidar.ts";
 
@@ -107,26 +109,10 @@ Deno.test(
   },
 );
 
-function nothing(): never {
-  throw new SvcError("unimplemented", "this is a serial device");
-}
-
 /** A serial device that takes every request and sends these bytes. */
 function openSending(read: () => Uint8Array<ArrayBuffer>, readable: () => Promise<boolean>, clock: Clock) {
-  const openDevice = (path: string) => ({
-    path,
-    file: -1,
-    control: () => {},
-    tell: nothing,
-    follow: nothing,
-    adopt: nothing,
-    map: nothing,
-    urgent: nothing,
-    read,
-    write: (bytes: Uint8Array) => bytes.length,
-    readable,
-    close: () => {},
-  });
+  const [control, write] = [() => {}, (bytes: Uint8Array) => bytes.length];
+  const openDevice = (path: string) => bareDevice(path, { control, write, read, readable });
   return RpLidarDevice.open({ openDevice }, "/dev/noise", 115_200, clock);
 }
 
@@ -159,5 +145,21 @@ Deno.test("rplidar: random bytes give only ranges and angles that the protocol a
     }
   }
   assert(turns > 0);
+  lidar.close();
+});
+
+Deno.test("rplidar: a lidar that is gone is closed all the same, and its device with it", () => {
+  let closed = 0;
+  const write = () => {
+    throw new SvcError("unavailable", "/dev/lidar: Input/output error");
+  };
+  const device = bareDevice("/dev/lidar", { control: () => {}, write, close: () => void closed++ });
+  RpLidarDevice.open({ openDevice: () => device }, "/dev/lidar", 115_200, clock).close();
+  assertEquals(closed, 1);
+});
+
+Deno.test("rplidar: a lidar that is unplugged while it turns is gone", async () => {
+  const lidar = openSending(() => new Uint8Array(), () => Promise.resolve(true), clock);
+  await assertRefused("unavailable", "/dev/noise is gone", () => lidar.turns());
   lidar.close();
 });
