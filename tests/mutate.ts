@@ -22,7 +22,7 @@ import { type Mutant, withFault } from "./mutation/operators.ts";
 import { Reach } from "./mutation/reach.ts";
 import { changedLines, sampleOf } from "./mutation/sample.ts";
 import { TreeCopy } from "./mutation/tree_copy.ts";
-import { TypeCheck } from "./mutation/type_check.ts";
+import { messagePaths, TypeCheck } from "./mutation/type_check.ts";
 import { roomOf } from "./support/rooms.ts";
 import { type SourceFile, sourceFiles } from "./support/sources.ts";
 
@@ -222,7 +222,8 @@ async function withBench<R>(files: readonly SourceFile[], use: (bench: Bench) =>
   const copy = await TreeCopy.create();
   const types = await denoTypes();
   try {
-    const check = new TypeCheck(await checkedFiles(), COMPILER_OPTIONS, types);
+    const options = { ...COMPILER_OPTIONS, paths: await messagePaths() };
+    const check = new TypeCheck(await checkedFiles(), options, types);
     const [reach, kept] = [new Reach(files), await KeptFates.read(files)];
     return await use({ files, types: check, copy, coverage: new CoverageMap(copy), reach, kept });
   } finally {

@@ -6,7 +6,7 @@ import { linesOf } from "./mutation/coverage_map.ts";
 import { mutantsOf, withFault } from "./mutation/operators.ts";
 import { Reach } from "./mutation/reach.ts";
 import { changedLines, sampleOf } from "./mutation/sample.ts";
-import { TypeCheck } from "./mutation/type_check.ts";
+import { messagePaths, TypeCheck } from "./mutation/type_check.ts";
 
 const TEXT = `
 type Kind = "a" | "b";
@@ -118,5 +118,18 @@ Deno.test("mutants: the type check refuses a removed await and a wrong type, and
   } finally {
     await Deno.remove(types);
     await Deno.remove(file);
+  }
+});
+
+Deno.test("mutants: the type check knows the types of messages", async () => {
+  const [types, paths] = [await denoTypes(), await messagePaths()];
+  const file = new URL("../lib/api/actuators/board.ts", import.meta.url).pathname;
+  try {
+    const check = new TypeCheck([file], { ...COMPILER_OPTIONS, paths }, types);
+    const text = await Deno.readTextFile(file);
+    const inside = text.replace("await this.rpc.pWMFrequency(", "this.rpc.pWMFrequency(");
+    assertEquals([inside === text, check.refuses(file, text, inside)], [false, true]);
+  } finally {
+    await Deno.remove(types);
   }
 });

@@ -3,13 +3,15 @@
  * file alone, in a program that is kept, so a mutant costs a fraction of a second.
  */
 
+import denoJson from "../../deno.json" with { type: "json" };
 import ts from "typescript";
 import { floatingIn } from "../floating_promises.ts";
+import { run } from "../interop/programs.ts";
 
 export class TypeCheck {
   readonly #service: ts.LanguageService;
   readonly #texts = new Map<string, { text: string; version: number }>();
-  /** What the checker says of a file without a mutant: packages have no types here. */
+  /** What the checker says of a file without a mutant: most packages have no types here. */
   readonly #before = new Map<string, ReadonlySet<string>>();
 
   /** @param files absolute paths of the whole tree @param options of the compiler @param types Deno's own */
@@ -57,4 +59,18 @@ export class TypeCheck {
     const version = (this.#texts.get(path)?.version ?? 0) + 1;
     this.#texts.set(path, { text, version });
   }
+}
+
+/** Where the types of messages are, for `paths` of the compiler's options: without them every call returns anything. */
+export async function messagePaths(): Promise<ts.MapLike<string[]>> {
+  const name = "@bufbuild/protobuf";
+  const version = denoJson.imports[name].split("@").at(-1);
+  const info = await run([Deno.execPath(), "info", "--json"]);
+  const { npmCache } = JSON.parse(info.stdout);
+  const registries = await Array.fromAsync(Deno.readDir(npmCache), (entry) => entry.name);
+  const folders = registries.map((registry) => `${npmCache}/${registry}/${name}/${version}/dist/esm`);
+  return {
+    [name]: folders.map((folder) => `${folder}/index.d.ts`),
+    [`${name}/*`]: folders.map((folder) => `${folder}/*/index.d.ts`),
+  };
 }
