@@ -7,7 +7,7 @@ import { roomOf } from "../support/rooms.ts";
 import type { SourceFile } from "../support/sources.ts";
 
 /** Tests of other rooms that a mutant meets: far ones run much and notice little. */
-const ELSEWHERE_MAX = 10;
+const ELSEWHERE_MAX = 6;
 /** How many steps further than the closest one they are at most. */
 const FURTHER_MAX = 2;
 const TYPES = /^(?:import|export) type [^;]*;/gm;
