@@ -42,6 +42,11 @@ export class TreeCopy {
     return code === TIMED_OUT || code === KILLED ? "late" : "failed";
   }
 
+  /** Whether the runtime's own type check refuses a file, which takes seconds. */
+  async check(path: string): Promise<boolean> {
+    return (await this.#inRoom(["check", path], CHECK_MS)).code === 1;
+  }
+
   /** The lines that a coverage folder tells of, as LCOV. */
   async lcov(coverage: string): Promise<string> {
     return (await this.#inRoom(["coverage", "--lcov", `${this.root}/${coverage}`], LCOV_MS)).stdout;
@@ -66,4 +71,5 @@ export class TreeCopy {
 
 const TIMED_OUT = 124;
 const KILLED = 137;
+const CHECK_MS = 120_000;
 const LCOV_MS = 120_000;
