@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { type Column, fittedTable, hintLines, isoTimes, timeText } from "./table.ts";
+import { type Column, fittedTable, hintLines, isoTimes, lacksNames, timeText, withNames } from "./table.ts";
 
 Deno.test("a time that no calendar has is shown as none", () => {
   const shown = [1_700_000_000n, 8_640_000_000_001n, 2n ** 63n - 1n, -(2n ** 63n)]
@@ -102,4 +102,32 @@ Deno.test("isoTimes: instants become ISO times, lengths of time stay numbers", (
       list: [{ at: iso }],
     },
   );
+});
+
+Deno.test("withNames: each id of something known gets a name beside it, but not the user's own words", () => {
+  const names = new Map([["p1", "rover"], ["o1", "farm"]]);
+  assertEquals(withNames({ partId: "p1", list: [{ organizationId: "o1", robotId: "r1" }] }, names), {
+    partId: "p1",
+    partName: "rover",
+    list: [{ organizationId: "o1", organizationName: "farm", robotId: "r1" }],
+  });
+  const unchanged = [
+    { partId: "p1", partName: "its own" },
+    { partId: "p1", part: { name: "rover" } },
+    { partId: 1, id: "p1" },
+    { config: { partId: "p1" } },
+    null,
+    "p1",
+  ];
+  assertEquals(withNames(unchanged, names), unchanged);
+});
+
+Deno.test("lacksNames: whether any id could get one", () => {
+  assertEquals(lacksNames([{ list: [{ partId: "p1" }] }]), true);
+  assertEquals(lacksNames({ name: "rover", partId: "p1" }), true);
+  for (
+    const whole of [{ partId: "p1", partName: "rover" }, { partId: null }, { metadata: { partId: "p1" } }, 1]
+  ) {
+    assertEquals(lacksNames(whole), false, JSON.stringify(whole));
+  }
 });

@@ -61,6 +61,18 @@ Deno.test("a bar fits its terminal, and one without a total shows the count", ()
   assertEquals(shown, ["12 readings written"]);
 });
 
+Deno.test("a bar of nothing is empty, and one of a single item is full at its end", () => {
+  const { shown, time, place } = placeAt(true);
+  const bar = new ProgressBar(place, { what: "parts" });
+  bar.show(0, 0);
+  time.ms += 1_000;
+  bar.show(1, 1);
+  assertEquals(shown, [
+    "░░░░░░░░░░░░░░░░░░░░  0 of 0 parts",
+    "████████████████████  1 of 1 parts",
+  ]);
+});
+
 Deno.test("a name from elsewhere moves no cursor", () => {
   for (const isLive of [true, false]) {
     const { shown, time, place } = placeAt(isLive);
