@@ -121,7 +121,9 @@ Deno.test("reflection: finds files by name and by extension, and lists extension
     case: "fileContainingExtension",
     value: { $typeName: "grpc.reflection.v1.ExtensionRequest", containingType, extensionNumber: 84260 },
   });
-  assertEquals(extension.extension.some(({ number }) => number === 84260), true);
+  const { name } = extension.extension.find(({ number }) => number === 84260)!;
+  const [bySymbol] = await files({ case: "fileContainingSymbol", value: `${extension.package}.${name}` });
+  assertEquals(bySymbol.name, extension.name);
 });
 
 Deno.test("reflection: an unknown file, symbol or extension is an error response in the stream", async () => {

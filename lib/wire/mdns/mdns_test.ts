@@ -204,6 +204,26 @@ Deno.test("mDNS: a network that refuses multicast is logged once and retried", a
   await announcer.close();
 });
 
+Deno.test("mDNS: a network that stays is not joined again, one that goes is left, and one that comes is joined", async () => {
+  const { clock, computer, lan, announce, find } = bench();
+  const there = computer("10.0.0.1");
+  const announcer = await announce(ROVER, there);
+  await clock.advance(15_000);
+  const [members, sent] = [[...lan.members], lan.sent];
+  await clock.advance(60_000);
+  assertEquals([...lan.members].map((one, at) => one === members[at]), [true]);
+  assertEquals(lan.sent, sent);
+
+  const [[own]] = [...there.lans].filter(([{ address }]) => address === "10.0.0.1");
+  there.lans.delete(own);
+  await clock.advance(15_000);
+  assertEquals(lan.members.size, 0);
+  there.lans.set(own, lan);
+  await clock.advance(15_000);
+  assertEquals((await find(computer("10.0.0.2"))).length, 1);
+  await announcer.close();
+});
+
 Deno.test("mDNS: ignores malformed messages and messages from other networks", async () => {
   const { clock, lan, computer, announce, find, seek } = bench();
   const [there, here] = [computer("10.0.0.1"), computer("10.0.0.2")];
