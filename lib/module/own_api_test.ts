@@ -9,6 +9,8 @@ import { openPort } from "../wire/port/port.ts";
 import { ServiceTable } from "../wire/rpc/service.ts";
 import { ownApi, type OwnMessage, type OwnResource } from "./own_api.ts";
 
+type FarCounter = OwnResource & { readonly [method: string]: (request: OwnMessage) => OwnMessage };
+
 const NAME = "acme:component:counter";
 const field = (name: string, number: number, type: string) => ({
   name,
@@ -80,9 +82,7 @@ Deno.test("ownApi: a resource of its own type answers calls of all four kinds", 
   table.add(api.serve((name) => counters.get(name)!));
   const port = await openPort({ table, bind: { host: "127.0.0.1", port: 0 }, clock });
   const channel = connectGrpc(`127.0.0.1:${port.port}`, { clock });
-  // deno-lint-ignore no-explicit-any
-  const far = (name: string) =>
-    api.client(ResourceName.of(NAME, name), channel) as OwnResource & Record<string, any>;
+  const far = (name: string) => api.client(ResourceName.of(NAME, name), channel) as FarCounter;
   const [one, two] = [far("one"), far("two")];
   const sums = async (answers: AsyncIterable<OwnMessage>) =>
     (await Array.fromAsync(answers)).map(({ sum }) => sum);

@@ -156,9 +156,9 @@ Deno.test(
   "a module closes a resource before it builds the next one of its name, and all at its end",
   linux,
   async () => {
-    let told: string[] = [];
+    let steps: string[] = [];
     await withModule(async ({ module, sensor, diary }) => {
-      told = diary;
+      steps = diary;
       await module.addResource({ config: configOf({ at: "a" }) });
       assertEquals((await sensor.getReadings({ name: "roof" })).readings.at.kind.value, "a");
       await module.reconfigureResource({ config: configOf({ at: "b" }) });
@@ -173,7 +173,7 @@ Deno.test(
       await module.removeResource({ name: FULL });
       await module.addResource({ config: configOf({ at: "d" }) });
     });
-    assertEquals(told, [
+    assertEquals(steps, [
       ...["build a", "close a", "build b", "close b", "build nowhere"],
       ...["build c", "close c", "build d", "close d"],
     ]);

@@ -41,6 +41,8 @@ Deno.test("strangersFiles: yields the files of a folder and its subfolders, exce
     }
     const files = { "deep/a": "deep/a", "deep/tmp/b": "deep/tmp/b", "model.onnx": "model.onnx" };
     assertEquals(await collected(output), { files, leftOut: [] });
+    assertEquals(await collected(output, { filesMax: 3, bytesMax: 26 }), { files, leftOut: [] });
+    await assertRejects(() => collected(output, { ...LIMITS, bytesMax: 25 }), SvcError, "more than 25 bytes");
     await assertRejects(() => collected(output, { ...LIMITS, filesMax: 2 }), SvcError, "more than 2 files");
     await Deno.truncate(`${output}/model.onnx`, 1e12);
     const error = await assertRejects(() => collected(output), SvcError, "files of more than 1000 bytes");
