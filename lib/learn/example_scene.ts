@@ -86,20 +86,21 @@ class Canvas {
    */
   clutter(): void {
     const [from, to] = [this.#color(), this.#color()];
-    const turn = this.#between(0, 2 * Math.PI);
+    const [cosTurn, sinTurn] = direction(this.#between(0, 2 * Math.PI));
     this.#within(0, 0, WIDTH, HEIGHT, (x, y) => {
-      const share = 0.5 + ((x / WIDTH - 0.5) * Math.cos(turn) + (y / HEIGHT - 0.5) * Math.sin(turn)) * 0.8;
+      const share = 0.5 + ((x / WIDTH - 0.5) * cosTurn + (y / HEIGHT - 0.5) * sinTurn) * 0.8;
       return mixed(from, to, share);
     });
 
     for (let count = Math.floor(this.#between(3, 10)); count > 0; count--) {
-      const [x, y, angle] = [this.#between(0, WIDTH), this.#between(0, HEIGHT), this.#between(0, Math.PI)];
+      const [x, y] = [this.#between(0, WIDTH), this.#between(0, HEIGHT)];
+      const [cos, sin] = direction(this.#between(0, Math.PI));
       const [length, thickness] = [this.#between(10, 60), this.#between(1.5, 5)];
       const [color, strength, kind] = [this.#color(), this.#between(0.3, 1), this.random()];
       const reach = 1.5 * length;
       this.#within(x - reach, y - reach, x + reach, y + reach, (px, py, old) => {
-        const u = (px - x) * Math.cos(angle) + (py - y) * Math.sin(angle);
-        const v = (py - y) * Math.cos(angle) - (px - x) * Math.sin(angle);
+        const u = (px - x) * cos + (py - y) * sin;
+        const v = (py - y) * cos - (px - x) * sin;
         const bar = Math.abs(u) < length && Math.abs(v) < thickness;
         const across = Math.abs(v) < length / 2 && Math.abs(u) < thickness;
         if (kind < 0.4) return bar ? mixed(old, color, strength) : old;
@@ -112,7 +113,9 @@ class Canvas {
 
   /** Paints an object; returns its sides as proportions of the picture. */
   paint(shape: Shape, x: number, y: number, radius: number): Omit<LabelledBox, "label"> {
-    const angle = shape === "cone" ? this.#between(-0.6, 0.6) : this.#between(-Math.PI, Math.PI);
+    const [cos, sin] = direction(
+      shape === "cone" ? this.#between(-0.6, 0.6) : this.#between(-Math.PI, Math.PI),
+    );
     const light = this.#between(0, 2 * Math.PI);
     const color = this.#color();
     const [stripe, proportion] = [this.random() < 0.5, this.#between(0.75, 1)];
@@ -120,8 +123,8 @@ class Canvas {
     const reach = 1.5 * radius;
     this.#within(x - reach, y - reach, x + reach, y + reach, (px, py, old) => {
       const [dx, dy] = [(px - x) / radius, (py - y) / radius];
-      const u = (dx * Math.cos(angle) + dy * Math.sin(angle)) / (shape === "ball" ? 1 : proportion);
-      const v = dy * Math.cos(angle) - dx * Math.sin(angle);
+      const u = (dx * cos + dy * sin) / (shape === "ball" ? 1 : proportion);
+      const v = dy * cos - dx * sin;
       const shade = SHADES[shape](u, v, light);
       if (shade === undefined) return old;
       [left, top] = [Math.min(left, px - 0.5), Math.min(top, py - 0.5)];
@@ -135,11 +138,11 @@ class Canvas {
   }
 
   noise(): void {
-    const { rgb } = this;
+    const { rgb, random } = this;
     const light = this.#between(0.75, 1.15);
     for (let at = 0; at < rgb.length; at++) {
-      const value = light * (rgb[at] ?? 0) + NOISE * (this.random() + this.random() + this.random() - 1.5);
-      rgb[at] = Math.min(255, Math.max(0, Math.round(value)));
+      const value = light * (rgb[at] ?? 0) + NOISE * (random() + random() + random() - 1.5);
+      rgb[at] = byteOf(value);
     }
   }
 
@@ -151,16 +154,16 @@ class Canvas {
     bottom: number,
     paint: (x: number, y: number, old: Color) => Color,
   ): void {
+    const { rgb } = this;
     const [first, last] = [Math.max(0, Math.floor(left)), Math.min(WIDTH, Math.ceil(right))];
     for (let y = Math.max(0, Math.floor(top)); y < Math.min(HEIGHT, bottom); y++) {
       for (let x = first, at = 3 * (y * WIDTH + first); x < last; x++, at += 3) {
-        const [red = 0, green = 0, blue = 0] = this.rgb.subarray(at, at + 3);
-        const old = [red, green, blue] as const;
+        const old = [rgb[at] ?? 0, rgb[at + 1] ?? 0, rgb[at + 2] ?? 0] as const;
         const color = paint(x + 0.5, y + 0.5, old);
         if (color === old) continue;
-        for (const [channel, value] of color.entries()) {
-          this.rgb[at + channel] = Math.min(255, Math.max(0, Math.round(value)));
-        }
+        rgb[at] = byteOf(color[0]);
+        rgb[at + 1] = byteOf(color[1]);
+        rgb[at + 2] = byteOf(color[2]);
       }
     }
   }
@@ -202,6 +205,14 @@ const SHADES: { readonly [shape in Shape]: (u: number, v: number, light: number)
     return undefined;
   },
 };
+
+function direction(angle: number): readonly [cos: number, sin: number] {
+  return [Math.cos(angle), Math.sin(angle)];
+}
+
+function byteOf(value: number): number {
+  return Math.min(255, Math.max(0, Math.round(value)));
+}
 
 function mixed(from: Color, to: Color, share: number): Color {
   const part = Math.min(1, Math.max(0, share));
