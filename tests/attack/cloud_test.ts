@@ -21,7 +21,7 @@ const TELLING_MIN = 24;
  * the same work takes more of it, and each attack that this guards against took several seconds.
  */
 const BUSY_MS_MAX = 500;
-/** Two models compute until then, and a busy computer starts the process of an honest one before. */
+/** A model computes until then, and a busy computer starts the process of an honest one before. */
 const INFERENCE_SECONDS = 15;
 
 Deno.test("attack cloud: no call reads or changes data of another organization, and none stops the others", async () => {
