@@ -12,6 +12,7 @@ const args = [
   "--no-first-run",
   "--disable-background-networking",
   "--disable-sync",
+  "--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup",
   "--host-resolver-rules=MAP *.example 127.0.0.1",
 ];
 const browser = await chromium.launch({ executablePath, args });
