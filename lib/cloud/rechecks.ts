@@ -1,6 +1,7 @@
 /**
- * Long calls are checked again: soon after a notice that their key, or an account's roles, have changed, and now and
- * then in any case, because notices may be lost and objects move. A call that is refused then ends.
+ * Long calls are checked again: at once after a notice that their key, or an account's roles, have changed, soon after
+ * something else that roles depend on has, and now and then in any case. A call that is refused then ends. Because
+ * notices may be lost, the audit log is read for such changes as well.
  */
 
 import { Deadlines } from "../base/async/deadlines.ts";
@@ -8,16 +9,16 @@ import { Semaphore } from "../base/async/semaphore.ts";
 import type { Clock } from "../base/clock.ts";
 import { type Code, SvcError } from "../base/error.ts";
 import type { CallContext } from "../wire/rpc/service.ts";
-import type { Audit } from "./access/audit.ts";
-import { type Notices, UNKNOWN_CHANGE } from "./store/notices.ts";
+import { RightsChanges, type RightsChangesParts } from "./rights_changes.ts";
 
-/** Interval of the checks without notices. */
+/** Interval of the checks, and of the looks into the audit log. */
 const RECHECK_MS = 5_000;
 /**
- * Limit of these checks of one group's calls in a second: the many calls of a large fleet are checked less often, and
- * take the time of the database from no new call, nor the time of others' checks.
+ * Limits of the checks of one group's calls in a second, after something has changed and else: the many calls of a large
+ * fleet are checked less often, and take the time of the database from no new call, nor the time of others' checks.
  */
 const RECHECKS_PER_SECOND = 200;
+const IDLE_RECHECKS_PER_SECOND = 20;
 /** However many there are: nobody delays the end of a key by more calls with it. */
 const RECHECK_MOST_MS = 60_000;
 /** How many are checked at once; when thousands are due, the others wait in their order. */
@@ -26,16 +27,7 @@ const RECHECKS_AT_ONCE = 16;
 const APART_MS = 1_000;
 const REFUSALS: readonly Code[] = ["unauthenticated", "permission_denied"];
 
-/** Another process may have another computer's clock. */
-const CLOCKS_APART_MS = 60_000;
-
 type WatchedContext = Pick<CallContext, "entity" | "cancel">;
-
-export interface RechecksParts {
-  readonly clock: Clock;
-  readonly notices: Notices;
-  readonly audit: Pick<Audit, "keysChangedSince">;
-}
 
 export class Rechecks {
   readonly #turns = new Semaphore(RECHECKS_AT_ONCE);
@@ -44,15 +36,11 @@ export class Rechecks {
   readonly #groups = new Map<string, number>();
   /** By the key or the account. */
   readonly #calls = new Map<string, Set<WatchedCall>>();
-  #listening: Promise<() => Promise<void>> | undefined;
-  /** When changes were looked for. */
-  #changedMs = 0;
-  #looking: Promise<void> | undefined;
-  #hasMore = false;
-  #isClosed = false;
+  readonly #changes: RightsChanges;
 
-  constructor(private readonly parts: RechecksParts) {
+  constructor(private readonly parts: RightsChangesParts) {
     this.#deadlines = new Deadlines(parts.clock);
+    this.#changes = new RightsChanges(parts, (id) => this.#checkCallsOf(id));
   }
 
   /** Ends a call when `check` refuses it; the returned function stops checking. */
@@ -62,11 +50,9 @@ export class Rechecks {
       clock: this.parts.clock,
       deadlines: this.#deadlines,
       turns: this.#turns,
-      intervalMs: () => this.#intervalMs(group),
-      check: () => {
-        this.#hear();
-        return check();
-      },
+      intervalMs: () => this.#intervalMs(group, RECHECKS_PER_SECOND),
+      isDue: (checkedMs) => this.#isDue(group, checkedMs),
+      check,
       refused: (error) => ctx.cancel(error),
     });
     this.#groups.set(group, (this.#groups.get(group) ?? 0) + 1);
@@ -83,46 +69,21 @@ export class Rechecks {
   };
 
   async close(): Promise<void> {
-    this.#isClosed = true;
     for (const calls of this.#calls.values()) for (const call of calls) call.stop();
-    await (await this.#listening?.catch(() => undefined))?.();
-    await this.#looking;
+    await this.#changes.close();
   }
 
-  #intervalMs(group: string): number {
-    const spreadMs = 1000 * (this.#groups.get(group) ?? 0) / RECHECKS_PER_SECOND;
+  #intervalMs(group: string, perSecond: number): number {
+    const spreadMs = 1000 * (this.#groups.get(group) ?? 0) / perSecond;
     return Math.min(Math.max(RECHECK_MS, spreadMs), RECHECK_MOST_MS);
   }
 
-  /** Listens from the first check of a long call on: before it, no call is older than the interval. */
-  #hear(): void {
-    if (this.#isClosed || this.#listening) return;
-    this.#changedMs = this.parts.clock.nowMs();
-    const look = () => {
-      this.#hasMore = true;
-      this.#looking ??= this.#lookForChanges();
-    };
-    this.#listening = this.parts.notices.hear("changes", (text) => {
-      const [, id] = /^key (.+)$/.exec(text) ?? [];
-      if (id !== undefined) this.#checkCallsOf(id);
-      else if (text === UNKNOWN_CHANGE) look();
-    }, look);
-    // The next check tries again; until then the interval holds.
-    this.#listening.catch(() => this.#listening = undefined);
-  }
-
-  /** Something has changed that no notice names. */
-  async #lookForChanges(): Promise<void> {
-    while (this.#hasMore) {
-      this.#hasMore = false;
-      const sinceMs = this.#changedMs - CLOCKS_APART_MS;
-      this.#changedMs = this.parts.clock.nowMs();
-      // Without an answer the interval holds.
-      const changed = await this.parts.audit.keysChangedSince(sinceMs).catch(() => []);
-      for (const id of changed) this.#checkCallsOf(id);
-    }
-    // Set in the same step that finds no more, so that the next change begins anew.
-    this.#looking = undefined;
+  /** Whether a call must be checked now, not an interval later, if its last check began at that time. */
+  #isDue(group: string, checkedMs: number): boolean {
+    this.#changes.follow();
+    if (checkedMs <= this.#changes.changedMs) return true;
+    const nextMs = this.parts.clock.monotonicMs() + this.#intervalMs(group, RECHECKS_PER_SECOND);
+    return nextMs - checkedMs > this.#intervalMs(group, IDLE_RECHECKS_PER_SECOND);
   }
 
   #checkCallsOf(id: string): void {
@@ -135,6 +96,7 @@ interface WatchedParts {
   readonly deadlines: Deadlines;
   readonly turns: Semaphore;
   readonly intervalMs: () => number;
+  readonly isDue: (checkedMs: number) => boolean;
   readonly check: () => Promise<void>;
   readonly refused: (error: SvcError) => void;
 }
@@ -151,7 +113,7 @@ class WatchedCall {
 
   constructor(private readonly parts: WatchedParts) {
     // Thousands of machines may have begun their calls together, and must not be checked together for ever.
-    this.#startTimer(parts.intervalMs() * Math.random());
+    this.#startTimer(parts.intervalMs() * Math.random(), this.#checkIfDue);
   }
 
   stop(): void {
@@ -162,7 +124,7 @@ class WatchedCall {
   checkSoon(): void {
     if (this.#isOver || this.#isWaiting) return;
     if (this.#isChecking) this.#isStale = true;
-    else this.#startTimer(this.#apartMs);
+    else this.#startTimer(this.#apartMs, this.#check);
   }
 
   /** How long the next check has to wait for the last one. */
@@ -170,12 +132,18 @@ class WatchedCall {
     return Math.max(0, this.#beganMs + APART_MS - this.parts.clock.monotonicMs());
   }
 
-  #startTimer(ms: number): void {
+  #startTimer(ms: number, run: () => unknown): void {
     this.#stopTimer();
-    this.#stopTimer = this.parts.deadlines.after(ms, () => void this.#check());
+    this.#stopTimer = this.parts.deadlines.after(ms, () => void run());
   }
 
-  async #check(): Promise<void> {
+  readonly #checkIfDue = (): void => {
+    const { isDue, intervalMs } = this.parts;
+    if (isDue(this.#beganMs)) void this.#check();
+    else this.#startTimer(intervalMs(), this.#checkIfDue);
+  };
+
+  readonly #check = async (): Promise<void> => {
     const { clock, turns, intervalMs, check, refused } = this.parts;
     this.#isWaiting = true;
     await turns.acquire();
@@ -196,7 +164,8 @@ class WatchedCall {
       this.#isChecking = false;
     }
     if (this.#isOver) return;
-    this.#startTimer(this.#isStale ? this.#apartMs : intervalMs());
+    if (this.#isStale) this.#startTimer(this.#apartMs, this.#check);
+    else this.#startTimer(intervalMs(), this.#checkIfDue);
     this.#isStale = false;
-  }
+  };
 }

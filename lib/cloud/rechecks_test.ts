@@ -3,11 +3,16 @@ import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../base/error.ts";
 import type { CallContext } from "../wire/rpc/service.ts";
 import { Rechecks } from "./rechecks.ts";
+import type { Audit, RightsChange } from "./access/audit.ts";
 import { OwnNotices } from "./store/notices.ts";
+
+type Found = Awaited<ReturnType<Audit["rightsChangedSince"]>>;
 
 const GONE = new SvcError("unauthenticated", "the API key no longer exists");
 
-const audit = { keysChangedSince: () => Promise.resolve([]) };
+const audit = {
+  rightsChangedSince: () => Promise.resolve<Found>({ changes: [], hasMore: false }),
+};
 const changes = { notices: new OwnNotices(), audit };
 
 /** Long calls of a group, each of a key of its own, and how often each has been checked. */
@@ -22,6 +27,14 @@ function watchedCalls(rechecks: Rechecks, group: string, count: number, check = 
     })
   );
   return { checks, ended, stop: () => stops.forEach((stop) => stop()) };
+}
+
+function checksOf({ checks }: { readonly checks: readonly number[] }): number {
+  return checks.reduce((sum, count) => sum + count, 0);
+}
+
+async function pass(clock: FakeClock, seconds: number): Promise<void> {
+  for (let at = 0; at < seconds; at++) await clock.advance(1_000);
 }
 
 Deno.test("Rechecks: each call of a small group is checked every 5 s, and ends once it is refused", async () => {
@@ -41,17 +54,40 @@ Deno.test("Rechecks: a large group is checked at a steady rate, and takes nothin
   const clock = new FakeClock();
   const rechecks = new Rechecks({ clock, ...changes });
   const [many, few] = [watchedCalls(rechecks, "many", 2_000), watchedCalls(rechecks, "few", 10)];
-  for (let at = 0; at < 30; at++) await clock.advance(1_000);
-  const sum = many.checks.reduce((sum, count) => sum + count, 0);
-  assert(sum > 5_000 && sum < 8_000, `${sum} checks in 30 s`);
-  assert(many.checks.every((count) => count >= 2), "each has its turn");
-  assert(few.checks.every((count) => count >= 5));
+  await pass(clock, 10);
+  assert(many.checks.every((count) => count === 1), "each has its first turn");
+  const first = checksOf(many);
+  await pass(clock, 60);
+  const sum = checksOf(many) - first;
+  assert(sum >= 2_000 && sum < 2_800, `${sum} checks in a minute without changes`);
+  assert(few.checks.every((count) => count >= 12));
   many.stop();
-  const before = rechecksOf(many);
-  for (let at = 0; at < 10; at++) await clock.advance(1_000);
-  assertEquals(rechecksOf(many), before);
+  const before = checksOf(many);
+  await pass(clock, 10);
+  assertEquals(checksOf(many), before);
   few.stop();
 });
+
+for (const resource of ["machine m", "location l", "organization o"]) {
+  Deno.test(`Rechecks: after a change of ${resource} each call is checked within seconds, and then rests`, async () => {
+    const clock = new FakeClock();
+    const notices = new OwnNotices();
+    const rechecks = new Rechecks({ clock, notices, audit });
+    const calls = watchedCalls(rechecks, "fleet", 2_000);
+    await pass(clock, 12);
+    const before = checksOf(calls);
+    await notices.tell("changes", "part p");
+    await pass(clock, 10);
+    assertEquals(checksOf(calls), before);
+    await notices.tell("changes", resource);
+    await pass(clock, 10);
+    assertEquals(checksOf(calls), before + 2_000);
+    await pass(clock, 10);
+    assertEquals(checksOf(calls), before + 2_000);
+    calls.stop();
+    await rechecks.close();
+  });
+}
 
 Deno.test("Rechecks: however many calls a group has, each is checked within a minute", async () => {
   const clock = new FakeClock();
@@ -61,10 +97,6 @@ Deno.test("Rechecks: however many calls a group has, each is checked within a mi
   assert(calls.checks.every((count) => count >= 1));
   calls.stop();
 });
-
-function rechecksOf({ checks }: { readonly checks: readonly number[] }): number {
-  return checks.reduce((sum, count) => sum + count, 0);
-}
 
 Deno.test("Rechecks: a notice of a key checks its calls at once, at most once a second, and no others", async () => {
   const clock = new FakeClock();
@@ -94,18 +126,16 @@ Deno.test("Rechecks: a notice of a key checks its calls at once, at most once a 
   await rechecks.close();
 });
 
-Deno.test("Rechecks: after a change by another process the keys that have changed are looked up", async () => {
+Deno.test("Rechecks: after a change by another process what has changed is looked up, each change once", async () => {
   const clock = new FakeClock();
   const notices = new OwnNotices();
-  let lookups = 0;
-  const answers: PromiseWithResolvers<string[]>[] = [];
-  const keysChangedSince = () => {
-    lookups++;
-    const answer = Promise.withResolvers<string[]>();
+  const answers: PromiseWithResolvers<Found>[] = [];
+  const rightsChangedSince = () => {
+    const answer = Promise.withResolvers<Found>();
     answers.push(answer);
     return answer.promise;
   };
-  const rechecks = new Rechecks({ clock, notices, audit: { keysChangedSince } });
+  const rechecks = new Rechecks({ clock, notices, audit: { rightsChangedSince } });
   const calls = watchedCalls(rechecks, "fleet", 1_000);
   while (!calls.checks.includes(1)) await clock.advance(10);
   const before = [...calls.checks];
@@ -113,11 +143,34 @@ Deno.test("Rechecks: after a change by another process the keys that have change
   await clock.advance(10);
   // The one under way may have begun before this change.
   await notices.tell("changes", "the database");
-  answers[0]!.resolve(["fleet 3"]);
+  const third = { id: "a", resource: "key fleet 3" };
+  answers[0]!.resolve({ changes: [third], hasMore: false });
   await clock.advance(10);
-  answers[1]!.resolve(["fleet 999", "no call"]);
-  await clock.advance(10);
-  assertEquals([lookups, calls.checks[3]! - before[3]!, calls.checks[999]! - before[999]!], [2, 1, 1]);
+  const last = { id: "b", resource: "key fleet 999" };
+  answers[1]!.resolve({ changes: [third, last, { id: "c", resource: "key no call" }], hasMore: false });
+  await clock.advance(2_000);
+  assertEquals(answers.length, 2);
+  assertEquals([3, 999].map((at) => calls.checks[at]! - before[at]!), [1, 1]);
+  calls.stop();
+  await rechecks.close();
+});
+
+Deno.test("Rechecks: what a lost notice would have told is found in the audit log of a shared database", async () => {
+  const clock = new FakeClock();
+  const notices = Object.assign(new OwnNotices(), { shared: true });
+  const found: RightsChange[] = [];
+  const rightsChangedSince = () => Promise.resolve({ changes: [...found], hasMore: false });
+  const rechecks = new Rechecks({ clock, notices, audit: { rightsChangedSince } });
+  const calls = watchedCalls(rechecks, "fleet", 2_000);
+  await pass(clock, 12);
+  const before = [...calls.checks];
+  found.push({ id: "a", resource: "key fleet 3" });
+  await pass(clock, 6);
+  assertEquals(calls.checks.map((count, at) => count - before[at]!).indexOf(1), 3);
+  const sum = checksOf(calls);
+  found.push({ id: "b", resource: "machine m" });
+  await pass(clock, 16);
+  assertEquals(checksOf(calls), sum + 2_000);
   calls.stop();
   await rechecks.close();
 });

@@ -104,8 +104,13 @@ storeTest(
       await owner.deleteKey({ id });
       await named(3);
       const audit = new Audit(store, new SystemClock());
-      assertEquals(await audit.keysChangedSince(Date.now() - 600_000), [id]);
-      assertEquals(await audit.keysChangedSince(Date.now() + 600_000), []);
+      const { changes } = await audit.rightsChangedSince(Date.now() - 600_000);
+      assertEquals(
+        new Set(changes.map(({ resource }) => resource)),
+        new Set([`key ${id}`, `organization ${world.organization}`]),
+      );
+      const later = await audit.rightsChangedSince(Date.now() + 600_000);
+      assertEquals([later.changes.length, later.hasMore], [0, false]);
       await stop();
     }),
 );
