@@ -17,7 +17,8 @@ import { LOCATIONS_ABOVE } from "../../lib/cloud/tenants/locations.ts";
 import { PART_LOOKUPS } from "../../lib/cloud/tenants/parts.ts";
 import { type Lookup, lookup } from "../../lib/cloud/store/lookups.ts";
 import { unboundedSteps } from "../../lib/cloud/store/sqlite/main_thread.ts";
-import { sqliteTest } from "./stores.ts";
+import { sharedStoreTest, sqliteTest } from "./stores.ts";
+import { newWorld } from "./world.ts";
 import { openStore } from "../../lib/cloud/store/open_store.ts";
 
 /** All lookups, by the file that declares them. */
@@ -77,6 +78,41 @@ sqliteTest(
     }
   },
 );
+
+sharedStoreTest(
+  "lookups: those that are asked for together give the rows that each gives alone",
+  async ({ open }) => {
+    const store = await open();
+    const { organization, location, machine, part, owner, operator } = await newWorld(store);
+    const ids = [organization, location, machine, part, owner.id, operator.id];
+    const asked = Object.values(LOOKUPS).flat().flatMap((one) => {
+      assert(typeof one !== "string");
+      const count = one.text.split("?").length - 1;
+      return ids.map((id) => ({ one, values: Array<string>(count).fill(id) }));
+    });
+    const alone = [];
+    for (const { one, values } of asked) alone.push(await store.query(one, ...values));
+    assert(alone.filter((rows) => rows.length > 0).length >= 12, "some find rows");
+    const together = await Promise.all(asked.map(({ one, values }) => store.query(one, ...values)));
+    assertEquals(together.map((rows) => [...rows]), alone.map((rows) => [...rows]));
+  },
+);
+
+sharedStoreTest("lookups: one that fails leaves the others of its trip their rows", async ({ open }) => {
+  const store = await open();
+  const { organization } = await newWorld(store);
+  const byId = lookup("SELECT id FROM organizations WHERE id = ?");
+  const wrong = lookup("SELECT CAST(? AS BIGINT) AS number");
+  const values = [organization, "a zero \0 byte", "none"];
+  const [found, zero, none] = await Promise.allSettled(values.map((id) => store.query(byId, id)));
+  const [late] = await Promise.allSettled([store.query(wrong, "no number"), store.query(byId, organization)]);
+  assertEquals(found?.status === "fulfilled" && [...found.value], [{ id: organization }]);
+  assertEquals(none?.status === "fulfilled" && [...none.value], []);
+  for (const one of [zero, late]) {
+    assert(one?.status === "rejected");
+    assertEquals(SvcError.from(one.reason).code, "invalid_argument");
+  }
+});
 
 /** Its time stands still: however busy the computer is, no lookup takes any. */
 class StillClock extends SystemClock {

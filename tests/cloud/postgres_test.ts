@@ -266,3 +266,16 @@ Deno.test("postgres: a copy of the database is left to PostgreSQL's own tools", 
   assertThrows(() => store.copyTo, SvcError, "pg_dump");
   await store.close();
 });
+
+sharedStoreTest(
+  "postgres: the planner knows how small new tables are, which autovacuum never counts",
+  async ({ open }) => {
+    const store = await open();
+    await store.exclusive((sql) => sql.query("CREATE TABLE later (id TEXT PRIMARY KEY)"));
+    const uncounted = "SELECT relname AS name FROM pg_class WHERE relkind = 'r' AND reltuples < 0 " +
+      "AND relnamespace = current_schema()::regnamespace";
+    assertEquals((await store.query<{ name: string }>(uncounted)).map(({ name }) => name), ["later"]);
+    const again = await open();
+    assertEquals([...await again.query(uncounted)], []);
+  },
+);

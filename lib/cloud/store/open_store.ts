@@ -22,6 +22,7 @@ export async function openStore(address: StoreAddress, clock: Clock): Promise<St
   const store = connect(address, clock);
   try {
     await migrate(store);
+    await store.countNew();
     return store;
   } catch (error) {
     await store.close();

@@ -73,6 +73,8 @@ export interface Store extends Sql {
    * `failed_precondition` for a database that has tools of its own for that.
    */
   readonly copyTo: (file: string) => Promise<void>;
+  /** Counts the rows of new tables for the planner of statements, if the database does not do so itself. */
+  countNew(): Promise<void>;
   /** Returns the space of deleted rows to the disk, a little at a time, until `signal` aborts. */
   shrink(signal: AbortSignal): Promise<void>;
   /** Erases deleted rows of a table from the database's files, too. Others wait meanwhile. */

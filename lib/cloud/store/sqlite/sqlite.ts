@@ -96,6 +96,11 @@ export class SqliteStore implements Store {
     return Promise.resolve(undefined);
   }
 
+  /** Nothing to do: SQLite needs no counts for our statements. */
+  countNew(): Promise<void> {
+    return Promise.resolve();
+  }
+
   async shrink(signal: AbortSignal): Promise<void> {
     const text =
       `SELECT freelist_count AS free, auto_vacuum AS mode FROM pragma_freelist_count(), pragma_auto_vacuum()`;
