@@ -62,16 +62,7 @@ export class HostWords {
       locationId,
       nowMs - RESERVED_MS,
     );
-    const others = await this.sql.query<{ word: string }>(
-      `SELECT word FROM part_hosts WHERE location_id = ? AND part_id <> ? AND word IN (${
-        placeholders(words)
-      })`,
-      locationId,
-      partId,
-      ...words,
-    );
-    const taken = new Set(others.map(({ word }) => word));
-    const word = words.find((one) => !taken.has(one));
+    const word = await this.#firstFree(words, locationId, partId);
     if (word === undefined) {
       throw new SvcError(
         "already_exists",
@@ -86,6 +77,28 @@ export class HostWords {
       word,
       partId,
     );
+  }
+
+  /** The first of the words that no other part has. Nearly always it is the very first, so that is asked for alone. */
+  async #firstFree(
+    words: readonly string[],
+    locationId: string,
+    partId: string,
+  ): Promise<string | undefined> {
+    for (const some of [words.slice(0, 1), words.slice(1)]) {
+      const others = await this.sql.query<{ word: string }>(
+        `SELECT word FROM part_hosts WHERE location_id = ? AND part_id <> ? AND word IN (${
+          placeholders(some)
+        })`,
+        locationId,
+        partId,
+        ...some,
+      );
+      const taken = new Set(others.map(({ word }) => word));
+      const free = some.find((one) => !taken.has(one));
+      if (free !== undefined) return free;
+    }
+    return undefined;
   }
 
   /** Releases a part's word, except `kept`; reserves it if a certificate names it. */
