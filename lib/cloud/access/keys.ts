@@ -99,7 +99,6 @@ const USES_EVERY_MS = 60_000;
 const USES_AT_ONCE = 200;
 /** Limit of keys whose last use waits to be written; the times of further keys are dropped. */
 const USES_MAX = 100_000;
-const NOTE_USE = "UPDATE api_keys SET used_ms = ? WHERE id = ? AND COALESCE(used_ms, 0) < ?";
 /**
  * Excludes the keys of accounts, which are listed as members, and of administrators, which have commands of their own.
  */
@@ -278,6 +277,16 @@ export class Keys {
   }
 }
 
+/** Stores when keys were used, unless a later time is stored. */
+function usesStatement(uses: readonly (readonly [id: string, atMs: number])[]): BatchStatement {
+  const places = uses.map(() => "(CAST(? AS TEXT), CAST(? AS BIGINT))").join(", ");
+  return {
+    text: `UPDATE api_keys SET used_ms = v.column2 FROM (VALUES ${places}) AS v
+      WHERE api_keys.id = v.column1 AND COALESCE(used_ms, 0) < v.column2`,
+    values: uses.flat(),
+  };
+}
+
 /** The organization of a resource. Throws `not_found`. */
 export async function findOrganization(
   sql: Sql,
@@ -338,11 +347,7 @@ export class KeyUses {
       try {
         for (let at = 0; at < all.length; at += USES_AT_ONCE) {
           const some = all.slice(at, at + USES_AT_ONCE);
-          const statements = some.map(([id, atMs]): BatchStatement => ({
-            text: NOTE_USE,
-            values: [atMs, id, atMs],
-          }));
-          await this.store.forCaller({ group: OWN_GROUP }, () => this.store.batch(statements));
+          await this.store.forCaller({ group: OWN_GROUP }, () => this.store.batch([usesStatement(some)]));
         }
       } catch (error) {
         this.logger.warn(`cannot save when keys were used: ${messageOf(error)}`);
