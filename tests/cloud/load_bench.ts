@@ -153,8 +153,9 @@ async function measure(target: Target, count: number): Promise<Line> {
   await Promise.all(running);
   for (const channel of [owner!, ...channels]) channel.close();
   print(figures);
-  const { elapsedS, cpuMs, ownCpuMs, mib } = sample;
-  console.log(`processor of the simulated machines: ${(ownCpuMs / elapsedS / 1000).toFixed(2)} cores`);
+  const { elapsedS, cpuMs, ownCpuMs, mib, busy } = sample;
+  const own = (ownCpuMs / elapsedS / 1000).toFixed(2);
+  console.log(`all processors: ${(busy * 100).toFixed(0)} % busy; the simulated machines take ${own} cores`);
   const writes = [...figures.times("log"), ...figures.times("readings")];
   return {
     planes: target.hosts.length,
@@ -187,7 +188,7 @@ async function measured({ pids }: Target, figures: Figures) {
   const cpuOf = () => pids.reduce((sum, pid) => sum + cpuMsOf(pid).all, 0);
   const own = () => cpuMsOf(Deno.pid).own;
   figures.begin();
-  const [startMs, before, ownBefore] = [clock.monotonicMs(), cpuOf(), own()];
+  const [startMs, before, ownBefore, allBefore] = [clock.monotonicMs(), cpuOf(), own(), processorTicks()];
   let mib = 0;
   while (clock.monotonicMs() - startMs < SECONDS * 1000) {
     await clock.sleep(SAMPLE_MS);
@@ -195,7 +196,18 @@ async function measured({ pids }: Target, figures: Figures) {
     mib = Math.max(mib, ...sums);
   }
   const elapsedS = (clock.monotonicMs() - startMs) / 1000;
-  return { elapsedS, cpuMs: cpuOf() - before, ownCpuMs: own() - ownBefore, mib };
+  const all = processorTicks();
+  const busy = (all.busy - allBefore.busy) / (all.sum - allBefore.sum);
+  return { elapsedS, cpuMs: cpuOf() - before, ownCpuMs: own() - ownBefore, mib, busy };
+}
+
+/** What all processors of the computer have done since it started: database, object store and bench included. */
+function processorTicks(): { readonly busy: number; readonly sum: number } {
+  const [line = ""] = Deno.readTextFileSync("/proc/stat").split("\n", 1);
+  // user nice system idle iowait irq softirq steal
+  const ticks = line.split(/ +/).slice(1, 9).map(Number);
+  const sum = ticks.reduce((sum, one) => sum + one, 0);
+  return { busy: sum - (ticks[3] ?? 0) - (ticks[4] ?? 0), sum };
 }
 
 function print(figures: Figures): void {
