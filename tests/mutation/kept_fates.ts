@@ -22,12 +22,12 @@ interface Kept extends Found {
 export class KeptFates {
   readonly #texts: ReadonlyMap<string, string>;
 
-  private constructor(files: readonly SourceFile[], private readonly kept: Record<string, Kept>) {
+  private constructor(files: readonly SourceFile[], private readonly kept: Readonly<Record<string, Kept>>) {
     this.#texts = new Map(files.map(({ path, text }) => [path, text]));
   }
 
   static async read(files: readonly SourceFile[]): Promise<KeptFates> {
-    return new KeptFates(files, await Deno.readTextFile(PATH).then(JSON.parse, () => ({})));
+    return new KeptFates(files, await readKept());
   }
 
   /** @param tests those that could find it */
@@ -39,9 +39,10 @@ export class KeptFates {
   }
 
   async set(mutant: Mutant, tests: readonly string[], found: Found): Promise<void> {
-    this.kept[keyOf(mutant)] = { ...found, sum: await this.#sum(mutant, found, tests) };
+    const own = { [keyOf(mutant)]: { ...found, sum: await this.#sum(mutant, found, tests) } };
     await Deno.mkdir(PATH.replace(/[^/]*$/, ""), { recursive: true });
-    await Deno.writeTextFile(PATH, JSON.stringify(this.kept));
+    // Runs of other rooms may go on at the same time.
+    await Deno.writeTextFile(PATH, JSON.stringify({ ...await readKept(), ...own }));
   }
 
   async #sum({ file }: Mutant, { stage, test }: Found, tests: readonly string[]): Promise<string> {
@@ -49,6 +50,10 @@ export class KeptFates {
     const texts = [file, ...matter].map((path) => [path, this.#texts.get(path) ?? ""]);
     return await bytesSum(new TextEncoder().encode(JSON.stringify(texts)));
   }
+}
+
+async function readKept(): Promise<Record<string, Kept>> {
+  return await Deno.readTextFile(PATH).then(JSON.parse, () => ({}));
 }
 
 function keyOf({ file, start, edit }: Mutant): string {

@@ -141,7 +141,11 @@ function sidIn(user: Uint8Array<ArrayBuffer>): string {
   const view = new DataView(user.buffer);
   const pointer = view.getBigUint64(0, true);
   const at = Number(pointer - BigInt(Deno.UnsafePointer.value(Deno.UnsafePointer.of(user))));
-  // A revision, a count of parts, 6 bytes of authority, and the parts of 4 bytes.
-  const bytes = user.subarray(at, at + 8 + 4 * view.getUint8(at + 1));
-  return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  return sidText(user.subarray(at));
+}
+
+/** An identifier (SID) in hexadecimal: a revision, a count of parts, 6 bytes of authority, and the parts of 4 bytes. */
+export function sidText(bytes: Uint8Array<ArrayBuffer>): string {
+  const [_revision, parts = 0] = bytes;
+  return bytes.subarray(0, 8 + 4 * parts).toHex();
 }
