@@ -84,6 +84,6 @@ function folderOf(path: string): string {
 
 function wordsOf(path: string): Set<string> {
   return new Set(
-    path.replace(/(_test)?\.ts$/, "").split(/[/_]/).filter((word) => word !== "lib" && word !== "tests"),
+    path.replace(/(_test)?\.ts$/, "").split(/s?[/_]|s$/).filter((word) => word !== "lib" && word !== "test"),
   );
 }

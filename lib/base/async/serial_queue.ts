@@ -23,6 +23,11 @@ export class SerialQueue {
 export class SerialQueues {
   readonly #last = new Map<string, Promise<unknown>>();
 
+  /** How many keys have work. */
+  get size(): number {
+    return this.#last.size;
+  }
+
   /** Runs `work` when all that was given before for the same key has ended. Resolves or rejects as `work` does. */
   run<T>(key: string, work: () => T | Promise<T>): Promise<T> {
     const result = (this.#last.get(key) ?? Promise.resolve()).then(work);

@@ -1,4 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
+import { settle } from "../clock.ts";
 import { SerialQueue, SerialQueues } from "./serial_queue.ts";
 
 Deno.test("SerialQueue runs one piece of work after another", async () => {
@@ -57,8 +58,12 @@ Deno.test("SerialQueues: work for one key waits for no other key, and a failure 
   });
   const later = queues.run("a", () => events.push("a again"));
   await queues.run("b", () => events.push("b"));
+  await settle();
+  assertEquals(queues.size, 1, "a key without work takes no memory");
   first.resolve();
   await assertRejects(() => failing, Error, "no");
   await later;
   assertEquals(events, ["b", "a fails", "a again"]);
+  await settle();
+  assertEquals(queues.size, 0);
 });

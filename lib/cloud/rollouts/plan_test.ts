@@ -63,6 +63,8 @@ Deno.test("a plan that makes no sense is refused with its field", () => {
   refused({ steps: Array(21).fill("tag:a") }, "plan.steps");
   refused({ windows: ["25:00-26:00"] }, "plan.windows[0]");
   refused({ windows: ["10:00-10:00"] }, "plan.windows[0]");
+  refused({ windows: ["10:60-11:00"] }, "plan.windows[0]");
+  refused({ windows: ["10:00-11:60"] }, "plan.windows[0]");
   refused({ windows: ["foo 10:00-11:00"] }, "plan.windows[0]");
   refused({ soakSeconds: 1e9 }, "plan.soakSeconds");
   refused({ readings: [{ component: "cpu", operator: "regex", value: '{"a": 1}' }] }, "plan.readings[0]");

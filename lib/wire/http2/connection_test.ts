@@ -348,3 +348,37 @@ Deno.test("HTTP/2: reads an answer to its end although the sender closes at once
   assertEquals([notes.error?.message, notes.body, notes.end], [undefined, "an answer", true]);
   assertEquals(closed, ["connection lost: the peer closed the connection"]);
 });
+
+Deno.test("HTTP/2: a peer that reads nothing loses the connection once 4 MiB of answers wait for it", async () => {
+  const socket = new Duplex({ read() {}, write() {} });
+  const [streams, notes]: [Stream[], Notes[]] = [[], []];
+  const accept = (stream: Stream) => {
+    streams.push(stream);
+    notes.push(new Notes());
+    return notes.at(-1)!;
+  };
+  const connection = new Connection(socket, { clock: new FakeClock(), role: "server", accept });
+  const encoder = new HpackEncoder();
+  socket.push(Buffer.from(PREFACE, "latin1"));
+  socket.push(frameBytes(TYPE.settings, 0, 0, new Uint8Array()));
+  const ask = async (id: number) => {
+    const block = Buffer.from(encoder.encode(GET));
+    socket.push(frameBytes(TYPE.headers, FLAG.endHeaders | FLAG.endStream, id, block));
+    await settle();
+  };
+
+  // What the first write took is with the system, and the others wait.
+  const fields: HeaderFields = [...OK, ["x-long", "~".repeat(60 * 1024)]];
+  const answer = async (count: number) => {
+    for (let asked = streams.length; asked < count && connection.open; asked++) {
+      await ask(1 + 2 * asked);
+      streams.at(-1)!.headers(fields, false);
+    }
+  };
+  await answer(65);
+  assertEquals([connection.open, streams.length], [true, 65]);
+  await answer(90);
+  assertEquals(connection.open, false);
+  const codes = new Set(notes.map(({ over, error }) => over && error?.code));
+  assertEquals([...codes], ["unavailable"]);
+});
