@@ -10,6 +10,7 @@ import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { silentLogs } from "../../lib/base/log/log.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
+import { assertRefused } from "../support/refusals.ts";
 import { until } from "../support/until.ts";
 import { Usage } from "../../lib/cloud/access/usage.ts";
 import { logHandlers } from "../../lib/cloud/services/operations/log_service.ts";
@@ -103,6 +104,37 @@ Deno.test("uploads: neither a key nor an organization takes another's share", as
   for await (const { length } of honest.counted(bytes(3))) lengths.push(length);
   honest.end(true);
   assertEquals(lengths, [10, 10, 10]);
+});
+
+Deno.test("uploads under way count together in a limit, and a kept one after its end", async () => {
+  const usage = new Usage({
+    sql: { query: <R>() => Promise.resolve([{ amount: 0 }] as R[]) },
+    limits: { ...defaultLimits(), dataBytesPerOrganization: 100 },
+    clock,
+    logger: silentLogs(clock).logger("usage"),
+  });
+  const begin = () => usage.upload("one", "a", [["dataBytesPerOrganization", "one"]]);
+  const send = async (upload: Awaited<ReturnType<typeof begin>>, count: number) => {
+    for await (const _ of upload.counted(bytes(count)));
+  };
+  const used = async () =>
+    (await usage.ofOrganization("one")).find(({ name }) => name === "data_bytes_per_organization")!.used;
+
+  const [first, second] = [await begin(), await begin()];
+  await send(first, 6);
+  await send(second, 4);
+  assertEquals(await used(), 100);
+  await assertRefused("resource_exhausted", "found 100 and 10 more", () => send(second, 1));
+  await assertRefused("resource_exhausted", "found 100 and 0 more", begin);
+  first.end(false);
+  first.end(false);
+  assertEquals(await used(), 40);
+  second.end(true);
+  assertEquals(await used(), 40);
+  const third = await begin();
+  await send(third, 6);
+  third.end(true);
+  assertEquals(await used(), 100);
 });
 
 Deno.test("usage: uploads in the same moment sum up once, and those of many machines forget no organization's", async () => {
