@@ -7,6 +7,7 @@ import { jpegHeader } from "../../lib/geometry/image/jpeg.ts";
 import { readPcd, writePcd } from "../../lib/geometry/cloud/pcd.ts";
 import { createCloud } from "../../lib/geometry/cloud/point_cloud.ts";
 import { construct, problemsOf } from "../../tests/support/construct.ts";
+import { pictureOf } from "./pictures.ts";
 import { ImageFileCamera } from "./image_file.ts";
 import { FakeHost } from "../../tests/support/fake_host.ts";
 
@@ -70,6 +71,19 @@ Deno.test("image_file: preloaded_image adds a built-in picture as the first imag
   }
   const [problem] = problemsOf(ImageFileCamera, { preloaded_image: "cat" });
   assert(problem.includes('"pizza", "dog", "crowd"'), problem);
+});
+
+Deno.test("pictureOf: discs on a light ground, later ones over earlier ones", () => {
+  const { width, height, rgba } = pictureOf("pizza");
+  const colorAt = (x: number, y: number) => {
+    const at = 4 * (Math.round(y * height) * width + Math.round(x * width));
+    return [...rgba.subarray(at, at + 4)];
+  };
+  assertEquals([width, height, rgba.length], [480, 480, 480 * 480 * 4]);
+  assertEquals(colorAt(0.02, 0.02), [230, 230, 230, 255]);
+  assertEquals(colorAt(0.5, 0.5), [0xb4, 0x32, 0x28, 255]);
+  assertEquals(colorAt(0.5, 0.85), [0xf0, 0xc8, 0x5a, 255]);
+  assertEquals(colorAt(0.08, 0.5), [0xb9, 0x78, 0x3c, 255]);
 });
 
 Deno.test("image_file: the point cloud comes from pointcloud_file_path, or from depth image and lens", async () => {

@@ -115,8 +115,7 @@ export function standaloneJpeg(bytes: Uint8Array): Uint8Array {
     throw new SvcError("unavailable", "the camera gave a JPEG that ends before its picture");
   }
 
-  const tables = segmentAt(bytes, HUFFMAN);
-  if (tables !== undefined && tables < scan) return bytes;
+  if (segmentAt(bytes, HUFFMAN) !== undefined) return bytes;
 
   const standard = standardTables();
   const whole = new Uint8Array(bytes.length + standard.length);

@@ -230,6 +230,9 @@ Deno.test("standaloneJpeg() adds the missing Huffman tables to a motion JPEG", (
   const bare = Uint8Array.from([...jpeg.subarray(0, at), ...jpeg.subarray(at + length)]);
   assertEquals(decodeImage(standaloneJpeg(bare)), decodeImage(jpeg));
   assert(standaloneJpeg(jpeg) === jpeg, "a whole one is left as it is");
+  // Two bytes of a picture's data that look like the marker of tables.
+  const chance = Uint8Array.fromHex("ffd8" + "ffda0002" + "ffc40002" + "ffd9");
+  assertEquals(standaloneJpeg(chance).length, chance.length + length);
   assertThrows(() => standaloneJpeg(Uint8Array.of(1, 2)), SvcError, "does not begin");
   assertThrows(() => standaloneJpeg(jpeg.subarray(0, 30)), SvcError, "ends before");
 });

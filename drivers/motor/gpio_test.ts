@@ -6,6 +6,7 @@ import { FakeClock, passing } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { LogRecord } from "../../lib/base/log/log.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
+import { assertRefused } from "../../tests/support/refusals.ts";
 import { construct, namedBy, problemsOf } from "../../tests/support/construct.ts";
 import { FakeBoard } from "../board/fake.ts";
 import { FakeEncoder } from "../encoder/fake.ts";
@@ -365,6 +366,14 @@ Deno.test("gpio motor with encoder: SetRPM holds the speed until SetPower", asyn
   await motor.setPower(0.3);
   await clock.advance(100);
   assertEquals(await motor.isPowered(), { isOn: true, powerPct: 0.3 });
+  await close();
+});
+
+Deno.test("gpio motor with encoder: SetRPM fails if the motor cannot begin, and tells why", async () => {
+  const { motor, encoder, logged, close } = await encoded();
+  encoder.getPosition = () => Promise.reject(new SvcError("unavailable", "the cable is off"));
+  await assertRefused("unavailable", "the cable is off", () => motor.setRpm(48));
+  assertEquals(logged.filter(({ message }) => message.includes("could not keep up 48 rpm")).length, 1);
   await close();
 });
 

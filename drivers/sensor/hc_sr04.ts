@@ -76,7 +76,6 @@ class HcSr04 extends BaseComponent implements Sensor {
 
   async #measure(caller?: AbortSignal): Promise<number> {
     const parent = caller ? AbortSignal.any([caller, this.#closing.signal]) : this.#closing.signal;
-    parent.throwIfAborted();
     await this.clock.sleep(this.#measuredMs + CYCLE_MS - this.clock.monotonicMs(), parent);
 
     const silent = () => {

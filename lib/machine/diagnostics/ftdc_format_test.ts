@@ -33,6 +33,8 @@ Deno.test("encodeBlock: a block is a gzip member with a line of JSON, as documen
     { timeMs: 1_700_000_001_000, values: { "process.resident_bytes": 104_096 } },
     { timeMs: 1_700_000_002_001, values: { "process.resident_bytes": 104_096, "calls.open": 1.4, late: 5 } },
   ]);
+  // Captures of older versions are found by these bytes.
+  assertEquals(block.subarray(0, 16).toHex(), "1f8b0804" + "0000000000ff" + "0800" + "53560400");
   assertEquals(
     gunzipSync(block).toString(),
     '{"v":1,"time_ms":[1700000000000,1000,1001],"metrics":{' +
