@@ -20,7 +20,13 @@ import type { SqlRow, SqlValue } from "../store.ts";
 export interface Client {
   unsafe(text: string, values?: SqlValue[], options?: { readonly prepare: boolean }): PromiseLike<unknown>;
   begin(mode: string, work: (client: Pick<Client, "unsafe">) => Promise<unknown>): Promise<unknown>;
+  /** Takes a connection out of turn, for one user, until it is released. */
+  reserve(): Promise<Reserved>;
   end(options: { readonly timeout: number }): Promise<void>;
+}
+
+interface Reserved extends Pick<Client, "unsafe"> {
+  release(): void;
 }
 
 /** Runs a statement; returns its rows. Throws the driver's errors. */
@@ -71,7 +77,7 @@ export class PostgresPool {
     const connections = this.#connections;
     const limitMs = isUnlimited ? Infinity : SILENCE_MS;
     const watch = new SilenceWatch(this.clock, limitMs, () => this.#lose(connections));
-    const begun = connections.client.begin(mode, async (client) => {
+    const begun = watch.answer(connections.client.begin(mode, async (client) => {
       const run: RunText = async (text, values) => {
         if (connections.isLost) throw gone();
         try {
@@ -89,11 +95,58 @@ export class PostgresPool {
       }
       // The driver must neither commit nor roll back: it may have no connection for it.
       return await new Promise<never>(() => {});
-    });
+    }));
+    return await this.#unlessLost(connections, watch, begun as Promise<T>);
+  }
+
+  /**
+   * The same for statements that do not depend on each other's rows: they go to the server together with the start of the
+   * transaction. `send` sends them; the transaction commits if it `accepts` their rows. Returns these.
+   */
+  async batch(
+    mode: string,
+    send: (run: RunText) => readonly Promise<readonly SqlRow[]>[],
+    accepts: (answers: readonly (readonly SqlRow[])[]) => boolean,
+  ): Promise<void> {
+    const connections = this.#connections;
+    const watch = new SilenceWatch(this.clock, SILENCE_MS, () => this.#lose(connections));
+    const ended = watch.answer(this.#runBatch(connections, mode, send, accepts));
+    await this.#unlessLost(connections, watch, ended);
+  }
+
+  async #runBatch(
+    connections: Connections,
+    mode: string,
+    send: (run: RunText) => readonly Promise<readonly SqlRow[]>[],
+    accepts: (answers: readonly (readonly SqlRow[])[]) => boolean,
+  ): Promise<void> {
+    const reserved = await connections.client.reserve();
+    // The driver must not use a connection that is gone.
+    if (connections.isLost) throw gone();
+    const run: RunText = (text, values) => queryRows(reserved, text, values);
+    // If the start fails, the others fail too, because sessions are read-only outside of transactions.
+    const answers = await Promise.allSettled([run(`BEGIN ${mode}`, []), ...send(run)]);
+    const failed = answers.find((answer) => answer.status === "rejected");
+    if (failed && isLoss(failed.reason)) this.#lose(connections);
+    if (connections.isLost) throw failed?.reason ?? gone();
+
+    const rows = answers.slice(1).map((answer) => answer.status === "fulfilled" ? answer.value : []);
+    try {
+      await run(!failed && accepts(rows) ? "COMMIT" : "ROLLBACK", []);
+    } catch (error) {
+      if (isLoss(error)) this.#lose(connections);
+      throw failed?.reason ?? error;
+    } finally {
+      if (!connections.isLost) reserved.release();
+    }
+    if (failed) throw failed.reason;
+  }
+
+  async #unlessLost<T>(connections: Connections, watch: SilenceWatch, ended: Promise<T>): Promise<T> {
     const { promise: lost, reject } = Promise.withResolvers<never>();
     connections.transactions.add(reject);
     try {
-      return await Promise.race([watch.answer(begun as Promise<T>), lost]);
+      return await Promise.race([ended, lost]);
     } finally {
       connections.transactions.delete(reject);
       watch.end();

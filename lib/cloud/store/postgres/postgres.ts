@@ -38,6 +38,7 @@ const CONNECTIONS_OF_GROUP_MAX = 4;
 const CONNECT_SECONDS = 10;
 /** Time for statements to end when the store closes. */
 const END_S = 5;
+const SERIALIZABLE = "isolation level serializable read write";
 /** Tries of a transaction; the pauses between them grow up to the given one. */
 const ATTEMPTS_MAX = 30;
 const RETRY: BackoffLimits = { firstMs: 2, mostMs: 200, jitter: 1 };
@@ -137,27 +138,26 @@ export class PostgresStore implements Store {
   }
 
   transaction<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
-    return this.#attempt("isolation level serializable read write", work);
+    return this.#transaction(SERIALIZABLE, work);
   }
 
   async batch(statements: readonly BatchStatement[]): Promise<readonly SqlRow[]> {
     let stopped: readonly SqlRow[] = [];
-    const stop = new SvcError("failed_precondition", "the batch was stopped");
-    try {
-      await this.transaction(async (sql) => {
-        stopped = [];
-        const all = await Promise.all(statements.map(({ text, values }) => sql.query(text, ...values)));
-        stopped = all.find((rows, at) => statements[at]?.stops && rows.length > 0) ?? [];
-        if (stopped.length > 0) throw stop;
-      });
-    } catch (error) {
-      if (stopped.length === 0) throw error;
-    }
+    await this.#attempt(() =>
+      this.#pool.batch(
+        SERIALIZABLE,
+        (run) => statements.map(({ text, values }) => queryRows<SqlRow>(run, text, values)),
+        (answers) => {
+          stopped = answers.find((rows, at) => statements[at]?.stops && rows.length > 0) ?? [];
+          return stopped.length === 0;
+        },
+      )
+    );
     return stopped;
   }
 
   exclusive<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
-    return this.#attempt("isolation level read committed read write", async (sql) => {
+    return this.#transaction("isolation level read committed read write", async (sql) => {
       // The time of this transaction grows with the tables.
       for (const limit of ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"]) {
         await sql.query(`SET LOCAL ${limit} = 0`);
@@ -243,20 +243,25 @@ export class PostgresStore implements Store {
     }
   }
 
-  async #attempt<T>(
+  #transaction<T>(
     mode: string,
     work: (sql: Sql) => Promise<T>,
     options?: { readonly isUnlimited: boolean },
   ): Promise<T> {
+    return this.#attempt(() =>
+      this.#pool.transaction(
+        mode,
+        (run) => work({ query: (statement, ...values) => queryRows(run, statement, values) }),
+        options,
+      )
+    );
+  }
+
+  /** Runs a transaction in turn, again if it conflicts with another. */
+  async #attempt<T>(run: () => Promise<T>): Promise<T> {
     for (let attempt = 1;; attempt++) {
       try {
-        return await this.#inTurn(() =>
-          this.#pool.transaction(
-            mode,
-            (run) => work({ query: (statement, ...values) => queryRows(run, statement, values) }),
-            options,
-          )
-        );
+        return await this.#inTurn(run);
       } catch (error) {
         if (!isConflict(error) || attempt === ATTEMPTS_MAX) throw failure("commit", error);
         await this.clock.sleep(backoffMs(RETRY, attempt));

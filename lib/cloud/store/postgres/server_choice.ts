@@ -115,6 +115,11 @@ export class ChosenClient {
     return await client.begin(mode, work);
   }
 
+  async reserve(): ReturnType<Client["reserve"]> {
+    const client = await this.#chosen();
+    return await client.reserve();
+  }
+
   async end(options: { readonly timeout: number }): Promise<void> {
     this.#ending.abort(new SvcError("unavailable", "database: the connection was closed"));
     const client = await this.#client?.catch(() => undefined);
