@@ -509,6 +509,27 @@ Deno.test("mapper offline: two recordings are merged by their times, then job_do
   }, { others });
 });
 
+Deno.test("mapper offline: a recording that keeps failing ends the run, and one that fails for a while does not", async () => {
+  for (const failures of [5, Infinity]) {
+    const recorded = await construct(ReplayLidar, LOG, { name: "recorded" });
+    const read = recorded.getPointCloud.bind(recorded);
+    let reads = 0;
+    recorded.getPointCloud = (...args) => {
+      if (++reads <= failures) return Promise.reject(new SvcError("unavailable", "the disk is away"));
+      return read(...args);
+    };
+    const more = { camera: { name: "recorded", data_frequency_hz: 0 }, movement_sensor: {} };
+    await withSlam(more, async ({ clock, logged, engine }) => {
+      await clock.advance(20_000);
+      const ends = logged.filter(({ message }) =>
+        message.includes("no reading in 10 tries: the disk is away")
+      );
+      assertEquals([reads > 10, ends.length], failures === 5 ? [true, 0] : [false, 1]);
+      if (failures === 5) await until(() => engine.finished === 1);
+    }, { others: [recorded] });
+  }
+});
+
 Deno.test("mapper: the internal state comes in parts of 1 MiB, and the map as a PCD file", async () => {
   await withSlam({}, async ({ slam, engine }) => {
     const parts = await Array.fromAsync(slam.getInternalState());

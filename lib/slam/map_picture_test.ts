@@ -62,6 +62,14 @@ Deno.test("paintMap: paints a submap at its global pose", () => {
   assertAlmostEquals(mean(y), -5, 0.06);
 });
 
+Deno.test("paintMap: a submap between the pixels is as dark inside, and fades at its sides", () => {
+  for (const [x, y] of [[0.0125, 0], [0, 0.0125], [0.02, 0.03]] as const) {
+    const found = probabilities(submap(0, OCCUPIED, { x, y, yaw: 0 }));
+    assertEquals(found[0], 74, `${x} ${y}`);
+    assertEquals(found.length > 1, true, `${x} ${y}`);
+  }
+});
+
 Deno.test("paintMap: refuses a map with too many pixels", () => {
   const far = submap(1, OCCUPIED, { x: 1e6, y: 1e6, yaw: 0 });
   assertThrows(() => paintMap([submap(0, OCCUPIED), far]), SvcError, "too large to be painted");
