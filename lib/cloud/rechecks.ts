@@ -106,6 +106,8 @@ class WatchedCall {
   #stopTimer = () => {};
   #isOver = false;
   #beganMs = -Infinity;
+  /** When the last check began, unless it could not be made. */
+  #checkedMs = -Infinity;
   #isWaiting = false;
   #isChecking = false;
   /** Something has changed since the check under way began. */
@@ -139,7 +141,7 @@ class WatchedCall {
 
   readonly #checkIfDue = (): void => {
     const { isDue, intervalMs } = this.parts;
-    if (isDue(this.#beganMs)) void this.#check();
+    if (isDue(this.#checkedMs)) void this.#check();
     else this.#startTimer(intervalMs(), this.#checkIfDue);
   };
 
@@ -152,7 +154,9 @@ class WatchedCall {
     this.#beganMs = clock.monotonicMs();
     try {
       if (!this.#isOver) await check();
+      this.#checkedMs = this.#beganMs;
     } catch (thrown) {
+      this.#checkedMs = -Infinity;
       const error = SvcError.from(thrown);
       if (REFUSALS.includes(error.code)) {
         this.stop();

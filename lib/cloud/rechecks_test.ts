@@ -89,6 +89,25 @@ for (const resource of ["machine m", "location l", "organization o"]) {
   });
 }
 
+Deno.test("Rechecks: a check that cannot be made is made again an interval later", async () => {
+  const clock = new FakeClock();
+  const rechecks = new Rechecks({ clock, ...changes });
+  let isDown = true;
+  const down = () => isDown ? Promise.reject(new SvcError("unavailable", "no database")) : Promise.resolve();
+  const calls = watchedCalls(rechecks, "fleet", 1_000, down);
+  await pass(clock, 11);
+  const before = [...calls.checks];
+  assert(before.every((count) => count >= 2 && count <= 3), "at each interval");
+  isDown = false;
+  await pass(clock, 20);
+  assert(
+    calls.checks.every((count, at) => count === before[at]! + 1),
+    "it was made, and the next one has time",
+  );
+  assertEquals(calls.ended, []);
+  calls.stop();
+});
+
 Deno.test("Rechecks: however many calls a group has, each is checked within a minute", async () => {
   const clock = new FakeClock();
   const rechecks = new Rechecks({ clock, ...changes });

@@ -3,6 +3,7 @@
  * server for it, take many times as long as the lookups.
  */
 
+import { SvcError } from "../../../base/error.ts";
 import type { StoreCaller } from "../callers.ts";
 import type { Lookup } from "../lookups.ts";
 import type { SqlRow, SqlValue } from "../store.ts";
@@ -62,9 +63,13 @@ export class LookupTrips {
       for (const [number, { resolve }] of asked.entries()) {
         resolve(rows.filter(({ at }) => at === number).map(({ found }) => found as unknown as SqlRow));
       }
-    } catch {
+    } catch (error) {
       // One with a value that cannot be used must not fail the others.
-      for (const one of asked) void this.#alone(one);
+      const isOfOne = SvcError.from(error).code === "invalid_argument";
+      for (const one of asked) {
+        if (isOfOne) void this.#alone(one);
+        else one.reject(error);
+      }
     }
   }
 }
