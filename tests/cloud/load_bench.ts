@@ -149,6 +149,7 @@ async function measure(target: Target, count: number): Promise<Line> {
   const settledS = await settled(figures);
   console.log(`at rest after another ${settledS.toFixed(0)} s`);
   const sample = await measured(target, figures);
+  figures.end();
   over.abort();
   await Promise.all(running);
   for (const channel of [owner!, ...channels]) channel.close();
