@@ -51,7 +51,11 @@ export class Rechecks {
       deadlines: this.#deadlines,
       turns: this.#turns,
       intervalMs: () => this.#intervalMs(group, RECHECKS_PER_SECOND),
-      isDue: (checkedMs) => this.#isDue(group, checkedMs),
+      isDue: (checkedMs) => {
+        // While there are long calls, one of them asks every few seconds.
+        this.#changes.follow();
+        return this.#isDue(group, checkedMs);
+      },
       check,
       refused: (error) => ctx.cancel(error),
     });
@@ -80,7 +84,6 @@ export class Rechecks {
 
   /** Whether a call must be checked now, not an interval later, if its last check began at that time. */
   #isDue(group: string, checkedMs: number): boolean {
-    this.#changes.follow();
     if (checkedMs <= this.#changes.changedMs) return true;
     const nextMs = this.parts.clock.monotonicMs() + this.#intervalMs(group, RECHECKS_PER_SECOND);
     return nextMs - checkedMs > this.#intervalMs(group, IDLE_RECHECKS_PER_SECOND);

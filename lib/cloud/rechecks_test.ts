@@ -3,15 +3,15 @@ import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../base/error.ts";
 import type { CallContext } from "../wire/rpc/service.ts";
 import { Rechecks } from "./rechecks.ts";
-import type { Audit, RightsChange } from "./access/audit.ts";
+import type { Audit, AuditedChange } from "./access/audit.ts";
 import { OwnNotices } from "./store/notices.ts";
 
-type Found = Awaited<ReturnType<Audit["rightsChangedSince"]>>;
+type Found = Awaited<ReturnType<Audit["changesSince"]>>;
 
 const GONE = new SvcError("unauthenticated", "the API key no longer exists");
 
 const audit = {
-  rightsChangedSince: () => Promise.resolve<Found>({ changes: [], hasMore: false }),
+  changesSince: () => Promise.resolve<Found>({ changes: [], hasMore: false }),
 };
 const changes = { notices: new OwnNotices(), audit };
 
@@ -42,10 +42,10 @@ Deno.test("Rechecks: each call of a small group is checked every 5 s, and ends o
   const rechecks = new Rechecks({ clock, ...changes });
   let gone = false;
   const calls = watchedCalls(rechecks, "few", 50, () => gone ? Promise.reject(GONE) : Promise.resolve());
-  for (let at = 0; at < 20; at++) await clock.advance(1_000);
+  await pass(clock, 20);
   assert(calls.checks.every((count) => count >= 4 && count <= 5), String(calls.checks));
   gone = true;
-  for (let at = 0; at < 6; at++) await clock.advance(1_000);
+  await pass(clock, 6);
   assertEquals(calls.ended, calls.checks.map(() => GONE));
   calls.stop();
 });
@@ -112,7 +112,7 @@ Deno.test("Rechecks: however many calls a group has, each is checked within a mi
   const clock = new FakeClock();
   const rechecks = new Rechecks({ clock, ...changes });
   const calls = watchedCalls(rechecks, "hostile", 20_000);
-  for (let at = 0; at < 61; at++) await clock.advance(1_000);
+  await pass(clock, 61);
   assert(calls.checks.every((count) => count >= 1));
   calls.stop();
 });
@@ -149,12 +149,12 @@ Deno.test("Rechecks: after a change by another process what has changed is looke
   const clock = new FakeClock();
   const notices = new OwnNotices();
   const answers: PromiseWithResolvers<Found>[] = [];
-  const rightsChangedSince = () => {
+  const changesSince = () => {
     const answer = Promise.withResolvers<Found>();
     answers.push(answer);
     return answer.promise;
   };
-  const rechecks = new Rechecks({ clock, notices, audit: { rightsChangedSince } });
+  const rechecks = new Rechecks({ clock, notices, audit: { changesSince } });
   const calls = watchedCalls(rechecks, "fleet", 1_000);
   while (!calls.checks.includes(1)) await clock.advance(10);
   const before = [...calls.checks];
@@ -177,9 +177,9 @@ Deno.test("Rechecks: after a change by another process what has changed is looke
 Deno.test("Rechecks: what a lost notice would have told is found in the audit log of a shared database", async () => {
   const clock = new FakeClock();
   const notices = Object.assign(new OwnNotices(), { shared: true });
-  const found: RightsChange[] = [];
-  const rightsChangedSince = () => Promise.resolve({ changes: [...found], hasMore: false });
-  const rechecks = new Rechecks({ clock, notices, audit: { rightsChangedSince } });
+  const found: AuditedChange[] = [];
+  const changesSince = () => Promise.resolve({ changes: [...found], hasMore: false });
+  const rechecks = new Rechecks({ clock, notices, audit: { changesSince } });
   const calls = watchedCalls(rechecks, "fleet", 2_000);
   await pass(clock, 12);
   const before = [...calls.checks];

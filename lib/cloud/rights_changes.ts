@@ -13,14 +13,17 @@ import { type Notices, UNKNOWN_CHANGE } from "./store/notices.ts";
 const LOOK_MS = 5_000;
 /** Another process may have another computer's clock. */
 const CLOCKS_APART_MS = 60_000;
-/** What has an entry of its own among the changes, and who may have lost a right by it. */
+/** On these the rights of many depend. */
+const OF_MANY = ["machine", "location", "organization"] as const;
+/** What is looked for. Every change of a configuration is one of a part, so those come by notices alone. */
+const LOOKED_FOR = ["key", ...OF_MANY] as const;
+/** A change of a key, or of a part, which may have a secret of its own. */
 const OF_ONE = /^(?:key|part) (.+)$/;
-const OF_MANY = /^(?:machine|location|organization) /;
 
 export interface RightsChangesParts {
   readonly clock: Clock;
   readonly notices: Notices;
-  readonly audit: Pick<Audit, "rightsChangedSince">;
+  readonly audit: Pick<Audit, "changesSince">;
 }
 
 export class RightsChanges {
@@ -70,7 +73,9 @@ export class RightsChanges {
   #note(resource: string): void {
     const [, id] = OF_ONE.exec(resource) ?? [];
     if (id !== undefined) this.changed(id);
-    else if (OF_MANY.test(resource)) this.#changedMs = this.parts.clock.monotonicMs();
+    else if (OF_MANY.some((kind) => resource.startsWith(`${kind} `))) {
+      this.#changedMs = this.parts.clock.monotonicMs();
+    }
   }
 
   /** A look under way may have begun before the change. */
@@ -85,7 +90,7 @@ export class RightsChanges {
       this.#hasMore = false;
       const sinceMs = this.#readMs - CLOCKS_APART_MS;
       const readMs = this.parts.clock.nowMs();
-      const found = await this.parts.audit.rightsChangedSince(sinceMs).catch(() => undefined);
+      const found = await this.parts.audit.changesSince(sinceMs, LOOKED_FOR).catch(() => undefined);
       // Without an answer the next look has the same beginning.
       if (!found) continue;
       this.#readMs = readMs;

@@ -104,12 +104,22 @@ storeTest(
       await owner.deleteKey({ id });
       await named(3);
       const audit = new Audit(store, new SystemClock());
-      const { changes } = await audit.rightsChangedSince(Date.now() - 600_000);
+      const { changes } = await audit.changesSince(Date.now() - 600_000, [
+        "key",
+        "machine",
+        "location",
+        "organization",
+      ]);
       assertEquals(
         new Set(changes.map(({ resource }) => resource)),
         new Set([`key ${id}`, `organization ${world.organization}`]),
       );
-      const later = await audit.rightsChangedSince(Date.now() + 600_000);
+      const later = await audit.changesSince(Date.now() + 600_000, [
+        "key",
+        "machine",
+        "location",
+        "organization",
+      ]);
       assertEquals([later.changes.length, later.hasMore], [0, false]);
       await stop();
     }),

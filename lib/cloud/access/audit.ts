@@ -45,7 +45,7 @@ export interface AuditSelection {
 }
 
 /** An entry's id, and what has changed. */
-export type RightsChange = Pick<AuditEntry, "id" | "resource">;
+export type AuditedChange = Pick<AuditEntry, "id" | "resource">;
 
 /** Where an entry stands, newest first. */
 export type AuditCursor = Pick<AuditEntry, "atMs" | "id">;
@@ -66,8 +66,8 @@ const CONCERNS_MACHINES: ReadonlySet<Subject["kind"]> = new Set<Subject["kind"]>
 /** Limit of the objects of a refused attempt whose organizations see it; the others are in the operator's log alone. */
 const REFUSED_REFS_MAX = 8;
 const DAY_MS = 24 * 3600 * 1000;
-/** Limit of the changes of rights that one look reads. */
-const RIGHTS_CHANGES_MAX = 1_000;
+/** Limit of the changes that one look reads. */
+const CHANGES_MAX = 1_000;
 /** Limit of the entries that one transaction deletes. */
 const FORGET_AT_ONCE = 5_000;
 /** Limit of recorded refusals of one caller per minute; a further entry says that there were more. */
@@ -164,20 +164,20 @@ export class Audit {
     );
   }
 
-  /** The newest changes since then of what roles depend on. */
-  async rightsChangedSince(
+  /** The newest changes since then of things of these kinds. */
+  async changesSince(
     ms: number,
-  ): Promise<{ readonly changes: RightsChange[]; readonly hasMore: boolean }> {
-    const kinds = ["key", "machine", "location", "organization"];
-    const changes = await this.store.query<RightsChange>(
+    kinds: readonly Subject["kind"][],
+  ): Promise<{ readonly changes: AuditedChange[]; readonly hasMore: boolean }> {
+    const changes = await this.store.query<AuditedChange>(
       `SELECT id, resource FROM audit WHERE at_ms >= ? AND outcome = 'done'
          AND (${kinds.map(() => "resource LIKE ?").join(" OR ")})
        ORDER BY at_ms DESC, id LIMIT ?`,
       ms,
       ...kinds.map((kind) => `${kind} %`),
-      RIGHTS_CHANGES_MAX,
+      CHANGES_MAX,
     );
-    return { changes, hasMore: changes.length === RIGHTS_CHANGES_MAX };
+    return { changes, hasMore: changes.length === CHANGES_MAX };
   }
 
   /** Deletes entries that are older than `days`. */
