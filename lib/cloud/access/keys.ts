@@ -16,7 +16,7 @@ import type { StoredKey } from "../../wire/auth/rate_limit.ts";
 import { checkedName } from "../tenants/names.ts";
 import { lookup } from "../store/lookups.ts";
 import { OWN_GROUP } from "../store/callers.ts";
-import { type BatchStatement, placeholders, type Sql, type Store } from "../store/store.ts";
+import { type BatchStatement, placeholders, type Sql, type Store, typedRows } from "../store/store.ts";
 
 export const ROLES = ["viewer", "operator", "owner"] as const;
 /**
@@ -279,9 +279,8 @@ export class Keys {
 
 /** Stores when keys were used, unless a later time is stored. */
 function usesStatement(uses: readonly (readonly [id: string, atMs: number])[]): BatchStatement {
-  const places = uses.map(() => "(CAST(? AS TEXT), CAST(? AS BIGINT))").join(", ");
   return {
-    text: `UPDATE api_keys SET used_ms = v.column2 FROM (VALUES ${places}) AS v
+    text: `UPDATE api_keys SET used_ms = v.column2 FROM (VALUES ${typedRows(uses, "TEXT", "BIGINT")}) AS v
       WHERE api_keys.id = v.column1 AND COALESCE(used_ms, 0) < v.column2`,
     values: uses.flat(),
   };

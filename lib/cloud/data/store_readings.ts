@@ -17,6 +17,7 @@ import {
   type SqlText,
   type SqlValue,
   type Store,
+  typedRows,
 } from "../store/store.ts";
 import { addedReadingBytes } from "../store/stored_bytes.ts";
 import { tagListOf, tagListStatement } from "../store/tag_lists.ts";
@@ -142,7 +143,7 @@ function otherFiles(
 
 /** A table with the `bytes` of those readings that are not stored yet, to be read before they are. */
 function missingOf(originId: string, rows: readonly Row[]): SqlText {
-  const places = rows.map(() => "(CAST(? AS BIGINT), CAST(? AS TEXT), CAST(? AS BIGINT))").join(", ");
+  const places = typedRows(rows, "BIGINT", "TEXT", "BIGINT");
   return {
     text: `(SELECT v.column3 AS bytes FROM (VALUES ${places}) AS v WHERE NOT EXISTS (
       SELECT 1 FROM tabular_data d

@@ -11,7 +11,7 @@ import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { shownUrl } from "../../base/log/shown_url.ts";
 import type { SvcError } from "../../base/error.ts";
 import { type Limits, overLimit, requireWithin } from "../access/limits.ts";
-import { placeholders, queryOne, type Sql, type SqlValue } from "../store/store.ts";
+import { placeholders, queryOne, type Sql, type SqlValue, typedRows } from "../store/store.ts";
 
 export type DeliveryKind = "webhook" | "email";
 export const DELIVERY_STATES = ["pending", "delivered", "dead"] as const;
@@ -315,9 +315,7 @@ export class Deliveries {
       const some = triggers.slice(start, start + TRIGGERS_A_QUERY);
       found.push(
         ...await this.sql.query<Delivery>(
-          `WITH wanted (part, name) AS (VALUES ${
-            some.map(() => "(CAST(? AS TEXT), CAST(? AS TEXT))").join(", ")
-          })
+          `WITH wanted (part, name) AS (VALUES ${typedRows(some, "TEXT", "TEXT")})
            SELECT ${COLUMNS} FROM trigger_deliveries WHERE id IN (
              SELECT (SELECT d.id FROM trigger_deliveries d WHERE d.part_id = w.part AND d.trigger_name = w.name
                  AND d.organization_id = ? ORDER BY d.created_ms DESC, d.id LIMIT 1) FROM wanted w)`,

@@ -22,7 +22,6 @@ export async function openStore(address: StoreAddress, clock: Clock): Promise<St
   const store = connect(address, clock);
   try {
     await migrate(store);
-    await store.countNew();
     return store;
   } catch (error) {
     await store.close();
@@ -52,7 +51,10 @@ export async function migrate(store: Store, version = MIGRATIONS.length): Promis
           `the database has version ${found}, this program knows up to ${MIGRATIONS.length}: use a newer one`,
         );
       }
-      if (found >= version) return true;
+      if (found >= version) {
+        await store.countNew(sql);
+        return true;
+      }
       const steps = MIGRATIONS[found];
       assert(steps, `there is no migration from version ${found}`);
       const move = MOVES.get(steps);

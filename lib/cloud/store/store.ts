@@ -73,8 +73,10 @@ export interface Store extends Sql {
    * `failed_precondition` for a database that has tools of its own for that.
    */
   readonly copyTo: (file: string) => Promise<void>;
-  /** Counts the rows of new tables for the planner of statements, if the database does not do so itself. */
-  countNew(): Promise<void>;
+  /**
+   * Counts the rows of new tables for the planner of statements, if the database does not do so itself. Within `exclusive`.
+   */
+  countNew(sql: Sql): Promise<void>;
   /** Returns the space of deleted rows to the disk, a little at a time, until `signal` aborts. */
   shrink(signal: AbortSignal): Promise<void>;
   /** Erases deleted rows of a table from the database's files, too. Others wait meanwhile. */
@@ -100,6 +102,15 @@ export async function queryByIds<T>(
     found.push(...await sql.query<T>(textOf(placeholders(some)), ...some));
   }
   return found;
+}
+
+/**
+ * `(CAST(? AS TEXT), CAST(? AS BIGINT)), …`: the placeholders of a table of values, one for each of the rows. In such a
+ * table PostgreSQL has to be given the types.
+ */
+export function typedRows(rows: readonly unknown[], ...types: readonly ("TEXT" | "BIGINT")[]): string {
+  const row = `(${types.map((type) => `CAST(? AS ${type})`).join(", ")})`;
+  return rows.map(() => row).join(", ");
 }
 
 /** `?, ?, ?`: one placeholder per value. */

@@ -8,7 +8,7 @@
 import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { lookup } from "../store/lookups.ts";
-import { type BatchStatement, placeholders, type Sql } from "../store/store.ts";
+import { type BatchStatement, placeholders, type Sql, typedRows } from "../store/store.ts";
 import { checkedName, HostWords } from "./names.ts";
 import { type NamedRow, readById, writeName } from "./rows.ts";
 
@@ -198,7 +198,7 @@ export interface Sighting {
  * later.
  */
 export function sightingsStatement(parts: ReadonlyMap<string, Sighting>, aheadMs: number): BatchStatement {
-  const places = [...parts].map(() => "(CAST(? AS TEXT), CAST(? AS BIGINT), CAST(? AS TEXT))").join(", ");
+  const places = typedRows([...parts], "TEXT", "BIGINT", "TEXT");
   return {
     text: `UPDATE parts SET seen_ms = v.column2, info = COALESCE(v.column3, info) FROM (VALUES ${places}) AS v
       WHERE parts.id = v.column1

@@ -8,7 +8,7 @@ import type { StoreCaller } from "../callers.ts";
 import type { Lookup } from "../lookups.ts";
 import type { SqlRow, SqlValue } from "../store.ts";
 
-/** More would be statements of many kinds, each of which every connection of the server keeps prepared. */
+/** Limit of the lookups of a trip: every connection keeps a prepared statement for each combination. */
 const TOGETHER_MAX = 4;
 
 interface Asked {

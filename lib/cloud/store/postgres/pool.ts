@@ -101,7 +101,7 @@ export class PostgresPool {
 
   /**
    * The same for statements that do not depend on each other's rows: they go to the server together with the start of the
-   * transaction. `send` sends them; the transaction commits if it `accepts` their rows. Returns these.
+   * transaction. `send` sends them; the transaction commits if it `accepts` their rows.
    */
   async batch(
     mode: string,

@@ -190,14 +190,12 @@ export class PostgresStore implements Store {
    * Autovacuum never counts tables of fewer than 50 rows, and PostgreSQL takes those for much larger: it would read all
    * roles for one machine's, because a table without a row seemed to have 880.
    */
-  countNew(): Promise<void> {
-    return this.exclusive(async (sql) => {
-      const uncounted = await sql.query<{ name: string }>(
-        `SELECT c.oid::regclass::text AS name FROM pg_class c
-         WHERE c.relkind = 'r' AND c.reltuples < 0 AND c.relnamespace = current_schema()::regnamespace`,
-      );
-      for (const { name } of uncounted) await sql.query(`ANALYZE ${name}`);
-    });
+  async countNew(sql: Sql): Promise<void> {
+    const uncounted = await sql.query<{ name: string }>(
+      `SELECT c.oid::regclass::text AS name FROM pg_class c
+       WHERE c.relkind = 'r' AND c.reltuples < 0 AND c.relnamespace = current_schema()::regnamespace`,
+    );
+    for (const { name } of uncounted) await sql.query(`ANALYZE ${name}`);
   }
 
   /** Nothing to do: PostgreSQL has its own autovacuum. */
