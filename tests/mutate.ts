@@ -4,9 +4,11 @@
  *
  * A mutant passes four stages: the type check, the nearest tests that run its line, the other tests of its room that
  * do, and tests of other rooms. What all of them let pass is a survivor. Fates are kept in dist/mutation/: the same
- * command goes on where its last run ended, and tries survivors again once a test has changed. `tests/mutation/judged.json` lists survivors that are no holes:
- * `equivalent` (no caller can see a difference) or `harmless` (nobody minds it, such as another length of a pause),
- * each with its reason. Ends with 1 if a survivor is not judged.
+ * command goes on where its last run ended, and tries survivors again once a test has changed.
+ *
+ * `tests/mutation/judged.json` lists survivors that are no holes: `equivalent` (no caller can see a difference) or
+ * `harmless` (nobody minds it, such as another length of a pause), each with its reason. Ends with 1 if a survivor is
+ * not judged.
  */
 
 import { SystemClock } from "../lib/base/clock.ts";
@@ -207,9 +209,8 @@ async function main(args: readonly string[], terminal: Terminal): Promise<number
   }
   return await withBench(files, async (bench) => {
     const rooms = await play(sample, bench, minutes, terminal);
-    const heads = [
-      ...["tried", "types", "nearest", "room", "elsewhere", "equivalent", "harmless", "holes", "found"],
-    ];
+    const stages = ["types", "nearest", "room", "elsewhere"];
+    const heads = ["tried", ...stages, "equivalent", "harmless", "holes", "found"];
     terminal.write(`\n${"room".padEnd(18)}${heads.map((one) => one.padStart(11)).join("")}\n`);
     for (const [room, fates] of [...rooms].sort()) terminal.write(rowOf(room, fates));
     const all = [...rooms.values()].flat();

@@ -1,4 +1,4 @@
-/** The processor time and the memory of processes, from /proc. */
+/** The processor time and the memory of processes, and of the computer, from /proc. */
 
 /** The processor time so far of all threads of a process, and of that and what it has started. */
 export function cpuMsOf(pid: number): { own: number; all: number } {
@@ -26,4 +26,13 @@ export function residentMibOf(pid: number): number[] {
     if (error instanceof Deno.errors.NotFound) return [];
     throw error;
   }
+}
+
+/** What all processors of the computer have done since it started, in ticks of the kernel. */
+export function processorTicks(): { readonly busy: number; readonly sum: number } {
+  const [line = ""] = Deno.readTextFileSync("/proc/stat").split("\n", 1);
+  // user nice system idle iowait irq softirq steal
+  const ticks = line.split(/ +/).slice(1, 9).map(Number);
+  const sum = ticks.reduce((sum, one) => sum + one, 0);
+  return { busy: sum - (ticks[3] ?? 0) - (ticks[4] ?? 0), sum };
 }

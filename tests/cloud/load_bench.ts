@@ -19,7 +19,7 @@ import { Locations } from "../../lib/cloud/tenants/locations.ts";
 import { Machines } from "../../lib/cloud/tenants/machines.ts";
 import { Organizations } from "../../lib/cloud/tenants/organizations.ts";
 import type { Channel } from "../../lib/wire/rpc/channel.ts";
-import { cpuMsOf, residentMibOf } from "../bench/process_time.ts";
+import { cpuMsOf, processorTicks, residentMibOf } from "../bench/process_time.ts";
 import { Planes } from "../chaos/planes.ts";
 import { quantile } from "../support/quantile.ts";
 import {
@@ -200,15 +200,6 @@ async function measured({ pids }: Target, figures: Figures) {
   const all = processorTicks();
   const busy = (all.busy - allBefore.busy) / (all.sum - allBefore.sum);
   return { elapsedS, cpuMs: cpuOf() - before, ownCpuMs: own() - ownBefore, mib, busy };
-}
-
-/** What all processors of the computer have done since it started: database, object store and bench included. */
-function processorTicks(): { readonly busy: number; readonly sum: number } {
-  const [line = ""] = Deno.readTextFileSync("/proc/stat").split("\n", 1);
-  // user nice system idle iowait irq softirq steal
-  const ticks = line.split(/ +/).slice(1, 9).map(Number);
-  const sum = ticks.reduce((sum, one) => sum + one, 0);
-  return { busy: sum - (ticks[3] ?? 0) - (ticks[4] ?? 0), sum };
 }
 
 function print(figures: Figures): void {

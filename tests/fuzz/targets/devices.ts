@@ -1,9 +1,9 @@
 /** What devices on serial lines send: they may be broken, or something else than what was configured. */
 
-import { SvcError } from "../../../lib/base/error.ts";
 import type { Device } from "../../../lib/base/host.ts";
 import { RpLidarPort } from "../../../lib/device/rplidar.ts";
 import { SerialLine } from "../../../lib/device/serial.ts";
+import { bareDevice } from "../../support/bare_device.ts";
 import { FakeClock } from "../../support/fake_clock.ts";
 import { bytesOf, type Target, textIn } from "../target.ts";
 
@@ -11,22 +11,11 @@ const LINE_BYTES_MAX = 120;
 /** Long enough for every answer of a lidar. */
 const WAIT_MS = 500;
 
-function nothing(): never {
-  throw new SvcError("unimplemented", "this is a serial device");
-}
-
 /** A device that sends these bytes in pieces, and then nothing; time passes only while it is silent. */
 function deviceSending(bytes: Uint8Array, clock: FakeClock): Device {
   let at = 0;
-  return {
-    path: "/dev/fuzzed",
-    file: -1,
+  return bareDevice("/dev/fuzzed", {
     control: () => {},
-    tell: nothing,
-    follow: nothing,
-    adopt: nothing,
-    map: nothing,
-    urgent: nothing,
     read: (count) => new Uint8Array(bytes.subarray(at, at += Math.min(count, 1 + at % 97))),
     write: (written) => written.length,
     readable: async () => {
@@ -34,8 +23,7 @@ function deviceSending(bytes: Uint8Array, clock: FakeClock): Device {
       await clock.advance(WAIT_MS);
       return false;
     },
-    close: () => {},
-  };
+  });
 }
 
 /** The first byte says what the lidar is asked for; the rest are its answers. */
