@@ -68,6 +68,7 @@ Deno.test("mutants: the sample depends on the seed, the room and the changed lin
   assertEquals(sample("", 1).toSorted(), sample("", 2).toSorted());
   assertEquals(sample("", 1).join() === sample("", 2).join(), false);
   assertEquals(sample("lib/x", 1).every((one) => one.startsWith("lib/x/")), true);
+  assertEquals(sample("lib/x", 1), sample("", 1).filter((one) => one.startsWith("lib/x/")));
   const diff = "--- a/lib/y/work.ts\n+++ b/lib/y/work.ts\n@@ -6,0 +6,2 @@ f\n+\n+\n@@ -9 +10 @@\n+\n";
   assertEquals([...changedLines(diff)], [["lib/y/work.ts", new Set([6, 7, 10])]]);
   assertEquals(sample("", 1, changedLines(diff)).length, 5);

@@ -10,7 +10,11 @@ function isCode(path: string): boolean {
     !/^(cli\/build|lib\/web)\//.test(path);
 }
 
-/** All mutants of the files of a room (all rooms if it is empty), or of changed lines, in an order that the seed gives. */
+/**
+ * All mutants of the files of a room (all rooms if it is empty), or of changed lines, in an order that looks like
+ * chance. The place of each follows from its own text and the seed, so a sample stays what it is while other lines
+ * come and go.
+ */
 export function sampleOf(
   files: readonly SourceFile[],
   { room, changed, seed }: {
@@ -25,7 +29,8 @@ export function sampleOf(
     .filter(({ path }) => !changed || changed.has(path));
   const all = wanted.flatMap(({ path, text }) => mutantsOf(path, text))
     .filter(({ file, line }) => !changed || changed.get(file)!.has(line));
-  return shuffled(all, seed);
+  const ranks = new Map(all.map((one) => [one, rankOf(`${seed} ${one.file} ${one.before} ${one.edit}`)]));
+  return all.sort((a, b) => ranks.get(a)! - ranks.get(b)!);
 }
 
 /** The lines that `git diff -U0` names, by file. */
@@ -41,14 +46,10 @@ export function changedLines(diff: string): Map<string, Set<number>> {
   return found;
 }
 
-/** The same values in an order that looks like chance (Fisher and Yates). */
-function shuffled<T>(values: readonly T[], seed: number): T[] {
-  const all = [...values];
-  let state = seed >>> 0;
-  for (let at = all.length - 1; at > 0; at--) {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    const other = Math.floor(state / 2 ** 32 * (at + 1));
-    [all[at], all[other]] = [all[other], all[at]];
-  }
-  return all;
+/** A number from 0 to 2^32 that follows from a text, and looks like chance (FNV-1a, with its bits mixed once more). */
+function rankOf(text: string): number {
+  let rank = 2_166_136_261;
+  for (const char of text) rank = Math.imul(rank ^ char.codePointAt(0)!, 16_777_619);
+  rank = Math.imul(rank ^ rank >>> 16, 0x45d9f3b);
+  return (rank ^ rank >>> 16) >>> 0;
 }
