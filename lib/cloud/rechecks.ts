@@ -5,6 +5,7 @@
  */
 
 import { Deadlines } from "../base/async/deadlines.ts";
+import { KeyCounts } from "../base/async/key_counts.ts";
 import { Semaphore } from "../base/async/semaphore.ts";
 import type { Clock } from "../base/clock.ts";
 import { type Code, SvcError } from "../base/error.ts";
@@ -33,7 +34,7 @@ export class Rechecks {
   readonly #turns = new Semaphore(RECHECKS_AT_ONCE);
   readonly #deadlines: Deadlines;
   /** How many calls each group has. */
-  readonly #groups = new Map<string, number>();
+  readonly #groups = new KeyCounts();
   /** By the key or the account. */
   readonly #calls = new Map<string, Set<WatchedCall>>();
   readonly #changes: RightsChanges;
@@ -59,16 +60,14 @@ export class Rechecks {
       check,
       refused: (error) => ctx.cancel(error),
     });
-    this.#groups.set(group, (this.#groups.get(group) ?? 0) + 1);
+    this.#groups.add(group, 1);
     this.#calls.getOrInsertComputed(entity, () => new Set()).add(call);
     return () => {
       const calls = this.#calls.get(entity);
       if (!calls?.delete(call)) return;
       call.stop();
       if (calls.size === 0) this.#calls.delete(entity);
-      const others = (this.#groups.get(group) ?? 0) - 1;
-      if (others > 0) this.#groups.set(group, others);
-      else this.#groups.delete(group);
+      this.#groups.add(group, -1);
     };
   };
 
@@ -78,7 +77,7 @@ export class Rechecks {
   }
 
   #intervalMs(group: string, perSecond: number): number {
-    const spreadMs = 1000 * (this.#groups.get(group) ?? 0) / perSecond;
+    const spreadMs = 1000 * this.#groups.of(group) / perSecond;
     return Math.min(Math.max(RECHECK_MS, spreadMs), RECHECK_MOST_MS);
   }
 

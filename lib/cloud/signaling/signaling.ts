@@ -11,6 +11,7 @@
  */
 
 import type { CallContext, Service } from "../../wire/rpc/service.ts";
+import { KeyCounts } from "../../base/async/key_counts.ts";
 import { type Code, SvcError } from "../../base/error.ts";
 import { CallQueue, type CallQueueLimits } from "../../wire/signaling/call_queue.ts";
 import { type Answering, HOST, signalingService } from "../../wire/signaling/service.ts";
@@ -83,14 +84,8 @@ async function iceServers(
 function answering(cloud: CloudContext): Answering {
   const { clock, limits } = cloud;
   /** How many streams answer for a part, by its id. */
-  const streams = new Map<string, number>();
-  const count = (hosts: readonly string[], more: number) => {
-    for (const host of hosts) {
-      const left = (streams.get(host) ?? 0) + more;
-      if (left > 0) streams.set(host, left);
-      else streams.delete(host);
-    }
-  };
+  const streams = new KeyCounts();
+  const count = (hosts: readonly string[], more: number) => hosts.forEach((host) => streams.add(host, more));
   const check = async (names: readonly string[], ctx: CallContext) => {
     const parts = await Promise.all(names.map((name) => partFor(cloud, ctx, name, "machine")));
     return [...new Set(parts.map(({ id }) => id))];
@@ -102,9 +97,9 @@ function answering(cloud: CloudContext): Answering {
     },
     online: (hosts, ctx) => {
       // Checks and counts in one step, because several streams may arrive at the same time.
-      const full = hosts.find((host) => (streams.get(host) ?? 0) >= limits.answersPerMachine);
+      const full = hosts.find((host) => streams.of(host) >= limits.answersPerMachine);
       if (full !== undefined) {
-        throw overLimit(limits, "answersPerMachine", `${streams.get(full)} answer already`);
+        throw overLimit(limits, "answersPerMachine", `${streams.of(full)} answer already`);
       }
       count(hosts, 1);
       const names = ctx.requestHeader.all(HOST);

@@ -4,6 +4,7 @@
  */
 
 import { CallBatchService } from "../../../proto/gen/machine_page_pb.ts";
+import { KeyCounts } from "../../base/async/key_counts.ts";
 import { nextTurn, race } from "../../base/clock.ts";
 import { CODES, SvcError } from "../../base/error.ts";
 import { Cancellation } from "../rpc/cancellation.ts";
@@ -39,17 +40,12 @@ interface BatchedAnswer {
 
 /** The service of a port, for the calls in its table. Metadata under `batchOnly` is the batch's own. */
 export function callBatchService(table: ServiceTable, batchOnly: string): Service {
-  const underWay = new Map<string, number>();
-  const count = (caller: string, calls: number) => {
-    const sum = (underWay.get(caller) ?? 0) + calls;
-    if (sum > 0) underWay.set(caller, sum);
-    else underWay.delete(caller);
-  };
+  const underWay = new KeyCounts();
   return service(CallBatchService, {
     callMany: async function* ({ calls }, ctx) {
       checkCalls(calls);
       const caller = ctx.entity ?? `${ctx.peer.kind} ${ctx.peer.signaledFrom ?? ctx.peer.remoteAddress}`;
-      if ((underWay.get(caller) ?? 0) + calls.length > CALLER_CALLS_MAX) {
+      if (underWay.of(caller) + calls.length > CALLER_CALLS_MAX) {
         const problem = `more than ${CALLER_CALLS_MAX} calls in batches are under way for this caller`;
         throw new SvcError("resource_exhausted", problem);
       }
@@ -57,11 +53,11 @@ export function callBatchService(table: ServiceTable, batchOnly: string): Servic
       const ended: BatchedAnswer[] = [];
       let wake = Promise.withResolvers<void>();
       const end = (answer: BatchedAnswer) => {
-        count(caller, -1);
+        underWay.add(caller, -1);
         ended.push(answer);
         wake.resolve();
       };
-      count(caller, calls.length);
+      underWay.add(caller, calls.length);
       const header = Metadata.from([...ctx.requestHeader].filter(([key]) => key !== batchOnly));
       const stop = startCalls(table, calls, ctx, header, end);
 
