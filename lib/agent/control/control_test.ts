@@ -94,6 +94,15 @@ Deno.test("openControl: on Windows the name of the pipe is new at each start, an
   await Deno.remove(base, { recursive: true });
 });
 
+Deno.test("who may not read the name of the agent's pipe is told which terminal may", async () => {
+  const closed = Object.assign(new SystemFiles(), {
+    readTextFile: () => Promise.reject(new SvcError("permission_denied", "access is denied")),
+  });
+  const ask = () => askStatus(closed, socketOf("C:\\svc", "windows"), clock);
+  const { code, message } = await assertRejects(ask, SvcError);
+  assertEquals([code, message.endsWith("use an administrator's terminal")], ["permission_denied", true]);
+});
+
 const CONTROLLED = {
   status: { version: "1.2.3" } as AgentStatus,
   rollback: () => Promise.resolve(),

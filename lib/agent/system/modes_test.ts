@@ -20,6 +20,8 @@ Deno.test({
       ["state/cloud_logs/p/1.log", 0o644, 0o600],
       ["bin/svc-agent-loader", 0o644, 0o755],
       ["cache/svc-server-1.0.0-abc", 0o600, 0o755],
+      // A download under way is no program yet.
+      ["cache/svc-server-1.0.1-abc.tmp", 0o600, 0o600],
       ["etc/release_keys.json", 0o666, 0o644],
       ["outside", 0o640, 0o640],
     ];
