@@ -34,15 +34,21 @@ export function canAsk(): boolean {
   return Deno.stdin.isTerminal() && Deno.stderr.isTerminal();
 }
 
-/** Reads a line without showing it. */
-export function askHidden(host: Pick<Output, "writeError">, question: string): string | undefined {
+/** Reads a line without showing it; `undefined` if the person gives up. */
+export function askHidden(
+  host: Pick<Output, "writeError">,
+  question: string,
+  terminal: Pick<typeof Deno.stdin, "readSync" | "setRaw"> = Deno.stdin,
+): string | undefined {
   host.writeError(question);
-  Deno.stdin.setRaw(true);
+  terminal.setRaw(true);
   try {
     let line = "";
     const byte = new Uint8Array(1);
-    while (Deno.stdin.readSync(byte) === 1) {
-      const letter = String.fromCharCode(...byte);
+    const decoder = new TextDecoder();
+    while (terminal.readSync(byte) === 1) {
+      // A letter of several bytes comes with its last one.
+      const letter = decoder.decode(byte, { stream: true });
       if (letter === "\r" || letter === "\n") return line;
       // Ctrl-C, Ctrl-D.
       if (byte[0] === 3 || byte[0] === 4) return undefined;
@@ -50,7 +56,7 @@ export function askHidden(host: Pick<Output, "writeError">, question: string): s
     }
     return line;
   } finally {
-    Deno.stdin.setRaw(false);
+    terminal.setRaw(false);
     host.writeError("\n");
   }
 }

@@ -106,6 +106,22 @@ importTest(
 );
 
 importTest(
+  "COCO: an outline on one line has no width, and leaves its image the other things",
+  async ({ write, run, added }) => {
+    const annotations = [
+      { image_id: 1, category_id: 7, bbox: [20, 10, 60, 40] },
+      { image_id: 1, category_id: 90, segmentation: [[80, 10, 80, 30, 80, 50]] },
+    ];
+    await write({ ...IMAGES, [INSTANCES]: coco({ annotations }) });
+    const { code, errors } = await run();
+    assertEquals(code, 0);
+    assertStringIncludes(errors, 'a.png: a box "dog" has no width and is left out: fix or remove it');
+    const [[, , first]] = added() as [string, string[], string[]][];
+    assertEquals(first, ["cat 10 10 40 50"]);
+  },
+);
+
+importTest(
   "COCO: several files beside each other count, and a stray JSON does not",
   async ({ write, run, added }) => {
     const of = (name: string) =>

@@ -38,12 +38,13 @@ type Type = (...args: string[]) => Promise<Typed>;
 async function withMachine(
   config: object,
   env: { readonly [name: string]: string },
-  use: (type: Type, url: string) => Promise<void>,
+  use: (type: Type, url: string, logs: Logs) => Promise<void>,
 ): Promise<void> {
   const path = await Deno.makeTempFile({ prefix: "svc-running-", suffix: ".json" });
   const home = await Deno.makeTempDir({ prefix: "svc-running-" });
   await Deno.writeTextFile(path, JSON.stringify(config));
   const clock = new SystemClock();
+  const logs = new Logs(clock, []);
   const runtime = await startRuntime({
     configPath: path,
     debug: false,
@@ -57,23 +58,31 @@ async function withMachine(
     registry: new Registry(APIS, MODELS),
     host: new DenoHost(),
     clock,
-    logs: new Logs(clock, []),
+    logs,
     version: "1.0.0",
   });
   try {
     await runtime.ready;
-    await use(async (...args) => {
-      const typed = { code: -1, output: "", errors: "" };
-      const host = new DenoHost();
-      const given: { readonly [name: string]: string } = { SVC_MACHINE: runtime.url, SVC_HOME: home, ...env };
-      host.env = (name) => given[name];
-      host.columns = () => 80;
-      host.coloured = () => false;
-      host.write = (text) => void (typed.output += text);
-      host.writeError = (text) => void (typed.errors += text);
-      typed.code = await runOnMachine(args, host);
-      return typed;
-    }, runtime.url);
+    await use(
+      async (...args) => {
+        const typed = { code: -1, output: "", errors: "" };
+        const host = new DenoHost();
+        const given: { readonly [name: string]: string } = {
+          SVC_MACHINE: runtime.url,
+          SVC_HOME: home,
+          ...env,
+        };
+        host.env = (name) => given[name];
+        host.columns = () => 80;
+        host.coloured = () => false;
+        host.write = (text) => void (typed.output += text);
+        host.writeError = (text) => void (typed.errors += text);
+        typed.code = await runOnMachine(args, host);
+        return typed;
+      },
+      runtime.url,
+      logs,
+    );
   } finally {
     await runtime.close();
     await Deno.remove(path);
@@ -171,6 +180,15 @@ Deno.test("status, call, watch and logs of a machine", () =>
       (await type("status", "--machine", "localhost:1")).errors,
       "is the machine running?",
     );
+  }));
+
+Deno.test("logs prints as many lines as were asked for, however many messages they come in", () =>
+  withMachine({ network: CONFIG.network }, {}, async (type, _, logs) => {
+    const logger = logs.logger("test");
+    for (let number = 1; number <= 700; number++) logger.info(`record ${number}`);
+    const { output } = await type("logs", "--lines", "700");
+    const numbers = [...output.matchAll(/\trecord (\d+)$/gm)].map(([, number]) => Number(number));
+    assertEquals(numbers, Array.from({ length: 700 }, (_, at) => at + 1));
   }));
 
 Deno.test("a machine with keys wants one, and a key does not travel in the clear to other computers", async () => {
