@@ -379,6 +379,23 @@ storeTest(
     }),
 );
 
+storeTest("a follower that is far behind gets every entry once, in order", (database) => {
+  const clock = new FakeClock(START_MS);
+  return withCloud(database, async ({ store, robot }) => {
+    const { machine, part: id } = await newWorld(store);
+    const rover = await robot(await ownKey(store, { machine }));
+    await rover.log({ id, logs: entries(1, 1_050) });
+    const stop = new AbortController();
+    const heard: string[] = [];
+    for await (const some of new LogStore(store, clock).follow(id, { after: 0 }, stop.signal)) {
+      if (heard.length === 0) await rover.log({ id, logs: [entry(1_051)] });
+      heard.push(...messages(some));
+      if (heard.at(-1) === "1051") break;
+    }
+    assertEquals(heard, messages(entries(1, 1_051) as { message: string }[]));
+  }, { clock });
+});
+
 sqliteTest(
   "logs prints the fields that it searches, and refuses invalid levels and numbers",
   async (database) => {

@@ -24,7 +24,7 @@ import { dialWebRtc } from "../../lib/wire/signaling/dialer.ts";
 import { overChannel, unsigned } from "../support/bare_calls.ts";
 import { echoTable } from "../support/echo.ts";
 import { FakeClock } from "../support/fake_clock.ts";
-import { until } from "../support/until.ts";
+import { moving, until } from "../support/until.ts";
 import { withManagedMachine } from "./managed.ts";
 import { serveCloud } from "./program.ts";
 import { sharedStoreTest, sqliteTest, storeTest, withDatabase } from "./stores.ts";
@@ -187,6 +187,30 @@ sqliteTest(
       await (await served.app(mine.world.owner)).deleteKey({ id: mine.key.id });
       assertStringIncludes(await answering, "unauthenticated");
     }),
+);
+
+sqliteTest(
+  "a machine's answer stream ends when the part that it answers for is gone, though its key is good",
+  (database) => {
+    const still = new FakeClock(Date.now());
+    return withCloud(database, async (served) => {
+      const { world, key } = await inhabited(served);
+      const app = await served.app(world.owner);
+      const { partId } = await app.newRobotPart({ robotId: world.machine, partName: "gripper" });
+      const { config } = await (await served.robot(world.owner)).config({ id: partId });
+      const signaling = client(SignalingService, await served.channel(key));
+      let [isWaiting, isOver] = [false, false];
+      const alive = () => void (isWaiting = true);
+      const answering = outcome(nextCall({ signaling, hosts: [config!.cloud!.fqdn], clock, call: {}, alive }))
+        .finally(() => isOver = true);
+      await until(() => isWaiting, { meanwhile: moving(still, 1_000) });
+      await app.deleteRobotPart({ partId });
+      await until(() => isOver, { meanwhile: moving(still, 1_000), withinMs: 20_000 });
+      assertStringIncludes(await answering, "permission_denied");
+      // Nobody gets a token for a key that is not good.
+      await served.token(key);
+    }, { clock: still });
+  },
 );
 
 sharedStoreTest(

@@ -412,7 +412,10 @@ Deno.test("S3: sizes, sums of parts and ranges that are missing or others are no
 
 Deno.test("S3: an object is missing if the store says so, and not if there is no bucket or another server", async () => {
   const missing = [() => refused("NoSuchKey", 404), () => new Response(null, { status: 404 })];
-  for (const fail of missing) assertEquals(await clientOf(new FakeClock(), fail).get("a", 0), undefined);
+  for (const fail of missing) {
+    assertEquals(await clientOf(new FakeClock(), fail).get("a", 0), undefined);
+    assertEquals(await clientOf(new FakeClock(), fail).copy("a", "b"), false);
+  }
   const others = [() => refused("NoSuchBucket", 404), () => text("<html>not here</html>", { status: 404 })];
   for (const fail of others) {
     await assertRejects(() => clientOf(new FakeClock(), fail).get("a", 0), SvcError, "create the bucket");
