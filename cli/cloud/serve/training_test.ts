@@ -1,11 +1,18 @@
-import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertObjectMatch,
+  assertRejects,
+  assertStringIncludes,
+} from "@std/assert";
 import { SystemClock } from "../../../lib/base/clock.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import { DenoHost } from "../../../lib/base/host_deno.ts";
 import { type LogRecord, Logs, memorySink } from "../../../lib/base/log/log.ts";
 import type { ProcessCommand } from "../../../lib/base/process.ts";
 import { CONTENT } from "../../../tests/cloud/world.ts";
-import { openSandbox } from "../../../lib/cloud/sandbox/sandbox.ts";
+import { openSandbox, type Sandbox } from "../../../lib/cloud/sandbox/sandbox.ts";
 import { TRAINING_FLAGS } from "./flags.ts";
 import { openTraining } from "./training.ts";
 import { parseFlags } from "../../flags.ts";
@@ -26,16 +33,33 @@ async function opened(flags: readonly string[], { bwrap = true } = {}) {
   const data = await Deno.makeTempDir();
   try {
     const { values } = parseFlags(TRAINING_FLAGS, "gnu", flags);
-    const sandbox = await openSandbox(host, clock, [data]);
+    const found = await openSandbox(host, clock, [data]);
+    const limits: unknown[] = [];
+    const cell: Sandbox["cell"] = (options) => {
+      limits.push(options.limits);
+      return (found as Sandbox).cell(options);
+    };
+    const sandbox = typeof found === "string" ? found : {
+      confines: found.confines,
+      description: found.description,
+      inside: (folder: string) => found.inside(folder),
+      cell,
+    };
     const around = { host, clock, logger: logs.logger("cloud"), sandbox };
     const { training } = await openTraining({ ...values, data, publicUrl: "" }, around, CONTENT);
-    return { ...training.executors, output: records.map(({ level, message }) => `${level} ${message}`) };
+    return {
+      ...training.executors,
+      limits,
+      output: records.map(({ level, message }) => `${level} ${message}`),
+    };
   } finally {
     await Deno.remove(data, { recursive: true });
   }
 }
 
 const python = (await opened(["--training", "scripts", "--scripts-without-sandbox"])).custom !== undefined;
+
+const confines = typeof await openSandbox(new DenoHost(), clock, []) !== "string";
 
 Deno.test("serve runs training scripts only with --training scripts", async () => {
   const { managed, custom, noScripts, output } = await opened([]);
@@ -62,6 +86,22 @@ Deno.test({
     const { custom, output } = await opened(flags, { bwrap: false });
     assertEquals([custom?.reachesUs, custom!.environments.length > 0], [true, true]);
     assertMatch(output.join("\n"), /^warn training scripts run WITHOUT A SANDBOX/);
+  },
+});
+
+Deno.test({
+  name: "serve logs in which sandbox scripts run, and whether with the network, and limits them",
+  ignore: !python || !confines,
+  fn: async () => {
+    for (const [flags, network] of [[[], "without a network"], [["--scripts-network"], "with the network"]]) {
+      const { output } = await opened(["--training", "scripts", ...flags]);
+      assertMatch(output.join("\n"), new RegExp(`^info training scripts run in .+, ${network}: `));
+    }
+    const flags = ["--scripts-memory-mib", "2048", "--scripts-disk-mib", "512", "--scripts-cpu-hours", "2"];
+    const { limits } = await opened(["--training", "scripts", ...flags]);
+    const wanted = { memoryBytes: 2 ** 31, folderBytes: 2 ** 29, cpuSeconds: 7_200 };
+    assert(limits.length > 0);
+    for (const one of limits) assertObjectMatch(one as Record<string, unknown>, wanted);
   },
 });
 

@@ -189,6 +189,12 @@ Deno.test("logs prints as many lines as were asked for, however many messages th
     const { output } = await type("logs", "--lines", "700");
     const numbers = [...output.matchAll(/\trecord (\d+)$/gm)].map(([, number]) => Number(number));
     assertEquals(numbers, Array.from({ length: 700 }, (_, at) => at + 1));
+
+    logger.warn("the last one", { pin: "a7" });
+    const json = await type("logs", "--json", "--lines", "1");
+    const { time, level, message, fields } = JSON.parse(json.output);
+    assertEquals([level, message, fields], ["warn", "the last one", { pin: "a7" }]);
+    assertMatch(time, /^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
   }));
 
 Deno.test("a machine with keys wants one, and a key does not travel in the clear to other computers", async () => {
