@@ -23,6 +23,19 @@ Deno.test("armModel: each arm's end at zero joints matches its manufacturer", ()
   assertThrows(() => armModel("ur5"), SvcError, "unsupported arm model ur5, wanted one of fake, ur5e");
 });
 
+Deno.test("armModel: the joints turn as far as their manufacturers say", () => {
+  const round = [-360, 360], nearly = [-359, 359];
+  const wanted: Record<string, number[][]> = {
+    ur5e: [round, round, [-180, 180], round, round, round],
+    xarm6: [nearly, [-118, 120], [-225, 10], nearly, [-97, 179], nearly],
+    xarm7: [nearly, [-117.5, 120], nearly, [-11, 225], nearly, [-97, 179], nearly],
+    lite6: [nearly, [-149, 149], [-3, 299], nearly, [-124, 124], nearly],
+  };
+  for (const [name, limits] of Object.entries(wanted)) {
+    assertEquals(armModel(name).joints.map(({ min, max }) => [min, max]), limits, name);
+  }
+});
+
 Deno.test("armModel: links have bodies along them", () => {
   const bodies = modelGeometries(armModel("ur5e"), [0, 0, 0, 0, 0, 0]);
   assertEquals(bodies.map(({ label }) => label), [

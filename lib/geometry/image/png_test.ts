@@ -86,6 +86,12 @@ Deno.test("png: the colour that a file names as transparent gets an alpha of 0, 
   const colours = decodePng(png(header(2, 1, 8, 2), [0, 1, 2, 3, 1, 2, 4], [key(0, 1, 0, 2, 0, 3)]));
   assertEquals([colours.channels, [...colours.samples]], [4, [1, 2, 3, 0, 1, 2, 4, 255]]);
 
+  // Samples of two bytes count whole, and keep the high one.
+  const [one, two, other] = [[1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6], [1, 2, 9, 4, 5, 6]];
+  const deep = decodePng(png(header(3, 1, 16, 2), [0, ...one, ...two, ...other], [key(...one)]));
+  const alphas = [...deep.samples].filter((_, at) => at % 4 === 3);
+  assertEquals([deep.channels, alphas.map((alpha) => alpha > 0)], [4, [false, false, true]]);
+
   const distances = decodePng(png(header(2, 1, 16, 0), [0, 0, 0, 1, 0], [key(0, 0)]));
   assertEquals([distances.channels, [...distances.samples]], [1, [0, 256]]);
 });

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
-import { silentLogs } from "../../base/log/log.ts";
+import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import type { CallContext } from "../../wire/rpc/service.ts";
 import { SvcError } from "../../base/error.ts";
 import { CallStats } from "../serve/call_stats.ts";
@@ -27,9 +27,18 @@ function diagnosticsOn(
   options: Partial<DiagnosticsOptions> = {},
 ) {
   const clock = new FakeClock();
-  const parts = { machine: MACHINE, host, clock, logs: silentLogs(clock), version: "1.2.3" };
+  const records: LogRecord[] = [];
+  const parts = {
+    machine: MACHINE,
+    host,
+    clock,
+    logs: new Logs(clock, [memorySink(records)]),
+    version: "1.2.3",
+  };
   return {
     clock,
+    /** The spans in the log. */
+    logged: () => records.map(({ message }) => message).filter((message) => message.startsWith("span ")),
     diagnostics: new Diagnostics({ ftdc: true, webProfile: false, telemetry: false, ...options }, parts),
   };
 }
@@ -109,7 +118,7 @@ Deno.test("CallStats: counts calls by method, with their failures and total time
 
 Deno.test("Diagnostics: tracing starts, changes and stops with the configuration", async () => {
   const files = new FakeHost({ env: { SVC_HOME: "/svc" } });
-  const { clock, diagnostics } = diagnosticsOn(files, { ftdc: false });
+  const { clock, diagnostics, logged } = diagnosticsOn(files, { ftdc: false });
   await diagnostics.begin(configOf());
   const disk = configOf({ tracing: { enabled: true, disk: true, console: false, otlpendpoint: undefined } });
   diagnostics.adopt(disk);
@@ -124,9 +133,21 @@ Deno.test("Diagnostics: tracing starts, changes and stops with the configuration
   }
   await diagnostics.close();
   assertEquals(files.paths, ["/svc/trace/local-config/traces", "/svc/trace/local-config/traces.jsonl"]);
+  assertEquals(logged(), [], "only the file was asked for");
   diagnostics.adopt(disk);
   await diagnostics.close();
   assertEquals([clock.pending, files.opened], [0, 0]);
+});
+
+Deno.test("Diagnostics: spans go to the log if the configuration asks for the console", async () => {
+  for (const console of [false, true]) {
+    const files = new FakeHost({ env: { SVC_HOME: "/svc" } });
+    const { diagnostics, logged } = diagnosticsOn(files, { ftdc: false });
+    await diagnostics.begin(configOf({ tracing: { enabled: true, disk: true, console } }));
+    (await begun(diagnostics))();
+    await diagnostics.close();
+    assertEquals(logged().length > 0, console);
+  }
 });
 
 Deno.test("Diagnostics: records at most 500 module spans per connection and second while tracing is on", async () => {

@@ -70,6 +70,8 @@ Deno.test("formatCapture: the SVG plot has a panel per metric and breaks its lin
   );
   assertMatch(svg, /^<svg [^>]+>\n/);
   assertMatch(svg, /loop\.&lt;lag&gt;/);
+  const times = [...svg.matchAll(/text-anchor="middle">([^<]+)</g)].map((match) => match[1]);
+  assertEquals([times.length > 1, times.filter((time) => !/^\d\d:\d\d:\d\d$/.test(time))], [true, []]);
   const paths = [...svg.matchAll(/<path d="([^"]+)"/g)].map((match) => match[1]);
   assertEquals(
     paths,
