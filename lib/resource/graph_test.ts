@@ -133,3 +133,23 @@ Deno.test("wire: handles a chain of 20,000 resources without recursion", () => {
   assertEquals(levels(uses.keys(), uses).length, 20_000);
   assertEquals(withUsers([motor("m0")], usedBy).size, 20_000);
 });
+
+Deno.test("wire: what several resources use is no cycle, also if it uses one", () => {
+  const edges = {
+    [motor("a")]: ["b", "c"],
+    [motor("b")]: ["d"],
+    [motor("c")]: ["d"],
+    [motor("d")]: ["x"],
+    [motor("x")]: ["y"],
+    [motor("y")]: ["x"],
+  };
+  const { uses, blocked, refused } = resolveDependencies(needs(edges));
+  assertEquals([[...blocked.keys()], refused.size], [[motor("y")], 0]);
+  assertEquals(["a", "b", "c", "d", "x"].map((name) => [...uses.get(motor(name))!]), [
+    ["b", "c"].map(motor),
+    [motor("d")],
+    [motor("d")],
+    [motor("x")],
+    [motor("y")],
+  ]);
+});

@@ -142,3 +142,20 @@ Deno.test("ChangeFeed: connects to a busy control plane no earlier than it wants
   assertEquals(app.connections, 2);
   await feed.close();
 });
+
+Deno.test("ChangeFeed: numbers its connections, and says when one ends", async () => {
+  const { clock, feed, hear, heard, send, lose } = bench();
+  hear("restart");
+  feed.hear("end", () => heard.push("end"));
+  assertEquals(feed.connection, undefined);
+  await clock.advance(0);
+  assertEquals(feed.connection, 1);
+  await send({ config: true });
+  await send({ config: true });
+  assertEquals([feed.connection, heard], [1, []]);
+  await lose();
+  assertEquals([feed.connection, heard], [undefined, ["end"]]);
+  await clock.advance(2_000);
+  assertEquals([feed.connection, heard], [2, ["end", "restart"]]);
+  await feed.close();
+});

@@ -10,6 +10,7 @@ import { PortAllowance } from "../flow/byte_budget.ts";
 import { acceptGrpc } from "../grpc/server.ts";
 import type { HeaderFields } from "../rpc/metadata.ts";
 import { HpackEncoder } from "./hpack.ts";
+import { CONNECTION_WINDOW_BYTES } from "./frame_dispatch.ts";
 import { Connection, MAX_STREAMS } from "./connection.ts";
 import { frameBytes, GET, Notes, OK, server, turns, Wire } from "../../../tests/support/http2_wire.ts";
 import { FLAG, H2, PREFACE, TYPE, uint32 } from "./frame.ts";
@@ -55,6 +56,24 @@ Deno.test("HTTP/2: streams send in turns and share the connection's window", asy
   await wire.send(TYPE.window, 0, 0, uint32(1_000_000));
   assertEquals(wire.take(TYPE.data).reduce((sum, { payload }) => sum + payload.length, 0), 200_000 - 65_535);
   await Promise.all(waits);
+  wire.close();
+});
+
+Deno.test("HTTP/2: once half of the connection's window is used, the peer gets back what it has used", async () => {
+  const { wire } = server();
+  await wire.settings();
+  await wire.headers(1, GET);
+  const given = () => {
+    const updates = wire.take(TYPE.window).filter(({ stream }) => stream === 0);
+    return updates.map(({ payload }) => payload.readUInt32BE());
+  };
+  assertEquals(given(), [CONNECTION_WINDOW_BYTES - 65_535]);
+  const bytes = Buffer.alloc(16_384);
+  const half = CONNECTION_WINDOW_BYTES / 2 / bytes.length;
+  for (let count = 0; count < half; count++) await wire.send(TYPE.data, 0, 1, bytes);
+  assertEquals(given(), []);
+  await wire.send(TYPE.data, 0, 1, bytes);
+  assertEquals(given(), [(half + 1) * bytes.length]);
   wire.close();
 });
 
