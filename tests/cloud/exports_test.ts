@@ -11,11 +11,22 @@ import { DatasetService, DatasetType, SequenceDatasetExportStatus } from "../../
 import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { SequenceExports } from "../../lib/cloud/exports/sequence_exports.ts";
+import { SystemFiles } from "../../lib/base/files/system_files.ts";
+import { silentLogs } from "../../lib/base/log/log.ts";
+import { Datasets } from "../../lib/cloud/data/datasets.ts";
+import { Sequences } from "../../lib/cloud/data/sequences.ts";
+import {
+  EXPORT_STATUS,
+  SequenceExportRunner,
+  SequenceExports,
+} from "../../lib/cloud/exports/sequence_exports.ts";
+import { FolderFiles } from "../../lib/cloud/store/folder_files.ts";
+import { Parts } from "../../lib/cloud/tenants/parts.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
-import { until } from "../support/until.ts";
+import { FakeClock } from "../support/fake_clock.ts";
+import { moving, until } from "../support/until.ts";
 import { svcCloud } from "./program.ts";
-import { storeTest } from "./stores.ts";
+import { sqliteTest, storeTest } from "./stores.ts";
 import { newWorld, withCloud } from "./world.ts";
 
 const START_MS = Date.parse("2026-03-15T12:00:00Z");
@@ -146,4 +157,42 @@ storeTest("readings and sequences are exported for other programs", async (datab
     assertEquals(gone.length, 1);
     assertEquals(await refusal(datasets.getSequenceDatasetExport({ jobId })), "not_found");
   });
+});
+
+sqliteTest("a long export of sequences stays with the control plane that makes it", async (database) => {
+  const store = await database.open();
+  const { organization, part: partId } = await newWorld(store);
+  const files = await FolderFiles.open(new SystemFiles(), `${database.folder}/files`, { olderThanMs: 0 });
+  const clock = new FakeClock(START_MS);
+  const jobId = await store.transaction(async (sql) => {
+    const resources = [{ resourceName: "cam", methodName: "" }];
+    const fields = { resources, tags: ["walk"], startUs: START_MS * 1000, endUs: START_MS * 1000 + 1 };
+    const id = await new Sequences(sql).create(await new Parts(sql).get(partId), fields, START_MS);
+    const datasetId = await new Datasets(sql).create(organization, "walks", "sequences", START_MS);
+    await new Sequences(sql).addTo(datasetId, [id]);
+    return await new SequenceExports(sql).start(datasetId, organization, START_MS);
+  });
+  // Each piece of the archive takes 8 s. Meanwhile another control plane looks for jobs that nobody works on.
+  let [pieces, claimed] = [0, 0];
+  const slowly = async function* (content: AsyncIterable<Uint8Array>) {
+    for await (const piece of content) {
+      await clock.advance(8_000);
+      pieces++;
+      if (await store.transaction((sql) => new SequenceExports(sql).claim(clock.nowMs()))) claimed++;
+      yield piece;
+    }
+  };
+  const receive: FolderFiles["receive"] = (content, bytesMax) => files.receive(slowly(content), bytesMax);
+  const slow = new Proxy(files, {
+    get: (target, name) => {
+      const value = name === "receive" ? receive : Reflect.get(target, name);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+  const logger = silentLogs(clock).logger("cloud");
+  const runner = new SequenceExportRunner({ store, files: slow, clock, logger });
+  const state = async () => (await new SequenceExports(store).get(jobId)).status;
+  await until(async () => await state() !== EXPORT_STATUS.running, { meanwhile: moving(clock, 100) });
+  await runner.close();
+  assertEquals([await state(), claimed, pieces > 8], [EXPORT_STATUS.completed, 0, true]);
 });
