@@ -62,6 +62,30 @@ Deno.test("paintMap: paints a submap at its global pose", () => {
   assertAlmostEquals(mean(y), -5, 0.06);
 });
 
+Deno.test("paintMap: a cell between two pixels counts half in each of them", () => {
+  const values = new Uint16Array(16);
+  values[4 + 1] = OCCUPIED;
+  const found = (x: number, y: number) => {
+    const one = submap(0, FREE, { x, y, yaw: 0 });
+    const cloud = readPcd(mapCloud(paintMap([{ ...one, grid: { ...one.grid, cells: values } }])));
+    const rounded = (metres: number) => Math.round(metres * 100) / 100;
+    return Array.from(cloud.x, (x, n) => [rounded(x), rounded(cloud.y[n]), cloud.rgb![n]]);
+  };
+  assertEquals(found(0, 0), [[0.05, 0.05, 74]]);
+  assertEquals(found(0.025, 0), [[0.05, 0.05, 62], [0.1, 0.05, 62]]);
+  assertEquals(found(0, 0.025), [[0.05, 0.1, 62], [0.05, 0.05, 62]]);
+});
+
+Deno.test("paintMap: a map has the same margin on all sides", () => {
+  const { width, height, originX, originY } = paintMap([submap(0, OCCUPIED)]);
+  assertEquals([width, height, originX, originY], [16, 16, 7, 8]);
+  const { width: wide, height: high } = paintMap([
+    submap(0, OCCUPIED),
+    submap(1, OCCUPIED, { x: 1, y: 0, yaw: 0 }),
+  ]);
+  assertEquals([wide, high], [width + 20, height]);
+});
+
 Deno.test("paintMap: a submap between the pixels is as dark inside, and fades at its sides", () => {
   for (const [x, y] of [[0.0125, 0], [0, 0.0125], [0.02, 0.03]] as const) {
     const found = probabilities(submap(0, OCCUPIED, { x, y, yaw: 0 }));

@@ -103,6 +103,8 @@ Deno.test("readSensorFacts: every key is optional, and errors name the key", () 
   );
   assertThrows(() => readSensorFacts('{"lidar": {"z": 1}}'), RangeError, "lidar.z: an unknown key");
   assertThrows(() => readSensorFacts('{"upside_down": 1}'), RangeError, "upside_down: found 1");
+  assertEquals(readSensorFacts('{"sweep_s": 0.18, "upside_down": true}').sweepS, 0.18);
+  assertThrows(() => readSensorFacts('{"sweep_s": 2.1}'), RangeError, "sweep_s: found 2.1");
   assertThrows(() => readSensorFacts('{"sweep_s": -1}'), RangeError, "sweep_s: found -1");
   assertThrows(() => readSensorFacts('{"step_deg": 0}'), RangeError, "step_deg: found 0");
   assertThrows(() => readSensorFacts("[]"), RangeError, "the file: wanted an object");

@@ -25,7 +25,8 @@ Deno.test("ScaleEstimate: a factor in use is corrected for less, and never beyon
   assertAlmostEquals(factorOf(1.02, 200, 0.95), 1 / 1.02, 0.005);
   assertAlmostEquals(factorOf(1.02, 200, 0.985), 1 / 1.02, 0.003);
   assertEquals(factorOf(1.02, 200, 0.9825), 0.9825);
-  assertEquals(factorOf(1.5, 200), 1);
+  assertEquals([factorOf(1.5, 200), factorOf(1 / 1.5, 200)], [1, 1]);
+  assertAlmostEquals(factorOf(1 / 1.3, 200), 1.3, 0.01);
 });
 
 Deno.test("ScaleEstimate: motions that scatter widely have no factor", () => {
