@@ -143,7 +143,9 @@ Deno.test("Diagnostics: spans go to the log if the configuration asks for the co
   for (const console of [false, true]) {
     const files = new FakeHost({ env: { SVC_HOME: "/svc" } });
     const { diagnostics, logged } = diagnosticsOn(files, { ftdc: false });
-    await diagnostics.begin(configOf({ tracing: { enabled: true, disk: true, console } }));
+    await diagnostics.begin(
+      configOf({ tracing: { enabled: true, disk: true, console, otlpendpoint: undefined } }),
+    );
     (await begun(diagnostics))();
     await diagnostics.close();
     assertEquals(logged().length > 0, console);

@@ -26,6 +26,8 @@ function bench() {
     carried: undefined as string | undefined,
     signaling: undefined as SvcError | undefined,
     directly: undefined as SvcError | undefined,
+    sessions: undefined as SvcError | undefined,
+    beats: 0,
   };
   const lost: (() => void)[] = [];
   const connect = (address: string, { tls, lost: lose = () => {} }: GrpcOptions) => {
@@ -40,8 +42,14 @@ function bench() {
       },
     }));
     table.add(service(RobotService, {
-      startSession: () => ({ id: "session", heartbeatWindow: { seconds: 2n } }),
-      sendSessionHeartbeat: () => ({}),
+      startSession: () => {
+        if (far.sessions) throw far.sessions;
+        return { id: "session", heartbeatWindow: { seconds: 2n } };
+      },
+      sendSessionHeartbeat: () => {
+        far.beats++;
+        return {};
+      },
       getVersion: (_, { requestHeader }) => {
         far.carried = requestHeader.get("authorization");
         if (far.away) throw far.away;
@@ -163,6 +171,32 @@ Deno.test("MachineLink: reconnects after random pauses, a single connection at a
   assertEquals(reasons.at(-1), "no answer");
   await link.close(new SvcError("canceled", "no longer wanted"));
   assertEquals(clock.pending, 0);
+});
+
+Deno.test("MachineLink: a machine without sessions is used without heartbeats", async () => {
+  for (const code of [undefined, "unimplemented", "unavailable"] as const) {
+    const { clock, logger, connect, far } = bench();
+    far.sessions = code && new SvcError(code, "no sessions");
+    let uses = 0;
+    const reasons: string[] = [];
+    const link = new MachineLink("far:8080", {
+      ...{ clock, logger, connect, pauseMs: 60_000, credentials: () => undefined },
+      use: async ({ limits }) => {
+        uses++;
+        for (;;) await clock.sleep(1_000, limits.signal);
+      },
+      lose: (reason) => void reasons.push(reason),
+    });
+    await clock.advance(10_000);
+    const wanted = {
+      unimplemented: [1, false, []],
+      unavailable: [0, false, ["no sessions"]],
+      none: [1, true, []],
+    };
+    assertEquals([uses, far.beats > 0, reasons], wanted[code ?? "none"]);
+    await link.close(new SvcError("canceled", "no longer wanted"));
+    assertEquals(clock.pending, 0);
+  }
 });
 
 /** A machine that takes the newest token only, and counts what it was asked for. */
