@@ -308,22 +308,27 @@ export class ScanMotion {
     const angles = this.#angles, count = this.#count;
     reach = Math.max(reach, Math.min(FIRST_PAIR_M, PAIR_GAPS * this.#gapRad * range));
     const low = this.#firstFrom(angle);
-    let best = reach * reach, found = -1;
+    // Every point beyond this angle is farther away than the best.
+    let best = reach * reach, limit = angleWithin(reach, range), found = -1;
     for (const direction of [1, -1]) {
       for (let k = direction > 0 ? low : low - 1; k >= 0 && k < count; k += direction) {
-        const across = Math.abs(doubleAt(angles, k) - angle);
-        // Every point beyond this angle is farther away than the best.
-        if (across > Math.PI / 2 || (range * Math.sin(across)) ** 2 > best) break;
+        if (Math.abs(doubleAt(angles, k) - angle) > limit) break;
         if (Math.abs(doubleAt(this.#ranges, k) - range) > reach) continue;
         const dx = xOf(this.#points, k) - x, dy = yOf(this.#points, k) - y;
         const square = dx * dx + dy * dy;
         if (square >= best) continue;
         best = square;
+        limit = angleWithin(Math.sqrt(square), range);
         found = k;
       }
     }
     return found;
   }
+}
+
+/** The largest angle between a point at a range and another one within reach of it, up to a right angle. */
+function angleWithin(reach: number, range: number): number {
+  return reach < range ? Math.asin(reach / range) : Math.PI / 2;
 }
 
 /** How much the ranges of neighbours differ from straight lines. */
