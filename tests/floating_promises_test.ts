@@ -5,6 +5,10 @@ const CASES = `
 declare const given: Promise<number>, thenable: { then(handler: (value: number) => void): void };
 declare function chosen(): number | Promise<number>;
 declare function plain(): number;
+declare function same<T>(value: T): T;
+declare function either(value: string): void;
+declare function either(value: number): Promise<void>;
+declare const loose: any, perhaps: undefined | { run?(): Promise<void>; note?(): void };
 async function work(): Promise<void> {}
 const kept = [] as Promise<void>[];
 export async function cases(flag: boolean) {
@@ -16,6 +20,15 @@ export async function cases(flag: boolean) {
   given.then(() => {}); // floats
   given.finally(() => {}); // floats
   ((): typeof thenable => thenable)(); // floats
+  same(given); // floats
+  same(async () => {})(); // floats
+  either(1); // floats
+  perhaps?.run?.(); // floats
+  import("node:path"); // floats
+  same(1);
+  either("a");
+  loose.run(given);
+  perhaps?.note?.();
   kept.map(async () => await work()); // nobody calls it a promise
   await work();
   void work();
