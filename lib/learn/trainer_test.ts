@@ -49,6 +49,7 @@ async function trained(task: TrainingTask, pictures: readonly Example[]) {
   assertEquals(progress.map(({ epoch }) => epoch), progress.map((_, index) => index + 1));
   assertEquals(progress.length, model.epochs);
   assertGreater(progress[0].loss, 2 * progress.at(-1)!.loss);
+  assertGreater(progress.at(-1)!.loss, 0);
   return model;
 }
 

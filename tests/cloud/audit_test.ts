@@ -3,6 +3,7 @@
 import { assertEquals } from "@std/assert";
 import { FakeClock } from "../support/fake_clock.ts";
 import { Audit } from "../../lib/cloud/access/audit.ts";
+import { namedEntries } from "../../lib/cloud/logs/audit_names.ts";
 import { storeTest } from "./stores.ts";
 import { migrate } from "../../lib/cloud/store/open_store.ts";
 
@@ -43,3 +44,8 @@ storeTest(
     assertEquals((await audit.newest(1_000)).map(({ who }) => who), ["late"]);
   },
 );
+
+storeTest("an audit log without entries is shown", async (database) => {
+  const store = await database.open();
+  assertEquals(await namedEntries(store, "o", new Map(), []), []);
+});
