@@ -4,7 +4,7 @@
  * When many entries of a `Map` or `Set` are deleted, V8 copies the rest to a new table, and the old table points to
  * the new one. An old table that has reached the old generation keeps every later table alive until the next full
  * collection, together with the values in it: after 33,000 calls this held 90 MB. This map keeps each value in a box
- * and empties the box when the entry is deleted.
+ * and empties the box when the entry is deleted. Its keys are numbers or texts; items without one are in a `LinkedList`.
  */
 
 interface Holder<V> {
@@ -33,11 +33,12 @@ export class BriefMap<K, V extends object> {
     else this.#places.set(key, { value });
   }
 
-  delete(key: K): void {
+  /** Whether there was such an entry. */
+  delete(key: K): boolean {
     const place = this.#places.get(key);
-    if (!place) return;
+    if (!place) return false;
     place.value = undefined;
-    this.#places.delete(key);
+    return this.#places.delete(key);
   }
 
   clear(): void {

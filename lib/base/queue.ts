@@ -14,14 +14,18 @@ export class Queue<T> implements AsyncIterableIterator<T, undefined> {
   #ended = false;
   #closing: { readonly failure: unknown } | undefined;
   #failure?: unknown;
+  readonly #unfollow: () => void;
 
   /** `left` is called once, when the queue ends for any reason. */
   constructor(
     private readonly limit: number,
     private readonly left: () => void = () => {},
-    private readonly signal?: AbortSignal,
+    signal?: AbortSignal,
   ) {
-    signal?.addEventListener("abort", this.#aborted, { once: true });
+    const aborted = () => this.end();
+    signal?.addEventListener("abort", aborted, { once: true });
+    const unfollow = () => signal?.removeEventListener("abort", aborted);
+    this.#unfollow = unfollow;
     if (signal?.aborted) this.end();
   }
 
@@ -44,7 +48,7 @@ export class Queue<T> implements AsyncIterableIterator<T, undefined> {
   end(failure?: unknown): void {
     if (this.#ended) return;
     this.#ended = true;
-    this.signal?.removeEventListener("abort", this.#aborted);
+    this.#unfollow();
     this.#values = [];
     const [first, ...others] = this.#waiting.splice(0);
     if (failure === undefined) first?.resolve(END);
@@ -79,6 +83,4 @@ export class Queue<T> implements AsyncIterableIterator<T, undefined> {
   [Symbol.asyncIterator](): this {
     return this;
   }
-
-  readonly #aborted = () => this.end();
 }

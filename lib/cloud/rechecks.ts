@@ -7,8 +7,10 @@
 import { Deadlines } from "../base/async/deadlines.ts";
 import { KeyCounts } from "../base/async/key_counts.ts";
 import { Semaphore } from "../base/async/semaphore.ts";
+import { BriefMap } from "../base/brief_map.ts";
 import type { Clock } from "../base/clock.ts";
 import { type Code, SvcError } from "../base/error.ts";
+import { LinkedList } from "../base/linked_list.ts";
 import type { CallContext } from "../wire/rpc/service.ts";
 import { RightsChanges, type RightsChangesParts } from "./rights_changes.ts";
 
@@ -36,7 +38,7 @@ export class Rechecks {
   /** How many calls each group has. */
   readonly #groups = new KeyCounts();
   /** By the key or the account. */
-  readonly #calls = new Map<string, Set<WatchedCall>>();
+  readonly #calls = new BriefMap<string, LinkedList<WatchedCall>>();
   readonly #changes: RightsChanges;
 
   constructor(private readonly parts: RightsChangesParts) {
@@ -61,10 +63,11 @@ export class Rechecks {
       refused: (error) => ctx.cancel(error),
     });
     this.#groups.add(group, 1);
-    this.#calls.getOrInsertComputed(entity, () => new Set()).add(call);
+    const calls = this.#calls.get(entity) ?? new LinkedList();
+    if (calls.size === 0) this.#calls.set(entity, calls);
+    const link = calls.add(call);
     return () => {
-      const calls = this.#calls.get(entity);
-      if (!calls?.delete(call)) return;
+      if (!calls.delete(link)) return;
       call.stop();
       if (calls.size === 0) this.#calls.delete(entity);
       this.#groups.add(group, -1);
@@ -72,7 +75,7 @@ export class Rechecks {
   };
 
   async close(): Promise<void> {
-    for (const calls of this.#calls.values()) for (const call of calls) call.stop();
+    for (const calls of this.#calls.values()) for (const call of calls.values()) call.stop();
     await this.#changes.close();
   }
 
@@ -89,7 +92,7 @@ export class Rechecks {
   }
 
   #checkCallsOf(id: string): void {
-    this.#calls.get(id)?.forEach((call) => call.checkSoon());
+    for (const call of this.#calls.get(id)?.values() ?? []) call.checkSoon();
   }
 }
 
@@ -117,7 +120,7 @@ class WatchedCall {
 
   constructor(private readonly parts: WatchedParts) {
     // Thousands of machines may have begun their calls together, and must not be checked together for ever.
-    this.#startTimer(parts.intervalMs() * Math.random(), this.#checkIfDue);
+    this.#checkLater(parts.intervalMs() * Math.random());
   }
 
   stop(): void {
@@ -128,7 +131,7 @@ class WatchedCall {
   checkSoon(): void {
     if (this.#isOver || this.#isWaiting) return;
     if (this.#isChecking) this.#isStale = true;
-    else this.#startTimer(this.#apartMs, this.#check);
+    else this.#checkAgain();
   }
 
   /** How long the next check has to wait for the last one. */
@@ -136,19 +139,26 @@ class WatchedCall {
     return Math.max(0, this.#beganMs + APART_MS - this.parts.clock.monotonicMs());
   }
 
-  #startTimer(ms: number, run: () => unknown): void {
-    this.#stopTimer();
-    this.#stopTimer = this.parts.deadlines.after(ms, () => void run());
+  /** Checks after a time, if a check is due then. */
+  #checkLater(ms = this.parts.intervalMs()): void {
+    this.#startTimer(ms, () => {
+      if (this.parts.isDue(this.#checkedMs)) void this.#check();
+      else this.#checkLater();
+    });
   }
 
-  readonly #checkIfDue = (): void => {
-    const { isDue, intervalMs } = this.parts;
-    if (isDue(this.#checkedMs)) void this.#check();
-    else this.#startTimer(intervalMs(), this.#checkIfDue);
-  };
+  /** Checks as soon as the last check allows. */
+  #checkAgain(): void {
+    this.#startTimer(this.#apartMs, () => void this.#check());
+  }
 
-  readonly #check = async (): Promise<void> => {
-    const { clock, turns, intervalMs, check, refused } = this.parts;
+  #startTimer(ms: number, run: () => void): void {
+    this.#stopTimer();
+    this.#stopTimer = this.parts.deadlines.after(ms, run);
+  }
+
+  async #check(): Promise<void> {
+    const { clock, turns, check, refused } = this.parts;
     this.#isWaiting = true;
     await turns.acquire();
     this.#isWaiting = false;
@@ -170,8 +180,8 @@ class WatchedCall {
       this.#isChecking = false;
     }
     if (this.#isOver) return;
-    if (this.#isStale) this.#startTimer(this.#apartMs, this.#check);
-    else this.#startTimer(intervalMs(), this.#checkIfDue);
+    if (this.#isStale) this.#checkAgain();
+    else this.#checkLater();
     this.#isStale = false;
-  };
+  }
 }

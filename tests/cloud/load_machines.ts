@@ -237,7 +237,8 @@ function lines(number: number) {
   }));
 }
 
-function readingsOf(partId: string) {
+/** An upload of readings, as a machine makes one a minute. */
+export function readingsOf(partId: string) {
   const contents = Array.from({ length: READINGS }, (_, index) => {
     const time = toTimestamp(clock.nowMs() - index * PACE.readings / READINGS);
     const readings = { celsius: 20 + Math.random(), humidity: Math.random(), state: "on" };

@@ -5,7 +5,8 @@
 import { main } from "../../cli/cloud/main.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 
-const PROGRAM = new URL("../../cli/cloud/main.ts", import.meta.url).pathname;
+/** The source of svc-cloud. */
+export const PROGRAM = new URL("../../cli/cloud/main.ts", import.meta.url).pathname;
 const FROM_SOURCE = [Deno.execPath(), "run", "-A", PROGRAM];
 
 export interface CloudProcess {

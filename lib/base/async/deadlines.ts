@@ -5,7 +5,9 @@
  * still running then gets a timer of its own. So most calls cost no timer, and deadlines are as exact as the clock.
  */
 
+import { BriefMap } from "../brief_map.ts";
 import type { Clock } from "../clock.ts";
+import { type Link, LinkedList } from "../linked_list.ts";
 
 /** Deadlines share a timer if they differ by less than this part of the remaining time. */
 const CLOSE_SHIFT = 5;
@@ -15,14 +17,13 @@ const LONGEST_MS = 2 ** 31 - 1;
 
 interface Deadline {
   readonly atMs: number;
-  /** Cleared when the deadline is cancelled, so that it keeps nothing of the call alive. */
-  run: (() => void) | undefined;
-  /** Cancels the timer behind the deadline. */
-  stop: () => void;
+  readonly run: () => void;
+  /** Cancels the deadline's own timer, once it has one. */
+  stop?: () => void;
 }
 
 export class Deadlines {
-  readonly #groups = new Map<number, Group>();
+  readonly #groups = new BriefMap<number, Group>();
 
   constructor(private readonly clock: Clock) {}
 
@@ -45,8 +46,10 @@ export class Deadlines {
 
 /** Deadlines that share a timer. */
 class Group {
-  readonly #deadlines = new Set<Deadline>();
+  readonly #deadlines = new LinkedList<Deadline>();
   readonly #stop: () => void;
+  /** Whether its deadlines have timers of their own. */
+  #isSplit = false;
 
   /** @param over the group takes no more deadlines */
   constructor(private readonly clock: Clock, ms: number, private readonly over: () => void) {
@@ -54,24 +57,23 @@ class Group {
   }
 
   add(atMs: number, run: () => void): () => void {
-    const deadline: Deadline = { atMs, run, stop: () => this.#remove(deadline) };
-    this.#deadlines.add(deadline);
-    return () => deadline.stop();
+    const link = this.#deadlines.add({ atMs, run });
+    return () => this.#remove(link);
   }
 
-  #remove(deadline: Deadline): void {
-    this.#deadlines.delete(deadline);
-    deadline.run = undefined;
-    if (this.#deadlines.size > 0) return;
+  #remove(link: Link<Deadline>): void {
+    link.item?.stop?.();
+    if (!this.#deadlines.delete(link) || this.#isSplit || this.#deadlines.size > 0) return;
     this.#stop();
     this.over();
   }
 
   #split(): void {
+    this.#isSplit = true;
     this.over();
     const nowMs = this.clock.monotonicMs();
-    for (const deadline of this.#deadlines) {
-      deadline.stop = this.clock.after(deadline.atMs - nowMs, deadline.run!);
+    for (const deadline of this.#deadlines.values()) {
+      deadline.stop = this.clock.after(deadline.atMs - nowMs, deadline.run);
     }
   }
 }

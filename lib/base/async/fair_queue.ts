@@ -6,8 +6,10 @@
  * has thousands of statements in a second, and most when many callers wait.
  */
 
+import { BriefMap } from "../brief_map.ts";
 import type { Clock } from "../clock.ts";
 import { assert, SvcError } from "../error.ts";
+import { type Link, LinkedList } from "../linked_list.ts";
 import { type NameRank, RankedNames } from "./ranked_names.ts";
 
 /** Who asks: `["organization", "key"]`. Members that are not named are one. */
@@ -47,15 +49,20 @@ interface Used {
 interface QueuedItem<T> {
   readonly item: T;
   readonly number: number;
+  readonly group: string;
+  readonly member: string;
+  readonly line: Line<T>;
+  /** Its places among the items of the member, and of the group. */
+  ofMember?: Link<QueuedItem<T>>;
+  ofGroup?: Link<QueuedItem<T>>;
 }
 
-/** The waiting items of a group, by member, the oldest first. */
+/** The waiting items of a group, the oldest first. */
 interface Line<T> {
-  readonly members: Map<string, Set<QueuedItem<T>>>;
+  readonly members: BriefMap<string, LinkedList<QueuedItem<T>>>;
   /** The members by who is next. */
   readonly order: RankedNames;
-  /** The numbers of the items, in the order in which they came. */
-  readonly numbers: Set<number>;
+  readonly items: LinkedList<QueuedItem<T>>;
 }
 
 /** A turn of a group; call `leave` once at its end. */
@@ -66,7 +73,7 @@ export interface FairTurn<T> {
 }
 
 export class FairQueue<T> {
-  readonly #lines = new Map<string, Line<T>>();
+  readonly #lines = new BriefMap<string, Line<T>>();
   /** The groups with waiting items that may have another turn, by who is next. */
   readonly #order = new RankedNames();
   /** Turns under way, by group. */
@@ -86,7 +93,7 @@ export class FairQueue<T> {
   add([group, member = ""]: TurnCaller, item: T): () => void {
     const { waitingMax = Infinity, waitingOfGroupMax = Infinity, what, ownGroup } = this.limits;
     const known = this.#lines.get(group);
-    const ofGroup = known?.numbers.size ?? 0;
+    const ofGroup = known?.items.size ?? 0;
     const isFull = group !== ownGroup && ofGroup >= waitingOfGroupMax;
     if (isFull || this.#size >= waitingMax) {
       const whose = isFull ? " of this organization" : "";
@@ -94,14 +101,16 @@ export class FairQueue<T> {
       throw new SvcError("resource_exhausted", `${found} ${what}${whose} wait already: try again later`);
     }
 
-    const line = known ?? { members: new Map(), order: new RankedNames(), numbers: new Set() };
-    const place = { item, number: this.#number++ };
-    line.members.getOrInsertComputed(member, () => new Set<QueuedItem<T>>()).add(place);
-    line.numbers.add(place.number);
-    this.#lines.set(group, line);
+    const line = known ?? { members: new BriefMap(), order: new RankedNames(), items: new LinkedList() };
+    if (!known) this.#lines.set(group, line);
+    const items = line.members.get(member) ?? new LinkedList();
+    if (items.size === 0) line.members.set(member, items);
+    const queued: QueuedItem<T> = { item, number: this.#number++, group, member, line };
+    queued.ofMember = items.add(queued);
+    queued.ofGroup = line.items.add(queued);
     this.#size++;
     this.#arrange(group, member);
-    return () => this.#remove(group, line, member, place);
+    return () => this.#remove(queued);
   }
 
   /** The next item, whose group has a turn from now on; `undefined` if nobody waits that may have one. */
@@ -111,20 +120,21 @@ export class FairQueue<T> {
     if (group === undefined || !line) return undefined;
 
     const member = line.order.first;
-    const place = member === undefined ? undefined : first(line.members.get(member));
-    assert(member !== undefined && place, "a line has no items");
+    const queued = member === undefined ? undefined : line.members.get(member)?.first;
+    assert(member !== undefined && queued, "a line has no items");
     // Its turn is counted first, so that its group is arranged once.
     const leave = this.#enter(group, member);
-    this.#remove(group, line, member, place);
+    this.#remove(queued);
 
-    return { item: place.item, leave };
+    return { item: queued.item, leave };
   }
 
   /** Takes every waiting item away, the oldest first. */
   drain(): T[] {
-    const all = [...this.#lines.values()].flatMap(({ members }) =>
-      [...members.values()].flatMap((places) => [...places])
-    );
+    const all: QueuedItem<T>[] = [];
+    for (const { items } of this.#lines.values()) {
+      for (let queued = items.shift(); queued; queued = items.shift()) all.push(queued);
+    }
     this.#lines.clear();
     this.#order.clear();
     this.#size = 0;
@@ -148,16 +158,15 @@ export class FairQueue<T> {
   #arrange(group: string, member?: string): void {
     const { turnsOfGroupMax = 1, byTurns, ownGroup } = this.limits;
     const line = this.#lines.get(group);
-    const places = member === undefined ? undefined : line?.members.get(member);
     if (line && member !== undefined) {
-      if (places) line.order.set(member, this.#rankOf(keyOf(group, member), 0, first(places)?.number));
+      const oldest = line.members.get(member)?.first;
+      if (oldest) line.order.set(member, this.#rankOf(keyOf(group, member), 0, oldest.number));
       else line.order.delete(member);
     }
 
     const turns = this.#insideOf(group);
     if (!line || (group !== ownGroup && turns >= turnsOfGroupMax)) return this.#order.delete(group);
-    const [oldest] = line.numbers;
-    const rank = this.#rankOf(group, byTurns ? turns : 0, oldest);
+    const rank = this.#rankOf(group, byTurns ? turns : 0, line.items.first?.number);
     this.#order.set(group, group === ownGroup ? [rank[0], -Infinity, rank[2]] : rank);
   }
 
@@ -165,12 +174,12 @@ export class FairQueue<T> {
     return [turns, this.#lately(key), oldest];
   }
 
-  #remove(group: string, line: Line<T>, member: string, place: QueuedItem<T>): void {
-    const places = line.members.get(member);
-    if (this.#lines.get(group) !== line || !places?.delete(place)) return;
-    if (places.size === 0) line.members.delete(member);
-    line.numbers.delete(place.number);
-    if (line.numbers.size === 0) this.#lines.delete(group);
+  #remove({ group, member, line, ofMember, ofGroup }: QueuedItem<T>): void {
+    if (!ofGroup || !line.items.delete(ofGroup)) return;
+    const items = line.members.get(member);
+    if (ofMember) items?.delete(ofMember);
+    if (items?.size === 0) line.members.delete(member);
+    if (line.items.size === 0) this.#lines.delete(group);
     this.#size--;
     this.#arrange(group, member);
   }
@@ -219,9 +228,4 @@ function keyOf(group: string, member: string): string {
 function sumOf(one: number, other: number): number {
   const [less, more] = one < other ? [one, other] : [other, one];
   return less === -Infinity ? more : more + Math.log2(1 + 2 ** (less - more));
-}
-
-function first<T>(items: ReadonlySet<T> | undefined): T | undefined {
-  const [item] = items ?? [];
-  return item;
 }

@@ -8,8 +8,10 @@
  * The room owns how callers share what is scarce: places that they hold, and turns that they wait for.
  */
 
+import { BriefMap } from "../brief_map.ts";
 import type { Clock } from "../clock.ts";
 import { SvcError } from "../error.ts";
+import { LinkedList } from "../linked_list.ts";
 import { RankedNames } from "./ranked_names.ts";
 
 export interface PoolLimits {
@@ -48,9 +50,9 @@ interface Holder extends PoolHolder {
  */
 class Group {
   size = 0;
-  readonly groups = new Map<string, Group>();
+  readonly groups = new BriefMap<string, Group>();
   /** The holders of a group without further groups that can give way, the least recently used first. */
-  readonly yielding = new Set<Holder>();
+  readonly yielding = new LinkedList<Holder>();
   /** The groups by size, the largest first, and those with somebody who can give way, by the idlest of them. */
   readonly #bySize = new RankedNames();
   readonly #byUse = new RankedNames();
@@ -64,13 +66,16 @@ class Group {
 
   /** The group of this name, which is made if there is none. */
   within(name: string): Group {
-    return this.groups.getOrInsertComputed(name, () => new Group(name, this.#made++, this));
+    const known = this.groups.get(name);
+    if (known) return known;
+    const group = new Group(name, this.#made++, this);
+    this.groups.set(name, group);
+    return group;
   }
 
   /** The least recently used holder in this group that can give way. */
   get idlest(): Holder | undefined {
-    const [own] = this.yielding;
-    return own ?? this.#named(this.#byUse.first)?.idlest;
+    return this.yielding.first ?? this.#named(this.#byUse.first)?.idlest;
   }
 
   get largest(): Group | undefined {
@@ -138,18 +143,19 @@ export class SharedPool {
       used: () => {
         if (!isHeld || !giveWay) return;
         holder.usedMs = this.clock.monotonicMs();
-        leaf.yielding.delete(holder);
-        leaf.yielding.add(holder);
+        leave();
+        link = leaf.yielding.add(holder);
         resize(leaf, 0);
       },
       release: () => {
         if (!isHeld) return;
         isHeld = false;
-        leaf.yielding.delete(holder);
+        leave();
         resize(leaf, -1);
       },
     };
-    if (giveWay) leaf.yielding.add(holder);
+    let link = giveWay && leaf.yielding.add(holder);
+    const leave = () => void (link && leaf.yielding.delete(link));
     resize(leaf, 1);
     return holder;
   }

@@ -13,7 +13,7 @@ import { AppService } from "../../../proto/gen/app_pb.ts";
 import { type DescMessage, type DescMethod, type MessageShape } from "../../wire/rpc/proto.ts";
 import { assert, SvcError } from "../../base/error.ts";
 import type { Auth } from "../../wire/auth/auth.ts";
-import { type CallContext, type Gate, pathOf } from "../../wire/rpc/service.ts";
+import { type CallContext, ContextValue, type Gate, pathOf } from "../../wire/rpc/service.ts";
 import { type Grant, GRANT_KINDS, type GrantKind, type KeyUses, type Role, ROLES } from "./keys.ts";
 import { locationsAbove } from "../tenants/locations.ts";
 import { type Lookup, lookup } from "../store/lookups.ts";
@@ -231,10 +231,10 @@ export class Access {
   readonly #rules: ReadonlyMap<string, Rule>;
   /** Groups of recently admitted callers; until its admission a caller is its own group. */
   readonly #groups = new Map<string, string>();
-  readonly #admissions = new WeakMap<CallContext, Admission>();
+  readonly #admissions = new ContextValue<Admission>();
   /** Reads that methods begin before their caller is admitted, and their results for present calls. */
   readonly #early = new Map<string, (request: unknown) => Promise<unknown>>();
-  readonly #begun = new WeakMap<CallContext, Promise<unknown>>();
+  readonly #begun = new ContextValue<Promise<unknown>>();
 
   /** `uses` is notified of each key whose call is admitted. */
   constructor(
@@ -320,7 +320,7 @@ export class Access {
   /** Runs once per call, although its caller is checked again later. */
   #begin(ctx: CallContext, request: unknown): void {
     const read = this.#early.get(ctx.path);
-    if (!read || this.#begun.has(ctx)) return;
+    if (!read || this.#begun.get(ctx)) return;
     const begun = read(request);
     // If the caller is refused, nobody handles the error.
     begun.catch(() => {});

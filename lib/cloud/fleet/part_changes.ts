@@ -81,14 +81,19 @@ export class PartChanges {
     const follower = await this.#begin(partId, signal);
     const wake = () => follower.waker.wake();
     signal.addEventListener("abort", wake, { once: true });
-    const stopWaking = this.#signsOfLife.every(wake);
+    const lives = () => {
+      if (!alive()) return;
+      follower.change = { ...follower.change, config: true };
+      wake();
+    };
+    const stopSigns = this.#signsOfLife.every(lives);
     try {
       // The follower fetches the current state; news starts after it.
       yield NO_NEWS;
+      lives();
       while (!signal.aborted && !this.#closed) {
         if (follower.ended) throw follower.ended;
-        const asks = alive();
-        const change = asks ? { ...follower.change, config: true } : follower.change;
+        const { change } = follower;
         follower.change = NO_NEWS;
         if (change !== NO_NEWS) yield change;
         else await follower.waker.sleep();
@@ -97,7 +102,7 @@ export class PartChanges {
       throw new SvcError("unavailable", "the control plane is stopping");
     } finally {
       signal.removeEventListener("abort", wake);
-      stopWaking();
+      stopSigns();
       this.#leave(follower);
     }
   }

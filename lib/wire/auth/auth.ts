@@ -14,6 +14,7 @@ import { AuthService } from "../../../proto/gen/auth_pb.ts";
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { fingerprintOf, isHashOf, isKeyHash } from "../../base/key_hash.ts";
+import { LinkedList } from "../../base/linked_list.ts";
 import { isSameText } from "../../base/same_text.ts";
 import { addressOf, type Attempt, KeyRateLimiter, type KeyRateLimits } from "./rate_limit.ts";
 import { type CallContext, type Gate, type Peer, type Service, service } from "../rpc/service.ts";
@@ -126,8 +127,8 @@ class Guard implements Auth {
   readonly service: Service;
   readonly #clock: Clock;
   readonly #signingKeys: () => readonly KeyObject[];
-  readonly #calls = new Set<CallContext>();
-  readonly #stays = new Set<{ readonly peer: Peer; readonly leave: (reason: SvcError) => void }>();
+  readonly #calls = new LinkedList<CallContext>();
+  readonly #stays = new LinkedList<{ readonly peer: Peer; readonly leave: (reason: SvcError) => void }>();
   readonly #salt: () => Uint8Array;
   readonly #attempts: KeyRateLimiter;
   #settings: AuthSettings;
@@ -169,8 +170,8 @@ class Guard implements Auth {
     authenticate: (ctx) => {
       const checked = this.#check(ctx, "entering");
       const begun = () => {
-        this.#calls.add(ctx);
-        return () => void this.#calls.delete(ctx);
+        const link = this.#calls.add(ctx);
+        return () => void this.#calls.delete(link);
       };
       return checked instanceof Promise ? checked.then(begun) : begun();
     },
@@ -191,16 +192,17 @@ class Guard implements Auth {
   change(settings: AuthSettings): void {
     this.#settings = settings;
     [this.#credentials, this.#tokens] = this.#adopted(settings);
-    for (const ctx of this.#calls) {
+    for (const ctx of this.#calls.values()) {
       refusing(() => this.#check(ctx, "begun"), (error) => ctx.cancel(error));
     }
-    for (const { peer, leave } of this.#stays) refusing(() => this.#entityOfPeer(peer, "begun"), leave);
+    for (const { peer, leave } of this.#stays.values()) {
+      refusing(() => this.#entityOfPeer(peer, "begun"), leave);
+    }
   }
 
   stay(peer: Peer, leave: (reason: SvcError) => void): () => void {
-    const stay = { peer, leave };
-    this.#stays.add(stay);
-    return () => void this.#stays.delete(stay);
+    const link = this.#stays.add({ peer, leave });
+    return () => void this.#stays.delete(link);
   }
 
   #adopted(settings: AuthSettings): [Credentials, Tokens] {

@@ -7,6 +7,7 @@
  */
 
 import { afterPoll, type Clock, nextTurn } from "../../base/clock.ts";
+import { LinkedList } from "../../base/linked_list.ts";
 import type { Duplex } from "node:stream";
 import { giveBack, giveBackAll, isLent } from "./given_back.ts";
 
@@ -48,7 +49,7 @@ export class RoundRobin {
   #immediate = 0;
   #polledMs = 0;
   /** The next turns of the sockets that wait for a poll. */
-  readonly #untilPoll = new Set<() => void>();
+  #untilPoll = new LinkedList<() => void>();
   #isPolling = false;
 
   /** The quantum of a connection while the others wait. */
@@ -98,10 +99,11 @@ export class RoundRobin {
 
   #runAfterPoll(clock: Clock, go: () => void): () => void {
     this.#waiting++;
-    this.#untilPoll.add(go);
+    const untilPoll = this.#untilPoll;
+    const link = untilPoll.add(go);
     if (!this.#isPolling) this.#poll(clock);
     return () => {
-      if (this.#untilPoll.delete(go)) this.#waiting--;
+      if (untilPoll.delete(link)) this.#waiting--;
     };
   }
 
@@ -112,8 +114,9 @@ export class RoundRobin {
     afterPoll(() => {
       this.#isPolling = false;
       this.polled(clock.monotonicMs());
-      for (const go of [...this.#untilPoll]) {
-        if (!this.#untilPoll.delete(go)) continue;
+      const due = this.#untilPoll;
+      this.#untilPoll = new LinkedList();
+      for (let go = due.shift(); go; go = due.shift()) {
         this.#waiting--;
         go();
       }
@@ -251,8 +254,11 @@ export function readInTurns(socket: Duplex, clock: Clock, scheduler = new RoundR
     handle._consumed = true;
     startOnlyWhen(handle, () => slices.readsOn);
   }
-  socket.push = (chunk) => slices.push(chunk);
-  socket._read = () => slices.read();
+  // Not assigned as they are made: see "Garbage" in docs/development.md.
+  const push: Duplex["push"] = (chunk) => slices.push(chunk);
+  const read = () => slices.read();
+  socket.push = push;
+  socket._read = read;
   socket.once("close", () => slices.stop());
   return slices;
 }
@@ -279,22 +285,25 @@ export function holdBelowTls(socket: object): void {
   if (!handle || !below) return;
 
   const start = handle.readStart.bind(handle), stop = handle.readStop.bind(handle);
-  handle.readStart = () => {
+  const readStart = () => {
     below.readStart();
     return start();
   };
-  handle.readStop = () => {
+  const readStop = () => {
     below.readStop();
     return stop();
   };
+  handle.readStart = readStart;
+  handle.readStop = readStop;
   if (handle.reading === false) handle.readStop();
   const take = below.onread;
   if (!take) return;
 
-  below.onread = (read) => {
+  const onread: typeof take = (read) => {
     take.call(below, read);
     if (read) giveBack(read instanceof ArrayBuffer ? new Uint8Array(read) : read);
   };
+  below.onread = onread;
 }
 
 /**
@@ -303,11 +312,12 @@ export function holdBelowTls(socket: object): void {
  */
 function startOnlyWhen(handle: Handle, readsOn: () => boolean): void {
   const start = handle.readStart.bind(handle);
-  handle.readStart = () => {
+  const readStart = () => {
     if (readsOn()) return start();
     handle.reading = false;
     return 0;
   };
+  handle.readStart = readStart;
 }
 
 /** Stands between a socket's system handle and its buffer. */

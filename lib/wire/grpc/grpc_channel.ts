@@ -11,6 +11,7 @@ import type { Duplex } from "node:stream";
 import { connect as connectTls } from "node:tls";
 import { withoutZone, zoneOf } from "../../base/address/link_local.ts";
 import { type Clock, deadline, race } from "../../base/clock.ts";
+import { LinkedList } from "../../base/linked_list.ts";
 import { clockHint } from "../../base/log/clock_hint.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { LoopbackEnds } from "../../base/host.ts";
@@ -95,7 +96,7 @@ class GrpcChannel implements Channel, StreamQueue {
   /** Calls that wait for a stream; retries go first. */
   readonly #again = new Set<ClientCall>();
   readonly #waiting = new Set<ClientCall>();
-  readonly #calls = new Set<ClientCall>();
+  readonly #calls = new LinkedList<ClientCall>();
   readonly #closed = new AbortController();
 
   constructor(private readonly address: string, private readonly options: GrpcOptions) {}
@@ -107,7 +108,7 @@ class GrpcChannel implements Channel, StreamQueue {
   ): AsyncGenerator<Uint8Array> {
     this.#closed.signal.throwIfAborted();
     const call = new ClientCall(pathOf(method), options, this.options.clock, this);
-    this.#calls.add(call);
+    const place = this.#calls.add(call);
 
     const outgoing = requests[Symbol.asyncIterator]();
     try {
@@ -120,19 +121,20 @@ class GrpcChannel implements Channel, StreamQueue {
       yield* call.answers;
     } finally {
       call.finish();
-      this.#calls.delete(call);
+      this.#calls.delete(place);
       void outgoing.return?.()?.catch(() => {});
     }
   }
 
   close(error = new SvcError("canceled", `the channel to ${this.address} was closed`)): void {
     this.#closed.abort(error);
-    for (const call of [...this.#calls]) call.cancel(error);
+    for (const call of this.#calls.values()) call.cancel(error);
     for (const connection of [...this.#connections]) connection.destroy(error);
   }
 
   enter(call: ClientCall): void {
     this.#leaveEnded();
+    if (this.#again.size + this.#waiting.size === 0 && this.#begin(call)) return;
     if (call.tries === 0 && this.#waiting.size >= MAX_WAITING) {
       const problem = `${call.path} cannot wait for ${this.address}: ${MAX_WAITING} calls wait already`;
       throw new SvcError("resource_exhausted", problem);
@@ -154,14 +156,19 @@ class GrpcChannel implements Channel, StreamQueue {
   #advance(): void {
     this.#leaveEnded();
     while (this.#again.size + this.#waiting.size > 0) {
-      const link = this.#link;
-      if (!link?.connection.open) return this.#connect();
-      if (!link.connection.hasRoom) return;
       const [call] = this.#again.size > 0 ? this.#again : this.#waiting;
-      if (!call) return;
-      this.leave(call);
-      call.begin(link.connection, this.#fields(call, link.scheme), callLinkOf(link));
+      if (!this.#link?.connection.open) return this.#connect();
+      if (!call || !this.#begin(call)) return;
     }
+  }
+
+  /** Begins a call if a connection has room for it. */
+  #begin(call: ClientCall): boolean {
+    const link = this.#link;
+    if (!link?.connection.open || !link.connection.hasRoom) return false;
+    this.leave(call);
+    call.begin(link.connection, this.#fields(call, link.scheme), callLinkOf(link));
+    return true;
   }
 
   /** Advances after all streams have processed the server's frame. */

@@ -229,7 +229,8 @@ export class Protocols {
       },
     });
     this.#connections.add(connection);
-    entry.sayGoaway = () => connection.evict("the server is full and closes this connection to make room");
+    const sayGoaway = () => connection.evict("the server is full and closes this connection to make room");
+    entry.sayGoaway = sayGoaway;
     if (this.hooks.isClosing()) connection.drain();
   }
 

@@ -89,10 +89,26 @@ export interface CallContext {
   readonly firstRequest: Promise<Message | undefined>;
   /** The caller's proven identity, set by the gate. */
   entity?: string;
+  /** @internal See `ContextValue`. */
+  values?: Map<object, unknown>;
   /** Whether the handler waits for its caller to read the answer. */
   readonly unread: boolean;
   /** Ends the call with this error. */
   cancel(reason: SvcError): void;
+}
+
+/**
+ * What a gate or a handler keeps of a call, for as long as the call is kept itself. A `WeakMap` by the call would keep
+ * it longer: a minor garbage collection frees no key of a `WeakMap` that has become old.
+ */
+export class ContextValue<T> {
+  get(ctx: CallContext): T | undefined {
+    return ctx.values?.get(this) as T | undefined;
+  }
+
+  set(ctx: CallContext, value: T): void {
+    (ctx.values ??= new Map()).set(this, value);
+  }
 }
 
 /** The description of one method of a service. */
@@ -473,6 +489,7 @@ function unimplemented(path: string, reason = `The server does not implement the
 
 class Context implements CallContext {
   entity: string | undefined;
+  values?: Map<object, unknown>;
   unread = false;
   #responseHeader: Metadata | undefined;
   #responseTrailer: Metadata | undefined;

@@ -6,6 +6,7 @@
  */
 
 import type { Response } from "../../../proto/gen/webrtc_grpc_pb.ts";
+import { BriefMap } from "../../base/brief_map.ts";
 import { type Clock, race } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { CallOptions, Channel } from "../rpc/channel.ts";
@@ -31,7 +32,7 @@ export interface FrameClientParts {
 export class FrameClient implements Channel, FrameListener {
   readonly #parts: FrameClientParts;
   readonly #outbox: Outbox;
-  readonly #calls = new Map<bigint, ClientCall>();
+  readonly #calls = new BriefMap<bigint, ClientCall>();
   readonly #waiting = new Set<() => void>();
   /** Calls under way or about to start. */
   #active = 0;

@@ -7,6 +7,7 @@
  */
 
 import type { Request, RequestHeaders } from "../../../proto/gen/webrtc_grpc_pb.ts";
+import { BriefMap } from "../../base/brief_map.ts";
 import { CODES, SvcError } from "../../base/error.ts";
 import { Cancellation } from "../rpc/cancellation.ts";
 import { checkSize, MAX_MESSAGE_BYTES, PUBLIC_MESSAGE_BYTES } from "../rpc/message.ts";
@@ -51,7 +52,7 @@ type Frame = Request["type"];
 export class FrameServer implements FrameListener {
   readonly #parts: FrameServerParts;
   readonly #outbox: Outbox;
-  readonly #calls = new Map<bigint, ServerCall>();
+  readonly #calls = new BriefMap<bigint, ServerCall>();
   /** A call that the client gave up counts until its handler has ended. */
   #running = 0;
   #broken = 0;
@@ -99,7 +100,7 @@ export class FrameServer implements FrameListener {
   gone(error: SvcError): void {
     this.#gone = true;
     this.#outbox.close();
-    for (const call of [...this.#calls.values()]) call.lost(error);
+    for (const call of this.#calls.values()) call.lost(error);
     this.#calls.clear();
   }
 

@@ -22,8 +22,8 @@ interface Asked {
 type RunStatement = (text: string, values: readonly SqlValue[]) => Promise<SqlRow[]>;
 
 export class LookupTrips {
-  /** By the call. */
-  readonly #asked = new Map<StoreCaller | undefined, Asked[]>();
+  /** By the call. A map that is emptied would hold on to its calls, so another one takes its place. */
+  #asked = new Map<StoreCaller | undefined, Asked[]>();
 
   constructor(private readonly run: RunStatement) {}
 
@@ -45,6 +45,7 @@ export class LookupTrips {
   #send(call: StoreCaller | undefined): void {
     const asked = this.#asked.get(call) ?? [];
     this.#asked.delete(call);
+    if (this.#asked.size === 0) this.#asked = new Map();
     if (asked.length > 1) void this.#together(asked);
     else for (const one of asked) void this.#alone(one);
   }

@@ -58,8 +58,8 @@ interface Reading {
 export class SqliteReaders {
   readonly #queue: FairQueue<Reading>;
   readonly #pool: ReaderPool<Reading>;
-  /** The statements of calls in this turn. */
-  readonly #gathered = new Map<StoreCaller, Reading>();
+  /** The statements of calls in this turn. A map that is cleared would hold on to them, so each turn has a map. */
+  #gathered = new Map<StoreCaller, Reading>();
   #isNextDue = false;
   /** Slow statements under way, by group. */
   readonly #slow = new Map<string, number>();
@@ -94,7 +94,7 @@ export class SqliteReaders {
       this.#isNextDue = true;
       queueMicrotask(() => {
         this.#isNextDue = false;
-        this.#gathered.clear();
+        this.#gathered = new Map();
         this.#next();
       });
     }

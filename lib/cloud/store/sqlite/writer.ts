@@ -57,10 +57,12 @@ interface Waiting {
   runs: number;
 }
 
+type Outcome = { readonly value: unknown } | { readonly error: unknown };
+
 /** A transaction that has run, and its result for the caller once the commit is on disk. */
 interface Attempted {
   readonly waiting: Waiting;
-  tell: () => void;
+  outcome?: Outcome;
   /** Resolves when its part of the commit is complete. */
   released?: Promise<unknown>;
   /** Whether it ended the process. */
@@ -166,7 +168,7 @@ export class SqliteWriter {
       const attempted: Attempted[] = [];
       try {
         await this.#commit(attempted);
-        for (const { tell } of attempted) tell();
+        for (const one of attempted) tell(one);
       } catch (error) {
         for (const { waiting } of attempted) waiting.reject(error);
         // Nothing could start, for instance without a process, so all waiting transactions are refused.
@@ -271,9 +273,10 @@ export class SqliteWriter {
   async #again(attempted: readonly Attempted[]): Promise<void> {
     this.#isDoubtful = true;
     for (const { released } of attempted) await released?.catch(() => {});
-    for (const { waiting, isCulprit, tell } of attempted) {
+    for (const one of attempted) {
+      const { waiting, isCulprit } = one;
       if (isCulprit) {
-        tell();
+        tell(one);
         continue;
       }
       const { runs, group, reject } = waiting;
@@ -307,15 +310,15 @@ export class SqliteWriter {
     { item: waiting, leave }: FairTurn<Waiting>,
     statements: readonly BatchStatement[],
   ): Attempted {
-    const { limits: { transactionMs }, resolve, reject } = waiting;
+    const { limits: { transactionMs } } = waiting;
     waiting.runs++;
-    const attempted: Attempted = { waiting, tell: () => {} };
+    const attempted: Attempted = { waiting };
     const sentMs = this.clock.monotonicMs();
     attempted.released = writer.batch(transactionMs, statements).then(
-      (rows) => attempted.tell = () => resolve(rows),
+      (value) => void (attempted.outcome = { value }),
       (error) => {
         attempted.isCulprit = writer.ended !== undefined && !(error instanceof Interrupted);
-        attempted.tell = () => reject(error);
+        attempted.outcome = { error };
       },
     ).finally(() => {
       const nowMs = this.clock.monotonicMs();
@@ -330,7 +333,7 @@ export class SqliteWriter {
     { item: waiting, leave }: FairTurn<Waiting>,
     work: (sql: Sql) => Promise<unknown>,
   ): Promise<Attempted> {
-    const { limits: { statementMs, transactionMs }, resolve, reject } = waiting;
+    const { limits: { statementMs, transactionMs } } = waiting;
     waiting.runs++;
     let failed: unknown;
     const sql: Sql = {
@@ -354,12 +357,12 @@ export class SqliteWriter {
       if (failed !== undefined) throw failed;
       const released = writer.query(statementMs, "RELEASE one");
       released.catch(() => {});
-      return { waiting, released, tell: () => resolve(value) };
+      return { waiting, released, outcome: { value } };
     } catch (error) {
       failed ??= error;
       if (!writer.ended) await this.#undo(writer, waiting, error);
       const isCulprit = writer.ended !== undefined && !(error instanceof Interrupted);
-      return { waiting, tell: () => reject(error), isCulprit };
+      return { waiting, outcome: { error }, isCulprit };
     } finally {
       late.done();
       leave();
@@ -382,5 +385,12 @@ export class SqliteWriter {
 /** A transaction that has not started, which waits again. */
 function unattempted({ item, leave }: FairTurn<Waiting>): Attempted {
   leave(0);
-  return { waiting: item, tell: () => {} };
+  return { waiting: item };
+}
+
+/** Gives the caller its result. */
+function tell({ waiting: { resolve, reject }, outcome }: Attempted): void {
+  if (!outcome) return;
+  if ("error" in outcome) reject(outcome.error);
+  else resolve(outcome.value);
 }
