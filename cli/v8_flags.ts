@@ -16,3 +16,10 @@
  */
 export const V8_FLAGS =
   "--v8-flags=--max-semi-space-size=2,--heap-growing-percent=50,--enable-experimental-regexp-engine-on-excessive-backtracks";
+
+/**
+ * V8's options for svc-cloud. When a program has allocated little for a while, or has collected nothing for 100 s, V8
+ * makes its memory small. With 5,000 machines that held up all calls for up to 3 s, although svc-cloud was at work; the
+ * memory that it holds while nothing happens is worth less.
+ */
+export const CLOUD_V8_FLAGS = "--v8-flags=--no-memory-reducer";

@@ -12,7 +12,7 @@ import { didYouMean } from "../../lib/base/schema/suggest.ts";
 import { UsageError } from "../flags.ts";
 import { FLEET_PAGE, MACHINE_PAGE, type PagePaths } from "../page_path.ts";
 import { MODULE_PACKAGE, NOTICES_FILE, REVISION_FILE } from "../version.ts";
-import { V8_FLAGS } from "../v8_flags.ts";
+import { CLOUD_V8_FLAGS, V8_FLAGS } from "../v8_flags.ts";
 import {
   EXTENT_SUFFIX,
   FACTS_SUFFIX,
@@ -157,6 +157,7 @@ export const EXECUTABLES: readonly Executable[] = [
       "cli/cloud/sqlite.ts",
       "lib/learn/onnx/worker.ts",
     ],
+    runtime: [CLOUD_V8_FLAGS],
     page: FLEET_PAGE,
   },
 ];

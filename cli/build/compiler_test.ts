@@ -3,7 +3,7 @@
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { main } from "./compile.ts";
 import { choose, EXECUTABLES, foreignPaths, TARGETS } from "./compiler.ts";
-import { V8_FLAGS } from "../v8_flags.ts";
+import { CLOUD_V8_FLAGS, V8_FLAGS } from "../v8_flags.ts";
 import { Report } from "./report.ts";
 import { makeOnce } from "./page.ts";
 
@@ -48,6 +48,13 @@ Deno.test("svc-server, svc-micro-server and the demo start with V8_FLAGS", async
   assertEquals(lean, ["svc-server", "svc-micro-server"]);
   const { tasks } = JSON.parse(await Deno.readTextFile(new URL("../../deno.json", import.meta.url)));
   assertStringIncludes(tasks.demo, V8_FLAGS);
+});
+
+Deno.test("svc-cloud starts with CLOUD_V8_FLAGS", () => {
+  const patient = EXECUTABLES.filter(({ runtime }) => runtime?.includes(CLOUD_V8_FLAGS)).map(({ name }) =>
+    name
+  );
+  assertEquals(patient, ["svc-cloud"]);
 });
 
 Deno.test("V8_FLAGS keep the space of new objects at 6 MiB", async () => {

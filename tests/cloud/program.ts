@@ -3,11 +3,12 @@
  */
 
 import { main } from "../../cli/cloud/main.ts";
+import { CLOUD_V8_FLAGS } from "../../cli/v8_flags.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 
 /** The source of svc-cloud. */
 export const PROGRAM = new URL("../../cli/cloud/main.ts", import.meta.url).pathname;
-const FROM_SOURCE = [Deno.execPath(), "run", "-A", PROGRAM];
+const FROM_SOURCE = [Deno.execPath(), "run", "-A", CLOUD_V8_FLAGS, PROGRAM];
 
 export interface CloudProcess {
   readonly url: string;
