@@ -1,7 +1,7 @@
 import { assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Tick } from "../../lib/api/actuators/board.ts";
-import { Queue } from "../../lib/base/queue.ts";
+import { Queue } from "../../lib/base/collections/queue.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { construct, problemsOf } from "../../tests/support/construct.ts";
 import { FakeClock } from "../../tests/support/fake_clock.ts";

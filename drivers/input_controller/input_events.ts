@@ -6,7 +6,7 @@
 
 import type { EventFilter, InputEvent } from "../../lib/api/sensors/input_controller.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { Queue } from "../../lib/base/queue.ts";
+import { Queue } from "../../lib/base/collections/queue.ts";
 
 /** Most events that wait for one listener. */
 const QUEUE_LIMIT = 1024;

@@ -8,7 +8,7 @@ import {
 } from "../../lib/api/sensors/input_controller.ts";
 import { chainOf, joined, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
-import { Queue } from "../../lib/base/queue.ts";
+import { Queue } from "../../lib/base/collections/queue.ts";
 import { list, object, text } from "../../lib/base/schema/schema.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";

@@ -7,10 +7,10 @@
 import { Deadlines } from "../base/async/deadlines.ts";
 import { KeyCounts } from "../base/async/key_counts.ts";
 import { Semaphore } from "../base/async/semaphore.ts";
-import { BriefMap } from "../base/brief_map.ts";
+import { BriefMap } from "../base/collections/brief_map.ts";
 import type { Clock } from "../base/clock.ts";
 import { type Code, SvcError } from "../base/error.ts";
-import { LinkedList } from "../base/linked_list.ts";
+import { LinkedList } from "../base/collections/linked_list.ts";
 import type { CallContext } from "../wire/rpc/service.ts";
 import { RightsChanges, type RightsChangesParts } from "./rights_changes.ts";
 

@@ -5,7 +5,7 @@
 import { assertEquals, assertGreater, assertMatch, assertStringIncludes } from "@std/assert";
 import { withManagedMachine } from "../cloud/managed.ts";
 import { both, needingTest } from "../support/needing.ts";
-import { Queue } from "../../lib/base/queue.ts";
+import { Queue } from "../../lib/base/collections/queue.ts";
 import { startServer, withDemo, writeConfig } from "../support/server.ts";
 import { within } from "../support/until.ts";
 import { browserProgram, browserScript, nodeFolder, ownNames, pythonProgram, run } from "./programs.ts";

@@ -1,7 +1,7 @@
 /** The program ffmpeg without a program: gives pictures on its standard output until it is ended. */
 
 import type { Exit, PipedProcess, ProcessCommand } from "../../lib/base/process.ts";
-import { Queue } from "../../lib/base/queue.ts";
+import { Queue } from "../../lib/base/collections/queue.ts";
 import { encodeImage, MIME } from "../../lib/geometry/image/image.ts";
 
 export class FakeFfmpeg implements PipedProcess {

@@ -5,9 +5,9 @@
  * still running then gets a timer of its own. So most calls cost no timer, and deadlines are as exact as the clock.
  */
 
-import { BriefMap } from "../brief_map.ts";
+import { BriefMap } from "../collections/brief_map.ts";
 import type { Clock } from "../clock.ts";
-import { type Link, LinkedList } from "../linked_list.ts";
+import { LinkedList, type ListLink } from "../collections/linked_list.ts";
 
 /** Deadlines share a timer if they differ by less than this part of the remaining time. */
 const CLOSE_SHIFT = 5;
@@ -61,7 +61,7 @@ class Group {
     return () => this.#remove(link);
   }
 
-  #remove(link: Link<Deadline>): void {
+  #remove(link: ListLink<Deadline>): void {
     link.item?.stop?.();
     if (!this.#deadlines.delete(link) || this.#isSplit || this.#deadlines.size > 0) return;
     this.#stop();

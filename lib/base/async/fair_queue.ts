@@ -6,10 +6,10 @@
  * has thousands of statements in a second, and most when many callers wait.
  */
 
-import { BriefMap } from "../brief_map.ts";
+import { BriefMap } from "../collections/brief_map.ts";
 import type { Clock } from "../clock.ts";
 import { assert, SvcError } from "../error.ts";
-import { type Link, LinkedList } from "../linked_list.ts";
+import { LinkedList, type ListLink } from "../collections/linked_list.ts";
 import { type NameRank, RankedNames } from "./ranked_names.ts";
 
 /** Who asks: `["organization", "key"]`. Members that are not named are one. */
@@ -53,8 +53,8 @@ interface QueuedItem<T> {
   readonly member: string;
   readonly line: Line<T>;
   /** Its places among the items of the member, and of the group. */
-  ofMember?: Link<QueuedItem<T>>;
-  ofGroup?: Link<QueuedItem<T>>;
+  ofMember?: ListLink<QueuedItem<T>>;
+  ofGroup?: ListLink<QueuedItem<T>>;
 }
 
 /** The waiting items of a group, the oldest first. */

@@ -8,10 +8,10 @@
  * The room owns how callers share what is scarce: places that they hold, and turns that they wait for.
  */
 
-import { BriefMap } from "../brief_map.ts";
+import { BriefMap } from "../collections/brief_map.ts";
 import type { Clock } from "../clock.ts";
 import { SvcError } from "../error.ts";
-import { LinkedList } from "../linked_list.ts";
+import { LinkedList } from "../collections/linked_list.ts";
 import { RankedNames } from "./ranked_names.ts";
 
 export interface PoolLimits {

@@ -6,7 +6,7 @@
  * canceled. So nobody keeps a motor, or the machine's own service, from others' calls.
  */
 
-import { BriefMap } from "../../base/brief_map.ts";
+import { BriefMap } from "../../base/collections/brief_map.ts";
 import { escapedLine } from "../../base/escape.ts";
 import type { Environment } from "../../base/host.ts";
 import { type Clock, nextTurn } from "../../base/clock.ts";

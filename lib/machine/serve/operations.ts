@@ -6,7 +6,7 @@
  * and the operation ends with the last of its calls.
  */
 
-import { BriefMap } from "../../base/brief_map.ts";
+import { BriefMap } from "../../base/collections/brief_map.ts";
 import { type Clock, race } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";

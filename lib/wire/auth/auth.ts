@@ -14,7 +14,7 @@ import { AuthService } from "../../../proto/gen/auth_pb.ts";
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { fingerprintOf, isHashOf, isKeyHash } from "../../base/key_hash.ts";
-import { LinkedList } from "../../base/linked_list.ts";
+import { LinkedList } from "../../base/collections/linked_list.ts";
 import { isSameText } from "../../base/same_text.ts";
 import { addressOf, type Attempt, KeyRateLimiter, type KeyRateLimits } from "./rate_limit.ts";
 import { type CallContext, type Gate, type Peer, type Service, service } from "../rpc/service.ts";

@@ -7,7 +7,7 @@
  */
 
 import { afterPoll, type Clock, nextTurn } from "../../base/clock.ts";
-import { LinkedList } from "../../base/linked_list.ts";
+import { LinkedList } from "../../base/collections/linked_list.ts";
 import type { Duplex } from "node:stream";
 import { giveBack, giveBackAll, isLent } from "./given_back.ts";
 

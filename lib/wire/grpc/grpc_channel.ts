@@ -11,7 +11,7 @@ import type { Duplex } from "node:stream";
 import { connect as connectTls } from "node:tls";
 import { withoutZone, zoneOf } from "../../base/address/link_local.ts";
 import { type Clock, deadline, race } from "../../base/clock.ts";
-import { LinkedList } from "../../base/linked_list.ts";
+import { LinkedList } from "../../base/collections/linked_list.ts";
 import { clockHint } from "../../base/log/clock_hint.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { LoopbackEnds } from "../../base/host.ts";

@@ -3,7 +3,7 @@
  * from wrong ones.
  */
 
-import { BriefMap } from "../../base/brief_map.ts";
+import { BriefMap } from "../../base/collections/brief_map.ts";
 import { H2, MAX_WINDOW_BYTES, ProtocolError } from "./frame.ts";
 import type { Stream } from "./stream.ts";
 

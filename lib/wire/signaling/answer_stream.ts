@@ -12,7 +12,7 @@ import {
 } from "../../../proto/gen/signaling_pb.ts";
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { CODES, SvcError } from "../../base/error.ts";
-import { Queue } from "../../base/queue.ts";
+import { Queue } from "../../base/collections/queue.ts";
 import type { CallOptions, ServiceClient } from "../rpc/channel.ts";
 import { Metadata } from "../rpc/metadata.ts";
 import { create, type MessageInitShape } from "../rpc/proto.ts";

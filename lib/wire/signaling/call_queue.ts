@@ -12,7 +12,7 @@
 import { SharedPool } from "../../base/async/shared_pool.ts";
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
-import { Queue } from "../../base/queue.ts";
+import { Queue } from "../../base/collections/queue.ts";
 import type { Peer } from "../rpc/service.ts";
 import type { IceCandidate } from "../webrtc/description.ts";
 import { CONNECT_MS, WEBRTC_LIMITS } from "../webrtc/limits.ts";

@@ -6,7 +6,7 @@
  */
 
 import type { Response } from "../../../proto/gen/webrtc_grpc_pb.ts";
-import { BriefMap } from "../../base/brief_map.ts";
+import { BriefMap } from "../../base/collections/brief_map.ts";
 import { type Clock, race } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { CallOptions, Channel } from "../rpc/channel.ts";

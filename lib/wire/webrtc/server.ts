@@ -7,7 +7,7 @@
  */
 
 import type { Request, RequestHeaders } from "../../../proto/gen/webrtc_grpc_pb.ts";
-import { BriefMap } from "../../base/brief_map.ts";
+import { BriefMap } from "../../base/collections/brief_map.ts";
 import { CODES, SvcError } from "../../base/error.ts";
 import { Cancellation } from "../rpc/cancellation.ts";
 import { checkSize, MAX_MESSAGE_BYTES, PUBLIC_MESSAGE_BYTES } from "../rpc/message.ts";

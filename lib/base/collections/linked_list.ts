@@ -6,11 +6,11 @@
  */
 
 /** An item's place in a list. Once it is taken out, the link has no item. */
-export interface Link<T> {
+export interface ListLink<T> {
   readonly item: T | undefined;
 }
 
-interface Place<T> extends Link<T> {
+interface Place<T> extends ListLink<T> {
   list: LinkedList<T> | undefined;
   item: T | undefined;
   before: Place<T> | undefined;
@@ -31,7 +31,7 @@ export class LinkedList<T> {
   }
 
   /** Adds an item behind the others. */
-  add(item: T): Link<T> {
+  add(item: T): ListLink<T> {
     const place: Place<T> = { list: this, item, before: this.#last, after: undefined };
     if (this.#last) this.#last.after = place;
     else this.#first = place;
@@ -41,7 +41,7 @@ export class LinkedList<T> {
   }
 
   /** Takes an item out. Returns false if it was taken out before, or belongs to another list. */
-  delete(link: Link<T>): boolean {
+  delete(link: ListLink<T>): boolean {
     const place = link as Place<T>;
     if (place.list !== this) return false;
     const { before, after } = place;

@@ -5,6 +5,8 @@
  * the new one. An old table that has reached the old generation keeps every later table alive until the next full
  * collection, together with the values in it: after 33,000 calls this held 90 MB. This map keeps each value in a box
  * and empties the box when the entry is deleted. Its keys are numbers or texts; items without one are in a `LinkedList`.
+ *
+ * The room owns collections whose items come and go.
  */
 
 interface Holder<V> {

@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { SvcError } from "./error.ts";
+import { SvcError } from "../error.ts";
 import { Queue } from "./queue.ts";
 
 Deno.test("Queue: returns queued and awaited values in order", async () => {
