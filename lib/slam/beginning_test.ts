@@ -72,13 +72,18 @@ Deno.test("mapper: a map that began again has the same nodes, and the same readi
   assertEquals(await bytesOf(first), await bytesOf(second));
 });
 
-Deno.test("odometry beliefs: another delay and a refutation make earlier maps wrong, a proof does not", () => {
+Deno.test("odometry beliefs: another delay, a refutation and a proof of the turns make earlier maps wrong", () => {
   const refuted = { ...NO_BELIEFS, verdicts: { translation: "refuted", rotation: "open" } } as const;
   const proven = { ...NO_BELIEFS, verdicts: { translation: "proven", rotation: "proven" } } as const;
+  const turns = { ...NO_BELIEFS, verdicts: { translation: "open", rotation: "proven" } } as const;
+  const ways = { ...NO_BELIEFS, verdicts: { translation: "proven", rotation: "open" } } as const;
   assertEquals(isWrongUnder(NO_BELIEFS, { ...NO_BELIEFS, delayS: 0.2 }), true);
   assertEquals(isWrongUnder(NO_BELIEFS, refuted), true);
   assertEquals(isWrongUnder(refuted, refuted), false);
-  assertEquals(isWrongUnder(NO_BELIEFS, proven), false);
+  assertEquals(isWrongUnder(NO_BELIEFS, proven), true);
+  assertEquals(isWrongUnder(NO_BELIEFS, turns), true);
+  assertEquals(isWrongUnder(turns, proven), false);
+  assertEquals(isWrongUnder(NO_BELIEFS, ways), false);
   assertEquals(isWrongUnder(refuted, NO_BELIEFS), false);
   const scaled = { ...NO_BELIEFS, scale: { translation: 0.95, rotation: 1 } };
   assertEquals(isWrongUnder(NO_BELIEFS, scaled), true);

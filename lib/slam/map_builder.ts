@@ -29,7 +29,7 @@ import { outdated, withoutOldReadings } from "./global/trimming.ts";
 import { type Insertion, LocalMapper, type LocalResult } from "./local/local_mapper.ts";
 import type { OdometryBeliefs } from "./local/odometry/beliefs.ts";
 import { describeScale } from "./local/odometry/scale.ts";
-import { type OdometryVerdict, type OdometryVerdicts, REFUTED } from "./local/odometry/proof.ts";
+import { isRight, type OdometryVerdict, type OdometryVerdicts, REFUTED } from "./local/odometry/proof.ts";
 import type { LeastConstrained } from "./local/line_equations.ts";
 import type { Submap } from "./local/submaps.ts";
 import { between2d, compose2d, IDENTITY_2D, inverse2d, type Pose2d } from "./pose2d.ts";
@@ -45,6 +45,7 @@ const INTER = { translationWeight: 1 / 0.03, rotationWeight: 1 / 0.006 };
  * among people, are often wrong together, and bend a chain that could have been known to be straight.
  */
 const CHAIN_FACTORS: Record<OdometryVerdict, number> = { refuted: 1, open: 3, proven: 10 };
+const CHAIN_FACTOR_RIGHT = 40;
 /** If fewer points than these constrain a direction, poses are less certain in it, down to a share. */
 const DEGENERATE_POINTS = 30;
 const DEGENERATE_SHARE_MIN = 0.1;
@@ -646,10 +647,12 @@ export class MapBuilder implements Mapping {
   }
 }
 
-function chainWeightsOf({ translation, rotation }: OdometryVerdicts) {
+function chainWeightsOf(verdicts: OdometryVerdicts) {
+  const factorOf = (verdict: OdometryVerdict) =>
+    isRight(verdicts) ? CHAIN_FACTOR_RIGHT : CHAIN_FACTORS[verdict];
   return {
-    translationWeight: CHAIN.translationWeight * CHAIN_FACTORS[translation],
-    rotationWeight: CHAIN.rotationWeight * CHAIN_FACTORS[rotation],
+    translationWeight: CHAIN.translationWeight * factorOf(verdicts.translation),
+    rotationWeight: CHAIN.rotationWeight * factorOf(verdicts.rotation),
   };
 }
 

@@ -37,3 +37,5 @@ Deno.test("worlds: a courtyard whose surfaces are out of range after a turn, per
   assertHolds(61025));
 
 Deno.test("worlds: a robot that stands in a bare corridor for two minutes", () => assertHolds(20019));
+
+Deno.test("worlds: a warehouse with far noisy walls, perfect odometry", () => assertHolds(61060));

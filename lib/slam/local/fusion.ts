@@ -5,7 +5,7 @@
  */
 
 import { between2d, type Pose2d, wrapAngle } from "../pose2d.ts";
-import type { OdometryVerdict, OdometryVerdicts } from "./odometry/proof.ts";
+import { isRight, type OdometryVerdict, type OdometryVerdicts, REFUTED } from "./odometry/proof.ts";
 import {
   inverse,
   leftAfter,
@@ -21,6 +21,12 @@ import {
   ZERO,
   ZERO_MATRIX,
 } from "./symmetric.ts";
+
+/** See `SHARES`. */
+interface Shares {
+  readonly match: number;
+  readonly noise: number;
+}
 
 /** Variances of odometry: of translation per metre, of rotation per radian and per metre. */
 const TRANSLATION_VARIANCE_A_METRE = 0.05 ** 2;
@@ -66,11 +72,18 @@ const ALONG_SHARE = 0.6;
  * By the verdict on odometry: the share of its information that a match keeps, and the share of its variances that
  * odometry keeps.
  */
-const SHARES: Record<OdometryVerdict, { readonly match: number; readonly noise: number }> = {
+const SHARES: Record<OdometryVerdict, Shares> = {
   refuted: { match: 1, noise: 1 },
   open: { match: 0.02, noise: 0.02 },
   proven: { match: 0.004, noise: 0.003 },
 };
+/**
+ * The same of odometry that is right. A map grows from the poses that matches with it correct, so that it drifts along:
+ * matches must count over a path that is much longer than a submap, or their drift is that of the robot.
+ */
+const SHARES_RIGHT: Shares = { match: 0.0002, noise: 0.0002 };
+/** An error of a match up to its usual size says nothing against odometry that is right. */
+const MATCH_VARIANCES = [0.02 ** 2, 0.005 ** 2] as const;
 /**
  * A match with a submap of this many scans is worth a quarter of a later one, because the noise of the scans affects
  * every match with them. Where odometry is refuted, only matches with fewer scans count less.
@@ -137,21 +150,25 @@ export class OdometryFusion {
     const { last, predicted, verdicts, scanCount } = prediction;
     const { movedM, turned } = motionOf(prediction), before = this.#covarianceAt(prediction);
     const isNew = Math.max(NEW_SHARE_MIN, Math.min(1, movedM / NEW_M + turned / NEW_RAD));
-    const known = weighed(scaled(cut(information), INDEPENDENT_SHARE * isNew), verdicts, scanCount);
+    const seen = scaled(cut(information), INDEPENDENT_SHARE * isNew);
+    const usual = weighed(seen, verdicts, scanCount);
     const off = {
       x: matched.x - predicted.x,
       y: matched.y - predicted.y,
       yaw: wrapAngle(matched.yaw - predicted.yaw),
     };
     if (isNew >= 1) {
-      if (verdicts.rotation === "refuted") this.#learnRotation(before, known, off);
+      if (verdicts.rotation === "refuted") this.#learnRotation(before, usual, off);
       if (verdicts.translation === "refuted") {
-        this.#learnTranslation(before, known, off, predicted.x - last.x, predicted.y - last.y);
+        this.#learnTranslation(before, usual, off, predicted.x - last.x, predicted.y - last.y);
       }
     }
-    const wide = widened(before, known, off);
+    const wide = widened(before, usual, off, isRight(verdicts));
     this.#noteOff(wide && off);
-    const prior = wide && this.#hasFailed(prediction, information) ? wide : before;
+    const failed = wide && this.#hasFailed(prediction, information) ? wide : undefined;
+    const prior = failed ?? before;
+    // A pose that is no longer known by odometry is that of the match at once.
+    const known = failed && isRight(verdicts) ? weighed(seen, REFUTED, scanCount) : usual;
     // (1 + P H)^-1 P, and the share of the innovation: P' H.
     const after = updated(prior, known);
     const step = timesBoth(after, known, off);
@@ -170,8 +187,7 @@ export class OdometryFusion {
       if (isShare && !isStanding) return true;
       if ((isShare || isSparse) && this.#alikeScans >= SURE_SCANS) return true;
     }
-    const isProven = translation === "proven" && rotation === "proven";
-    return this.#alikeScans >= (isSparse && !isProven ? ALIKE_SCANS_SPARSE : ALIKE_SCANS);
+    return this.#alikeScans >= (isSparse && !isRight(verdicts) ? ALIKE_SCANS_SPARSE : ALIKE_SCANS);
   }
 
   /** Counts the errors in a row that are too large for noise, and alike. */
@@ -187,11 +203,12 @@ export class OdometryFusion {
   /** The covariance of the predicted pose. */
   #covarianceAt(prediction: PredictedPose): Symmetric {
     const { last, predicted, verdicts } = prediction, { movedM, turned } = motionOf(prediction);
+    const shares = sharesOf(verdicts);
     return this.#grown(
       predicted.x - last.x,
       predicted.y - last.y,
-      SHARES[verdicts.translation].noise * this.#translationFactor * TRANSLATION_VARIANCE_A_METRE * movedM,
-      SHARES[verdicts.rotation].noise * this.#rotationFactor *
+      shares.translation.noise * this.#translationFactor * TRANSLATION_VARIANCE_A_METRE * movedM,
+      shares.rotation.noise * this.#rotationFactor *
         (ROTATION_VARIANCE_A_RADIAN * turned + ROTATION_VARIANCE_A_METRE * movedM),
     );
   }
@@ -245,6 +262,11 @@ export class OdometryFusion {
   }
 }
 
+function sharesOf(verdicts: OdometryVerdicts): Record<keyof OdometryVerdicts, Shares> {
+  if (isRight(verdicts)) return { translation: SHARES_RIGHT, rotation: SHARES_RIGHT };
+  return { translation: SHARES[verdicts.translation], rotation: SHARES[verdicts.rotation] };
+}
+
 function motionOf({ last, predicted }: PredictedPose): { readonly movedM: number; readonly turned: number } {
   const { x, y, yaw } = between2d(last, predicted);
   return { movedM: Math.hypot(x, y), turned: Math.abs(yaw) };
@@ -284,25 +306,33 @@ function cut(information: Symmetric): Symmetric {
 /** The information of a match as it counts beside odometry, by the number of its scans and the verdict on odometry. */
 function weighed(
   { xx, xy, xt, yy, yt, tt }: Symmetric,
-  { translation, rotation }: OdometryVerdicts,
+  verdicts: OdometryVerdicts,
   scanCount: number,
 ): Symmetric {
   const age = (scanCount / (scanCount + YOUNG_SCANS)) ** 2,
     youth = Math.min(1, (scanCount / YOUNG_SCANS) ** 2);
-  const shareOf = (verdict: OdometryVerdict) => SHARES[verdict].match * (verdict === "refuted" ? youth : age);
-  const a = shareOf(translation), b = shareOf(rotation), c = Math.sqrt(a * b);
+  const shares = sharesOf(verdicts);
+  const shareOf = (part: keyof OdometryVerdicts) =>
+    shares[part].match * (verdicts[part] === "refuted" ? youth : age);
+  const a = shareOf("translation"), b = shareOf("rotation"), c = Math.sqrt(a * b);
   return { xx: a * xx, xy: a * xy, xt: c * xt, yy: a * yy, yt: c * yt, tt: b * tt };
 }
 
 /** The covariance, widened in the direction of an implausible innovation; undefined if the innovation is plausible. */
-function widened(before: Symmetric, known: Symmetric, off: Pose2d): Symmetric | undefined {
+function widened(
+  before: Symmetric,
+  known: Symmetric,
+  off: Pose2d,
+  isOdometryRight: boolean,
+): Symmetric | undefined {
   // The part of the innovation that the match is sure of.
   const sure = timesBoth(updated(UNIT, known), known, off);
+  const [squareM, squareRad] = isOdometryRight ? MATCH_VARIANCES : [1e-6, 1e-8];
   const spread = inverse({
     ...before,
-    xx: before.xx + 1e-6,
-    yy: before.yy + 1e-6,
-    tt: before.tt + 1e-8,
+    xx: before.xx + squareM,
+    yy: before.yy + squareM,
+    tt: before.tt + squareRad,
   });
   if (!spread) return undefined;
   const square = quadratic(spread, sure), limit = DEVIATIONS_MAX ** 2;

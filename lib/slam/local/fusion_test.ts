@@ -21,6 +21,7 @@ function driven(
   off: Pose2d,
   steps: number,
   verdict: OdometryVerdict = "refuted",
+  verdicts = both(verdict),
 ): Pose2d {
   const fusion = new OdometryFusion();
   let pose: Pose2d = HERE;
@@ -28,7 +29,7 @@ function driven(
     const predicted = { x: pose.x + 0.05, y: pose.y, yaw: pose.yaw };
     const matched = { x: predicted.x + off.x, y: predicted.y + off.y, yaw: predicted.yaw + off.yaw };
     pose = fusion.fuse(
-      { last: pose, predicted, verdicts: both(verdict), scanCount: 90, sinceS: 0.1 },
+      { last: pose, predicted, verdicts, scanCount: 90, sinceS: 0.1 },
       matched,
       information,
     );
@@ -53,6 +54,14 @@ Deno.test("OdometryFusion: matches that err alike hardly move odometry that noth
   for (const verdict of ["open", "proven"] as const) {
     assertAlmostEquals(driven(ALL_ROUND, { x: -0.005, y: 0, yaw: 0.002 }, 100, verdict).x, 5, 0.1);
   }
+});
+
+Deno.test("OdometryFusion: matches that err alike turn a robot whose turns by odometry are proven by no hundredth of a degree a metre", () => {
+  const verdicts = { translation: "open", rotation: "proven" } as const;
+  const { x, y, yaw } = driven(ALL_ROUND, { x: -0.01, y: 0.01, yaw: 0.002 }, 400, "open", verdicts);
+  assertAlmostEquals(x, 20, 0.03);
+  assertAlmostEquals(y, 0, 0.06);
+  assertLess(yaw, 20 * 0.01 * Math.PI / 180);
 });
 
 Deno.test("OdometryFusion: a match far off is a failure of odometry, and taken over", () => {

@@ -14,6 +14,7 @@ import { OdometryFusion, translationPoints } from "./fusion.ts";
 import { LaserOdometry, type Predictions } from "./laser_odometry.ts";
 import type { OdometryBeliefs } from "./odometry/beliefs.ts";
 import {
+  isRight,
   type MatchedScan,
   OdometryProof,
   type OdometryVerdicts,
@@ -346,7 +347,8 @@ export class LocalMapper {
       const { x, y } = best.pose, isAsExpected = Math.hypot(x - prediction.x, y - prediction.y) < EXPECTED_M;
       const information = this.#informationOf(submap, returns, best.pose, isAsExpected),
         { scanCount } = submap;
-      const isStanding = this.#mayHang(timeS), verdicts = isStanding ? REFUTED : this.#proof.verdicts;
+      const isStanding = this.#mayHang(timeS), proven = this.#proof.verdicts;
+      const verdicts = isStanding && !isRight(proven) ? REFUTED : proven;
       const predicted = { last, predicted: prediction, verdicts, scanCount, sinceS: dt, isStanding };
       best = {
         ...best,

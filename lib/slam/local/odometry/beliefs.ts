@@ -1,6 +1,6 @@
 /** What scans have shown about odometry: how late it is, and whether it or the matches are closer to the truth. */
 
-import type { OdometryVerdicts } from "./proof.ts";
+import { isRight, type OdometryVerdicts } from "./proof.ts";
 import { type OdometryScale, UNSCALED } from "./scale.ts";
 
 export interface OdometryBeliefs {
@@ -22,10 +22,12 @@ export const NO_BELIEFS: OdometryBeliefs = {
 
 /**
  * Whether what was mapped under the earlier beliefs is wrong under the later ones: motions of late odometry counted for
- * another time, and motions of odometry that is worse than the matches counted more than these.
+ * another time, and motions of odometry that is worse than the matches counted more than these, or of odometry that is
+ * right not enough.
  */
 export function isWrongUnder(earlier: OdometryBeliefs, later: OdometryBeliefs): boolean {
   if (earlier.delayS !== later.delayS) return true;
   if (PARTS.some((part) => Math.abs(later.scale[part] - earlier.scale[part]) > SCALE_OFF)) return true;
+  if (isRight(later.verdicts) && !isRight(earlier.verdicts)) return true;
   return PARTS.some((part) => later.verdicts[part] === "refuted" && earlier.verdicts[part] !== "refuted");
 }

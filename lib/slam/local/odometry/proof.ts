@@ -76,6 +76,14 @@ const OPEN: OdometryVerdicts = { translation: "open", rotation: "open" };
 export const PROVEN: OdometryVerdicts = { translation: "proven", rotation: "proven" };
 export const REFUTED: OdometryVerdicts = { translation: "refuted", rotation: "refuted" };
 
+/**
+ * Whether odometry is right as far as scans show. Where they do not show its ways, as along a corridor, its turns are
+ * evidence: wheels that slip turn wrongly, too.
+ */
+export function isRight({ translation, rotation }: OdometryVerdicts): boolean {
+  return rotation === "proven" && translation !== "refuted";
+}
+
 const WORST_FIRST: readonly OdometryVerdict[] = ["refuted", "open", "proven"];
 
 /** The worse of the verdicts on each part. */
