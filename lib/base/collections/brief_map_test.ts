@@ -3,6 +3,7 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
+import { bytesHeld } from "../../../tests/support/minor_collections.ts";
 import { BriefMap } from "./brief_map.ts";
 
 Deno.test("BriefMap: set, get, delete, clear and values behave as in a Map", () => {
@@ -18,28 +19,16 @@ Deno.test("BriefMap: set, get, delete, clear and values behave as in a Map", () 
   assertEquals([map.size, map.get("a"), map.values()], [1, undefined, [two]]);
   map.clear();
   assertEquals([map.size, map.values()], [0, []]);
+  assertEquals([map.getOrInsertComputed("a", () => one), map.getOrInsertComputed("a", () => two)], [
+    one,
+    one,
+  ]);
 });
 
-/** Lets entries come and go in a map that has become old, and prints how many bytes more there are afterwards. */
-const CHURN = `
-  const { BriefMap } = await import(${JSON.stringify(new URL("brief_map.ts", import.meta.url).href)});
-  for (const map of [new Map(), new BriefMap()]) {
-    map.set(0, {});
-    for (let age = 0; age < 2; age++) gc({ type: "major" });
-    const before = Deno.memoryUsage().heapUsed;
-    for (let key = 1; key <= 10_000; key++) {
-      map.set(key, Array(1000).fill(key));
-      map.delete(key - 8);
-      if (key % 500 === 0) gc({ type: "minor" });
-    }
-    gc({ type: "minor" });
-    console.log(Deno.memoryUsage().heapUsed - before);
-  }
-`;
-
 Deno.test("BriefMap: a minor garbage collection frees deleted values, unlike in an old Map", async () => {
-  const args = ["eval", "--v8-flags=--expose-gc", CHURN];
-  const { stdout, stderr } = await new Deno.Command(Deno.execPath(), { args }).output();
-  const [plain, brief] = new TextDecoder().decode(stdout).trim().split("\n").map(Number);
-  assert(brief < plain / 4, `${brief} bytes in place of ${plain}; ${new TextDecoder().decode(stderr)}`);
+  const [plain = 0, brief = 0] = await bytesHeld(
+    `const { BriefMap } = await import("${new URL("brief_map.ts", import.meta.url)}");`,
+    `[new Map(), new BriefMap()].map((map) => [(key, value) => map.set(key, value), (key) => map.delete(key)])`,
+  );
+  assert(brief < plain / 4, `${brief} bytes in place of ${plain}`);
 });

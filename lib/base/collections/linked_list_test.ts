@@ -1,4 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
+import { bytesHeld } from "../../../tests/support/minor_collections.ts";
 import { LinkedList } from "./linked_list.ts";
 
 Deno.test("LinkedList: keeps the order in which items came, and gives any of them up", () => {
@@ -26,33 +27,24 @@ Deno.test("LinkedList: a link of another list is not taken out", () => {
   assertEquals([other.delete(link), one.values(), other.values()], [false, [1], [2]]);
 });
 
-/** Lets items come and go in a set and a list that have become old, and prints how many bytes more there are then. */
-const CHURN = `
-  const { LinkedList } = await import(${JSON.stringify(new URL("linked_list.ts", import.meta.url).href)});
-  const set = new Set([{}]), list = new LinkedList();
-  list.add({});
-  const ways = [
-    [(item) => set.add(item), (item) => set.delete(item)],
-    [(item) => (item[0] = list.add(item)), (item) => list.delete(item[0])],
-  ];
-  for (const [add, remove] of ways) {
-    for (let age = 0; age < 2; age++) gc({ type: "major" });
-    const before = Deno.memoryUsage().heapUsed;
-    for (let round = 1, last = []; round <= 10_000; round++) {
-      const item = Array(1000).fill(round);
-      add(item);
-      if (round > 1) remove(last);
-      last = item;
-      if (round % 500 === 0) gc({ type: "minor" });
-    }
-    gc({ type: "minor" });
-    console.log(Deno.memoryUsage().heapUsed - before);
-  }
+/** A set and a list, with what is in them by number. */
+const SET_AND_LIST = `
+  const { LinkedList } = await import("${new URL("linked_list.ts", import.meta.url)}");
+  const set = new Set(), list = new LinkedList(), items = [], links = [];
+  const takeFrom = (all, number) => {
+    const one = all[number];
+    all[number] = undefined;
+    return one;
+  };
 `;
 
 Deno.test("LinkedList: a minor garbage collection frees what was taken out, unlike from an old Set", async () => {
-  const args = ["eval", "--v8-flags=--expose-gc", CHURN];
-  const { stdout, stderr } = await new Deno.Command(Deno.execPath(), { args }).output();
-  const [plain, linked] = new TextDecoder().decode(stdout).trim().split("\n").map(Number);
-  assert(linked < plain / 4, `${linked} bytes in place of ${plain}; ${new TextDecoder().decode(stderr)}`);
+  const [plain = 0, linked = 0] = await bytesHeld(
+    SET_AND_LIST,
+    `[
+      [(number, item) => set.add(items[number] = item), (number) => set.delete(takeFrom(items, number))],
+      [(number, item) => links[number] = list.add(item), (number) => number >= 0 && list.delete(takeFrom(links, number))],
+    ]`,
+  );
+  assert(linked < plain / 4, `${linked} bytes in place of ${plain}`);
 });
