@@ -7,10 +7,10 @@
 import { Deadlines } from "../base/async/deadlines.ts";
 import { KeyCounts } from "../base/async/key_counts.ts";
 import { Semaphore } from "../base/async/semaphore.ts";
-import { BriefMap } from "../base/collections/brief_map.ts";
 import type { Clock } from "../base/clock.ts";
-import { type Code, SvcError } from "../base/error.ts";
+import { BriefMap } from "../base/collections/brief_map.ts";
 import { LinkedList } from "../base/collections/linked_list.ts";
+import { type Code, SvcError } from "../base/error.ts";
 import type { CallContext } from "../wire/rpc/service.ts";
 import { RightsChanges, type RightsChangesParts } from "./rights_changes.ts";
 
@@ -63,8 +63,7 @@ export class Rechecks {
       refused: (error) => ctx.cancel(error),
     });
     this.#groups.add(group, 1);
-    const calls = this.#calls.get(entity) ?? new LinkedList();
-    if (calls.size === 0) this.#calls.set(entity, calls);
+    const calls = this.#calls.getOrInsertComputed(entity, () => new LinkedList());
     const link = calls.add(call);
     return () => {
       if (!calls.delete(link)) return;

@@ -5,8 +5,8 @@
  * still running then gets a timer of its own. So most calls cost no timer, and deadlines are as exact as the clock.
  */
 
-import { BriefMap } from "../collections/brief_map.ts";
 import type { Clock } from "../clock.ts";
+import { BriefMap } from "../collections/brief_map.ts";
 import { LinkedList, type ListLink } from "../collections/linked_list.ts";
 
 /** Deadlines share a timer if they differ by less than this part of the remaining time. */
@@ -35,11 +35,10 @@ export class Deadlines {
     const spanMs = 2 ** shift, begin = Math.floor(atMs / spanMs);
     // Spans have unique numbers: there are fewer than 32 widths.
     const key = begin * 32 + shift;
-    let group = this.#groups.get(key);
-    if (!group) {
-      group = new Group(this.clock, begin * spanMs - nowMs, () => this.#groups.delete(key));
-      this.#groups.set(key, group);
-    }
+    const group = this.#groups.getOrInsertComputed(
+      key,
+      () => new Group(this.clock, begin * spanMs - nowMs, () => this.#groups.delete(key)),
+    );
     return group.add(atMs, run);
   }
 }

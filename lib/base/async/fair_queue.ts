@@ -6,10 +6,11 @@
  * has thousands of statements in a second, and most when many callers wait.
  */
 
-import { BriefMap } from "../collections/brief_map.ts";
 import type { Clock } from "../clock.ts";
-import { assert, SvcError } from "../error.ts";
+import { BriefMap } from "../collections/brief_map.ts";
 import { LinkedList, type ListLink } from "../collections/linked_list.ts";
+import { assert, SvcError } from "../error.ts";
+import { KeyCounts } from "./key_counts.ts";
 import { type NameRank, RankedNames } from "./ranked_names.ts";
 
 /** Who asks: `["organization", "key"]`. Members that are not named are one. */
@@ -77,7 +78,7 @@ export class FairQueue<T> {
   /** The groups with waiting items that may have another turn, by who is next. */
   readonly #order = new RankedNames();
   /** Turns under way, by group. */
-  readonly #inside = new Map<string, number>();
+  readonly #inside = new KeyCounts();
   readonly #used = new Map<string, Used>();
   #size = 0;
   #number = 0;
@@ -92,8 +93,7 @@ export class FairQueue<T> {
   /** Lets an item wait; the returned function takes it back. Throws `resource_exhausted` if too many wait. */
   add([group, member = ""]: TurnCaller, item: T): () => void {
     const { waitingMax = Infinity, waitingOfGroupMax = Infinity, what, ownGroup } = this.limits;
-    const known = this.#lines.get(group);
-    const ofGroup = known?.items.size ?? 0;
+    const ofGroup = this.#lines.get(group)?.items.size ?? 0;
     const isFull = group !== ownGroup && ofGroup >= waitingOfGroupMax;
     if (isFull || this.#size >= waitingMax) {
       const whose = isFull ? " of this organization" : "";
@@ -101,10 +101,11 @@ export class FairQueue<T> {
       throw new SvcError("resource_exhausted", `${found} ${what}${whose} wait already: try again later`);
     }
 
-    const line = known ?? { members: new BriefMap(), order: new RankedNames(), items: new LinkedList() };
-    if (!known) this.#lines.set(group, line);
-    const items = line.members.get(member) ?? new LinkedList();
-    if (items.size === 0) line.members.set(member, items);
+    const line = this.#lines.getOrInsertComputed(
+      group,
+      () => ({ members: new BriefMap(), order: new RankedNames(), items: new LinkedList() }),
+    );
+    const items = line.members.getOrInsertComputed(member, () => new LinkedList());
     const queued: QueuedItem<T> = { item, number: this.#number++, group, member, line };
     queued.ofMember = items.add(queued);
     queued.ofGroup = line.items.add(queued);
@@ -164,7 +165,7 @@ export class FairQueue<T> {
       else line.order.delete(member);
     }
 
-    const turns = this.#insideOf(group);
+    const turns = this.#inside.of(group);
     if (!line || (group !== ownGroup && turns >= turnsOfGroupMax)) return this.#order.delete(group);
     const rank = this.#rankOf(group, byTurns ? turns : 0, line.items.first?.number);
     this.#order.set(group, group === ownGroup ? [rank[0], -Infinity, rank[2]] : rank);
@@ -186,14 +187,12 @@ export class FairQueue<T> {
 
   #enter(group: string, member: string): (usedMs?: number) => void {
     const beganMs = this.clock.monotonicMs();
-    this.#inside.set(group, this.#insideOf(group) + 1);
+    this.#inside.add(group, 1);
     let left = false;
     return (usedMs = this.clock.monotonicMs() - beganMs) => {
       if (left) return;
       left = true;
-      const rest = this.#insideOf(group) - 1;
-      if (rest > 0) this.#inside.set(group, rest);
-      else this.#inside.delete(group);
+      this.#inside.add(group, -1);
       this.#note(group, usedMs);
       if (member !== "") this.#note(keyOf(group, member), usedMs);
       this.#arrange(group, member);
@@ -207,10 +206,6 @@ export class FairQueue<T> {
     this.#used.set(key, { rank, lastMs: nowMs });
     const [oldest] = this.#used.keys();
     if (oldest !== undefined && this.#used.size > USED_MAX) this.#used.delete(oldest);
-  }
-
-  #insideOf(group: string): number {
-    return this.#inside.get(group) ?? 0;
   }
 
   /** The rank of the time that somebody had lately. */

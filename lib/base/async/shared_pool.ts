@@ -8,10 +8,10 @@
  * The room owns how callers share what is scarce: places that they hold, and turns that they wait for.
  */
 
-import { BriefMap } from "../collections/brief_map.ts";
 import type { Clock } from "../clock.ts";
-import { SvcError } from "../error.ts";
+import { BriefMap } from "../collections/brief_map.ts";
 import { LinkedList } from "../collections/linked_list.ts";
+import { SvcError } from "../error.ts";
 import { RankedNames } from "./ranked_names.ts";
 
 export interface PoolLimits {
@@ -66,11 +66,7 @@ class Group {
 
   /** The group of this name, which is made if there is none. */
   within(name: string): Group {
-    const known = this.groups.get(name);
-    if (known) return known;
-    const group = new Group(name, this.#made++, this);
-    this.groups.set(name, group);
-    return group;
+    return this.groups.getOrInsertComputed(name, () => new Group(name, this.#made++, this));
   }
 
   /** The least recently used holder in this group that can give way. */

@@ -35,6 +35,15 @@ export class BriefMap<K, V extends object> {
     else this.#places.set(key, { value });
   }
 
+  /** The value of a key, which is made if there is none. */
+  getOrInsertComputed(key: K, made: () => V): V {
+    const known = this.get(key);
+    if (known) return known;
+    const value = made();
+    this.set(key, value);
+    return value;
+  }
+
   /** Whether there was such an entry. */
   delete(key: K): boolean {
     const place = this.#places.get(key);

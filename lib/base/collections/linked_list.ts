@@ -1,5 +1,5 @@
 /**
- * Items in the order in which they came, of which any can be taken out in constant time.
+ * A list of items in the order in which they came. Any of them can be taken out in constant time.
  *
  * For items that come and go thousands of times a second: a `Set` holds on to what was deleted from it until the next
  * full garbage collection (see `BriefMap`), while a link that was taken out holds neither its item nor other links.

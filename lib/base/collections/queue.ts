@@ -24,6 +24,7 @@ export class Queue<T> implements AsyncIterableIterator<T, undefined> {
   ) {
     const aborted = () => this.end();
     signal?.addEventListener("abort", aborted, { once: true });
+    // Not assigned as it is made: see "Garbage" in docs/development.md.
     const unfollow = () => signal?.removeEventListener("abort", aborted);
     this.#unfollow = unfollow;
     if (signal?.aborted) this.end();

@@ -6,6 +6,7 @@
  * the next sum on. Before a refusal the sum is at most a few seconds old, because something may have been removed.
  */
 
+import { KeyCounts } from "../../base/async/key_counts.ts";
 import { type PoolHolder, SharedPool } from "../../base/async/shared_pool.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log/log.ts";
@@ -99,7 +100,7 @@ export class Usage {
   /** Apart from each other, so that the sums of many machines leave those of organizations there. */
   readonly #sums = new Map<QuotaName, Sums>();
   /** Bytes of uploads under way. */
-  readonly #open = new Map<string, number>();
+  readonly #open = new KeyCounts();
   /** The quotas of which more than 80 % are used, by name and id. */
   readonly #nearlyFull = new Set<string>();
   readonly #uploads: SharedPool;
@@ -125,7 +126,7 @@ export class Usage {
     for (const name of Object.keys(SUMS) as QuotaName[]) {
       if (!name.endsWith("PerOrganization")) continue;
       const { amount } = await this.#sum(id, name, KEPT_MS);
-      const used = amount + (this.#open.get(`${name} ${id}`) ?? 0);
+      const used = amount + this.#open.of(`${name} ${id}`);
       found.push({ name: published(name), used, allowed: this.parts.limits[name] });
     }
     return found;
@@ -149,7 +150,7 @@ export class Usage {
     let isOver = false;
     const add = (bytes: number) => {
       arrived += bytes;
-      for (const [name, id] of quotas) this.#addOpen(`${name} ${id}`, bytes);
+      for (const [name, id] of quotas) this.#open.add(`${name} ${id}`, bytes);
     };
     return {
       counted: (content) =>
@@ -183,16 +184,10 @@ export class Usage {
     }
   }
 
-  #addOpen(key: string, bytes: number): void {
-    const now = (this.#open.get(key) ?? 0) + bytes;
-    if (now > 0) this.#open.set(key, now);
-    else this.#open.delete(key);
-  }
-
   /** The present sum, with room for `more` and all uploads under way. */
   async #checked(id: string, name: QuotaName, more: number): Promise<Sum> {
     const { limits } = this.parts;
-    const used = ({ amount }: Sum) => amount + (this.#open.get(`${name} ${id}`) ?? 0);
+    const used = ({ amount }: Sum) => amount + this.#open.of(`${name} ${id}`);
     const isTooMuch = (sum: Sum) => used(sum) + more > limits[name] || used(sum) >= limits[name];
     let sum = await this.#sum(id, name, KEPT_MS);
     if (isTooMuch(sum)) sum = await this.#sum(id, name, FRESH_MS);

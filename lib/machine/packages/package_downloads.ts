@@ -9,6 +9,7 @@
 import { randomUUID } from "node:crypto";
 import { dirname, join } from "node:path";
 import type { Package } from "../../../proto/gen/packages_pb.ts";
+import { KeyCounts } from "../../base/async/key_counts.ts";
 import { Semaphore } from "../../base/async/semaphore.ts";
 import { SerialQueues } from "../../base/async/serial_queue.ts";
 import type { Clock } from "../../base/clock.ts";
@@ -64,7 +65,7 @@ export class PackageDownloads {
   readonly #slots = new Semaphore(PARALLEL_MAX);
   readonly #turns = new SerialQueues();
   /** The number of packages that want a content now, by its sum. */
-  readonly #wanting = new Map<string, number>();
+  readonly #wanting = new KeyCounts();
 
   /** `report` is called at every step of a package. */
   constructor(
@@ -91,7 +92,7 @@ export class PackageDownloads {
    */
   async fetch(config: PackageConfig, found: FarPackage, folder: string, signal: AbortSignal): Promise<void> {
     const { checksum } = found;
-    this.#wanting.set(checksum, this.#countOf(checksum) + 1);
+    this.#wanting.add(checksum, 1);
     try {
       await this.inTurn(checksum, async () => {
         if (await this.parts.host.stat(folder)) return;
@@ -104,14 +105,8 @@ export class PackageDownloads {
         }
       });
     } finally {
-      const others = this.#countOf(checksum) - 1;
-      if (others > 0) this.#wanting.set(checksum, others);
-      else this.#wanting.delete(checksum);
+      this.#wanting.add(checksum, -1);
     }
-  }
-
-  #countOf(checksum: string): number {
-    return this.#wanting.get(checksum) ?? 0;
   }
 
   async #fetch(
@@ -133,7 +128,7 @@ export class PackageDownloads {
     this.report(config, { state: "loading" });
     await this.unpack(part, folder);
     // The next package of this content finds it complete, and only asks the server whether it has grown.
-    if (this.#countOf(found.checksum) === 1) await this.#http.discard({ part });
+    if (this.#wanting.of(found.checksum) === 1) await this.#http.discard({ part });
 
     logger.info("a package is installed", { name, folder });
   }

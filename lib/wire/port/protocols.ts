@@ -229,6 +229,7 @@ export class Protocols {
       },
     });
     this.#connections.add(connection);
+    // Not assigned as it is made: see "Garbage" in docs/development.md.
     const sayGoaway = () => connection.evict("the server is full and closes this connection to make room");
     entry.sayGoaway = sayGoaway;
     if (this.hooks.isClosing()) connection.drain();

@@ -8,6 +8,7 @@
  */
 
 import { FairQueue, type FairTurn } from "../../../base/async/fair_queue.ts";
+import { KeyCounts } from "../../../base/async/key_counts.ts";
 import type { Clock } from "../../../base/clock.ts";
 import { SvcError } from "../../../base/error.ts";
 import {
@@ -62,7 +63,7 @@ export class SqliteReaders {
   #gathered = new Map<StoreCaller, Reading>();
   #isNextDue = false;
   /** Slow statements under way, by group. */
-  readonly #slow = new Map<string, number>();
+  readonly #slow = new KeyCounts();
   #closed = false;
 
   constructor(
@@ -72,8 +73,7 @@ export class SqliteReaders {
     private readonly clock: Clock,
   ) {
     this.#pool = new ReaderPool(start, clock, () => this.#closed || this.#next());
-    const isBlocked = (group: string) =>
-      group !== OWN_GROUP && (this.#slow.get(group) ?? 0) >= SLOW_READS_MAX;
+    const isBlocked = (group: string) => group !== OWN_GROUP && this.#slow.of(group) >= SLOW_READS_MAX;
     this.#queue = new FairQueue({ ...FAIR_READS, turnsOfGroupMax: BATCH_MAX, isBlocked }, clock);
   }
 
@@ -221,8 +221,7 @@ export class SqliteReaders {
   #watch(reader: Reader<Reading>, ended?: string): void {
     reader.stopWatch?.();
     reader.stopWatch = undefined;
-    if (reader.isSlow && ended !== undefined) this.#slow.set(ended, this.#slow.get(ended)! - 1);
-    if (ended !== undefined && this.#slow.get(ended) === 0) this.#slow.delete(ended);
+    if (reader.isSlow && ended !== undefined) this.#slow.add(ended, -1);
     reader.isSlow = false;
     reader.begunMs = this.clock.monotonicMs();
     if (reader.given.length === 0 || this.#closed) return;
@@ -247,7 +246,7 @@ export class SqliteReaders {
     const [slow, ...behind] = reader.given;
     if (!slow) return;
     const { group } = slow.item;
-    this.#slow.set(group, (this.#slow.get(group) ?? 0) + 1);
+    this.#slow.add(group, 1);
     for (const { item } of behind) this.#again(item);
     this.#next();
   }
