@@ -2,7 +2,7 @@
 
 import { assertEquals, assertRejects } from "@std/assert";
 import { deadline, race, settle, SystemClock } from "./clock.ts";
-import { FakeClock } from "../../tests/support/fake_clock.ts";
+import { FakeClock, passing } from "../../tests/support/fake_clock.ts";
 
 Deno.test("FakeClock: runs timers in order of their time, then of their creation", async () => {
   const clock = new FakeClock(0);
@@ -31,6 +31,21 @@ Deno.test("FakeClock.sleep: ends at its time or with its signal, and leaves no t
   await slept;
   await assertRejects(() => clock.sleep(10, controller.signal), Error, "up");
   assertEquals(clock.pending, 0);
+});
+
+Deno.test("passing: time passes for timers, and stands still for work of another thread", async () => {
+  const clock = new FakeClock(0);
+  const large = new Uint8Array(8 * 1024 * 1024);
+  const work = async () => {
+    for (let turn = 0; turn < 5; turn++) await crypto.subtle.digest("SHA-256", large);
+    await clock.sleep(50);
+    await crypto.subtle.digest("SHA-256", large);
+    return clock.monotonicMs();
+  };
+  assertEquals(await passing(clock, 100, work()), 50);
+
+  const late = passing(clock, 100, clock.sleep(1_000));
+  await assertRejects(() => late, Error, "not over after 100 ms");
 });
 
 Deno.test("deadline: aborts at its time or with its parent, and never after done", async () => {
