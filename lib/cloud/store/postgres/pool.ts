@@ -11,7 +11,9 @@
  * a lost connection.
  */
 
+import { Deadlines } from "../../../base/async/deadlines.ts";
 import type { Clock } from "../../../base/clock.ts";
+import { LinkedList } from "../../../base/collections/linked_list.ts";
 import { SvcError } from "../../../base/error.ts";
 import { STATEMENT_MS, TRANSACTION_MS } from "../callers.ts";
 import type { SqlRow, SqlValue } from "../store.ts";
@@ -40,25 +42,28 @@ const SILENCE_MS = STATEMENT_MS + TRANSACTION_MS;
 /** A client, and what ends its transactions. */
 interface Connections {
   readonly client: Client;
-  readonly transactions: Set<(error: unknown) => void>;
+  readonly transactions: LinkedList<(error: unknown) => void>;
   isLost: boolean;
 }
 
 export class PostgresPool {
   #now: Connections | undefined;
   readonly #ends = new Set<Promise<unknown>>();
+  readonly #deadlines: Deadlines;
   #isClosed = false;
 
   /** `connect` makes a client that calls `onclose` at the end of each connection. */
   constructor(
     private readonly connect: (onclose: () => void) => Client,
-    private readonly clock: Clock,
-  ) {}
+    clock: Clock,
+  ) {
+    this.#deadlines = new Deadlines(clock);
+  }
 
   readonly query: RunText = async (text, values) => {
     const connections = this.#connections;
     const { promise: silent, reject } = Promise.withResolvers<never>();
-    const watch = new SilenceWatch(this.clock, SILENCE_MS, () => {
+    const watch = new SilenceWatch(this.#deadlines, SILENCE_MS, () => {
       reject(unanswered());
       this.#lose(connections);
     });
@@ -76,7 +81,7 @@ export class PostgresPool {
   ): Promise<T> {
     const connections = this.#connections;
     const limitMs = isUnlimited ? Infinity : SILENCE_MS;
-    const watch = new SilenceWatch(this.clock, limitMs, () => this.#lose(connections));
+    const watch = new SilenceWatch(this.#deadlines, limitMs, () => this.#lose(connections));
     const begun = watch.answer(connections.client.begin(mode, async (client) => {
       const run: RunText = async (text, values) => {
         if (connections.isLost) throw gone();
@@ -109,7 +114,7 @@ export class PostgresPool {
     accepts: (answers: readonly (readonly SqlRow[])[]) => boolean,
   ): Promise<void> {
     const connections = this.#connections;
-    const watch = new SilenceWatch(this.clock, SILENCE_MS, () => this.#lose(connections));
+    const watch = new SilenceWatch(this.#deadlines, SILENCE_MS, () => this.#lose(connections));
     const ended = watch.answer(this.#runBatch(connections, mode, send, accepts));
     await this.#unlessLost(connections, watch, ended);
   }
@@ -144,11 +149,11 @@ export class PostgresPool {
 
   async #unlessLost<T>(connections: Connections, watch: SilenceWatch, ended: Promise<T>): Promise<T> {
     const { promise: lost, reject } = Promise.withResolvers<never>();
-    connections.transactions.add(reject);
+    const link = connections.transactions.add(reject);
     try {
       return await Promise.race([ended, lost]);
     } finally {
-      connections.transactions.delete(reject);
+      connections.transactions.delete(link);
       watch.end();
     }
   }
@@ -163,7 +168,7 @@ export class PostgresPool {
     if (this.#now) return this.#now;
     const connections: Connections = {
       client: this.connect(() => this.#lose(connections)),
-      transactions: new Set(),
+      transactions: new LinkedList(),
       isLost: false,
     };
     return this.#now = connections;
@@ -172,7 +177,7 @@ export class PostgresPool {
   #lose(connections: Connections): void {
     if (connections.isLost || this.#isClosed) return;
     connections.isLost = true;
-    for (const end of connections.transactions) end(gone());
+    for (const end of connections.transactions.values()) end(gone());
     if (this.#now === connections) this.#now = undefined;
     const end = connections.client.end({ timeout: END_S }).finally(() => this.#ends.delete(end));
     this.#ends.add(end);
@@ -186,7 +191,7 @@ class SilenceWatch {
   #hasEnded = false;
 
   constructor(
-    private readonly clock: Clock,
+    private readonly deadlines: Deadlines,
     private readonly limitMs: number,
     private readonly onSilent: () => void,
   ) {}
@@ -210,7 +215,7 @@ class SilenceWatch {
   #beginAgain(): void {
     this.#cancel?.();
     const isWaiting = this.#awaited > 0 && !this.#hasEnded && this.limitMs !== Infinity;
-    this.#cancel = isWaiting ? this.clock.after(this.limitMs, this.onSilent) : undefined;
+    this.#cancel = isWaiting ? this.deadlines.after(this.limitMs, this.onSilent) : undefined;
   }
 }
 
