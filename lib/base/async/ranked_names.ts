@@ -3,17 +3,21 @@
  * costs the logarithm of their number.
  */
 
+import { BriefMap } from "../collections/brief_map.ts";
+
 /** Compared number by number. */
 export type NameRank = readonly [number, number, number];
 
 interface Entry {
   readonly name: string;
   rank: NameRank;
+  /** Its place in the heap. */
+  at: number;
 }
 
 export class RankedNames {
   readonly #heap: Entry[] = [];
-  readonly #places = new Map<string, number>();
+  readonly #entries = new BriefMap<string, Entry>();
 
   /** The name with the least rank. */
   get first(): string | undefined {
@@ -22,35 +26,37 @@ export class RankedNames {
 
   /** Adds a name, or moves it to another rank. */
   set(name: string, rank: NameRank): void {
-    const at = this.#places.get(name);
-    const known = at === undefined ? undefined : this.#heap[at];
-    if (at === undefined || !known) {
-      this.#put({ name, rank }, this.#heap.length);
-      this.#rise(this.#heap.length - 1);
+    const known = this.#entries.get(name);
+    if (known) {
+      known.rank = rank;
+      this.#sink(this.#rise(known.at));
       return;
     }
-    known.rank = rank;
-    this.#sink(this.#rise(at));
+
+    const entry: Entry = { name, rank, at: this.#heap.length };
+    this.#entries.set(name, entry);
+    this.#heap.push(entry);
+    this.#rise(entry.at);
   }
 
   delete(name: string): void {
-    const at = this.#places.get(name);
-    if (at === undefined) return;
+    const entry = this.#entries.get(name);
+    if (!entry) return;
+    this.#entries.delete(name);
     const last = this.#heap.pop()!;
-    this.#places.delete(name);
-    if (at === this.#heap.length) return;
-    this.#put(last, at);
-    this.#sink(this.#rise(at));
+    if (last === entry) return;
+    this.#put(last, entry.at);
+    this.#sink(this.#rise(entry.at));
   }
 
   clear(): void {
     this.#heap.length = 0;
-    this.#places.clear();
+    this.#entries.clear();
   }
 
   #put(entry: Entry, at: number): void {
     this.#heap[at] = entry;
-    this.#places.set(entry.name, at);
+    entry.at = at;
   }
 
   /** Moves an entry before those that it precedes; returns its place. */

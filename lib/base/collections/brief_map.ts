@@ -3,8 +3,9 @@
  *
  * When many entries of a `Map` or `Set` are deleted, V8 copies the rest to a new table, and the old table points to
  * the new one. An old table that has reached the old generation keeps every later table alive until the next full
- * collection, together with the values in it: after 33,000 calls this held 90 MB. This map keeps each value in a box
- * and empties the box when the entry is deleted. Its keys are numbers or texts; items without one are in a `LinkedList`.
+ * collection, together with the values in it: after 33,000 calls this held 90 MB. This map keeps each value in a box,
+ * empties the box when the entry is deleted, and takes another `Map` after its last entry, instead of a copy of the
+ * table. Its keys are numbers or texts; items without one are in a `LinkedList`.
  *
  * The room owns collections whose items come and go.
  */
@@ -14,7 +15,7 @@ interface Holder<V> {
 }
 
 export class BriefMap<K, V extends object> {
-  readonly #places = new Map<K, Holder<V>>();
+  #places = new Map<K, Holder<V>>();
 
   get size(): number {
     return this.#places.size;
@@ -49,11 +50,13 @@ export class BriefMap<K, V extends object> {
     const place = this.#places.get(key);
     if (!place) return false;
     place.value = undefined;
-    return this.#places.delete(key);
+    if (this.#places.size === 1) this.#places = new Map();
+    else this.#places.delete(key);
+    return true;
   }
 
   clear(): void {
     for (const place of this.#places.values()) place.value = undefined;
-    this.#places.clear();
+    this.#places = new Map();
   }
 }

@@ -1,6 +1,4 @@
-/**
- * A map whose entries expire: it behaves as a map, and drops expired entries.
- */
+/** A map whose entries come and go: it behaves as a map, and holds nothing that was deleted. */
 
 import { assert, assertEquals } from "@std/assert";
 import { bytesHeld } from "../../../tests/support/minor_collections.ts";
