@@ -140,7 +140,8 @@ class WatchedCall {
 
   /** Checks after a time, if a check is due then. */
   #checkLater(ms = this.parts.intervalMs()): void {
-    this.#startTimer(ms, () => {
+    this.#stopTimer();
+    this.#stopTimer = this.parts.deadlines.around(ms, () => {
       if (this.parts.isDue(this.#checkedMs)) void this.#check();
       else this.#checkLater();
     });
@@ -148,12 +149,8 @@ class WatchedCall {
 
   /** Checks as soon as the last check allows. */
   #checkAgain(): void {
-    this.#startTimer(this.#apartMs, () => void this.#check());
-  }
-
-  #startTimer(ms: number, run: () => void): void {
     this.#stopTimer();
-    this.#stopTimer = this.parts.deadlines.after(ms, run);
+    this.#stopTimer = this.parts.deadlines.after(this.#apartMs, () => void this.#check());
   }
 
   async #check(): Promise<void> {

@@ -18,6 +18,7 @@ const LONGEST_MS = 2 ** 31 - 1;
 interface Deadline {
   readonly atMs: number;
   readonly run: () => void;
+  readonly isExact: boolean;
   /** Cancels the deadline's own timer, once it has one. */
   stop?: () => void;
 }
@@ -29,6 +30,15 @@ export class Deadlines {
 
   /** Calls `run` once after `ms`; the returned function cancels it. */
   after(ms: number, run: () => void): () => void {
+    return this.#add(ms, run, true);
+  }
+
+  /** The same for what comes often and may come up to a 32nd of the time earlier: it needs no timer of its own. */
+  around(ms: number, run: () => void): () => void {
+    return this.#add(ms, run, false);
+  }
+
+  #add(ms: number, run: () => void, isExact: boolean): () => void {
     if (!(ms >= SOON_MS)) return this.clock.after(ms, run);
     const nowMs = this.clock.monotonicMs(), atMs = nowMs + Math.min(ms, LONGEST_MS);
     const shift = 31 - CLOSE_SHIFT - Math.clz32(atMs - nowMs);
@@ -39,7 +49,7 @@ export class Deadlines {
       key,
       () => new Group(this.clock, begin * spanMs - nowMs, () => this.#groups.delete(key)),
     );
-    return group.add(atMs, run);
+    return group.add({ atMs, run, isExact });
   }
 }
 
@@ -47,32 +57,34 @@ export class Deadlines {
 class Group {
   readonly #deadlines = new LinkedList<Deadline>();
   readonly #stop: () => void;
-  /** Whether its deadlines have timers of their own. */
-  #isSplit = false;
+  /** Whether its timer has fired. */
+  #isOver = false;
 
   /** @param over the group takes no more deadlines */
   constructor(private readonly clock: Clock, ms: number, private readonly over: () => void) {
     this.#stop = clock.after(ms, () => this.#split());
   }
 
-  add(atMs: number, run: () => void): () => void {
-    const link = this.#deadlines.add({ atMs, run });
-    return () => this.#remove(link);
+  add(deadline: Deadline): () => void {
+    const link = this.#deadlines.add(deadline);
+    return () => this.#remove(link, deadline);
   }
 
-  #remove(link: ListLink<Deadline>): void {
-    link.item?.stop?.();
-    if (!this.#deadlines.delete(link) || this.#isSplit || this.#deadlines.size > 0) return;
+  #remove(link: ListLink<Deadline>, deadline: Deadline): void {
+    deadline.stop?.();
+    if (!this.#deadlines.delete(link) || this.#isOver || this.#deadlines.size > 0) return;
     this.#stop();
     this.over();
   }
 
   #split(): void {
-    this.#isSplit = true;
+    this.#isOver = true;
     this.over();
     const nowMs = this.clock.monotonicMs();
-    for (const deadline of this.#deadlines.values()) {
-      deadline.stop = this.clock.after(deadline.atMs - nowMs, deadline.run);
+    for (let deadline = this.#deadlines.shift(); deadline; deadline = this.#deadlines.shift()) {
+      const { atMs, run, isExact } = deadline;
+      if (isExact) deadline.stop = this.clock.after(atMs - nowMs, run);
+      else run();
     }
   }
 }

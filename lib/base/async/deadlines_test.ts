@@ -37,6 +37,29 @@ Deno.test("Deadlines: a stopped deadline never fires, before or after its timer 
   assertEquals(clock.pending, 0);
 });
 
+Deno.test("Deadlines.around: what comes often has no timers of its own, and comes a little earlier at most", async () => {
+  const clock = new FakeClock(), deadlines = new Deadlines(clock);
+  const passed: number[] = [];
+  const beganMs = clock.monotonicMs();
+  let most = 0;
+  const watch = (ms: number) => deadlines.around(ms, () => passed.push(clock.monotonicMs() - beganMs - ms));
+  const stops = Array.from({ length: 1000 }, (_, at) => watch(8_000 + at));
+  // The first of a timer ends the second.
+  const last = deadlines.around(20_000, () => stopLast());
+  const stopLast = deadlines.around(20_000, () => passed.push(NaN));
+  stops[1]!();
+  for (let ms = 0; ms < 30_000; ms += 10) {
+    await clock.advance(10);
+    most = Math.max(most, clock.pending);
+  }
+  assertEquals(passed.length, 999);
+  assert(passed.every((lateMs) => lateMs <= 0 && lateMs > -9_000 / 32), `${Math.min(...passed)} ms`);
+  assert(most < 10, `${most} timers`);
+  last();
+  stops[0]!();
+  assertEquals(clock.pending, 0);
+});
+
 Deno.test("Deadlines: 4000 deadlines use fewer than 10 timers", async () => {
   const clock = new FakeClock(), deadlines = new Deadlines(clock);
   const stops: (() => void)[] = [];
