@@ -17,17 +17,18 @@ import { LinkedList } from "../../../base/collections/linked_list.ts";
 import { SvcError } from "../../../base/error.ts";
 import { STATEMENT_MS, TRANSACTION_MS } from "../callers.ts";
 import type { SqlRow, SqlValue } from "../store.ts";
+import { runStatement, type StatementSender } from "./statements.ts";
 
-/** What the pool uses of the driver's client, which has several connections. */
+/** A client with several connections. */
 export interface Client {
-  unsafe(text: string, values?: SqlValue[], options?: { readonly prepare: boolean }): PromiseLike<unknown>;
-  begin(mode: string, work: (client: Pick<Client, "unsafe">) => Promise<unknown>): Promise<unknown>;
+  readonly query: RunText;
+  begin(mode: string, work: (connection: StatementSender) => Promise<unknown>): Promise<unknown>;
   /** Takes a connection out of turn, for one user, until it is released. */
   reserve(): Promise<Reserved>;
   end(options: { readonly timeout: number }): Promise<void>;
 }
 
-interface Reserved extends Pick<Client, "unsafe"> {
+interface Reserved extends StatementSender {
   release(): void;
 }
 
@@ -67,7 +68,7 @@ export class PostgresPool {
       reject(unanswered());
       this.#lose(connections);
     });
-    return await Promise.race([watch.answer(queryRows(connections.client, text, values)), silent]);
+    return await Promise.race([watch.answer(connections.client.query(text, values)), silent]);
   };
 
   /**
@@ -82,11 +83,11 @@ export class PostgresPool {
     const connections = this.#connections;
     const limitMs = isUnlimited ? Infinity : SILENCE_MS;
     const watch = new SilenceWatch(this.#deadlines, limitMs, () => this.#lose(connections));
-    const begun = watch.answer(connections.client.begin(mode, async (client) => {
+    const begun = watch.answer(connections.client.begin(mode, async (connection) => {
       const run: RunText = async (text, values) => {
         if (connections.isLost) throw gone();
         try {
-          return await watch.answer(queryRows(client, text, values));
+          return await watch.answer(runStatement(connection, text, values));
         } catch (error) {
           if (isLoss(error)) this.#lose(connections);
           throw error;
@@ -128,7 +129,7 @@ export class PostgresPool {
     const reserved = await connections.client.reserve();
     // The driver must not use a connection that is gone.
     if (connections.isLost) throw gone();
-    const run: RunText = (text, values) => queryRows(reserved, text, values);
+    const run: RunText = (text, values) => runStatement(reserved, text, values);
     // If the start fails, the others fail too, because sessions are read-only outside of transactions.
     const answers = await Promise.allSettled([run(`BEGIN ${mode}`, []), ...send(run)]);
     const failed = answers.find((answer) => answer.status === "rejected");
@@ -217,14 +218,6 @@ class SilenceWatch {
     const isWaiting = this.#awaited > 0 && !this.#hasEnded && this.limitMs !== Infinity;
     this.#cancel = isWaiting ? this.deadlines.after(this.limitMs, this.onSilent) : undefined;
   }
-}
-
-async function queryRows(
-  client: Pick<Client, "unsafe">,
-  text: string,
-  values: readonly SqlValue[],
-): Promise<readonly SqlRow[]> {
-  return await client.unsafe(text, [...values], { prepare: true }) as SqlRow[];
 }
 
 function gone(): SvcError {

@@ -28,9 +28,10 @@ import {
 import { postgresAddress, type ServerAddress } from "./address.ts";
 import { LookupTrips } from "./lookup_trips.ts";
 import { NoticeLine } from "./notice_line.ts";
-import { type Client, PostgresPool, type RunText } from "./pool.ts";
+import { PostgresPool, type RunText } from "./pool.ts";
 import { NoticeOpener, NoticeSealer } from "./sealed_notices.ts";
-import { ChosenClient, ServerChoice } from "./server_choice.ts";
+import { ChosenClient, type DriverClient, ServerChoice } from "./server_choice.ts";
+import { NumberedTexts } from "./statements.ts";
 
 const CONNECTIONS_MAX = 10;
 /** Limit of connections that one group occupies. */
@@ -59,6 +60,9 @@ const REFUSALS = {
     "its time is more than 5 minutes away: set the clocks of the computers with control planes, or look for " +
     "another database role that repeats what it heard",
 } as const;
+
+/** Of all stores: their statements are the same. */
+const TEXTS = new NumberedTexts();
 
 type DriverOptions = Parameters<typeof postgres>[0];
 
@@ -121,7 +125,10 @@ export class PostgresStore implements Store {
         const server = await choice.choose(signal);
         const session = { ...settings, default_transaction_read_only: true };
         // These sessions always satisfy this: so a PGTARGETSESSIONATTRS in the environment does not count.
-        return connect(server, session, { target_session_attrs: "read-only", ...more }) as unknown as Client;
+        return connect(server, session, {
+          target_session_attrs: "read-only",
+          ...more,
+        }) as unknown as DriverClient;
       });
     this.#pool = new PostgresPool((onclose) => open({ onclose }), clock);
     this.#line = new NoticeLine((events) => open({ max: 1, ...events }), clock);
@@ -347,16 +354,10 @@ async function queryRows<R>(
 ): Promise<R[]> {
   const text = sqlOf(statement);
   try {
-    return await run(numbered(text), values) as R[];
+    return await run(TEXTS.of(text), values) as R[];
   } catch (error) {
     throw failure(text, error);
   }
-}
-
-/** Turns `?` into `$1`, `$2`…; our statements contain no other question marks. */
-function numbered(text: string): string {
-  let number = 0;
-  return text.replaceAll("?", () => `$${++number}`);
 }
 
 const CODES_OF: { readonly [state: string]: Code } = {

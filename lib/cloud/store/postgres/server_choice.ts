@@ -9,7 +9,9 @@
 import { type Clock, deadline, race } from "../../../base/clock.ts";
 import { messageOf, SvcError } from "../../../base/error.ts";
 import type { PostgresAddress, ServerAddress } from "./address.ts";
+import type { SqlRow, SqlValue } from "../store.ts";
 import type { Client } from "./pool.ts";
+import { runStatement, type StatementSender } from "./statements.ts";
 
 /** What the choice uses of the driver's client. */
 export interface ProbeClient {
@@ -94,20 +96,24 @@ export class ServerChoice {
   }
 }
 
-/** A client of the driver's, whose server is chosen when a statement needs it. */
-export class ChosenClient {
+/** The driver's client, which has several connections. */
+export type DriverClient = Omit<Client, "query"> & StatementSender;
+
+/** A client whose server is chosen when a statement needs it. */
+export class ChosenClient implements Client {
   readonly #ending = new AbortController();
-  #client: Promise<Client> | undefined;
+  #client: Promise<DriverClient> | undefined;
 
-  constructor(private readonly choose: (signal: AbortSignal) => Promise<Client>) {}
+  constructor(private readonly choose: (signal: AbortSignal) => Promise<DriverClient>) {}
 
-  async unsafe(
-    text: string,
-    values?: Parameters<Client["unsafe"]>[1],
-    options?: { readonly prepare: boolean },
-  ) {
+  async query(text: string, values: readonly SqlValue[]): Promise<readonly SqlRow[]> {
+    return await runStatement(await this.#chosen(), text, values);
+  }
+
+  /** Runs a text without values, which may be several statements. */
+  async unsafe(text: string): Promise<unknown> {
     const client = await this.#chosen();
-    return await (values && options ? client.unsafe(text, values, options) : client.unsafe(text));
+    return await client.unsafe(text);
   }
 
   async begin(mode: string, work: Parameters<Client["begin"]>[1]): Promise<unknown> {
@@ -126,7 +132,7 @@ export class ChosenClient {
     await client?.end(options);
   }
 
-  async #chosen(): Promise<Client> {
+  async #chosen(): Promise<DriverClient> {
     this.#ending.signal.throwIfAborted();
     const chosen = this.#client ??= this.choose(this.#ending.signal);
     try {

@@ -1,0 +1,77 @@
+/**
+ * Statements in the form of the driver.
+ *
+ * The driver's object for a statement gets functions as properties, which V8 keeps until it collects all of its memory,
+ * with all that the object refers to (docs/development.md, "Garbage"). So a text is made once, and the object forgets
+ * what it has sent.
+ */
+
+import type { SqlRow, SqlValue } from "../store.ts";
+
+/** The part of the driver's client that sends statements. */
+export interface StatementSender {
+  unsafe(text: string, values?: SqlValue[], options?: { readonly prepare: boolean }): PromiseLike<unknown>;
+}
+
+/** What the driver's object for a statement keeps. */
+interface SentStatement {
+  strings: unknown;
+  args: unknown;
+  string: unknown;
+  signature: unknown;
+  parameters: unknown;
+}
+
+const PREPARED = { prepare: true } as const;
+/** How many texts are known, and as many that were used before. */
+const TEXTS_MAX = 500;
+/** Longer ones have many rows of values, and hardly come again. */
+const TEXT_LENGTH_MAX = 4_096;
+
+/** Runs a prepared statement with `$1`, `$2`… for its values; returns its rows. Throws the driver's errors. */
+export async function runStatement(
+  sender: StatementSender,
+  text: string,
+  values: readonly SqlValue[],
+): Promise<readonly SqlRow[]> {
+  const statement = sender.unsafe(text, [...values], PREPARED);
+  try {
+    return await statement as SqlRow[];
+  } finally {
+    forgetSent(statement as unknown as SentStatement);
+  }
+}
+
+function forgetSent(statement: SentStatement): void {
+  statement.strings =
+    statement.args =
+    statement.string =
+    statement.signature =
+    statement.parameters =
+      undefined;
+}
+
+/** Turns `?` into `$1`, `$2`…; our statements contain no other question marks. */
+export class NumberedTexts {
+  #texts = new Map<string, string>();
+  /** Those from before, until they are used again. */
+  #earlier = new Map<string, string>();
+
+  of(text: string): string {
+    const known = this.#texts.get(text);
+    if (known !== undefined) return known;
+    const numbered = this.#earlier.get(text) ?? numberedText(text);
+    if (text.length > TEXT_LENGTH_MAX) return numbered;
+    if (this.#texts.size === TEXTS_MAX) {
+      this.#earlier = this.#texts;
+      this.#texts = new Map();
+    }
+    this.#texts.set(text, numbered);
+    return numbered;
+  }
+}
+
+function numberedText(text: string): string {
+  let number = 0;
+  return text.replaceAll("?", () => `$${++number}`);
+}
