@@ -7,7 +7,7 @@ import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { postgresAddress, rootCertificateFile } from "../../lib/cloud/store/postgres/address.ts";
 import { databaseDangers } from "../../lib/cloud/store/postgres/dangers.ts";
-import type { Store } from "../../lib/cloud/store/store.ts";
+import { placeholders, queryOne, type Store } from "../../lib/cloud/store/store.ts";
 import { selfSigned } from "../support/echo.ts";
 import { giveCertificate, runPsql, useOwnPostgres } from "../support/postgres.ts";
 import { until } from "../support/until.ts";
@@ -268,7 +268,7 @@ Deno.test("postgres: a copy of the database is left to PostgreSQL's own tools", 
 });
 
 sharedStoreTest(
-  "postgres: the planner knows how small new tables are, which autovacuum never counts",
+  "the planner knows how small new tables are, which autovacuum never counts",
   async ({ open }) => {
     const store = await open();
     await store.exclusive((sql) => sql.query("CREATE TABLE later (id TEXT PRIMARY KEY)"));
@@ -277,5 +277,38 @@ sharedStoreTest(
     assertEquals((await store.query<{ name: string }>(uncounted)).map(({ name }) => name), ["later"]);
     const again = await open();
     assertEquals([...await again.query(uncounted)], []);
+  },
+);
+
+sharedStoreTest(
+  "callers who vary the sizes of statements do not fill the server's memory with prepared ones",
+  async ({ open }) => {
+    const store = await open();
+    // One after another, so on one connection.
+    for (let count = 1; count <= 400; count++) {
+      const ids = Array.from({ length: count }, (_, at) => `part ${at}`);
+      const text = `SELECT id FROM parts WHERE id IN (${placeholders(ids)})`;
+      assertEquals([...await store.query(text, ...ids)], []);
+    }
+    const { prepared } = await queryOne<{ prepared: number }>(
+      store,
+      "SELECT SUM(CARDINALITY(parameter_types)) AS prepared FROM pg_prepared_statements",
+    );
+    assert(prepared > 100 && prepared < 35_000, `${prepared} values`);
+    // What is not prepared does its work in a batch, too.
+    const rows = Array.from({ length: 1_000 }, (_, at) => at);
+    await store.batch([
+      { text: "INSERT INTO settings (name, value) VALUES ('first', '1')", values: [] },
+      {
+        text: `INSERT INTO settings (name, value) VALUES ${rows.map(() => "(?, ?)").join(", ")}`,
+        values: rows.flatMap((at) => [`many ${at}`, String(at)]),
+      },
+      { text: "INSERT INTO settings (name, value) VALUES (?, ?)", values: ["last", "2"] },
+    ]);
+    const { kept } = await queryOne<{ kept: number }>(
+      store,
+      "SELECT COUNT(*) AS kept FROM settings WHERE name = 'first' OR name = 'last' OR name LIKE 'many %'",
+    );
+    assertEquals(kept, 1_002);
   },
 );

@@ -14,6 +14,7 @@ import type { FileStore } from "../store/files.ts";
 import {
   type BatchStatement,
   placeholders,
+  rowPieces,
   type SqlText,
   type SqlValue,
   type Store,
@@ -24,8 +25,6 @@ import { tagListOf, tagListStatement } from "../store/tag_lists.ts";
 import { eventStatement } from "../triggers/outbox.ts";
 import { type KnownReadings, rangeOf, readingKey, TabularData, type TabularReading } from "./tabular_data.ts";
 
-/** Readings of a statement. */
-const ROWS_MAX = 400;
 /** Limit of one reading: it fits into a message with its facts. */
 const READING_BYTES_MAX = 16 * 1024 ** 2;
 /** Looks into files that are replaced meanwhile. */
@@ -101,14 +100,12 @@ function statementsOf(upload: Upload, rows: readonly Row[], known: KnownReadings
   const [eventId, lateId] = [randomUUID(), randomUUID()];
 
   const fresh = rows.filter(({ capturedUs, entryId }) => !known.keys.has(readingKey(capturedUs, entryId)));
-  const starts = Array.from({ length: Math.ceil(fresh.length / ROWS_MAX) }, (_, index) => index * ROWS_MAX);
   const tagStatement = tagListStatement(tagsJson);
   return [
     originStatement(origin),
     otherFiles(originId, { fromUs, untilUs }, known),
     ...tagStatement ? [tagStatement] : [],
-    ...starts.flatMap((at) => {
-      const some = fresh.slice(at, at + ROWS_MAX);
+    ...rowPieces(fresh).flatMap((some) => {
       const missing = missingOf(originId, some);
       const ifMissing = { text: `EXISTS ${missing.text}`, values: missing.values };
       // What is counted and noted is what the table lacks, so the readings themselves come last.

@@ -19,7 +19,7 @@ import { fieldsText } from "../../cloud_client/log_message.ts";
 import { defaultLimits, type Limits, requireWithin } from "../access/limits.ts";
 import type { CloudContext } from "../access/context.ts";
 import { addedLogBytes, dropStoredBytes } from "../store/stored_bytes.ts";
-import { type BatchStatement, placeholders, type SqlValue, type Store } from "../store/store.ts";
+import { type BatchStatement, placeholders, rowPieces, type SqlValue, type Store } from "../store/store.ts";
 import {
   type LogFilter,
   LOGGER_LENGTH,
@@ -36,8 +36,6 @@ export interface LogQuery extends LogFilter, LogPaging {
 }
 
 const DAY_MS = 24 * 3600 * 1000;
-/** Rows per statement. */
-const ROWS_MAX = 400;
 const FORGET_AT_ONCE = 5_000;
 /** Interval of the search for entries that another control plane on the same database has stored. */
 const LOOK_MS = 1_000;
@@ -317,18 +315,13 @@ export class LogStore {
 /** Stores entries under the numbers up to the head of their part. */
 function insertsOf(partId: string, rows: readonly SqlValue[][]): BatchStatement[] {
   const number = "(SELECT number FROM log_heads WHERE part_id = ?) - CAST(? AS BIGINT)";
-  const statements: BatchStatement[] = [];
-  for (let at = 0; at < rows.length; at += ROWS_MAX) {
-    const some = rows.slice(at, at + ROWS_MAX);
-    statements.push({
-      text:
-        `INSERT INTO logs (part_id, number, entry_id, received_ms, written_ms, level, logger, words, entry)
-        VALUES ${some.map(() => `(?, ${number}, ?, ?, ?, ?, ?, ?, ?)`).join(", ")}
-        ON CONFLICT (part_id, entry_id) DO NOTHING`,
-      values: some.flatMap((row, index) => [partId, partId, rows.length - 1 - at - index, ...row]),
-    });
-  }
-  return statements;
+  const numbered = rows.map((row, at) => [partId, partId, rows.length - 1 - at, ...row]);
+  return rowPieces(numbered).map((piece) => ({
+    text: `INSERT INTO logs (part_id, number, entry_id, received_ms, written_ms, level, logger, words, entry)
+      VALUES ${piece.map(() => `(?, ${number}, ?, ?, ?, ?, ?, ?, ?)`).join(", ")}
+      ON CONFLICT (part_id, entry_id) DO NOTHING`,
+    values: piece.flat(),
+  }));
 }
 
 /** The columns of `logs` after the number. */

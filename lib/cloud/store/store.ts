@@ -88,9 +88,28 @@ export interface Store extends Sql {
 export type StoreWaiting = { readonly [queue: string]: number };
 
 /** Databases limit the values of a statement; a few hundred of them cost hardly more than one. */
-const IDS_A_QUERY = 500;
+const IDS_A_QUERY = 512;
+/** The rows of a statement: a few, or this many at once. */
+const FEW_ROWS = 16;
+const MANY_ROWS = 64;
 
-/** The rows of all ids, however many; `textOf` makes the statement from the placeholders of some of them. */
+/**
+ * The rows in pieces for statements with a row each of values. The pieces have few different sizes, because every
+ * connection to the database keeps a prepared statement of each size that it has seen.
+ */
+export function rowPieces<T>(rows: readonly T[]): (readonly T[])[] {
+  const pieces: (readonly T[])[] = [];
+  for (let at = 0; at < rows.length; at += pieces.at(-1)!.length) {
+    const size = rows.length - at >= MANY_ROWS ? MANY_ROWS : FEW_ROWS;
+    pieces.push(rows.slice(at, at + size));
+  }
+  return pieces;
+}
+
+/**
+ * The rows of all ids, however many; `textOf` makes the statement from the placeholders of some of them. They may have
+ * an id several times, so that the statement comes in few different sizes.
+ */
 export async function queryByIds<T>(
   sql: Sql,
   ids: readonly string[],
@@ -99,7 +118,9 @@ export async function queryByIds<T>(
   const found: T[] = [];
   for (let start = 0; start < ids.length; start += IDS_A_QUERY) {
     const some = ids.slice(start, start + IDS_A_QUERY);
-    found.push(...await sql.query<T>(textOf(placeholders(some)), ...some));
+    const size = 2 ** Math.ceil(Math.log2(some.length));
+    const padded = [...some, ...Array<string>(size - some.length).fill(some[0]!)];
+    found.push(...await sql.query<T>(textOf(placeholders(padded)), ...padded));
   }
   return found;
 }

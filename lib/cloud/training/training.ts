@@ -15,7 +15,7 @@ import { type Code, CODES, SvcError } from "../../base/error.ts";
 import type { DatasetImage } from "../../cloud_client/dataset.ts";
 import type { JobTask, LogLevel } from "../executors/executor.ts";
 import { Keys } from "../access/keys.ts";
-import { queryOne, type Sql, type SqlValue } from "../store/store.ts";
+import { queryOne, rowPieces, type Sql, type SqlValue } from "../store/store.ts";
 import { type FairOrder, fairOrder, type QueueShare, type Waiting } from "./queue.ts";
 import { isFinalState, next, spoken, type TrainingEvent, type TrainingState } from "./state.ts";
 
@@ -60,8 +60,6 @@ export const WAITING_MAX = 50;
 /** A job that so many control planes did not survive may be the reason. */
 const INTERRUPTIONS_MAX = 3;
 export const LOGS_KEPT_MS = 7 * 24 * 3600 * 1000;
-/** Rows per statement. */
-const ROWS_MAX = 200;
 const MESSAGE_CHARS_MAX = 16 * 1024;
 
 /** Nullable columns arrive as null. */
@@ -348,8 +346,7 @@ export class TrainingJobs {
   }
 
   async #insert(into: string, rows: readonly SqlValue[][]): Promise<void> {
-    for (let at = 0; at < rows.length; at += ROWS_MAX) {
-      const some = rows.slice(at, at + ROWS_MAX);
+    for (const some of rowPieces(rows)) {
       const places = some.map((row) => `(${row.map(() => "?").join(", ")})`).join(", ");
       await this.sql.query(`INSERT INTO ${into} VALUES ${places}`, ...some.flat());
     }

@@ -4,6 +4,9 @@
  * The driver's object for a statement gets functions as properties, which V8 keeps until it collects all of its memory,
  * with all that the object refers to (docs/development.md, "Garbage"). So a text is made once, and the object forgets
  * what it has sent.
+ *
+ * Every connection keeps the statements that it has prepared, and a process of the server with it: a kilobyte and more
+ * for each value. Callers decide how many values some statements have, so only so many are prepared.
  */
 
 import type { SqlRow, SqlValue } from "../store.ts";
@@ -22,19 +25,42 @@ interface SentStatement {
   parameters: unknown;
 }
 
-const PREPARED = { prepare: true } as const;
+/** Limits of the values of one prepared statement, and of all of them. */
+const PREPARED_VALUES_MAX = 600;
+const ALL_PREPARED_VALUES_MAX = 30_000;
 /** How many texts are known, and as many that were used before. */
 const TEXTS_MAX = 500;
 /** Longer ones have many rows of values, and hardly come again. */
 const TEXT_LENGTH_MAX = 4_096;
 
-/** Runs a prepared statement with `$1`, `$2`… for its values; returns its rows. Throws the driver's errors. */
+/** The texts that are prepared. */
+export class PreparedTexts {
+  readonly #texts = new Set<string>();
+  #values = 0;
+
+  /** Whether a text with so many values is prepared, as it is from now on if it may be. */
+  admit(text: string, values: number): boolean {
+    if (this.#texts.has(text)) return true;
+    // Even one without values has a plan.
+    const more = values + 1;
+    if (more > PREPARED_VALUES_MAX || this.#values + more > ALL_PREPARED_VALUES_MAX) return false;
+    this.#values += more;
+    this.#texts.add(text);
+    return true;
+  }
+}
+
+/** Of all connections of this process. */
+const PREPARED_TEXTS = new PreparedTexts();
+
+/** Runs a statement with `$1`, `$2`… for its values; returns its rows. Throws the driver's errors. */
 export async function runStatement(
   sender: StatementSender,
   text: string,
   values: readonly SqlValue[],
 ): Promise<readonly SqlRow[]> {
-  const statement = sender.unsafe(text, [...values], PREPARED);
+  const prepare = PREPARED_TEXTS.admit(text, values.length);
+  const statement = sender.unsafe(text, [...values], { prepare });
   try {
     return await statement as SqlRow[];
   } finally {

@@ -1,7 +1,7 @@
 /** The texts of statements for PostgreSQL, and what the driver's objects keep of them. */
 
-import { assertEquals, assertRejects, assertStrictEquals, assertStringIncludes } from "@std/assert";
-import { NumberedTexts, runStatement, type StatementSender } from "./statements.ts";
+import { assert, assertEquals, assertRejects, assertStrictEquals, assertStringIncludes } from "@std/assert";
+import { NumberedTexts, PreparedTexts, runStatement, type StatementSender } from "./statements.ts";
 
 Deno.test("NumberedTexts: each ? gets its number, whether a text is new, known or was forgotten", () => {
   const texts = new NumberedTexts();
@@ -15,6 +15,25 @@ Deno.test("NumberedTexts: each ? gets its number, whether a text is new, known o
     assertEquals(texts.of(`SELECT ${count} WHERE ? = ?`), `SELECT ${count} WHERE $1 = $2`);
     if (count % 100 === 0) assertEquals(texts.of(rows(2)), wanted);
   }
+});
+
+Deno.test("PreparedTexts: however many texts come, those that are prepared have few values", () => {
+  const texts = new PreparedTexts();
+  assertEquals([texts.admit("SELECT 1", 0), texts.admit("SELECT ?", 1)], [true, true]);
+  assertEquals(texts.admit("INSERT", 2_000), false);
+  let values = 0;
+  for (let count = 1; count <= 400; count++) {
+    for (const table of ["logs", "readings"]) {
+      if (texts.admit(`INSERT INTO ${table} ${count}`, count)) values += count;
+    }
+  }
+  assert(values > 10_000 && values < 40_000, `${values} values`);
+  // Those from before stay so.
+  assertEquals(["SELECT ?", "INSERT INTO logs 5", "SELECT 2"].map((text) => texts.admit(text, 500)), [
+    true,
+    true,
+    false,
+  ]);
 });
 
 Deno.test("runStatement: the driver's object keeps neither text nor values, also after a failure", async () => {
