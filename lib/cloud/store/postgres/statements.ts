@@ -25,8 +25,8 @@ interface SentStatement {
   parameters: unknown;
 }
 
-/** Limits of the values of one prepared statement, and of all of them. */
-const PREPARED_VALUES_MAX = 600;
+/** Limits of the values of one prepared statement (64 log lines have 640), and of all of them. */
+const PREPARED_VALUES_MAX = 700;
 const ALL_PREPARED_VALUES_MAX = 30_000;
 /** How many texts are known, and as many that were used before. */
 const TEXTS_MAX = 500;
