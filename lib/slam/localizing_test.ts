@@ -75,7 +75,7 @@ Deno.test("localizing: a robot that is carried away between two nodes is placed 
   const poses = drive(WAY, STEP_S, STEP_S);
   const home = mapped(RING, poses);
   for (const [from, to] of [[38, 33], [38, 121], [87, 62], [110, 10], [10, 60], [130, 75]]) {
-    const robot = new Robot(home), before = poses.slice(from, from + 12), after = poses.slice(to, to + 30);
+    const robot = new Robot(home), before = poses.slice(from, from + 12), after = poses.slice(to, to + 45);
     assert(robot.sees(before, before).endsWith("right"), `from ${from}`);
     const beliefs = robot.sees(after, carriedTo(after, before.at(-1)!));
     assert(/(right){10}$/.test(beliefs), `from ${from} to ${to}: ${beliefs}`);

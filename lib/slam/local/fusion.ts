@@ -63,6 +63,13 @@ const ALIKE_SCANS = 6;
 /** Unless odometry is proven, so few of them suffice if scans come with longer pauses than this. */
 const ALIKE_SCANS_SPARSE = 2;
 const SPARSE_SCANS_S = 1.5;
+/**
+ * A smaller error overrules odometry that is right only after `ALIKE_SCANS`: single matches err by that much. And only
+ * if this share of it came at once: an error that grows is the drift of the map, which matches follow.
+ */
+const LARGE_M = 0.3;
+const LARGE_RAD = 0.1;
+const SUDDEN_SHARE = 0.5;
 /** The required certainty of a match in a direction, for it to show the error of odometry there. */
 const KNOWN_M = 0.05;
 const KNOWN_RAD = 0.03;
@@ -113,6 +120,8 @@ export class OdometryFusion {
   /** The error of the last match, if it was too large for noise, and the number of such errors in a row. */
   #lastOff: Pose2d | undefined;
   #alikeScans = 0;
+  /** The error of the last match, whatever its size. */
+  #offBefore: Pose2d | undefined;
 
   /** The share of an error of the last prediction that is left after the match. */
   get left(): Matrix {
@@ -128,6 +137,7 @@ export class OdometryFusion {
     const squareRad = rotation === "refuted" ? 0 : VARIANCE_MAX[1];
     this.#covariance = { ...ZERO, xx: squareM, yy: squareM, tt: squareRad };
     this.#lastOff = undefined;
+    this.#offBefore = undefined;
     this.#left = ZERO_MATRIX;
   }
 
@@ -135,6 +145,7 @@ export class OdometryFusion {
   begin(): void {
     this.#covariance = ZERO;
     this.#lastOff = undefined;
+    this.#offBefore = undefined;
     this.#left = UNIT_MATRIX;
   }
 
@@ -142,6 +153,7 @@ export class OdometryFusion {
   goOn(predicted: PredictedPose): void {
     this.#covariance = this.#covarianceAt(predicted);
     this.#lastOff = undefined;
+    this.#offBefore = undefined;
     this.#left = UNIT_MATRIX;
   }
 
@@ -164,8 +176,9 @@ export class OdometryFusion {
       }
     }
     const wide = widened(before, usual, off, isRight(verdicts));
-    this.#noteOff(wide && off);
-    const failed = wide && this.#hasFailed(prediction, information) ? wide : undefined;
+    this.#noteOff(wide && (!isRight(verdicts) || this.#isSudden(off)) ? off : undefined);
+    this.#offBefore = off;
+    const failed = this.#lastOff && this.#hasFailed(prediction, information) ? wide : undefined;
     const prior = failed ?? before;
     // A pose that is no longer known by odometry is that of the match at once.
     const known = failed && isRight(verdicts) ? weighed(seen, REFUTED, scanCount) : usual;
@@ -179,7 +192,9 @@ export class OdometryFusion {
 
   /** Whether odometry, and not a match that is off too far for noise, has failed. */
   #hasFailed({ verdicts, sinceS, isStanding = false }: PredictedPose, information: Symmetric): boolean {
-    const { translation, rotation } = verdicts, isSparse = sinceS >= SPARSE_SCANS_S;
+    const { translation, rotation } = verdicts, isSparse = sinceS >= SPARSE_SCANS_S, off = this.#lastOff;
+    const isLarge = off && (Math.hypot(off.x, off.y) > LARGE_M || Math.abs(off.yaw) > LARGE_RAD);
+    if (isRight(verdicts) && !isLarge) return this.#alikeScans >= ALIKE_SCANS;
     if (!isStanding && (translation === "refuted" || rotation === "refuted")) return true;
     const points = translationPoints(information), all = (information.xx + information.yy) * POINT_VARIANCE;
     if (points >= SURE_POINTS) {
@@ -188,6 +203,14 @@ export class OdometryFusion {
       if ((isShare || isSparse) && this.#alikeScans >= SURE_SCANS) return true;
     }
     return this.#alikeScans >= (isSparse && !isRight(verdicts) ? ALIKE_SCANS_SPARSE : ALIKE_SCANS);
+  }
+
+  /** Whether an error of a match, or those before it that were alike, came at once. */
+  #isSudden(off: Pose2d): boolean {
+    if (this.#lastOff) return true;
+    const { x, y, yaw } = this.#offBefore ?? { x: 0, y: 0, yaw: 0 };
+    return sizeOf(off.x - x, off.y - y, wrapAngle(off.yaw - yaw)) >
+      SUDDEN_SHARE * sizeOf(off.x, off.y, off.yaw);
   }
 
   /** Counts the errors in a row that are too large for noise, and alike. */
@@ -265,6 +288,12 @@ export class OdometryFusion {
 function sharesOf(verdicts: OdometryVerdicts): Record<keyof OdometryVerdicts, Shares> {
   if (isRight(verdicts)) return { translation: SHARES_RIGHT, rotation: SHARES_RIGHT };
   return { translation: SHARES[verdicts.translation], rotation: SHARES[verdicts.rotation] };
+}
+
+/** The size of an error of a match, in usual ones. */
+function sizeOf(x: number, y: number, yaw: number): number {
+  const [squareM, squareRad] = MATCH_VARIANCES;
+  return Math.sqrt((x * x + y * y) / squareM + yaw * yaw / squareRad);
 }
 
 function motionOf({ last, predicted }: PredictedPose): { readonly movedM: number; readonly turned: number } {

@@ -147,6 +147,15 @@ Deno.test("OdometryFusion: proven odometry outlasts a few scans of a narrow view
   assertAlmostEquals(standingFor(30), off.y, 0.1);
 });
 
+Deno.test("OdometryFusion: a match off by a little overrules right odometry only after six in a row, if it came at once", () => {
+  const off = { x: 0, y: 0.2, yaw: 0 },
+    growing = Array.from({ length: 40 }, (_, k) => ({ ...off, y: 0.005 * k }));
+  assertLess(standing(ALL_ROUND, new Array(4).fill(off), "proven").y, 0.02);
+  assertAlmostEquals(standing(ALL_ROUND, new Array(8).fill(off), "proven").y, off.y, 0.03);
+  assertLess(standing(ALL_ROUND, growing, "proven").y, 0.04);
+  assertAlmostEquals(standing(ALL_ROUND, [{ ...off, y: 0.4 }], "proven").y, 0.4, 0.05);
+});
+
 Deno.test("OdometryFusion: a scan without any wall leaves the pose to odometry", () => {
   assertEquals(driven(ZERO, { x: 1, y: 1, yaw: 1 }, 4), { x: 0.2, y: 0, yaw: 0 });
 });
