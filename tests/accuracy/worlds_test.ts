@@ -38,4 +38,12 @@ Deno.test("worlds: a courtyard whose surfaces are out of range after a turn, per
 
 Deno.test("worlds: a robot that stands in a bare corridor for two minutes", () => assertHolds(20019));
 
+Deno.test("worlds: a room whose walls are near, right odometry that freezes and catches up", () =>
+  assertHolds(66006));
+
+Deno.test("worlds: a bare corridor in a narrow view, perfect odometry", () => assertHolds(66027));
+
+Deno.test("worlds: a hall, wheels that always slip by the same share on a way of two metres", () =>
+  assertHolds(61063));
+
 Deno.test("worlds: a warehouse with far noisy walls, perfect odometry", () => assertHolds(61060));

@@ -101,6 +101,11 @@ export class Extrapolator {
     return this.#odometry.delayS;
   }
 
+  /** The standard deviation of that delay. */
+  get odometryDelayDeviationS(): number {
+    return this.#odometry.delayDeviationS;
+  }
+
   /** By what the ways and turns of odometry are multiplied. */
   get odometryScale(): OdometryScale {
     return this.#odometry.scale;

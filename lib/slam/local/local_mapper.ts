@@ -317,7 +317,12 @@ export class LocalMapper {
     const unproven = this.#unproven;
     for (let [next] = unproven; next && extrapolator.hasOdometryOf(next.timeS); [next] = unproven) {
       unproven.shift();
-      this.#proof.add(next, (fromS, toS) => extrapolator.odometryBetween(fromS, toS), odometryScale);
+      this.#proof.add(
+        next,
+        (fromS, toS) => extrapolator.odometryBetween(fromS, toS),
+        odometryScale,
+        extrapolator.odometryDelayDeviationS,
+      );
     }
     const scale = this.#proof.scaleAfter(odometryScale);
     if (isSameScale(scale, odometryScale)) return;

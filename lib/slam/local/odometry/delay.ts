@@ -81,6 +81,11 @@ export class OdometryDelay {
     return this.#at * STEP_S;
   }
 
+  /** The standard deviation of the delay: it is one of several steps. Without a delay, odometry has its own times. */
+  get deviationS(): number {
+    return this.#at === 0 ? 0 : STEP_S;
+  }
+
   /** Forgets the last scan, because the time has jumped. */
   restart(): void {
     this.#scans = [];

@@ -54,6 +54,10 @@ export class OdometryHistory {
     return this.#delay.delayS;
   }
 
+  get delayDeviationS(): number {
+    return this.#delay.deviationS;
+  }
+
   get isHanging(): boolean {
     return this.#isHanging;
   }

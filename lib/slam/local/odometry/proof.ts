@@ -5,7 +5,7 @@
  */
 
 import { between2d, type Pose2d, wrapAngle } from "../../pose2d.ts";
-import { type OdometryScale, ScaleEstimate, UNSCALED } from "./scale.ts";
+import { isSameScale, type OdometryScale, ScaleEstimate, UNSCALED } from "./scale.ts";
 import { viewOf } from "./view.ts";
 import { ScanMotion, type ScanMotionResult } from "../scan_motion.ts";
 
@@ -28,6 +28,8 @@ const ALONG_SHARE = 0.6;
 /** Largest errors that count. */
 const ERROR_MAX_M = 0.3;
 const ERROR_MAX_RAD = 0.1;
+/** The span over which odometry shows how quickly the robot turns. */
+const RATE_S = 0.1;
 /** Each comparison reduces the weight of the earlier ones to this share. */
 const KEPT = 0.97;
 /**
@@ -35,6 +37,12 @@ const KEPT = 0.97;
  * then on the matches follow it, so that both have the same errors.
  */
 const PROVEN_AFTER = { count: 6, share: 0.6 };
+/**
+ * Until it is refuted, it is also proven after this many comparisons if the squares of its errors, with the noise of the
+ * comparisons in them, are at most this share of usual noise: wheels that slip err more. Matches may err less, down to
+ * a share, because they err as the comparisons do.
+ */
+const SMALL_AFTER = { count: 12, square: 0.5, share: 2 };
 /**
  * It is refuted if the squares of its errors are this many times those of the matches, and larger than the noise of the
  * comparisons by this many standard deviations. A single square counts up to a limit: a comparison may fail.
@@ -60,6 +68,15 @@ const DRIFT_WEIGHT_MIN = 4.5;
 /** A factor of the ways, or of the turns, that is nearer to 1 may be an error of the comparisons. */
 const WAYS_OFF = 0.03;
 const TURNS_OFF = 0.015;
+/**
+ * A factor of the ways shows better over a longer straight way, as long as the scans have much in common, with so many
+ * points across each direction: until many comparisons show it, two of them suffice. On a way with turns, odometry that
+ * turns wrongly ends elsewhere, too.
+ */
+const FAR_M = 2;
+const FAR_POINTS = 12;
+const FAR_TIMES = 2;
+const FAR_TURN_RAD = 0.2;
 /** A turn of at least this shows whether odometry turns too far. */
 const TURN_MIN_RAD = 0.15;
 
@@ -102,12 +119,25 @@ export interface MatchedScan {
   readonly matched: Pose2d;
 }
 
+/** The scan that the next ones are compared with until they are far away. */
+interface Far {
+  readonly scan: MatchedScan;
+  /** The factors of odometry since, and its turns. */
+  readonly scale: OdometryScale;
+  turnedRad: number;
+  /** The ways by odometry until each of the next scans, and by how much they were too far. */
+  readonly ways: { readonly movedM: number; readonly tooFarM: number }[];
+}
+
 export class OdometryProof {
   readonly #motion = new ScanMotion();
   #translation: Comparison;
   #rotation: Comparison;
   #ways = new ScaleEstimate(WAYS_OFF);
   #turns = new ScaleEstimate(TURNS_OFF);
+  /** By the same comparisons over longer ways. */
+  #farWays = new ScaleEstimate(WAYS_OFF, FAR_TIMES);
+  #far: Far | undefined;
   /** The scan that the next one is compared with after a motion, and the turn that suffices. */
   #from: MatchedScan | undefined;
   #spanRad = 0;
@@ -125,6 +155,7 @@ export class OdometryProof {
   reset(): void {
     this.resetVerdicts();
     this.#ways = new ScaleEstimate(WAYS_OFF);
+    this.#farWays = new ScaleEstimate(WAYS_OFF, FAR_TIMES);
     this.#turns = new ScaleEstimate(TURNS_OFF);
   }
 
@@ -137,25 +168,33 @@ export class OdometryProof {
 
   /** The factors of odometry that count from now on; `used`: those that counted so far. */
   scaleAfter({ translation, rotation }: OdometryScale): OdometryScale {
-    return { translation: this.#ways.factor(translation), rotation: this.#turns.factor(rotation) };
+    const ways = this.#ways.isKnown ? this.#ways : this.#farWays;
+    return { translation: ways.factor(translation), rotation: this.#turns.factor(rotation) };
   }
 
   /** Drops the earlier scans: odometry does not know the motion since. */
   restart(): void {
     this.#from = undefined;
+    this.#endFar();
   }
 
-  /** Takes the next scan; `odometryBetween` gives the motion by odometry, times `scale`, between two times. */
+  /**
+   * Takes the next scan; `odometryBetween` gives the motion by odometry, times `scale`, between two times, which have
+   * this standard deviation.
+   */
   add(
     scan: MatchedScan,
     odometryBetween: (fromS: number, toS: number) => Pose2d | undefined,
     scale = UNSCALED,
+    timeDeviationS = 0,
   ): void {
     const from = this.#from, moved = from && between2d(from.pose, scan.pose);
     if (moved && Math.hypot(moved.x, moved.y) < SPAN_M && Math.abs(moved.yaw) < this.#spanRad) return;
     this.#from = scan;
     this.#spanRad = Math.min(SPAN_RAD, SPAN_VIEW * viewOf(scan.seen));
     const odometry = from && odometryBetween(from.timeS, scan.timeS);
+    if (this.#far) this.#far.turnedRad += Math.abs(odometry?.yaw ?? Infinity);
+    this.#addFar(scan, odometryBetween, scale);
     if (!odometry) return;
     const matched = between2d(from.matched, scan.matched);
     this.#motion.begin(from.seen);
@@ -171,12 +210,56 @@ export class OdometryProof {
       ? undefined
       : Math.sign(yaw) * wrapAngle(odometry.yaw - yaw);
     const noiseRad = Math.hypot(NOISE_RAD * noisier, byOdometry.yawDeviation);
-    this.#rotation.add(offRad(odometry), offRad(matched), noiseRad / NOISE_RAD, tooFarRad);
+    // Odometry of another time turns too far where a turn begins, or ends.
+    const rateAt = (timeS: number) => (odometryBetween(timeS - RATE_S, timeS)?.yaw ?? 0) / RATE_S;
+    const untimedRad = timeDeviationS && timeDeviationS * (rateAt(scan.timeS) - rateAt(from.timeS));
+    const turnNoiseRad = Math.hypot(noiseRad, untimedRad);
+    this.#rotation.add(offRad(odometry), offRad(matched), turnNoiseRad / NOISE_RAD, tooFarRad);
     if (Math.abs(yaw) >= TURN_MIN_RAD) this.#turns.add(odometry.yaw / scale.rotation, yaw, noiseRad);
     const tooFarM = this.#addTranslation(byMatch, byOdometry, odometry, matched, noisier, scan.seen);
     if (tooFarM === undefined) return;
     const movedM = Math.hypot(odometry.x, odometry.y);
     this.#ways.add(movedM / scale.translation, movedM - tooFarM, NOISE_M * noisier);
+  }
+
+  /** Compares with the scan from which the way is longest, and takes the next one after `FAR_M`. */
+  #addFar(
+    scan: MatchedScan,
+    odometryBetween: (fromS: number, toS: number) => Pose2d | undefined,
+    scale: OdometryScale,
+  ): void {
+    const far = this.#far, isSame = far && far.turnedRad <= FAR_TURN_RAD && isSameScale(far.scale, scale);
+    const odometry = isSame ? odometryBetween(far.scan.timeS, scan.timeS) : undefined;
+    const tooFarM = far && odometry && this.#tooFarM(far.scan, scan, odometry);
+    const movedM = odometry ? Math.hypot(odometry.x, odometry.y) : 0;
+    if (far && tooFarM !== undefined) {
+      const noiseM = NOISE_M * Math.max(NOISE_SHARE_MIN, this.#motion.rangeNoiseM / USUAL_RANGE_NOISE_M);
+      // An error that came at once is no factor: the robot was carried, or people walked by.
+      const isGrowing = far.ways.every((one) =>
+        Math.abs(one.tooFarM - tooFarM * one.movedM / movedM) <= DEVIATIONS_MAX * noiseM
+      );
+      if (isGrowing) {
+        far.ways.push({ movedM, tooFarM });
+        this.#farWays.replace(movedM / scale.translation, movedM - tooFarM, noiseM);
+        if (movedM < FAR_M) return;
+      } else this.#farWays.drop();
+    }
+    this.#endFar();
+    this.#far = { scan, scale, turnedRad: 0, ways: [] };
+  }
+
+  #endFar(): void {
+    this.#farWays.keep();
+    this.#far = undefined;
+  }
+
+  /** By how much odometry drove too far between two scans, if they show it. */
+  #tooFarM(from: MatchedScan, to: MatchedScan, odometry: Pose2d): number | undefined {
+    this.#motion.begin(from.seen);
+    const { pose, share, leastConstrained } = this.#motion.match(to.seen, odometry);
+    const movedM = Math.hypot(odometry.x, odometry.y);
+    if (share < SHARE_MIN || leastConstrained.points < FAR_POINTS || movedM < SPAN_M / 2) return undefined;
+    return ((odometry.x - pose.x) * odometry.x + (odometry.y - pose.y) * odometry.y) / movedM;
   }
 
   /**
@@ -215,6 +298,8 @@ class Comparison {
   /** Of the squares, in variances of the noise. */
   #odometrySquares = 0;
   #matchSquares = 0;
+  /** The same of odometry, in variances of usual noise. */
+  #usualSquares = 0;
   /** Of the errors of odometry with their signs, in standard deviations. */
   #drift = 0;
   #driftSquares = 0;
@@ -239,11 +324,13 @@ class Comparison {
     this.#matches = KEPT * this.#matches + matches / noise;
     this.#odometrySquares = KEPT * this.#odometrySquares + Math.min(SQUARE_MAX, (odometry / noise) ** 2);
     this.#matchSquares = KEPT * this.#matchSquares + Math.min(SQUARE_MAX, (matches / noise) ** 2);
+    this.#usualSquares = KEPT * this.#usualSquares + (odometry / this.noise) ** 2;
     if (signed !== undefined) this.#addDrift(signed / noise);
     this.#weight = KEPT * this.#weight + 1;
     this.#count++;
     const share = this.#odometry / this.#matches;
     if (this.#count >= PROVEN_AFTER.count && share <= PROVEN_AFTER.share) this.#verdict = "proven";
+    if (this.#verdict === "open" && this.#isSmall(share)) this.#verdict = "proven";
     if (this.#count < REFUTED_AFTER.count) return;
     if (this.#isLarge || (share >= 1 && this.#drifts)) this.#verdict = "refuted";
   }
@@ -253,6 +340,11 @@ class Comparison {
     this.#drift = KEPT * this.#drift + drift;
     this.#driftSquares = KEPT * this.#driftSquares + drift ** 2;
     this.#driftWeight = KEPT * this.#driftWeight + 1;
+  }
+
+  #isSmall(share: number): boolean {
+    return this.#count >= SMALL_AFTER.count && share <= SMALL_AFTER.share &&
+      this.#usualSquares <= SMALL_AFTER.square * this.#weight;
   }
 
   get #isLarge(): boolean {

@@ -63,6 +63,43 @@ Deno.test("OdometryProof: nothing is said of odometry that is as good as the mat
   assertEquals(verdictsOf(SHORT, STEP, 4), { translation: "open", rotation: "open" });
 });
 
+Deno.test("OdometryProof: odometry whose errors stay small is proven, although the matches are as good", () => {
+  const step = { x: 0.15, y: 0, yaw: 0.15 };
+  const verdictsAfter = (steps: number, odometry = step) => {
+    const proof = new OdometryProof();
+    turnedBy(step, odometry, steps, proof, 360);
+    return proof.verdicts;
+  };
+  assertEquals(verdictsAfter(44), { translation: "open", rotation: "open" });
+  assertEquals(verdictsAfter(56), { translation: "proven", rotation: "proven" });
+  assertEquals(verdictsAfter(56, { ...step, yaw: 0.151 }).rotation, "refuted");
+});
+
+Deno.test("OdometryProof: where it is not known exactly how late odometry is, the beginning of a turn refutes nothing", () => {
+  const verdictAfter = (deviationS: number) => {
+    const proof = new OdometryProof();
+    let pose = IDENTITY_2D;
+    for (let k = 0; k < 24; k++) {
+      // It begins to turn quickly before every fourth scan, and stops before the next but one.
+      const turned = k % 4 === 2 ? 0.1 : 0, offRad = k % 4 === 2 ? 0.025 : -0.025;
+      const odometryBetween = (fromS: number, toS: number) =>
+        toS - fromS < 0.5
+          ? { x: 0, y: 0, yaw: toS === k ? turned : 0.1 - turned }
+          : { x: 0.15 * (toS - fromS), y: 0, yaw: 0.26 * (toS - fromS) + offRad };
+      proof.add(
+        { seen: seenFrom(pose), timeS: k, pose, matched: pose },
+        odometryBetween,
+        UNSCALED,
+        deviationS,
+      );
+      pose = compose2d(pose, { x: 0.15, y: 0, yaw: 0.26 });
+    }
+    return proof.verdicts.rotation;
+  };
+  assertEquals(verdictAfter(0), "refuted");
+  assertEquals(verdictAfter(0.025), "open");
+});
+
 Deno.test("OdometryProof: a small error counts once it comes again and again", () => {
   const almost = { x: 0.297, y: 0, yaw: 0.05 };
   assertEquals(verdictsOf(almost, almost, 7).translation, "open");
@@ -86,6 +123,17 @@ Deno.test("OdometryProof: ways and turns that are wrong by the same share have a
   assertEquals(proof.scaleAfter(UNSCALED), scale);
   proof.reset();
   assertEquals(proof.scaleAfter(UNSCALED), UNSCALED);
+});
+
+Deno.test("OdometryProof: ways that are wrong by the same share have a factor after two comparisons over more than a metre", () => {
+  const factorAfter = (steps: number, yaw = 0) => {
+    const proof = new OdometryProof(), step = { x: 0.3, y: 0, yaw };
+    turnedBy(step, { ...step, x: 0.3 * 1.06 }, steps, proof, 360);
+    return proof.scaleAfter(UNSCALED).translation;
+  };
+  assertEquals(factorAfter(4), 1);
+  assertAlmostEquals(factorAfter(6), 1 / 1.06, 0.01);
+  assertEquals(factorAfter(6, 0.1), 1, "a turn may be the cause");
 });
 
 Deno.test("OdometryProof: a narrow view shows turns that are wrong by the same share, too", () => {

@@ -45,34 +45,80 @@ export function describeScale({ translation, rotation }: OdometryScale): string 
   }`;
 }
 
+/** Sums over motions, each by odometry and by scans. */
+interface Sums {
+  readonly products: number;
+  readonly squares: number;
+  /** Of the motions of the scans, to know how far they scatter around the factor. */
+  readonly seenSquares: number;
+  readonly motions: number;
+}
+
+const NOTHING: Sums = { products: 0, squares: 0, seenSquares: 0, motions: 0 };
+
 /** One of the two factors. */
 export class ScaleEstimate {
-  #products = 0;
-  #squares = 0;
-  /** Of the motions of the scans, to know how far they scatter around the factor. */
-  #seenSquares = 0;
-  #motions = 0;
+  #kept = NOTHING;
+  /** The latest motion, until another replaces it. */
+  #latest = NOTHING;
+  #times = 0;
 
-  /** `leastOff`: the least difference from 1 that counts. */
-  constructor(private readonly leastOff: number) {}
+  /** `leastOff`: the least difference from 1 that counts, after so many motions. */
+  constructor(private readonly leastOff: number, private readonly motionsMin = MOTIONS_MIN) {}
 
   /** A motion by odometry as it came, and by scans, which have this standard deviation. */
   add(odometry: number, scans: number, deviation: number): void {
+    this.replace(odometry, scans, deviation);
+    this.keep();
+  }
+
+  /** Takes a motion that contains the latest one. */
+  replace(odometry: number, scans: number, deviation: number): void {
     const weight = 1 / deviation ** 2;
-    this.#products += weight * odometry * scans;
-    this.#squares += weight * odometry ** 2;
-    this.#seenSquares += weight * scans ** 2;
-    this.#motions++;
+    this.#latest = {
+      products: weight * odometry * scans,
+      squares: weight * odometry ** 2,
+      seenSquares: weight * scans ** 2,
+      motions: 1,
+    };
+    this.#times++;
+  }
+
+  /** Keeps the latest motion: the next is another. */
+  keep(): void {
+    this.#kept = this.#sums;
+    this.#latest = NOTHING;
+  }
+
+  /** Forgets the latest motion, and those that it contains. */
+  drop(): void {
+    this.#latest = NOTHING;
+    this.#times = 0;
+  }
+
+  /** Whether there were motions enough for a factor. */
+  get isKnown(): boolean {
+    return this.#times >= this.motionsMin;
+  }
+
+  get #sums(): Sums {
+    const a = this.#kept, b = this.#latest;
+    return {
+      products: a.products + b.products,
+      squares: a.squares + b.squares,
+      seenSquares: a.seenSquares + b.seenSquares,
+      motions: a.motions + b.motions,
+    };
   }
 
   /** The factor that counts from now on; `used`: the one that counted so far. */
   factor(used: number): number {
-    if (this.#motions < MOTIONS_MIN) return used;
-    const factor = this.#products / this.#squares;
+    if (!this.isKnown) return used;
+    const { products, squares, seenSquares, motions } = this.#sums, factor = products / squares;
     if (!(factor > FACTOR_MIN && factor < FACTOR_MAX)) return used;
-    const scattered = Math.max(0, this.#seenSquares - factor * this.#products);
-    const variance = (scattered + USUAL_MOTIONS) / (this.#motions - 1 + USUAL_MOTIONS);
-    const deviation = Math.sqrt(variance / this.#squares), off = Math.abs(factor - used);
+    const scattered = Math.max(0, seenSquares - factor * products);
+    const variance = (scattered + USUAL_MOTIONS) / (motions - 1 + USUAL_MOTIONS);
+    const deviation = Math.sqrt(variance / squares), off = Math.abs(factor - used);
     const [deviations, least] = used === 1 ? [DEVIATIONS_MIN, this.leastOff] : [DEVIATIONS_AGAIN, OFF_AGAIN];
     return off > deviations * deviation && off > least ? factor : used;
   }

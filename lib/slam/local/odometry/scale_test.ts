@@ -29,6 +29,19 @@ Deno.test("ScaleEstimate: a factor in use is corrected for less, and never beyon
   assertAlmostEquals(factorOf(1 / 1.3, 200), 1.3, 0.01);
 });
 
+Deno.test("ScaleEstimate: of motions that contain each other the last counts, and more, the longer it is", () => {
+  const estimate = new ScaleEstimate(0.03, 2);
+  estimate.replace(0.5, 0.6, 0.012);
+  assertEquals(estimate.isKnown, false);
+  assertEquals(estimate.factor(1), 1);
+  estimate.replace(2, 1.9, 0.012);
+  assertEquals(estimate.isKnown, true);
+  assertAlmostEquals(estimate.factor(1), 0.95, 1e-9);
+  estimate.keep();
+  estimate.replace(2, 1.86, 0.012);
+  assertAlmostEquals(estimate.factor(1), 0.94, 1e-9);
+});
+
 Deno.test("ScaleEstimate: motions that scatter widely have no factor", () => {
   const estimate = new ScaleEstimate(0.03);
   for (let k = 0; k < 20; k++) estimate.add(0.5, k % 2 === 0 ? 0.3 : 0.6, 0.012);
