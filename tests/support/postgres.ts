@@ -51,11 +51,17 @@ export interface PostgresDatabase {
 export function createPostgresDatabase(
   { name = `test_${crypto.randomUUID().replaceAll("-", "")}`, template = "template1" } = {},
 ): PostgresDatabase {
-  runPsql("postgres", `CREATE DATABASE ${name} TEMPLATE ${template}`);
+  runPsql("postgres", `CREATE DATABASE ${name} TEMPLATE ${template} ${copyStrategy()}`);
   return {
     url: `postgres://svc@127.0.0.1:${serverPort()}/${name}`,
     drop: () => runPsql("postgres", `DROP DATABASE ${name} WITH (FORCE)`),
   };
+}
+
+/** Copies whole files, which takes a fifth less here than to log every block. Before version 15 there is no other way. */
+function copyStrategy(): string {
+  const [, version] = /\/(\d+)[^/]*\/bin$/.exec(postgresPrograms()!) ?? [];
+  return Number(version) >= 15 ? "STRATEGY file_copy" : "";
 }
 
 /** Runs statements as the server's superuser, as people do with psql. */
