@@ -134,7 +134,8 @@ Deno.test({
           assertEquals(status, TrainingStatus.FAILED);
           assertMatch(error, LOUD_ATTEMPTS[attempt]);
         }
-        assertEquals((await run("")).status, TrainingStatus.COMPLETED);
+        const { status, error } = await run("");
+        assertEquals([status, error], [TrainingStatus.COMPLETED, ""]);
         assertEquals((await client(Health, channel).check({})).status, 1);
       } finally {
         channel.close();

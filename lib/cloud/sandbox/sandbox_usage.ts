@@ -66,8 +66,8 @@ export async function watchUsage(
     // A sandbox that cannot be watched must end.
     if (!over.signal.aborted) breach = SvcError.from(error);
   }
-  // A folder that has disappeared is empty.
-  if (over.signal.aborted) breach = await folder?.beyond({ atLast: true }).catch(() => undefined);
+  // It may have ended while it was measured. A folder that has disappeared is empty.
+  if (over.signal.aborted) breach ??= await folder?.beyond({ atLast: true }).catch(() => undefined);
   else process.signal("SIGKILL", { group: true });
   await exited;
   return breach;

@@ -1,7 +1,10 @@
 import { assertEquals } from "@std/assert";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
+import { settle } from "../../base/clock.ts";
+import type { ReadFiles } from "../../base/files/files.ts";
+import type { Exit } from "../../base/process.ts";
 import { DenoHost } from "../../base/host_deno.ts";
-import { WatchedFolder } from "./sandbox_usage.ts";
+import { WatchedFolder, watchUsage } from "./sandbox_usage.ts";
 
 const LIMITS = {
   cpuSeconds: 10,
@@ -58,3 +61,24 @@ Deno.test("WatchedFolder: it is not walked again at once, unless at last", () =>
     await clock.advance(60_000);
     assertEquals((await watched.beyond())?.code, "resource_exhausted");
   }));
+
+Deno.test("watchUsage: a process that ends while it is found to use too much has not succeeded", async () => {
+  const host = new DenoHost();
+  const exited = Promise.withResolvers<Exit>();
+  const files: ReadFiles = Object.assign(Object.create(host), {
+    readFolder: () => Promise.resolve(["7"]),
+    readTextFile: async () => {
+      exited.resolve({ code: 0 });
+      await settle();
+      // 60 s of processor time.
+      return `7 (python) R 1 ${"0 ".repeat(9)}6000 0 0 0 0`;
+    },
+  });
+  const process = { pid: 7, signal: () => {}, exited: exited.promise };
+  const breach = await watchUsage(process, LIMITS, undefined, files, new FakeClock());
+  assertEquals(breach?.code, "resource_exhausted");
+  assertEquals(
+    breach?.message,
+    "the sandbox was ended: it used 60 s of processor time, wanted at most 10 s",
+  );
+});
