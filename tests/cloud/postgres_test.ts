@@ -295,6 +295,14 @@ sharedStoreTest(
       "SELECT SUM(CARDINALITY(parameter_types)) AS prepared FROM pg_prepared_statements",
     );
     assert(prepared > 100 && prepared < 35_000, `${prepared} values`);
+    // What machines send is prepared nevertheless.
+    const upload = { text: "INSERT INTO settings (name, value) VALUES (?, ?)", values: ["upload", "0"] };
+    await store.batch([upload]);
+    const { uploads } = await queryOne<{ uploads: number }>(
+      store,
+      "SELECT COUNT(*) AS uploads FROM pg_prepared_statements WHERE statement LIKE 'INSERT INTO settings%'",
+    );
+    assertEquals(uploads, 1);
     // What is not prepared does its work in a batch, too.
     const rows = Array.from({ length: 1_000 }, (_, at) => at);
     await store.batch([

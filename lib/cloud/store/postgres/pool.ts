@@ -17,7 +17,7 @@ import { LinkedList } from "../../../base/collections/linked_list.ts";
 import { SvcError } from "../../../base/error.ts";
 import { STATEMENT_MS, TRANSACTION_MS } from "../callers.ts";
 import type { SqlRow, SqlValue } from "../store.ts";
-import { runStatement, type StatementSender } from "./statements.ts";
+import { BATCHED_TEXTS, runStatement, type StatementSender } from "./statements.ts";
 
 /** A client with several connections. */
 export interface Client {
@@ -129,7 +129,7 @@ export class PostgresPool {
     const reserved = await connections.client.reserve();
     // The driver must not use a connection that is gone.
     if (connections.isLost) throw gone();
-    const run: RunText = (text, values) => runStatement(reserved, text, values);
+    const run: RunText = (text, values) => runStatement(reserved, text, values, BATCHED_TEXTS);
     // If the start fails, the others fail too, because sessions are read-only outside of transactions.
     const answers = await Promise.allSettled([run(`BEGIN ${mode}`, []), ...send(run)]);
     const failed = answers.find((answer) => answer.status === "rejected");

@@ -6,7 +6,9 @@
  * what it has sent.
  *
  * Every connection keeps the statements that it has prepared, and a process of the server with it: a kilobyte and more
- * for each value. Callers decide how many values some statements have, so only so many are prepared.
+ * for each value. Callers decide how many values some statements have, so only so many are prepared. Those of batches,
+ * which store what machines send, are counted for themselves: they have few sizes (`rowPieces`), and no reader of long
+ * lists may make them slow.
  */
 
 import type { SqlRow, SqlValue } from "../store.ts";
@@ -30,8 +32,8 @@ const PREPARED_VALUES_MAX = 700;
 const ALL_PREPARED_VALUES_MAX = 30_000;
 /** How many texts are known, and as many that were used before. */
 const TEXTS_MAX = 500;
-/** Longer ones have many rows of values, and hardly come again. */
-const TEXT_LENGTH_MAX = 4_096;
+/** Longer ones hardly come again: 64 log lines have 6,100. */
+const TEXT_LENGTH_MAX = 8_192;
 
 /** The texts that are prepared. */
 export class PreparedTexts {
@@ -50,16 +52,18 @@ export class PreparedTexts {
   }
 }
 
-/** Of all connections of this process. */
-const PREPARED_TEXTS = new PreparedTexts();
+/** Those of all connections of this process: of batches, and of everything else. */
+export const BATCHED_TEXTS = new PreparedTexts();
+const OTHER_TEXTS = new PreparedTexts();
 
 /** Runs a statement with `$1`, `$2`… for its values; returns its rows. Throws the driver's errors. */
 export async function runStatement(
   sender: StatementSender,
   text: string,
   values: readonly SqlValue[],
+  texts = OTHER_TEXTS,
 ): Promise<readonly SqlRow[]> {
-  const prepare = PREPARED_TEXTS.admit(text, values.length);
+  const prepare = texts.admit(text, values.length);
   const statement = sender.unsafe(text, [...values], { prepare });
   try {
     return await statement as SqlRow[];
