@@ -4,7 +4,7 @@ import { configText } from "../../lib/cloud/config/resolution.ts";
 import { Fragments } from "../../lib/cloud/config/fragments/fragments.ts";
 import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
 import { Machines } from "../../lib/cloud/tenants/machines.ts";
-import { sightingsStatement } from "../../lib/cloud/tenants/parts.ts";
+import { sightingsStatements } from "../../lib/cloud/tenants/parts.ts";
 import { ONLINE_MS } from "../../lib/cloud/tenants/presence.ts";
 import { keepHealth } from "../../lib/cloud/fleet/part_health.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
@@ -60,7 +60,7 @@ export class SimulatedFleet {
     const nowMs = this.clock.nowMs();
     const online = [...this.parts].filter(([name]) => !this.offline.has(name));
     const sightings = new Map(online.map(([, { id }]) => [id, { atMs: nowMs }]));
-    if (sightings.size > 0) await this.store.batch([sightingsStatement(sightings, ONLINE_MS)]);
+    if (sightings.size > 0) await this.store.batch(sightingsStatements(sightings, ONLINE_MS));
     await this.store.transaction(async (sql) => {
       for (const [name, { id }] of online) {
         const { config, revision } = await new PartConfigs(sql).get(id);

@@ -15,7 +15,7 @@ import type { Json, JsonObject } from "../../lib/base/schema/schema.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
 import { type ConfigThread, ConfigThreads, ownThread } from "../../lib/cloud/config/config_threads.ts";
 import { storeReadings } from "../../lib/cloud/data/store_readings.ts";
-import { sightingsStatement } from "../../lib/cloud/tenants/parts.ts";
+import { sightingsStatements } from "../../lib/cloud/tenants/parts.ts";
 import { ONLINE_MS } from "../../lib/cloud/tenants/presence.ts";
 import { LogStore } from "../../lib/cloud/logs/logs.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
@@ -258,7 +258,7 @@ async function watched(store: Store, clock: FakeClock, triggers: Json) {
   const configs = new ConfigThreads(ownThread(() => Promise.resolve([])), defaultLimits(), clock);
   const events = new TriggerEvents({ store, files, clock, configs, limits: defaultLimits() });
   const sees = () =>
-    store.batch([sightingsStatement(new Map([[world.part, { atMs: clock.nowMs() }]]), ONLINE_MS)]);
+    store.batch(sightingsStatements(new Map([[world.part, { atMs: clock.nowMs() }]]), ONLINE_MS));
   const logged = async () => {
     for (const event of await oldestEvents(store, 100)) await events.handle(event);
     const all = await new Deliveries(store).list({ organizationId: world.organization, limit: 100 });

@@ -16,7 +16,14 @@ import type { StoredKey } from "../../wire/auth/rate_limit.ts";
 import { checkedName } from "../tenants/names.ts";
 import { lookup } from "../store/lookups.ts";
 import { OWN_GROUP } from "../store/callers.ts";
-import { type BatchStatement, placeholders, type Sql, type Store, typedRows } from "../store/store.ts";
+import {
+  type BatchStatement,
+  placeholders,
+  rowPieces,
+  type Sql,
+  type Store,
+  typedRows,
+} from "../store/store.ts";
 
 export const ROLES = ["viewer", "operator", "owner"] as const;
 /**
@@ -278,12 +285,12 @@ export class Keys {
 }
 
 /** Stores when keys were used, unless a later time is stored. */
-function usesStatement(uses: readonly (readonly [id: string, atMs: number])[]): BatchStatement {
-  return {
-    text: `UPDATE api_keys SET used_ms = v.column2 FROM (VALUES ${typedRows(uses, "TEXT", "BIGINT")}) AS v
+function usesStatements(uses: readonly (readonly [id: string, atMs: number])[]): BatchStatement[] {
+  return rowPieces(uses).map((piece) => ({
+    text: `UPDATE api_keys SET used_ms = v.column2 FROM (VALUES ${typedRows(piece, "TEXT", "BIGINT")}) AS v
       WHERE api_keys.id = v.column1 AND COALESCE(used_ms, 0) < v.column2`,
-    values: uses.flat(),
-  };
+    values: piece.flat(),
+  }));
 }
 
 /** The organization of a resource. Throws `not_found`. */
@@ -346,7 +353,7 @@ export class KeyUses {
       try {
         for (let at = 0; at < all.length; at += USES_AT_ONCE) {
           const some = all.slice(at, at + USES_AT_ONCE);
-          await this.store.forCaller({ group: OWN_GROUP }, () => this.store.batch([usesStatement(some)]));
+          await this.store.forCaller({ group: OWN_GROUP }, () => this.store.batch(usesStatements(some)));
         }
       } catch (error) {
         this.logger.warn(`cannot save when keys were used: ${messageOf(error)}`);

@@ -8,7 +8,7 @@
 import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { lookup } from "../store/lookups.ts";
-import { type BatchStatement, placeholders, type Sql, typedRows } from "../store/store.ts";
+import { type BatchStatement, placeholders, rowPieces, type Sql, typedRows } from "../store/store.ts";
 import { checkedName, HostWords } from "./names.ts";
 import { type NamedRow, readById, writeName } from "./rows.ts";
 
@@ -197,12 +197,12 @@ export interface Sighting {
  * Stores sightings of some thousand parts at most, by their ids; ignores earlier times, unless the stored one is `aheadMs`
  * later.
  */
-export function sightingsStatement(parts: ReadonlyMap<string, Sighting>, aheadMs: number): BatchStatement {
-  const places = typedRows([...parts], "TEXT", "BIGINT", "TEXT");
-  return {
-    text: `UPDATE parts SET seen_ms = v.column2, info = COALESCE(v.column3, info) FROM (VALUES ${places}) AS v
+export function sightingsStatements(parts: ReadonlyMap<string, Sighting>, aheadMs: number): BatchStatement[] {
+  return rowPieces([...parts]).map((piece) => ({
+    text: `UPDATE parts SET seen_ms = v.column2, info = COALESCE(v.column3, info)
+      FROM (VALUES ${typedRows(piece, "TEXT", "BIGINT", "TEXT")}) AS v
       WHERE parts.id = v.column1
         AND (seen_ms IS NULL OR seen_ms < v.column2 OR seen_ms > v.column2 + CAST(? AS BIGINT))`,
-    values: [...[...parts].flatMap(([id, { atMs, info }]) => [id, atMs, info ?? null]), aheadMs],
-  };
+    values: [...piece.flatMap(([id, { atMs, info }]) => [id, atMs, info ?? null]), aheadMs],
+  }));
 }

@@ -10,7 +10,7 @@ import type { Clock } from "../../base/clock.ts";
 import { messageOf } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
-import { type Sighting, sightingsStatement } from "./parts.ts";
+import { type Sighting, sightingsStatements } from "./parts.ts";
 import type { Store } from "../store/store.ts";
 import { OWN_GROUP } from "../store/callers.ts";
 
@@ -95,7 +95,7 @@ export class Presence {
       const some = new Map(ids.slice(at, at + SAVED_AT_ONCE).map((id) => [id, this.#heard.get(id)!]));
       try {
         // Runs as svc-cloud's own work, not on behalf of the first caller.
-        const save = () => this.store.batch([sightingsStatement(some, ONLINE_MS)]);
+        const save = () => this.store.batch(sightingsStatements(some, ONLINE_MS));
         await this.store.forCaller({ group: OWN_GROUP }, save);
       } catch (error) {
         for (const id of ids.slice(at)) this.#unsaved.add(id);

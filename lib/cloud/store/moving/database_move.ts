@@ -7,7 +7,7 @@
  */
 
 import { SvcError } from "../../../base/error.ts";
-import { queryOne, type Sql, type SqlRow, type SqlValue, type Store } from "../store.ts";
+import { queryOne, rowPieces, type Sql, type SqlRow, type SqlValue, type Store } from "../store.ts";
 
 export interface CopiedTable {
   readonly table: string;
@@ -201,11 +201,13 @@ async function copyLevel(
 
 async function insert(sql: Sql, { name, columns }: Table, rows: readonly SqlRow[]): Promise<void> {
   const row = `(${columns.map(() => "?").join(", ")})`;
-  await sql.query(
-    `INSERT INTO ${quoted(name)} (${columns.map((one) => quoted(one.name)).join(", ")})
-     VALUES ${rows.map(() => row).join(", ")} ON CONFLICT DO NOTHING`,
-    ...rows.flatMap((one): SqlValue[] => columns.map(({ name }) => one[name] ?? null)),
-  );
+  for (const piece of rowPieces(rows)) {
+    await sql.query(
+      `INSERT INTO ${quoted(name)} (${columns.map((one) => quoted(one.name)).join(", ")})
+       VALUES ${piece.map(() => row).join(", ")} ON CONFLICT DO NOTHING`,
+      ...piece.flatMap((one): SqlValue[] => columns.map(({ name }) => one[name] ?? null)),
+    );
+  }
 }
 
 /** The number of rows; then for each column the number of values, and their sum or their length. */
