@@ -2,18 +2,15 @@
 
 import { assertGreater } from "@std/assert";
 import { needingTest } from "../support/needing.ts";
-import { postgresPrograms } from "../support/postgres.ts";
+import { neededPostgres } from "../support/postgres.ts";
 import { runChaos } from "./chaos.ts";
 
 const KILLS = 5;
 const SEED = 20_261_128;
 
-const programs = postgresPrograms();
-const needed = programs === undefined ? { missing: "PostgreSQL is not installed here" } : { found: programs };
-
 needingTest(
   "five kills among three control planes under load lose and double nothing acknowledged",
-  needed,
+  neededPostgres(),
   async () => {
     const options = {
       kills: KILLS,

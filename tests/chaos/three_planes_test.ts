@@ -11,7 +11,7 @@ import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { type Channel, client } from "../../lib/wire/rpc/channel.ts";
 import { freePort } from "../support/free_port.ts";
 import { needingTest } from "../support/needing.ts";
-import { postgresPrograms } from "../support/postgres.ts";
+import { neededPostgres } from "../support/postgres.ts";
 import { programHere } from "../support/programs_here.ts";
 import { until } from "../support/until.ts";
 import { type Tokens, tokensOf } from "./load.ts";
@@ -25,9 +25,8 @@ const LOCATIONS_MAX = 6;
 const LOG_LINES_MAX = 30;
 const CALL = { timeoutMs: 30_000 };
 
-const needed = postgresPrograms() === undefined
-  ? { missing: "PostgreSQL is not installed here" }
-  : programHere("haproxy");
+const postgres = neededPostgres();
+const needed = "missing" in postgres ? postgres : programHere("haproxy");
 
 needingTest(
   "three control planes behind HAProxy push, count and answer as one",

@@ -4,14 +4,13 @@ import { assert, assertEquals } from "@std/assert";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { needingTest } from "../support/needing.ts";
-import { postgresPrograms, startPostgres } from "../support/postgres.ts";
+import { neededPostgres, startPostgres } from "../support/postgres.ts";
 import { until } from "../support/until.ts";
 import { awaitOutcome } from "../support/outcome.ts";
 import { connect } from "../../lib/cloud/store/open_store.ts";
 
 const clock = new SystemClock();
-const programs = postgresPrograms();
-const needed = programs === undefined ? { missing: "PostgreSQL is not installed here" } : { found: programs };
+const needed = neededPostgres();
 
 needingTest(
   "control planes hear each other again after PostgreSQL was killed and stayed away for a while",

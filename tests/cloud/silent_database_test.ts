@@ -7,14 +7,12 @@ import type { Sql, Store } from "../../lib/cloud/store/store.ts";
 import { Link } from "../chaos/link.ts";
 import { FakeClock, passing } from "../support/fake_clock.ts";
 import { needingTest } from "../support/needing.ts";
-import { createPostgresDatabase, postgresPrograms } from "../support/postgres.ts";
+import { createPostgresDatabase, neededPostgres } from "../support/postgres.ts";
 import { moving, until } from "../support/until.ts";
 import { serveCloud } from "./program.ts";
 
 const HOUR_MS = 3600_000;
-const SERVER = postgresPrograms() === undefined
-  ? { missing: "PostgreSQL is not installed here" }
-  : { found: "postgres" };
+const SERVER = neededPostgres();
 
 /** Runs with a store whose server is reached over a link. */
 async function withLink(run: (store: Store, link: Link, clock: FakeClock) => Promise<void>): Promise<void> {

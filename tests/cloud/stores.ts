@@ -5,7 +5,7 @@
  */
 
 import { type Needed, needingTest } from "../support/needing.ts";
-import { createPostgresDatabase, type PostgresDatabase, postgresPrograms } from "../support/postgres.ts";
+import { createPostgresDatabase, neededPostgres, type PostgresDatabase } from "../support/postgres.ts";
 import { copyPostgres, copySqlite } from "./templates.ts";
 import { sqliteIn } from "../../cli/cloud/sqlite.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
@@ -40,9 +40,8 @@ export function sharedStoreTest(name: string, run: (database: TestDatabase) => P
 }
 
 function testOver(kind: Kind, name: string, run: (database: TestDatabase) => Promise<void>): void {
-  const isMissing = kind === "postgres" && postgresPrograms() === undefined;
-  const needed: Needed<Kind> = isMissing ? { missing: "PostgreSQL is not installed here" } : { found: kind };
-  needingTest(`${kind}: ${name}`, needed, (kind) => withDatabase(kind, run));
+  const needed: Needed<string> = kind === "postgres" ? neededPostgres() : { found: kind };
+  needingTest(`${kind}: ${name}`, needed, () => withDatabase(kind, run));
 }
 
 /** Runs with a database of its own, whose stores are closed behind it. */

@@ -7,6 +7,7 @@
 
 import { statfsSync } from "node:fs";
 import { freePort } from "./free_port.ts";
+import type { Needed } from "./needing.ts";
 import { until } from "./until.ts";
 
 /** A server that was started here. */
@@ -170,6 +171,12 @@ function startIn(folder: string): PostgresServer {
       Deno.removeSync(folder, { recursive: true });
     },
   };
+}
+
+/** A test's need of PostgreSQL: the folder of its programs. */
+export function neededPostgres(): Needed<string> {
+  const programs = postgresPrograms();
+  return programs === undefined ? { missing: "PostgreSQL is not installed here" } : { found: programs };
 }
 
 /** The folder of the newest installed server's programs. */

@@ -2,8 +2,8 @@ import { assertEquals } from "@std/assert";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { settle } from "../../base/clock.ts";
 import type { ReadFiles } from "../../base/files/files.ts";
-import type { Exit } from "../../base/process.ts";
 import { DenoHost } from "../../base/host_deno.ts";
+import type { Exit } from "../../base/process.ts";
 import { WatchedFolder, watchUsage } from "./sandbox_usage.ts";
 
 const LIMITS = {
@@ -63,9 +63,8 @@ Deno.test("WatchedFolder: it is not walked again at once, unless at last", () =>
   }));
 
 Deno.test("watchUsage: a process that ends while it is found to use too much has not succeeded", async () => {
-  const host = new DenoHost();
   const exited = Promise.withResolvers<Exit>();
-  const files: ReadFiles = Object.assign(Object.create(host), {
+  const files: ReadFiles = Object.assign(new DenoHost(), {
     readFolder: () => Promise.resolve(["7"]),
     readTextFile: async () => {
       exited.resolve({ code: 0 });

@@ -136,24 +136,21 @@ export class OdometryFusion {
     const squareM = translation === "refuted" ? 0 : VARIANCE_MAX[0] / 2;
     const squareRad = rotation === "refuted" ? 0 : VARIANCE_MAX[1];
     this.#covariance = { ...ZERO, xx: squareM, yy: squareM, tt: squareRad };
-    this.#lastOff = undefined;
-    this.#offBefore = undefined;
+    this.#forgetOff();
     this.#left = ZERO_MATRIX;
   }
 
   /** The first scan of a submap: its pose is that of odometry, and the submap lies around it. */
   begin(): void {
     this.#covariance = ZERO;
-    this.#lastOff = undefined;
-    this.#offBefore = undefined;
+    this.#forgetOff();
     this.#left = UNIT_MATRIX;
   }
 
   /** There is no match: the pose is that of odometry. */
   goOn(predicted: PredictedPose): void {
     this.#covariance = this.#covarianceAt(predicted);
-    this.#lastOff = undefined;
-    this.#offBefore = undefined;
+    this.#forgetOff();
     this.#left = UNIT_MATRIX;
   }
 
@@ -211,6 +208,11 @@ export class OdometryFusion {
     const { x, y, yaw } = this.#offBefore ?? { x: 0, y: 0, yaw: 0 };
     return sizeOf(off.x - x, off.y - y, wrapAngle(off.yaw - yaw)) >
       SUDDEN_SHARE * sizeOf(off.x, off.y, off.yaw);
+  }
+
+  #forgetOff(): void {
+    this.#lastOff = undefined;
+    this.#offBefore = undefined;
   }
 
   /** Counts the errors in a row that are too large for noise, and alike. */

@@ -8,8 +8,8 @@
 
 import { type Clock, deadline, race } from "../../../base/clock.ts";
 import { messageOf, SvcError } from "../../../base/error.ts";
-import type { PostgresAddress, ServerAddress } from "./address.ts";
 import type { SqlRow, SqlValue } from "../store.ts";
+import type { PostgresAddress, ServerAddress } from "./address.ts";
 import type { Client } from "./pool.ts";
 import { runStatement, type StatementSender } from "./statements.ts";
 

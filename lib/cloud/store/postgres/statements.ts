@@ -43,7 +43,7 @@ export class PreparedTexts {
   /** Whether a text with so many values is prepared, as it is from now on if it may be. */
   admit(text: string, values: number): boolean {
     if (this.#texts.has(text)) return true;
-    // Even one without values has a plan.
+    // A plan has a size of its own, too.
     const more = values + 1;
     if (more > PREPARED_VALUES_MAX || this.#values + more > ALL_PREPARED_VALUES_MAX) return false;
     this.#values += more;

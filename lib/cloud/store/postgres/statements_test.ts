@@ -10,7 +10,7 @@ Deno.test("NumberedTexts: each ? gets its number, whether a text is new, known o
   const rows = (count: number) => `INSERT INTO t VALUES ${Array(count).fill("(?, ?)").join(", ")}`;
   assertEquals(texts.of(rows(2)), wanted);
   assertStringIncludes(texts.of(rows(11)), "($19, $20), ($21, $22)");
-  // More than are kept, one of which is used now and then.
+  // There are more texts than it keeps, and one comes again and again.
   for (let count = 1; count < 1_700; count++) {
     assertEquals(texts.of(`SELECT ${count} WHERE ? = ?`), `SELECT ${count} WHERE $1 = $2`);
     if (count % 100 === 0) assertEquals(texts.of(rows(2)), wanted);

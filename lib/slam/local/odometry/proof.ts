@@ -204,7 +204,7 @@ export class OdometryProof {
     const { yaw } = byOdometry.pose;
     if (Math.abs(wrapAngle(byMatch.pose.yaw - yaw)) > SAME_RAD) return;
     const offRad = (by: Pose2d) => Math.min(ERROR_MAX_RAD, Math.abs(wrapAngle(by.yaw - yaw)));
-    const noisier = Math.max(NOISE_SHARE_MIN, this.#motion.rangeNoiseM / USUAL_RANGE_NOISE_M);
+    const noisier = this.#noisier;
     // Wheels that slip turn too far, or not far enough, at every turn.
     const tooFarRad = Math.abs(yaw) < TURN_MIN_RAD
       ? undefined
@@ -233,7 +233,7 @@ export class OdometryProof {
     const tooFarM = far && odometry && this.#tooFarM(far.scan, scan, odometry);
     const movedM = odometry ? Math.hypot(odometry.x, odometry.y) : 0;
     if (far && tooFarM !== undefined) {
-      const noiseM = NOISE_M * Math.max(NOISE_SHARE_MIN, this.#motion.rangeNoiseM / USUAL_RANGE_NOISE_M);
+      const noiseM = NOISE_M * this.#noisier;
       // An error that came at once is no factor: the robot was carried, or people walked by.
       const isGrowing = far.ways.every((one) =>
         Math.abs(one.tooFarM - tooFarM * one.movedM / movedM) <= DEVIATIONS_MAX * noiseM
@@ -253,13 +253,18 @@ export class OdometryProof {
     this.#far = undefined;
   }
 
+  /** How much noisier than usual the ranges of the compared scans are. */
+  get #noisier(): number {
+    return Math.max(NOISE_SHARE_MIN, this.#motion.rangeNoiseM / USUAL_RANGE_NOISE_M);
+  }
+
   /** By how much odometry drove too far between two scans, if they show it. */
   #tooFarM(from: MatchedScan, to: MatchedScan, odometry: Pose2d): number | undefined {
     this.#motion.begin(from.seen);
     const { pose, share, leastConstrained } = this.#motion.match(to.seen, odometry);
     const movedM = Math.hypot(odometry.x, odometry.y);
     if (share < SHARE_MIN || leastConstrained.points < FAR_POINTS || movedM < SPAN_M / 2) return undefined;
-    return ((odometry.x - pose.x) * odometry.x + (odometry.y - pose.y) * odometry.y) / movedM;
+    return tooFarAlong(odometry, pose);
   }
 
   /**
@@ -285,10 +290,15 @@ export class OdometryProof {
     if (knownOf(byMatch.pose.x - pose.x, byMatch.pose.y - pose.y) > SAME_M) return undefined;
     if (isFarOff && this.#motion.fitsMore(seen, pose, odometry) < FITS_MORE) return undefined;
     const offM = (by: Pose2d) => Math.min(ERROR_MAX_M, knownOf(by.x - pose.x, by.y - pose.y));
-    const tooFarM = ((odometry.x - pose.x) * odometry.x + (odometry.y - pose.y) * odometry.y) / movedM;
+    const tooFarM = tooFarAlong(odometry, pose);
     this.#translation.add(offM(odometry), offM(matched), noisier, tooFarM);
     return tooFarM;
   }
+}
+
+/** By how much a motion is longer than another one, along its own way. */
+function tooFarAlong({ x, y }: Pose2d, shown: Pose2d): number {
+  return ((x - shown.x) * x + (y - shown.y) * y) / Math.hypot(x, y);
 }
 
 /** The errors of odometry and of the matches; later errors weigh more. */
