@@ -14,6 +14,11 @@ const LEVELS = 6;
 /** Grid cells on a side of a search cell. */
 const POOLED = 2;
 const HIGHEST = 255;
+/** For each value of a grid's cell: 0 (probability 0.1, or unknown) to 255 (0.9). */
+const LIKELY = Uint8Array.from(
+  { length: COST_VALUES + 1 },
+  (_, value) => value === 0 ? 0 : Math.round(HIGHEST * (COST_VALUES - value) / (COST_VALUES - 1)),
+);
 
 export interface SearchWindow {
   readonly linearM: number;
@@ -37,7 +42,6 @@ const NO_CELLS: Level = { cells: new Uint8Array(0), width: 0 };
 export class SearchGrid {
   readonly #levels: Level[];
   readonly #cellM: number;
-  readonly #width: number;
   readonly #height: number;
   readonly #maxX: number;
   readonly #maxY: number;
@@ -48,15 +52,16 @@ export class SearchGrid {
     this.#cellM = POOLED * grid.resolution;
     this.#maxX = grid.maxX;
     this.#maxY = grid.maxY;
-    this.#width = Math.ceil(grid.cellsX / POOLED);
+    const width = Math.ceil(grid.cellsX / POOLED);
     this.#height = Math.ceil(grid.cellsY / POOLED);
-    let level: Level = { cells: pooled(grid, this.#width, this.#height), width: this.#width };
-    this.#levels = [level];
-    for (let k = 1; k < LEVELS; k++) this.#levels.push(level = widened(level, this.#height, k));
+    this.#levels = [{ cells: pooled(grid, width, this.#height), width }];
   }
 
-  get bytes(): number {
-    return this.#levels.reduce((sum, { cells }) => sum + cells.length, 0);
+  /** Makes the levels up to this one: a search in a small window needs only the lower ones. */
+  #prepare(top: number): void {
+    for (let k = this.#levels.length; k <= top; k++) {
+      this.#levels.push(widened(this.#levels.at(-1) ?? NO_CELLS, this.#height, k));
+    }
   }
 
   /**
@@ -76,6 +81,7 @@ export class SearchGrid {
     this.#place(points, prediction, angularStep, turns);
     const reach = Math.ceil(window.linearM / this.#cellM);
     const top = Math.min(LEVELS - 1, Math.max(0, Math.ceil(Math.log2(Math.max(1, reach / 2)))));
+    this.#prepare(top);
     const step = 1 << top;
     const scale = 0.8 / (HIGHEST * count);
     const leastSum = (minScore - 0.1) / scale;
@@ -175,15 +181,13 @@ function likeliestFirst(candidates: Candidate[]): Candidate[] {
   return candidates.sort((a, b) => b.sum - a.sum);
 }
 
-/** The likeliest of each square of cells, from 0 (probability 0.1, or unknown) to 255 (0.9). */
+/** The likeliest of each square of cells. */
 function pooled({ cells, cellsX, cellsY }: ProbabilityGrid, width: number, height: number): Uint8Array {
   const out = new Uint8Array(width * height);
   for (let j = 0; j < cellsY; j++) {
     const to = width * Math.floor(j / POOLED), from = cellsX * j;
     for (let i = 0; i < cellsX; i++) {
-      const value = cells[from + i] ?? 0;
-      if (value === 0) continue;
-      const likely = Math.round(HIGHEST * (COST_VALUES - value) / (COST_VALUES - 1));
+      const likely = LIKELY[cells[from + i] ?? 0] ?? 0;
       const at = to + (i >> 1);
       if ((out[at] ?? 0) < likely) out[at] = likely;
     }
@@ -192,27 +196,28 @@ function pooled({ cells, cellsX, cellsY }: ProbabilityGrid, width: number, heigh
 }
 
 /** Maxima over windows twice as wide. The cell (i, j) of the result is the maximum from i - margin, j - margin on. */
-function widened(level: Level, height: number, into: number): Level {
+function widened({ cells, width: fromWidth }: Level, height: number, into: number): Level {
   const half = 1 << (into - 1);
-  const fromWidth = level.width, fromHeight = height + half - 1;
-  const width = fromWidth + half, toHeight = fromHeight + half;
+  const fromHeight = height + half - 1, width = fromWidth + half;
   const rows = new Uint8Array(width * fromHeight);
   for (let j = 0; j < fromHeight; j++) {
-    for (let i = 0; i < width; i++) {
-      const a = i < fromWidth ? level.cells[fromWidth * j + i] ?? 0 : 0;
-      const b = i >= half ? level.cells[fromWidth * j + i - half] ?? 0 : 0;
-      rows[width * j + i] = a > b ? a : b;
-    }
+    const from = cells.subarray(fromWidth * j, fromWidth * (j + 1));
+    raise(rows, width * j, from);
+    raise(rows, width * j + half, from);
   }
-  const cells = new Uint8Array(width * toHeight);
-  for (let j = 0; j < toHeight; j++) {
-    for (let i = 0; i < width; i++) {
-      const a = j < fromHeight ? rows[width * j + i] ?? 0 : 0;
-      const b = j >= half ? rows[width * (j - half) + i] ?? 0 : 0;
-      cells[width * j + i] = a > b ? a : b;
-    }
+
+  const out = new Uint8Array(width * (fromHeight + half));
+  raise(out, 0, rows);
+  raise(out, width * half, rows);
+  return { cells: out, width };
+}
+
+/** Raises the cells from an index on to those of another list, where those are higher. */
+function raise(cells: Uint8Array, at: number, to: Uint8Array): void {
+  for (let k = 0; k < to.length; k++) {
+    const value = to[k] ?? 0;
+    if ((cells[at + k] ?? 0) < value) cells[at + k] = value;
   }
-  return { cells, width };
 }
 
 const REACH_MIN_M = 3;

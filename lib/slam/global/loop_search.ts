@@ -73,6 +73,14 @@ const AGREE_M = 0.3;
 const AGREE_SHARE = 0.02;
 const AGREE_RAD = 3 * DEGREE;
 
+/** A circle around the nodes of a finished submap. */
+interface Extent {
+  readonly centre: Pose2d;
+  readonly radiusM: number;
+  /** The graph's number of moves for which it holds. */
+  readonly moves: number;
+}
+
 interface Pending extends Closure {
   /** Moves the node, and everything around it, to the closure's place. */
   readonly correctedPose: Pose2d;
@@ -85,6 +93,7 @@ export class LoopSearch {
   readonly #closed = new Map<MapNode, Set<MapSubmap>>();
   /** Search grids, in the order of their last use. */
   readonly #grids = new Map<MapSubmap, SearchGrid>();
+  readonly #extents = new Map<MapSubmap, Extent>();
   #pending: Pending[] = [];
   #farTurn = 0;
 
@@ -92,6 +101,7 @@ export class LoopSearch {
 
   forget(submap: MapSubmap): void {
     this.#grids.delete(submap);
+    this.#extents.delete(submap);
     this.#pending = this.#pending.filter((one) => one.submap !== submap);
     for (const submaps of this.#closed.values()) submaps.delete(submap);
   }
@@ -118,6 +128,7 @@ export class LoopSearch {
       const isNear = driftM <= NEAR_M;
       const windowM = isNear ? driftM : Math.min(FAR_MAX_M, FAR_M + FAR_SHARE * way);
       const turnRad = isNear ? TURN_RAD + TURN_SHARE_RAD * way : FAR_TURN_RAD;
+      if (this.#isBeyond(node, submap, REACH_M + windowM)) continue;
       const away = this.#away(node, submap);
       if (away > REACH_M + windowM) continue;
       (isNear ? near : far).push({ submap, away, windowM, turnRad });
@@ -145,6 +156,26 @@ export class LoopSearch {
 
   #known(node: MapNode, submap: MapSubmap): boolean {
     return this.#closed.get(node)?.has(submap) ?? false;
+  }
+
+  /** Whether the node is surely farther than this from all nodes of the submap: most submaps are, in a large map. */
+  #isBeyond(node: MapNode, submap: MapSubmap, awayM: number): boolean {
+    const { centre, radiusM } = this.#extentOf(submap), { x, y } = this.graph.pose(node.variable);
+    return Math.hypot(x - centre.x, y - centre.y) > awayM + radiusM;
+  }
+
+  #extentOf(submap: MapSubmap): Extent {
+    const known = this.#extents.get(submap);
+    if (known?.moves === this.graph.moves) return known;
+    const centre = this.graph.pose(submap.variable);
+    let radiusM = 0;
+    for (const { variable } of submap.nodes) {
+      const { x, y } = this.graph.pose(variable);
+      radiusM = Math.max(radiusM, Math.hypot(x - centre.x, y - centre.y));
+    }
+    const extent = { centre, radiusM, moves: this.graph.moves };
+    this.#extents.set(submap, extent);
+    return extent;
   }
 
   /** From the nearest node of the submap. */

@@ -47,6 +47,12 @@ export class PoseGraph {
   readonly #free: number[] = [];
   #edges: GraphEdge[] = [];
   #removals = 0;
+  #moves = 0;
+
+  /** A number that changes when poses move. */
+  get moves(): number {
+    return this.#moves;
+  }
 
   get edges(): readonly GraphEdge[] {
     return this.#edges;
@@ -87,6 +93,7 @@ export class PoseGraph {
 
   setPose(id: number, pose: Pose2d): void {
     this.#poses[id] = pose;
+    this.#moves++;
   }
 
   /** The residual of an edge, in its frame. */
@@ -105,6 +112,7 @@ export class PoseGraph {
     yield* problem.solving(stepsMax);
     if (removals !== this.#removals) return false;
     problem.poses().forEach((pose, id) => this.#poses[id] = pose);
+    this.#moves++;
     return true;
   }
 

@@ -104,14 +104,15 @@ export class ScanMotion {
   /** The normal of the line through the neighbours of a point, if they lie on a line. */
   #findNormal(k: number): void {
     const p = this.#points, count = this.#count;
-    const away = (other: number) => Math.hypot(xOf(p, other) - xOf(p, k), yOf(p, other) - yOf(p, k));
-    const sideM = SIDE_NOISES * this.#rangeNoiseM;
+    const x = xOf(p, k), y = yOf(p, k), side = (SIDE_NOISES * this.#rangeNoiseM) ** 2;
+    const square = (other: number) => (xOf(p, other) - x) ** 2 + (yOf(p, other) - y) ** 2;
     const isIn = (m: number) => m < SIDE_POINTS_MAX && k > m && k + m + 1 < count;
     let m = 1;
     for (; isIn(m); m++) {
-      const nearest = Math.min(away(k - m), away(k + m));
-      if (nearest >= sideM && (m >= SIDE_POINTS || nearest >= SIDE_M)) break;
+      const nearest = Math.min(square(k - m), square(k + m));
+      if (nearest >= side && (m >= SIDE_POINTS || nearest >= SIDE_M * SIDE_M)) break;
     }
+    if (!this.#isStraight(k, m)) return;
     let meanX = 0, meanY = 0;
     for (let other = k - m; other <= k + m; other++) {
       meanX += xOf(p, other) / (2 * m + 1);
@@ -126,14 +127,13 @@ export class ScanMotion {
     }
     const along = 0.5 * Math.atan2(2 * xy, xx - yy);
     const nx = -Math.sin(along), ny = Math.cos(along);
-    const square = Math.max(0, nx * nx * xx + 2 * nx * ny * xy + ny * ny * yy);
-    const across = Math.sqrt(square / (2 * m + 1));
-    if (!this.#isStraight(k, m)) return;
+    const residual = Math.max(0, nx * nx * xx + 2 * nx * ny * xy + ny * ny * yy);
+    const across = Math.sqrt(residual / (2 * m + 1));
     const rangeM = doubleAt(this.#ranges, k);
     if (across > Math.max(1.5 * this.#rangeNoiseM, ACROSS_M + ACROSS_A_METRE * rangeM)) return;
     this.#normals[2 * k] = nx;
     this.#normals[2 * k + 1] = ny;
-    this.#bends[k] = square / ((2 * m - 1) * (xx + yy - square));
+    this.#bends[k] = residual / ((2 * m - 1) * (xx + yy - residual));
   }
 
   /** Whether so many points on each side of one have the same direction from it. */
@@ -304,7 +304,7 @@ export class ScanMotion {
 
   /** The nearest earlier point within reach; -1 if there is none. */
   #nearest(x: number, y: number, reach: number): number {
-    const angle = Math.atan2(y, x), range = Math.hypot(x, y);
+    const angle = Math.atan2(y, x), range = Math.sqrt(x * x + y * y);
     const angles = this.#angles, count = this.#count;
     reach = Math.max(reach, Math.min(FIRST_PAIR_M, PAIR_GAPS * this.#gapRad * range));
     const low = this.#firstFrom(angle);
@@ -326,9 +326,12 @@ export class ScanMotion {
   }
 }
 
-/** The largest angle between a point at a range and another one within reach of it, up to a right angle. */
+/** The largest angle between a point at a range and another one within reach of it, up to a right angle, or a bit more. */
 function angleWithin(reach: number, range: number): number {
-  return reach < range ? Math.asin(reach / range) : Math.PI / 2;
+  if (reach >= range) return Math.PI / 2;
+  // At least the arc sine, which would take longer than the distances of the points that it spares.
+  const sine = reach / range;
+  return sine * (1 + (Math.PI / 2 - 1) * sine * sine);
 }
 
 /** How much the ranges of neighbours differ from straight lines. */
