@@ -27,6 +27,7 @@ function slipping(timeS: number): Pose2d {
 }
 
 function play(mapper: Mapper | MapBuilder, odometry: (timeS: number) => Pose2d): void {
+  if (mapper instanceof Mapper) mapper.keepScans();
   for (let k = 0; k <= 120; k++) {
     const timeS = 0.1 * k;
     mapper.addOdometry({ timeS: 1000 + timeS, pose: odometry(timeS) });
@@ -36,8 +37,9 @@ function play(mapper: Mapper | MapBuilder, odometry: (timeS: number) => Pose2d):
   mapper.finish();
 }
 
-/** How far the robot drove according to the map. */
-function drivenM(mapper: Mapper | MapBuilder): number {
+/** How far the robot drove until a time according to the map. */
+function drivenM(mapper: Mapper | MapBuilder, timeS = 12): number {
+  if (mapper instanceof Mapper) return between2d(mapper.scanPose(1000)!, mapper.scanPose(1000 + timeS)!).x;
   const { node, offset } = mapper.lastScan()!;
   return between2d(mapper.nodePose(0), compose2d(mapper.nodePose(node), offset)).x;
 }
@@ -47,6 +49,15 @@ Deno.test("mapper: a start that late odometry missed is mapped again once its de
   play(mapper, (timeS) => ride(timeS - LATE_S));
   // Without a new beginning, 13 cm are missing.
   assertLess(Math.abs(drivenM(mapper) - DRIVEN_S * SPEED_MPS), 0.04);
+});
+
+Deno.test("mapper: scans from before a map began again have their places in the new map", () => {
+  const mapper = new Mapper({ mode: "create", options: MAPPER_DEFAULTS });
+  play(mapper, (timeS) => ride(timeS - LATE_S));
+  for (let k = 1; k <= 120; k++) {
+    const timeS = 0.1 * k;
+    assertLess(Math.abs(drivenM(mapper, timeS) - ride(timeS).x), 0.04, `scan ${k}`);
+  }
 });
 
 Deno.test("mapper: a drive with wheels that slip is mapped again once the scans refute them", () => {

@@ -92,6 +92,13 @@ const UNSEEN_S = 1.5;
 const ROUNDS_FINAL = 2;
 const ROUND_ADDS = 0.02;
 
+/** Where a scan lies: as seen from a node, with which it moves when the map is optimised. */
+export interface ScanPlace {
+  readonly timeS: number;
+  readonly node: number;
+  readonly offset: Pose2d;
+}
+
 export class MapBuilder implements Mapping {
   readonly #local: LocalMapper;
   readonly #graph = new PoseGraph();
@@ -246,12 +253,10 @@ export class MapBuilder implements Mapping {
     return this.#nodeCount;
   }
 
-  /**
-   * The last scan, or a later time, relative to the last node, with which it moves when the map is optimised.
-   */
-  lastScan(atS?: number): { readonly node: number; readonly offset: Pose2d } | undefined {
-    const node = this.#nodes.at(-1), local = this.#localPose(atS);
-    return node && local && { node: this.#nodes.length - 1, offset: between2d(node.localPose, local) };
+  lastScan(): ScanPlace | undefined {
+    const node = this.#nodes.at(-1), last = this.#last;
+    return node && last &&
+      { timeS: last.timeS, node: this.#nodes.length - 1, offset: between2d(node.localPose, last.pose) };
   }
 
   /** The pose of the last scan, or of a later time, among the latest scans. */

@@ -7,7 +7,7 @@ import { Beginning } from "./beginning.ts";
 import { type HeldReading, LateOdometry } from "./late_odometry.ts";
 import { isWrongUnder, NO_BELIEFS, type OdometryBeliefs } from "./local/odometry/beliefs.ts";
 import { isSameScale } from "./local/odometry/scale.ts";
-import { MapBuilder } from "./map_builder.ts";
+import { MapBuilder, type ScanPlace } from "./map_builder.ts";
 import type { MapState } from "./map_state.ts";
 import type {
   ImuReading,
@@ -17,7 +17,7 @@ import type {
   OdometryReading,
   RangeScan,
 } from "./mapping.ts";
-import type { Pose2d } from "./pose2d.ts";
+import { compose2d, type Pose2d } from "./pose2d.ts";
 
 /** The beliefs must stay the same for this many scans. At the end they count at once. */
 const SETTLED_SCANS = 40;
@@ -37,6 +37,8 @@ export class Mapper implements Mapping {
   /** A new beginning under way, scan by scan. */
   #again: Generator<void, void> | undefined;
   #isFinishing = false;
+  /** By the times of the scans. */
+  #places: Map<number, ScanPlace> | undefined;
 
   constructor(private readonly start: MapperStart) {
     this.#builder = new MapBuilder(start);
@@ -82,6 +84,7 @@ export class Mapper implements Mapping {
 
   #takeScan(scan: RangeScan): boolean {
     const { nodeCount } = this.#builder, isTaken = this.#builder.addScan(scan);
+    if (this.#places) notePlace(this.#places, this.#builder);
     if (!this.#beginning) return isTaken;
     this.#beginning.addScan(scan, this.#builder.nodeCount > nodeCount);
     const beliefs = this.#builder.odometryBeliefs;
@@ -103,14 +106,19 @@ export class Mapper implements Mapping {
 
   /** Replays all readings, also those that arrive meanwhile; then the new map replaces the old one. */
   *#beginningAgain(beginning: Beginning, beliefs: OdometryBeliefs): Generator<void, void> {
-    const builder = new MapBuilder(this.start, beliefs);
-    yield* beginning.replay(builder, beliefs.delayS);
+    const builder = new MapBuilder(this.start, beliefs), places = new Map<number, ScanPlace>();
+    const replay = beginning.replay(builder, beliefs.delayS);
+    while (!replay.next().done) {
+      if (this.#places) notePlace(places, builder);
+      yield;
+    }
     // Callers know nodes by their numbers.
     if (builder.nodeCount !== this.#builder.nodeCount) {
       this.#beginning = undefined;
       return;
     }
     this.#builder = builder;
+    for (const [timeS, place] of places) this.#places?.set(timeS, place);
     this.#assumed = beliefs;
     this.#beliefs = builder.odometryBeliefs;
     this.#settledScans = 0;
@@ -156,19 +164,25 @@ export class Mapper implements Mapping {
     return this.#builder.odometryCorrection();
   }
 
-  /** The last scan relative to the last node, with which it moves when the map is optimised. */
-  lastScan(): { readonly node: number; readonly offset: Pose2d } | undefined {
-    return this.#builder.lastScan(this.#late.newestScan?.timeS);
+  /** Keeps where each scan lies from now on. */
+  keepScans(): void {
+    this.#places ??= new Map();
   }
 
-  /** The present pose of a node in the map. */
-  nodePose(node: number): Pose2d {
-    return this.#builder.nodePose(node);
+  /** The pose of the scan of a time in the present map; undefined if it was left out, or scans are not kept. */
+  scanPose(timeS: number): Pose2d | undefined {
+    const place = this.#places?.get(timeS);
+    return place && compose2d(this.#builder.nodePose(place.node), place.offset);
   }
 
   state(): MapState {
     return this.#builder.state();
   }
+}
+
+function notePlace(places: Map<number, ScanPlace>, builder: MapBuilder): void {
+  const last = builder.lastScan();
+  if (last) places.set(last.timeS, last);
 }
 
 function isSame(a: OdometryBeliefs, b: OdometryBeliefs): boolean {

@@ -47,3 +47,5 @@ Deno.test("worlds: a hall, wheels that always slip by the same share on a way of
   assertHolds(61063));
 
 Deno.test("worlds: a warehouse with far noisy walls, perfect odometry", () => assertHolds(61060));
+
+Deno.test("worlds: a warehouse, a map that is made again at its end", () => assertHolds(61000));

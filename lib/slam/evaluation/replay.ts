@@ -4,7 +4,7 @@
 
 import type { Mapper } from "../mapper.ts";
 import type { MirrorCheck } from "../mirror_check.ts";
-import { between2d, compose2d, type Pose2d } from "../pose2d.ts";
+import { between2d, compose2d, IDENTITY_2D, type Pose2d } from "../pose2d.ts";
 import { type CarmenLog, type CarmenScan, pointsOf } from "./carmen.ts";
 import type { SensorFacts } from "./sensor.ts";
 import type { TimedPose } from "./relations.ts";
@@ -23,33 +23,36 @@ export interface ReplayOptions {
 
 interface ReplayedScan {
   readonly timeS: number;
-  readonly node: number;
-  /** As seen from the node. */
-  readonly offset: Pose2d;
+  /** The time of the last scan that the mapper took, and the motion since by odometry. */
+  readonly takenS: number;
+  readonly moved: Pose2d;
 }
 
 /** Plays the scans in order, except those that are not later than the one before; then finishes the map. */
 export function replay(log: CarmenLog, mapper: Mapper, options: ReplayOptions): TimedPose[] {
   const { withOdometry, every = 1 } = options;
   const placed: ReplayedScan[] = [];
-  let lastS = -Infinity;
-  let taken: { readonly scan: CarmenScan; readonly node: number; readonly offset: Pose2d } | undefined;
+  let lastS = -Infinity, taken: CarmenScan | undefined;
+  mapper.keepScans();
   log.scans.forEach((scan, at) => {
-    if (scan.timeS > lastS) {
-      if (withOdometry) mapper.addOdometry({ timeS: scan.timeS, pose: scan.odometry });
+    const { timeS } = scan;
+    if (timeS > lastS) {
+      if (withOdometry) mapper.addOdometry({ timeS, pose: scan.odometry });
       if (at % every === 0) {
-        taken = addScan(mapper, scan, options) ? { scan, ...mapper.lastScan()! } : undefined;
-        if (taken) placed.push({ timeS: scan.timeS, node: taken.node, offset: taken.offset });
+        taken = addScan(mapper, scan, options) ? scan : undefined;
+        if (taken) placed.push({ timeS, takenS: timeS, moved: IDENTITY_2D });
       } else if (withOdometry && taken) {
-        const offset = compose2d(taken.offset, between2d(taken.scan.odometry, scan.odometry));
-        placed.push({ timeS: scan.timeS, node: taken.node, offset });
+        placed.push({ timeS, takenS: taken.timeS, moved: between2d(taken.odometry, scan.odometry) });
       }
     }
-    lastS = Math.max(lastS, scan.timeS);
+    lastS = Math.max(lastS, timeS);
     options.onScan?.(at + 1, log.scans.length);
   });
   mapper.finish();
-  return placed.map(({ timeS, node, offset }) => ({ timeS, pose: compose2d(mapper.nodePose(node), offset) }));
+  return placed.flatMap(({ timeS, takenS, moved }) => {
+    const pose = mapper.scanPose(takenS);
+    return pose ? [{ timeS, pose: compose2d(pose, moved) }] : [];
+  });
 }
 
 function addScan(mapper: Mapper, scan: CarmenScan, options: ReplayOptions): boolean {

@@ -70,19 +70,22 @@ export function scoreWorld(world: World): { readonly score: WorldScore; readonly
  */
 function mapped(scans: readonly RangeScan[], odometry: readonly OdometryReading[], ride: Ride): Pose2d[] {
   const mapper = new Mapper({ mode: "create", options: MAPPER_DEFAULTS });
-  const placed: { readonly node: number; readonly offset: Pose2d }[] = [];
-  let next = 0, firstS = ride.endS;
+  mapper.keepScans();
+  let next = 0;
   for (const scan of scans) {
     while (next < odometry.length && odometry[next].timeS <= scan.timeS) mapper.addOdometry(odometry[next++]);
     mapper.addScan(scan);
     while (mapper.work());
-    const last = mapper.lastScan();
-    if (!last) continue;
-    firstS = Math.min(firstS, scan.timeS);
-    placed.push(last);
   }
   mapper.finish();
-  const poses = placed.map(({ node, offset }) => compose2d(mapper.nodePose(node), offset));
+  const poses: Pose2d[] = [];
+  let firstS = ride.endS, last: Pose2d | undefined;
+  for (const { timeS } of scans) {
+    last = mapper.scanPose(timeS) ?? last;
+    if (!last) continue;
+    firstS = Math.min(firstS, timeS);
+    poses.push(last);
+  }
   return fromFirst(poses, ride.truthAt(firstS));
 }
 
