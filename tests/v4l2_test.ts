@@ -6,6 +6,7 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { DenoDevice } from "../lib/base/native/device.ts";
 import { SvcError } from "../lib/base/error.ts";
+import { bareDevice } from "./support/bare_device.ts";
 import { type Needed, needingTest, outputOf } from "./support/needing.ts";
 import { VideoDevice } from "../lib/device/v4l2.ts";
 
@@ -56,6 +57,29 @@ needingTest(
     }
   },
 );
+
+/** Answers as a camera whose sizes and rates may be anything between two bounds (v4l2_frmsizeenum, v4l2_frmivalenum). */
+function answerStepwise(request: number, data: Uint8Array): void {
+  const view = new DataView(data.buffer);
+  const set = (at: number, ...values: number[]) =>
+    values.forEach((value, index) => view.setUint32(at + 4 * index, value, true));
+  const number = request & 0xff;
+  if (number !== 0 && view.getUint32(0, true) > 0) throw new SvcError("invalid_argument", "no more");
+  if (number === 2) data.set(new TextEncoder().encode("YUYV"), 44);
+  // The type, then width and height, each as the least, the most and the step.
+  if (number === 0x4a) set(8, 3, 160, 1920, 8, 120, 1080, 4);
+  // The type, then the shortest and the longest interval and the step, as fractions of a second.
+  if (number === 0x4b) set(16, 3, 1, 30, 1, 5, 1, 30);
+}
+
+Deno.test("VideoDevice: a camera with freely choosable sizes offers the smallest and the largest", () => {
+  const openDevice = (path: string) => bareDevice(path, { control: answerStepwise });
+  const camera = VideoDevice.open({ openDevice }, "/dev/video7");
+  assertEquals(camera.modes(), [
+    { format: "YUYV", width: 160, height: 120, rates: [30] },
+    { format: "YUYV", width: 1920, height: 1080, rates: [30] },
+  ]);
+});
 
 Deno.test("VideoDevice refuses a device that is not a camera", linux, () => {
   const host = { openDevice: (path: string) => new DenoDevice(path) };

@@ -128,6 +128,23 @@ Deno.test("rplidar: a device that never falls silent is given up", async () => {
   lidar.close();
 });
 
+Deno.test("rplidar: every turn is given once, also one that arrives in pieces", async () => {
+  // A quarter of a turn each, 1 m away; the second bit is the opposite of the first one.
+  const node = (quarter: number) => {
+    const [angle, range] = [90 * quarter * 64, 1000 * 4];
+    return [quarter === 0 ? 1 : 2, angle << 1 & 0xff | 1, angle >> 7, range & 0xff, range >> 8];
+  };
+  const turn = [0, 1, 2, 3].flatMap(node);
+  const pieces = [[...turn, ...turn, ...turn.slice(0, 7)], turn.slice(7), turn];
+  const read = () => Uint8Array.from(pieces.shift()!);
+  const lidar = openSending(read, () => Promise.resolve(pieces.length > 0), clock);
+  const found = [];
+  while (pieces.length > 0) found.push(await lidar.turns());
+  const one = { angleDeg: Float32Array.of(0, 90, 180, 270), rangeMm: new Float32Array(4).fill(1000) };
+  assertEquals(found, [[one, one], [], [one]]);
+  lidar.close();
+});
+
 Deno.test("rplidar: random bytes give only ranges and angles that the protocol allows", async () => {
   const random = randomFrom(11);
   let left = 400;

@@ -372,7 +372,6 @@ export class HttpDownload {
           read = await reader.read();
           if (limit.signal.aborted) throw limit.signal.reason;
         } finally {
-          limit.signal.removeEventListener("abort", stop);
           limit.done();
         }
         if (read.done) return;

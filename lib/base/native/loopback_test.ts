@@ -204,4 +204,16 @@ Deno.test("socketLines reads the tables of Linux, connectionsIn those of Windows
   view.setUint16(20, 50_000);
   view.setUint32(24, 321, true);
   assertEquals(connectionsIn(rows, false), [{ ends: "127.0.0.1:8080,127.0.0.1:50000", pid: 321 }]);
+
+  // A program on IPv6 sees a client on IPv4 at ::ffff:127.0.0.1.
+  const rowsV6 = new Uint8Array(4 + 56);
+  const viewV6 = new DataView(rowsV6.buffer);
+  viewV6.setUint32(0, 1, true);
+  rowsV6.set([0xff, 0xff, 127, 0, 0, 1], 4 + 10);
+  viewV6.setUint16(4 + 20, 8080);
+  rowsV6.set([0xff, 0xff, 127, 0, 0, 1], 4 + 24 + 10);
+  viewV6.setUint16(4 + 44, 50_000);
+  viewV6.setUint32(4 + 48, 5, true);
+  viewV6.setUint32(4 + 52, 321, true);
+  assertEquals(connectionsIn(rowsV6, true), [{ ends: "127.0.0.1:8080,127.0.0.1:50000", pid: 321 }]);
 });

@@ -145,6 +145,16 @@ Deno.test("a full disk leaves no native code behind", async () => {
   });
 });
 
+Deno.test("native code that never becomes what it should be is refused", async () => {
+  await inFolder(async (home) => {
+    const [wanted, other] = [packageOf("code"), packageOf("other code")];
+    const files = wanted.files.map((file, index) => ({ ...file, content: other.files[index].content }));
+    const folder = await open([`${home}/native`]);
+    const error = await assertRejects(() => folder.take({ ...wanted, files }), SvcError, "keep changing");
+    assertEquals(error.code, "unavailable");
+  });
+});
+
 Deno.test("native code goes to the next place if a home cannot be written", async () => {
   await inFolder(async (home) => {
     await Deno.writeTextFile(`${home}/file`, "");

@@ -62,3 +62,18 @@ Deno.test({
     assertThrows(() => device.tell(0, 0), SvcError, "is closed");
   },
 });
+
+Deno.test({
+  name: "DenoDevice: close gives back the descriptor, so that others can open the device",
+  ignore: Deno.build.os !== "linux",
+  fn: () =>
+    withPipe(async (path) => {
+      const device = new DenoDevice(path);
+      const opened = async () => await Deno.realPath(`/proc/self/fd/${device.file}`).catch(() => undefined);
+      const real = await Deno.realPath(path);
+      assertEquals(await opened(), real);
+      device.close();
+      device.close();
+      assert(await opened() !== real, "the descriptor is still open");
+    }),
+});

@@ -169,3 +169,24 @@ Deno.test("TokenKeyRing: keys that cannot be written stay in memory, with a sing
     await next.close();
   }
 });
+
+Deno.test("TokenKeyRing: a file that is gone from a full disk means new keys once, until it is back", async () => {
+  const { files, clock, open } = bench();
+  const keys = await open(PATH);
+  const [before, text] = [stateOf(keys), await files.readTextFile(PATH)];
+  files.removeFile(PATH);
+  files.full = true;
+  await clock.advance(60_000);
+  await keys.moveTo(PATH);
+  const after = stateOf(keys);
+  assertNotEquals(after, before);
+  await clock.advance(300_000);
+  await keys.moveTo(PATH);
+  assertEquals(stateOf(keys), after);
+  // As from a backup.
+  files.put(PATH, text, 0o600);
+  await clock.advance(60_000);
+  await keys.moveTo(PATH);
+  assertEquals(stateOf(keys), before);
+  await keys.close();
+});

@@ -74,7 +74,8 @@ Deno.test({
   },
 });
 
-Deno.test("Listener: a program that is too busy to accept is not reported as out of descriptors", async () => {
+/** What a port at `host` logs of a check whose time is over before the program hears of its own connection. */
+async function loggedWhenBusy(host: string): Promise<string[]> {
   const clock = new FakeClock();
   const records: LogRecord[] = [];
   const logger = new Logs(clock, [memorySink(records)]).logger("port");
@@ -86,20 +87,30 @@ Deno.test("Listener: a program that is too busy to accept is not reported as out
     logger,
     accept: (socket) => void sockets.push(socket),
   });
-  await listener.listen("here", { host: "127.0.0.1", port: 0 });
+  await listener.listen("here", { host, port: 0 });
   const { port } = listener.address;
-  const clients = Array.from({ length: 8 }, () => connect(port, "127.0.0.1"));
+  const clients = Array.from({ length: 8 }, () => connect(port, host));
   while (sockets.length < clients.length) await settle();
-  // The check begins, and all its time is over before the program hears of its own connection.
   await clock.advance(5_000);
   await clock.advance(2_000);
   for (let turn = 0; turn < 400; turn++) {
     await settle();
     await clock.advance(10);
   }
-  assertEquals(records.map(({ message }) => message), []);
   for (const socket of [...clients, ...sockets]) socket.destroy();
   await listener.close();
+  return records.map(({ message }) => message);
+}
+
+Deno.test("Listener: a program that is too busy to accept is not reported as out of descriptors", async () => {
+  assertEquals(await loggedWhenBusy("127.0.0.1"), []);
+});
+
+Deno.test({
+  name: "Listener: a port at one address checks itself there",
+  // Others need the address to be added first.
+  ignore: Deno.build.os !== "linux",
+  fn: async () => assertEquals(await loggedWhenBusy("127.0.0.2"), []),
 });
 
 Deno.test("Listener: a crowded port checks within 500 ms whether it still accepts", async () => {
