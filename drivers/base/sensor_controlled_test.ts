@@ -316,6 +316,11 @@ Deno.test("sensor-controlled: gains of 0 are measured; the measured gains hold a
   const { get_tuned_pid: messages } = await controlled.doCommand({ get_tuned_pid: true });
   const found = [...`${messages}`.matchAll(/p: ([\d.]+), i: ([\d.]+), d: ([\d.]+), type: (\w+)/g)];
   assertEquals(found.map(([, , , , type]) => type), ["linear_velocity", "angular_velocity"]);
+  // With full power the base reaches 1 m/s and 90 degrees a second; a swing does not quite reach its ends.
+  for (const [index, fullSpeed] of [1, 90].entries()) {
+    const least = 0.4545 * 4 * 255 / (Math.PI * fullSpeed), p = Number(found[index][1]);
+    assert(p >= least && p <= 2 * least, `${p}`);
+  }
   await assertRejects(
     () => controlled.setVelocity(NONE, NONE),
     SvcError,

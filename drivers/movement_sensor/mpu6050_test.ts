@@ -41,11 +41,12 @@ Deno.test("MPU-6050: the chip is woken, set to its ranges and read in the scales
 });
 
 Deno.test("MPU-6050: the alternative address works, and another chip there is refused", async () => {
-  const { chip, sensor } = bench(0x69);
+  const { pins, chip, sensor } = bench(0x69);
   await (await sensor({ use_alt_i2c_address: true })).close();
   chip.bytes[0x75] = 0x71;
   await assertRejects(() => sensor({ use_alt_i2c_address: true }), SvcError, "says 0x71, wanted 0x68");
   await assertRejects(() => sensor(), SvcError, "nothing answers");
+  assertEquals(pins.open, 0, "the bus is closed");
 });
 
 Deno.test("MPU-6050: boards with a successor of the chip work, with a warning and the chip's thermometer", async () => {

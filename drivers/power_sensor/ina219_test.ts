@@ -33,7 +33,7 @@ Deno.test("INA219: the data sheet's example registers give 11.98 V and 10 A", as
 });
 
 Deno.test("INA219: a reverse current is negative, an overflow or a silent chip is an error", async () => {
-  const { chip, sensor } = bench(0x45);
+  const { pins, chip, sensor } = bench(0x45);
   // -319.99 mV over 0.1 ohm.
   chip.words.set(0x01, 0x8301);
   const one = await sensor({ i2c_addr: 0x45 });
@@ -52,6 +52,9 @@ Deno.test("INA219: a reverse current is negative, an overflow or a silent chip i
     SvcError,
     "nothing answers; check its wires, power and address",
   );
+  await one.close();
+  await assertRejects(() => sensor({ i2c_addr: 0x45 }), SvcError, "nothing answers");
+  assertEquals(pins.open, 0);
 });
 
 Deno.test("INA219: another program's calibration does not block the readings", async () => {

@@ -107,6 +107,18 @@ Deno.test("shell: copyFromMachine leaves out what cannot be copied, and names it
   });
 });
 
+Deno.test("shell: copyFromMachine names the folder that a point means, and a link as it is called", async () => {
+  await withFolder(async (folder) => {
+    await Deno.mkdir(`${folder}/tree`);
+    await Deno.writeTextFile(`${folder}/tree/zebra`, "z");
+    await Deno.symlink("tree", `${folder}/link`);
+    for (const path of ["tree", "tree/.", "link/."]) {
+      assertEquals((await copied(`${folder}/${path}`)).names, ["tree/zebra", "…", "tree"], path);
+    }
+    assertEquals((await copied(`${folder}/link`)).names, ["link/zebra", "…", "link"]);
+  });
+});
+
 Deno.test("shell: copyFromMachine names at most five of many files that were left out", async () => {
   await withFolder(async (folder) => {
     for (let index = 0; index < 8; index++) await Deno.symlink("nowhere", `${folder}/link${index}`);

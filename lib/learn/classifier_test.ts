@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertAlmostEquals, assertEquals } from "@std/assert";
 import { randomFrom } from "../geometry/random.ts";
 import { Classifier } from "./classifier.ts";
 
@@ -20,6 +20,13 @@ Deno.test("Classifier: for a single label, each confusion row counts predicted l
     { pictures: 1, foundAs: [1, 0, 0], wrong: 0 },
   ]);
   assertEquals(classifier.metrics(answers, targets), { accuracy: 0.5, "macro F1": (2 / 4 + 2 / 3 + 0) / 3 });
+});
+
+Deno.test("Classifier: answers that know nothing have the loss of even chances", () => {
+  const several = new Classifier(false, 2, [target(0, 1), target()], 4, 16, randomFrom(1));
+  assertAlmostEquals(several.loss([target(0), target()]), 2 * Math.LN2, 1e-6);
+  const one = new Classifier(true, 2, [target(0), target(1)], 4, 16, randomFrom(1));
+  assertAlmostEquals(one.loss([target(0), target(1)]), Math.LN2, 1e-6);
 });
 
 Deno.test("Classifier: for several labels, each confusion row counts found, missed and wrong labels", () => {

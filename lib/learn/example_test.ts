@@ -1,4 +1,4 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { SvcError } from "../base/error.ts";
 import { type Example, EXAMPLES_MIN, samplesOf, split, type TrainingTask } from "./example.ts";
 import { drawExamples, EXAMPLE_LABELS, exampleImages } from "./example_scene.ts";
@@ -104,6 +104,19 @@ Deno.test("exampleImages: a seed always gives the same pictures, with boxes insi
   for (const { xMin, yMin, xMax, yMax } of again.flatMap(({ boxes }) => boxes)) {
     assertEquals(0 <= xMin && xMin < xMax && xMax <= 1 && 0 <= yMin && yMin < yMax && yMax <= 1, true);
   }
+});
+
+Deno.test("exampleImages: bright places stay bright, whatever noise is added", () => {
+  let bright = 0;
+  for (const { width, rgb } of EXAMPLES) {
+    for (let at = 3; at < rgb.length - 3; at++) {
+      if (at % (3 * width) < 3 || at % (3 * width) >= 3 * width - 3) continue;
+      if (Math.min(rgb[at - 3], rgb[at + 3]) < 230) continue;
+      bright++;
+      assert(rgb[at] > 20, `${rgb[at]} between ${rgb[at - 3]} and ${rgb[at + 3]}`);
+    }
+  }
+  assert(bright > 1000, `${bright} bright places`);
 });
 
 Deno.test("drawExamples: draws a picture when it is asked for, and no other", () => {

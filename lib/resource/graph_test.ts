@@ -94,6 +94,15 @@ Deno.test("wire: breaks a cycle at an optional dependency, wherever it is", () =
   assertEquals(levels(uses.keys(), uses), [[motor("a"), motor("d")], [motor("c")], [motor("b")]]);
 });
 
+Deno.test("wire: what a cycle's edge is refused of keeps its other dependencies", () => {
+  const { uses, usedBy, blocked } = resolveDependencies(
+    needs({ [board("a")]: [], [motor("b")]: ["c"], [motor("c")]: ["a", "b", "d"], [board("d")]: [] }),
+  );
+  assertEquals([...blocked.keys()], [motor("c")]);
+  assertEquals([...uses.get(motor("c"))!], [board("a"), board("d")]);
+  assertEquals([...usedBy(board("a")), ...usedBy(board("d"))], [motor("c"), motor("c")]);
+});
+
 Deno.test("wire: breaks every cycle of a dense graph", () => {
   const names = [..."abcdefgh"];
   const edges: Record<string, string[]> = {};

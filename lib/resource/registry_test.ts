@@ -53,6 +53,16 @@ Deno.test("Registry.model: a model before its code is a bug", () => {
   assertEquals(error.code, "internal");
 });
 
+Deno.test("Registry.model: a model that nobody knows is not found", () => {
+  const { registry } = registryOf();
+  const error = assertThrows(
+    () => registry.model(MOTOR.api, "rdk:builtin:unknown"),
+    SvcError,
+    `no model rdk:builtin:unknown is registered for API ${MOTOR.api}`,
+  );
+  assertEquals(error.code, "not_found");
+});
+
 Deno.test("Registry.load: code that cannot be loaded is the model's error until it can", async () => {
   let broken = true;
   const cause = new TypeError("Module not found");

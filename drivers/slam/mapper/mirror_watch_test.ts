@@ -3,13 +3,19 @@ import { type LogRecord, Logs, memorySink } from "../../../lib/base/log/log.ts";
 import { randomFrom } from "../../../lib/geometry/random.ts";
 import { building, STARTS } from "../../../lib/slam/simulation/building.ts";
 import { scanAt, SimulatedRobot } from "../../../lib/slam/simulation/robot.ts";
-import { FakeClock } from "../../../tests/support/fake_clock.ts";
+import type { RangeScan } from "../../../lib/slam/mapping.ts";
+import { FakeClock, passing } from "../../../tests/support/fake_clock.ts";
+import type { Engine } from "./engine.ts";
+import { feedOnline } from "./feed.ts";
 import { MirrorWatch } from "./mirror_watch.ts";
+import type { LidarSensor, MotionSensor, MovementReading } from "./sensors.ts";
 
-/** The warnings of a drive with a gyroscope or odometry. */
-function warnings(sign: 1 | -1, has: "imu" | "odometry"): string[] {
-  const logged: LogRecord[] = [], office = building("office", 0), random = randomFrom(3);
-  const watch = new MirrorWatch("lidar", new Logs(new FakeClock(), [memorySink(logged)]).logger("slam"));
+/** What the sensors of a robot give while it turns. */
+function* drive(
+  sign: 1 | -1,
+  has: "imu" | "odometry",
+): Generator<{ move: MovementReading; scan: RangeScan }> {
+  const office = building("office", 0), random = randomFrom(3);
   const robot = new SimulatedRobot({
     building: office,
     start: { ...STARTS.office, yaw: 0 },
@@ -21,13 +27,28 @@ function warnings(sign: 1 | -1, has: "imu" | "odometry"): string[] {
     const timeS = step * 0.1, at = robot.truth(timeS);
     const odometry = { timeS, pose: robot.odometry(timeS) };
     const imu = { timeS, linearAcceleration: [0, 0, 9.81], angularVelocity: [0, 0, 0.6] } as const;
-    watch.move(has === "imu" ? { imu } : { odometry });
     const { points } = scanAt(office, { timeS, at }, { beams: 180, maxRangeM: 12, noiseM: 0.01 }, random);
     const seen = new Float32Array(1.5 * points.length);
     for (let n = 0; n < points.length; n += 2) seen.set([points[n], sign * points[n + 1], 0], 1.5 * n);
-    watch.scan({ timeS, points: seen });
+    yield { move: has === "imu" ? { imu } : { odometry }, scan: { timeS, points: seen } };
   }
-  return logged.map(({ message }) => message);
+}
+
+function watchWith(clock: FakeClock) {
+  const logged: LogRecord[] = [];
+  const logger = new Logs(clock, [memorySink(logged)]).logger("slam");
+  const warnings = () => logged.map(({ message }) => message);
+  return { watch: new MirrorWatch("lidar", logger), logger, warnings };
+}
+
+/** The warnings of a drive with a gyroscope or odometry. */
+function warnings(sign: 1 | -1, has: "imu" | "odometry"): string[] {
+  const { watch, warnings } = watchWith(new FakeClock());
+  for (const { move, scan } of drive(sign, has)) {
+    watch.move(move);
+    watch.scan(scan);
+  }
+  return warnings();
 }
 
 Deno.test("a mirrored lidar is warned of once, by odometry and by a gyroscope; an upright one is not", () => {
@@ -37,4 +58,37 @@ Deno.test("a mirrored lidar is warned of once, by odometry and by a gyroscope; a
     assertStringIncludes(warning, "the scans of lidar turn the other way than the movement sensor says");
     assertEquals(others, []);
   }
+});
+
+Deno.test("a mirrored lidar is warned of while its sensors are read", async () => {
+  const clock = new FakeClock(), { watch, logger, warnings } = watchWith(clock);
+  const readings = [...drive(-1, "odometry")], end = new AbortController();
+  const giving = <T>(all: readonly T[]) => {
+    const rest = all.values();
+    return {
+      next: () => {
+        const { value: reading, done } = rest.next();
+        if (done) end.abort();
+        return Promise.resolve({ reading, isReplayed: true });
+      },
+    };
+  };
+  await passing(
+    clock,
+    60_000,
+    feedOnline(
+      {
+        engine: { add: () => Promise.resolve(undefined) } as unknown as Engine,
+        lidar: giving(readings.map(({ scan }) => scan)) as unknown as LidarSensor,
+        motion: giving(readings.map(({ move }) => move)) as unknown as MotionSensor,
+        mirrors: watch,
+        clock,
+        logger,
+        moved: () => {},
+      },
+      { lidarHz: 10, motionHz: 10 },
+      end.signal,
+    ),
+  );
+  assertStringIncludes(warnings()[0], "the map is probably mirrored");
 });

@@ -73,6 +73,13 @@ Deno.test("detectorNames: the content decides where names say nothing", () => {
   assertEquals(found({ a: floats([1, 2], 0.5, 0.5) }), undefined);
 });
 
+Deno.test("detectorNames: two classes that differ are classes, three numbers beyond their count are indices", () => {
+  const two = { a: floats([1, 2, 4], 0, 0, 1, 1, 0, 0, 0.5, 0.5), b: floats([1, 2], 0.9, 0.4) };
+  assertEquals(found({ ...two, c: floats([1, 2], 2, 0) }), ["a", "c", "b", true]);
+  const three = { a: BOXES, b: SCORES, c: CLASSES };
+  assertEquals(found({ ...three, d: floats([1, 3], 3, 0, 1) }), ["a", "c", "b", true]);
+});
+
 Deno.test("detectorNames: an output that could be two things is asked about", () => {
   const remap = "wanted remap_output_names to say which output is location, category and score";
   const cases: [Tensors, string][] = [

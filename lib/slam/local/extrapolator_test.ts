@@ -33,6 +33,19 @@ Deno.test("Extrapolator: late odometry times give slightly late predictions", ()
   assertLess(worst(() => 0.1 * random()), 0.4);
 });
 
+Deno.test("Extrapolator: a change of speed counts as soon as odometry has shown it for 0.2 s", () => {
+  for (const [beforeMps, afterMps] of [[0, 0.7], [0.7, 0], [0.7, -0.3]]) {
+    const extrapolator = new Extrapolator();
+    extrapolator.addPose(1000, { x: 0, y: 0, yaw: 0 });
+    const xAt = (timeS: number) =>
+      beforeMps * Math.min(2, timeS - 1000) + afterMps * Math.max(0, timeS - 1002);
+    for (let timeS = 1000; timeS < 1002.22; timeS += 0.05) {
+      extrapolator.addOdometry({ timeS, pose: { x: xAt(timeS), y: 0, yaw: 0 } });
+    }
+    assertAlmostEquals(extrapolator.predict(1002.3).x, xAt(1002.3), 1e-6);
+  }
+});
+
 /** The prediction for 1000.3 s if odometry begins to drive and to turn when the scan before has been matched. */
 function settled(left: number, withGyroscope: boolean) {
   const extrapolator = new Extrapolator(), last = { x: 0, y: 0, yaw: 0 };

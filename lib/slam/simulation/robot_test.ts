@@ -46,6 +46,14 @@ Deno.test("obstaclesAt: doors and walking people block the lidar", () => {
   );
 });
 
+Deno.test("SimulatedRobot: wheels slip by the same share for half a second, then by another", () => {
+  const one = robot(0.2);
+  one.drive(0, { linearMps: 0.5, angularRps: 0 });
+  const speeds = Array.from({ length: 40 }, (_, k) => one.motion(0.05 * (k + 1)).linearMps);
+  const changes = speeds.filter((speed, k) => k > 0 && speed !== speeds[k - 1]).length;
+  assert(changes >= 3 && changes <= 4, `${changes} changes in two seconds`);
+});
+
 Deno.test("SimulatedRobot: odometry is exact without wheel slip and too long with slip", () => {
   for (const slip of [0, 0.2]) {
     const one = robot(slip);
