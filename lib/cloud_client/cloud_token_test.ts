@@ -78,6 +78,24 @@ Deno.test("CloudToken: a slow exchange goes on for the other callers when one gi
   assertEquals([await patient, await later, begun], ["Bearer late", "Bearer late", 1]);
 });
 
+Deno.test("CloudToken: the call ends when its caller wants no more answers", async () => {
+  const channel = memoryChannel(new ServiceTable(new SystemClock(), []));
+  const token = new CloudToken(channel, () => Promise.resolve("token"), new FakeClock());
+  let isOver = false;
+  const answers = async function* () {
+    try {
+      yield* [1, 2];
+    } finally {
+      isOver = true;
+    }
+  };
+  for await (const answer of token.answers({}, answers)) {
+    assertEquals(answer, 1);
+    break;
+  }
+  assertEquals(isOver, true);
+});
+
 Deno.test("CloudToken: every kind of call exchanges a refused token", async () => {
   const clock = new SystemClock();
   const opened = () => auth({ handlers: { apiKeys: { [KEY.id]: KEY.key } }, audience: ["app"], clock });

@@ -106,6 +106,22 @@ Deno.test("OdometryProof: a small error counts once it comes again and again", (
   assertEquals(verdictsOf(almost, almost, 24).translation, "refuted");
 });
 
+Deno.test("OdometryProof: errors of both directions refute nothing, although more of them point ahead", () => {
+  const errorsM = [0, 0.012, 0, 0.012, 0, 0.012, 0, -0.02];
+  const proof = new OdometryProof(), motions: Pose2d[] = [];
+  let pose = IDENTITY_2D, matched = IDENTITY_2D;
+  for (let step = 0; step < 60; step++) {
+    proof.add({ seen: seenFrom(pose), timeS: step, pose, matched }, (fromS, toS) => {
+      return motions.slice(fromS, toS).reduce(compose2d, IDENTITY_2D);
+    });
+    const motion = { ...STEP, x: STEP.x + errorsM[step % errorsM.length] };
+    motions.push(motion);
+    pose = compose2d(pose, STEP);
+    matched = compose2d(matched, motion);
+    assertEquals(proof.verdicts.translation, "open", `after ${step} steps`);
+  }
+});
+
 Deno.test("OdometryProof: begins with earlier verdicts, and forgets them when odometry counts for another time", () => {
   const proof = new OdometryProof({ translation: "refuted", rotation: "proven" });
   assertEquals(verdictsOf(STEP, STEP, 2, proof), { translation: "refuted", rotation: "proven" });
