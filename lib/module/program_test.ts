@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { ModuleService } from "../../proto/gen/module_pb.ts";
 import { RobotService } from "../../proto/gen/robot_pb.ts";
 import { SensorService } from "../../proto/gen/sensor_pb.ts";
@@ -180,6 +180,19 @@ Deno.test(
   },
 );
 
+Deno.test("a module's log tells at its end what it has held back", linux, async () => {
+  let lines: string[] = [];
+  await withModule(async ({ module, address, logged }) => {
+    lines = logged;
+    await module.ready({ parentAddress: address });
+    for (let time = 0; time < 7; time++) {
+      await module.addResource({ config: configOf({ at: "roof" }) });
+      await module.removeResource({ name: FULL });
+    }
+  });
+  assertMatch(lines.at(-1) ?? "", /^Message logged 7 times in past .*: roof is at roof$/);
+});
+
 Deno.test("a module refuses configurations that it cannot use", linux, async () => {
   await withModule(async ({ module }) => {
     await assertRefused("invalid_argument", "no configuration", () => module.addResource({}));
@@ -202,4 +215,44 @@ Deno.test("startModule refuses models that a machine could not tell apart", asyn
   await refusal("a module has at least one model");
   await refusal(`model ${SensorApi.name} ${NAME} is listed twice`, one, one);
   await refusal('"thermometer" is not the name of a model', { ...one, name: "thermometer" });
+});
+
+/** A module as a program, whose resources never close. */
+const STUCK = `
+  import { model, serveModule } from "${new URL("mod.ts", import.meta.url)}";
+  import { SensorApi } from "${new URL("../api/sensors/sensor.ts", import.meta.url)}";
+  import { object } from "${new URL("../base/schema/schema.ts", import.meta.url)}";
+  const construct = () => ({ getReadings: () => Promise.resolve({}), close: () => new Promise(() => {}) });
+  await serveModule([model({ api: SensorApi, name: "${NAME}", attributes: object({}), construct })]);
+`;
+
+function program(...args: string[]): Deno.ChildProcess {
+  const options = { stdin: "null", stdout: "null", stderr: "piped" } as const;
+  return new Deno.Command(Deno.execPath(), { args: ["eval", "--quiet", STUCK, ...args], ...options }).spawn();
+}
+
+Deno.test("serveModule: a module that cannot start says why, and ends with 1", linux, async () => {
+  const { code, stderr } = await program().output();
+  assertEquals(code, 1);
+  assertStringIncludes(new TextDecoder().decode(stderr), "a module gets the address to serve at");
+});
+
+Deno.test("serveModule: a module whose resources do not close ends all the same", linux, async () => {
+  const folder = await Deno.makeTempDir();
+  const path = `${folder}/m.sock`, running = program(path);
+  try {
+    await until(() => Deno.stat(path).then(() => true, () => false));
+    const channel = connectGrpc(`unix:${path}`, { clock });
+    await client(ModuleService, channel).addResource({ config: configOf({}) });
+    channel.close();
+    running.kill("SIGTERM");
+    const { code, stderr } = await running.output();
+    assertEquals(code, 1);
+    assertStringIncludes(
+      new TextDecoder().decode(stderr),
+      "the module got SIGTERM and did not end within 8 s",
+    );
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
 });

@@ -33,9 +33,9 @@ const RETRY_MS = 1_000;
 const TRIES_MAX = 10;
 
 export interface FeedParts {
-  readonly engine: Engine;
-  readonly lidar: LidarSensor;
-  readonly motion?: MotionSensor;
+  readonly engine: Pick<Engine, "add" | "finish">;
+  readonly lidar: Pick<LidarSensor, "next">;
+  readonly motion?: Pick<MotionSensor, "next">;
   readonly mirrors: MirrorWatch;
   readonly clock: Clock;
   readonly logger: Logger;

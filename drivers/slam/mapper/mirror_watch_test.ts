@@ -5,10 +5,9 @@ import { building, STARTS } from "../../../lib/slam/simulation/building.ts";
 import { scanAt, SimulatedRobot } from "../../../lib/slam/simulation/robot.ts";
 import type { RangeScan } from "../../../lib/slam/mapping.ts";
 import { FakeClock, passing } from "../../../tests/support/fake_clock.ts";
-import type { Engine } from "./engine.ts";
 import { feedOnline } from "./feed.ts";
 import { MirrorWatch } from "./mirror_watch.ts";
-import type { LidarSensor, MotionSensor, MovementReading } from "./sensors.ts";
+import type { MovementReading } from "./sensors.ts";
 
 /** What the sensors of a robot give while it turns. */
 function* drive(
@@ -64,23 +63,21 @@ Deno.test("a mirrored lidar is warned of while its sensors are read", async () =
   const clock = new FakeClock(), { watch, logger, warnings } = watchWith(clock);
   const readings = [...drive(-1, "odometry")], end = new AbortController();
   const giving = <T>(all: readonly T[]) => {
-    const rest = all.values();
-    return {
-      next: () => {
-        const { value: reading, done } = rest.next();
-        if (done) end.abort();
-        return Promise.resolve({ reading, isReplayed: true });
-      },
+    let at = -1;
+    const next = () => {
+      if (++at === all.length - 1) end.abort();
+      return Promise.resolve({ reading: all[Math.min(at, all.length - 1)], isReplayed: true });
     };
+    return { next };
   };
   await passing(
     clock,
     60_000,
     feedOnline(
       {
-        engine: { add: () => Promise.resolve(undefined) } as unknown as Engine,
-        lidar: giving(readings.map(({ scan }) => scan)) as unknown as LidarSensor,
-        motion: giving(readings.map(({ move }) => move)) as unknown as MotionSensor,
+        engine: { add: () => Promise.resolve(undefined), finish: () => Promise.resolve(undefined) },
+        lidar: giving(readings.map(({ scan }) => scan)),
+        motion: giving(readings.map(({ move }) => move)),
         mirrors: watch,
         clock,
         logger,

@@ -39,6 +39,18 @@ process.resident_bytes  bytes   100   200   300   200
   );
 });
 
+Deno.test("formatCapture: the table says how many blocks are left out, and nothing of times without samples", () => {
+  const headOf = (damaged: number, samples = [1]) => {
+    const times = samples.map((_, at) => START_MS + at * 1000);
+    const table = formatCapture({ timesMs: times, metrics: new Map(), damaged }, "table", "");
+    return table.split("\n")[0].replace(/ from .* to [^;]*/, "");
+  };
+  assertEquals(headOf(0), "1 samples");
+  assertEquals(headOf(1), "1 samples; 1 damaged or unfinished block left out");
+  assertEquals(headOf(2), "1 samples; 2 damaged or unfinished blocks left out");
+  assertEquals(headOf(2, []), "0 samples; 2 damaged or unfinished blocks left out");
+});
+
 Deno.test("selectMetrics: chooses metrics by name or by pattern with *", () => {
   const some = capture({ "a.b": [1], "a.c": [2], "axb": [3], "d/e+": [4] });
   const chosen = (patterns: string) => [...selectMetrics(some, patterns).metrics.keys()];

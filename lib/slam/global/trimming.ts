@@ -66,7 +66,7 @@ export function outdated(
  */
 export function withoutOldReadings(
   trajectories: readonly TrajectoryState[],
-  nodes: readonly MapNode[],
+  nodes: readonly Pick<MapNode, "trajectory" | "ticks">[],
 ): TrajectoryState[] {
   const byTrajectory = Map.groupBy(nodes, ({ trajectory }) => trajectory);
   return trajectories.map((one) => {
