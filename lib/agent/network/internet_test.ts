@@ -2,7 +2,7 @@
 
 import { assertEquals } from "@std/assert";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
-import { Internet } from "./internet.ts";
+import { Internet, reaches } from "./internet.ts";
 
 const { signal } = new AbortController();
 
@@ -71,4 +71,17 @@ Deno.test("internet: a check without an answer counts as offline after 5 s", asy
   const answer = found.answers({ internet: true, checksInternet: true, inRange: [], profiles: [] }, signal);
   await clock.advance(5_000);
   assertEquals(await answer, false);
+});
+
+Deno.test("reaches: any answer counts but that of a sign-in page, which sends the caller elsewhere", async () => {
+  let status = 200;
+  const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: () => {} }, () => {
+    return new Response(null, { status, headers: { location: "http://127.0.0.1:1/sign-in" } });
+  });
+  const found: number[] = [];
+  for (status of [200, 204, 299, 300, 302, 307, 399, 400, 403, 404, 503]) {
+    if (await reaches(`http://127.0.0.1:${server.addr.port}/`, signal)) found.push(status);
+  }
+  await server.shutdown();
+  assertEquals(found, [200, 204, 299, 400, 403, 404, 503]);
 });

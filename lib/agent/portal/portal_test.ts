@@ -263,11 +263,12 @@ Deno.test("provisioning service: the published calls store and submit input", as
     const { networks } = await app.getNetworkList({});
     assertEquals(networks.map(({ signal, type }) => [signal, type]), [[80, "wifi"], [20, "wifi"]]);
     await assertRejects(() => app.exitProvisioning({}), SvcError, "credentials are missing");
-    await assertRejects(
+    const refused = await assertRejects(
       () => app.setNetworkCredentials({ type: "wired", ssid: "x" }),
       SvcError,
-      "wanted",
+      'found a network of type "wired", wanted "wifi"',
     );
+    assertEquals(refused.code, "invalid_argument");
     await app.setNetworkCredentials({ type: "wifi", ssid: "shop", psk: "12345678" });
     await app.setSmartMachineCredentials({
       cloud: { id: "part", secret: "hidden", appAddress: "https://cloud:8090" },

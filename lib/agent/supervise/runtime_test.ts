@@ -199,6 +199,8 @@ Deno.test("RuntimeProcess: restart kills the whole group if the runtime ignores 
   processes.started[0].onSignal = () => {};
   const restarted = runtime.restart("new version");
   assertEquals(runtime.restart("again"), restarted);
+  await settle();
+  assertEquals(runtime.state.phase, "stopping");
   await clock.advance(120_000);
   await restarted;
   assertEquals(processes.started[0].signals, ["SIGTERM", "SIGKILL group"]);

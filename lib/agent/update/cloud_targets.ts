@@ -18,7 +18,10 @@ export class CloudTargets {
   readonly #logged = new LogOnChange();
 
   constructor(
-    private readonly updaters: { readonly agent: Updates; readonly server: Updates },
+    private readonly updaters: {
+      readonly agent: Pick<Updates, "setTarget">;
+      readonly server: Pick<Updates, "setTarget">;
+    },
     private readonly logger: Logger,
   ) {}
 
