@@ -1,9 +1,6 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { assertEquals } from "@std/assert";
-import {
-  type DeviceAgentConfigResponse,
-  DeviceAgentConfigResponseSchema,
-} from "../../../proto/gen/agent_pb.ts";
+import { DeviceAgentConfigResponseSchema } from "../../../proto/gen/agent_pb.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import { CloudTargets } from "./cloud_targets.ts";

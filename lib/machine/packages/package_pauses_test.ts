@@ -159,6 +159,41 @@ Deno.test("MachinePackages.require: names the package that is still to come, and
   }
 });
 
+Deno.test("MachinePackages.fetch: a newer call replaces one that waits", async () => {
+  const home = await Deno.makeTempDir({ prefix: "svc-replaced-" });
+  const clock = new FakeClock();
+  const [asked, sent] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const server = Deno.serve({ port: 0, hostname: "localhost", onListen: () => {} }, async () => {
+    asked.resolve();
+    await sent.promise;
+    return new Response();
+  });
+  const [url, checksum] = [`http://localhost:${server.addr.port}/weather.tar.gz`, "00".repeat(32)];
+  const info = { version: "1.0.0" };
+  const packages = new MachinePackages({
+    home,
+    client: { partId: "p", package: () => Promise.resolve(create(PackageSchema, { url, checksum, info })) },
+    host: new DenoHost(),
+    clock,
+    logger: silentLogs(clock).logger("packages"),
+  });
+  try {
+    const first = packages.fetch([CONFIG]);
+    await asked.promise;
+    assertEquals(await Promise.all([first, packages.fetch([CONFIG]), packages.fetch([])]), [
+      false,
+      false,
+      true,
+    ]);
+    assertEquals(packages.statuses(), []);
+  } finally {
+    sent.resolve();
+    await packages.close();
+    await server.shutdown();
+    await Deno.remove(home, { recursive: true });
+  }
+});
+
 Deno.test("MachinePackages: packages of the same content download it once", async () => {
   const home = await Deno.makeTempDir({ prefix: "svc-twins-" });
   const { bytes, sha256 } = await noise();

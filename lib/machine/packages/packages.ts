@@ -108,7 +108,6 @@ export class MachinePackages {
     this.#current.abort(new SvcError("canceled", "there is a newer configuration"));
     const { signal } = this.#current = new AbortController();
     await this.#work;
-    if (signal.aborted) return false;
     const replaced = await this.#replacedBy(configs);
     if (signal.aborted) return false;
     this.#progress.clear();
