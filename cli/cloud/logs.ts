@@ -171,7 +171,6 @@ async function printLogs(
   } catch (error) {
     if (!stop.signal.aborted) throw error;
   } finally {
-    stop.abort();
     ignore();
   }
 }

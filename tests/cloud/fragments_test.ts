@@ -4,9 +4,11 @@
 
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { FragmentVisibility } from "../../proto/gen/app_pb.ts";
+import { UsageService } from "../../proto/gen/usage_pb.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest } from "./stores.ts";
 import { awaitOutcome } from "../support/outcome.ts";
@@ -265,6 +267,39 @@ storeTest(
       await Promise.all([...changes, ...saves]);
       const { fragment, revisions } = await owner.getFragment({ id });
       assertEquals([fragment!.revision, revisions.length], ["13", 13]);
+    }),
+);
+
+/** A component whose readings are kept for so many days. */
+const keptFor = (days: number): JsonObject => ({
+  components: [{
+    ...{ name: "wind", api: "rdk:component:sensor", model: "fake" },
+    service_configs: [{
+      type: "data_manager",
+      attributes: { capture_methods: [{ method: "Readings", retention_policy: { days } }] },
+    }],
+  }],
+});
+
+storeTest(
+  "a fragment says how long its machines' readings are kept, from the time that a machine has it",
+  (database) =>
+    withCloud(database, async (served) => {
+      const { owner, id, world } = await withFragment(served);
+      const { getUsage } = client(UsageService, await served.channel(world.owner));
+      const robot = await served.robot(world.owner);
+      const keptDays = async () => {
+        await robot.config({ id: world.part });
+        const { collectors } = await getUsage({ organizationId: world.organization });
+        return collectors.map(({ componentName, retention }) => `${componentName} ${retention?.days}`);
+      };
+      await owner.updateFragment({ id, config: keptFor(5) });
+      await owner.updateRobotPart({ id: world.part, robotConfig: { fragments: [id] } });
+      assertEquals(await keptDays(), ["wind 5"]);
+      await owner.updateFragment({ id, config: keptFor(9) });
+      assertEquals(await keptDays(), ["wind 9"]);
+      await owner.updateFragment({ id, config: network("localhost:1") });
+      assertEquals(await keptDays(), []);
     }),
 );
 

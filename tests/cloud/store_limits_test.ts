@@ -2,7 +2,7 @@
  * The limits of the store: deadlines of statements, the end of a process that runs them, fair turns.
  */
 
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { sqliteIn } from "../../cli/cloud/sqlite.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
@@ -20,6 +20,12 @@ const ENDLESS = "WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c
 /** The system's time; the deadlines of statements pass when the test says so. */
 class HandClock extends SystemClock {
   readonly #deadlines = new Set<() => void>();
+  /** How much later it is than the system says. */
+  aheadMs = 0;
+
+  override monotonicMs(): number {
+    return super.monotonicMs() + this.aheadMs;
+  }
 
   override after(ms: number, run: () => void): () => void {
     if (ms !== STATEMENT_MS) return super.after(ms, run);
@@ -313,6 +319,19 @@ limitsTest("SqliteStore: one group never occupies every reader", async ({ store,
   assert(processes.length > 3, "a writer, two slow readers and one for the others");
   await store.close();
   assertEquals(new Set<unknown>(await Promise.all(slow)), new Set(["unavailable"]));
+});
+
+limitsTest("SqliteStore: a statement that has waited for more than a minute is refused", async (bench) => {
+  const { store, clock } = bench;
+  const ask = (text: string) => store.forCaller({ group: "slow" }, () => store.query(text));
+  const endless = [ENDLESS, ENDLESS].map(ask), behind = ask("SELECT 1");
+  for (const one of [...endless, behind]) one.catch(() => {});
+  await until(() => clock.pending === 2);
+  clock.aheadMs = 61_000;
+  clock.pass();
+  const error = await assertRejects(() => behind, SvcError);
+  assertMatch(error.message, /^database: the statement waited 6\d s for its turn: try again later$/);
+  assertEquals(error.code, "unavailable");
 });
 
 limitsTest("SqliteStore: a caller that has gone gives up what waits, and still cleans up", async (bench) => {

@@ -62,6 +62,30 @@ Deno.test("WatchedFolder: it is not walked again at once, unless at last", () =>
     assertEquals((await watched.beyond())?.code, "resource_exhausted");
   }));
 
+Deno.test("WatchedFolder: walks take a tenth of the time, and come at least every five seconds", async () => {
+  for (const [walkMs, pauseMs] of [[10, 1_000], [300, 3_000], [2_000, 5_000]]) {
+    const clock = new FakeClock();
+    let walks = 0;
+    const files: ReadFiles = Object.assign(new DenoHost(), {
+      freeBytes: () => Promise.resolve(1e12),
+      entries: async () => {
+        walks++;
+        await clock.advance(walkMs);
+        return [];
+      },
+    });
+    const watched = await WatchedFolder.open(files, "/folder", LIMITS, clock);
+    await watched.beyond();
+    assertEquals(walks, 2);
+    await clock.advance(pauseMs - walkMs - 1);
+    await watched.beyond();
+    assertEquals(walks, 2, `not yet after ${pauseMs} ms`);
+    await clock.advance(1);
+    await watched.beyond();
+    assertEquals(walks, 3, `after ${pauseMs} ms`);
+  }
+});
+
 Deno.test("watchUsage: a process that ends while it is found to use too much has not succeeded", async () => {
   const exited = Promise.withResolvers<Exit>();
   const files: ReadFiles = Object.assign(new DenoHost(), {

@@ -142,6 +142,15 @@ Deno.test("MachinePackages.clean: keeps the marker file of a package in use and 
   });
 });
 
+Deno.test("MachinePackages.clean: a machine that never had a package gets no folder for them", async () => {
+  await withHome(async (home) => {
+    const packages = machine(home);
+    await packages.clean([]);
+    assertEquals(await Deno.stat(`${home}/packages`).then(() => true, () => false), false);
+    await packages.close();
+  });
+});
+
 Deno.test("wantedPackages: a registry module adds its package unless it is listed or has an executable_path", () => {
   const module = (more: Partial<ModuleConfig>) =>
     ({ name: "m", type: "registry", moduleId: ID, ...more }) as ModuleConfig;
