@@ -13,6 +13,7 @@ import type { LeastConstrained } from "./line_equations.ts";
 import { OdometryFusion, translationPoints } from "./fusion.ts";
 import { LaserOdometry, type Predictions } from "./laser_odometry.ts";
 import type { OdometryBeliefs } from "./odometry/beliefs.ts";
+import { isOtherDelay } from "./odometry/delay.ts";
 import {
   isRight,
   type MatchedScan,
@@ -248,8 +249,9 @@ export class LocalMapper {
     // A ray from a pose that is not finite would never end.
     if (!Number.isFinite(pose.x + pose.y + pose.yaw)) return undefined;
     this.#extrapolator.addPose(timeS, pose, prediction, this.#fusion.left);
-    const isOtherDelay = this.#extrapolator.learnDelay({ seen, timeS, pose: matched, knowsTranslation });
-    if (isOtherDelay) this.#proof.reset();
+    const { odometryDelayS } = this.#extrapolator;
+    this.#extrapolator.learnDelay({ seen, timeS, pose: matched, knowsTranslation });
+    if (isOtherDelay(odometryDelayS, this.#extrapolator.odometryDelayS)) this.#proof.reset();
     this.#last = { timeS, pose };
     this.#worst = worseOf(this.#worst, found.verdicts ?? REFUTED);
     this.#noteStandstill({ seen, timeS, pose });

@@ -42,6 +42,10 @@ const BETTER_SHARE = 0.4;
 const BETTER_VARIANCES = 10;
 /** A smaller change is within the errors of time stamps. */
 const CHANGE_STEPS = 2;
+/** A delay that is known is refined between the steps, from this change on. */
+const FINE_STEPS = 0.4;
+/** And if it explains the motions better by so many variances. */
+const FINE_VARIANCES = 1;
 const PENDING_MAX = 200;
 /**
  * The two scans are compared directly, because a map that grew with late odometry confirms it. They show a motion if
@@ -66,6 +70,7 @@ export class OdometryDelay {
   readonly #errors = new Float64Array(STEPS);
   readonly #motion = new ScanMotion();
   #motions = 0;
+  /** The present delay, in steps. */
   #at: number;
   /** The latest scans, until one is so old that the next is compared with it. */
   #scans: ScanPose[] = [];
@@ -74,7 +79,7 @@ export class OdometryDelay {
   #pending: { readonly before: readonly ScanPose[]; readonly to: ScanPose }[] = [];
 
   constructor(delayS = 0) {
-    this.#at = Math.round(delayS / STEP_S);
+    this.#at = delayS / STEP_S;
   }
 
   get delayS(): number {
@@ -160,15 +165,26 @@ export class OdometryDelay {
     for (let k = 1; k < STEPS; k++) if (doubleAt(this.#errors, k) < doubleAt(this.#errors, best)) best = k;
     // Longer delays would explain the motions still better: something else is wrong with odometry.
     if (best === STEPS - 1) return false;
-    const present = doubleAt(this.#errors, this.#at), least = doubleAt(this.#errors, best);
-    if (
-      Math.abs(best - this.#at) < CHANGE_STEPS || least > BETTER_SHARE * present ||
-      present - least < BETTER_VARIANCES
-    ) {
-      return false;
+    const { finest, curvature } = this.#refined(best);
+    if (Math.abs(best - this.#at) < CHANGE_STEPS) {
+      const change = finest - this.#at;
+      if (this.#at === 0 || Math.abs(change) < FINE_STEPS || curvature * change ** 2 < FINE_VARIANCES) {
+        return false;
+      }
+    } else {
+      const present = doubleAt(this.#errors, Math.round(this.#at)), least = doubleAt(this.#errors, best);
+      if (least > BETTER_SHARE * present || present - least < BETTER_VARIANCES) return false;
     }
-    this.#at = best;
+    this.#at = finest;
     return true;
+  }
+
+  /** The least error by a parabola through that of the best step and those beside it. */
+  #refined(best: number): { readonly finest: number; readonly curvature: number } {
+    if (best === 0) return { finest: 0, curvature: 0 };
+    const before = doubleAt(this.#errors, best - 1), after = doubleAt(this.#errors, best + 1);
+    const curvature = (before + after) / 2 - doubleAt(this.#errors, best);
+    return { finest: curvature > 0 ? best + (before - after) / (4 * curvature) : best, curvature };
   }
 }
 
@@ -188,6 +204,11 @@ function firstOverlapping(
       return !first || !last || Math.abs(wrapAngle(last.yaw - first.yaw)) <= turnMax;
     });
   return before.find(isOverlapping) ?? before.at(-1);
+}
+
+/** Whether odometry counted for other times; less is a refinement. */
+export function isOtherDelay(earlierS: number, laterS: number): boolean {
+  return Math.abs(laterS - earlierS) >= STEP_S * CHANGE_STEPS;
 }
 
 function spreadOf(values: readonly number[]): number {

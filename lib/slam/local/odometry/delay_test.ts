@@ -1,7 +1,7 @@
-import { assertAlmostEquals, assertEquals } from "@std/assert";
+import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
 import { randomFrom } from "../../../geometry/random.ts";
 import { IDENTITY_2D, type Pose2d } from "../../pose2d.ts";
-import { OdometryDelay } from "./delay.ts";
+import { isOtherDelay, OdometryDelay } from "./delay.ts";
 
 /** The delay that is found between a motion by scans, with some noise, and one by odometry. */
 function delayBetween(
@@ -38,6 +38,15 @@ Deno.test("OdometryDelay: finds how late odometry is by turns and by changes of 
     }
     for (const seed of [1, 2, 3]) assertEquals(delayBetween(motion, motion, { seed }), 0);
   }
+});
+
+Deno.test("OdometryDelay: finds a delay between two of those that it tries, and refines it without calling it another", () => {
+  for (const lateS of [0.11, 0.187, 0.212]) {
+    for (const seed of [1, 2, 3]) {
+      assertAlmostEquals(delayBetween(turning, late(turning, lateS), { seed }), lateS, 0.008);
+    }
+  }
+  assert(!isOtherDelay(0.175, 0.19) && isOtherDelay(0, 0.19));
 });
 
 Deno.test("OdometryDelay: a steady drive, or one whose length the scans do not know, tells nothing", () => {
