@@ -49,3 +49,8 @@ Deno.test("worlds: a hall, wheels that always slip by the same share on a way of
 Deno.test("worlds: a warehouse with far noisy walls, perfect odometry", () => assertHolds(61060));
 
 Deno.test("worlds: a warehouse, a map that is made again at its end", () => assertHolds(61000));
+
+Deno.test("worlds: a robot that stands at the end of a corridor among people, right odometry", () =>
+  assertHolds(70076));
+
+Deno.test("worlds: the same, late odometry", () => assertHolds(70070));

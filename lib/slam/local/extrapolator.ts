@@ -40,6 +40,8 @@ interface Standstill {
   readonly timeS: number;
   readonly odometry: Pose2d;
   readonly pose: Pose2d;
+  /** Whether the robot braked before, once that was asked. */
+  hasBraked?: boolean;
 }
 
 export interface Alternatives {
@@ -124,6 +126,13 @@ export class Extrapolator {
   /** Marks odometry as frozen while the robot moves: its next change is not a motion. */
   markHanging(): void {
     this.#odometry.markHanging();
+  }
+
+  /** Whether the robot braked before odometry stopped changing: it stands, and odometry is not frozen. */
+  hasBraked(): boolean {
+    if (!this.#standstill) return false;
+    // The readings of that time are not kept for long.
+    return this.#standstill.hasBraked ??= this.#odometry.hasBraked;
   }
 
   /** The robot's pose when odometry stopped changing, and the time since then; undefined if odometry changes. */

@@ -1,4 +1,4 @@
-import { assertAlmostEquals, assertEquals, assertLess } from "@std/assert";
+import { assert, assertAlmostEquals, assertEquals, assertLess } from "@std/assert";
 import { randomFrom } from "../../geometry/random.ts";
 import type { Pose2d } from "../pose2d.ts";
 import { Extrapolator } from "./extrapolator.ts";
@@ -94,6 +94,27 @@ Deno.test("Extrapolator: what odometry says after it hung is no motion", () => {
   extrapolator.addPose(1001.5, { x: 0.5, y: 0, yaw: 0 });
   assertEquals(extrapolator.odometryBetween(1000.5, 1001.5), undefined);
   assertAlmostEquals(extrapolator.predict(1001.8).x, 0.5, 1e-9);
+});
+
+/** Whether odometry that stops after such a way, and then stands for a minute, tells of a robot that braked. */
+function brakes(wayM: (leftS: number) => number): boolean {
+  const extrapolator = new Extrapolator();
+  for (let k = 0; k < 1300; k++) {
+    const timeS = 1000 + 0.05 * k, leftS = Math.max(0, 1002 - timeS);
+    extrapolator.addOdometry({ timeS, pose: { x: -wayM(leftS), y: 0, yaw: 0 } });
+    if (k % 4 > 0) continue;
+    extrapolator.addPose(timeS, { x: -wayM(leftS), y: 0, yaw: 0 });
+    if (timeS > 1003) extrapolator.hasBraked();
+  }
+  return extrapolator.hasBraked();
+}
+
+Deno.test("Extrapolator: a robot that brakes, or never drove, stands; odometry that stops at full speed may hang", () => {
+  assert(brakes((leftS) => 0.4 * leftS ** 2));
+  assert(brakes(() => 0));
+  assert(!brakes((leftS) => 0.5 * leftS));
+  // It stopped a moment after a reading.
+  assert(!brakes((leftS) => 0.5 * Math.max(0, leftS - 0.045)));
 });
 
 /** Odometry that drives for two seconds, hangs, and then gives these poses; whether that makes up for the standstill. */

@@ -438,6 +438,8 @@ export class LocalMapper {
       const pose = standstill &&
         this.#standstill.seenAt(seen, standstill.pose, guesses.filter((one) => !!one));
       if (pose !== "elsewhere") this.#lastSeen = pose && { timeS, pose };
+      // People who stood in the view of a robot that stops, and walk on, show what is behind them.
+      else if (this.#extrapolator.hasBraked()) return undefined;
       return pose;
     });
     if (isHanging) {

@@ -20,6 +20,13 @@ const KEPT = 1000;
  */
 export const ODOMETRY_BASE_S = 0.1;
 
+/**
+ * A robot brakes before it stands: in the last of these times it moves by less than this share of its motion in the
+ * longer one. Odometry that freezes while the robot drives stops at full speed.
+ */
+const BRAKING_S = [0.1, 0.3] as const;
+const BRAKING_SHARE = 0.15;
+
 export class OdometryHistory {
   readonly #jumps = new OdometryJumps();
   readonly #delay: OdometryDelay;
@@ -102,6 +109,20 @@ export class OdometryHistory {
     if (last.timeS === this.#caughtUpS) return this.#readings.at(-2) ?? last;
     const moved = this.#readings.findLastIndex((one) => !isSamePose(one.pose, last.pose));
     return this.#readings[moved + 1] ?? last;
+  }
+
+  /** Whether the robot braked before odometry stopped changing, or has stood since its first reading. */
+  get hasBraked(): boolean {
+    const last = this.#readings.at(-1), first = last && this.#standingFrom(last);
+    if (!first) return false;
+    if (first === this.#readings[0]) return !this.#hasBegunAnew;
+    const [late, all] = BRAKING_S.map((spanS) => {
+      const before = this.#readingAt(first.timeS - spanS);
+      return before && between2d(before, first.pose);
+    });
+    return late !== undefined && all !== undefined &&
+      Math.hypot(late.x, late.y) <= BRAKING_SHARE * Math.hypot(all.x, all.y) &&
+      Math.abs(late.yaw) <= BRAKING_SHARE * Math.abs(all.yaw);
   }
 
   /** Replaces the readings of a frozen period, which were wrong, by a steady motion. */
