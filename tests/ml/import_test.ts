@@ -36,6 +36,17 @@ importTest(
   },
 );
 
+importTest("of many problems the first twenty are listed, and the others counted", async ({ write, run }) => {
+  const strange = (count: number) => Array.from({ length: count }, () => ({ image_id: 3, category_id: 7 }));
+  for (const [count, more] of [[20, undefined], [23, "3"]] as const) {
+    await write({ ...IMAGES, [INSTANCES]: coco({ annotations: strange(count) }) });
+    const { code, errors } = await run();
+    assertEquals(code, 0);
+    assertEquals(errors.split("it is of image 3").length - 1, 20);
+    assertEquals(/ (\d+) more; see --json\n/.exec(errors)?.[1], more);
+  }
+});
+
 importTest("COCO: each error has the file and what to do", async (place) => {
   const { write, run, folder, cloud } = place;
   const box = { image_id: 1, category_id: 7, bbox: [20, 10, 60, 40] };

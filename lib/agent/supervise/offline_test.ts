@@ -45,7 +45,7 @@ function bench(change: Partial<OfflineRebootsParts> = {}) {
     reboots: {
       get: () => Promise.resolve(stored),
       set: async (count) => {
-        await Promise.resolve();
+        for (let turn = 0; turn < 10; turn++) await Promise.resolve();
         stored = count;
       },
     },

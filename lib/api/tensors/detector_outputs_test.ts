@@ -75,7 +75,12 @@ Deno.test("detectorNames: the content decides where names say nothing", () => {
 
 Deno.test("detectorNames: two classes that differ are classes, three numbers beyond their count are indices", () => {
   const two = { a: floats([1, 2, 4], 0, 0, 1, 1, 0, 0, 0.5, 0.5), b: floats([1, 2], 0.9, 0.4) };
-  assertEquals(found({ ...two, c: floats([1, 2], 2, 0) }), ["a", "c", "b", true]);
+  assertEquals(found({ ...two, c: floats([1, 2], 2, 0), d: floats([1, 2], 200_000, 77) }), [
+    "a",
+    "c",
+    "b",
+    true,
+  ]);
   const three = { a: BOXES, b: SCORES, c: CLASSES };
   assertEquals(found({ ...three, d: floats([1, 3], 3, 0, 1) }), ["a", "c", "b", true]);
 });

@@ -449,3 +449,18 @@ Deno.test("Modules: DiscoverResources of a module's discovery service returns it
     pin: 4,
   }]]);
 });
+
+Deno.test("Modules.settled: ends as soon as the last module is ready", async () => {
+  await using world = await ModuleWorld.open({ slow: { serves: false } });
+  const applied = world.apply(["slow", "quick"]);
+  await until(() => world.started.length === 2);
+  let isSettled = false;
+  const { signal } = new AbortController();
+  const settled = world.machine.modules!.settled(signal).then(() => isSettled = true);
+  await until(() => world.machine.modules!.statuses.some(({ state }) => state === "ready"));
+  assertEquals(isSettled, false);
+  await world.module("slow").serve();
+  await within("the modules are settled", settled);
+  assertEquals(world.machine.modules!.statuses.map(({ state }) => state), ["ready", "ready"]);
+  await applied;
+});
