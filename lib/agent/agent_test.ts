@@ -65,6 +65,10 @@ function scene({ devMode, ...options }: Partial<AgentOptions> & { devMode?: bool
     asked: [] as DeviceAgentConfigRequest[],
     hangs: false,
     mustRestart: false,
+    /** How often restart orders were asked about; how often the cloud wants it; why it does not answer. */
+    ordersAsked: 0,
+    ordersEveryMs: 0,
+    orderFailure: undefined as SvcError | undefined,
     restartAllowed: true as boolean | undefined,
     inWindow: false,
     url: "http://localhost:8080" as string | undefined,
@@ -112,9 +116,11 @@ function scene({ devMode, ...options }: Partial<AgentOptions> & { devMode?: bool
       },
       needsRestart: ({ signal } = {}) => {
         if (world.hangs) return race(new Promise<never>(() => {}), signal!);
-        const { mustRestart } = world;
+        world.ordersAsked++;
+        if (world.orderFailure) return Promise.reject(world.orderFailure);
+        const { mustRestart, ordersEveryMs: intervalMs } = world;
         world.mustRestart = false;
-        return Promise.resolve({ mustRestart, intervalMs: 0 });
+        return Promise.resolve({ mustRestart, intervalMs });
       },
     },
     hasOthers: () => Promise.resolve(world.hasOthers),
@@ -310,6 +316,25 @@ Deno.test("a release stops a working runtime only in a maintenance window, or ta
   await settle();
   const { running, mayUpdate } = server.passes.findLast(({ atStart }) => atStart)!;
   assertEquals([processes.started.length, running, mayUpdate], [2, undefined, true]);
+  await end();
+});
+
+Deno.test("Agent: asks for restart orders as often as the cloud wants, and soon again after a failure", async () => {
+  const { begin, clock, world } = scene();
+  world.ordersEveryMs = 10 * 60_000;
+  const { end } = begin();
+  await clock.advance(60_000);
+  const asked = world.ordersAsked;
+  await clock.advance(8 * 60_000);
+  assertEquals(world.ordersAsked, asked);
+  world.orderFailure = new SvcError("unavailable", "nobody there");
+  await clock.advance(3 * 60_000);
+  assert(world.ordersAsked > asked + 3, `${world.ordersAsked - asked} times`);
+  world.orderFailure = undefined;
+  await clock.advance(60_000);
+  const again = world.ordersAsked;
+  await clock.advance(8 * 60_000);
+  assertEquals(world.ordersAsked, again);
   await end();
 });
 

@@ -34,6 +34,24 @@ Deno.test("an unconfigured device opens its hotspot, takes a person's input, and
   await device.end();
 });
 
+Deno.test("Networking: an agent that ends waits until its hotspot has ended", async () => {
+  const device = new NetworkDevice(), released = Promise.withResolvers<void>();
+  await device.minutes(1);
+  assertEquals(device.network.hotspot, "svc-setup-rover");
+  const deactivate = device.network.deactivate.bind(device.network);
+  device.network.deactivate = async (profile) => {
+    await released.promise;
+    await deactivate(profile);
+  };
+  let isOver = false;
+  const ended = device.end().then(() => isOver = true);
+  await device.clock.advance(100);
+  assertEquals(isOver, false);
+  released.resolve();
+  await ended;
+  assertEquals(device.network.hotspot, undefined);
+});
+
 Deno.test("Networking: offers Bluetooth while it needs input, but not while it tries a network", async () => {
   const device = new NetworkDevice();
   const wanted = () => device.networking.bluetoothOffer().wanted;
