@@ -132,3 +132,20 @@ Deno.test("ScanMotion: a short piece of a wall shows a turn less exactly than a 
   };
   assertGreater(deviationOf(0.4), 3 * deviationOf(2));
 });
+
+Deno.test("ScanMotion: a guess weighs little, also against a short piece of a wall", () => {
+  const wall = (widthM: number, yaw: number) => {
+    const cos = Math.cos(yaw), sin = Math.sin(yaw), points: number[] = [];
+    for (let k = 0; k < 100; k++) {
+      const y = widthM * (k / 99 - 0.5);
+      points.push(cos + sin * y, cos * y - sin);
+    }
+    return Float64Array.from(points);
+  };
+  for (const [widthM, share] of [[0.15, 0.9], [0.2, 0.95], [0.3, 0.98], [0.5, 0.99]]) {
+    const motion = new ScanMotion();
+    motion.begin(wall(widthM, 0));
+    const { yaw } = motion.match(wall(widthM, 0.1), IDENTITY_2D).pose;
+    assert(yaw >= 0.1 * share && yaw <= 0.1, `${yaw} by ${widthM} m`);
+  }
+});
