@@ -74,6 +74,14 @@ Deno.test("mutants: the sample depends on the seed, the room and the changed lin
   assertEquals(sample("", 1, changedLines(diff)).length, 5);
 });
 
+Deno.test("mutants: the same edits of a line are not tried one after the other", () => {
+  const text = "export const isAny = (a: string) => a === b || a === c || a === d || a === e || a === f;";
+  const edits = sampleOf([{ path: "lib/x/any.ts", text }], { room: "", seed: 1 }).map(({ edit }) => edit);
+  const comparisons = edits.flatMap((edit, at) => edit === "=== → !==" ? [at] : []);
+  assertEquals(comparisons.length, 5);
+  assertEquals(comparisons[4] - comparisons[0] > 4, true, edits.join());
+});
+
 Deno.test("mutants: tests that reach a file, beside it first, then its room's, then its namesakes elsewhere", () => {
   const reach = new Reach([
     { path: "lib/x/deep/work.ts", text: "" },

@@ -29,7 +29,13 @@ export function sampleOf(
     .filter(({ path }) => !changed || changed.has(path));
   const all = wanted.flatMap(({ path, text }) => mutantsOf(path, text))
     .filter(({ file, line }) => !changed || changed.get(file)!.has(line));
-  const ranks = new Map(all.map((one) => [one, rankOf(`${seed} ${one.file} ${one.before} ${one.edit}`)]));
+  const found = new Map<string, number>();
+  const ranks = new Map(all.map((one) => {
+    const text = `${seed} ${one.file} ${one.before} ${one.edit}`, count = found.get(text) ?? 0;
+    found.set(text, count + 1);
+    // The same edit may be possible at several places of a line.
+    return [one, rankOf(count === 0 ? text : `${text} ${count}`)];
+  }));
   return all.sort((a, b) => ranks.get(a)! - ranks.get(b)!);
 }
 
