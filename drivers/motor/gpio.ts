@@ -29,7 +29,7 @@ import {
   POWER_LIMITS,
   timedMove,
 } from "./move.ts";
-import { type MovementGoal, Pid, Ramp, type Steering, tunedGains } from "./steering.ts";
+import { type MovementGoal, Pid, Ramp, RunawayWatch, type Steering, tunedGains } from "./steering.ts";
 
 const MAX_RPM = 100;
 const PWM_FREQUENCY_HZ = 800;
@@ -300,12 +300,14 @@ class Gpio extends BaseComponent implements Motor {
   async #steer(target: MovementGoal, fromTicks: number, call: SteeringCall, begun = () => {}): Promise<void> {
     const nowMs = this.clock.monotonicMs();
     const { steering, start } = this.#steering(target, fromTicks, nowMs);
+    const watch = new RunawayWatch(this.#ticksPerRotation);
     await this.#drive(start, call);
     begun();
     for (;;) {
       await this.clock.sleep(LOOK_MS, call.signal);
       const ticks = await this.#feedback(call);
       if (steering.arrived(ticks)) return;
+      if (watch.sees(ticks, this.clock.monotonicMs(), this.#powerPct)) throw this.#runaway();
       const powerPct = steering.power(ticks, this.clock.monotonicMs());
       if (powerPct !== undefined) await this.#drive(powerPct, call);
     }
@@ -321,6 +323,15 @@ class Gpio extends BaseComponent implements Motor {
     const given = p !== 0 || i !== 0 || d !== 0;
     const gains = given ? controlParameters : tunedGains(this.#ticksPerMs(this.#maxRpm) * 1000);
     return { steering: new Pid(target, gains, maxPowerPct, this.#ticksPerRotation, ticks, nowMs), start: 0 };
+  }
+
+  #runaway(): SvcError {
+    const [way, count] = this.#powerPct > 0 ? ["forwards", "down"] : ["backwards", "up"];
+    return new SvcError(
+      "failed_precondition",
+      `motor ${this.name.short} was stopped: its power turns it ${way}, but ${this.encoder?.name.short} counts ${count}; ` +
+        "exchange the encoder's pins a and b, or change dir_flip",
+    );
   }
 
   /** With an encoder, the maximum is unknown unless it is configured. */

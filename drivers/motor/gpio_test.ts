@@ -13,6 +13,7 @@ import { FakeEncoder } from "../encoder/fake.ts";
 import { IncrementalEncoder } from "../encoder/incremental.ts";
 import { SingleEncoder } from "../encoder/single.ts";
 import { timedMove } from "./move.ts";
+import { RunawayWatch } from "./steering.ts";
 import { GpioMotor } from "./gpio.ts";
 
 interface Bench {
@@ -523,4 +524,55 @@ Deno.test("gpio motor: Stop and SetPower do not wait for an encoder that hangs",
   assertEquals(await motor.isMoving(), false);
   encoder.getPosition = getPosition;
   await close();
+});
+
+/** Advances the time in small steps until the promise settles, for at most 20 s; returns the elapsed time. */
+async function untilSettled(clock: FakeClock, promise: Promise<unknown>): Promise<number> {
+  let settled = false;
+  void promise.catch(() => {}).then(() => settled = true);
+  let elapsedMs = 0;
+  for (; !settled && elapsedMs < 20_000; elapsedMs += 20) await clock.advance(20);
+  return elapsedMs;
+}
+
+const STEERED: readonly (readonly [string, JsonObject])[] = [
+  ["a ramp", {}],
+  ["a PID loop", { control_parameters: { p: 0, i: 0, d: 0 } }],
+];
+for (const [loop, control] of STEERED) {
+  Deno.test(`gpio motor with ${loop}: an encoder that counts the other way stops the motor instead of running away`, async () => {
+    const { motor, clock, logged, close } = await encoded({ dir_flip: true, ...control });
+    const reason = "its power turns it forwards, but e counts down; exchange the encoder's pins a and b";
+    for (const move of [() => motor.goFor(60, 2), () => motor.goTo(60, 100)]) {
+      const moving = move();
+      const failed = assertRejects(() => moving, SvcError, reason);
+      const elapsedMs = await untilSettled(clock, moving);
+      assert(elapsedMs < 5_000, `${elapsedMs} ms`);
+      await failed;
+      assertEquals([await motor.isMoving(), await motor.isPowered()], [false, { isOn: false, powerPct: 0 }]);
+    }
+    await motor.setRpm(-60);
+    await clock.advance(5_000);
+    assertEquals(await motor.isMoving(), false);
+    assert(logged.at(-1)?.message.includes("turns it backwards, but e counts up"), logged.at(-1)?.message);
+    await close();
+  });
+}
+
+Deno.test("RunawayWatch: a shaft that is braked, held, shaken or reversed has not run away", () => {
+  const run = (positionOf: (seconds: number) => number, powerOf: (seconds: number) => number = () => 1) => {
+    const watch = new RunawayWatch(200);
+    for (let ms = 0; ms <= 10_000; ms += 10) {
+      if (watch.sees(positionOf(ms / 1000), ms, powerOf(ms / 1000))) return ms;
+    }
+    return undefined;
+  };
+  assertEquals(run((s) => -400 * s), 2_000, "it turns evenly against its power");
+  assertEquals(run((s) => -50 * s ** 2), 2_000, "and ever faster");
+  assertEquals(run((s) => 400 * s, () => -0.5), 2_000, "and the other way round");
+  assertEquals(run((s) => 400 * s), undefined, "it obeys");
+  assertEquals(run((s) => -2_000 * (1 - Math.exp(-s / 5))), undefined, "a heavy wheel is braked");
+  assertEquals(run((s) => 15 * Math.sin(40 * s)), undefined, "it is held and shaken");
+  assertEquals(run((s) => -400 * s, () => 0), undefined, "something else turns it, without power");
+  assertEquals(run((s) => -400 * s, (s) => Math.sin(5 * s)), undefined, "a loop that seeks its goal");
 });

@@ -2,7 +2,7 @@
  * Two ways to choose a motor's power from its encoder; neither uses a clock or a device.
  *
  * `Ramp` starts gently and corrects in small steps, with nothing to tune. `Pid` follows a position that moves
- * at the wanted speed.
+ * at the wanted speed. Both believe the encoder; `RunawayWatch` does not.
  */
 
 /** The goal of a movement, in ticks; the signs of speed and distance agree. */
@@ -132,5 +132,47 @@ export class Pid implements Steering {
     const { ticksPerMs, goalTicks } = this.target;
     const there = this.#startTicks + ticksPerMs * (nowMs - this.#startMs);
     return ticksPerMs > 0 ? Math.min(there, goalTicks) : Math.max(there, goalTicks);
+  }
+}
+
+const RUNAWAY_WINDOW_MS = 1_000;
+/** A shaft that turns less than this in a window is held or shaken. */
+const RUNAWAY_ROTATIONS = 0.1;
+/** A shaft that the power brakes is slower than this share of its speed a window later. */
+const BRAKED_SHARE = 0.95;
+
+/**
+ * Notices a shaft that goes on turning against the power that drives it, as one whose encoder counts the other way: it
+ * gets away from its goal, and more power makes it worse. A motor that the power reverses is slower in each window.
+ */
+export class RunawayWatch {
+  readonly #leastTicks: number;
+  #sign = 0;
+  #ticks = 0;
+  #sinceMs = 0;
+  /** How far the shaft turned against the power in the window before. */
+  #against: number | undefined;
+
+  constructor(ticksPerRotation: number) {
+    this.#leastTicks = ticksPerRotation * RUNAWAY_ROTATIONS;
+  }
+
+  /** Whether the shaft has run away, for its present position and the power that it has had so far. */
+  sees(ticks: number, nowMs: number, powerPct: number): boolean {
+    if (Math.sign(powerPct) !== this.#sign || this.#sign === 0) {
+      this.#begin(Math.sign(powerPct), ticks, nowMs);
+      return false;
+    }
+    if (nowMs - this.#sinceMs < RUNAWAY_WINDOW_MS) return false;
+
+    const against = (this.#ticks - ticks) * this.#sign, before = this.#against;
+    this.#begin(this.#sign, ticks, nowMs);
+    if (against < this.#leastTicks) return false;
+    this.#against = against;
+    return before !== undefined && against >= before * BRAKED_SHARE;
+  }
+
+  #begin(sign: number, ticks: number, nowMs: number): void {
+    [this.#sign, this.#ticks, this.#sinceMs, this.#against] = [sign, ticks, nowMs, undefined];
   }
 }
