@@ -68,12 +68,13 @@ for (const [what, parts, code] of REFUSED) {
   });
 }
 
+async function* always(): AsyncGenerator<void> {
+  for (;;) yield;
+}
+
 /** The files that arrive from `path`, folders included, and the error at the end. */
 async function copied(path: string): Promise<{ names: string[]; error?: SvcError }> {
   const names: string[] = [];
-  const always = async function* () {
-    for (;;) yield;
-  };
   return await withShell(async (shell) => {
     try {
       const { parts } = await shell.copyFromMachine(
@@ -104,6 +105,31 @@ Deno.test("shell: copyFromMachine leaves out what cannot be copied, and names it
     for (const part of ["everything else is copied", "/broken", "/pipe", "it leads back to"]) {
       assertStringIncludes(error!.message, part);
     }
+  });
+});
+
+Deno.test("shell: copyFromMachine tells the permissions always, and the times only to a caller that keeps them", async () => {
+  await withFolder(async (folder) => {
+    await Deno.mkdir(`${folder}/tree`, { mode: 0o700 });
+    for (const [name, mode] of [["program", 0o755], ["secret", 0o600]] as const) {
+      await Deno.writeTextFile(`${folder}/tree/${name}`, "", { mode });
+      await Deno.chmod(`${folder}/tree/${name}`, mode);
+    }
+    await withShell(async (shell) => {
+      for (const preserve of [false, true]) {
+        const { parts } = await shell.copyFromMachine(
+          { paths: [`${folder}/tree`], recursive: true, preserve },
+          always(),
+        );
+        const told: Record<string, string> = {};
+        for await (const { file } of parts) {
+          if (!file) continue;
+          told[file.name] = (file.mode! & 0o777).toString(8);
+          assertEquals(file.modifiedMs !== undefined, preserve, file.name);
+        }
+        assertEquals(told, { "tree/program": "755", "tree/secret": "600", tree: "700" });
+      }
+    });
   });
 });
 

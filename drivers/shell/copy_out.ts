@@ -138,9 +138,10 @@ class Outgoing {
 
   /** A file, or the end of a folder, and waits until the caller has it. */
   async *#one(name: string, { path, facts }: Source, isNamed: boolean): AsyncGenerator<FilePart> {
-    const kept = this.preserve ? { mode: facts.mode, modifiedMs: facts.modifiedMs } : {};
-    const isFolder = facts.kind === "folder";
-    let file: FilePart["file"] = { name, sizeBytes: facts.sizeBytes, isFolder, ...kept };
+    const isFolder = facts.kind === "folder", { sizeBytes, mode } = facts;
+    // The permissions always come along, as with scp: a program stays one. Its copy's umask may narrow them.
+    const modifiedMs = this.preserve ? facts.modifiedMs : undefined;
+    let file: FilePart["file"] = { name, sizeBytes, isFolder, mode, modifiedMs };
     if (!isFolder) {
       const pieces = this.host.readPieces(path)[Symbol.asyncIterator]();
       try {
