@@ -20,6 +20,7 @@ import type { Logger } from "../../lib/base/log/log.ts";
 import type { Geometry } from "../../lib/geometry/geometry.ts";
 import { readPcd, writePcd } from "../../lib/geometry/cloud/pcd.ts";
 import { transformCloud } from "../../lib/geometry/cloud/point_cloud.ts";
+import { MIME } from "../../lib/geometry/image/image.ts";
 import { fromPose, IDENTITY_POSE, invert } from "../../lib/geometry/pose.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import type { Dependencies } from "../../lib/resource/registry.ts";
@@ -62,7 +63,7 @@ export class VisionModel extends BaseResource implements Vision {
 
   async getDetectionsFromCamera(camera: string, call?: Call): Promise<Detection[]> {
     const detect = this.#skill("detect");
-    return await detect(await takeFirstImage(this.#view(camera, call)), call);
+    return await detect(await takeColourImage(this.#view(camera, call)), call);
   }
 
   async getClassifications(image: EncodedImage, count: number, call?: Call): Promise<Classification[]> {
@@ -71,7 +72,7 @@ export class VisionModel extends BaseResource implements Vision {
 
   async getClassificationsFromCamera(camera: string, count: number, call?: Call): Promise<Classification[]> {
     const classify = this.#skill("classify");
-    return likeliest(await classify(await takeFirstImage(this.#view(camera, call)), call), count);
+    return likeliest(await classify(await takeColourImage(this.#view(camera, call)), call), count);
   }
 
   async getObjectPointClouds(camera: string, call?: Call): Promise<PointCloudObject[]> {
@@ -97,7 +98,7 @@ export class VisionModel extends BaseResource implements Vision {
 
   async captureAllFromCamera(camera: string, wanted: Wanted, call?: Call): Promise<Capture> {
     const view = this.#view(camera, call);
-    const image = await takeFirstImage(view);
+    const image = await takeColourImage(view);
     const { detect, classify, segment } = this.skills;
     const able = <S>(asked: boolean | undefined, skill: S | undefined, what: string): S | undefined => {
       if (asked && !skill) this.#logger.debug(`a client asks for ${what}, which ${this.name} does not give`);
@@ -168,8 +169,10 @@ export class VisionModel extends BaseResource implements Vision {
   }
 }
 
-async function takeFirstImage(view: Shot): Promise<NamedImage> {
-  const { images: [image] } = await view.images();
+/** The first picture with colours: a camera with several sensors may give its depth before it. */
+async function takeColourImage(view: Shot): Promise<NamedImage> {
+  const { images } = await view.images();
+  const image = images.find(({ mimeType }) => mimeType !== MIME.depth) ?? images[0];
   assert(image, "a view without images is refused");
   return image;
 }

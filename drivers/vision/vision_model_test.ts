@@ -21,11 +21,13 @@ const PICTURE = {
   image: encodeImage({ kind: "color", image: { width: 10, height: 6, rgba: new Uint8Array(240) } }, MIME.png),
 };
 
+type EncodedPicture = { readonly mimeType: string; readonly image: Uint8Array };
+
 /** Counts how often it takes pictures. */
 class Counting extends BaseComponent implements Camera {
   taken = 0;
 
-  constructor(name: string, private readonly pictures: readonly (typeof PICTURE)[] = [PICTURE]) {
+  constructor(name: string, private readonly pictures: readonly EncodedPicture[] = [PICTURE]) {
     super(ResourceName.of(CameraApi.name, name));
   }
 
@@ -140,6 +142,25 @@ Deno.test("vision: a missing camera, and a camera without images", async () => {
   const gone = await assertRejects(classify("gone"), SvcError, "could not find camera named gone");
   assertEquals([unnamed.code, gone.code], ["unknown", "unknown"], "as published");
   await assertRejects(classify("empty"), SvcError, "no images returned from camera empty");
+});
+
+Deno.test("vision: of a camera with several sensors it sees the first picture with colours, in any order", async () => {
+  const depth: EncodedPicture = { mimeType: MIME.depth, image: Uint8Array.of(1) };
+  const other: EncodedPicture = { mimeType: MIME.jpeg, image: Uint8Array.of(2) };
+  const seen: number[] = [];
+  const see = ({ image }: { image: Uint8Array }) => void seen.push(image.length > 1 ? 0 : image[0]!);
+  const skills: Skills = {
+    detect: (image) => Promise.resolve(see(image)).then(() => []),
+    classify: (image) => Promise.resolve(see(image)).then(() => classes),
+  };
+  const cases = [[depth, PICTURE, other], [PICTURE, depth], [depth, depth, other], [depth]];
+  for (const pictures of cases) {
+    const able = vision(skills, [new Counting("cam", pictures)]);
+    await able.getDetectionsFromCamera("cam");
+    await able.getClassificationsFromCamera("cam", 0);
+    see((await able.captureAllFromCamera("cam", { image: true })).image!);
+  }
+  assertEquals(seen, [0, 0, 0, 0, 0, 0, 2, 2, 2, 1, 1, 1], "only depth: what there is");
 });
 
 Deno.test("vision: classifications are sorted by confidence and limited to the requested count", async () => {
