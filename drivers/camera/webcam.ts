@@ -114,6 +114,10 @@ class Webcam extends BaseComponent implements Camera {
   #arrived = Promise.withResolvers<void>();
   /** The reason for a missing connection. */
   #lost = "it has not been opened yet";
+  /** The model and the place of the camera in use, as its device tells them. */
+  #own = "";
+  /** The devices that were there beside the camera when it was lost: they are other cameras. */
+  #others: ReadonlySet<string> = new Set();
   #work: Promise<void> = Promise.resolve();
 
   constructor({ name, attributes, host, clock, logger }: Construction<Attributes>) {
@@ -204,7 +208,12 @@ class Webcam extends BaseComponent implements Camera {
         else await this.#reconnect();
       } catch (cause) {
         if (this.#closing.signal.aborted) return;
-        if (this.#connection) this.#logger.warn(`the camera is gone; looking for it: ${chainOf(cause)}`);
+        if (this.#connection) {
+          this.#logger.warn(`the camera is gone; looking for it: ${chainOf(cause)}`);
+          const present = new Set(await videoPaths(this.#host));
+          present.delete(this.#connection.path);
+          this.#others = present;
+        }
         this.#disconnect(`${chainOf(cause)}; looking for it every ${RECONNECT_MS / 1e3} s`);
       }
     }
@@ -240,18 +249,27 @@ class Webcam extends BaseComponent implements Camera {
   }
 
   /**
-   * Opens the configured device or the first camera found. The error names each device and why it does not
+   * Opens the configured device, or the first camera found; after that camera is lost, none of those beside it, whose
+   * pictures nobody expects under its name. The error names each device and why it does not
    * serve.
    */
   async #open(): Promise<Connection> {
     const { videoPath } = this.#settings;
     const paths = videoPath ? [await fullPath(videoPath, this.#host)] : await videoPaths(this.#host);
+    // What has been away since may be the camera, which comes back under any number.
+    this.#others = this.#others.intersection(new Set(paths));
     const refusals: string[] = [];
     for (const path of paths) {
       let device: VideoDevice | undefined;
       try {
         device = VideoDevice.open(this.#host, path);
-        return { device, path, streaming: this.#start(device) };
+        const { card, bus } = device.identity(), identity = `${card} ${bus}`;
+        if (!videoPath && this.#others.has(path) && identity !== this.#own) {
+          throw new SvcError("failed_precondition", `it is another camera (${card})`);
+        }
+        const streaming = this.#start(device);
+        this.#own = identity;
+        return { device, path, streaming };
       } catch (cause) {
         device?.close();
         const { code } = SvcError.from(cause);

@@ -113,6 +113,38 @@ Deno.test("webcam: an unplugged camera fails its calls until it is plugged in ag
   assertEquals([videos.open, clock.pending], [0, 0]);
 });
 
+const RETURNS: readonly (readonly [how: string, path: string, options: FakeVideoOptions, early: boolean])[] =
+  [
+    ["at its place", PATH, { bus: "usb-1" }, false],
+    ["at another place", "/dev/video4", { bus: "usb-3" }, false],
+    ["as another model, in exchange", "/dev/video4", { card: "New", bus: "usb-1" }, false],
+    ["at its place before its loss is noticed", "/dev/video4", { bus: "usb-1" }, true],
+  ];
+for (const [how, path, options, early] of RETURNS) {
+  Deno.test(`webcam: without video_path, a lost camera is not replaced by the one beside it, and comes back ${how}`, async () => {
+    const { clock, videos, camera, logged, open } = world({ bus: "usb-1" });
+    const beside = videos.plug("/dev/video2", new FakeVideo(clock, { bus: "usb-2" }));
+    const webcam = await open();
+    camera.take();
+    await webcam.getImages();
+    if (early) videos.plug(path, new FakeVideo(clock, options));
+    videos.unplug(PATH);
+    await settle();
+    if (!early) {
+      await clock.advance(3_500);
+      const wanted = "found no camera: /dev/video2: it is another camera (Fake Camera)";
+      await assertRejects(() => webcam.getImages(), SvcError, wanted);
+      videos.plug(path, new FakeVideo(clock, options));
+    }
+    await clock.advance(1_000);
+    for (const one of [beside, videos.cameras.get(path)!]) one.take();
+    await webcam.getImages();
+    assertEquals(logged.at(-1)?.message, `the camera is back: ${path}`);
+    await ended(webcam.close(), clock);
+    assertEquals([videos.open, clock.pending], [0, 0]);
+  });
+}
+
 Deno.test("webcam: a camera without a picture for 5 s is opened again", async () => {
   const { clock, camera, logged, open } = world();
   const webcam = await open();

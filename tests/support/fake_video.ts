@@ -11,6 +11,8 @@ import type { Device, DeviceMemory } from "../../lib/base/host.ts";
 
 export interface FakeVideoOptions {
   readonly card?: string;
+  /** The place that it is plugged in at. */
+  readonly bus?: string;
   /** Each with its sizes, and the pictures a second of all of them. */
   readonly formats?: { readonly [format: string]: readonly (readonly [width: number, height: number])[] };
   readonly rates?: readonly number[];
@@ -151,6 +153,7 @@ export class FakeVideo {
     switch (number) {
       case 0:
         data.set(new TextEncoder().encode(this.options.card ?? "Fake Camera"), 16);
+        data.set(new TextEncoder().encode(this.options.bus ?? ""), 48);
         set(84, 0x84a00001);
         set(88, this.options.metadata ? 0x4800000 : 0x4200001);
         return;
