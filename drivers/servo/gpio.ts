@@ -13,6 +13,8 @@ import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Call } from "../../lib/resource/resource.ts";
 
 const US_PER_SECOND = 1e6;
+/** Even one pulse a second leaves room for it. */
+const WIDEST_US = US_PER_SECOND / 2;
 
 const attributes = object({
   board: text("name of the board").required().names("board"),
@@ -27,7 +29,8 @@ const attributes = object({
   ),
   frequencyHz: integer("pulses a second", { min: 1, max: 450 }).default(50),
   minWidthUs: integer("length of the pulse at min_angle_deg, in microseconds", { min: 1 }).default(500),
-  maxWidthUs: integer("length of the pulse at max_angle_deg, in microseconds", { min: 1 }).default(2500),
+  maxWidthUs: integer("length of the pulse at max_angle_deg, in microseconds", { min: 1, max: WIDEST_US })
+    .default(2500),
 }).required().with((settings, at) => {
   const { minAngleDeg, maxAngleDeg, startingPositionDeg, frequencyHz, minWidthUs, maxWidthUs } = settings;
   if (minAngleDeg >= maxAngleDeg) {
@@ -35,18 +38,14 @@ const attributes = object({
   }
   if (minWidthUs >= maxWidthUs) return at.at("min_width_us").wanted("less than max_width_us", minWidthUs);
 
-  const periodUs = US_PER_SECOND / frequencyHz;
-  if (maxWidthUs >= periodUs) {
-    const period = `the ${periodUs.toFixed(0)} µs between two pulses`;
-    return at.at("max_width_us").wanted(`less than ${period}`, maxWidthUs);
-  }
-
   const start = startingPositionDeg ?? minAngleDeg;
   if (start < minAngleDeg || start > maxAngleDeg) {
     return at.at("starting_position_deg").wanted(`${minAngleDeg} to ${maxAngleDeg}`, start);
   }
 
-  return settings;
+  // As published: as many pulses a second as leave room for the longest one, and a gap as long as the shortest.
+  const mostHz = Math.floor(US_PER_SECOND / (maxWidthUs + minWidthUs));
+  return { ...settings, frequencyHz: Math.min(frequencyHz, mostHz), askedHz: frequencyHz };
 });
 
 type Settings = NonNullable<Infer<typeof attributes>>;
@@ -57,7 +56,13 @@ export const GpioServo = model({
   doc: "A servo on a PWM pin of a board.",
   attributes,
   pwm: ({ pin, frequencyHz }) => [{ pin, frequencyHz }],
-  construct: async ({ name, attributes, dependencies }) => {
+  construct: async ({ name, attributes, dependencies, logger }) => {
+    const { frequencyHz, askedHz, maxWidthUs } = attributes;
+    if (frequencyHz < askedHz) {
+      logger.warn(
+        `frequency_hz ${askedHz} leaves no room for pulses of ${maxWidthUs} µs; it is lowered to ${frequencyHz}`,
+      );
+    }
     const servo = new Gpio(name, dependencies.get(BoardApi, attributes.board), attributes);
     const { startingPositionDeg } = attributes;
     if (startingPositionDeg !== undefined) await servo.move(startingPositionDeg);

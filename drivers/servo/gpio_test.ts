@@ -1,14 +1,16 @@
 import { assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
 import { SvcError } from "../../lib/base/error.ts";
+import type { LogRecord } from "../../lib/base/log/log.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { construct, problemsOf } from "../../tests/support/construct.ts";
 import { FakeBoard } from "../board/fake.ts";
 import { GpioServo } from "./gpio.ts";
 
-async function bench(attributes: JsonObject = {}) {
+async function bench(attributes: JsonObject = {}, logged: LogRecord[] = []) {
   const board = await construct(FakeBoard, {}, { name: "b" });
   const servo = await construct(GpioServo, { board: "b", pin: "12", ...attributes }, {
     dependencies: [board],
+    logged,
   });
   /** Microseconds of each pulse. */
   const widthUs = async () => await board.getPwm("12") / await board.getPwmFrequency("12") * 1e6;
@@ -43,11 +45,31 @@ Deno.test("gpio servo: attributes set its range, pulse widths and starting posit
   }
   const path = (attributes: JsonObject) =>
     problemsOf(GpioServo, { board: "b", pin: "1", ...attributes })[0].split(":")[0];
-  assertEquals(path({ frequency_hz: 450 }), "max_width_us");
+  assertEquals(path({ max_width_us: 600_000 }), "max_width_us");
   assertEquals(path({ min_angle_deg: 180 }), "min_angle_deg");
   assertEquals(path({ starting_position_degs: 200 }), "starting_position_deg");
   for (const key of ["starting_position_deg", "starting_position_degs"]) {
     assertAlmostEquals(await (await bench({ ...ends, [key]: 135 })).widthUs(), 2000, 1e-6);
+  }
+});
+
+Deno.test("gpio servo: a frequency without room for the longest pulse is lowered, with a warning", async () => {
+  const cases = [
+    [{ frequency_hz: 333 }, 333, 0],
+    [{ frequency_hz: 400 }, 333, 1],
+    [{ frequency_hz: 450, min_width_us: 1000, max_width_us: 2000 }, 333, 1],
+    [{ frequency_hz: 450, min_width_us: 200, max_width_us: 2000 }, 450, 0],
+  ] as const;
+  for (const [attributes, hz, warnings] of cases) {
+    const logged: LogRecord[] = [];
+    const { board, servo, widthUs } = await bench(attributes, logged);
+    await servo.move(180);
+    assertEquals(
+      [await board.getPwmFrequency("12"), logged.length],
+      [hz, warnings],
+      JSON.stringify(attributes),
+    );
+    assertAlmostEquals(await widthUs(), "max_width_us" in attributes ? 2000 : 2500, 1e-6);
   }
 });
 
