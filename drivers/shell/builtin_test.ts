@@ -121,13 +121,13 @@ Deno.test("shell: copyFromMachine tells the permissions always, and the times on
           { paths: [`${folder}/tree`], recursive: true, preserve },
           always(),
         );
-        const told: Record<string, string> = {};
+        const modes: Record<string, string> = {};
         for await (const { file } of parts) {
           if (!file) continue;
-          told[file.name] = (file.mode! & 0o777).toString(8);
+          modes[file.name] = (file.mode! & 0o777).toString(8);
           assertEquals(file.modifiedMs !== undefined, preserve, file.name);
         }
-        assertEquals(told, { "tree/program": "755", "tree/secret": "600", tree: "700" });
+        assertEquals(modes, { "tree/program": "755", "tree/secret": "600", tree: "700" });
       }
     });
   });
