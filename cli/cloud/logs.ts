@@ -9,7 +9,7 @@ import { Audit } from "../../lib/cloud/access/audit.ts";
 import { type Part, Parts } from "../../lib/cloud/tenants/parts.ts";
 import { LogStore } from "../../lib/cloud/logs/logs.ts";
 import { newestLogs, type PartLog } from "../../lib/cloud/logs/many_logs.ts";
-import { fieldsText, logFieldsOf } from "../../lib/cloud_client/log_message.ts";
+import { fieldsText, logFieldsOf } from "../../lib/base/log/zap_fields.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
 import { didYouMean } from "../../lib/base/schema/suggest.ts";
 import { atLeastOne, type Flag, sinceMs, UsageError, type Values } from "../flags.ts";

@@ -5,6 +5,7 @@ import type { Browser, Page } from "playwright-core";
 import { LogEntrySchema } from "../../proto/gen/common_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
+import { zapField } from "../../lib/base/log/zap_fields.ts";
 import { MachineTags } from "../../lib/cloud/tenants/machine_tags.ts";
 import { Machines } from "../../lib/cloud/tenants/machines.ts";
 import { Parts } from "../../lib/cloud/tenants/parts.ts";
@@ -51,7 +52,8 @@ async function log(
   const nowMs = Date.now();
   const logs = messages.map((message, at) => {
     const time = toTimestamp(nowMs - (messages.length - 1 - at) * 1000);
-    return create(LogEntrySchema, { message, level, loggerName: MARKUP, time });
+    const fields = [zapField("number", at), zapField("last", at === messages.length - 1)];
+    return create(LogEntrySchema, { message, level, loggerName: MARKUP, time, fields });
   });
   await (await robot(await ownKey(store, { machine }))).log({ id, logs });
 }
@@ -177,6 +179,7 @@ const STEPS: readonly RecordsStep[] = [
     await page.getByLabel("Level").selectOption("debug");
     await page.getByLabel("Text").fill("turn 699");
     await page.getByText("1 of 500").waitFor();
+    await records(page).getByText('{"number":699,"last":true}').waitFor();
     await page.getByLabel("Text").fill("");
     await page.getByText("500 of 500").waitFor();
   }],

@@ -132,13 +132,22 @@ const STEPS: readonly FleetStep[] = [
     await write(page, { components: [{ ...MOTOR, attributes: { max_rpm: "fast" } }] });
     await button(page, "Save").click();
     await page.getByRole("alert").getByText(/max_rpm/).waitFor();
-    await write(page, { components: [MOTOR, { ...MOTOR, name: "motor2", notes: MARKUP }] });
+    const attributes = { device_path: "/dev/no-lidar" };
+    const broken = { name: "lidar", api: "rdk:component:camera", model: "svc:lidar:rplidar", attributes };
+    await write(page, { components: [MOTOR, { ...MOTOR, name: "motor2", notes: MARKUP }, broken] });
     await button(page, "Differences").click();
     await page.getByRole("textbox", { name: "Differences" }).getByText("motor2").waitFor();
     await button(page, "Save").click();
     await page.getByText("The machine takes it over when it asks next.").waitFor();
     assertEquals(await violations(page), []);
     await assertTextOnly(page);
+  }],
+  ["what does not work is in sight, with its reason", async ({ watched: { page } }) => {
+    await page.getByRole("link", { name: "Overview" }).click();
+    const part = page.getByRole("region", { name: /^Part / });
+    await part.getByText("1 unhealthy").waitFor();
+    await part.getByText(/lidar: .*no-lidar/).waitFor();
+    assertEquals(await violations(page), []);
   }],
   ["the machine's own page drives it through the control plane", async ({ watched: { page } }) => {
     await page.getByRole("link", { name: "Look and drive" }).click();

@@ -15,7 +15,7 @@ import { toMs, toTimestamp } from "../../api/shared/time.ts";
 import type { Clock } from "../../base/clock.ts";
 import { sortedJson } from "../../base/schema/schema.ts";
 import { toBinary } from "../../wire/rpc/proto.ts";
-import { fieldsText } from "../../cloud_client/log_message.ts";
+import { fieldsText } from "../../base/log/zap_fields.ts";
 import { defaultLimits, type Limits, requireWithin } from "../access/limits.ts";
 import type { CloudContext } from "../access/context.ts";
 import { addedLogBytes, dropStoredBytes } from "../store/stored_bytes.ts";

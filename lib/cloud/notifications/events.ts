@@ -9,7 +9,7 @@ import type { Clock } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
-import { logFieldsOf } from "../../cloud_client/log_message.ts";
+import { logFieldsOf } from "../../base/log/zap_fields.ts";
 import { fromBinary } from "../../wire/rpc/proto.ts";
 import type { Limits } from "../access/limits.ts";
 import { type ConfigThreads, UnusableConfig } from "../config/config_threads.ts";

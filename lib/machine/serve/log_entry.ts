@@ -7,7 +7,7 @@ import { SvcError } from "../../base/error.ts";
 import { type Fields, type Level, parseLevel } from "../../base/log/log.ts";
 import type { JsonObject } from "../../wire/rpc/proto.ts";
 import { toMs } from "../../api/shared/time.ts";
-import { logFieldsOf } from "../../cloud_client/log_message.ts";
+import { logFieldsOf } from "../../base/log/zap_fields.ts";
 
 /** An entry that is older than this on arrival shows its own time. */
 const LATE_MS = 1000;

@@ -66,8 +66,13 @@ export function clockTime(ms: number): string {
   return `${parts}.${String(date.getMilliseconds()).padStart(3, "0")}`;
 }
 
+/** Names that are, or contain, an abbreviation. */
+const ABBREVIATED: { readonly [name: string]: string } = { mlmodel: "ML model", slam: "SLAM" };
+
 /** `movement_sensor` as `Movement sensor`. */
 export function inWords(name: string): string {
+  const abbreviated = Object.hasOwn(ABBREVIATED, name) ? ABBREVIATED[name] : undefined;
+  if (abbreviated !== undefined) return abbreviated;
   const words = name.replaceAll(/[_-]+/g, " ").trim();
   return words.charAt(0).toUpperCase() + words.slice(1);
 }

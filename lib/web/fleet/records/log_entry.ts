@@ -1,6 +1,7 @@
 /** An entry of a log as pages show it. Pure. */
 
-import type { JsonValue } from "@bufbuild/protobuf";
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { fieldsText } from "../../../base/log/zap_fields.ts";
 import { millisOf } from "../../machine/link/wire.ts";
 import type { SourceRecord } from "../../shared/logs/log_records.svelte.ts";
 import type { CallTime } from "../account/call_time.ts";
@@ -18,13 +19,12 @@ export function recordOf(
   { level, time, loggerName, message, fields, stack }: ShownLogEntry,
   origin?: string,
 ): SourceRecord {
-  const shown = fields.map((one) => JSON.stringify(one.toJson())).filter((text) => text !== "{}");
   return {
     level: level.toLowerCase(),
     timeMs: millisOf(time),
     logger: loggerName,
     message: stack ? `${message}\n${stack}` : message,
-    fields: shown.join(" "),
+    fields: fieldsText({ fields: fields.map((one) => one.toJson() as JsonObject) }),
     caller: "",
     origin,
   };
