@@ -100,7 +100,7 @@ const STEPS: readonly DataStep[] = [
       await page.getByText(`${IMAGES - 1} of ${IMAGES - 1} images`).waitFor();
       await page.getByLabel("Tag", { exact: true }).fill("noon");
       await button(page, "Find").click();
-      await page.getByText("No image is like this.").waitFor();
+      await page.getByText("No image matches.").waitFor();
       await button(page, "Clear").click();
       await page.getByText(`${IMAGES} of ${IMAGES} images`).waitFor();
       await assertTextOnly(page);

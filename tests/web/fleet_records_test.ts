@@ -227,13 +227,13 @@ const STEPS: readonly RecordsStep[] = [
       await page.getByRole("button", { name: "Older entries" }).press("Enter");
       await page.getByText(/^1\d\d entries$/).waitFor();
       await page.getByLabel("Action").fill("nothing");
-      await page.getByText("No entry is like this.").waitFor();
+      await page.getByText("No entry matches.").waitFor();
       await page.getByLabel("Action").fill("UPDATE");
       await page.getByText("100 and more entries").waitFor();
       await page.getByLabel("Who").fill("own");
       await page.getByText("100 and more entries").waitFor();
       await page.getByLabel("From").fill("2999-01-01T00:00");
-      await page.getByText("No entry is like this.").waitFor();
+      await page.getByText("No entry matches.").waitFor();
       await page.getByLabel("From").fill("");
       await assertTextOnly(page);
     },
@@ -278,10 +278,10 @@ const STEPS: readonly RecordsStep[] = [
       await item.getByText("1 machine, 1 fragment").waitFor();
       assertEquals(await violations(page), []);
       await page.getByLabel("Kind").selectOption("maps");
-      await page.getByText("Nothing is like this.").waitFor();
+      await page.getByText("Nothing matches.").waitFor();
       await page.getByLabel("Kind").selectOption("all kinds");
       await page.getByLabel("Whose").selectOption("public");
-      await page.getByText("Nothing is like this.").waitFor();
+      await page.getByText("Nothing matches.").waitFor();
       await served.store.transaction((sql) =>
         sql.query("UPDATE registry_items SET visibility = 'public' WHERE name = 'item-0'")
       );
