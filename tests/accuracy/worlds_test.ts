@@ -54,3 +54,6 @@ Deno.test("worlds: a robot that stands at the end of a corridor among people, ri
   assertHolds(70076));
 
 Deno.test("worlds: the same, late odometry", () => assertHolds(70070));
+
+Deno.test("worlds: a bare corridor with people, scans that now and then fit elsewhere, right odometry", () =>
+  assertHolds(70023));

@@ -64,11 +64,13 @@ const ALIKE_SCANS = 6;
 const ALIKE_SCANS_SPARSE = 2;
 const SPARSE_SCANS_S = 1.5;
 /**
- * A smaller error overrules odometry that is right only after `ALIKE_SCANS`: single matches err by that much. And only
- * if this share of it came at once: an error that grows is the drift of the map, which matches follow.
+ * A smaller error overrules odometry that is right only after `ALIKE_SCANS`: single matches err by that much. A larger
+ * one does after `LARGE_SCANS`: a crowd in a corridor fits the walls at one wrong place, but not at the same place again.
+ * And only if this share of it came at once: an error that grows is the drift of the map, which matches follow.
  */
 const LARGE_M = 0.3;
 const LARGE_RAD = 0.1;
+const LARGE_SCANS = 2;
 const SUDDEN_SHARE = 0.5;
 /** The required certainty of a match in a direction, for it to show the error of odometry there. */
 const KNOWN_M = 0.05;
@@ -191,7 +193,8 @@ export class OdometryFusion {
   #hasFailed({ verdicts, sinceS, isStanding = false }: PredictedPose, information: Symmetric): boolean {
     const { translation, rotation } = verdicts, isSparse = sinceS >= SPARSE_SCANS_S, off = this.#lastOff;
     const isLarge = off && (Math.hypot(off.x, off.y) > LARGE_M || Math.abs(off.yaw) > LARGE_RAD);
-    if (isRight(verdicts) && !isLarge) return this.#alikeScans >= ALIKE_SCANS;
+    if (isRight(verdicts) && this.#alikeScans < (isLarge ? LARGE_SCANS : ALIKE_SCANS)) return false;
+    if (isRight(verdicts) && !isLarge) return true;
     if (!isStanding && (translation === "refuted" || rotation === "refuted")) return true;
     const points = translationPoints(information), all = (information.xx + information.yy) * POINT_VARIANCE;
     if (points >= SURE_POINTS) {

@@ -153,7 +153,13 @@ Deno.test("OdometryFusion: a match off by a little overrules right odometry only
   assertLess(standing(ALL_ROUND, new Array(4).fill(off), "proven").y, 0.02);
   assertAlmostEquals(standing(ALL_ROUND, new Array(8).fill(off), "proven").y, off.y, 0.03);
   assertLess(standing(ALL_ROUND, growing, "proven").y, 0.04);
-  assertAlmostEquals(standing(ALL_ROUND, [{ ...off, y: 0.4 }], "proven").y, 0.4, 0.05);
+});
+
+Deno.test("OdometryFusion: one match far off, as in a crowd, overrules no right odometry, but two alike do", () => {
+  const off = { x: 0.4, y: 0, yaw: 0 }, elsewhere = { x: -0.5, y: 0, yaw: 0 };
+  assertLess(Math.abs(standing(ALL_ROUND, [off], "proven").x), 0.02);
+  assertLess(Math.abs(standing(ALL_ROUND, [off, elsewhere, HERE, off], "proven").x), 0.02);
+  assertAlmostEquals(standing(ALL_ROUND, [off, off], "proven").x, off.x, 0.05);
 });
 
 Deno.test("OdometryFusion: a scan without any wall leaves the pose to odometry", () => {
