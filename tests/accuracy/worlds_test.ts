@@ -57,3 +57,6 @@ Deno.test("worlds: the same, late odometry", () => assertHolds(70070));
 
 Deno.test("worlds: a bare corridor with people, scans that now and then fit elsewhere, right odometry", () =>
   assertHolds(70023));
+
+Deno.test("worlds: a corridor with niches in a narrow view, odometry that freezes at full speed", () =>
+  assertHolds(70148));

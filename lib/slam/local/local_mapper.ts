@@ -436,7 +436,12 @@ export class LocalMapper {
         this.#seenOnward(timeS),
       ];
       const pose = standstill &&
-        this.#standstill.seenAt(seen, standstill.pose, guesses.filter((one) => !!one));
+        this.#standstill.seenAt(
+          seen,
+          standstill.pose,
+          guesses.filter((one) => !!one),
+          !this.#extrapolator.hasBraked(),
+        );
       if (pose !== "elsewhere") this.#lastSeen = pose && { timeS, pose };
       // People who stood in the view of a robot that stops, and walk on, show what is behind them.
       else if (this.#extrapolator.hasBraked()) return undefined;

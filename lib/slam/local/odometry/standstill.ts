@@ -14,6 +14,8 @@ const MOVING_SHARE = 0.45;
 const MOVING_POINTS = 8;
 /** Fewer points suffice if nearly all of the scan fits, and most of it not where a standing robot would see it. */
 const EVIDENT = { share: 0.8, gain: 0.4, points: 2 };
+/** Still less is evident if odometry stopped at full speed; most of the scan suffices if a standing robot saw none of it. */
+const EVIDENT_SUDDEN = { share: 0.6, gain: 0.12, points: 2 };
 /** A robot that stands sees more than this share of what it saw, or people who hide it, and no more than this behind. */
 const STANDING_SHARE = 0.15;
 const BEHIND_SHARE = 0.15;
@@ -75,14 +77,21 @@ export class Standstill {
    * The robot's pose from the scans, while odometry reports `standing`; `elsewhere` if they show only that it is not
    * there, and undefined if they do not show that either.
    */
-  seenAt(seen: Float64Array, standing: Pose2d, others: readonly Pose2d[]): Pose2d | "elsewhere" | undefined {
+  seenAt(
+    seen: Float64Array,
+    standing: Pose2d,
+    others: readonly Pose2d[],
+    isSudden = false,
+  ): Pose2d | "elsewhere" | undefined {
     const still = this.#compared(seen, standing), { before } = this;
     if (!before || !still) return undefined;
     const atStanding = between2d(before.pose, standing);
     const shareStanding = this.#motion.shareAt(seen, atStanding);
+    const evident = isSudden ? EVIDENT_SUDDEN : EVIDENT;
     const isClear = ({ share, leastConstrained: { points } }: ScanMotionResult) =>
       (share >= MOVING_SHARE && points >= MOVING_POINTS) ||
-      (share >= EVIDENT.share && share - shareStanding >= EVIDENT.gain && points >= EVIDENT.points);
+      (share >= evident.share && share - shareStanding >= evident.gain && points >= evident.points) ||
+      (isSudden && share >= EVIDENT.share && shareStanding < STANDING_SHARE);
     let best = still;
     for (const other of others) {
       const found = this.#compared(seen, other);

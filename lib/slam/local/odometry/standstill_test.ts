@@ -42,6 +42,22 @@ Deno.test("Standstill: scans see a robot that drives or turns on, and one that s
   assertEquals(standing(CORRIDOR).seenAt(seenIn(CORRIDOR, { x: 1, y: 0, yaw: 0 }), STOPPED, []), undefined);
 });
 
+Deno.test("Standstill: a wall ahead shows a robot that drives on if odometry stopped at full speed", () => {
+  const hall = [[-9, -9], [6, -9], [6, 9], [-9, 9]], onward = { x: 1, y: 0, yaw: 0 };
+  const ahead = (pose: Pose2d) => {
+    const seen = seenIn(hall, pose);
+    return seen.filter((_, k) => Math.abs(Math.atan2(seen[k | 1], seen[k & ~1])) < 0.35);
+  };
+  const standstill = new Standstill();
+  standstill.begin({ seen: ahead(BEFORE), timeS: 1, pose: BEFORE });
+  standstill.begin({ seen: ahead(STOPPED), timeS: 1.2, pose: STOPPED });
+  assertEquals(standstill.seenAt(ahead(onward), STOPPED, [onward]), undefined);
+  const seen = standstill.seenAt(ahead(onward), STOPPED, [onward], true);
+  assert(typeof seen === "object");
+  assertAlmostEquals(seen.x, onward.x, 0.05);
+  assertEquals(standstill.seenAt(ahead(STOPPED), STOPPED, [onward], true), undefined);
+});
+
 Deno.test("Standstill: a scan that shows nothing of what the robot saw was taken elsewhere", () => {
   const hall = [[-8, -9], [9, -9], [9, 8], [-8, 8]];
   assertEquals(standing(ROOM).seenAt(seenIn(hall, STOPPED), STOPPED, [STOPPED]), "elsewhere");
