@@ -26,8 +26,10 @@ const LISTEN_AGAIN_MS = 1_000;
 const COMMAND_AGAIN_MS = 100;
 /** Time limit of an attempt to stop the base. */
 const STOP_MS = 2_000;
-/** Smaller changes of the wish are no news. */
+/** Smaller changes of the wish are no news, except to rest. */
 const SIMILAR = 0.05;
+/** What steps of the triggers leave of 0. */
+const NOTHING = 1e-9;
 /** A stick this close to its middle rests. */
 const DEAD_ZONE = 0.27;
 const TRIGGER_STEP = 0.05;
@@ -225,7 +227,7 @@ class BaseDriver {
   }
 
   request(requested: Throttle): void {
-    const isNews = !isSimilar(requested, this.#sent);
+    const isNews = !isSimilar(requested, this.#sent) || rests(requested, this.#sent);
     this.#requested = requested;
     if (isSimilar(requested, REST)) this.#giveUp.abort();
     if (isNews) this.#waker.wake();
@@ -301,8 +303,22 @@ function scaled({ x, y, z }: Vec3, factor: number): Vec3 {
   return { x: x * factor, y: y * factor, z: z * factor };
 }
 
+/** The six fractions of a throttle. */
+function fractions({ linear, angular }: Throttle): number[] {
+  return [linear, angular].flatMap(({ x, y, z }) => [x, y, z]);
+}
+
 function isSimilar(one: Throttle, other: Throttle): boolean {
-  return (["linear", "angular"] as const).every((kind) =>
-    (["x", "y", "z"] as const).every((axis) => Math.abs(one[kind][axis] - other[kind][axis]) <= SIMILAR)
-  );
+  const others = fractions(other);
+  return fractions(one).every((fraction, axis) => Math.abs(fraction - (others[axis] ?? 0)) <= SIMILAR);
+}
+
+/** Whether an axis comes to rest: however slowly it moves, it must not go on. */
+function rests(wanted: Throttle, sent: Throttle): boolean {
+  const before = fractions(sent);
+  return fractions(wanted).some((fraction, axis) => isNothing(fraction) && !isNothing(before[axis] ?? 0));
+}
+
+function isNothing(fraction: number): boolean {
+  return Math.abs(fraction) < NOTHING;
 }

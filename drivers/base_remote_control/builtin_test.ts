@@ -83,6 +83,29 @@ Deno.test("base remote control: arrows, a stick, triggers, buttons and two stick
   }
 });
 
+Deno.test("base remote control: a base that moves by the least comes to rest with its stick and its triggers", async () => {
+  const { service, send } = await bench({ control_mode: "triggerSpeedControl" });
+  // A stick that is let go gives small values on its way back.
+  assertEquals(await send("AbsoluteX", 0.1), [[0, 0, 0, 0.1]]);
+  assertEquals(await send("AbsoluteX", 0.04), [[0, 0, 0, 0.04]]);
+  assertEquals(await send("AbsoluteX", 0.02), [], "no news");
+  assertEquals(await send("AbsoluteX", 0), [[0, 0, 0, 0]], "but rest is");
+  assertEquals(await send("AbsoluteX", 0), []);
+
+  assertEquals(await send("AbsoluteRZ", 1), []);
+  assertEquals(await send("AbsoluteX", 0.5), [[0, 0.05, 0, 0.5]]);
+  assertEquals(await send("AbsoluteX", 0), [[0, 0.05, 0, 0]]);
+  assertEquals(await send("AbsoluteZ", 1), [[0, 0, 0, 0]], "one step back");
+
+  for (let step = 0; step < 3; step++) await send("AbsoluteRZ", 1);
+  assertEquals(await send("AbsoluteX", 0.5), [[0, 0.15000000000000002, 0, 0.5]]);
+  const back = [];
+  for (let step = 0; step < 3; step++) back.push(...await send("AbsoluteZ", 1));
+  const [, forward] = back.at(-1) as number[];
+  assert(Math.abs(forward!) < 1e-9, `its last command is ${forward}`);
+  await service.close();
+});
+
 Deno.test("base remote control: with both limits it holds velocities", async () => {
   const { service, send } = await bench({
     control_mode: "joystickControl",
