@@ -204,8 +204,9 @@ class GpioStepper extends BaseComponent implements Motor {
     let dueMs = this.clock.monotonicMs();
     for (let left = Math.abs(steps); left > 0; left--) {
       await this.board.setGpio(step, true);
-      await this.clock.sleep(periodMs / 2, signal).finally(() => this.board.setGpio(step, false));
+      // The rise makes the step, also if a stop comes before the fall.
       this.#steps += direction;
+      await this.clock.sleep(periodMs / 2, signal).finally(() => this.board.setGpio(step, false));
       const nowMs = this.clock.monotonicMs();
       dueMs = Math.max(dueMs + periodMs, nowMs);
       await this.clock.sleep(dueMs - nowMs, signal);

@@ -120,6 +120,24 @@ Deno.test("gpiostepper: fast steps are PWM pulses, counted by their frequency an
   assertEquals(await motor.getPosition(), 0, "a command that takes over begins where the other ended");
 });
 
+Deno.test("gpiostepper: the position counts every step made, whenever a movement is stopped or taken over", async () => {
+  const { clock, motor, edges } = await bench({ stepper_delay_usec: 4000 });
+  const made = () => edges.reduce((sum, edge) => sum + (edge.startsWith("+") ? 1 : -1), 0) / 200;
+  const begin = [() => motor.setRpm(60), () => motor.setRpm(-30), () => motor.setPower(0.7)];
+  for (let turn = 0; turn < 30; turn++) {
+    await begin[turn % 3]!();
+    await clock.advance(1 + turn % 11);
+    if (turn % 4 === 0) await motor.stop();
+    assertEquals(await motor.getPosition(), made(), `turn ${turn}`);
+  }
+  const moving = motor.goFor(60, 5);
+  await clock.advance(1001);
+  await motor.stop();
+  await moving;
+  assertEquals(await motor.getPosition(), made());
+  await motor.close();
+});
+
 Deno.test("gpiostepper: SetRPM at a speed near 0 stops a motor that turns", async () => {
   const { clock, motor } = await bench();
   for (const rpm of [0, 0.05, -0.05]) {
