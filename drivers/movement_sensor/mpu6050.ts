@@ -63,9 +63,7 @@ export const Mpu6050MovementSensor = model({
       const reported = `the chip at address 0x${address.toString(16)} says 0x${found.toString(16)}`;
       if (!chip) throw new SvcError("failed_precondition", `${reported}, wanted 0x68: it is not an MPU-6050`);
       if (found !== IDENTITY) logger.warn(`${reported}: it is used as its kind, an ${chip.name}`);
-      device.writeByte(REGISTER.power, AWAKE);
-      device.writeByte(REGISTER.gyroscope, 0);
-      device.writeByte(REGISTER.accelerometer, 0);
+      begin(device);
       return new Mpu6050(name, device, chip);
     } catch (cause) {
       device.close();
@@ -73,6 +71,13 @@ export const Mpu6050MovementSensor = model({
     }
   },
 });
+
+/** Wakes the chip and sets its ranges. */
+function begin(device: I2cDevice): void {
+  device.writeByte(REGISTER.power, AWAKE);
+  device.writeByte(REGISTER.gyroscope, 0);
+  device.writeByte(REGISTER.accelerometer, 0);
+}
 
 class Mpu6050 extends BaseMovementSensor {
   #closed = false;
@@ -108,8 +113,15 @@ class Mpu6050 extends BaseMovementSensor {
     return Promise.resolve();
   }
 
+  /** A chip that has lost its power for a moment sleeps: it answers, with zeros. */
   #values(): Uint8Array {
-    return this.device.readBlock(REGISTER.values, VALUES_BYTES);
+    const values = this.device.readBlock(REGISTER.values, VALUES_BYTES);
+    if (values.some((byte) => byte !== 0) || !(this.device.readByte(REGISTER.power) & ASLEEP)) return values;
+    begin(this.device);
+    throw new SvcError(
+      "unavailable",
+      `${this.name}: the ${this.chip.name} had lost its power, and begins again`,
+    );
   }
 }
 

@@ -40,6 +40,24 @@ Deno.test("MPU-6050: the chip is woken, set to its ranges and read in the scales
   assertEquals([chip.bytes[0x6b], pins.open], [0x40, 0], "asleep, and its bus closed");
 });
 
+Deno.test("MPU-6050: a chip that has lost its power is woken again, and its zeros are no values", async () => {
+  const { chip, sensor } = bench();
+  const one = await sensor();
+  assertEquals((await one.getAngularVelocity()).x, 0, "zeros of a chip that is awake are values");
+  const calls = [() => one.getAngularVelocity(), () => one.getLinearAcceleration()];
+  for (const call of calls) {
+    chip.bytes[0x6b] = 0x40;
+    chip.bytes[0x1b] = chip.bytes[0x1c] = 0x18;
+    const error = await assertRejects(call, SvcError, "the MPU-6050 had lost its power, and begins again");
+    assertEquals(error.code, "unavailable");
+    assertEquals([chip.bytes[0x6b], chip.bytes[0x1b], chip.bytes[0x1c]], [0x01, 0, 0]);
+    await call();
+  }
+  chip.bytes.set([0x40, 0], 0x3f);
+  assertAlmostEquals((await one.getLinearAcceleration()).z, 9.80665, 1e-9);
+  await one.close();
+});
+
 Deno.test("MPU-6050: the alternative address works, and another chip there is refused", async () => {
   const { pins, chip, sensor } = bench(0x69);
   await (await sensor({ use_alt_i2c_address: true })).close();
