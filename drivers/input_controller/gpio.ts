@@ -190,7 +190,7 @@ class Gpio extends BaseComponent implements InputController {
 
   async #followAxis(analog: string, axis: Axis): Promise<void> {
     const { signal } = this.#closing;
-    let before = 0, failed = false;
+    let before = 0, reported = 0, failed = false;
     while (!signal.aborted) {
       try {
         await this.clock.sleep(1000 / axis.pollHz, signal);
@@ -198,8 +198,10 @@ class Gpio extends BaseComponent implements InputController {
         if (failed) this.#connected([axis]);
         failed = false;
         const { reading, position } = positionOf(value, axis);
-        if (Math.abs(reading - before) < axis.minChange) continue;
-        before = reading;
+        // Small changes are no events, except to rest: what it moves must not go on.
+        const rests = position === 0 && reported !== 0;
+        if (Math.abs(reading - before) < axis.minChange && !rests) continue;
+        [before, reported] = [reading, position];
         this.#happened("PositionChangeAbs", axis.control, position);
       } catch (error) {
         if (signal.aborted) return;

@@ -90,6 +90,31 @@ Deno.test("gpio input controller: analog readers are axes with a range, a dead z
   await controller.close();
 });
 
+Deno.test("gpio input controller: an axis that comes slowly to rest gets there, whatever min_change is", async () => {
+  const { clock, board, controller, state } = await bench({
+    axes: {
+      stick: { control: "AbsoluteX", min: 0, max: 1000, bidirectional: true, min_change: 100, poll_hz: 20 },
+      knob: { control: "AbsoluteZ", min: 100, max: 500, min_change: 50, deadzone: 10 },
+    },
+  });
+  for (
+    const [value, position] of [[700, 0.4], [580, 0.16], [540, 0.16], [500, 0], [450, 0], [380, -0.24], [
+      500,
+      0,
+    ]]
+  ) {
+    await board.writeAnalog("stick", value);
+    await clock.advance(50);
+    assertAlmostEquals((await state("AbsoluteX"))[1] as number, position, 1e-9, `${value}`);
+  }
+  for (const [value, position] of [[200, 0.25], [140, 0.1], [109, 0], [120, 0]]) {
+    await board.writeAnalog("knob", value);
+    await clock.advance(100);
+    assertAlmostEquals((await state("AbsoluteZ"))[1] as number, position, 1e-9, `${value}`);
+  }
+  await controller.close();
+});
+
 Deno.test("gpio input controller: inputs that cannot be read are disconnected, and come back", async () => {
   const { clock, board, ticks, controller, state } = await bench();
   const read = board.readAnalog;

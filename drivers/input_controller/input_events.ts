@@ -63,7 +63,8 @@ export class InputEvents {
   }
 }
 
-function matches({ control, events }: EventFilter, event: InputEvent): boolean {
+/** Whether a listener with this filter wants the event. */
+export function matches({ control, events }: EventFilter, event: InputEvent): boolean {
   if (control !== event.control) return false;
   const button = event.event === "ButtonPress" || event.event === "ButtonRelease";
   return events.includes(event.event) || events.includes("AllEvents") ||

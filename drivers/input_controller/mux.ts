@@ -6,6 +6,7 @@ import {
   InputControllerApi,
   type InputEvent,
 } from "../../lib/api/sensors/input_controller.ts";
+import type { Clock } from "../../lib/base/clock.ts";
 import { chainOf, joined, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import { Queue } from "../../lib/base/collections/queue.ts";
@@ -13,9 +14,12 @@ import { list, object, text } from "../../lib/base/schema/schema.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Call, unsupported } from "../../lib/resource/resource.ts";
+import { matches } from "./input_events.ts";
 
 /** Most events that wait for one listener. */
 const QUEUE_LIMIT = 1024;
+/** The pause before a source without a stream is listened to again. */
+const LISTEN_AGAIN_MS = 1_000;
 
 export const MuxInputController = model({
   api: InputControllerApi,
@@ -25,8 +29,8 @@ export const MuxInputController = model({
     sources: list(text(), "names of input controllers").required().names("input_controller")
       .with((names, at) => names.length > 0 ? names : at.wanted("at least one input controller", names)),
   }).required(),
-  construct: ({ name, attributes, dependencies, logger }) =>
-    new Mux(name, attributes.sources.map((one) => dependencies.get(InputControllerApi, one)), logger),
+  construct: ({ name, attributes, dependencies, clock, logger }) =>
+    new Mux(name, attributes.sources.map((one) => dependencies.get(InputControllerApi, one)), clock, logger),
 });
 
 class Mux extends BaseComponent implements InputController {
@@ -35,6 +39,7 @@ class Mux extends BaseComponent implements InputController {
   constructor(
     name: ResourceName,
     private readonly sources: readonly InputController[],
+    private readonly clock: Clock,
     private readonly logger: Logger,
   ) {
     super(name);
@@ -53,26 +58,40 @@ class Mux extends BaseComponent implements InputController {
     return [...latest.values()];
   }
 
-  /** Ends when every source's stream has ended; a stream that fails leaves the others. */
+  /**
+   * Ends when no source has a stream. While another one has, a source whose stream ends or fails is listened to again,
+   * and its controls are told as disconnected: what it held pressed must not stay so.
+   */
   async *streamEvents(filters: readonly EventFilter[], call?: Call): AsyncGenerator<InputEvent> {
     const stop = new AbortController();
     const signal = AbortSignal.any([stop.signal, this.#closing.signal, ...call?.signal ? [call.signal] : []]);
     const events = new Queue<InputEvent>(QUEUE_LIMIT, () => stop.abort(), signal);
+    let streams = this.sources.length;
+    const give = (event: InputEvent) => {
+      if (events.push(event) || signal.aborted) return;
+      const found = `${QUEUE_LIMIT} input events wait to be read`;
+      events.end(new SvcError("resource_exhausted", `${found}, the stream ends: wanted a faster reader`));
+    };
     const follow = async (source: InputController) => {
-      for await (const event of source.streamEvents(filters, { ...call, signal })) {
-        if (events.push(event) || signal.aborted) continue;
-        const found = `${QUEUE_LIMIT} input events wait to be read`;
-        events.end(new SvcError("resource_exhausted", `${found}, the stream ends: wanted a faster reader`));
-        return;
+      const controls = new Set<string>();
+      for (let isLost = false; !signal.aborted; isLost = true) {
+        const reason = await this.#listen(source, filters, { ...call, signal }, (event) => {
+          controls.add(event.control);
+          give(event);
+        });
+        if (signal.aborted) return;
+        if (--streams === 0) return events.close();
+        if (!isLost) this.logger.warn(`${source.name} gives no more events${reason}`);
+        for (const control of controls) {
+          const gone = { timeMs: this.clock.nowMs(), event: "Disconnect", control, value: 0 };
+          if (filters.some((filter) => matches(filter, gone))) give(gone);
+        }
+        controls.clear();
+        await this.clock.sleep(LISTEN_AGAIN_MS, signal).catch(() => {});
+        streams++;
       }
     };
-    const watched = this.sources.map((source) =>
-      follow(source).catch((error) => {
-        if (signal.aborted) return;
-        this.logger.warn(`${source.name} gives no more events: ${chainOf(error)}`);
-      })
-    );
-    const all = Promise.all(watched).then(() => events.close());
+    const all = Promise.all(this.sources.map(follow));
     try {
       yield* events;
     } finally {
@@ -88,6 +107,21 @@ class Mux extends BaseComponent implements InputController {
   override close(): Promise<void> {
     this.#closing.abort();
     return Promise.resolve();
+  }
+
+  /** Until the source's stream ends; returns the reason, if it gives one. Never rejects. */
+  async #listen(
+    source: InputController,
+    filters: readonly EventFilter[],
+    call: Call,
+    heard: (event: InputEvent) => void,
+  ): Promise<string> {
+    try {
+      for await (const event of source.streamEvents(filters, call)) heard(event);
+      return "";
+    } catch (error) {
+      return `: ${chainOf(error)}`;
+    }
   }
 
   /** The answers of the sources that answer; fails if none does. */

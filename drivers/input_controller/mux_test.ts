@@ -4,12 +4,20 @@ import { settle } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { construct, namedBy, problemsOf } from "../../tests/support/construct.ts";
 import { MuxInputController } from "./mux.ts";
+import { FakeClock } from "../../tests/support/fake_clock.ts";
+import type { LogRecord } from "../../lib/base/log/log.ts";
 import { WebgamepadInputController } from "./webgamepad.ts";
 
 async function bench() {
+  const clock = new FakeClock();
+  const logged: LogRecord[] = [];
   const sources: InputController[] = [];
   for (const name of ["a", "b"]) sources.push(await construct(WebgamepadInputController, {}, { name }));
-  const mux = await construct(MuxInputController, { sources: ["a", "b"] }, { dependencies: sources });
+  const mux = await construct(MuxInputController, { sources: ["a", "b"] }, {
+    dependencies: sources,
+    clock,
+    logged,
+  });
   const press = (source: number, timeMs: number, value: number) =>
     sources[source].triggerEvent({
       timeMs,
@@ -17,7 +25,7 @@ async function bench() {
       control: "ButtonMenu",
       value,
     });
-  return { sources, mux, press };
+  return { sources, mux, press, clock, logged };
 }
 
 Deno.test("mux: it has the controls of all sources, and the latest event of each control", async () => {
@@ -61,6 +69,48 @@ Deno.test("mux: a source that fails leaves the others; if none answers, the call
   Object.assign(sources[1], { getEvents: gone });
   await assertRejects(() => mux.getEvents(), SvcError, "no source of");
 });
+
+for (const fails of [true, false]) {
+  const how = fails ? "fails" : "ends";
+  Deno.test(`mux: what a source held is disconnected when its stream ${how}, and it is listened to again`, async () => {
+    const { sources, mux, press, clock, logged } = await bench();
+    const begin = sources[0].streamEvents.bind(sources[0]);
+    let lose = new AbortController();
+    sources[0].streamEvents = async function* (filters, call) {
+      const lost = lose.signal;
+      yield* begin(filters, { signal: AbortSignal.any([lost, call!.signal!]) });
+      if (lost.aborted && fails) throw new SvcError("unavailable", "the link is lost");
+    };
+    const heard: Record<"wanting" | "other", string[]> = { wanting: [], other: [] };
+    const reading = (["wanting", "other"] as const).map(async (who) => {
+      const events = ["ButtonChange", ...who === "wanting" ? ["Disconnect"] : []];
+      const filters = [{ control: "ButtonMenu", events }, { control: "ButtonStart", events }];
+      for await (const { event, control } of mux.streamEvents(filters)) {
+        heard[who].push(`${event} ${control}`);
+      }
+    });
+    await settle();
+    await press(0, 1, 1);
+    await settle();
+    lose.abort();
+    lose = new AbortController();
+    await settle();
+    await press(1, 2, 0);
+    await clock.advance(1_000);
+    await press(0, 3, 1);
+    await settle();
+    const around = ["ButtonRelease ButtonMenu", "ButtonPress ButtonMenu"];
+    assertEquals(heard.wanting, ["ButtonPress ButtonMenu", "Disconnect ButtonMenu", ...around]);
+    assertEquals(heard.other, ["ButtonPress ButtonMenu", ...around]);
+    const reason = fails ? ": the link is lost" : "";
+    assertEquals(logged[0]?.message, `rdk:component:input_controller/a gives no more events${reason}`);
+
+    for (const source of sources) await source.close();
+    await Promise.all(reading);
+    assertEquals(clock.pending, 0, "it ends with the last of them");
+    await mux.close();
+  });
+}
 
 Deno.test("mux: the sources are its dependencies, and one at least is needed", () => {
   assertEquals(namedBy(MuxInputController, { sources: ["a", "b"] }), ["a", "b"]);
