@@ -323,6 +323,69 @@ storeTest(
     }, { clock: new FakeClock(), domains: ["example.com"], most: 8 }),
 );
 
+Deno.test("an address is verified also if the provider writes so as a text, in the token or beside it", async () => {
+  const hostile = await serveHostileProvider();
+  const { issuer, answers, key } = hostile;
+  const proof = { state: "s", nonce: "n", verifier: "v".repeat(43) };
+  const query = new URLSearchParams({ code: "c", state: proof.state, iss: issuer });
+  const nowS = Math.floor(new SystemClock().nowMs() / 1000);
+  const good = { iss: issuer, sub: "ann", aud: CLIENT_ID, nonce: "n", iat: nowS, exp: nowS + 60 };
+  const claims = { email: "Ann@Example.com", email_verified: "true" };
+  const email = async (token: object) => {
+    const id_token = idToken(token, key);
+    answers.set("/token", asJson({ access_token: "a", token_type: "bearer", id_token }));
+    const provider = new IdentityProvider(providerOptions(issuer), new SystemClock());
+    return (await provider.fetchPerson(query, proof)).email;
+  };
+  try {
+    assertEquals(await email({ ...good, ...claims }), "ann@example.com");
+    answers.set(
+      "/.well-known/openid-configuration",
+      asJson({ ...description(issuer), userinfo_endpoint: `${issuer}/userinfo` }),
+    );
+    answers.set("/userinfo", asJson({ sub: "ann", ...claims }));
+    assertEquals(await email(good), "ann@example.com");
+    answers.set("/userinfo", asJson({ sub: "ann", ...claims, email_verified: "false" }));
+    assertEquals(await email(good), undefined);
+  } finally {
+    await hostile.close();
+  }
+});
+
+Deno.test("an issuer with a slash at its end is the same as one without, and any other is refused by its name", async () => {
+  const hostile = await serveHostileProvider();
+  const { answers, key } = hostile;
+  const base = `${hostile.issuer}/application/o/fleet`;
+  const proof = { state: "s", nonce: "n", verifier: "v".repeat(43) };
+  const nowS = Math.floor(new SystemClock().nowMs() / 1000);
+  const signIn = async (given: string, named: string, signed = named) => {
+    const query = new URLSearchParams({ code: "c", state: proof.state, iss: signed });
+    const claims = { iss: signed, sub: "ann", aud: CLIENT_ID, nonce: "n", iat: nowS, exp: nowS + 60 };
+    answers.set(
+      "/application/o/fleet/.well-known/openid-configuration",
+      asJson({ ...description(hostile.issuer), issuer: named }),
+    );
+    answers.set(
+      "/token",
+      asJson({ access_token: "a", token_type: "bearer", id_token: idToken(claims, key) }),
+    );
+    const provider = new IdentityProvider(providerOptions(given), new SystemClock());
+    return await provider.fetchPerson(query, proof).then(({ issuer }) => issuer, (error) => error.message);
+  };
+  try {
+    for (const given of [base, `${base}/`]) {
+      for (const named of [base, `${base}/`]) assertEquals(await signIn(given, named), base);
+    }
+    assertMatch(await signIn(base, `${base}/`, base), /does not prove who you are/);
+    assertMatch(
+      await signIn(base, `${hostile.issuer}/application/o/other/`),
+      /the issuer is ".*\/o\/other\/" by its own description, wanted .*\/o\/fleet$/,
+    );
+  } finally {
+    await hostile.close();
+  }
+});
+
 Deno.test("a provider that lies, is slow or sends too much signs nobody in", async () => {
   const hostile = await serveHostileProvider();
   const proof = { state: crypto.randomUUID(), nonce: "n", verifier: "v".repeat(43) };
@@ -350,8 +413,10 @@ Deno.test("a provider that lies, is slow or sends too much signs nobody in", asy
     assertEquals(await person(), { issuer, subject: "ann", email: undefined });
     answers.set("/token", tokens({ ...good, email: "Ann@Example.com", email_verified: true }));
     assertEquals((await person()).email, "ann@example.com");
-    answers.set("/token", tokens({ ...good, email: "ann@example.com", email_verified: "true" }));
-    assertEquals((await person()).email, undefined);
+    for (const email_verified of ["false", "TRUE", "", 1, null]) {
+      answers.set("/token", tokens({ ...good, email: "ann@example.com", email_verified }));
+      assertEquals((await person()).email, undefined, JSON.stringify(email_verified));
+    }
 
     const { privateKey: other } = generateKeyPairSync("rsa", { modulusLength: 2048 });
     const lies = {

@@ -11,6 +11,7 @@ import { type Clock, deadline, race } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import { escapedLine, withoutEnd } from "../../base/escape.ts";
 import { bytesUpTo } from "../../base/files/byte_reader.ts";
+import { isObject } from "../../base/schema/schema.ts";
 import type { Secret } from "../../base/secret.ts";
 import type { ProviderSubject } from "./provider_links.ts";
 import type { VisitProof } from "./provider_visits.ts";
@@ -191,8 +192,18 @@ export class IdentityProvider {
   async #discover(oauth: typeof OAuth): Promise<Known> {
     const issuer = new URL(this.options.issuer);
     const response = await oauth.discoveryRequest(issuer, { algorithm: "oidc", ...this.#requests(oauth) });
-    const server = await oauth.processDiscoveryResponse(issuer, response);
+    const named = await issuerIn(response.clone());
+    const server = await oauth.processDiscoveryResponse(this.#expected(named), response);
     return { server, atMs: this.clock.monotonicMs() };
+  }
+
+  /** Authentik's name of itself ends with a slash, Keycloak's does not, and people lose or add one as they copy. */
+  #expected(named: string | undefined): URL {
+    const { issuer } = this.options;
+    if (named === undefined) return new URL(issuer);
+    const isOurs = withoutEnd(named, "/") === this.issuer || URL.parse(named)?.href === new URL(issuer).href;
+    if (isOurs) return new URL(named);
+    throw new Error(`the issuer is ${JSON.stringify(named)} by its own description, wanted ${issuer}`);
   }
 
   #requests(oauth: typeof OAuth) {
@@ -265,9 +276,17 @@ function isSafe(address: string): boolean {
   return url.protocol === "https:" || (url.protocol === "http:" && LOOPBACK.test(url.hostname));
 }
 
+/** The name that a provider's description gives it; `undefined` if there is none. */
+async function issuerIn(description: Response): Promise<string | undefined> {
+  const json: unknown = await description.json().catch(() => undefined);
+  return isObject(json) && typeof json.issuer === "string" ? json.issuer : undefined;
+}
+
+/** Cognito and Apple write the claim as a text. */
 function verifiedEmail(claims: { readonly [name: string]: unknown }): string | undefined {
-  const { email, email_verified: isVerified } = claims;
-  return typeof email === "string" && isVerified === true && email.length < SUBJECT_CHARS_MAX
+  const { email, email_verified: verified } = claims;
+  const isVerified = verified === true || verified === "true";
+  return typeof email === "string" && isVerified && email.length < SUBJECT_CHARS_MAX
     ? email.toLowerCase()
     : undefined;
 }
