@@ -277,3 +277,43 @@ importTest("Pascal VOC: an image in a folder of its own is found by its file nam
   assertEquals((await run()).errors, "");
   assertEquals(added(), [["a b.png", [], ["cat 10 10 40 50"]]]);
 });
+
+importTest(
+  "of a turned box of CVAT or roLabelImg, the box around it counts, in COCO and VOC",
+  async ({ write, run, added, cloud }) => {
+    const mask = [[20, 10, 80, 10, 80, 50]];
+    const box = (image_id: number, rotation: unknown, more: object = {}) => ({
+      ...{ image_id, category_id: 7, bbox: [80, 40, 40, 20] },
+      ...{ attributes: { occluded: false, rotation }, ...more },
+    });
+    await write({
+      ...IMAGES,
+      [INSTANCES]: coco({
+        annotations: [
+          ...[box(1, 90), box(1, 0), box(1, 180), box(1, "270.0"), box(1, "left"), box(1, -450)],
+          // 40 x 20 turned by 30 degrees is 44.6 x 37.3 pixels.
+          ...[box(2, 30), box(2, 150), box(2, 30, { segmentation: mask })],
+        ],
+      }),
+    });
+    assertEquals((await run("--format", "coco")).errors, "");
+    const [[, , first], [, , second]] = added() as [string, string[], string[]][];
+    const [lying, standing] = ["cat 40 40 60 60", "cat 45 30 55 70"];
+    assertEquals(first, [standing, lying, lying, standing, lying, standing]);
+    assertEquals(second, ["cat 39 31 61 69", "cat 39 31 61 69", lying]);
+    cloud.images.clear();
+
+    const attributes = "<attributes><attribute><name>occluded</name><value>0</value></attribute>" +
+      "<attribute><name>rotation</name><value>90.0</value></attribute></attributes>";
+    const turned = (angle: string) =>
+      "<object><type>robndbox</type><name>dog</name><robndbox><cx>100</cx><cy>50</cy><w>40</w><h>20</h>" +
+      `<angle>${angle}</angle></robndbox></object>`;
+    const objects = thing("cat", [81, 41, 120, 60]).replace("</object>", `${attributes}</object>`) +
+      turned("1.5707963") + turned("0") + turned("0.5235988");
+    await write({ "Annotations/a.xml": voc(objects) });
+    assertEquals((await run("--format", "voc")).errors, "");
+    assertEquals(added(), [
+      ["a.png", [], [standing, "dog 45 30 55 70", "dog 40 40 60 60", "dog 39 31 61 69"]],
+    ]);
+  },
+);

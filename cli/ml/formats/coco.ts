@@ -18,6 +18,7 @@ import {
   stemOf,
 } from "./folder.ts";
 import { maskSides } from "./coco_mask.ts";
+import { angleIn, aroundTurned } from "./turned_box.ts";
 
 const JSON_BYTES_MAX = 256 * 1024 * 1024;
 const LISTS = ["images", "annotations", "categories"];
@@ -170,7 +171,9 @@ function annotate(
     return;
   }
 
-  const sides = hasBox ? boxSides(one.bbox) : maskSides(one.segmentation);
+  // CVAT writes the angle of a turned box so; a box beside a mask is the one around the mask.
+  const degrees = isObject(one.attributes) && !hasMask ? angleIn(one.attributes.rotation) : NaN;
+  const sides = hasBox ? boxSides(one.bbox, degrees) : maskSides(one.segmentation);
   if (!sides) {
     const problem = hasBox
       ? `the bbox is ${show(one.bbox)}, wanted [x, y, width, height] in pixels`
@@ -212,12 +215,12 @@ async function place(
   folder.add(found, annotations);
 }
 
-function boxSides(bbox: unknown): BoxSides | undefined {
+function boxSides(bbox: unknown, degrees: number): BoxSides | undefined {
   if (!Array.isArray(bbox) || bbox.length !== 4) return undefined;
   if (!bbox.every((one) => typeof one === "number" && Number.isFinite(one))) return undefined;
 
   const [x, y, width, height] = bbox;
-  return { xMin: x, yMin: y, xMax: x + width, yMax: y + height };
+  return aroundTurned({ xMin: x, yMin: y, xMax: x + width, yMax: y + height }, degrees);
 }
 
 function isId(id: unknown): boolean {

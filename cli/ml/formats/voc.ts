@@ -16,6 +16,7 @@ import {
   path,
   stemOf,
 } from "./folder.ts";
+import { angleIn, aroundTurned } from "./turned_box.ts";
 
 const XML_BYTES_MAX = 512 * 1024;
 const FOLDERS = ["JPEGImages", "images", ""];
@@ -101,21 +102,43 @@ function annotate(
   if (label === "") return annotations.spoil(`${where} has no <name>: add it`);
   const box = childOf(object, "bndbox");
   const outline = childOf(object, "polygon");
+  const turned = childOf(object, "robndbox");
   if (!box && outline) return annotations.addBox(label, aroundOutline(outline, { width, height }));
-  if (!box) return annotations.spoil(`${where}, "${label}", has no <bndbox>: add it, or remove the object`);
-  const side = (name: string) => {
-    const text = textIn(box, name) ?? "";
-    return text === "" ? NaN : Number(text);
-  };
+  const pixels = box ? pixelsOf(box) : turned && turnedPixelsOf(turned);
+  if (!pixels) {
+    return annotations.spoil(`${where}, "${label}", has no <bndbox>: add it, or remove the object`);
+  }
+  const { xMin, yMin, xMax, yMax } = box ? aroundTurned(pixels, rotationOf(object)) : pixels;
+  const shares = { xMin: xMin / width, yMin: yMin / height, xMax: xMax / width, yMax: yMax / height };
+  return annotations.addBox(label, shares);
+}
+
+function numberOf(element: Element, name: string): number {
+  const text = textIn(element, name) ?? "";
+  return text === "" ? NaN : Number(text);
+}
+
+function pixelsOf(box: Element): BoxSides {
+  const side = (name: string) => numberOf(box, name);
   // Files that count from 0 mean the same first pixel.
   const first = (name: string) => side(name) > 0 ? side(name) - 1 : side(name);
-  const sides = {
-    xMin: first("xmin") / width,
-    yMin: first("ymin") / height,
-    xMax: side("xmax") / width,
-    yMax: side("ymax") / height,
-  };
-  return annotations.addBox(label, sides);
+  return { xMin: first("xmin"), yMin: first("ymin"), xMax: side("xmax"), yMax: side("ymax") };
+}
+
+/** The box around one of roLabelImg: its middle, its sizes, and its angle in radians. */
+function turnedPixelsOf(turned: Element): BoxSides {
+  const [x = NaN, y = NaN, wide = NaN, high = NaN, angle = NaN] = ["cx", "cy", "w", "h", "angle"]
+    .map((name) => numberOf(turned, name));
+  const box = { xMin: x - wide / 2, yMin: y - high / 2, xMax: x + wide / 2, yMax: y + high / 2 };
+  return aroundTurned(box, angle * 180 / Math.PI);
+}
+
+/** The angle of CVAT's turned boxes, in degrees, among the attributes of the object. */
+function rotationOf(object: Element): number {
+  const attributes = childOf(object, "attributes");
+  const all = attributes ? childrenOf(attributes, "attribute") : [];
+  const rotation = all.find((one) => textIn(one, "name") === "rotation");
+  return angleIn(rotation && textIn(rotation, "value"));
 }
 
 /** The box around an outline, whose points are `<x1>`, `<y1>`, `<x2>`… or `<pt>` with `<x>` and `<y>`. */
