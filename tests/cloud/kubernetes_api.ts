@@ -21,6 +21,7 @@ export interface ApiServer {
 
 const TOKEN = "test-token";
 const SECRETS = /^\/api\/v1\/namespaces\/default\/secrets(?:\/([^/]+))?$/;
+export const PODS = "/api/v1/namespaces/default/pods";
 const JOBS = /^\/apis\/batch\/v1\/namespaces\/default\/jobs(?:\/([^/]+))?(\/status)?$/;
 const NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
 
@@ -60,17 +61,24 @@ export async function fakeApi(folder: string): Promise<ApiServer> {
   type Stored = { metadata: { name: string; uid: string }; spec: unknown; status: Record<string, unknown> };
   const jobs = new Map<string, Stored>();
   const secrets = new Map<string, Secret>();
+  const pods: { metadata: { labels: Record<string, string> } }[] = [];
   const failure = (code: number, reason: string, message: string) =>
     Response.json({ kind: "Status", apiVersion: "v1", status: "Failure", code, reason, message }, {
       status: code,
     });
   const answer = async (request: Request): Promise<Response> => {
-    const { pathname } = new URL(request.url);
+    const { pathname, searchParams } = new URL(request.url);
     if (request.headers.get("authorization") !== `Bearer ${TOKEN}`) {
       return failure(401, "Unauthorized", "Unauthorized");
     }
-    if (pathname === "/api/v1/namespaces/default/pods") {
-      return Response.json({ kind: "PodList", apiVersion: "v1", metadata: {}, items: [] });
+    if (pathname === PODS && request.method === "POST") {
+      pods.push(await request.json());
+      return Response.json(pods.at(-1), { status: 201 });
+    }
+    if (pathname === PODS) {
+      const job = searchParams.get("labelSelector")?.replace("job-name=", "");
+      const items = pods.filter(({ metadata }) => metadata.labels["job-name"] === job);
+      return Response.json({ kind: "PodList", apiVersion: "v1", metadata: {}, items });
     }
     const secret = SECRETS.exec(pathname);
     if (secret && request.method === "POST") {

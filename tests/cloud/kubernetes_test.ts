@@ -20,15 +20,15 @@ import { NO_SANDBOX } from "../../lib/cloud/sandbox/sandbox.ts";
 import type { Work } from "../../lib/cloud/executors/executor.ts";
 import {
   type Cluster,
-  type ClusterState,
   manifestOf,
   openCluster,
   secretOf,
 } from "../../lib/cloud/executors/kubernetes/cluster.ts";
+import { type ClusterState, needsPods, stateOf } from "../../lib/cloud/executors/kubernetes/pod_state.ts";
 import { POD_FOLDER } from "../../lib/cloud/executors/kubernetes/pod_program.ts";
 import { openPort } from "../../lib/wire/port/port.ts";
 import { ServiceTable } from "../../lib/wire/rpc/service.ts";
-import { type ApiServer, fakeApi, jobsOf, REAL, realApi, runJob, secretsOf } from "./kubernetes_api.ts";
+import { type ApiServer, fakeApi, jobsOf, PODS, REAL, realApi, runJob, secretsOf } from "./kubernetes_api.ts";
 import { newJob, scriptArchive, stream } from "./training_world.ts";
 
 const clock = new SystemClock();
@@ -238,6 +238,130 @@ Deno.test("kubernetes: the pod's output is in the log once, and the executor wai
     ]);
   });
 });
+
+const ACTIVE = { status: { active: 1, ready: 0 } };
+const FAILED = {
+  status: {
+    conditions: [{ type: "Failed", status: "True", reason: "BackoffLimitExceeded", message: "no more" }],
+  },
+};
+const pendingPod = (reason: string, message = "") => ({
+  status: { phase: "Pending", containerStatuses: [{ state: { waiting: { reason, message } } }] },
+});
+const endedPod = (terminated: { exitCode: number; reason: string }, status: object = {}) => ({
+  status: { phase: "Failed", containerStatuses: [{ state: { terminated } }], ...status },
+});
+
+Deno.test("kubernetes: the pods tell why a job waits, and why it has failed", () => {
+  const pull = pendingPod("ImagePullBackOff", 'Back-off pulling image "typo"');
+  const crowded = {
+    status: {
+      phase: "Pending",
+      conditions: [{ type: "PodScheduled", status: "False", reason: "Unschedulable", message: "no room" }],
+    },
+  };
+  const waiting = { phase: "waiting" as const };
+  assertEquals(stateOf(ACTIVE, [pull]), {
+    ...waiting,
+    reason: 'ImagePullBackOff: Back-off pulling image "typo"',
+    isStuck: true,
+  });
+  assertEquals(stateOf(ACTIVE, [crowded]), { ...waiting, reason: "Unschedulable: no room" });
+  assertEquals(stateOf(ACTIVE, [pendingPod("ContainerCreating")]), { ...waiting, reason: "" });
+  assertEquals(stateOf(ACTIVE, [{ status: { phase: "Running" } }]), { phase: "running", reason: "" });
+  assertEquals(stateOf({ status: {} }, []), { ...waiting, reason: "" });
+
+  const failed = (...pods: Parameters<typeof stateOf>[1]) => stateOf(FAILED, pods).reason;
+  assertEquals(failed(), "BackoffLimitExceeded: no more");
+  assertEquals(
+    failed(endedPod({ exitCode: 137, reason: "OOMKilled" })),
+    "BackoffLimitExceeded: no more; OOMKilled (exit code 137)",
+  );
+  assertEquals(
+    failed(endedPod({ exitCode: 137, reason: "Error" }, { reason: "Evicted", message: "low on memory" })),
+    "BackoffLimitExceeded: no more; Evicted: low on memory; Error (exit code 137)",
+  );
+  // The pods are asked for only while they can tell more.
+  assertEquals(
+    [ACTIVE, FAILED, { status: { active: 1, ready: 1 } }, { status: { succeeded: 1 } }].map(needsPods),
+    [true, true, false, false],
+  );
+});
+
+Deno.test("kubernetes: the state of a job is that of its own pod", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "svc-api-" });
+  const api = await fakeApi(folder);
+  try {
+    const cluster = await openCluster("default", clock, api.kubeconfig);
+    for (const name of ["one", "two"]) {
+      await cluster.create({ name, image: "i", command: ["c"], env: {}, labels: {}, ...ONE });
+      await api.call("PATCH", `/apis/batch/v1/namespaces/default/jobs/${name}/status`, ACTIVE);
+    }
+    const { status } = pendingPod("InvalidImageName", "no");
+    await api.call("POST", PODS, { metadata: { name: "p", labels: { "job-name": "two" } }, status });
+    assertEquals(await cluster.state("one"), { phase: "running", reason: "" });
+    assertEquals(await cluster.state("two"), {
+      phase: "waiting",
+      reason: "InvalidImageName: no",
+      isStuck: true,
+    });
+  } finally {
+    await api.close();
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+for (
+  const { name, states, ends } of [
+    { name: "an image that cannot be pulled", states: [pendingPod("ErrImagePull")], ends: true },
+    {
+      name: "an image whose pull shows nothing between two tries",
+      states: [pendingPod("ImagePullBackOff", "typo"), pendingPod("ContainerCreating")],
+      ends: true,
+    },
+    {
+      name: "a place on a full cluster",
+      states: [{ status: { phase: "Pending", conditions: [] } }],
+      ends: false,
+    },
+    { name: "an image that arrives late", states: [pendingPod("ErrImagePull"), undefined], ends: false },
+  ]
+) {
+  Deno.test(`kubernetes: a job ${ends ? "does not wait for ever" : "waits"} for ${name}`, async () => {
+    const fake = new FakeClock();
+    let asked = 0;
+    let removed = 0;
+    const cluster: Cluster = {
+      create: () => Promise.resolve(),
+      remove: () => Promise.resolve(void removed++),
+      state: () => {
+        const pod = states[asked++ % states.length];
+        return Promise.resolve(stateOf(ACTIVE, pod ? [pod] : []));
+      },
+      logs: () => Promise.resolve([]),
+    };
+    await withExecutor(() => Promise.resolve(cluster), "", async ({ work, cancel }) => {
+      const options = {
+        host: new SystemFiles(),
+        cluster,
+        url: "http://x",
+        environments: [ENVIRONMENT],
+        capacity: 1,
+        limits: SCRIPT_LIMITS,
+        cpus: 1,
+        clock: fake,
+      };
+      const ended = new KubernetesExecutor(options).run(work).catch((error) => SvcError.from(error));
+      for (let second = 0; second < 15 * 60; second += 2) await fake.advance(2_000);
+      cancel.abort(new SvcError("canceled", "enough"));
+      await fake.advance(2_000);
+      const { code, message } = await ended as SvcError;
+      assertEquals(code, ends ? "failed_precondition" : "canceled", message);
+      if (ends) assertStringIncludes(message, "the job has not started for 10 minutes: ");
+      assertEquals(removed, 1);
+    });
+  });
+}
 
 Deno.test("kubernetes: a job runs in the image of its container while the image is allowed", async () => {
   const images: string[] = [];

@@ -49,8 +49,26 @@ export interface V1Job {
   };
   status?: {
     active?: number;
+    /** Pods that run and are ready. */
+    ready?: number;
     succeeded?: number;
     conditions?: { type: string; status: string; reason?: string; message?: string }[];
+  };
+}
+
+export interface V1Pod {
+  metadata?: { name?: string };
+  status?: {
+    phase?: string;
+    reason?: string;
+    message?: string;
+    conditions?: { type: string; status: string; reason?: string; message?: string }[];
+    containerStatuses?: {
+      state?: {
+        waiting?: { reason?: string; message?: string };
+        terminated?: { exitCode: number; reason?: string; message?: string };
+      };
+    }[];
   };
 }
 
@@ -81,7 +99,7 @@ export class CoreV1Api {
   createNamespacedSecret(request: { namespace: string; body: V1Secret }): Promise<unknown>;
   listNamespacedPod(
     request: { namespace: string; labelSelector?: string },
-  ): Promise<{ items: { metadata?: { name?: string }; status?: { phase?: string } }[] }>;
+  ): Promise<{ items: V1Pod[] }>;
   readNamespacedPodLog(
     request: Named & { sinceSeconds?: number; timestamps?: boolean; limitBytes?: number },
   ): Promise<string>;

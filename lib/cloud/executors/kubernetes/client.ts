@@ -3,4 +3,11 @@
  */
 
 // @ts-types="./client.d.ts"
-export { BatchV1Api, CoreV1Api, KubeConfig, type V1Job, type V1Secret } from "@kubernetes/client-node";
+export {
+  BatchV1Api,
+  CoreV1Api,
+  KubeConfig,
+  type V1Job,
+  type V1Pod,
+  type V1Secret,
+} from "@kubernetes/client-node";

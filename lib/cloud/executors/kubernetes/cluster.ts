@@ -4,7 +4,8 @@
 
 import { type Clock, deadline, race } from "../../../base/clock.ts";
 import { type Code, messageOf, SvcError } from "../../../base/error.ts";
-import type { BatchV1Api, CoreV1Api, V1Job, V1Secret } from "./client.ts";
+import type { BatchV1Api, CoreV1Api, V1Job, V1Pod, V1Secret } from "./client.ts";
+import { type ClusterState, needsPods, stateOf } from "./pod_state.ts";
 
 export interface ClusterJob {
   /** Unique in the namespace: lower-case letters, digits and `-`. */
@@ -31,12 +32,6 @@ export interface ClusterJob {
 export const SECRETS_FOLDER = "/run/secrets/svc-training";
 /** The only folder of a job that it can write to. */
 const WRITABLE_FOLDER = "/tmp";
-
-export interface ClusterState {
-  readonly phase: "waiting" | "running" | "succeeded" | "failed" | "gone";
-  /** The cluster's reason of its failure. */
-  readonly reason: string;
-}
 
 export interface ClusterLog {
   /** The time of the line in the cluster's notation; these texts sort like their times. */
@@ -117,17 +112,15 @@ class KubernetesCluster implements Cluster {
       `look after the job ${name}`,
       () => this.batch.readNamespacedJobStatus({ name, namespace }),
     );
-    return job ? stateOf(job) : { phase: "gone", reason: "" };
+    if (!job) return { phase: "gone", reason: "" };
+    // Without its pods, its state is less precise; an error of theirs is one of `logs`, too.
+    return stateOf(job, needsPods(job) ? await this.#pods(name).catch(() => []) : []);
   }
 
   async logs(name: string, sinceSeconds: number): Promise<readonly ClusterLog[]> {
     const { namespace } = this;
-    const labelSelector = `job-name=${name}`;
-    const pods = await this.#attempt(
-      `find the pod of ${name}`,
-      () => this.core.listNamespacedPod({ namespace, labelSelector }),
-    );
-    const started = pods?.items.filter(({ status }) => status?.phase && status.phase !== "Pending") ?? [];
+    const pods = await this.#pods(name);
+    const started = pods.filter(({ status }) => status?.phase && status.phase !== "Pending");
     const logs: ClusterLog[] = [];
     for (const { metadata } of started) {
       const one = {
@@ -155,6 +148,16 @@ class KubernetesCluster implements Cluster {
       `remove the job ${name}`,
       () => this.batch.deleteNamespacedJob({ name, namespace, propagationPolicy: "Background" }),
     );
+  }
+
+  async #pods(name: string): Promise<readonly V1Pod[]> {
+    const { namespace } = this;
+    const labelSelector = `job-name=${name}`;
+    const pods = await this.#attempt(
+      `find the pod of ${name}`,
+      () => this.core.listNamespacedPod({ namespace, labelSelector }),
+    );
+    return pods?.items ?? [];
   }
 
   /** `undefined` if the cluster does not find it. */
@@ -243,15 +246,6 @@ export function secretOf({ name, labels, secrets }: ClusterJob, uid: string): V1
     immutable: true,
     stringData: { ...secrets },
   };
-}
-
-function stateOf({ status }: V1Job): ClusterState {
-  const failed = status?.conditions?.find(({ type, status }) => type === "Failed" && status === "True");
-  const reason = [failed?.reason, failed?.message].filter(Boolean).join(": ");
-  if (failed) return { phase: "failed", reason };
-  const complete = status?.conditions?.some(({ type, status }) => type === "Complete" && status === "True");
-  if (complete || (status?.succeeded ?? 0) > 0) return { phase: "succeeded", reason };
-  return { phase: (status?.active ?? 0) > 0 ? "running" : "waiting", reason };
 }
 
 function failure(what: string, cause: unknown): SvcError {

@@ -18,7 +18,8 @@ import { fieldValue } from "../../../wire/port/exchange.ts";
 import { textAnswer } from "../../../wire/port/routes.ts";
 import type { Executor, JobScript, ScriptEnvironment, Work } from "../executor.ts";
 import { datasetLine } from "../../../cloud_client/dataset.ts";
-import { type Cluster, type ClusterState, SECRETS_FOLDER } from "./cluster.ts";
+import { type Cluster, SECRETS_FOLDER } from "./cluster.ts";
+import type { ClusterState } from "./pod_state.ts";
 import { isAllowedImage } from "../containers.ts";
 import { PACKAGE_BYTES_MAX } from "../../packages/packages.ts";
 import type { DiskHold, DiskSpace } from "../../store/disk_space.ts";
@@ -34,6 +35,8 @@ const LOG_SECONDS = 30;
 /** Tolerated consecutive failures of the cluster. */
 const FAILURES_MAX = 30;
 const DEADLINE_SECONDS = 24 * 3600;
+/** Time for an image that cannot be pulled: its registry may be away for a moment, or somebody is still pushing it. */
+const STUCK_MS = 10 * 60_000;
 const SCRIPT_FILES = { filesMax: 10_000, bytesMax: 1024 ** 3 };
 const OUTPUT_FILES = { filesMax: 100_000, bytesMax: PACKAGE_BYTES_MAX };
 const LAST_LINES = 15;
@@ -146,7 +149,8 @@ export class KubernetesExecutor implements Executor {
   async #follow(name: string, { log, signal }: Work): Promise<void> {
     const { cluster, clock } = this.options;
     const last: string[] = [];
-    let [heard, failures, phase] = ["", 0, ""];
+    const stuck = new StuckLimit(clock);
+    let [heard, failures, phase, told] = ["", 0, "", ""];
     const listen = async () => {
       for (const { at, line } of await cluster.logs(name, LOG_SECONDS)) {
         if (at <= heard) continue;
@@ -168,7 +172,12 @@ export class KubernetesExecutor implements Executor {
         if (++failures >= FAILURES_MAX) throw error;
         log("warn", messageOf(error));
       }
-      if (state && state.phase !== phase) log("info", `the job is ${phase = state.phase}`);
+      if (state) {
+        phase = state.phase;
+        const now = shownState(state);
+        if (now !== told) log(state.isStuck ? "warn" : "info", told = now);
+        stuck.check(state);
+      }
       if (phase === "succeeded") return;
       if (phase === "gone") throw new SvcError("aborted", "somebody has removed the job from the cluster");
       if (phase === "failed") {
@@ -221,6 +230,29 @@ export class KubernetesExecutor implements Executor {
       hold?.release();
     }
   }
+}
+
+/** Ends the wait for what does not come. */
+class StuckLimit {
+  #sinceMs: number | undefined;
+
+  constructor(private readonly clock: Clock) {}
+
+  /** Throws `failed_precondition` if the job has been stuck for too long. */
+  check({ phase, isStuck = false, reason }: ClusterState): void {
+    const nowMs = this.clock.monotonicMs();
+    if (phase !== "waiting") this.#sinceMs = undefined;
+    if (!isStuck) return;
+    // Between two tries the kubelet may show nothing for a moment.
+    this.#sinceMs ??= nowMs;
+    if (nowMs - this.#sinceMs < STUCK_MS) return;
+    const problem = `the job has not started for ${STUCK_MS / 60_000} minutes: ${reason}`;
+    throw new SvcError("failed_precondition", problem);
+  }
+}
+
+function shownState({ phase, reason }: ClusterState): string {
+  return phase === "waiting" && reason !== "" ? `the job is waiting: ${reason}` : `the job is ${phase}`;
 }
 
 function nameOf(id: string): string {
