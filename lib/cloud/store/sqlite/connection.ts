@@ -12,6 +12,9 @@ const STATEMENTS_MAX = 500;
 /** Memory of SQLite itself, for a statement's temporary values and the cache. */
 const HEAP_BYTES_MAX = 256 * 1024 ** 2;
 
+/** Size to which the write-ahead log shrinks once nobody reads an old state: it grows during a backup, for example. */
+const LOG_BYTES_MAX = 32 * 1024 ** 2;
+
 /** Runs a statement with these values; returns its rows. */
 export type RunStatement = (values: readonly SqlValue[]) => SqlRow[];
 
@@ -30,6 +33,7 @@ export class SqliteConnection {
       // Takes effect for a new file, and for one that is rewritten.
       if (use === "writes") this.run("PRAGMA auto_vacuum = INCREMENTAL");
       this.run("PRAGMA journal_mode = WAL");
+      if (use === "writes") this.run(`PRAGMA journal_size_limit = ${LOG_BYTES_MAX}`);
       this.run("PRAGMA synchronous = FULL");
       this.run("PRAGMA foreign_keys = ON");
       this.run(`PRAGMA hard_heap_limit = ${HEAP_BYTES_MAX}`);
