@@ -34,11 +34,16 @@ export function mailer({ url, password, from }: MailServer): SendMail {
   const user = decodeURIComponent(url.username);
   const host = url.hostname.replace(/^\[|\]$/g, "");
   const isHere = ["localhost", "127.0.0.1", "::1"].includes(host);
+  const domain = from.slice(from.lastIndexOf("@") + 1);
   return async ({ to, subject, text, id }, timeoutMs) => {
     const transport = createTransport({
       host,
       port: Number(url.port || PORTS[url.protocol]),
       secure: url.protocol === "smtps:",
+      // The library's own choice on a computer without a domain, [127.0.0.1], is refused by many servers.
+      name: domain.includes(".") ? domain : undefined,
+      // Nobody stands between here and here, and servers on this computer usually sign their certificate themselves.
+      tls: isHere ? { rejectUnauthorized: false } : undefined,
       // A password is sent to another computer only over TLS.
       requireTLS: user !== "" && !isHere,
       auth: user === "" ? undefined : { user, pass: password?.reveal() ?? "" },
@@ -49,7 +54,7 @@ export function mailer({ url, password, from }: MailServer): SendMail {
       disableUrlAccess: true,
     });
     try {
-      const messageId = `<${id}@${from.slice(from.lastIndexOf("@") + 1)}>`;
+      const messageId = `<${id}@${domain}>`;
       await transport.sendMail({ from, to: { name: "", address: to }, subject, text, messageId });
     } catch (cause) {
       const { responseCode = 0, command = "" } = cause as { responseCode?: number; command?: string };
