@@ -21,6 +21,8 @@ export interface InternetParts {
 
 const AGAIN_MS = 10_000;
 const ANSWER_MS = 5_000;
+/** RFC 6585: the network itself answers, and wants somebody to sign in. */
+const SIGN_IN_FIRST = 511;
 
 export class Internet {
   #answer: boolean | undefined;
@@ -80,5 +82,5 @@ export class Internet {
 export async function reaches(address: string, signal: AbortSignal): Promise<boolean> {
   const answer = await fetch(address, { method: "HEAD", redirect: "manual", signal });
   await answer.body?.cancel();
-  return answer.status < 300 || answer.status >= 400;
+  return answer.status !== SIGN_IN_FIRST && (answer.status < 300 || answer.status >= 400);
 }

@@ -79,7 +79,7 @@ Deno.test("reaches: any answer counts but that of a sign-in page, which sends th
     return new Response(null, { status, headers: { location: "http://127.0.0.1:1/sign-in" } });
   });
   const found: number[] = [];
-  for (status of [200, 204, 299, 300, 302, 307, 399, 400, 403, 404, 503]) {
+  for (status of [200, 204, 299, 300, 302, 307, 399, 400, 403, 404, 503, 511]) {
     if (await reaches(`http://127.0.0.1:${server.addr.port}/`, signal)) found.push(status);
   }
   await server.shutdown();
