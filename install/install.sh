@@ -83,12 +83,13 @@ get() {
     write_headers 'header = "%s"\n' "$@"
     [ ! -s "$folder/roots" ] || printf 'cacert = "%s"\n' "$folder/roots" >>"$folder/headers"
     curl --config "$folder/headers" -fsSL --max-redirs $hops --retry 5 --retry-delay 2 -o "$file" "$url"
-  elif command -v wget >/dev/null 2>&1; then
+  elif wget --version 2>/dev/null | grep -q GNU; then
+    # BusyBox's wget takes no headers from a file, and follows redirections with them.
     write_headers 'header = %s\n' "$@"
     [ ! -s "$folder/roots" ] || printf 'ca_certificate = %s\n' "$folder/roots" >>"$folder/headers"
     wget --config="$folder/headers" -q --max-redirect=$hops --tries=5 -O "$file" "$url"
   else
-    fail "curl and wget are both missing; install one of them"
+    fail "curl and GNU wget are both missing; install one of them"
   fi
 }
 

@@ -181,6 +181,7 @@ for (const [name, program] of [["curl", "/usr/bin/curl"], ["wget", "/usr/bin/wge
         assertEquals(JSON.parse(await Deno.readTextFile(`${folder}/svc.json`)).cloud.app_address, cloud.url);
         const words = await Deno.readTextFile(seen);
         assert(words.includes("/api/json1/config"), words);
+        const asked = words.replaceAll(/^.* --version\n/gm, "");
         assertEquals([words.includes(key), words.includes(id)], [false, false], words);
         for (const file of ["headers", "svc.json"]) {
           assertEquals((await Deno.stat(`${folder}/${file}`)).mode! & 0o777, 0o600, file);
@@ -188,7 +189,8 @@ for (const [name, program] of [["curl", "/usr/bin/curl"], ["wget", "/usr/bin/wge
         for (const bad of ['a"\noutput = "/tmp/x', "a\\", "a'b"]) {
           assertMatch((await run(bad)).errors, /contains a character that no key has/);
         }
-        assertEquals(await Deno.readTextFile(seen), words);
+        // A question about wget's version asks nothing of the control plane.
+        assertEquals((await Deno.readTextFile(seen)).replaceAll(/^.* --version\n/gm, ""), asked);
       } finally {
         await cloud.stop();
         await Deno.remove(folder, { recursive: true });
@@ -196,6 +198,45 @@ for (const [name, program] of [["curl", "/usr/bin/curl"], ["wget", "/usr/bin/wge
     },
   });
 }
+
+Deno.test({
+  name: "install.sh asks for curl or GNU wget where there is BusyBox's wget, or none",
+  ignore: Deno.build.os !== "linux",
+  fn: async () => {
+    const folder = await Deno.makeTempDir({ prefix: "svc-install-" });
+    const script = await Deno.readTextFile(new URL("../../install/install.sh", import.meta.url));
+    // All but the last line, which does everything.
+    const parts = script.replace(/\nmain "\$@"\s*$/, "\n") +
+      `folder=${folder}\nget http://127.0.0.1:1/x ${folder}/file "key: secret"\n`;
+    const run = async (wget?: string) => {
+      const bin = await Deno.makeTempDir({ dir: folder });
+      for (const tool of ["grep", "rm"]) await Deno.symlink(`/usr/bin/${tool}`, `${bin}/${tool}`);
+      if (wget !== undefined) {
+        await Deno.writeTextFile(`${bin}/wget`, `#!/bin/sh\n${wget}\n`, { mode: 0o755 });
+      }
+      const env = { PATH: bin, SVC_ROOT_URL: "http://127.0.0.1:1" };
+      const { code, stderr } = await new Deno.Command("/bin/sh", { args: ["-c", parts], clearEnv: true, env })
+        .output();
+      return [code, new TextDecoder().decode(stderr)] as const;
+    };
+    try {
+      const missing = "curl and GNU wget are both missing; install one of them";
+      const busybox = `echo "wget: unrecognized option '--version'" >&2
+        echo "BusyBox v1.36.1 () multi-call binary." >&2
+        exit 1`;
+      const toybox = `echo "toybox 0.8.11"`;
+      for (const wget of [busybox, toybox, undefined]) {
+        const [code, output] = await run(wget);
+        assertEquals([code, output.includes(missing)], [1, true], output);
+      }
+      for (const name of ["GNU Wget 1.21.4 built on linux-gnu.", "GNU Wget2 2.1.0 - multithreaded"]) {
+        assertEquals((await run(`[ "$1" != --version ] || { echo "${name}"; exit; }; exit 7`))[0], 7);
+      }
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+});
 
 Deno.test({
   name: "install.sh ends if the control plane has no keys of releases, unless SVC_UNSIGNED says to go on",
