@@ -24,7 +24,11 @@ import {
   openCluster,
   secretOf,
 } from "../../lib/cloud/executors/kubernetes/cluster.ts";
-import { type ClusterState, needsPods, stateOf } from "../../lib/cloud/executors/kubernetes/pod_state.ts";
+import {
+  type ClusterState,
+  clusterStateOf,
+  needsPods,
+} from "../../lib/cloud/executors/kubernetes/pod_state.ts";
 import { POD_FOLDER } from "../../lib/cloud/executors/kubernetes/pod_program.ts";
 import { openPort } from "../../lib/wire/port/port.ts";
 import { ServiceTable } from "../../lib/wire/rpc/service.ts";
@@ -261,17 +265,17 @@ Deno.test("kubernetes: the pods tell why a job waits, and why it has failed", ()
     },
   };
   const waiting = { phase: "waiting" as const };
-  assertEquals(stateOf(ACTIVE, [pull]), {
+  assertEquals(clusterStateOf(ACTIVE, [pull]), {
     ...waiting,
     reason: 'ImagePullBackOff: Back-off pulling image "typo"',
     isStuck: true,
   });
-  assertEquals(stateOf(ACTIVE, [crowded]), { ...waiting, reason: "Unschedulable: no room" });
-  assertEquals(stateOf(ACTIVE, [pendingPod("ContainerCreating")]), { ...waiting, reason: "" });
-  assertEquals(stateOf(ACTIVE, [{ status: { phase: "Running" } }]), { phase: "running", reason: "" });
-  assertEquals(stateOf({ status: {} }, []), { ...waiting, reason: "" });
+  assertEquals(clusterStateOf(ACTIVE, [crowded]), { ...waiting, reason: "Unschedulable: no room" });
+  assertEquals(clusterStateOf(ACTIVE, [pendingPod("ContainerCreating")]), { ...waiting, reason: "" });
+  assertEquals(clusterStateOf(ACTIVE, [{ status: { phase: "Running" } }]), { phase: "running", reason: "" });
+  assertEquals(clusterStateOf({ status: {} }, []), { ...waiting, reason: "" });
 
-  const failed = (...pods: Parameters<typeof stateOf>[1]) => stateOf(FAILED, pods).reason;
+  const failed = (...pods: Parameters<typeof clusterStateOf>[1]) => clusterStateOf(FAILED, pods).reason;
   assertEquals(failed(), "BackoffLimitExceeded: no more");
   assertEquals(
     failed(endedPod({ exitCode: 137, reason: "OOMKilled" })),
@@ -336,7 +340,7 @@ for (
       remove: () => Promise.resolve(void removed++),
       state: () => {
         const pod = states[asked++ % states.length];
-        return Promise.resolve(stateOf(ACTIVE, pod ? [pod] : []));
+        return Promise.resolve(clusterStateOf(ACTIVE, pod ? [pod] : []));
       },
       logs: () => Promise.resolve([]),
     };

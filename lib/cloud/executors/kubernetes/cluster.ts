@@ -5,7 +5,7 @@
 import { type Clock, deadline, race } from "../../../base/clock.ts";
 import { type Code, messageOf, SvcError } from "../../../base/error.ts";
 import type { BatchV1Api, CoreV1Api, V1Job, V1Pod, V1Secret } from "./client.ts";
-import { type ClusterState, needsPods, stateOf } from "./pod_state.ts";
+import { type ClusterState, clusterStateOf, needsPods } from "./pod_state.ts";
 
 export interface ClusterJob {
   /** Unique in the namespace: lower-case letters, digits and `-`. */
@@ -114,7 +114,7 @@ class KubernetesCluster implements Cluster {
     );
     if (!job) return { phase: "gone", reason: "" };
     // Without its pods, its state is less precise; an error of theirs is one of `logs`, too.
-    return stateOf(job, needsPods(job) ? await this.#pods(name).catch(() => []) : []);
+    return clusterStateOf(job, needsPods(job) ? await this.#pods(name).catch(() => []) : []);
   }
 
   async logs(name: string, sinceSeconds: number): Promise<readonly ClusterLog[]> {

@@ -24,7 +24,7 @@ export function needsPods({ status }: V1Job): boolean {
   return !hasSucceeded && (status?.ready ?? 0) === 0;
 }
 
-export function stateOf({ status }: V1Job, pods: readonly V1Pod[]): ClusterState {
+export function clusterStateOf({ status }: V1Job, pods: readonly V1Pod[]): ClusterState {
   const failed = status?.conditions?.find((one) => one.type === "Failed" && one.status === "True");
   if (failed) {
     return { phase: "failed", reason: [words(failed), ...pods.map(endOf)].filter(Boolean).join("; ") };
