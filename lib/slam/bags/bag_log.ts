@@ -6,6 +6,7 @@
 import type { CarmenLog, CarmenOdometry, CarmenScan } from "../evaluation/carmen.ts";
 import type { SensorFacts } from "../evaluation/sensor.ts";
 import { compose2d, IDENTITY_2D, interpolate2d, type Pose2d } from "../pose2d.ts";
+import { byClock, type Stamped, usualLag } from "./clocks.ts";
 import {
   type BagMessage,
   type LaserScanMessage,
@@ -13,7 +14,7 @@ import {
   type OdometryMessage,
   type TransformMessage,
 } from "./messages.ts";
-import { frameName, odometryPoseOf, secondsIn, type TimedPose2d, Transforms } from "./transforms.ts";
+import { frameName, odometryPoseOf, secondsIn, type StampedPose2d, Transforms } from "./transforms.ts";
 
 export interface BagRecording {
   readonly log: CarmenLog;
@@ -28,8 +29,7 @@ export interface BagTopics {
   readonly odometry?: string;
 }
 
-interface BagScan {
-  readonly timeS: number;
+interface BagScan extends Stamped {
   readonly ranges: Float32Array;
   readonly firstBeamRad: number;
   readonly stepRad: number;
@@ -51,7 +51,7 @@ const BASES = ["base_footprint", "base_link"];
 export class BagLog {
   readonly #decoder = new MessageDecoder();
   readonly #scans = new Map<string, BagScan[]>();
-  readonly #odometry = new Map<string, { frame: string; poses: TimedPose2d[] }>();
+  readonly #odometry = new Map<string, { frame: string; poses: StampedPose2d[] }>();
   readonly #transforms = new Transforms(POSES_MAX);
   readonly #notes: string[] = [];
   #count = { scans: 0, ranges: 0, poses: 0, messages: 0, damaged: 0 };
@@ -79,7 +79,9 @@ export class BagLog {
     }
     if (type === "sensor_msgs/LaserScan") this.#addScan(message, decoded as LaserScanMessage);
     else if (type === "nav_msgs/Odometry") this.#addOdometry(message, decoded as OdometryMessage);
-    else for (const one of (decoded as TransformMessage).transforms) this.#transforms.add(one);
+    else {for (const one of (decoded as TransformMessage).transforms) {
+        this.#transforms.add(one, message.loggedS);
+      }}
   }
 
   #addScan({ topic, loggedS }: BagMessage, message: LaserScanMessage): void {
@@ -101,6 +103,7 @@ export class BagLog {
     const scans = inMap(this.#scans, topic, () => []);
     scans.push({
       timeS,
+      loggedS,
       ranges: usableRanges(message),
       firstBeamRad,
       stepRad,
@@ -115,7 +118,7 @@ export class BagLog {
     if (++this.#count.poses > POSES_MAX) throw new RangeError(`more than ${POSES_MAX} poses of odometry`);
     const stampS = secondsIn(message.header.stamp);
     const found = inMap(this.#odometry, topic, () => ({ frame: message.child_frame_id, poses: [] }));
-    found.poses.push({ timeS: stampS > 0 ? stampS : loggedS, pose });
+    found.poses.push({ timeS: stampS > 0 ? stampS : loggedS, loggedS, pose });
   }
 
   /** The recording. Throws a `RangeError` whose message continues the recording's name. */
@@ -132,13 +135,15 @@ export class BagLog {
       const wanted = this.topics.scan === undefined ? "" : ` on the topic ${this.topics.scan}`;
       throw new RangeError(`has no scans${wanted}: wanted messages of the type sensor_msgs/LaserScan`);
     }
-    const [, scans] = chosen;
     const odometry = this.#chosenOdometry();
-    const poses = odometry ? inOrder(odometry.poses) : [];
+    const lagS = usualLag(odometry?.poses ?? chosen[1]);
+    const scans = inOrder(this.#byClock(lagS, "the scans", chosen[1]));
+    const poses = inOrder(this.#byClock(lagS, "odometry", odometry?.poses ?? []))
+      .map(({ timeS, pose }) => ({ timeS, pose }));
     const facts = this.#factsOf(scans[0]?.frame ?? "", odometry?.frame);
     return {
       log: {
-        scans: inOrder(scans).map((scan): CarmenScan => {
+        scans: scans.map((scan): CarmenScan => {
           const pose = poseAt(poses, scan.timeS);
           const { firstBeamRad, stepRad, sweepS } = scan;
           const sensor: SensorFacts = { ...facts, firstBeamRad, stepRad, sweepS };
@@ -152,7 +157,16 @@ export class BagLog {
     };
   }
 
-  #chosenOdometry(): { readonly frame: string; readonly poses: readonly TimedPose2d[] } | undefined {
+  #byClock<T extends Stamped>(lagS: number, what: string, given: readonly T[]): readonly T[] {
+    const { messages, movedS } = byClock(lagS, given);
+    const offS = Math.abs(movedS).toFixed(1);
+    if (movedS !== 0) {
+      this.note(`the clock of ${what} is off by ${offS} s: the times of recording correct it`);
+    }
+    return messages;
+  }
+
+  #chosenOdometry(): { readonly frame: string; readonly poses: readonly StampedPose2d[] } | undefined {
     const chosen = this.#chosen("odometry", this.#odometry, ([, { poses }]) => poses.length);
     if (chosen) return chosen[1];
     const found = this.topics.odometry === undefined ? this.#transforms.odometry() : undefined;

@@ -23,6 +23,7 @@ import { MAPPER_DEFAULTS } from "../mapping.ts";
 import { MirrorCheck } from "../mirror_check.ts";
 import { wrapAngle } from "../pose2d.ts";
 import { readBag } from "./bag_file.ts";
+import { BagLog } from "./bag_log.ts";
 import { readMcap } from "./mcap.ts";
 import type { BagMessage } from "./messages.ts";
 import { unpackLz4 } from "./lz4.ts";
@@ -104,6 +105,44 @@ Deno.test("a rosbag2 in SQLite gives the same ride; a file with a view in place 
     await assertRejects(() => readBag(host, `${folder}/bad.db3`), SvcError, 'no table "messages"');
     await Deno.writeTextFile(`${folder}/text.db3`, "this is no database, however long it is".repeat(100));
     await assertRejects(() => readBag(host, `${folder}/text.db3`), SvcError, "cannot be read");
+  });
+});
+
+Deno.test("a clock that does not agree with the recorder's is corrected; messages that are recorded late are not", async () => {
+  const ride = await messages(), halfS = ride[ride.length >> 1].loggedS;
+  const logOf = (change: (message: BagMessage) => BagMessage) => {
+    const log = new BagLog({});
+    for (const one of ride) log.add(change(one));
+    return log.finish();
+  };
+  /** The message as its sender stamps it: that many seconds ahead of the recorder. */
+  const stamped = (message: BagMessage, aheadS: number) => {
+    const data = message.data.slice(), view = new DataView(data.buffer);
+    view.setInt32(4, view.getInt32(4, true) + aheadS, true);
+    return { ...message, data };
+  };
+  const { log: right, notes: usual } = logOf((one) => one);
+  const sinceBootS = Math.floor(right.scans[0].timeS) - 5;
+  const isScan = ({ type }: BagMessage) => type === "sensor_msgs/LaserScan";
+  const isOdometry = ({ type }: BagMessage) => type === "nav_msgs/Odometry";
+  const cases: [what: string, offS: string, (message: BagMessage) => BagMessage][] = [
+    ["the scans", `${sinceBootS}.0`, (one) => isScan(one) ? stamped(one, -sinceBootS) : one],
+    ["the scans", "3.0", (one) => isScan(one) && one.loggedS > halfS ? stamped(one, -3) : one],
+    ["the scans", "90.0", (one) => isOdometry(one) ? stamped(one, 90) : one],
+  ];
+  for (const [what, offS, change] of cases) {
+    const { log, notes } = logOf(change);
+    assertEquals(
+      notes.filter((note) => !usual.includes(note)),
+      [`the clock of ${what} is off by ${offS} s: the times of recording correct it`],
+    );
+    assertEquals([log.scans.length, log.odometry.length], [right.scans.length, right.odometry.length]);
+    log.scans.forEach(({ odometry }, at) =>
+      assertAlmostEquals(odometry.yaw, right.scans[at].odometry.yaw, 0.05)
+    );
+  }
+  assertEquals(logOf((one) => ({ ...one, loggedS: Math.max(one.loggedS, halfS) })), {
+    ...logOf((one) => one),
   });
 });
 

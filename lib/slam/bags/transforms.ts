@@ -5,6 +5,7 @@
 
 import type { OdometryMessage, TransformMessage } from "./messages.ts";
 import { type Pose2d, wrapAngle } from "../pose2d.ts";
+import type { Stamped } from "./clocks.ts";
 import {
   compose,
   eulerFromQuaternion,
@@ -22,8 +23,7 @@ interface Edge {
   readonly pose: RigidTransform;
 }
 
-export interface TimedPose2d {
-  readonly timeS: number;
+export interface StampedPose2d extends Stamped {
   readonly pose: Pose2d;
 }
 
@@ -41,12 +41,12 @@ const ODOMETRY_FRAME = /(?:^|\/)odom(?:_\w+)?$/;
 
 export class Transforms {
   readonly #edges = new Map<string, Edge>();
-  readonly #odometry = new Map<string, TimedPose2d[]>();
+  readonly #odometry = new Map<string, StampedPose2d[]>();
 
   /** `posesMax`: the limit of the poses that odometry in transforms may have. */
   constructor(private readonly posesMax: number) {}
 
-  add({ header, child_frame_id, transform: { translation, rotation } }: Transformed): void {
+  add({ header, child_frame_id, transform: { translation, rotation } }: Transformed, loggedS: number): void {
     const parent = frameName(header.frame_id), child = frameName(child_frame_id);
     const pose = rigidOf(translation, rotation);
     if (!pose || parent === child) return;
@@ -57,12 +57,12 @@ export class Transforms {
     if (!ODOMETRY_FRAME.test(parent)) return;
     const poses = this.#odometry.get(child) ?? [];
     this.#odometry.set(child, poses);
-    poses.push({ timeS: secondsIn(header.stamp), pose: flatOf(pose) });
+    poses.push({ timeS: secondsIn(header.stamp), loggedS, pose: flatOf(pose) });
     if (poses.length > this.posesMax) throw new RangeError(`more than ${this.posesMax} odometry transforms`);
   }
 
   /** The odometry in the transforms, and the frame that it moves: the frame with the most poses. */
-  odometry(): { readonly frame: string; readonly poses: readonly TimedPose2d[] } | undefined {
+  odometry(): { readonly frame: string; readonly poses: readonly StampedPose2d[] } | undefined {
     const [found] = [...this.#odometry].sort(([, a], [, b]) => b.length - a.length);
     return found && found[1].length > 1 ? { frame: found[0], poses: found[1] } : undefined;
   }
