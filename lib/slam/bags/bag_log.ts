@@ -11,6 +11,7 @@ import {
   type BagMessage,
   type LaserScanMessage,
   MessageDecoder,
+  type MultiEchoLaserScanMessage,
   type OdometryMessage,
   type TransformMessage,
 } from "./messages.ts";
@@ -45,6 +46,7 @@ const TOPICS_MAX = 10_000;
 const SWEEP_MAX_S = 2;
 /** Damaged messages are left out; with more than this share of them the recording is refused. */
 const DAMAGED_SHARE_MAX = 0.1;
+const SCAN_TYPES = "sensor_msgs/LaserScan or sensor_msgs/MultiEchoLaserScan";
 /** The usual names of the robot's frame, if odometry names none. */
 const BASES = ["base_footprint", "base_link"];
 
@@ -66,7 +68,9 @@ export class BagLog {
   /** Throws a `RangeError` beyond the limits. */
   add(message: BagMessage): void {
     const { type, topic } = message;
-    if (type === "sensor_msgs/LaserScan" && (this.topics.scan ?? topic) !== topic) return;
+    const hasEchoes = type === "sensor_msgs/MultiEchoLaserScan",
+      isScan = hasEchoes || type === "sensor_msgs/LaserScan";
+    if (isScan && (this.topics.scan ?? topic) !== topic) return;
     if (type === "nav_msgs/Odometry" && (this.topics.odometry ?? topic) !== topic) return;
     this.#count.messages++;
     let decoded: unknown;
@@ -77,11 +81,10 @@ export class BagLog {
       this.#damage ||= `a ${type} of the topic ${topic}: ${(error as Error).message}`;
       return;
     }
-    if (type === "sensor_msgs/LaserScan") this.#addScan(message, decoded as LaserScanMessage);
+    if (hasEchoes) this.#addScan(message, withFirstEchoes(decoded as MultiEchoLaserScanMessage));
+    else if (isScan) this.#addScan(message, decoded as LaserScanMessage);
     else if (type === "nav_msgs/Odometry") this.#addOdometry(message, decoded as OdometryMessage);
-    else {for (const one of (decoded as TransformMessage).transforms) {
-        this.#transforms.add(one, message.loggedS);
-      }}
+    else this.#addTransforms(message, decoded as TransformMessage);
   }
 
   #addScan({ topic, loggedS }: BagMessage, message: LaserScanMessage): void {
@@ -121,6 +124,10 @@ export class BagLog {
     found.poses.push({ timeS: stampS > 0 ? stampS : loggedS, loggedS, pose });
   }
 
+  #addTransforms({ loggedS }: BagMessage, { transforms }: TransformMessage): void {
+    for (const one of transforms) this.#transforms.add(one, loggedS);
+  }
+
   /** The recording. Throws a `RangeError` whose message continues the recording's name. */
   finish(): BagRecording {
     const { messages, damaged } = this.#count;
@@ -133,7 +140,7 @@ export class BagLog {
     const chosen = this.#chosen("scans", this.#scans, ([, scans]) => scans.length);
     if (!chosen) {
       const wanted = this.topics.scan === undefined ? "" : ` on the topic ${this.topics.scan}`;
-      throw new RangeError(`has no scans${wanted}: wanted messages of the type sensor_msgs/LaserScan`);
+      throw new RangeError(`has no scans${wanted}: wanted messages of the type ${SCAN_TYPES}`);
     }
     const odometry = this.#chosenOdometry();
     const lagS = usualLag(odometry?.poses ?? chosen[1]);
@@ -214,6 +221,11 @@ export class BagLog {
     }
     return { isUpsideDown: false };
   }
+}
+
+/** A beam without an echo has no return. */
+function withFirstEchoes({ ranges, ...scan }: MultiEchoLaserScanMessage): LaserScanMessage {
+  return { ...scan, ranges: Float32Array.from(ranges, ({ echoes }) => echoes[0] ?? NaN) };
 }
 
 /**

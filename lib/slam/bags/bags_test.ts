@@ -108,6 +108,38 @@ Deno.test("a rosbag2 in SQLite gives the same ride; a file with a view in place 
   });
 });
 
+Deno.test("scans with several echoes a beam count by the first; a beam without any has no return", async () => {
+  const single = new BagLog({}), several = new BagLog({});
+  for (const one of await messages()) {
+    single.add(one);
+    several.add(one.type === "sensor_msgs/LaserScan" ? withEchoes(one) : one);
+  }
+  assertEquals(several.finish().log, single.finish().log);
+});
+
+/** The scan with one echo or two for each beam, none for a beam without a return, and no intensities. */
+function withEchoes(message: BagMessage): BagMessage {
+  const view = new DataView(message.data.buffer, message.data.byteOffset, message.data.byteLength);
+  // Behind the encapsulation, the stamp, the name of the frame and seven numbers, each at a multiple of four.
+  const at = 4 + 4 * Math.ceil((8 + 4 + view.getUint32(12, true)) / 4) + 7 * 4;
+  const count = view.getUint32(at, true), words: DataView[] = [];
+  const write = (set: "setUint32" | "setFloat32", value: number) => {
+    const word = new DataView(new ArrayBuffer(4));
+    word[set](0, value, true);
+    words.push(word);
+  };
+  for (let beam = 0; beam < count; beam++) {
+    const range = view.getFloat32(at + 4 + 4 * beam, true);
+    const echoes = [range, range + 1].slice(0, Number.isFinite(range) ? 1 + beam % 2 : 0);
+    write("setUint32", echoes.length);
+    for (const echo of echoes) write("setFloat32", echo);
+  }
+  write("setUint32", 0);
+  const rest = words.map((word) => new Uint8Array(word.buffer));
+  const data = Uint8Array.from([...message.data.subarray(0, at + 4), ...rest.flatMap((word) => [...word])]);
+  return { ...message, type: "sensor_msgs/MultiEchoLaserScan", data };
+}
+
 Deno.test("a clock that does not agree with the recorder's is corrected; messages that are recorded late are not", async () => {
   const ride = await messages(), halfS = ride[ride.length >> 1].loggedS;
   const logOf = (change: (message: BagMessage) => BagMessage) => {

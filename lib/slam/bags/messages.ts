@@ -21,7 +21,12 @@ export interface BagMessage {
 
 export type MessageEncoding = "ros1" | "cdr";
 
-const WANTED = ["sensor_msgs/LaserScan", "nav_msgs/Odometry", "tf2_msgs/TFMessage"] as const;
+const WANTED = [
+  "sensor_msgs/LaserScan",
+  "sensor_msgs/MultiEchoLaserScan",
+  "nav_msgs/Odometry",
+  "tf2_msgs/TFMessage",
+] as const;
 export type WantedType = typeof WANTED[number];
 
 interface RosHeader {
@@ -47,6 +52,11 @@ export interface LaserScanMessage {
   readonly range_min: number;
   readonly range_max: number;
   readonly ranges: Float32Array;
+}
+
+export interface MultiEchoLaserScanMessage extends Omit<LaserScanMessage, "ranges"> {
+  /** What each beam met, one behind the other: glass, and the wall behind it. */
+  readonly ranges: readonly { readonly echoes: Float32Array }[];
 }
 
 export interface OdometryMessage {
@@ -102,15 +112,16 @@ export class MessageDecoder {
 
 type Fields = readonly string[];
 
+const BEAMS = [
+  "std_msgs/Header header",
+  ...["angle_min", "angle_max", "angle_increment", "time_increment", "scan_time", "range_min", "range_max"]
+    .map((name) => `float32 ${name}`),
+];
 /** The fields of each message, as `type name`. */
 const FIELDS: { readonly [type: string]: Fields } = {
-  "sensor_msgs/LaserScan": [
-    "std_msgs/Header header",
-    ...["angle_min", "angle_max", "angle_increment", "time_increment", "scan_time", "range_min", "range_max"]
-      .map((name) => `float32 ${name}`),
-    "float32[] ranges",
-    "float32[] intensities",
-  ],
+  "sensor_msgs/LaserScan": [...BEAMS, "float32[] ranges"],
+  "sensor_msgs/MultiEchoLaserScan": [...BEAMS, "sensor_msgs/LaserEcho[] ranges"],
+  "sensor_msgs/LaserEcho": ["float32[] echoes"],
   "nav_msgs/Odometry": [
     "std_msgs/Header header",
     "string child_frame_id",
