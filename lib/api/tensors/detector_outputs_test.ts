@@ -28,6 +28,14 @@ Deno.test("detectorNames: published and remapped names count first", () => {
   assertEquals(found({ a: BOXES, b: ZEROS, c: ZEROS }, remapped), ["a", "c", "b", false]);
 });
 
+Deno.test("detectorNames: the numbers belong to the boxes, also to a single one, and to none", () => {
+  const [none, one] = [floats([1, 0, 4]), floats([1, 1, 4], 0, 0, 1, 1)];
+  const named = ["location", "category", "score", false];
+  const single = { location: one, category: floats([1, 1], 2), score: floats([1, 1], 0.9) };
+  assertEquals(found(single), named);
+  assertEquals(found({ location: none, category: floats([1, 0]), score: floats([1, 0]) }), named);
+});
+
 Deno.test("detectorNames: usual names of exports count, also where all classes are 0", () => {
   assertEquals(found({ boxes: BOXES, classes: ZEROS, scores: SCORES }), [
     "boxes",
