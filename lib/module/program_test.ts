@@ -180,6 +180,22 @@ Deno.test(
   },
 );
 
+Deno.test(
+  "a module changes a resource once at a time, in the order of the machine's wishes",
+  linux,
+  async () => {
+    await withModule(async ({ module, diary }) => {
+      const changes = [module.addResource({ config: configOf({ at: "a" }) })];
+      changes.push(module.reconfigureResource({ config: configOf({ at: "b" }) }));
+      await changes[0];
+      // The one before has begun by now, and takes its time to close.
+      changes.push(module.reconfigureResource({ config: configOf({ at: "c" }) }));
+      await Promise.all(changes);
+      assertEquals(diary, ["build a", "close a", "build b", "close b", "build c"]);
+    });
+  },
+);
+
 Deno.test("a module's log tells at its end what it has held back", linux, async () => {
   let lines: string[] = [];
   await withModule(async ({ module, address, logged }) => {
