@@ -208,6 +208,9 @@ storeTest(
     const document = (count: number) => serialize({ count });
     await change(store, (all) => all.complete(run, [document(1)], nowMs));
     await change(other, (all) => all.complete(next, [document(2), document(3)], nowMs));
+    await change(store, (all) => all.complete(run, [document(1)], nowMs));
+    await change(store, (all) => all.again(run, "too late", nowMs, nowMs));
+    assertEquals(await claim(store, "one", nowMs), []);
     const found = async () => {
       const documents = (await Array.fromAsync(new DataPipelines(store).documents(id))).flat();
       return documents.map((one) => deserialize(one).count);

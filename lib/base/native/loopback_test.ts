@@ -194,26 +194,26 @@ Deno.test("socketLines reads the tables of Linux, connectionsIn those of Windows
     uid: 1000,
     inode: 4242,
   }]);
-  const rows = new Uint8Array(4 + 24);
-  const view = new DataView(rows.buffer);
-  view.setUint32(0, 1, true);
-  view.setUint32(4, 5, true);
-  rows.set([127, 0, 0, 1], 8);
-  view.setUint16(12, 8080);
-  rows.set([127, 0, 0, 1], 16);
-  view.setUint16(20, 50_000);
-  view.setUint32(24, 321, true);
-  assertEquals(connectionsIn(rows, false), [{ ends: "127.0.0.1:8080,127.0.0.1:50000", pid: 321 }]);
-
   // A program on IPv6 sees a client on IPv4 at ::ffff:127.0.0.1.
-  const rowsV6 = new Uint8Array(4 + 56);
-  const viewV6 = new DataView(rowsV6.buffer);
-  viewV6.setUint32(0, 1, true);
-  rowsV6.set([0xff, 0xff, 127, 0, 0, 1], 4 + 10);
-  viewV6.setUint16(4 + 20, 8080);
-  rowsV6.set([0xff, 0xff, 127, 0, 0, 1], 4 + 24 + 10);
-  viewV6.setUint16(4 + 44, 50_000);
-  viewV6.setUint32(4 + 48, 5, true);
-  viewV6.setUint32(4 + 52, 321, true);
-  assertEquals(connectionsIn(rowsV6, true), [{ ends: "127.0.0.1:8080,127.0.0.1:50000", pid: 321 }]);
+  for (const isV6 of [false, true]) {
+    const [rowBytes, own, ownPort, other, otherPort, pid] = isV6
+      ? [56, 0, 20, 24, 44, 52]
+      : [24, 4, 8, 12, 16, 20];
+    const rows = new Uint8Array(4 + 2 * rowBytes), view = new DataView(rows.buffer);
+    view.setUint32(0, 2, true);
+    for (const [row, port] of [8080, 8081].entries()) {
+      const at = 4 + row * rowBytes;
+      view.setUint32(at + (isV6 ? 48 : 0), 5, true);
+      for (const address of [own, other]) {
+        rows.set(isV6 ? [...Array(10).fill(0), 0xff, 0xff, 127, 0, 0, 1] : [127, 0, 0, 1], at + address);
+      }
+      view.setUint16(at + ownPort, port);
+      view.setUint16(at + otherPort, 50_000 + row);
+      view.setUint32(at + pid, 321 + row, true);
+    }
+    assertEquals(connectionsIn(rows, isV6), [
+      { ends: "127.0.0.1:8080,127.0.0.1:50000", pid: 321 },
+      { ends: "127.0.0.1:8081,127.0.0.1:50001", pid: 322 },
+    ]);
+  }
 });
