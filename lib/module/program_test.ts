@@ -185,7 +185,7 @@ Deno.test(
   linux,
   async () => {
     await withModule(async ({ module, diary }) => {
-      const changes = [module.addResource({ config: configOf({ at: "a" }) })];
+      const changes: Promise<unknown>[] = [module.addResource({ config: configOf({ at: "a" }) })];
       changes.push(module.reconfigureResource({ config: configOf({ at: "b" }) }));
       await changes[0];
       // The one before has begun by now, and takes its time to close.
