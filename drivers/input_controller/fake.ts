@@ -57,9 +57,9 @@ class Fake extends BaseComponent implements InputController {
     return this.#events.stream(filters, call?.signal);
   }
 
-  triggerEvent(event: InputEvent): Promise<void> {
+  // deno-lint-ignore require-await
+  async triggerEvent(event: InputEvent): Promise<void> {
     this.#events.happened(event);
-    return Promise.resolve();
   }
 
   override close(): Promise<void> {

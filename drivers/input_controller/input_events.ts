@@ -10,6 +10,8 @@ import { Queue } from "../../lib/base/collections/queue.ts";
 
 /** Most events that wait for one listener. */
 const QUEUE_LIMIT = 1024;
+/** Most controls of a controller: callers may trigger events of any name. */
+const CONTROLS_MAX = 256;
 
 interface Listener {
   readonly filters: readonly EventFilter[];
@@ -36,8 +38,14 @@ export class InputEvents {
     return [...wanted.values()];
   }
 
-  /** Makes `event` the state of its control and sends it to the listeners. */
+  /**
+   * Makes `event` the state of its control and sends it to the listeners. Throws `resource_exhausted` for too many
+   * controls.
+   */
   happened(event: InputEvent): void {
+    if (this.#latest.size >= CONTROLS_MAX && !this.#latest.has(event.control)) {
+      throw new SvcError("resource_exhausted", `an input controller has at most ${CONTROLS_MAX} controls`);
+    }
     this.#latest.set(event.control, event);
     this.tell(event);
   }

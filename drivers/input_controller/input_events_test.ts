@@ -1,4 +1,4 @@
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { SvcError } from "../../lib/base/error.ts";
 import { InputEvents } from "./input_events.ts";
 
@@ -41,4 +41,14 @@ Deno.test("InputEvents: wanted lists each event of open streams once", () => {
   assertEquals(events.wanted.map(({ event }) => event), ["ButtonPress", "ButtonHold"]);
   events.close();
   assertEquals(events.wanted, []);
+});
+
+Deno.test("InputEvents: a controller has at most 256 controls, which keep their events", () => {
+  const events = new InputEvents();
+  for (let k = 0; k < 256; k++) events.happened(event("ButtonPress", `Button${k}`));
+  const found = "an input controller has at most 256 controls";
+  const { code } = assertThrows(() => events.happened(event("ButtonPress", "one more")), SvcError, found);
+  assertEquals(code, "resource_exhausted");
+  events.happened(event("ButtonRelease", "Button255"));
+  assertEquals([events.latest.length, events.latest.at(-1)?.event], [256, "ButtonRelease"]);
 });

@@ -17,6 +17,8 @@ export interface Call {
   readonly extra?: JsonObject;
   /** Aborts when the caller goes away; anything that takes time must heed it. */
   readonly signal?: AbortSignal;
+  /** Fulfilled when the caller's connection has ended, if it has one of its own. */
+  readonly connectionEnded?: Promise<void>;
   /**
    * Told when the reading was taken, in milliseconds since the Unix epoch, by sensors that replay a recording. The
    * readings of all others are of the time of the call.

@@ -81,6 +81,9 @@ function fromEventMessage({ time, event, control, value }: EventMessage): InputE
   return { timeMs: toMs(time), event, control, value };
 }
 
+/** Most characters of a control's or an event's name. */
+const NAME_MAX = 200;
+
 /** The API `rdk:component:input_controller`. */
 export const InputControllerApi: Api<InputController> = {
   name: "rdk:component:input_controller",
@@ -116,7 +119,15 @@ export const InputControllerApi: Api<InputController> = {
             `triggering an event of ${request.controller}: got no event`,
           );
         }
-        await find(request.controller).triggerEvent(fromEventMessage(request.event), callOf(request, ctx));
+        const event = fromEventMessage(request.event);
+        const longest = Math.max(event.control.length, event.event.length);
+        if (longest > NAME_MAX) {
+          throw new SvcError(
+            "invalid_argument",
+            `triggering an event of ${request.controller}: got a name of ${longest} characters, wanted at most ${NAME_MAX}`,
+          );
+        }
+        await find(request.controller).triggerEvent(event, callOf(request, ctx));
         return {};
       },
     }),

@@ -18,7 +18,7 @@ import { fromGeometryMessage, toGeometryMessage } from "./geometry.ts";
 
 /** The `Call` of a request as it arrived. */
 export function callOf(request: { extra?: JsonObject }, ctx: CallContext): Call {
-  return { extra: request.extra, signal: ctx.signal };
+  return { extra: request.extra, signal: ctx.signal, connectionEnded: ctx.peer.ended };
 }
 
 /**

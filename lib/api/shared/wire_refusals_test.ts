@@ -31,7 +31,7 @@ Deno.test("a board takes no power mode that it does not know", async () => {
   await board.close();
 });
 
-Deno.test("an input controller takes no request to trigger nothing", async () => {
+Deno.test("an input controller takes no request to trigger nothing, or an event with a long name", async () => {
   const clock = new FakeClock(), table = new ServiceTable(clock);
   const controller = await construct(FakeInputController, {}, { clock });
   table.add(InputControllerApi.serve(() => controller));
@@ -41,6 +41,15 @@ Deno.test("an input controller takes no request to trigger nothing", async () =>
     "triggering an event of test: got no event",
     () => triggerEvent({ controller: "test" }),
   );
+  const long = "x".repeat(201);
+  for (const event of [{ control: long, event: "ButtonPress" }, { control: "ButtonStart", event: long }]) {
+    await assertRefused(
+      "invalid_argument",
+      "triggering an event of test: got a name of 201 characters, wanted at most 200",
+      () => triggerEvent({ controller: "test", event }),
+    );
+  }
+  await triggerEvent({ controller: "test", event: { control: long.slice(1), event: "ButtonPress" } });
   await controller.close();
 });
 

@@ -142,6 +142,19 @@ Deno.test("MachineWebRtc: a stream ends with its caller, and with the peer's cha
     await assertRejects(() => again.next(), SvcError);
   }));
 
+Deno.test("MachineWebRtc: calls know when their peer has gone", () =>
+  withMachine(undefined, async ({ dial, calls }) => {
+    const [one, two] = [await dial(), await dial()];
+    for (const channel of [one, two]) await client(Health, channel).check({});
+    const [first, second] = calls.map(({ peer }) => peer.ended!);
+    one.close();
+    await within("the end of the first peer", first);
+    assertEquals(
+      await Promise.race([second.then(() => "gone"), client(Health, two).check({}).then(() => "here")]),
+      "here",
+    );
+  }));
+
 Deno.test("MachineWebRtc.close: gives running calls their time and then disconnects the peers", () =>
   withMachine(undefined, async ({ dial, webrtc }) => {
     const gone = Promise.withResolvers<SvcError>();

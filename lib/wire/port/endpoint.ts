@@ -37,6 +37,11 @@ export function peerOf(socket: Socket): Peer {
   };
 }
 
+/** Fulfilled when the connection has ended. */
+export function whenClosed(socket: Socket): Promise<void> {
+  return new Promise((resolve) => socket.once("close", () => resolve()));
+}
+
 /** The DNS names in the client's verified certificate. */
 function certificateNames(socket: Socket): readonly string[] | undefined {
   const { authorized, getPeerCertificate } = socket as Partial<TLSSocket>;

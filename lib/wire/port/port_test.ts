@@ -11,6 +11,8 @@ import { client } from "../rpc/channel.ts";
 import { echoTable, selfSigned, withChannel, withPort } from "../../../tests/support/echo.ts";
 import { connectGrpc } from "../grpc/grpc_channel.ts";
 import { Metadata } from "../rpc/metadata.ts";
+import { TrustedProxies } from "../rpc/proxies.ts";
+import type { Peer } from "../rpc/service.ts";
 import { openPort, openUnixPort, type Port } from "./port.ts";
 import type { Route } from "./route.ts";
 import { textAnswer } from "./routes.ts";
@@ -78,6 +80,22 @@ Deno.test("port: a program that is behind takes few new connections, keeps its o
   isBehind = false;
   assertEquals(await taken(), 50);
   await Promise.all([port.close(0), fake.advance(10)]);
+});
+
+Deno.test("port: a call knows when its connection has ended, unless that is a proxy's", async () => {
+  const peers: Peer[] = [];
+  const { table } = echoTable([({ peer }) => void peers.push(peer)]);
+  for (const trusted of [[], ["127.0.0.1"]]) {
+    const proxies = new TrustedProxies(trusted);
+    const port = await openPort({ table, clock, bind: LOCAL, proxies });
+    const channel = connectGrpc(`127.0.0.1:${port.port}`, { clock });
+    await client(EchoService, channel).echo({ message: "alive" });
+    const ended = peers.at(-1)!.ended;
+    assertEquals(ended === undefined, trusted.length > 0);
+    channel.close();
+    await ended;
+    await port.close(0);
+  }
 });
 
 Deno.test("port: serves gRPC and HTTP/1.1 on the same port", () =>

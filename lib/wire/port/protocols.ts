@@ -23,7 +23,7 @@ import type { Stream, StreamListener } from "../http2/stream.ts";
 import type { HeaderFields } from "../rpc/metadata.ts";
 import type { TrustedProxies } from "../rpc/proxies.ts";
 import type { Peer, ServiceTable } from "../rpc/service.ts";
-import { answerAndEnd, endpoint, peerOf, TLS_HANDSHAKE } from "./endpoint.ts";
+import { answerAndEnd, endpoint, peerOf, TLS_HANDSHAKE, whenClosed } from "./endpoint.ts";
 import type { WebRequest } from "./exchange.ts";
 import { Http1 } from "./http1.ts";
 import type { RouteOptions } from "./routes.ts";
@@ -201,7 +201,8 @@ export class Protocols {
 
     const others = (stream: Stream, fields: HeaderFields, peer: Peer) =>
       this.#openWebStream(stream, fields, peer, allowance, admitted);
-    const calls = acceptGrpc(this.#serving.table, peerOf(socket), allowance, {
+    const peer = { ...peerOf(socket), ended: whenClosed(socket) };
+    const calls = acceptGrpc(this.#serving.table, peer, allowance, {
       others,
       admitted,
       proxies: this.#serving.proxies,

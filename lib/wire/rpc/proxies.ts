@@ -29,7 +29,13 @@ export class TrustedProxies extends AddressBlocks {
     const origin = secured ? peer.origin.replace(/^https?:/, `${scheme}:`) : peer.origin;
     // The port is the proxy's, and says nothing about the caller.
     const isOther = remoteAddress !== peer.remoteAddress;
-    return { ...peer, remoteAddress, origin, ...(isOther ? { remotePort: undefined } : {}) };
+    return {
+      ...peer,
+      remoteAddress,
+      origin,
+      ended: undefined,
+      ...(isOther ? { remotePort: undefined } : {}),
+    };
   }
 
   #lastStranger(chain: readonly string[]): string | undefined {

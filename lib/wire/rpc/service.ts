@@ -52,6 +52,11 @@ export interface Peer {
   readonly certificateNames?: readonly string[];
   /** The caller's identity, if the transport itself has established it. */
   readonly entity?: string;
+  /**
+   * Fulfilled when the caller's own connection has ended. Absent where connections come and go between calls: HTTP/1.1,
+   * and behind a proxy.
+   */
+  readonly ended?: Promise<void>;
   /** The generation of the key that `entity` presented to the vouching signaling server, if the server says so. */
   readonly generation?: string;
   /**

@@ -202,7 +202,8 @@ export class Answerer {
     const { remoteAddress: signaledFrom } = caller;
     const remoteAddress = remote ?? signaledFrom;
     const addresses = { localAddress: local, remoteAddress, remotePort: undefined, signaledFrom };
-    const identity: Peer = { kind: "webrtc", ...caller, ...addresses };
+    const { promise: ended, resolve: end } = Promise.withResolvers<void>();
+    const identity: Peer = { kind: "webrtc", ...caller, ...addresses, ended };
 
     const leave = (error: SvcError) => peer.close(error);
     const allowance = this.#allowance.connection(() => {
@@ -219,6 +220,7 @@ export class Answerer {
       this.#servers.delete(server);
       allowance.end();
       left?.();
+      end();
     });
     peer.listen(server);
   }
