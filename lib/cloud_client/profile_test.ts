@@ -4,6 +4,7 @@
 
 import { assertEquals, assertRejects } from "@std/assert";
 import { SvcError } from "../base/error.ts";
+import { SystemFiles } from "../base/files/system_files.ts";
 import { Secret } from "../base/secret.ts";
 import { chosen, givenKey, type Profile, ProfileFile } from "./profile.ts";
 import { FakeHost } from "../../tests/support/fake_host.ts";
@@ -63,6 +64,20 @@ Deno.test("ProfileFile: saves, changes and removes profiles in a file with mode 
     SvcError,
     `no profile "one" in ${PATH}: it holds two, three, four`,
   );
+});
+
+Deno.test("ProfileFile: the first profile of a user makes the folder for it", async () => {
+  const home = await Deno.makeTempDir();
+  try {
+    const host = Object.assign(new SystemFiles(), {
+      env: (name: string) => name === "HOME" ? home : undefined,
+    });
+    const file = new ProfileFile(host);
+    await file.save("one", profile("key 1"));
+    assertEquals(Object.keys((await file.read()).profiles), ["one"]);
+  } finally {
+    await Deno.remove(home, { recursive: true });
+  }
 });
 
 Deno.test("ProfileFile: an invalid file gives an error and stays unchanged", async () => {

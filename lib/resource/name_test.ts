@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { SvcError } from "../base/error.ts";
-import { parseApi, ResourceName } from "./name.ts";
+import { parseApi, parseModel, ResourceName } from "./name.ts";
 
 Deno.test("ResourceName.parse: full names of local and remote resources, and no others", () => {
   for (const full of ["rdk:component:motor/left", "acme:service:gizmo/far:left"]) {
@@ -23,5 +23,14 @@ Deno.test("parseApi: a namespace, a kind and a type", () => {
   }
   for (const namespace of ["", "a b", "a/b"]) {
     assertThrows(() => parseApi(`${namespace}:component:motor`), SvcError, `bad namespace "${namespace}"`);
+  }
+});
+
+Deno.test("parseModel: a word means a model of ours, three words one of somebody", () => {
+  assertEquals(parseModel("fake"), "rdk:builtin:fake");
+  assertEquals(parseModel("acme:weather:thermo-1"), "acme:weather:thermo-1");
+  for (const wrong of ["", "acme:weather", "a:b:c:d", "acme::thermo", "acme:weather:", "a b"]) {
+    const { code } = assertThrows(() => parseModel(wrong), SvcError, `"${wrong}" is not the name of a model`);
+    assertEquals(code, "invalid_argument");
   }
 });

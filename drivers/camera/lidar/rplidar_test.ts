@@ -128,6 +128,31 @@ Deno.test("rplidar: a device that never falls silent is given up", async () => {
   lidar.close();
 });
 
+Deno.test("rplidar: an unplugged lidar is looked for until it is back", linux, async () => {
+  const folder = await Deno.makeTempDir(), path = `${folder}/lidar`;
+  const plug = async () => {
+    const fake = new FakeRpLidar(new DenoHost(), clock);
+    await Deno.symlink(fake.path, path);
+    return fake;
+  };
+  const first = await plug();
+  const lidar = await construct(RpLidar, { device_path: path }, { clock });
+  const outcome = () => lidar.getPointCloud().then(() => "points", (error) => SvcError.from(error).message);
+  try {
+    assertEquals(await outcome(), "points");
+    await first.close();
+    await Deno.remove(path);
+    await until(async () => /looking for it every \d+ s/.test(await outcome()));
+    const second = await plug();
+    await until(async () => await outcome() === "points");
+    await lidar.close();
+    await second.close();
+  } finally {
+    await lidar.close();
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
 Deno.test("rplidar: every turn is given once, also one that arrives in pieces", async () => {
   // A quarter of a turn each, 1 m away; the second bit is the opposite of the first one.
   const node = (quarter: number) => {

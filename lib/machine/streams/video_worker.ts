@@ -141,7 +141,7 @@ function planes(width: number, height: number) {
 }
 
 /** The picture at that size, in BT.601 colours (source: ITU-R BT.601, limited range). */
-function yuvOf(
+export function yuvOf(
   { rgba, width: from, height: rows }: ColorImage,
   width: number,
   height: number,
