@@ -80,6 +80,10 @@ Deno.test("linux board: software PWM keeps its limits and ends with setGpio or c
   assertEquals([pulse.periodNs, pulse.onNs, pulse.running], [1e7, 2.5e6, true]);
   await b.setPwmFrequency("12", 200);
   assertEquals([pulse.periodNs, pulse.onNs], [5e6, 1.25e6]);
+  // The middle of a pulse: other ones follow it without a break.
+  chip.lines[18].driven = true;
+  await b.setPwm("12", 0.5);
+  assertEquals([pulse.onNs, pulse.running, chip.lines[18].driven], [2.5e6, true, true]);
   await b.setPwm("12", 1.005);
   assertEquals([pulse.running, chip.lines[18].driven, await b.getPwm("12")], [false, true, 1]);
   await b.setPwm("12", 0.5);
