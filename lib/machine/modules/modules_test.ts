@@ -1,8 +1,9 @@
-import { assertEquals, assertMatch, assertNotEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertNotEquals, assertRejects } from "@std/assert";
 import { settle } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { RobotService } from "../../../proto/gen/robot_pb.ts";
+import { SensorApi } from "../../api/sensors/sensor.ts";
 import { ResourceName } from "../../resource/name.ts";
 import { BaseResource, type Resource } from "../../resource/resource.ts";
 import { type Discovery, DiscoveryApi } from "../../api/services/discovery.ts";
@@ -463,4 +464,17 @@ Deno.test("Modules.settled: ends as soon as the last module is ready", async () 
   await within("the modules are settled", settled);
   assertEquals(world.machine.modules!.statuses.map(({ state }) => state), ["ready", "ready"]);
   await applied;
+});
+
+Deno.test("a module finds what it depends on at its machine: a remote's resource without the remote", async () => {
+  await using world = await ModuleWorld.open();
+  await world.apply(["one"], { a: {} });
+  const [config] = world.machine.config!.resources;
+  const offer = world.machine.modules!.offer(config);
+  assert(offer?.kind === "model");
+  const names = ["far:b", "c"].map((short) => ResourceName.of(SensorApi.name, short));
+  const { signal } = new AbortController();
+  const built = await offer.model.build(config, names, signal);
+  assertEquals(world.module("one").diary.at(-1), "add a rdk:component:sensor/b rdk:component:sensor/c");
+  await built.close();
 });
