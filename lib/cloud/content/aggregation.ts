@@ -11,6 +11,9 @@ import * as stages from "mingo/operators/pipeline";
 import * as projections from "mingo/operators/projection";
 import * as queries from "mingo/operators/query";
 import * as windows from "mingo/operators/window";
+import { DATES } from "./date_operators.ts";
+import { densified } from "./densify.ts";
+import { VALUES } from "./value_operators.ts";
 
 /** A stage of a pipeline: its operator with its argument. */
 export type PipelineStage = { [operator: string]: unknown };
@@ -24,6 +27,14 @@ const OWN: { readonly [name: string]: Accumulator } = {
   $avg: ofNumbers((numbers) => numbers.length > 0 ? totalOf(numbers) / numbers.length : null),
   $stdDevPop: ofNumbers((numbers) => deviationOf(numbers, 0)),
   $stdDevSamp: ofNumbers((numbers) => deviationOf(numbers, 1)),
+  $top: (...given) => accumulators.$top(...given as Parameters<typeof accumulators.$top>)[0] as never,
+  $bottom: (...given) =>
+    accumulators.$bottom(...given as Parameters<typeof accumulators.$bottom>)[0] as never,
+  $push: presentOf,
+  $addToSet: (documents, expression, options) => {
+    const values = presentOf(documents, expression, options).map((value: unknown) => ({ value }));
+    return accumulators.$addToSet(values as never, "$value", options);
+  },
 };
 
 /** The group of documents outside of all boundaries, if the stage has no default. */
@@ -60,19 +71,41 @@ const bucketed: typeof stages.$bucket = (documents, expression, options) => {
   });
 };
 
+/** MongoDB's `$count`: no documents give no answer. */
+const counted: typeof stages.$count = (documents, expression, options) => {
+  return stages.$count(documents, expression, options).filter((one) =>
+    (one as Document)[String(expression)] !== 0
+  );
+};
+
+const filled: typeof stages.$densify = (documents, expression) => {
+  return documents.transform<Document>((all) => densified(all, expression).values() as never);
+};
+
+/** MongoDB's `$redact`: a document that is cut away leaves nothing. */
+const redacted: typeof stages.$redact = (...given) =>
+  stages.$redact(...given).filter((one) => one !== undefined);
+
 /** Runs stages over documents. `scriptEnabled` is for the library itself, which creates functions for windows. */
 export function aggregate(pipeline: readonly PipelineStage[], documents: Document[]): Document[] {
   const context = Context.init(
     {
       accumulator: { ...accumulators, ...OWN },
-      expression: expressions,
-      pipeline: { ...stages, $bucket: bucketed },
+      expression: { ...expressions, ...DATES, ...VALUES },
+      pipeline: { ...stages, $bucket: bucketed, $count: counted, $densify: filled, $redact: redacted },
       projection: projections,
       query: queries,
       window: windows,
     } as Parameters<typeof Context.init>[0],
   );
   return new Aggregator([...pipeline], { context, scriptEnabled: true }).run(documents);
+}
+
+/** The values that are there, also nulls: a list of MongoDB has no element for a document without the value. */
+function presentOf(...[documents, expression, options]: Parameters<Accumulator>): ReturnType<Accumulator> {
+  if (expression === undefined || expression === null) return $push(documents, expression, options);
+  const found = $push(documents, { value: expression } as never, options) as Document[];
+  return found.flatMap(({ value }) => value === undefined ? [] : [value]) as never;
 }
 
 function ofNumbers(result: (numbers: readonly number[]) => number | null): Accumulator {

@@ -1,0 +1,167 @@
+/**
+ * MongoDB's comparisons, roundings and texts. Mingo compares no values of different types, takes a missing value for null and a
+ * list for each of its elements, and rounds 2.51 to 2 and 19.35 to 19.3. Pure.
+ */
+
+import { evalExpr } from "mingo/core";
+import * as expressions from "mingo/operators/expression";
+import { isPlainObject } from "./answer.ts";
+
+type Options = Parameters<typeof evalExpr>[2];
+type Expression = (document: unknown, expression: unknown, options: Options) => unknown;
+
+/** The decimals that a number can have in `toFixed`, and above which it has none. */
+const DECIMALS_MAX = 100;
+const WHOLE_FROM = 1e21;
+const PLACE_MIN = -20;
+
+/** Types in MongoDB's order. */
+const TYPES = [
+  undefined,
+  "null",
+  "number",
+  "string",
+  "object",
+  "array",
+  "other",
+  "boolean",
+  "date",
+  "regexp",
+];
+
+export const VALUES: { readonly [name: string]: Expression } = {
+  $cmp: (document, expression, options) =>
+    Math.sign(orderOf(...pairIn("$cmp", document, expression, options))),
+  $eq: comparison("$eq", (order) => order === 0),
+  $ne: comparison("$ne", (order) => order !== 0),
+  $gt: comparison("$gt", (order) => order > 0),
+  $gte: comparison("$gte", (order) => order >= 0),
+  $lt: comparison("$lt", (order) => order < 0),
+  $lte: comparison("$lte", (order) => order <= 0),
+  $round: rounding("$round", false),
+  $trunc: rounding("$trunc", true),
+  $toLower: (...given) => expressions.$toLower(...given as Parameters<typeof expressions.$toLower>) ?? "",
+  $toUpper: (...given) => expressions.$toUpper(...given as Parameters<typeof expressions.$toUpper>) ?? "",
+  $indexOfCP: indexOfText,
+  $substr: partOfText,
+  $substrBytes: partOfText,
+};
+
+/**
+ * In MongoDB's order of all types: a missing value is the least, then null, numbers (NaN first), texts, objects, lists,
+ * truths, dates.
+ */
+export function orderOf(one: unknown, other: unknown): number {
+  const type = typeOf(one);
+  const difference = TYPES.indexOf(type) - TYPES.indexOf(typeOf(other));
+  if (difference !== 0) return difference;
+  if (type === "array") return orderOfLists(one as unknown[], other as unknown[]);
+  if (type === "object") {
+    const [fields, others] = [one, other].map((each) => Object.entries(each as object)) as [
+      unknown[],
+      unknown[],
+    ];
+    return orderOfLists(fields, others);
+  }
+  if (type === "number" && (Number.isNaN(one) || Number.isNaN(other))) {
+    return Number(Number.isNaN(other)) - Number(Number.isNaN(one));
+  }
+  const [a, b] = [one, other].map((each) => type === "other" || type === "regexp" ? String(each) : each) as [
+    number,
+    number,
+  ];
+  return Number(a > b) - Number(a < b);
+}
+
+function orderOfLists(list: readonly unknown[], others: readonly unknown[]): number {
+  for (const [at, one] of list.entries()) {
+    if (at >= others.length) return 1;
+    const order = orderOf(one, others[at]);
+    if (order !== 0) return order;
+  }
+  return list.length - others.length;
+}
+
+function typeOf(value: unknown): string | undefined {
+  if (value === undefined) return undefined;
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "array";
+  if (value instanceof Date) return "date";
+  if (value instanceof RegExp) return "regexp";
+  if (typeof value === "bigint") return "number";
+  if (typeof value === "object") return isPlainObject(value) ? "object" : "other";
+  return TYPES.includes(typeof value) ? typeof value : "other";
+}
+
+function comparison(name: string, isWanted: (order: number) => boolean): Expression {
+  return (document, expression, options) => isWanted(orderOf(...pairIn(name, document, expression, options)));
+}
+
+function pairIn(name: string, document: unknown, expression: unknown, options: Options): [unknown, unknown] {
+  if (!Array.isArray(expression) || expression.length !== 2) throw new Error(`${name} wants two values`);
+  return evalExpr(document as never, expression as never, options) as [unknown, unknown];
+}
+
+/** The place of a text in another one, in characters; null without a text, and -1 if it is not there. */
+function indexOfText(document: unknown, expression: unknown, options: Options): number | null {
+  const [text, part, from = 0, to = Infinity] = evalExpr(
+    document as never,
+    expression as never,
+    options,
+  ) as unknown[];
+  if (text === null || text === undefined) return null;
+  if (
+    typeof text !== "string" || typeof part !== "string" || typeof from !== "number" || typeof to !== "number"
+  ) {
+    throw new Error("$indexOfCP wants two texts, and numbers of characters");
+  }
+  const within = [...text].slice(0, to);
+  const at = within.slice(from).join("").indexOf(part);
+  return at < 0 || from > within.length ? -1 : from + [...within.slice(from).join("").slice(0, at)].length;
+}
+
+/** Bytes of a text, number or date. A length below 0, or beyond the end, is that up to the end. */
+function partOfText(document: unknown, expression: unknown, options: Options): string {
+  const [value, from, length] = evalExpr(document as never, expression as never, options) as unknown[];
+  if (value === null || value === undefined) return "";
+  if (typeof from !== "number" || from < 0 || typeof length !== "number") {
+    throw new Error("$substrBytes wants a text, a start and a length");
+  }
+  if (typeof value === "object" && !(value instanceof Date)) throw new Error("$substrBytes wants a text");
+  const bytes = new TextEncoder().encode(value instanceof Date ? value.toISOString() : String(value));
+  try {
+    const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+    return decoder.decode(bytes.subarray(from, length < 0 ? undefined : from + length));
+  } catch {
+    throw new Error("$substrBytes begins or ends inside a character: use $substrCP");
+  }
+}
+
+function rounding(name: string, cuts: boolean): Expression {
+  return (document, expression, options) => {
+    const given = Array.isArray(expression) ? expression : [expression];
+    const [value, place = 0] = evalExpr(document as never, given as never, options) as unknown[];
+    if (value === null || value === undefined || place === null) return null;
+    if (typeof value !== "number") throw new Error(`${name} wants a number, found ${JSON.stringify(value)}`);
+    if (!Number.isInteger(place) || Number(place) < PLACE_MIN || Number(place) > DECIMALS_MAX) {
+      throw new Error(`${name} wants a whole place from ${PLACE_MIN} to ${DECIMALS_MAX}`);
+    }
+    return rounded(value, Number(place), cuts);
+  };
+}
+
+/** By the exact value of the number, whose halves go to the even neighbour. */
+function rounded(value: number, place: number, cuts: boolean): number {
+  const size = Math.abs(value);
+  if (!(size < WHOLE_FROM) || place >= 0 && Number.isInteger(value)) return value;
+  // A number that is not about half-way needs no exact digits.
+  if (!cuts && place >= 0 && place < DECIMALS_MAX && !size.toFixed(place + 1).endsWith("5")) {
+    return Math.sign(value) * Number(size.toFixed(place));
+  }
+  const unit = 10n ** BigInt(DECIMALS_MAX - place);
+  const exact = BigInt(size.toFixed(DECIMALS_MAX).replace(".", ""));
+  let units = exact / unit;
+  const rest = 2n * (exact % unit);
+  if (!cuts && (rest > unit || rest === unit && units % 2n === 1n)) units++;
+  return Math.sign(value) * Number(`${units}e${-place}`);
+}
