@@ -13,6 +13,7 @@ import * as queries from "mingo/operators/query";
 import * as windows from "mingo/operators/window";
 import { DATES } from "./date_operators.ts";
 import { densified } from "./densify.ts";
+import { sampled, sorted } from "./sorting.ts";
 import { VALUES } from "./value_operators.ts";
 
 /** A stage of a pipeline: its operator with its argument. */
@@ -78,9 +79,37 @@ const counted: typeof stages.$count = (documents, expression, options) => {
   );
 };
 
-const filled: typeof stages.$densify = (documents, expression) => {
-  return documents.transform<Document>((all) => densified(all, expression).values() as never);
+/** A stage that needs all documents. */
+function ofAll(
+  result: (documents: readonly Document[], expression: unknown) => Document[],
+): typeof stages.$sample {
+  return (documents, expression) => {
+    return documents.transform<Document>((all) => result(all, expression).values() as never);
+  };
+}
+
+/**
+ * MongoDB's `$linearFill`: there is no value before the first one, and none after the last one. Mingo's own one fails if
+ * the first document has none. The values of a window are computed for its first document.
+ */
+const interpolated: typeof windows.$linearFill = (
+  _,
+  documents,
+  { parentExpr, inputExpr, field, documentNumber },
+  options,
+) => {
+  const kept = lines.get(documents) ?? new Map<string, (number | null)[]>();
+  lines.set(documents, kept);
+  let line = kept.get(field);
+  if (!line || documentNumber === 1) {
+    const place = `$${Object.keys(parentExpr.sortBy ?? {})[0]}`;
+    const places = $push(documents, place, options).map(Number);
+    line = lineOf(places, $push(documents, inputExpr, options));
+    kept.set(field, line);
+  }
+  return line[documentNumber - 1] ?? null;
 };
+const lines = new WeakMap<object, Map<string, (number | null)[]>>();
 
 /** MongoDB's `$redact`: a document that is cut away leaves nothing. */
 const redacted: typeof stages.$redact = (...given) =>
@@ -92,10 +121,18 @@ export function aggregate(pipeline: readonly PipelineStage[], documents: Documen
     {
       accumulator: { ...accumulators, ...OWN },
       expression: { ...expressions, ...DATES, ...VALUES },
-      pipeline: { ...stages, $bucket: bucketed, $count: counted, $densify: filled, $redact: redacted },
+      pipeline: {
+        ...stages,
+        $bucket: bucketed,
+        $count: counted,
+        $densify: ofAll(densified),
+        $redact: redacted,
+        $sample: ofAll(sampled),
+        $sort: ofAll(sorted),
+      },
       projection: projections,
       query: queries,
-      window: windows,
+      window: { ...windows, $linearFill: interpolated },
     } as Parameters<typeof Context.init>[0],
   );
   return new Aggregator([...pipeline], { context, scriptEnabled: true }).run(documents);
@@ -113,6 +150,21 @@ function ofNumbers(result: (numbers: readonly number[]) => number | null): Accum
     const values = $push(documents, expression, options);
     return result(values.filter((one) => typeof one === "number")) as never;
   };
+}
+
+/** The values at their places, with those between two numbers on the line between them. */
+function lineOf(places: readonly number[], values: readonly unknown[]): (number | null)[] {
+  const line = values.map((one) => typeof one === "number" ? one : null);
+  let before = -1;
+  for (const [at, value] of values.entries()) {
+    if (typeof value !== "number") continue;
+    const [first, from, until] = [line[before] ?? null, places[before] ?? NaN, places[at] ?? NaN];
+    for (let between = before + 1; first !== null && between < at; between++) {
+      line[between] = first + (value - first) * ((places[between] ?? NaN) - from) / (until - from);
+    }
+    before = at;
+  }
+  return line;
 }
 
 function totalOf(numbers: readonly number[]): number {

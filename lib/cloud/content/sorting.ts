@@ -1,0 +1,59 @@
+/**
+ * MongoDB's `$sort` and `$sample`. Mingo's own ones leave documents about a NaN unsorted, sort lists down by their least
+ * element, and take a document into a sample several times. Pure, but for the random numbers.
+ */
+
+import { isPlainObject } from "./answer.ts";
+import { orderOf } from "./value_operators.ts";
+
+type Document = { [name: string]: unknown };
+
+/** A list counts with its least element upwards, and its greatest downwards; a missing value as null. Stable. */
+export function sorted(documents: readonly Document[], expression: unknown): Document[] {
+  const keys = Object.entries(isPlainObject(expression) ? expression : {});
+  if (keys.length === 0 || !keys.every(([, way]) => way === 1 || way === -1)) {
+    throw new Error("$sort wants fields, each with 1 or -1");
+  }
+  const ways = keys.map(([path, way]) => ({ names: path.split("."), way: Number(way) }));
+  const rows = documents.map((document) => ({
+    document,
+    values: ways.map(({ names, way }) => {
+      const found = valuesAt(document, names);
+      return found.reduce((best, one) => orderOf(one, best) * way < 0 ? one : best, found[0]) ?? null;
+    }),
+  }));
+  rows.sort((a, b) => {
+    for (const [at, { way }] of ways.entries()) {
+      const order = orderOf(a.values[at], b.values[at]);
+      if (order !== 0) return order * way;
+    }
+    return 0;
+  });
+  return rows.map(({ document }) => document);
+}
+
+/** Each document at most once. */
+export function sampled(documents: readonly Document[], expression: unknown): Document[] {
+  const size = isPlainObject(expression) ? expression.size : undefined;
+  if (typeof size !== "number" || !(size > 0)) throw new Error("$sample wants a size above 0");
+  const left = [...documents];
+  const taken = Math.min(Math.floor(size), left.length);
+  for (let at = 0; at < taken; at++) {
+    const other = at + Math.floor(Math.random() * (left.length - at));
+    [left[at], left[other]] = [left[other]!, left[at]!];
+  }
+  return left.slice(0, taken);
+}
+
+/** The values at a path, of all elements of the lists on it. */
+function valuesAt(value: unknown, [name, ...names]: readonly string[]): unknown[] {
+  if (Array.isArray(value)) {
+    const elements = value.flatMap((one) =>
+      name === undefined ? [one] : isPlainObject(one) ? valuesAt(one, [name, ...names]) : []
+    );
+    if (name === undefined || !/^\d+$/.test(name) || elements.length > 0) return elements;
+    return valuesAt(value[Number(name)], names);
+  }
+  if (name === undefined) return [value];
+  return isPlainObject(value) ? valuesAt(value[name], names) : [];
+}
