@@ -4,7 +4,7 @@
  */
 
 import { Aggregator } from "mingo/aggregator";
-import { Context } from "mingo/core";
+import { Context, evalExpr } from "mingo/core";
 import * as accumulators from "mingo/operators/accumulator";
 import * as expressions from "mingo/operators/expression";
 import * as stages from "mingo/operators/pipeline";
@@ -13,8 +13,8 @@ import * as queries from "mingo/operators/query";
 import * as windows from "mingo/operators/window";
 import { DATES } from "./date_operators.ts";
 import { densified } from "./densify.ts";
-import { sampled, sorted } from "./sorting.ts";
-import { VALUES } from "./value_operators.ts";
+import { sampled, sortedBy } from "./sorting.ts";
+import { type OwnExpression, VALUES } from "./value_operators.ts";
 
 /** A stage of a pipeline: its operator with its argument. */
 export type PipelineStage = { [operator: string]: unknown };
@@ -115,12 +115,24 @@ const lines = new WeakMap<object, Map<string, (number | null)[]>>();
 const redacted: typeof stages.$redact = (...given) =>
   stages.$redact(...given).filter((one) => one !== undefined);
 
+const OWN_EXPRESSIONS = Object.fromEntries(
+  Object.entries({ ...DATES, ...VALUES }).map(([name, own]) => [name, evaluated(own)]),
+);
+
+function evaluated(own: OwnExpression): typeof expressions.$literal {
+  return (document, expression, options) =>
+    own(evalExpr(document, expression, options), expression, (given) => {
+      const literals = Object.entries(given).map(([name, value]) => [name, { $literal: value }]);
+      return expressions.$dateFromString({}, Object.fromEntries(literals), options);
+    }) as never;
+}
+
 /** Runs stages over documents. `scriptEnabled` is for the library itself, which creates functions for windows. */
 export function aggregate(pipeline: readonly PipelineStage[], documents: Document[]): Document[] {
   const context = Context.init(
     {
       accumulator: { ...accumulators, ...OWN },
-      expression: { ...expressions, ...DATES, ...VALUES },
+      expression: { ...expressions, ...OWN_EXPRESSIONS },
       pipeline: {
         ...stages,
         $bucket: bucketed,
@@ -128,7 +140,7 @@ export function aggregate(pipeline: readonly PipelineStage[], documents: Documen
         $densify: ofAll(densified),
         $redact: redacted,
         $sample: ofAll(sampled),
-        $sort: ofAll(sorted),
+        $sort: ofAll(sortedBy),
       },
       projection: projections,
       query: queries,

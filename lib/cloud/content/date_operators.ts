@@ -5,12 +5,10 @@
  * A date without a value gives null, as in MongoDB. Pure.
  */
 
-import { evalExpr } from "mingo/core";
-import * as expressions from "mingo/operators/expression";
 import { isPlainObject } from "./answer.ts";
+import type { OwnExpression } from "./value_operators.ts";
 
-type Expression = (document: unknown, expression: unknown, options: Options) => unknown;
-type Options = Parameters<typeof evalExpr>[2];
+type ReadText = Parameters<OwnExpression>[2];
 /** The arguments of an expression, with their values. */
 type Given = { readonly [name: string]: unknown };
 /** A wall clock, whose fields in UTC are those of the time zone. */
@@ -73,7 +71,7 @@ const DIGITS: { readonly [specifier: string]: readonly [string, number] } = {
   V: ["$isoWeek", 2],
 };
 
-const OTHERS: { readonly [name: string]: (given: Given, options: Options) => unknown } = {
+const OTHERS: { readonly [name: string]: (given: Given, readText: ReadText) => unknown } = {
   $dateAdd: (given) => moved(given, 1),
   $dateSubtract: (given) => moved(given, -1),
   $dateDiff: difference,
@@ -84,23 +82,22 @@ const OTHERS: { readonly [name: string]: (given: Given, options: Options) => unk
   $dateTrunc: truncated,
 };
 
-export const DATES: { readonly [name: string]: Expression } = {
+export const DATES: { readonly [name: string]: OwnExpression } = {
   ...Object.fromEntries(Object.entries(FIELDS).map(([name, field]) => [name, fieldOf(name, field)])),
   ...Object.fromEntries(
-    Object.entries(OTHERS).map(([name, run]) => [
+    Object.entries(OTHERS).map(([name, run]): [string, OwnExpression] => [
       name,
-      (document: unknown, expression: unknown, options: Options) => {
+      (given, expression, readText) => {
         if (!isPlainObject(expression)) throw new Error(`${name} wants an object of its arguments`);
-        return run(evalExpr(document as never, expression as never, options) as Given, options);
+        return run(given as Given, readText);
       },
     ]),
   ),
 };
 
 /** The argument is a date, a list of one, or an object with a date and a time zone. */
-function fieldOf(name: string, field: (wall: Wall) => number): Expression {
-  return (document, expression, options) => {
-    const found = evalExpr(document as never, expression as never, options) as unknown;
+function fieldOf(name: string, field: (wall: Wall) => number): OwnExpression {
+  return (found, expression) => {
     const only = Array.isArray(found) ? found[0] : found;
     const { date, timezone }: Given = isPlainObject(expression) && "date" in expression
       ? only as Given
@@ -214,7 +211,7 @@ function toParts({ date, timezone, iso8601 }: Given): Given | null {
 }
 
 /** Texts of ISO 8601 without a format, and others by mingo, in UTC. */
-function fromText(given: Given, options: Options): unknown {
+function fromText(given: Given, readText: ReadText): unknown {
   const { dateString, format, timezone } = given;
   if (isMissing(dateString)) return given.onNull ?? null;
   if (timezone === null) return null;
@@ -236,10 +233,7 @@ function fromText(given: Given, options: Options): unknown {
     }
   }
   const { timezone: _, ...rest } = given;
-  const literal = Object.fromEntries(
-    Object.entries(rest).map(([name, value]) => [name, { $literal: value }]),
-  );
-  const read = expressions.$dateFromString({} as never, literal as never, options) as unknown;
+  const read = readText(rest);
   return read instanceof Date ? atWall(read, timezone) : read;
 }
 

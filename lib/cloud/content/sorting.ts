@@ -9,7 +9,7 @@ import { orderOf } from "./value_operators.ts";
 type Document = { [name: string]: unknown };
 
 /** A list counts with its least element upwards, and its greatest downwards; a missing value as null. Stable. */
-export function sorted(documents: readonly Document[], expression: unknown): Document[] {
+export function sortedBy(documents: readonly Document[], expression: unknown): Document[] {
   const keys = Object.entries(isPlainObject(expression) ? expression : {});
   if (keys.length === 0 || !keys.every(([, way]) => way === 1 || way === -1)) {
     throw new Error("$sort wants fields, each with 1 or -1");

@@ -3,12 +3,14 @@
  * list for each of its elements, and rounds 2.51 to 2 and 19.35 to 19.3. Pure.
  */
 
-import { evalExpr } from "mingo/core";
-import * as expressions from "mingo/operators/expression";
 import { isPlainObject } from "./answer.ts";
 
-type Options = Parameters<typeof evalExpr>[2];
-type Expression = (document: unknown, expression: unknown, options: Options) => unknown;
+/** The value of an expression: of its argument's value, of the argument itself, and of a reader of texts as dates. */
+export type OwnExpression = (
+  given: unknown,
+  expression: unknown,
+  readText: (given: { readonly [name: string]: unknown }) => unknown,
+) => unknown;
 
 /** The decimals that a number can have in `toFixed`, and above which it has none. */
 const DECIMALS_MAX = 100;
@@ -29,9 +31,8 @@ const TYPES = [
   "regexp",
 ];
 
-export const VALUES: { readonly [name: string]: Expression } = {
-  $cmp: (document, expression, options) =>
-    Math.sign(orderOf(...pairIn("$cmp", document, expression, options))),
+export const VALUES: { readonly [name: string]: OwnExpression } = {
+  $cmp: (given, expression) => Math.sign(orderOf(...pairIn("$cmp", given, expression))),
   $eq: comparison("$eq", (order) => order === 0),
   $ne: comparison("$ne", (order) => order !== 0),
   $gt: comparison("$gt", (order) => order > 0),
@@ -40,8 +41,8 @@ export const VALUES: { readonly [name: string]: Expression } = {
   $lte: comparison("$lte", (order) => order <= 0),
   $round: rounding("$round", false),
   $trunc: rounding("$trunc", true),
-  $toLower: (...given) => expressions.$toLower(...given as Parameters<typeof expressions.$toLower>) ?? "",
-  $toUpper: (...given) => expressions.$toUpper(...given as Parameters<typeof expressions.$toUpper>) ?? "",
+  $toLower: (given) => textOf("$toLower", given).toLowerCase(),
+  $toUpper: (given) => textOf("$toUpper", given).toUpperCase(),
   $indexOfCP: indexOfText,
   $substr: partOfText,
   $substrBytes: partOfText,
@@ -93,22 +94,27 @@ function typeOf(value: unknown): string | undefined {
   return TYPES.includes(typeof value) ? typeof value : "other";
 }
 
-function comparison(name: string, isWanted: (order: number) => boolean): Expression {
-  return (document, expression, options) => isWanted(orderOf(...pairIn(name, document, expression, options)));
+function comparison(name: string, isWanted: (order: number) => boolean): OwnExpression {
+  return (given, expression) => isWanted(orderOf(...pairIn(name, given, expression)));
 }
 
-function pairIn(name: string, document: unknown, expression: unknown, options: Options): [unknown, unknown] {
+function pairIn(name: string, given: unknown, expression: unknown): [unknown, unknown] {
   if (!Array.isArray(expression) || expression.length !== 2) throw new Error(`${name} wants two values`);
-  return evalExpr(document as never, expression as never, options) as [unknown, unknown];
+  return given as [unknown, unknown];
+}
+
+/** A number and a date as texts, and nothing as an empty one. */
+function textOf(name: string, given: unknown): string {
+  const value = Array.isArray(given) && given.length === 1 ? given[0] : given;
+  if (value === null || value === undefined) return "";
+  if (value instanceof Date) return value.toISOString();
+  if (typeof value === "string" || typeof value === "number") return String(value);
+  throw new Error(`${name} wants a text, found ${JSON.stringify(value)}`);
 }
 
 /** The place of a text in another one, in characters; null without a text, and -1 if it is not there. */
-function indexOfText(document: unknown, expression: unknown, options: Options): number | null {
-  const [text, part, from = 0, to = Infinity] = evalExpr(
-    document as never,
-    expression as never,
-    options,
-  ) as unknown[];
+function indexOfText(given: unknown): number | null {
+  const [text, part, from = 0, to = Infinity] = Array.isArray(given) ? given as unknown[] : [];
   if (text === null || text === undefined) return null;
   if (
     typeof text !== "string" || typeof part !== "string" || typeof from !== "number" || typeof to !== "number"
@@ -121,14 +127,12 @@ function indexOfText(document: unknown, expression: unknown, options: Options): 
 }
 
 /** Bytes of a text, number or date. A length below 0, or beyond the end, is that up to the end. */
-function partOfText(document: unknown, expression: unknown, options: Options): string {
-  const [value, from, length] = evalExpr(document as never, expression as never, options) as unknown[];
-  if (value === null || value === undefined) return "";
+function partOfText(given: unknown): string {
+  const [value, from, length] = Array.isArray(given) ? given as unknown[] : [];
   if (typeof from !== "number" || from < 0 || typeof length !== "number") {
     throw new Error("$substrBytes wants a text, a start and a length");
   }
-  if (typeof value === "object" && !(value instanceof Date)) throw new Error("$substrBytes wants a text");
-  const bytes = new TextEncoder().encode(value instanceof Date ? value.toISOString() : String(value));
+  const bytes = new TextEncoder().encode(textOf("$substrBytes", value));
   try {
     const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
     return decoder.decode(bytes.subarray(from, length < 0 ? undefined : from + length));
@@ -137,10 +141,9 @@ function partOfText(document: unknown, expression: unknown, options: Options): s
   }
 }
 
-function rounding(name: string, cuts: boolean): Expression {
-  return (document, expression, options) => {
-    const given = Array.isArray(expression) ? expression : [expression];
-    const [value, place = 0] = evalExpr(document as never, given as never, options) as unknown[];
+function rounding(name: string, cuts: boolean): OwnExpression {
+  return (given, expression) => {
+    const [value, place = 0] = Array.isArray(expression) ? given as unknown[] : [given];
     if (value === null || value === undefined || place === null) return null;
     if (typeof value !== "number") throw new Error(`${name} wants a number, found ${JSON.stringify(value)}`);
     if (!Number.isInteger(place) || Number(place) < PLACE_MIN || Number(place) > DECIMALS_MAX) {
