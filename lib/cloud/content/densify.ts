@@ -51,11 +51,9 @@ export function densified(documents: readonly Document[], expression: unknown): 
   if (groups.size === 0 && typeof bounds !== "string" && partitions.length === 0) groups.set(0, []);
   let left = MADE_MAX;
   for (const group of groups.values()) {
-    const [first, last] = bounds === "full"
-      ? [least, most]
-      : bounds === "partition"
-      ? [group[0]?.value, group.at(-1)?.value]
-      : bounds;
+    const own = [group[0]?.value, group.at(-1)?.value] as const;
+    const named = { full: [least, most] as const, partition: own };
+    const [first, last] = typeof bounds === "string" ? named[bounds] : bounds;
     let next = 0;
     for (let n = 0; first !== undefined && last !== undefined; n++) {
       const value = moved(first, n, wanted);

@@ -46,14 +46,11 @@ export function sampled(documents: readonly Document[], expression: unknown): Do
 }
 
 /** The values at a path, of all elements of the lists on it. */
-function valuesAt(value: unknown, [name, ...names]: readonly string[]): unknown[] {
-  if (Array.isArray(value)) {
-    const elements = value.flatMap((one) =>
-      name === undefined ? [one] : isPlainObject(one) ? valuesAt(one, [name, ...names]) : []
-    );
-    if (name === undefined || !/^\d+$/.test(name) || elements.length > 0) return elements;
-    return valuesAt(value[Number(name)], names);
-  }
-  if (name === undefined) return [value];
-  return isPlainObject(value) ? valuesAt(value[name], names) : [];
+function valuesAt(value: unknown, names: readonly string[]): unknown[] {
+  const [name, ...others] = names;
+  if (name === undefined) return Array.isArray(value) ? value : [value];
+  if (isPlainObject(value)) return valuesAt(value[name], others);
+  if (!Array.isArray(value)) return [];
+  const elements = value.filter(isPlainObject).flatMap((one) => valuesAt(one, names));
+  return elements.length === 0 && /^\d+$/.test(name) ? valuesAt(value[Number(name)], others) : elements;
 }
