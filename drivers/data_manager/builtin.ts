@@ -153,6 +153,11 @@ function captureFolderOf({ attributes: { captureDir }, host }: Construction<Attr
 class Builtin extends BaseResource implements DataManager {
   /** By resource and settings. */
   #collectors = new Map<string, Collector>();
+  /**
+   * When the next captures of stopped collectors are due, for one interval: their resources may soon be back, rebuilt.
+   * Otherwise a configuration that changes more often than a method is captured would leave it out for ever.
+   */
+  readonly #due = new Map<string, { readonly dueMs: number; readonly forgottenMs: number }>();
   #closed = false;
   readonly #reconciliations = new SerialQueue();
 
@@ -236,16 +241,25 @@ class Builtin extends BaseResource implements DataManager {
     this.#collectors = new Map();
     for (const [key, collector] of before) {
       if (wanted.get(key)?.[0] === collector.resource) this.#collectors.set(key, collector);
-      else await collector.close();
+      else {
+        const { dueMs, settings: { intervalMs } } = collector;
+        this.#due.set(key, { dueMs, forgottenMs: dueMs + intervalMs });
+        await collector.close();
+      }
     }
     const { dependencies, clock, logger } = this.from;
+    for (const [key, { forgottenMs }] of this.#due) {
+      if (forgottenMs < clock.monotonicMs()) this.#due.delete(key);
+    }
     for (const [key, [resource, settings]] of wanted) {
       if (this.#collectors.has(key)) continue;
       try {
         const api = dependencies.apiOf(resource);
         const frames = () => dependencies.frames;
-        const parts = { api, resource, settings, spool: this.spool, frames, clock, logger };
+        const dueMs = this.#due.get(key)?.dueMs;
+        const parts = { api, resource, settings, dueMs, spool: this.spool, frames, clock, logger };
         this.#collectors.set(key, new Collector(parts));
+        this.#due.delete(key);
       } catch (error) {
         logger.error(`cannot capture ${resource.name}: ${messageOf(error)}`);
       }

@@ -274,6 +274,46 @@ Deno.test("data manager: capture follows changes of resources and of their servi
   await manager.close();
 });
 
+Deno.test("data manager: a resource that is rebuilt is captured when it would have been without that", async () => {
+  const { manager, resources, clock } = await bench();
+  const every10Minutes = methods({ method: "Readings", capture_frequency_hz: 1 / 600 });
+  const built: Thermometer[] = [];
+  const build = async () => {
+    built.push(new Thermometer(ResourceName.of(SensorApi.name, "thermometer")));
+    resources.clear();
+    resources.set(built.at(-1)!, every10Minutes);
+    await manager.weakDependenciesChanged();
+  };
+  const remove = async () => {
+    resources.clear();
+    await manager.weakDependenciesChanged();
+  };
+  const captured = () => built.reduce((sum, { calls }) => sum + calls.length, 0);
+
+  // Its configuration changes more often than it is captured.
+  for (let minutes = 0; minutes < 60; minutes += 4) {
+    await build();
+    await clock.advance(4 * MINUTE_MS);
+  }
+  assertEquals(captured(), 6);
+  // It is away when it is due, and back before it is due again.
+  await clock.advance(9 * MINUTE_MS);
+  await remove();
+  await clock.advance(5 * MINUTE_MS);
+  await build();
+  await clock.advance(SECOND_MS);
+  assertEquals(captured(), 7);
+  // It is away for longer: then it is a new one.
+  await remove();
+  await clock.advance(25 * MINUTE_MS);
+  await build();
+  await clock.advance(9 * MINUTE_MS);
+  assertEquals(captured(), 7);
+  await clock.advance(MINUTE_MS);
+  assertEquals(captured(), 8);
+  await manager.close();
+});
+
 Deno.test("data manager: a remote's resources are captured if capture_methods names them", async () => {
   const { manager, resources, clock } = await bench();
   const [near, far] = ["kitchen:near", "kitchen:far"].map((name) =>

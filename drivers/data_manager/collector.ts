@@ -34,6 +34,8 @@ export interface CollectorParts {
   readonly api?: AnyApi;
   readonly resource: Resource;
   readonly settings: CaptureSettings;
+  /** When the first capture is due, by the monotonic clock; by default after one interval. */
+  readonly dueMs?: number;
   readonly spool: Spool;
   /** Throws outside of a machine. */
   readonly frames: () => FrameView;
@@ -57,6 +59,7 @@ export class Collector {
   readonly #capture: CaptureCall;
   readonly #working: Promise<void>;
   #lastMs = 0;
+  #dueMs: number;
   #failure: string | undefined;
   #captured = 0;
 
@@ -73,7 +76,17 @@ export class Collector {
       tags,
       datasetIds: [],
     };
+    this.#dueMs = parts.dueMs ?? parts.clock.monotonicMs() + parts.settings.intervalMs;
     this.#working = this.#work();
+  }
+
+  get settings(): CaptureSettings {
+    return this.parts.settings;
+  }
+
+  /** When the next capture is due, by the monotonic clock. */
+  get dueMs(): number {
+    return this.#dueMs;
   }
 
   get failure(): string | undefined {
@@ -101,11 +114,13 @@ export class Collector {
   async #work(): Promise<void> {
     const { clock, settings: { intervalMs } } = this.parts;
     const { signal } = this.#closing;
-    for (let dueMs = clock.monotonicMs() + intervalMs; !signal.aborted; dueMs += intervalMs) {
+    while (!signal.aborted) {
       const nowMs = clock.monotonicMs();
-      dueMs = Math.max(dueMs, nowMs);
-      await clock.sleep(dueMs - nowMs, signal).catch(() => {});
-      if (!signal.aborted) await this.#attempt();
+      this.#dueMs = Math.max(this.#dueMs, nowMs);
+      await clock.sleep(this.#dueMs - nowMs, signal).catch(() => {});
+      if (signal.aborted) return;
+      this.#dueMs += intervalMs;
+      await this.#attempt();
     }
   }
 
