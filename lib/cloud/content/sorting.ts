@@ -23,9 +23,10 @@ export function sortedBy(documents: readonly Document[], expression: unknown): D
     }),
   }));
   rows.sort((a, b) => {
-    for (const [at, { way }] of ways.entries()) {
+    // Without an iterator: it runs some million times.
+    for (let at = 0; at < ways.length; at++) {
       const order = orderOf(a.values[at], b.values[at]);
-      if (order !== 0) return order * way;
+      if (order !== 0) return order * (ways[at]?.way ?? 1);
     }
     return 0;
   });

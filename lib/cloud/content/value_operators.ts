@@ -53,6 +53,7 @@ export const VALUES: { readonly [name: string]: OwnExpression } = {
  * truths, dates.
  */
 export function orderOf(one: unknown, other: unknown): number {
+  if (typeof one === "string" && typeof other === "string") return inOrder(one, other);
   const type = typeOf(one);
   const difference = TYPES.indexOf(type) - TYPES.indexOf(typeOf(other));
   if (difference !== 0) return difference;
@@ -67,11 +68,12 @@ export function orderOf(one: unknown, other: unknown): number {
   if (type === "number" && (Number.isNaN(one) || Number.isNaN(other))) {
     return Number(Number.isNaN(other)) - Number(Number.isNaN(one));
   }
-  const [a, b] = [one, other].map((each) => type === "other" || type === "regexp" ? String(each) : each) as [
-    number,
-    number,
-  ];
-  return Number(a > b) - Number(a < b);
+  if (type === "other" || type === "regexp") return inOrder(String(one), String(other));
+  return inOrder(one as number, other as number);
+}
+
+function inOrder<Value extends number | string>(one: Value, other: Value): number {
+  return Number(one > other) - Number(one < other);
 }
 
 function orderOfLists(list: readonly unknown[], others: readonly unknown[]): number {
