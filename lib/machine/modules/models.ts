@@ -88,8 +88,8 @@ export class ModuleModels {
   readonly #validations = new Map<string, Validation>();
   /** Resources that the module may hold: added, and not certainly removed. */
   readonly #added = new Set<string>();
-  /** Resources closed here that remain in the module, which will get their new configuration. */
-  readonly #kept = new Set<string>();
+  /** Resources closed here that remain in the module, which will get their new configuration; by full name, their model. */
+  readonly #kept = new Map<string, string>();
 
   private constructor(private readonly parts: ModuleModelsParts) {
     const { name, process, registry, logger } = parts;
@@ -150,10 +150,12 @@ export class ModuleModels {
     return validation.offer;
   }
 
-  /** Drops the validations of resources that no longer exist. */
-  keep(fulls: ReadonlySet<string>): void {
-    for (const full of this.#validations.keys()) if (!fulls.has(full)) this.#validations.delete(full);
-    for (const full of this.#kept) if (!fulls.has(full)) void this.#remove(full).catch(() => {});
+  /** Drops the validations of resources that no longer exist; `wanted` has the model of each that does. */
+  keep(wanted: ReadonlyMap<string, string>): void {
+    for (const full of this.#validations.keys()) if (!wanted.has(full)) this.#validations.delete(full);
+    for (const [full, model] of this.#kept) {
+      if (wanted.get(full) !== model) void this.#remove(full).catch(() => {});
+    }
   }
 
   /** Asks the module about a configuration until the module accepts it, or the question is void. */
@@ -171,6 +173,9 @@ export class ModuleModels {
         validation.offer = { kind: "problem", problem };
       }
       if (!isCurrent()) return;
+      if (validation.offer.kind === "problem" && this.#kept.has(config.name.full)) {
+        void this.#remove(config.name.full).catch(() => {});
+      }
       if (JSON.stringify(validation.offer) !== before) changed();
       if (validation.offer.kind === "model") return;
       await clock.sleep(limits.retryMs, ended).catch(() => {});
@@ -253,8 +258,8 @@ export class ModuleModels {
   /** Removes a resource from the module, unless the module is about to get its new configuration. */
   async #close(full: string, built: Validation | undefined): Promise<void> {
     const wanted = this.#validations.get(full);
-    const isChanging = wanted !== built && wanted?.model === built?.model;
-    if (this.parts.reconfigures && isChanging) this.#kept.add(full);
+    const isChanging = wanted !== built && wanted?.model === built?.model && wanted?.offer.kind !== "problem";
+    if (this.parts.reconfigures && isChanging) this.#kept.set(full, wanted.model);
     else await this.#remove(full);
   }
 

@@ -147,8 +147,8 @@ export class Module {
     return this.#process?.models ?? [];
   }
 
-  keep(fulls: ReadonlySet<string>): void {
-    this.#models?.keep(fulls);
+  keep(wanted: ReadonlyMap<string, string>): void {
+    this.#models?.keep(wanted);
   }
 
   /** Announces its end; its resources can still be removed. */

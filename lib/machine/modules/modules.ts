@@ -146,14 +146,14 @@ export class Modules {
     const old = new Map(this.#modules);
     this.#named = new Set(config.moduleNames);
     this.#modules.clear();
-    const fulls = new Set(config.resources.map(({ name }) => name.full));
+    const models = new Map(config.resources.map(({ name, model }) => [name.full, model]));
     for (const wanted of wantedModules(config, this.#parts)) {
       const { name } = wanted.config;
       const known = old.get(name);
       const same = known && JSON.stringify(known.wanted) === JSON.stringify(wanted);
       if (same) old.delete(name);
       this.#modules.set(name, same ? known : this.#succeed(wanted, known));
-      this.#modules.get(name)!.keep(fulls);
+      this.#modules.get(name)!.keep(models);
     }
     for (const module of old.values()) if (!this.#leaving.has(module)) void this.#withdraw(module);
     this.#dismissed = [...this.#leaving.keys()];

@@ -11,7 +11,13 @@ import type { Service } from "../../wire/rpc/service.ts";
 import { gizmo } from "../../../tests/support/gizmo.ts";
 import { client } from "../../wire/rpc/channel.ts";
 import { randomFrom } from "../../geometry/random.ts";
-import { type FakeModule, MODEL, ModuleWorld, readyWith } from "../../../tests/support/fake_module.ts";
+import {
+  type Behaviour,
+  type FakeModule,
+  MODEL,
+  ModuleWorld,
+  readyWith,
+} from "../../../tests/support/fake_module.ts";
 import { until, within } from "../../../tests/support/until.ts";
 
 /** `deno task kill:modules` kills real processes, and more often. */
@@ -381,6 +387,89 @@ Deno.test("Modules: with reconfigures, resources change in place, or are rebuilt
   await other.apply(modules("two"), { a: degrees(2) });
   assertEquals(other.module("two").diary, ["add a", "reconfigure a", "remove a", "add a"]);
   assertEquals((await other.readings("a")).degrees, 2);
+});
+
+/** A module that changes resources in place, with two models, and refuses `bad` attributes. */
+const CHANGING: Behaviour = {
+  ready: () => readyWith([{ api: "rdk:component:sensor", models: [MODEL, "acme:test:other"] }]),
+  validate: ({ attributes }) => {
+    if (attributes?.bad) throw new SvcError("invalid_argument", "too bad");
+    return {};
+  },
+  reconfigure: () => {},
+};
+const ONE = [{ name: "one", reconfigures: true }];
+
+Deno.test("Modules: with reconfigures, a refused configuration closes the resource in the module, too", async () => {
+  await using world = await ModuleWorld.open({ one: CHANGING });
+  const { resources, diary } = await world.apply(ONE, { a: {} }).then(() => world.module("one"));
+  await world.apply(ONE, { a: { attributes: { bad: true } } });
+  assertMatch(world.error("a")!, /too bad/);
+  assertEquals([...resources.keys()], []);
+  await world.apply(ONE, { a: {} });
+  assertEquals([world.states.a, diary], ["ready", ["add a", "remove a", "add a"]]);
+
+  // What has waited for its dependency so far, and is then refused.
+  await world.apply(ONE, { a: { attributes: { step: 2 }, depends_on: ["nobody"] } });
+  await world.apply(ONE, { a: { attributes: { bad: true } } });
+  await until(() => resources.size === 0);
+});
+
+Deno.test("Modules: with reconfigures, another model of the module is built, not changed to", async () => {
+  await using world = await ModuleWorld.open({ one: CHANGING });
+  await world.apply(ONE, { a: {} });
+  await world.apply(ONE, { a: { attributes: { step: 2 }, depends_on: ["nobody"] } });
+  assertEquals(world.states.a, "unhealthy");
+  await world.apply(ONE, { a: { model: "acme:test:other" } });
+  assertEquals(world.states.a, "ready");
+  assertEquals(world.module("one").diary.filter((one) => one.startsWith("reconfigure")), []);
+  assertEquals(world.module("one").resources.get("a")!.model, "acme:test:other");
+});
+
+Deno.test("Modules: with reconfigures, the module closes what a built-in model takes over", async () => {
+  await using world = await ModuleWorld.open({ one: CHANGING });
+  await world.apply(ONE, { a: {} });
+  await world.apply(ONE, { a: { attributes: { step: 2 }, depends_on: ["nobody"] } });
+  await world.apply(ONE, { a: { model: "fake" } });
+  assertEquals(world.states.a, "ready");
+  await until(() => world.module("one").resources.size === 0);
+});
+
+Deno.test("Machine.restartModule: starts a module that keeps crashing at once, or says why it fails", async () => {
+  let isBroken = true;
+  await using world = await ModuleWorld.open({
+    one: { started: ({ process }) => isBroken && process.exit(4) },
+  }, { pauseMs: 600_000, startPauseMaxMs: 600_000 });
+  void world.apply(["one"], { a: {} });
+  await until(() => world.machine.modules?.statuses[0].consecutiveFailures === 2);
+  const { signal } = new AbortController();
+  const restart = () => world.machine.restartModule(({ name }) => name === "one", signal)!;
+  const error = await assertRejects(restart, SvcError, 'module "one" ended, exit code 4');
+  assertEquals(error.code, "unavailable");
+  await until(() => world.machine.modules?.statuses[0].consecutiveFailures === 2);
+  isBroken = false;
+  await restart();
+  assertEquals([world.states.a, (await world.readings("a")).run], [
+    "ready",
+    world.module("one").process.pid,
+  ]);
+});
+
+Deno.test("Modules: resources of a module are built anew, in order, when an optional dependency of one is rebuilt", async () => {
+  const needs: Record<string, { dependencies?: string[]; optionalDependencies?: string[] }> = {
+    arm: { optionalDependencies: ["planner"] },
+    gripper: { dependencies: ["arm"] },
+  };
+  await using world = await ModuleWorld.open({ one: { validate: ({ name }) => needs[name] ?? {} } });
+  const parts = (step: number) => ({ arm: {}, gripper: {}, planner: { attributes: { step } } });
+  await world.apply(["one"], parts(1));
+  const { diary } = world.module("one");
+  const before = diary.length;
+  await world.apply(["one"], parts(2));
+  assertEquals(diary.slice(before), [
+    ...["remove gripper", "remove arm", "remove planner", "add planner"],
+    ...["add arm rdk:component:sensor/planner", "add gripper rdk:component:sensor/arm"],
+  ]);
 });
 
 Deno.test("Modules.figures: contains memory and CPU time of each running module", async () => {
