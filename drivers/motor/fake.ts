@@ -6,6 +6,7 @@
 import { BoardApi } from "../../lib/api/actuators/board.ts";
 import { type DrivenEncoder, EncoderApi, isDriven } from "../../lib/api/sensors/encoder.ts";
 import { type Motor, MotorApi, type MotorProperties } from "../../lib/api/actuators/motor.ts";
+import { countsBy } from "../../lib/api/shared/zero_resets.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
@@ -97,6 +98,7 @@ class Fake extends BaseComponent implements Motor {
     private readonly logger: Logger,
   ) {
     super(name);
+    if (encoder) countsBy(this, encoder);
     this.#maxRpm = settings.maxRpm || MAX_RPM;
     // The encoder of a flipped motor counts down while the motor turns forwards.
     this.#ticksPerRotation = (settings.ticksPerRotation ?? 0) * (settings.dirFlip ? -1 : 1);

@@ -8,6 +8,7 @@
 import { BoardApi } from "../../lib/api/actuators/board.ts";
 import { type Encoder, EncoderApi, isDriven } from "../../lib/api/sensors/encoder.ts";
 import { type Motor, MotorApi, type MotorProperties } from "../../lib/api/actuators/motor.ts";
+import { countsBy } from "../../lib/api/shared/zero_resets.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
@@ -161,6 +162,7 @@ class Gpio extends BaseComponent implements Motor {
     private readonly logger: Logger,
   ) {
     super(name);
+    if (encoder) countsBy(this, encoder);
     this.#maxRpm = settings.maxRpm || MAX_RPM;
     this.#ticksPerRotation = settings.ticksPerRotation ?? 1;
   }

@@ -2,7 +2,8 @@
  * Wheel odometry: where a wheeled base is by the turns of its motors, counted from where it began.
  *
  * The sensor reads both motors at an interval and adds the arc that the base drove since the last reading. Forwards is
- * the y axis (north), a left turn is positive. Errors of the wheels add up; nothing corrects them.
+ * the y axis (north), a left turn is positive. Errors of the wheels add up; nothing corrects them. A motor that is given
+ * another zero position has not moved: what the base drove since the reading before is lost.
  */
 
 import { BaseApi, type BaseProperties } from "../../lib/api/actuators/base.ts";
@@ -13,6 +14,7 @@ import {
   type MovementSensorProperties,
 } from "../../lib/api/sensors/movement_sensor.ts";
 import type { GeoPoint, Readings } from "../../lib/api/shared/readings.ts";
+import { zeroMark } from "../../lib/api/shared/zero_resets.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
@@ -76,9 +78,10 @@ export const WheeledOdometry = model({
       logger.warn(`time_interval_msecs is ${intervalMs}: move the base slowly, or its position is inexact`);
     }
     const odometer = new Odometer(sizes);
+    const marks = zeroMarks(pair);
     odometer.start(await readPositions(pair, signal));
 
-    return new Odometry(name, odometer, pair, intervalMs, { clock, logger });
+    return new Odometry(name, odometer, pair, marks, intervalMs, { clock, logger });
   },
 });
 
@@ -120,6 +123,12 @@ export class Odometer {
   }
 }
 
+/** What tells a reset of a motor; `undefined` while there is one. */
+function zeroMarks(pair: MotorPair): string | undefined {
+  const marks = pair.map(zeroMark);
+  return marks.includes(undefined) ? undefined : marks.join();
+}
+
 async function readPositions([left, right]: MotorPair, signal: AbortSignal): Promise<WheelPositions> {
   return await Promise.all([readPosition(left, signal), readPosition(right, signal)]);
 }
@@ -143,6 +152,8 @@ class Odometry extends BaseMovementSensor {
     name: ResourceName,
     private readonly odometer: Odometer,
     private readonly motors: MotorPair,
+    /** Those of the odometer's last positions. */
+    private marks: string | undefined,
     private readonly intervalMs: number,
     private readonly tools: { readonly clock: Clock; readonly logger: Logger },
   ) {
@@ -262,7 +273,12 @@ class Odometry extends BaseMovementSensor {
     while (!signal.aborted) {
       try {
         await clock.sleep(this.intervalMs, signal);
+        const marks = zeroMarks(this.motors);
         const positions = await readPositions(this.motors, signal);
+        // Which zero position these have is not known.
+        if (marks === undefined || marks !== zeroMarks(this.motors)) continue;
+        if (marks !== this.marks) this.odometer.start(positions);
+        this.marks = marks;
         const { distanceM, angleRad } = this.odometer.moved(positions);
         const nowMs = clock.monotonicMs(), seconds = Math.max(nowMs - atMs, 1) / 1000;
         this.#speedMps = distanceM / seconds;

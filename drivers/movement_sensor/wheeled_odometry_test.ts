@@ -1,7 +1,12 @@
 import { assert, assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
-import type { Motor } from "../../lib/api/actuators/motor.ts";
+import { type Motor, MotorApi } from "../../lib/api/actuators/motor.ts";
+import { type Encoder, EncoderApi } from "../../lib/api/sensors/encoder.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
+import type { Api } from "../../lib/resource/registry.ts";
+import type { Resource } from "../../lib/resource/resource.ts";
+import { memoryChannel } from "../../lib/wire/rpc/memory.ts";
+import { ServiceTable } from "../../lib/wire/rpc/service.ts";
 import { construct, namedBy, problemsOf } from "../../tests/support/construct.ts";
 import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { WheeledBase } from "../base/wheeled.ts";
@@ -15,15 +20,17 @@ const EDGES = { left: ["left"], right: ["right"], width_mm: 400, wheel_circumfer
 async function bench(attributes: JsonObject = {}) {
   const clock = new FakeClock();
   const motors: Motor[] = [];
+  const encoders: Encoder[] = [];
   for (const name of ["left", "right"]) {
     const encoder = await construct(FakeEncoder, { update_rate_msec: 1 }, { name: `${name}-e`, clock });
+    encoders.push(encoder);
     const settings = { max_rpm: 600, encoder: `${name}-e`, ticks_per_rotation: 100_000 };
     motors.push(await construct(FakeMotor, settings, { name, dependencies: [encoder], clock }));
   }
   const base = await construct(WheeledBase, EDGES, { name: "base", dependencies: motors });
   const dependencies = [base, ...motors];
   const sensor = await construct(WheeledOdometry, { ...ATTRIBUTES, ...attributes }, { dependencies, clock });
-  return { clock, motors, base, sensor };
+  return { clock, motors, encoders, base, sensor };
 }
 
 Deno.test("Odometer: straight ways, turns on the spot and arcs lead to the place where the base is", () => {
@@ -104,6 +111,62 @@ Deno.test("wheeled-odometry: a motor that does not answer makes the sensor unava
   motors[0].getPosition = answer;
   await clock.advance(500);
   assertEquals((await sensor.getPosition()).coordinate, { latitude: 0, longitude: 0 });
+  await sensor.close();
+});
+
+/** Calls a machine's services for these resources, as a client does. */
+function clientOf<R extends Resource>(api: Api<R>, resource: R, clock: FakeClock): R {
+  const table = new ServiceTable(clock);
+  table.add(api.serve(() => resource));
+  return api.client(resource.name, memoryChannel(table));
+}
+
+const RELATIVE = { extra: { return_relative_pos_m: true } };
+
+for (const what of ["a motor's zero position", "a motor's encoder"] as const) {
+  Deno.test(`wheeled-odometry: a reset of ${what} is no movement`, async () => {
+    const { clock, motors: [left], encoders: [encoder], base, sensor } = await bench();
+    await base.setVelocity({ x: 0, y: 500, z: 0 }, { x: 0, y: 0, z: 0 });
+    await clock.advance(4000);
+    await base.stop();
+    await clock.advance(1000);
+    const before = await sensor.getPosition(RELATIVE);
+    assertAlmostEquals(before.coordinate.latitude, 2, 0.05);
+    if (what === "a motor's encoder") await clientOf(EncoderApi, encoder, clock).resetPosition();
+    else await clientOf(MotorApi, left, clock).resetZeroPosition(3);
+    await clock.advance(1000);
+    assertEquals(await sensor.getPosition(RELATIVE), before);
+    assertAlmostEquals((await sensor.getOrientation()).theta, 0, 1e-6);
+    assertEquals((await sensor.getLinearVelocity()).y, 0);
+
+    // It counts on from there.
+    await base.setVelocity({ x: 0, y: 500, z: 0 }, { x: 0, y: 0, z: 0 });
+    await clock.advance(2000);
+    assertAlmostEquals((await sensor.getPosition(RELATIVE)).coordinate.latitude, 3, 0.05);
+    await sensor.close();
+  });
+}
+
+Deno.test("wheeled-odometry: positions that are read during a reset are not used, also if the reset fails", async () => {
+  const { clock, motors: [left], base, sensor } = await bench();
+  await base.setVelocity({ x: 0, y: 500, z: 0 }, { x: 0, y: 0, z: 0 });
+  await clock.advance(4000);
+  await base.stop();
+  await clock.advance(500);
+  const before = await sensor.getPosition(RELATIVE);
+  const reset = left.resetZeroPosition.bind(left);
+  const held = Promise.withResolvers<void>();
+  left.resetZeroPosition = async (offset) => {
+    await reset(offset);
+    await held.promise;
+  };
+  const resetting = clientOf(MotorApi, left, clock).resetZeroPosition(0);
+  await clock.advance(1000);
+  assertEquals(await sensor.getPosition(RELATIVE), before);
+  held.reject(new SvcError("unavailable", "the board has gone"));
+  await assertRejects(() => resetting, SvcError, "the board has gone");
+  await clock.advance(1000);
+  assertEquals(await sensor.getPosition(RELATIVE), before);
   await sensor.close();
 });
 

@@ -12,6 +12,7 @@ import type { ResourceName } from "../../resource/name.ts";
 import type { Api } from "../../resource/registry.ts";
 import type { Actuator, Call } from "../../resource/resource.ts";
 import { callOf, ComponentClient, componentHandlers } from "../shared/resource.ts";
+import { resetting } from "../shared/zero_resets.ts";
 
 /** Turns a shaft. */
 export interface Motor extends Actuator {
@@ -118,7 +119,8 @@ export const MotorApi: Api<Motor> = {
         return {};
       },
       resetZeroPosition: async (request, ctx) => {
-        await find(request.name).resetZeroPosition(request.offset, callOf(request, ctx));
+        const motor = find(request.name);
+        await resetting(motor, () => motor.resetZeroPosition(request.offset, callOf(request, ctx)));
         return {};
       },
       getPosition: async (request, ctx) => ({

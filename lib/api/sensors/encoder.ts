@@ -10,6 +10,7 @@ import type { ResourceName } from "../../resource/name.ts";
 import type { Api } from "../../resource/registry.ts";
 import type { Call, Component } from "../../resource/resource.ts";
 import { callOf, ComponentClient, componentHandlers } from "../shared/resource.ts";
+import { resetting } from "../shared/zero_resets.ts";
 
 /** The unit of a position: ticks since the last reset, or degrees. */
 export type PositionType = "ticks" | "degrees";
@@ -110,7 +111,8 @@ export const EncoderApi: Api<Encoder> = {
         return { value: position.value, positionType: WIRE_TYPES[position.type] };
       },
       resetPosition: async (request, ctx) => {
-        await find(request.name).resetPosition(callOf(request, ctx));
+        const encoder = find(request.name);
+        await resetting(encoder, () => encoder.resetPosition(callOf(request, ctx)));
         return {};
       },
       getProperties: (request, ctx) => find(request.name).getProperties(callOf(request, ctx)),
