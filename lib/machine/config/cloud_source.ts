@@ -34,7 +34,7 @@ const LOCAL_SECTIONS = {
   auth: ["token_keys_file", "limits"],
 };
 /** The names in the certificate. */
-const NAMES = ["fqdn", "local_fqdn", "signaling_address", "managed_by", "location_id"];
+const NAMES = ["fqdn", "local_fqdn", "signaling_address", "managed_by", "location_id", "primary_org_id"];
 /** Error codes that concern the control plane's answer rather than the way to it. */
 const NONSENSE: readonly Code[] = ["unknown", "invalid_argument", "failed_precondition"];
 

@@ -213,6 +213,26 @@ Deno.test("CloudSource: fetches the certificate every hour and when the machine'
   await end();
 });
 
+Deno.test("CloudSource: a certificate that cannot be had is asked for again without another configuration", async () => {
+  const certificate = { tls_certificate: "kept", tls_private_key: "key" };
+  const { source, app, clock, took } = bench({ copy: { cloud: { fqdn: "m.example.com", ...certificate } } });
+  app.certificate = new SvcError("unavailable", "not now");
+  const { json } = await source.first();
+  assertEquals((json.cloud as JsonObject).tls_certificate, "kept");
+  const { end, heard } = follow(source);
+  took();
+  await clock.advance(60_000);
+  assertEquals([heard().length, took().filter((call) => call === "certificate").length], [0, 6]);
+  // The new one is news, once, and so is the next owner's.
+  app.certificate = PAIR;
+  await clock.advance(60_000);
+  assertEquals([heard().length, took().filter((call) => call === "certificate").length], [1, 1]);
+  app.cloud = { fqdn: "m.example.com", primaryOrgId: "another" };
+  await clock.advance(60_000);
+  assertEquals([heard().length, took().filter((call) => call === "certificate").length], [1, 1]);
+  await end();
+});
+
 Deno.test("CloudSource: logs once that the control plane is away and once that it is back", async () => {
   const { source, app, clock, logged } = bench();
   await source.first();

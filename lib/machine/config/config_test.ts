@@ -286,6 +286,19 @@ Deno.test("decodeConfig: reports every problem of a resource, without consequenc
   ]);
 });
 
+Deno.test("decodeConfig: a configuration may name the home folder, also where no variable gives it", async () => {
+  const components = [
+    motor({ attributes: { note: "${environment.VIAM_HOME}/a ${environment.SVC_HOME}/b" } }),
+  ];
+  const noteWith = async (env: Record<string, string>) => {
+    const { config } = await decodeConfig({ components }, registry, { env: (name) => env[name] });
+    return config.resources[0].attributes.note;
+  };
+  assertEquals(await noteWith({ HOME: "/home/me" }), "/home/me/.svc/a /home/me/.svc/b");
+  assertEquals(await noteWith({ HOME: "/home/me", VIAM_HOME: "/data" }), "/data/a /data/b");
+  assertEquals(await noteWith({ HOME: "/home/me", VIAM_HOME: "", SVC_HOME: "/srv" }), "/srv/a /srv/b");
+});
+
 Deno.test("decodeConfig: an error in a machine setting is fatal, and other errors are reported with it", async () => {
   const { fatal, lines } = await decode({
     network: { bind_address: "here" },

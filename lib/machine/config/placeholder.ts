@@ -7,10 +7,13 @@
  */
 
 import { createHash } from "node:crypto";
+import { homeFolder } from "../../base/files/home.ts";
 import { type DecodeContext, isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
 import type { PackageConfig } from "./settings.ts";
 
-export { homeFolder } from "../../base/files/home.ts";
+export { homeFolder };
+
+const HOME_VARIABLES = ["SVC_HOME", "VIAM_HOME"];
 
 /** The sources of values. */
 export interface PlaceholderSource {
@@ -100,7 +103,9 @@ function fillText(text: string, source: PlaceholderSource, at: DecodeContext): s
 
 function environment(name: string, { env }: PlaceholderSource, at: DecodeContext): string | undefined {
   if (name === "") return at.error("${environment.} lacks the name of an environment variable");
-  return env(name) ?? at.error(`\${environment.${name}}: environment variable ${name} is not set`);
+  // Modules have both, so a configuration may name them on every machine.
+  const value = HOME_VARIABLES.includes(name) ? env(name) || homeFolder(env) : env(name);
+  return value ?? at.error(`\${environment.${name}}: environment variable ${name} is not set`);
 }
 
 function packageNamed(
