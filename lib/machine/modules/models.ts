@@ -258,7 +258,8 @@ export class ModuleModels {
   /** Removes a resource from the module, unless the module is about to get its new configuration. */
   async #close(full: string, built: Validation | undefined): Promise<void> {
     const wanted = this.#validations.get(full);
-    const isChanging = wanted !== built && wanted?.model === built?.model && wanted?.offer.kind !== "problem";
+    const isChanging = wanted && wanted !== built && wanted.model === built?.model &&
+      wanted.offer.kind !== "problem";
     if (this.parts.reconfigures && isChanging) this.#kept.set(full, wanted.model);
     else await this.#remove(full);
   }

@@ -91,6 +91,8 @@ export class Modules {
   readonly #waiting: (() => void)[] = [];
   /** The names in the newest configuration, usable or not. */
   #named: ReadonlySet<string> = new Set();
+  /** Warnings that were given about a model of two modules. */
+  #doubles: { readonly of: readonly [string, string]; readonly warning: string }[] = [];
   #changed = () => {};
 
   constructor(parts: ModulesParts) {
@@ -155,6 +157,7 @@ export class Modules {
       this.#modules.set(name, same ? known : this.#succeed(wanted, known));
       this.#modules.get(name)!.keep(models);
     }
+    this.#doubles = this.#doubles.filter(({ of }) => of.every((name) => this.#modules.has(name)));
     for (const module of old.values()) if (!this.#leaving.has(module)) void this.#withdraw(module);
     this.#dismissed = [...this.#leaving.keys()];
   }
@@ -251,7 +254,22 @@ export class Modules {
     if (!this.#named.has(module.name)) await module.removeData();
   }
 
+  /** Of two modules with the same model the first of the configuration counts, whichever is ready first. */
+  #warnOfDoubles(): void {
+    const owners = new Map<string, string>();
+    for (const { module, api, model } of this.models) {
+      const key = `${model} of ${api}`;
+      const owner = owners.get(key) ?? module;
+      owners.set(key, owner);
+      const warning = `modules "${owner}" and "${module}" both have ${key}; that of "${owner}" is used`;
+      if (owner === module || this.#doubles.some((one) => one.warning === warning)) continue;
+      this.#doubles.push({ of: [owner, module], warning });
+      this.#parts.logs.logger("rdk.modmanager").warn(warning);
+    }
+  }
+
   #tell(): void {
+    this.#warnOfDoubles();
     for (const resolve of this.#waiting.splice(0)) resolve();
     this.#changed();
   }

@@ -472,6 +472,20 @@ Deno.test("Modules: resources of a module are built anew, in order, when an opti
   ]);
 });
 
+Deno.test("Modules: of two modules with the same model the first counts, with a warning, until it is removed", async () => {
+  await using world = await ModuleWorld.open();
+  const warnings = () => world.records.filter(({ level }) => level === "warn").map(({ message }) => message);
+  await world.apply(["one", "two"], { a: {} });
+  assertEquals((await world.readings("a")).run, world.module("one").process.pid);
+  const of = "acme:test:probe of rdk:component:sensor";
+  await until(() => warnings().length > 0);
+  const { signal } = new AbortController();
+  await world.machine.restartModule(({ name }) => name === "two", signal);
+  assertEquals(warnings(), [`modules "one" and "two" both have ${of}; that of "one" is used`]);
+  await world.apply(["two"], { a: {} });
+  assertEquals((await world.readings("a")).run, world.module("two").process.pid);
+});
+
 Deno.test("Modules.figures: contains memory and CPU time of each running module", async () => {
   await using world = await ModuleWorld.open({ two: { serves: false } }, { startTimeoutMs: 3000 });
   await world.apply(["one", "two"]);
