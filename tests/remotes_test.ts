@@ -15,6 +15,7 @@ import { RobotService } from "../proto/gen/robot_pb.ts";
 import { MODELS } from "../drivers/mod.ts";
 import { type Arm, ArmApi } from "../lib/api/actuators/arm.ts";
 import type { Base } from "../lib/api/actuators/base.ts";
+import { VisionApi } from "../lib/api/services/vision.ts";
 import { APIS } from "../lib/api/mod.ts";
 import type { Motor } from "../lib/api/actuators/motor.ts";
 import { type Clock, SystemClock } from "../lib/base/clock.ts";
@@ -299,6 +300,37 @@ Deno.test("a local resource hides a remote's, and a name of two remotes is ambig
   await stop();
   await one.stop();
   await two.stop();
+});
+
+Deno.test("a vision service of a remote takes and tells cameras by their names here, with a prefix and without", async () => {
+  const attributes = {
+    detect_color: "#ff0000",
+    hue_tolerance_pct: 0.5,
+    segment_size_px: 1,
+    camera_name: "cam",
+  };
+  const detector = { name: "v", api: VisionApi.name, model: "color_detector", attributes };
+  const other = await start({
+    components: [{ name: "cam", api: "rdk:component:camera", model: "fake" }],
+    services: [detector],
+  });
+  const { runtime, stop } = await start({
+    remotes: [remote("far", other.port, { prefix: "r_" }), remote("bare", other.port)],
+  });
+  await becomes(runtime, (nodes) => ready(nodes, "far:r_v", "far:r_cam", "bare:v", "bare:cam"));
+  const channel = connectGrpc(new URL(runtime.url).host, { clock: systemClock });
+  const vision = (name: string) => VisionApi.client(ResourceName.of(VisionApi.name, name), channel);
+  const wanted = await vision("v").getDetectionsFromCamera("cam");
+  for (const camera of ["r_cam", "far:r_cam", "cam"]) {
+    assertEquals(await vision("r_v").getDetectionsFromCamera(camera), wanted, camera);
+  }
+  assertEquals(await vision("v").getDetectionsFromCamera("bare:cam"), wanted);
+  assertEquals((await vision("r_v").getProperties()).defaultCamera, "r_cam");
+  assertEquals((await vision("v").getProperties()).defaultCamera, "cam");
+  await assertRejects(() => vision("r_v").getDetectionsFromCamera("r_nothing"), SvcError, "nothing");
+  channel.close();
+  await stop();
+  await other.stop();
 });
 
 Deno.test("a machine reaches resources of its remote's remote", async () => {

@@ -74,6 +74,25 @@ export class ResourceName {
     return this.short.includes(":");
   }
 
+  /** What a resource that is named here as `name` is called on the machine where this one lives. */
+  farOf(name: string): string {
+    if (this.far === this.short) return name;
+    const remote = this.short.slice(0, this.short.indexOf(":") + 1);
+    const simple = name.startsWith(remote) ? name.slice(remote.length) : name;
+    return simple.startsWith(this.#prefix) ? simple.slice(this.#prefix.length) : name;
+  }
+
+  /** What a resource of the machine where this one lives is called here, without the remote. */
+  nearOf(far: string): string {
+    return this.#prefix + far;
+  }
+
+  /** The prefix that the remote's names have here. */
+  get #prefix(): string {
+    const { simple, far } = this;
+    return simple.endsWith(far) ? simple.slice(0, simple.length - far.length) : "";
+  }
+
   /** Reads `rdk:component:motor/left` or `rdk:component:motor/far:left`. Throws `invalid_argument`. */
   static parse(full: string): ResourceName {
     const slash = full.indexOf("/");

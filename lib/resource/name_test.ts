@@ -34,3 +34,17 @@ Deno.test("parseModel: a word means a model of ours, three words one of somebody
     assertEquals(code, "invalid_argument");
   }
 });
+
+Deno.test("ResourceName.farOf and nearOf: other resources of the same machine, by their names there and here", () => {
+  const of = (short: string, far?: string) => ResourceName.of("rdk:service:vision", short, far);
+  const prefixed = of("far:r_v", "v");
+  const names = ["r_cam", "far:r_cam", "cam", "other:r_cam", ""];
+  assertEquals(names.map((name) => prefixed.farOf(name)), ["cam", "cam", "cam", "other:r_cam", ""]);
+  assertEquals(prefixed.nearOf("cam"), "r_cam");
+  assertEquals(["cam", "far:cam"].map((name) => of("far:v", "v").farOf(name)), ["cam", "cam"]);
+  assertEquals(of("far:v", "v").nearOf("cam"), "cam");
+  // What lives here, and what is only named so.
+  for (const name of [of("v"), of("far:v")]) {
+    assertEquals([name.farOf("far:cam"), name.nearOf("cam")], ["far:cam", "cam"]);
+  }
+});

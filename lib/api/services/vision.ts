@@ -167,6 +167,7 @@ export interface Capture {
   readonly extra?: JsonObject;
 }
 
+/** Cameras have their names of this machine, also if the service is on another one. */
 class VisionClient extends ResourceClient<typeof VisionService> implements Vision {
   async getDetections({ image, mimeType }: EncodedImage, call?: Call): Promise<Detection[]> {
     const { width, height } = imageSize(image);
@@ -175,7 +176,10 @@ class VisionClient extends ResourceClient<typeof VisionService> implements Visio
   }
 
   async getDetectionsFromCamera(cameraName: string, call?: Call): Promise<Detection[]> {
-    const answer = await this.rpc.getDetectionsFromCamera({ ...this.request(call), cameraName }, call);
+    const answer = await this.rpc.getDetectionsFromCamera({
+      ...this.request(call),
+      cameraName: this.name.farOf(cameraName),
+    }, call);
     return answer.detections.map(fromDetectionMessage);
   }
 
@@ -190,19 +194,22 @@ class VisionClient extends ResourceClient<typeof VisionService> implements Visio
 
   async getClassificationsFromCamera(cameraName: string, n: number, call?: Call): Promise<Classification[]> {
     const answer = await this.rpc.getClassificationsFromCamera(
-      { ...this.request(call), cameraName, n },
+      { ...this.request(call), cameraName: this.name.farOf(cameraName), n },
       call,
     );
     return answer.classifications.map(fromClassificationMessage);
   }
 
   async getObjectPointClouds(cameraName: string, call?: Call): Promise<PointCloudObject[]> {
-    const request = { ...this.request(call), cameraName, mimeType: MIME.pcd };
+    const request = { ...this.request(call), cameraName: this.name.farOf(cameraName), mimeType: MIME.pcd };
     return (await this.rpc.getObjectPointClouds(request, call)).objects.map(fromObjectMessage);
   }
 
   async getDetections3D(cameraName: string, call?: Call): Promise<Detection3D[]> {
-    const answer = await this.rpc.getDetections3D({ ...this.request(call), cameraName }, call);
+    const answer = await this.rpc.getDetections3D({
+      ...this.request(call),
+      cameraName: this.name.farOf(cameraName),
+    }, call);
     return answer.detections3d.map(fromDetection3DMessage);
   }
 
@@ -213,14 +220,14 @@ class VisionClient extends ResourceClient<typeof VisionService> implements Visio
       detections: answer.detectionsSupported,
       objectPointClouds: answer.objectPointCloudsSupported,
       detections3D: answer.detections3dSupported,
-      defaultCamera: answer.defaultCamera || undefined,
+      defaultCamera: answer.defaultCamera ? this.name.nearOf(answer.defaultCamera) : undefined,
     };
   }
 
   async captureAllFromCamera(cameraName: string, wanted: Wanted, call?: Call): Promise<Capture> {
     const answer = await this.rpc.captureAllFromCamera({
       ...this.request(call),
-      cameraName,
+      cameraName: this.name.farOf(cameraName),
       returnImage: wanted.image,
       returnDetections: wanted.detections,
       returnClassifications: wanted.classifications,
