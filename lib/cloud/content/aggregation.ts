@@ -11,23 +11,40 @@ import * as stages from "mingo/operators/pipeline";
 import * as projections from "mingo/operators/projection";
 import * as queries from "mingo/operators/query";
 import * as windows from "mingo/operators/window";
+import { messageOf } from "../../base/error.ts";
+import { conditionsOver, type PlainConditions } from "./conditions.ts";
 import { DATES } from "./date_operators.ts";
 import { densified } from "./densify.ts";
+import { fieldsIn, withField } from "./fields.ts";
 import { sampled, sortedBy } from "./sorting.ts";
-import { type OwnExpression, VALUES } from "./value_operators.ts";
+import { orderOf, type OwnExpression, VALUES } from "./value_operators.ts";
+import { outputsIn, withOutputs } from "./window_fields.ts";
 
 /** A stage of a pipeline: its operator with its argument. */
 export type PipelineStage = { [operator: string]: unknown };
 
 type Document = { [name: string]: unknown };
 type Accumulator = typeof accumulators.$push;
+type Expression = typeof expressions.$literal;
 
 const { $push } = accumulators;
-const OWN: { readonly [name: string]: Accumulator } = {
+
+/** Results of values: of each document in a group or a window, else of the arguments or of the elements of a list. */
+const REDUCTIONS: { readonly [name: string]: (values: readonly unknown[]) => unknown } = {
   $sum: ofNumbers(totalOf),
   $avg: ofNumbers((numbers) => numbers.length > 0 ? totalOf(numbers) / numbers.length : null),
   $stdDevPop: ofNumbers((numbers) => deviationOf(numbers, 0)),
   $stdDevSamp: ofNumbers((numbers) => deviationOf(numbers, 1)),
+  $max: (values) => farthestOf(values, 1),
+  $min: (values) => farthestOf(values, -1),
+};
+const OWN: { readonly [name: string]: Accumulator } = {
+  ...Object.fromEntries(
+    Object.entries(REDUCTIONS).map(([name, result]): [string, Accumulator] => [
+      name,
+      (documents, expression, options) => result($push(documents, expression, options)) as never,
+    ]),
+  ),
   $top: (...given) => accumulators.$top(...given as Parameters<typeof accumulators.$top>)[0] as never,
   $bottom: (...given) =>
     accumulators.$bottom(...given as Parameters<typeof accumulators.$bottom>)[0] as never,
@@ -115,11 +132,74 @@ const lines = new WeakMap<object, Map<string, (number | null)[]>>();
 const redacted: typeof stages.$redact = (...given) =>
   stages.$redact(...given).filter((one) => one !== undefined);
 
-const OWN_EXPRESSIONS = Object.fromEntries(
-  Object.entries({ ...DATES, ...VALUES }).map(([name, own]) => [name, evaluated(own)]),
-);
+/** MongoDB's `$set`, whose expressions all see the document as it was. */
+const fieldsSet: typeof stages.$addFields = (documents, expression, options) => {
+  const fields = fieldsIn(expression);
+  return documents.map((document) =>
+    fields.reduce(
+      (result, [path, value]) => withField(result, path, evalExpr(document, value, options)),
+      document as Document,
+    )
+  );
+};
 
-function evaluated(own: OwnExpression): typeof expressions.$literal {
+const ACCUMULATORS = { ...accumulators, ...OWN } as unknown as { readonly [name: string]: Accumulator };
+const WINDOWS = { ...windows, $linearFill: interpolated } as unknown as {
+  readonly [name: string]: typeof windows.$shift;
+};
+
+const windowed: typeof stages.$setWindowFields = (documents, expression, options) => {
+  const { sortBy, partitionBy } = expression;
+  const parentExpr = { ...expression, sortBy: sortBy ?? {} };
+  const outputs = outputsIn(expression, (operator, argument, field) => {
+    const accumulate = ownIn(ACCUMULATORS, operator);
+    if (accumulate) return (window) => accumulate([...window], argument as never, options);
+    const compute = ownIn(WINDOWS, operator);
+    if (!compute) return undefined;
+    return (window, index, partition) => {
+      const given = { parentExpr, inputExpr: argument, documentNumber: index + 1, field };
+      return compute(partition[index] as never, window as never, given as never, options);
+    };
+  });
+  const sorted = sortBy && Object.keys(sortBy).length > 0
+    ? ofAll(sortedBy)(documents, sortBy as never, options)
+    : documents;
+  const group = { _id: partitionBy, items: { $push: "$$CURRENT" } };
+  return stages.$group(sorted, group as never, options).transform((groups) =>
+    groups.flatMap((one) => withOutputs((one as { items: Document[] }).items, outputs)).values() as never
+  );
+};
+
+/** Numbers for which mingo gives infinity, or no number. */
+const DOMAINS: { readonly [name: string]: (...numbers: readonly number[]) => boolean } = {
+  $ln: (number = 1) => !(number <= 0),
+  $log: (number = 1, base = 10) => !(number <= 0) && !(base <= 0) && base !== 1,
+  $log10: (number = 1) => !(number <= 0),
+  $acos: (number = 0) => !(Math.abs(number) > 1),
+  $asin: (number = 0) => !(Math.abs(number) > 1),
+  $acosh: (number = 1) => !(number < 1),
+  $atanh: (number = 0) => !(Math.abs(number) > 1),
+};
+
+const OWN_EXPRESSIONS = {
+  ...mapped({ ...DATES, ...VALUES }, (_, own) => evaluated(own)),
+  ...mapped(REDUCTIONS, reduced),
+  ...mapped(DOMAINS, withDomain),
+  $switch: chosen,
+};
+
+function ownIn<Value>(values: { readonly [name: string]: Value }, name: string): Value | undefined {
+  return Object.hasOwn(values, name) ? values[name] : undefined;
+}
+
+function mapped<Value>(
+  values: { readonly [name: string]: Value },
+  map: (name: string, value: Value) => Expression,
+) {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, map(name, value)]));
+}
+
+function evaluated(own: OwnExpression): Expression {
   return (document, expression, options) =>
     own(evalExpr(document, expression, options), expression, (given) => {
       const literals = Object.entries(given).map(([name, value]) => [name, { $literal: value }]);
@@ -127,27 +207,84 @@ function evaluated(own: OwnExpression): typeof expressions.$literal {
     }) as never;
 }
 
+/** A group gives its documents, as a list, to the expression of the same name. */
+function reduced(name: string, result: (values: readonly unknown[]) => unknown): Expression {
+  return (document, expression, options) => {
+    if (Array.isArray(document)) return OWN[name]?.(document, expression as never, options) as never;
+    const value = evalExpr(document, expression, options);
+    const given: unknown = Array.isArray(expression) && expression.length === 1
+      ? (value as unknown[])[0]
+      : value;
+    return result(Array.isArray(given) ? given : [given]) as never;
+  };
+}
+
+function withDomain(name: string, isIn: (...numbers: readonly number[]) => boolean): Expression {
+  const compute = (expressions as unknown as { readonly [name: string]: Expression })[name]!;
+  return (document, expression, options) => {
+    const values = [evalExpr(document, expression, options)].flat();
+    if (values.every((one) => typeof one === "number") && !isIn(...values)) {
+      throw new Error(`${name} is not defined for ${values.join(", ")}`);
+    }
+    return compute(document, expression, options);
+  };
+}
+
+/** MongoDB's `$switch`: without a matching branch it wants a default. */
+function chosen(...[document, expression, options]: Parameters<Expression>): ReturnType<Expression> {
+  const given = expression as unknown as { readonly branches?: unknown; readonly default?: unknown };
+  if (!Array.isArray(given.branches) || given.branches.length === 0) {
+    throw new Error("$switch wants branches");
+  }
+  for (const { case: condition, then } of given.branches) {
+    const value = evalExpr(document, condition, options);
+    if (value !== undefined && value !== null && value !== false && value !== 0) {
+      return evalExpr(document, then, options) as never;
+    }
+  }
+  if (!("default" in given)) throw new Error("$switch found no branch that matches, and has no default");
+  return evalExpr(document, given.default, options) as never;
+}
+
+/** A stage whose argument is a whole number from a least one on. */
+function ofCount(name: string, least: number, stage: typeof stages.$limit): typeof stages.$limit {
+  return (documents, expression, options) => {
+    if (Number.isInteger(expression) && expression >= least) return stage(documents, expression, options);
+    throw new Error(`${name} wants a whole number from ${least} on, found ${JSON.stringify(expression)}`);
+  };
+}
+
 /** Runs stages over documents. `scriptEnabled` is for the library itself, which creates functions for windows. */
 export function aggregate(pipeline: readonly PipelineStage[], documents: Document[]): Document[] {
   const context = Context.init(
     {
-      accumulator: { ...accumulators, ...OWN },
+      accumulator: ACCUMULATORS,
       expression: { ...expressions, ...OWN_EXPRESSIONS },
       pipeline: {
         ...stages,
+        $addFields: fieldsSet,
         $bucket: bucketed,
         $count: counted,
         $densify: ofAll(densified),
+        $limit: ofCount("$limit", 1, stages.$limit),
         $redact: redacted,
         $sample: ofAll(sampled),
+        $set: fieldsSet,
+        $setWindowFields: windowed,
+        $skip: ofCount("$skip", 0, stages.$skip),
         $sort: ofAll(sortedBy),
       },
       projection: projections,
-      query: queries,
-      window: { ...windows, $linearFill: interpolated },
+      query: { ...queries, ...conditionsOver(queries as unknown as PlainConditions) },
+      window: WINDOWS,
     } as Parameters<typeof Context.init>[0],
   );
-  return new Aggregator([...pipeline], { context, scriptEnabled: true }).run(documents);
+  try {
+    return new Aggregator([...pipeline], { context, scriptEnabled: true }).run(documents);
+  } catch (error) {
+    const [, missing] = /'(\$\w+)' is not registered/.exec(messageOf(error)) ?? [];
+    throw missing ? new Error(`the operator ${missing} is not supported`, { cause: error }) : error;
+  }
 }
 
 /** The values that are there, also nulls: a list of MongoDB has no element for a document without the value. */
@@ -157,11 +294,14 @@ function presentOf(...[documents, expression, options]: Parameters<Accumulator>)
   return found.flatMap(({ value }) => value === undefined ? [] : [value]) as never;
 }
 
-function ofNumbers(result: (numbers: readonly number[]) => number | null): Accumulator {
-  return (documents, expression, options) => {
-    const values = $push(documents, expression, options);
-    return result(values.filter((one) => typeof one === "number")) as never;
-  };
+function ofNumbers(result: (numbers: readonly number[]) => number | null) {
+  return (values: readonly unknown[]) => result(values.filter((one) => typeof one === "number"));
+}
+
+/** The greatest value, or the least one, in MongoDB's order; null and missing values do not count. */
+function farthestOf(values: readonly unknown[], way: 1 | -1): unknown {
+  const present = values.filter((one) => one !== null && one !== undefined);
+  return present.reduce((most, one) => orderOf(one, most) * way > 0 ? one : most, present[0]) ?? null;
 }
 
 /** The values at their places, with those between two numbers on the line between them. */

@@ -177,7 +177,7 @@ Deno.test("Pipeline refuses programs, other collections and what cannot run, and
     [{ $set: { x: [{ $function: { body: "", args: [], lang: "js" } }] } }, "$function is not allowed"],
     [{ $group: { _id: 1, x: { $accumulator: {} } } }, "$accumulator is not allowed"],
     [{ $match: { a: { $bogus: 1 } } }, "cannot run the query: unknown query operator $bogus"],
-    [{ $limit: -1 }, "cannot run the query: value must be a non-negative integer"],
+    [{ $limit: -1 }, "cannot run the query: $limit wants a whole number from 1 on, found -1"],
     [{ $set: { "__proto__.polluted": 1 } }, "cannot run the query"],
     [{ $group: { total: { $sum: 1 } } }, "cannot run the query"],
   ];

@@ -18,7 +18,7 @@ export function sortedBy(documents: readonly Document[], expression: unknown): D
   const rows = documents.map((document) => ({
     document,
     values: ways.map(({ names, way }) => {
-      const found = valuesAt(document, names);
+      const found = valuesOfPath(document, names);
       return found.reduce((best, one) => orderOf(one, best) * way < 0 ? one : best, found[0]) ?? null;
     }),
   }));
@@ -47,11 +47,11 @@ export function sampled(documents: readonly Document[], expression: unknown): Do
 }
 
 /** The values at a path, of all elements of the lists on it. */
-function valuesAt(value: unknown, names: readonly string[]): unknown[] {
+export function valuesOfPath(value: unknown, names: readonly string[]): unknown[] {
   const [name, ...others] = names;
   if (name === undefined) return Array.isArray(value) ? value : [value];
-  if (isPlainObject(value)) return valuesAt(value[name], others);
+  if (isPlainObject(value)) return valuesOfPath(value[name], others);
   if (!Array.isArray(value)) return [];
-  const elements = value.filter(isPlainObject).flatMap((one) => valuesAt(one, names));
-  return elements.length === 0 && /^\d+$/.test(name) ? valuesAt(value[Number(name)], others) : elements;
+  const elements = value.filter(isPlainObject).flatMap((one) => valuesOfPath(one, names));
+  return elements.length === 0 && /^\d+$/.test(name) ? valuesOfPath(value[Number(name)], others) : elements;
 }

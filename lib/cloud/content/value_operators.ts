@@ -41,6 +41,20 @@ export const VALUES: { readonly [name: string]: OwnExpression } = {
   $lte: comparison("$lte", (order) => order <= 0),
   $round: rounding("$round", false),
   $trunc: rounding("$trunc", true),
+  $type: (given, expression) => typeNameOf(onlyOf(given, expression)),
+  $mod: remainder,
+  $size: (given, expression) => {
+    const list = onlyOf(given, expression);
+    if (Array.isArray(list)) return list.length;
+    throw new Error(`$size wants a list, found ${typeNameOf(list)}`);
+  },
+  $mergeObjects: (given, expression) => {
+    const objects = (Array.isArray(expression) ? given as unknown[] : [given]).filter((one) =>
+      !isNothing(one)
+    );
+    if (objects.every(isPlainObject)) return Object.assign({}, ...objects);
+    throw new Error("$mergeObjects wants objects");
+  },
   $toLower: (given) => textOf("$toLower", given).toLowerCase(),
   $toUpper: (given) => textOf("$toUpper", given).toUpperCase(),
   $indexOfCP: indexOfText,
@@ -96,6 +110,21 @@ function typeOf(value: unknown): string | undefined {
   return TYPES.includes(typeof value) ? typeof value : "other";
 }
 
+/** MongoDB's name of the type of a value. All numbers of readings are doubles. */
+export function typeNameOf(value: unknown): string {
+  const type = typeOf(value);
+  if (typeof value === "bigint") return "long";
+  const others: { readonly [kind: string]: string } = { Binary: "binData", ObjectId: "objectId" };
+  const kind = type === "other" ? String((value as { readonly _bsontype?: unknown })._bsontype) : "";
+  const names: { readonly [type: string]: string } = {
+    number: "double",
+    boolean: "bool",
+    regexp: "regex",
+    other: others[kind] ?? kind.toLowerCase(),
+  };
+  return type === undefined ? "missing" : names[type] ?? type;
+}
+
 function comparison(name: string, isWanted: (order: number) => boolean): OwnExpression {
   return (given, expression) => isWanted(orderOf(...pairIn(name, given, expression)));
 }
@@ -141,6 +170,23 @@ function partOfText(given: unknown): string {
   } catch {
     throw new Error("$substrBytes begins or ends inside a character: use $substrCP");
   }
+}
+
+/** The value of the only argument, which may be in a list. */
+function onlyOf(given: unknown, expression: unknown): unknown {
+  return Array.isArray(expression) && expression.length === 1 ? (given as unknown[])[0] : given;
+}
+
+function isNothing(value: unknown): value is null | undefined {
+  return value === null || value === undefined;
+}
+
+function remainder(given: unknown, expression: unknown): number | null {
+  const [value, divisor] = pairIn("$mod", given, expression);
+  if (isNothing(value) || isNothing(divisor)) return null;
+  if (typeof value !== "number" || typeof divisor !== "number") throw new Error("$mod wants numbers");
+  if (divisor === 0) throw new Error("$mod wants another divisor than 0");
+  return value % divisor;
 }
 
 function rounding(name: string, cuts: boolean): OwnExpression {

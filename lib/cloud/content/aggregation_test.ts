@@ -1,0 +1,180 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { aggregate, type PipelineStage } from "./aggregation.ts";
+
+type Fields = { [name: string]: unknown };
+
+const run = (stages: PipelineStage[], ...documents: Fields[]) => aggregate(stages, documents);
+const valueOf = (expression: unknown, document: Fields = {}) =>
+  run([{ $project: { is: expression } }], document)[0]?.is;
+const failureOf = (expression: unknown, wanted: string, document: Fields = {}) =>
+  void assertThrows(() => valueOf(expression, document), Error, wanted);
+
+Deno.test("aggregate: $set of a field of an object leaves documents alone that share the object", () => {
+  const document = { tags: ["a", "b"], data: { x: 1 } };
+  assertEquals(run([{ $unwind: "$tags" }, { $set: { "data.tag": "$tags" } }], document), [
+    { tags: "a", data: { x: 1, tag: "a" } },
+    { tags: "b", data: { x: 1, tag: "b" } },
+  ]);
+  assertEquals(run([{ $set: { before: "$data" } }, { $addFields: { "data.x": 2 } }], document), [
+    { ...document, data: { x: 2 }, before: { x: 1 } },
+  ]);
+  assertEquals(document.data, { x: 1 });
+});
+
+Deno.test("aggregate: $set of a field inside of lists sets it in each element", () => {
+  const document = { a: [{ b: 1 }, 5, [{}]], o: { p: 1 } };
+  assertEquals(run([{ $set: { "a.c": "$o.p" } }], document), [
+    { a: [{ b: 1, c: 1 }, { c: 1 }, [{ c: 1 }]], o: { p: 1 } },
+  ]);
+  assertEquals(run([{ $set: { o: { q: 2 }, "n.m": 3, "a.b": "$nothing" } }], document), [
+    { a: [{}, 5, [{}]], o: { p: 1, q: 2 }, n: { m: 3 } },
+  ]);
+  assertEquals(run([{ $set: { o: {}, a: [1, "$o.p"] } }], document), [{ a: [1, 1], o: {} }]);
+  assertThrows(() => run([{ $set: { $a: 1 } }], document), Error, 'found the field "$a"');
+});
+
+Deno.test("aggregate: conditions take missing values for null, and types of numbers for double", () => {
+  const documents = [
+    { n: 0 },
+    { n: 1, x: null },
+    { n: 2, x: 1 },
+    { n: 3, x: [null, 7.5] },
+    { n: 4, x: ["s"] },
+    { n: 5, x: {} },
+  ];
+  const found = (x: unknown) => run([{ $match: { x } }], ...documents).map(({ n }) => n);
+  assertEquals([found({ $gte: null }), found({ $lte: null }), found({ $gt: null })], [
+    [0, 1, 3],
+    [0, 1, 3],
+    [],
+  ]);
+  assertEquals(found({ $not: { $gte: null } }), [2, 4, 5]);
+  assertEquals([found({ $gte: 7 }), found({ $lte: 1 })], [[3], [2]]);
+  assertEquals([found({ $type: "double" }), found({ $type: 1 }), found({ $type: "number" })], [
+    [2, 3],
+    [2, 3],
+    [2, 3],
+  ]);
+  assertEquals([found({ $type: "int" }), found({ $type: "array" }), found({ $type: "null" })], [[], [3, 4], [
+    1,
+    3,
+  ]]);
+  assertEquals(found({ $type: ["string", "object"] }), [4, 5]);
+  assertThrows(() => found({ $type: "integer" }), Error, "$type wants the name or number of a type");
+  assertEquals([found({ $mod: [4, 3] }), found({ $mod: [2, 1] })], [[3], [2, 3]]);
+  assertThrows(() => found({ $mod: [0, 0] }), Error, "$mod wants another divisor than 0");
+});
+
+Deno.test("aggregate: the greatest and the least are in MongoDB's order, of one list or of several values", () => {
+  assertEquals([valueOf({ $max: "$x" }, { x: [3, 1] }), valueOf({ $max: ["$x"] }, { x: [3, 1] })], [3, 3]);
+  assertEquals([valueOf({ $min: ["$x", 7] }, { x: [3] }), valueOf({ $max: ["$x", 7] }, { x: [3] })], [7, [
+    3,
+  ]]);
+  assertEquals([valueOf({ $max: "$x" }, { x: 5 }), valueOf({ $min: "$x" }), valueOf({ $min: [null, 2] })], [
+    5,
+    null,
+    2,
+  ]);
+  assertEquals([valueOf({ $sum: "$x" }, { x: 5 }), valueOf({ $avg: ["$x"] }, { x: [2, 4] })], [5, 3]);
+  const group = { _id: null, most: { $max: "$x" }, least: { $min: "$x" } };
+  const ofAll = (...values: unknown[]) => run([{ $group: group }], ...values.map((x) => ({ x })))[0];
+  assertEquals(ofAll([3, 1], 2, [9, 0], null), { _id: null, most: [9, 0], least: 2 });
+  assertEquals(ofAll(4, NaN, 2), { _id: null, most: 4, least: NaN });
+  assertEquals(ofAll(null), { _id: null, most: null, least: null });
+});
+
+Deno.test("aggregate: what is not defined is an error", () => {
+  failureOf({ $switch: { branches: [{ case: "$x", then: 1 }] } }, "$switch found no branch that matches");
+  assertEquals(
+    valueOf({ $switch: { branches: [{ case: "$x", then: "$y" }], default: 3 } }, { x: "", y: 2 }),
+    2,
+  );
+  assertEquals(valueOf({ $switch: { branches: [{ case: 0, then: 1 }], default: null } }), null);
+  failureOf({ $mod: [5, "$x"] }, "$mod wants another divisor than 0", { x: 0 });
+  assertEquals([valueOf({ $mod: ["$x", 2] }), valueOf({ $mod: [-5.5, 2] })], [null, -1.5]);
+  failureOf({ $size: "$x" }, "$size wants a list, found missing");
+  failureOf({ $size: "$x" }, "$size wants a list, found double", { x: 1 });
+  assertEquals(valueOf({ $size: ["$x"] }, { x: [1, 2] }), 2);
+  failureOf({ $divide: [1, "$x"] }, "cannot divide by zero", { x: 0 });
+  failureOf({ $sqrt: "$x" }, "non-negative", { x: -1 });
+  failureOf({ $ln: "$x" }, "$ln is not defined for 0", { x: 0 });
+  failureOf({ $log: [10, 1] }, "$log is not defined for 10, 1");
+  failureOf({ $acos: 2 }, "$acos is not defined for 2");
+  assertEquals([valueOf({ $ln: "$x" }), valueOf({ $log10: 100 }), valueOf({ $log: [8, 2] })], [null, 2, 3]);
+  failureOf({ $mergeObjects: [{ a: 1 }, "$x"] }, "$mergeObjects wants objects", { x: "text" });
+  assertEquals(valueOf({ $mergeObjects: [{ a: 1 }, "$x", { b: 2 }] }), { a: 1, b: 2 });
+  failureOf({ $toObjectId: "$x" }, "the operator $toObjectId is not supported");
+  failureOf({ $bsonSize: "$$ROOT" }, "the operator $bsonSize is not supported");
+  for (const stage of [{ $limit: 0 }, { $limit: 1.5 }, { $skip: -1 }, { $skip: 0.5 }]) {
+    assertThrows(() => run([stage], { x: 1 }), Error, "wants a whole number");
+  }
+  assertEquals(run([{ $skip: 0 }, { $limit: 1 }], { x: 1 }, { x: 2 }), [{ x: 1 }]);
+});
+
+Deno.test("aggregate: types of values have MongoDB's names", () => {
+  const names = [1, 1.5, "s", null, [1], {}, true, new Date(0)].map((x) => valueOf({ $type: "$x" }, { x }));
+  assertEquals(names, ["double", "double", "string", "null", "array", "object", "bool", "date"]);
+  assertEquals(valueOf({ $type: "$x" }), "missing");
+});
+
+Deno.test("aggregate: a window of months ends at the last day of a shorter month", () => {
+  const days = [[1, 31], [2, 27], [2, 28], [3, 31]].map(([month = 0, day = 0]) => ({
+    at: new Date(Date.UTC(2026, month - 1, day)),
+    name: `${month}-${day}`,
+  }));
+  const names = { $push: "$name", window: { range: [-1, 0], unit: "month" } };
+  const stage = { $setWindowFields: { sortBy: { at: 1 }, output: { names } } };
+  assertEquals(run([stage], ...days).map((one) => one.names), [
+    ["1-31"],
+    ["1-31", "2-27"],
+    ["1-31", "2-27", "2-28"],
+    ["2-28", "3-31"],
+  ]);
+  assertThrows(() => run([stage], { at: 5 }), Error, "the range wants dates");
+});
+
+Deno.test("aggregate: a window is a range of values, also of a field of an object", () => {
+  const documents = [4, 1, 2, 2].map((x, at) => ({ part: at === 0 ? "b" : "a", data: { x } }));
+  const windowed = (window: unknown, partitionBy?: string) =>
+    run(
+      [{
+        $setWindowFields: {
+          partitionBy,
+          sortBy: { "data.x": 1 },
+          output: { "out.sum": { $sum: "$data.x", window } },
+        },
+      }],
+      ...documents,
+    ).map(({ out }) => (out as { sum: number }).sum);
+  assertEquals(windowed({ range: [-1, 0] }), [1, 5, 5, 4]);
+  assertEquals(windowed({ range: ["unbounded", "current"] }), [1, 5, 5, 9]);
+  assertEquals(windowed({ range: [1, "unbounded"] }), [8, 4, 4, 0]);
+  assertEquals(windowed({ documents: ["unbounded", "current"] }, "$part"), [1, 3, 5, 4]);
+  assertEquals(windowed({ documents: [1, 1] }), [2, 2, 4, 0]);
+  assertEquals(windowed(undefined), [9, 9, 9, 9]);
+  assertThrows(() => windowed({ range: [0, 0], documents: [0, 0] }), Error, "either documents or a range");
+  assertThrows(() => windowed({ range: [0] }), Error, "two bounds");
+  const unsorted = { $setWindowFields: { output: { n: { $sum: 1, window: { documents: [0, 0] } } } } };
+  assertThrows(() => run([unsorted], ...documents), Error, "wants a sortBy");
+  const unknown = { $setWindowFields: { sortBy: { x: 1 }, output: { n: { $nope: 1 } } } };
+  assertThrows(() => run([unknown], ...documents), Error, '"n" wants one operator');
+});
+
+Deno.test("aggregate: operators of windows see the place of their document", () => {
+  const output = {
+    n: { $documentNumber: {} },
+    rank: { $rank: {} },
+    before: { $shift: { output: "$x", by: -1, default: 0 } },
+    change: { $derivative: { input: "$x" }, window: { documents: [-1, 0] } },
+  };
+  assertEquals(
+    run([{ $setWindowFields: { sortBy: { t: 1 }, output } }, { $unset: "t" }], { t: 2, x: 7 }, {
+      t: 0,
+      x: 1,
+    }),
+    [
+      { x: 1, n: 1, rank: 1, before: 0, change: null },
+      { x: 7, n: 2, rank: 2, before: 1, change: 3 },
+    ],
+  );
+});
