@@ -472,6 +472,31 @@ storeTest(
     }),
 );
 
+storeTest(
+  "a link to a file keeps its name, also with spaces and umlauts",
+  (database) =>
+    withCloud(database, async (cloud) => {
+      const { owner, part } = await newWorld(cloud.store);
+      const me = await people(cloud, owner);
+      const nameOf = async (fileName: string) => {
+        const { binaryDataId } = await me.sync.fileUpload((async function* () {
+          const metadata = { partId: part, type: DataType.FILE, fileName };
+          yield { uploadPacket: { case: "metadata" as const, value: metadata } };
+          yield { uploadPacket: { case: "fileContents" as const, value: { data: bytes(fileName) } } };
+        })());
+        const { data: [{ metadata }] } = await me.data.binaryDataByIDs({ binaryDataIds: [binaryDataId] });
+        const response = await fetch(metadata!.uri);
+        assertEquals([response.status, await response.text()], [200, fileName]);
+        return response.headers.get("content-disposition");
+      };
+      assertEquals(await nameOf("plain.jpg"), 'attachment; filename="plain.jpg"');
+      assertEquals(
+        await nameOf("logs/Grüße (1) it's.jpg"),
+        `attachment; filename="Gr__e__1__it_s.jpg"; filename*=UTF-8''Gr%C3%BC%C3%9Fe%20%281%29%20it%27s.jpg`,
+      );
+    }),
+);
+
 storeTest("a signed URL serves a content until it expires or the content is deleted", (database) => {
   const clock = new FakeClock(START_MS);
   return withCloud(database, async (cloud) => {

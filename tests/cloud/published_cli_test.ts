@@ -240,6 +240,10 @@ storeTest(
         ]);
         assertEquals(answer.data[0].metadata?.fileExt, ".jpg");
       }
+      // A content that exceeds an answer: its description again without it, then its URI with the token.
+      const { data: [large] } = await data.binaryDataByIDs({ binaryDataIds: [id], includeBinary: false });
+      const response = await fetch(large.metadata!.uri, { headers: { authorization: "Bearer token" } });
+      assertEquals([response.status, await response.text()], [200, "an apple"]);
       // data export tabular: the interval is there and has neither end.
       const rows = data.exportTabularData({
         partId,

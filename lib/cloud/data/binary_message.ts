@@ -21,11 +21,12 @@ export function fittingItems(items: readonly BinaryItem[]): number {
   return over < 0 ? items.length : over;
 }
 
-/** The description of an image or file in an answer, with its content if requested. */
+/** The description of an image or file in an answer, with its content if requested, and the link to its content. */
 export async function binaryMessage(
   files: FileStore,
   item: BinaryItem,
   includeBinary: boolean,
+  uri = "",
 ): Promise<MessageInitShape<typeof BinaryDataSchema>> {
   const { id, tags, mimeType } = item;
   return {
@@ -38,6 +39,7 @@ export async function binaryMessage(
       timeReceived: toTimestamp(item.receivedUs / 1000),
       fileName: item.fileName,
       fileExt: item.fileExt,
+      uri,
       annotations: {
         bboxes: item.boxes.map((box) => ({ id: box.id, ...boxFields(box) })),
         classifications: [...item.classifications],

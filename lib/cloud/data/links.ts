@@ -46,8 +46,26 @@ export class DataLinks {
       throw new SvcError("invalid_argument", `found a link for ${minutes} minutes, ${wanted}`);
     }
     const expiresMs = Math.ceil(this.cloud.clock.nowMs() + minutes * 60_000);
-    const query = `expires=${expiresMs}&signature=${this.#signatures(id, expiresMs)[0]}`;
-    return { url: `${await this.cloud.addresses.linkFor(peer)}${PATH}/${id}?${query}`, expiresMs };
+    return { url: this.#urlOf(await this.cloud.addresses.linkFor(peer), id, expiresMs), expiresMs };
+  }
+
+  /**
+   * Makes the links of one answer, valid for the usual time. They are empty if the address of this control plane is
+   * unknown, since the rest of the answer needs none.
+   */
+  async forAnswer(peer: Peer): Promise<(id: string) => string> {
+    const expiresMs = Math.ceil(this.cloud.clock.nowMs() + MINUTES.usual * 60_000);
+    try {
+      const address = await this.cloud.addresses.linkFor(peer);
+      return (id) => this.#urlOf(address, id, expiresMs);
+    } catch (error) {
+      if (SvcError.from(error).code !== "failed_precondition") throw error;
+      return () => "";
+    }
+  }
+
+  #urlOf(address: string, id: string, expiresMs: number): string {
+    return `${address}${PATH}/${id}?expires=${expiresMs}&signature=${this.#signatures(id, expiresMs)[0]}`;
   }
 
   async #answer(request: RouteRequest): Promise<RouteAnswer> {

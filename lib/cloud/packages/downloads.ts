@@ -237,10 +237,23 @@ export function storedAnswer(
     read: (from) => files.read(sha256, from),
     fields: [
       ["cache-control", cache],
-      ["content-disposition", `attachment; filename="${name.replace(/[^\w.+-]/g, "_")}"`],
+      ["content-disposition", dispositionOf(name)],
       ...more,
     ],
   });
+}
+
+/** Programs that do not know the second form of RFC 6266 take the first one. */
+function dispositionOf(name: string): string {
+  const plain = name.replace(/[^\w.+-]/g, "_");
+  const exact = plain === name
+    ? ""
+    : `; filename*=UTF-8''${encodeURIComponent(name.toWellFormed()).replace(/['()*]/g, percentOf)}`;
+  return `attachment; filename="${plain}"${exact}`;
+}
+
+function percentOf(letter: string): string {
+  return `%${letter.charCodeAt(0).toString(16).toUpperCase()}`;
 }
 
 /** Throws `not_found` for an item that a key may not see, like for a missing item. */

@@ -18,7 +18,7 @@ import { pageOf, tabularHandlers } from "./tabular_service.ts";
 import { actorOf, type CloudContext } from "../../access/context.ts";
 import type { ServiceContext } from "../context.ts";
 import { requireWithin } from "../../access/limits.ts";
-import { BinaryData, checkedLabels, itemCursor } from "../../data/binary_data.ts";
+import { BinaryData, type BinaryItem, checkedLabels, itemCursor } from "../../data/binary_data.ts";
 import { binaryConditions, Conditions } from "../../capture/filter.ts";
 import type { DataLinks } from "../../data/links.ts";
 import { Datasets } from "../../data/datasets.ts";
@@ -50,6 +50,15 @@ export function dataHandlers(cloud: ServiceContext, links: DataLinks) {
 function findHandlers(cloud: CloudContext, links: DataLinks) {
   const { store, files } = cloud;
   const binary = new BinaryData(store);
+  /** Clients such as the published command line fetch a content that exceeds an answer from the link in its description. */
+  const described = async (items: readonly BinaryItem[], { peer }: CallContext) => {
+    const linkTo = await links.forAnswer(peer);
+    return await Promise.all(items.map((item) => binaryMessage(files, item, false, linkTo(item.id))));
+  };
+  const answered = (items: readonly BinaryItem[], includeBinary: boolean, ctx: CallContext) => {
+    if (!includeBinary) return described(items, ctx);
+    return Promise.all(items.map((item) => binaryMessage(files, item, true)));
+  };
   return {
     async binaryDataByFilter({ dataRequest, includeBinary, countOnly }, ctx) {
       const found = await filtered(cloud, ctx, dataRequest?.filter, "viewer");
@@ -60,19 +69,19 @@ function findHandlers(cloud: CloudContext, links: DataLinks) {
       const items = await binary.page(found, pageOf(dataRequest));
       // The next page starts with the contents that do not fit into this answer.
       const page = includeBinary ? items.slice(0, Math.max(1, fittingItems(items))) : items;
-      const data = await Promise.all(page.map((item) => binaryMessage(files, item, includeBinary)));
+      const data = await answered(page, includeBinary, ctx);
       const totalSizeBytes = BigInt(page.reduce((sum, { bytes }) => sum + bytes, 0));
       const last = page.at(-1);
       return { data, count: BigInt(data.length), totalSizeBytes, last: last ? itemCursor(last) : "" };
     },
-    async binaryDataByIDs({ binaryDataIds, binaryIds, includeBinary }) {
+    async binaryDataByIDs({ binaryDataIds, binaryIds, includeBinary }, ctx) {
       const items = await binary.get(idsOf(binaryDataIds, binaryIds));
       if (includeBinary && fittingItems(items) < items.length) {
         const bytes = items.reduce((sum, one) => sum + one.bytes, 0);
         const found = `the contents of ${items.length} items have ${bytes} bytes`;
         throw new SvcError("resource_exhausted", `${found}, ${WANTED}`);
       }
-      const data = await Promise.all(items.map((item) => binaryMessage(files, item, includeBinary)));
+      const data = await answered(items, includeBinary, ctx);
       return { data, count: BigInt(data.length) };
     },
     async createBinaryDataSignedURL({ binaryDataId, expirationMinutes }, { peer }) {
