@@ -58,6 +58,59 @@ export const INPUT_STEPS: readonly PageStep[] = [
     await page.evaluate("dispatchEvent(new Event('blur'))");
     await stops();
   }],
+  [
+    "a base stops although a key is let go with another letter, and drives in other alphabets",
+    async ({ machine, watched: { page } }) => {
+      const pad = (await cardOf(page, "base1")).getByRole("application");
+      const moves = () => isMoving(machine, "rdk:component:base", "base1");
+      const held = pad.locator("kbd.held");
+      const key = (type: "keydown" | "keyup", code: string, letter: string) =>
+        pad.dispatchEvent(type, { key: letter, code, bubbles: true });
+      const drive = async (code: string, press: string, release: string) => {
+        await key("keydown", code, press);
+        await until(moves);
+        assertEquals(await held.count(), 1);
+        await key("keyup", code, release);
+        await until(async () => !await moves());
+        assertEquals(await held.count(), 0);
+      };
+      // The layout, NumLock or an input method is switched while the key is held.
+      await drive("KeyW", "w", "ц");
+      await drive("Numpad8", "ArrowUp", "8");
+      await drive("KeyS", "Process", "s");
+      await drive("KeyW", "ц", "ц");
+      await drive("KeyA", "φ", "a");
+      // Latin letters count as they are, wherever a layout has them.
+      await key("keydown", "KeyW", "z");
+      assertEquals(await held.count(), 0);
+      await drive("Comma", "w", "w");
+    },
+  ],
+  [
+    "a base is driven by keys where the browser has no gamepads or refuses them",
+    async ({ machine, browser }) => {
+      const scripts = [
+        "delete Navigator.prototype.getGamepads",
+        "Navigator.prototype.getGamepads = () => { throw new DOMException('refused', 'SecurityError') }",
+        "Navigator.prototype.getGamepads = () => [null, null, null, null]",
+      ];
+      for (const script of scripts) {
+        const { page, errors } = await openPage(browser, machine.url, { bare: true });
+        await page.addInitScript(script);
+        await page.goto(`${machine.url}/#/control/${encodeURIComponent("rdk:component:base/base1")}`);
+        const pad = page.locator('article[data-name="base1"]').getByRole("application");
+        const moves = () => isMoving(machine, "rdk:component:base", "base1");
+        await pad.focus();
+        await page.keyboard.down("d");
+        await until(moves);
+        await page.evaluate("dispatchEvent(new Event('blur'))");
+        await until(async () => !await moves());
+        await page.keyboard.up("d");
+        assertEquals(errors, [], script);
+        await page.context().close();
+      }
+    },
+  ],
   ["another tab stops what this one drives", async ({ machine, watched: { page } }) => {
     const second = await page.context().newPage();
     await second.goto(`${machine.url}/#/control`);

@@ -18,6 +18,9 @@ const DIRECTIONS: Readonly<Record<string, string>> = {
   d: "d",
 };
 
+/** The same keys by their place, where a layout of another alphabet or an input method has no Latin letters. */
+const PLACES: Readonly<Record<string, string>> = { KeyW: "w", KeyA: "a", KeyS: "s", KeyD: "d" };
+
 export interface DriverParts {
   /** The share of full power, 0 to 1. */
   readonly power: () => number;
@@ -31,7 +34,8 @@ export class Driver {
   angular = $state(0);
   gamepad = $state("");
   usesGamepad = $state(false);
-  #held = $state.raw<ReadonlySet<string>>(new Set());
+  /** Directions by the place of their keys: a release may have another letter than its press. */
+  #held = $state.raw<ReadonlyMap<string, string>>(new Map());
   #driving = false;
   #sending = false;
   #timer: ReturnType<typeof setInterval> | undefined;
@@ -41,7 +45,7 @@ export class Driver {
   /** Follows the window and the gamepads; returns the end of it. */
   start(): () => void {
     const stop = () => this.release();
-    const seek = () => this.gamepad = navigator.getGamepads().find((one) => one !== null)?.id ?? "";
+    const seek = () => this.gamepad = firstGamepad()?.id ?? "";
     const hidden = () => document.visibilityState === "hidden" && stop();
     addEventListener("blur", stop);
     document.addEventListener("visibilitychange", hidden);
@@ -59,8 +63,8 @@ export class Driver {
     };
   }
 
-  holds(key: string): boolean {
-    return this.#held.has(key);
+  holds(direction: string): boolean {
+    return [...this.#held.values()].includes(direction);
   }
 
   toggleGamepad(): void {
@@ -71,15 +75,16 @@ export class Driver {
   key(event: KeyboardEvent, down: boolean): void {
     // With such a key held, the release of another one may never be told.
     if (event.ctrlKey || event.metaKey || event.altKey) return this.release();
-    const direction = DIRECTIONS[event.key.toLowerCase()];
+    const place = event.code || event.key.toLowerCase();
+    const direction = down ? directionOf(event) : this.#held.get(place);
     if (!direction) return;
     event.preventDefault();
     if (event.repeat) return;
-    const held = new Set(this.#held);
-    if (down) held.add(direction);
-    else held.delete(direction);
+    const held = new Map(this.#held);
+    if (down) held.set(place, direction);
+    else held.delete(place);
     this.#held = held;
-    const sign = (plus: string, minus: string) => Number(held.has(plus)) - Number(held.has(minus));
+    const sign = (plus: string, minus: string) => Number(this.holds(plus)) - Number(this.holds(minus));
     this.#steer(sign("w", "s"), sign("a", "d"));
   }
 
@@ -97,7 +102,7 @@ export class Driver {
 
   /** Stops the base if it is driven, or in any case. */
   release(always = false): void {
-    this.#held = new Set();
+    this.#held = new Map();
     this.linear = 0;
     this.angular = 0;
     if (!this.#driving && !always) return;
@@ -117,7 +122,7 @@ export class Driver {
     if (this.usesGamepad) {
       // A browser tells a page in the background where the sticks were when it was left.
       if (!document.hasFocus() || document.visibilityState === "hidden") return this.release();
-      const pad = navigator.getGamepads().find((one) => one !== null);
+      const pad = firstGamepad();
       if (!pad) return this.release();
       const axis = (at: number) => {
         const value = pad.axes[at] ?? 0;
@@ -140,5 +145,19 @@ export class Driver {
     }
     // Released meanwhile: the stop may have arrived before this power.
     if (!this.#driving) void this.parts.stop();
+  }
+}
+
+function directionOf({ key, code }: KeyboardEvent): string | undefined {
+  const isOtherAlphabet = key === "Process" || /^\p{L}$/u.test(key) && !/^\p{Script=Latin}$/u.test(key);
+  return DIRECTIONS[key.toLowerCase()] ?? (isOtherAlphabet ? PLACES[code] : undefined);
+}
+
+/** Without a secure origin some browsers have no gamepads, and a frame of another page may be refused them. */
+function firstGamepad(): Gamepad | undefined {
+  try {
+    return navigator.getGamepads().find((one) => one !== null) ?? undefined;
+  } catch {
+    return undefined;
   }
 }
