@@ -15,6 +15,7 @@ import { INPUT_STEPS } from "./input_steps.ts";
 import { HOSTILE_STEPS } from "./hostile_steps.ts";
 import { everyApi, HOSTILE_TEXT, startPageMachine } from "./page_machine.ts";
 import { cardOf, closeCards, DEMO, isMoving, type PageShared, type PageStep } from "./page_steps.ts";
+import { STALE_STEPS } from "./stale_steps.ts";
 import { VIEW_STEPS } from "./view_steps.ts";
 
 const ROOT = new URL("../../", import.meta.url);
@@ -279,6 +280,7 @@ const STEPS = [
   ...MACHINE_STEPS,
   ...DASHBOARD_STEPS,
   ...INPUT_STEPS,
+  ...STALE_STEPS,
   ...VIEW_STEPS,
   ...HOSTILE_STEPS,
   ...LAST_STEPS,
