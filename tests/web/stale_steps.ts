@@ -1,13 +1,19 @@
-/** What a page shows of a machine whose clock is not that of the browser's computer. */
+/** What a page shows of a machine whose camera stands still, or whose clock is not that of the browser's computer. */
 
 import { assertEquals, assertMatch } from "@std/assert";
+import { type Camera, CameraApi } from "../../lib/api/sensors/camera.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { until } from "../support/until.ts";
 import { openPage } from "./browser.ts";
-import { cardOf, type PageShared, type PageStep } from "./page_steps.ts";
+import { cardOf, closeCards, type PageShared, type PageStep } from "./page_steps.ts";
 
 /** The browser's computer is so far ahead of the machine; behind it if negative. */
 function withClockAhead(ms: number): string {
   return `{ const now = Date.now; Date.now = () => now() + ${ms}; }`;
 }
+
+const PICTURES_OF_BASE =
+  "document.querySelector('article[data-name=base1] video').getVideoPlaybackQuality().totalVideoFrames";
 
 const HOUR_MS = 3_600_000;
 
@@ -44,4 +50,58 @@ export const STALE_STEPS: readonly PageStep[] = [
     const { since } = await looksAt(shared, 3 * 365 * 24 * HOUR_MS);
     assertMatch(since, /(s|min)$/);
   }],
+  [
+    "a video that was closed before it came is watched again, and two views share one",
+    async ({ machine, browser }) => {
+      const { page, errors } = await openPage(browser, machine.url, { bare: true });
+      await page.goto(`${machine.url}/#/control`);
+      const camera = await cardOf(page, "camera1");
+      await camera.getByRole("button", { name: /^Close / }).click();
+      await cardOf(page, "camera1");
+      await camera.locator("video:not(.waiting)").waitFor();
+      await camera.locator("img").waitFor({ state: "detached" });
+
+      const base = await cardOf(page, "base1");
+      await base.getByLabel("Camera").selectOption("camera1");
+      const second = base.locator("video:not(.waiting)");
+      await second.waitFor();
+      await base.locator("img").waitFor({ state: "detached" });
+      await camera.getByRole("button", { name: /^Close / }).click();
+      const pictures = () => page.evaluate<number>(PICTURES_OF_BASE);
+      const before = await pictures();
+      await until(async () => await pictures() > before + 20, { found: pictures });
+      assertEquals(errors, []);
+      await page.context().close();
+    },
+  ],
+  [
+    "a video that stands still is told of with its reason, and plays on afterwards",
+    async ({ machine, watched: { page } }) => {
+      await page.goto(`${machine.url}/#/control`);
+      await closeCards(page);
+      const card = await cardOf(page, "camera1");
+      const plays = card.locator("video:not(.waiting)");
+      await plays.waitFor();
+      await card.locator("img").waitFor({ state: "detached" });
+      const camera = machine.runtime.machine.find(CameraApi.name, "camera1") as Camera;
+      const { getImages } = camera;
+      try {
+        camera.getImages = () => Promise.reject(new SvcError("unavailable", "the cable is out"));
+        await card.getByText("the cable is out").waitFor();
+        // Single pictures come as long as the video does not.
+        camera.getImages = getImages;
+        await card.getByText("the cable is out").waitFor({ state: "detached" });
+        await plays.waitFor();
+        await card.locator("img").waitFor({ state: "detached" });
+        // A camera that neither answers nor fails.
+        camera.getImages = (_names, { signal } = {}) =>
+          new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)));
+        await card.getByText("No new picture for 5 s").waitFor();
+        assertEquals(await card.locator("img").count(), 0);
+      } finally {
+        camera.getImages = getImages;
+      }
+      await closeCards(page);
+    },
+  ],
 ];
