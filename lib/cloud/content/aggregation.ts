@@ -17,7 +17,7 @@ import { DATES } from "./date_operators.ts";
 import { densified } from "./densify.ts";
 import { fieldsIn, withField } from "./fields.ts";
 import { sampled, sortedBy } from "./sorting.ts";
-import { orderOf, type OwnExpression, VALUES } from "./value_operators.ts";
+import { mergedObjects, orderOf, type OwnExpression, VALUES } from "./value_operators.ts";
 import { outputsIn, withOutputs } from "./window_fields.ts";
 
 /** A stage of a pipeline: its operator with its argument. */
@@ -48,6 +48,8 @@ const OWN: { readonly [name: string]: Accumulator } = {
   $top: (...given) => accumulators.$top(...given as Parameters<typeof accumulators.$top>)[0] as never,
   $bottom: (...given) =>
     accumulators.$bottom(...given as Parameters<typeof accumulators.$bottom>)[0] as never,
+  $mergeObjects: (documents, expression, options) =>
+    mergedObjects($push(documents, expression, options)) as never,
   $push: presentOf,
   $addToSet: (documents, expression, options) => {
     const values = presentOf(documents, expression, options).map((value: unknown) => ({ value }));
@@ -182,7 +184,7 @@ const DOMAINS: { readonly [name: string]: (...numbers: readonly number[]) => boo
 };
 
 const OWN_EXPRESSIONS = {
-  ...mapped({ ...DATES, ...VALUES }, (_, own) => evaluated(own)),
+  ...mapped({ ...DATES, ...VALUES }, evaluated),
   ...mapped(REDUCTIONS, reduced),
   ...mapped(DOMAINS, withDomain),
   $switch: chosen,
@@ -199,15 +201,18 @@ function mapped<Value>(
   return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, map(name, value)]));
 }
 
-function evaluated(own: OwnExpression): Expression {
-  return (document, expression, options) =>
-    own(evalExpr(document, expression, options), expression, (given) => {
+/** A group gives its documents, as a list, to the expression of the same name. */
+function evaluated(name: string, own: OwnExpression): Expression {
+  return (document, expression, options) => {
+    const accumulate = Array.isArray(document) ? ownIn(ACCUMULATORS, name) : undefined;
+    if (accumulate) return accumulate(document as never, expression as never, options) as never;
+    return own(evalExpr(document, expression, options), expression, (given) => {
       const literals = Object.entries(given).map(([name, value]) => [name, { $literal: value }]);
       return expressions.$dateFromString({}, Object.fromEntries(literals), options);
     }) as never;
+  };
 }
 
-/** A group gives its documents, as a list, to the expression of the same name. */
 function reduced(name: string, result: (values: readonly unknown[]) => unknown): Expression {
   return (document, expression, options) => {
     if (Array.isArray(document)) return OWN[name]?.(document, expression as never, options) as never;

@@ -111,6 +111,17 @@ Deno.test("aggregate: what is not defined is an error", () => {
   assertEquals(run([{ $skip: 0 }, { $limit: 1 }], { x: 1 }, { x: 2 }), [{ x: 1 }]);
 });
 
+Deno.test("aggregate: the first and the last element may be a list, and groups have their own of each operator", () => {
+  const document = { x: [[1, 2], [3, 4]] };
+  assertEquals([valueOf({ $first: "$x" }, document), valueOf({ $last: ["$x"] }, document)], [[1, 2], [3, 4]]);
+  assertEquals([valueOf({ $first: "$x" }), valueOf({ $last: "$x" }, { x: [] })], [null, undefined]);
+  failureOf({ $first: "$x" }, "$first wants a list, found double", { x: 1 });
+  const group = { _id: null, first: { $first: "$x" }, last: { $last: "$x" }, all: { $mergeObjects: "$o" } };
+  assertEquals(run([{ $group: group }], { x: 1, o: { a: 1 } }, { x: 2 }, { x: [3], o: { a: 2, b: 3 } }), [
+    { _id: null, first: 1, last: [3], all: { a: 2, b: 3 } },
+  ]);
+});
+
 Deno.test("aggregate: types of values have MongoDB's names", () => {
   const names = [1, 1.5, "s", null, [1], {}, true, new Date(0)].map((x) => valueOf({ $type: "$x" }, { x }));
   assertEquals(names, ["double", "double", "string", "null", "array", "object", "bool", "date"]);

@@ -1,6 +1,7 @@
 /**
- * MongoDB's comparisons, roundings and texts. Mingo compares no values of different types, takes a missing value for null and a
- * list for each of its elements, and rounds 2.51 to 2 and 19.35 to 19.3. Pure.
+ * MongoDB's comparisons, roundings, texts and elements. Mingo compares no values of different types, takes a missing value
+ * for null and a list for each of its elements, rounds 2.51 to 2 and 19.35 to 19.3, and takes the first element of the
+ * first element. Pure.
  */
 
 import { isPlainObject } from "./answer.ts";
@@ -48,13 +49,10 @@ export const VALUES: { readonly [name: string]: OwnExpression } = {
     if (Array.isArray(list)) return list.length;
     throw new Error(`$size wants a list, found ${typeNameOf(list)}`);
   },
-  $mergeObjects: (given, expression) => {
-    const objects = (Array.isArray(expression) ? given as unknown[] : [given]).filter((one) =>
-      !isNothing(one)
-    );
-    if (objects.every(isPlainObject)) return Object.assign({}, ...objects);
-    throw new Error("$mergeObjects wants objects");
-  },
+  $first: (given, expression) => elementOf("$first", onlyOf(given, expression), 0),
+  $last: (given, expression) => elementOf("$last", onlyOf(given, expression), -1),
+  $mergeObjects: (given, expression) =>
+    mergedObjects(Array.isArray(expression) ? given as unknown[] : [given]),
   $toLower: (given) => textOf("$toLower", given).toLowerCase(),
   $toUpper: (given) => textOf("$toUpper", given).toUpperCase(),
   $indexOfCP: indexOfText,
@@ -175,6 +173,20 @@ function partOfText(given: unknown): string {
 /** The value of the only argument, which may be in a list. */
 function onlyOf(given: unknown, expression: unknown): unknown {
   return Array.isArray(expression) && expression.length === 1 ? (given as unknown[])[0] : given;
+}
+
+/** Later ones win; null and missing values do not count. */
+export function mergedObjects(values: readonly unknown[]): object {
+  const objects = values.filter((one) => !isNothing(one));
+  if (objects.every(isPlainObject)) return Object.assign({}, ...objects);
+  throw new Error("$mergeObjects wants objects");
+}
+
+/** An element that may itself be a list; null without a list. */
+function elementOf(name: string, list: unknown, at: 0 | -1): unknown {
+  if (isNothing(list)) return null;
+  if (Array.isArray(list)) return list.at(at);
+  throw new Error(`${name} wants a list, found ${typeNameOf(list)}`);
 }
 
 function isNothing(value: unknown): value is null | undefined {
