@@ -411,8 +411,15 @@ const TIME = /^(?<day>\d{4}-\d\d-\d\d)([T ](?<clock>\d\d:\d\d(:\d\d(\.\d+)?)?)(?
 export function sinceMs(flag: string, text: string, nowMs: number): number {
   const ago = parseDurationMs(text);
   const { day, clock = "00:00", zone = "Z" } = TIME.exec(text)?.groups ?? {};
-  const at = ago === undefined ? Date.parse(`${day}T${clock}${zone}`) : nowMs - ago;
+  const at = ago === undefined ? timeOn(day, clock, zone) : nowMs - ago;
   if (Number.isFinite(at) && !(ago !== undefined && ago < 0)) return at;
   const wanted = "a length of time such as 10m, or a time such as 2024-01-02T03:04:05Z";
   throw new UsageError(`--${flag}: found "${text}", wanted ${wanted}`);
+}
+
+/** NaN for a day that the month has not: `Date.parse` takes 31 February for 2 March. */
+function timeOn(day = "", clock: string, zone: string): number {
+  const midnight = Date.parse(day);
+  const isReal = Number.isFinite(midnight) && new Date(midnight).toISOString().startsWith(day);
+  return isReal ? Date.parse(`${day}T${clock}${zone}`) : NaN;
 }

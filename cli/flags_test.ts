@@ -197,9 +197,21 @@ Deno.test("a time without a zone is in UTC, wherever the computer is, and nothin
     const times = ["2024-01-02T03:04:05Z", "2024-01-02 03:04:05", "2024-01-02T04:04:05.000+01:00"];
     for (const text of times) assertEquals(sinceMs("since", text, 0), at);
     assertEquals(sinceMs("since", "2024-01-02", 0), Date.UTC(2024, 0, 2));
+    assertEquals(sinceMs("since", "2024-02-29T24:00", 0), Date.UTC(2024, 2, 1));
     assertEquals(sinceMs("since", "1m30s", 100_000), 10_000);
     for (
-      const text of ["", "5", "-1h", "yesterday", "2024-13-01", "2024-01-02T25:00", "1 Jan 2024", "03:04"]
+      const text of [
+        "",
+        "5",
+        "-1h",
+        "yesterday",
+        "2024-13-01",
+        "2024-02-30",
+        "2023-02-29T00:00Z",
+        "2024-01-02T25:00",
+        "1 Jan 2024",
+        "03:04",
+      ]
     ) {
       assertThrows(() => sinceMs("since", text, 0), UsageError, `--since: found "${text}", wanted a length`);
     }
