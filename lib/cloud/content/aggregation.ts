@@ -12,6 +12,7 @@ import * as projections from "mingo/operators/projection";
 import * as queries from "mingo/operators/query";
 import * as windows from "mingo/operators/window";
 import { messageOf } from "../../base/error.ts";
+import { isPlainObject } from "./answer.ts";
 import { conditionsOver, type PlainConditions } from "./conditions.ts";
 import { DATES } from "./date_operators.ts";
 import { densified } from "./densify.ts";
@@ -155,7 +156,16 @@ const windowed: typeof stages.$setWindowFields = (documents, expression, options
   const parentExpr = { ...expression, sortBy: sortBy ?? {} };
   const outputs = outputsIn(expression, (operator, argument, field) => {
     const accumulate = ownIn(ACCUMULATORS, operator);
-    if (accumulate) return (window) => accumulate([...window], argument as never, options);
+    if (accumulate) {
+      // A window that is the whole partition has one value for all documents.
+      const values = new WeakMap<object, unknown>();
+      return (window, _, partition) => {
+        if (values.has(window)) return values.get(window);
+        const value = accumulate([...window], argument as never, options);
+        if (window === partition) values.set(partition, value);
+        return value;
+      };
+    }
     const compute = ownIn(WINDOWS, operator);
     if (!compute) return undefined;
     return (window, index, partition) => {
@@ -170,6 +180,49 @@ const windowed: typeof stages.$setWindowFields = (documents, expression, options
   return stages.$group(sorted, group as never, options).transform((groups) =>
     groups.flatMap((one) => withOutputs((one as { items: Document[] }).items, outputs)).values() as never
   );
+};
+
+/** MongoDB's `$fill`, by the stages above: mingo's own one changes the parts that documents share. */
+const filled: typeof stages.$fill = (documents, expression, options) => {
+  const { output, sortBy, partitionBy, partitionByFields: names } = expression;
+  if (!isPlainObject(output) || partitionBy && names) {
+    throw new Error("$fill wants an output, and at most one of partitionBy and partitionByFields");
+  }
+  const methods: Document = {};
+  const values: Document = {};
+  for (const [field, given] of Object.entries(output) as [string, Document][]) {
+    const operator = ownIn(FILL_METHODS, String(given.method));
+    if ("value" in given) values[field] = { $ifNull: [`$${field}`, given.value] };
+    else if (operator && sortBy) methods[field] = { [operator]: `$${field}` };
+    else throw new Error(`$fill: "${field}" wants a value, or the method locf or linear and a sortBy`);
+  }
+  const partition = partitionBy ?? names?.map((name) => `$${name}`);
+  const continued = Object.keys(methods).length === 0
+    ? documents
+    : windowed(documents, { sortBy, partitionBy: partition, output: methods } as never, options);
+  return Object.keys(values).length === 0 ? continued : fieldsSet(continued, values as never, options);
+};
+const FILL_METHODS = { locf: "$locf", linear: "$linearFill" };
+
+/** MongoDB's `$unset`, and a `$project` that only leaves fields out: mingo's own ones remove them from shared parts, too. */
+const fieldsLeftOut: typeof stages.$unset = (documents, expression) => {
+  const names: readonly unknown[] = [expression].flat();
+  if (names.length === 0 || !names.every((name) => typeof name === "string" && name !== "")) {
+    throw new Error("$unset wants the name of a field, or a list of them");
+  }
+  const paths = names.map((name) => String(name).split("."));
+  return documents.map((document) =>
+    paths.reduce((result, path) => withField(result, path, undefined), document as Document)
+  );
+};
+
+const projected: typeof stages.$project = (documents, expression, options) => {
+  const isLeftOut = (value: unknown) => value === 0 || value === false;
+  const fields = isPlainObject(expression) ? Object.entries(expression) : [];
+  if (fields.length === 0 || !fields.every(([, value]) => isLeftOut(value))) {
+    return stages.$project(documents, expression, options);
+  }
+  return fieldsLeftOut(documents, fields.map(([path]) => path), options);
 };
 
 /** Numbers for which mingo gives infinity, or no number. */
@@ -271,13 +324,16 @@ export function aggregate(pipeline: readonly PipelineStage[], documents: Documen
         $bucket: bucketed,
         $count: counted,
         $densify: ofAll(densified),
+        $fill: filled,
         $limit: ofCount("$limit", 1, stages.$limit),
+        $project: projected,
         $redact: redacted,
         $sample: ofAll(sampled),
         $set: fieldsSet,
         $setWindowFields: windowed,
         $skip: ofCount("$skip", 0, stages.$skip),
         $sort: ofAll(sortedBy),
+        $unset: fieldsLeftOut,
       },
       projection: projections,
       query: { ...queries, ...conditionsOver(queries as unknown as PlainConditions) },

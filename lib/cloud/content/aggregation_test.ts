@@ -21,6 +21,38 @@ Deno.test("aggregate: $set of a field of an object leaves documents alone that s
   assertEquals(document.data, { x: 1 });
 });
 
+Deno.test("aggregate: $unset, $project and $fill leave documents alone that share an object", () => {
+  const document = { tags: [1, 2], data: { x: 1, list: [{ x: 1, y: 2 }, 5] } };
+  for (
+    const stage of [{ $unset: ["data.x", "data.list.x"] }, {
+      $project: { "data.x": 0, "data.list.x": false },
+    }]
+  ) {
+    assertEquals(run([{ $set: { before: "$data" } }, stage], document), [
+      { tags: [1, 2], data: { list: [{ y: 2 }, 5] }, before: document.data },
+    ]);
+  }
+  const output = { "data.n": { value: "$tags" }, "data.m": { method: "locf" } };
+  const stages = [{ $unwind: "$tags" }, { $set: { "data.m": { $cond: [{ $eq: ["$tags", 1] }, 7, null] } } }];
+  assertEquals(
+    run([...stages, { $fill: { sortBy: { tags: 1 }, output } }, { $unset: "data.list" }], document),
+    [
+      { tags: 1, data: { x: 1, n: 1, m: 7 } },
+      { tags: 2, data: { x: 1, n: 2, m: 7 } },
+    ],
+  );
+  assertThrows(
+    () => run([{ $fill: { output: { x: { method: "locf" } } } }], document),
+    Error,
+    "and a sortBy",
+  );
+  assertThrows(
+    () => run([{ $fill: { sortBy: { x: 1 }, output: { x: { method: "toString" } } } }]),
+    Error,
+    "linear",
+  );
+});
+
 Deno.test("aggregate: $set of a field inside of lists sets it in each element", () => {
   const document = { a: [{ b: 1 }, 5, [{}]], o: { p: 1 } };
   assertEquals(run([{ $set: { "a.c": "$o.p" } }], document), [
