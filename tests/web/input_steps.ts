@@ -1,7 +1,8 @@
 /** What people do to a page that is not in its plan: lost releases, other tabs, turned phones, odd readings. */
 
 import { assert, assertEquals } from "@std/assert";
-import type { Page } from "playwright-core";
+import type { Locator, Page } from "playwright-core";
+import type { Motor } from "../../lib/api/actuators/motor.ts";
 import { until } from "../support/until.ts";
 import { openPage, violations } from "./browser.ts";
 import { cardOf, closeCards, isMoving, type PageStep } from "./page_steps.ts";
@@ -109,6 +110,41 @@ export const INPUT_STEPS: readonly PageStep[] = [
         assertEquals(errors, [], script);
         await page.context().close();
       }
+    },
+  ],
+  [
+    "a field without a number does nothing, and says so",
+    async ({ machine, watched: { page } }) => {
+      const motor = machine.runtime.machine.find("rdk:component:motor", "motor1") as Motor;
+      const card = await cardOf(page, "motor1");
+      const refuses = async (within: Locator, field: string, button: string, name: string) => {
+        await within.getByRole("button", { name: button, exact: true }).click();
+        await within.getByText(`nothing was done: there is no number for ${name}`).waitFor();
+        await within.getByLabel(field).first().fill("1");
+      };
+      await motor.goTo(60, 0.5);
+      const before = await motor.getPosition();
+      // As a browser whose decimal sign is another one takes `1,5`: no number.
+      const target = card.getByLabel("Target");
+      await target.fill("1");
+      await target.press("End");
+      await target.press("e");
+      await refuses(card, "Target", "Go to", "positionRevolutions");
+      assertEquals(await motor.getPosition(), before);
+      await card.getByLabel("Turns").fill("");
+      await refuses(card, "Turns", "Go for", "revolutions");
+      assertEquals(await isMoving(machine, "rdk:component:motor", "motor1"), false);
+      const base = await cardOf(page, "base1");
+      await base.getByLabel("Speed").first().fill("");
+      await refuses(base, "Speed", "Set", "linear");
+      assertEquals(await isMoving(machine, "rdk:component:base", "base1"), false);
+      const navigation = await cardOf(page, "navigation1");
+      await navigation.getByLabel("Latitude").fill("");
+      await refuses(navigation, "Latitude", "Add a waypoint", "location");
+      // The next call with numbers is made, and the problem is gone.
+      await card.getByRole("button", { name: "Go to", exact: true }).click();
+      await card.getByText("nothing was done").waitFor({ state: "detached" });
+      await until(async () => Math.abs(await motor.getPosition() - 1) < 0.05);
     },
   ],
   ["another tab stops what this one drives", async ({ machine, watched: { page } }) => {

@@ -85,6 +85,11 @@ export class CardResource<C extends object> {
     args: Readonly<Record<string, unknown>> = {},
   ): Promise<AnswerOf<C, M> | undefined> {
     const frame = this.#frame;
+    const missing = missingNumber(args);
+    if (missing !== undefined) {
+      frame.problem = `nothing was done: there is no number for ${missing}`;
+      return undefined;
+    }
     frame.last = { method, args };
     frame.problem = undefined;
     frame.underWay++;
@@ -126,6 +131,22 @@ export class CardResource<C extends object> {
   ): Poll<AnswerOf<C, M>> {
     return poll(() => this.call(method, args, this.#batched), everyMs, options);
   }
+}
+
+/**
+ * The first argument without a number. A field that is empty, or has a text that its browser takes for no number, such
+ * as `1,5`, has `null`: in a message it would become 0, and a motor would go there.
+ */
+function missingNumber(args: Readonly<Record<string, unknown>>): string | undefined {
+  return Object.entries(args).find(([, value]) => lacksNumber(value))?.[0];
+}
+
+function lacksNumber(value: unknown): boolean {
+  if (typeof value === "number") return Number.isNaN(value);
+  if (typeof value !== "object") return false;
+  if (value === null) return true;
+  const isPlain = Array.isArray(value) || Object.getPrototypeOf(value) === Object.prototype;
+  return isPlain && Object.values(value).some(lacksNumber);
 }
 
 function isSessionOver(error: unknown): boolean {
