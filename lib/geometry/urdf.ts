@@ -138,13 +138,22 @@ function mimicOf(mimic: Element, follower: string, names: FrameNames): JsonObjec
   };
 }
 
+/** The place of a joint or a body. Since version 1.1 of the format, a quaternion may give the rotation. */
 function poseOf(holder: Element): JsonObject {
   const origin = childOf(holder, "origin");
-  const [roll, pitch, yaw] = triple(origin, "rpy", [0, 0, 0]);
-  return {
-    translation: millimetres(origin, "xyz"),
-    orientation: { type: "euler_angles", value: { roll, pitch, yaw } },
-  };
+  return { translation: millimetres(origin, "xyz"), orientation: orientationOf(origin) };
+}
+
+function orientationOf(origin: Element | undefined): JsonObject {
+  const quaternion = numbers(origin, "quat_xyzw", 4);
+  if (!quaternion) {
+    const [roll, pitch, yaw] = triple(origin, "rpy", [0, 0, 0]);
+    return { type: "euler_angles", value: { roll, pitch, yaw } };
+  }
+
+  if (origin?.getAttribute("rpy")) throw invalid("<origin> has rpy and quat_xyzw, wanted one of them");
+  const [x = 0, y = 0, z = 0, w = 0] = quaternion;
+  return { type: "quaternion", value: { w, x, y, z } };
 }
 
 function geometryOf(link: Element): JsonObject | undefined {
@@ -156,10 +165,11 @@ function geometryOf(link: Element): JsonObject | undefined {
 
 /**
  * A cylinder becomes the capsule around it: the JSON form has no cylinders, and a larger body is the safe
- * side.
+ * side. The length of a capsule in URDF leaves out its round ends, so that the two convert alike.
  */
 function bodyOf(shape: Element): JsonObject | undefined {
-  const [box, sphere, cylinder] = ["box", "sphere", "cylinder"].map((tag) => childOf(shape, tag));
+  const [box, sphere] = ["box", "sphere"].map((tag) => childOf(shape, tag));
+  const cylinder = childOf(shape, "cylinder") ?? childOf(shape, "capsule");
   if (box) {
     return { type: "box", ...millimetres(box, "size") };
   }

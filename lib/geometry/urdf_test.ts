@@ -113,6 +113,53 @@ Deno.test("URDF: white space and a byte order mark may stand before the declarat
   }
 });
 
+Deno.test("URDF: a quaternion places a joint and a body as roll, pitch and yaw do", async () => {
+  const quarter = Math.SQRT1_2;
+  const placed = (origin: string) =>
+    parse(
+      `<robot name="r" version="1.1"><link name="a"/><link name="b"><collision><origin ${origin}/><geometry>
+      <box size="0.1 0.2 0.3"/></geometry></collision></link>${
+        moving("j", "fixed", ["a", "b"], `<origin xyz="0.1 0 0" ${origin}/>`)
+      }</robot>`,
+    );
+  const cases: [string, string][] = [
+    ["0 0 0 1", "0 0 0"],
+    [`0 0 ${quarter} ${quarter}`, `0 0 ${Math.PI / 2}`],
+    [`${quarter} 0 0 ${-quarter}`, `${-Math.PI / 2} 0 0`],
+    ["0 2 0 2", `0 ${Math.PI / 2} 0`],
+  ];
+  for (const [quaternion, rpy] of cases) {
+    const [found, wanted] = [await placed(`quat_xyzw="${quaternion}"`), await placed(`rpy="${rpy}"`)];
+    assert(posesAlmostEqual(forwardKinematics(found, []), forwardKinematics(wanted, [])), quaternion);
+    const [body, wantedBody] = [modelGeometries(found, [])[0], modelGeometries(wanted, [])[0]];
+    assert(posesAlmostEqual(body.center, wantedBody.center), quaternion);
+  }
+
+  const refused: [string, string][] = [
+    ['rpy="0 0 0" quat_xyzw="0 0 0 1"', "<origin> has rpy and quat_xyzw, wanted one of them"],
+    ['quat_xyzw="0 0 1"', '<origin quat_xyzw="0 0 1">, wanted 4 numbers'],
+    ['quat_xyzw="0 0 0 0"', "wanted a rotation"],
+  ];
+  for (const [origin, message] of refused) await assertRejects(() => placed(origin), SvcError, message);
+});
+
+Deno.test("URDF: a capsule is a body, whose length leaves out its round ends", async () => {
+  const body = async (shape: string) => {
+    const link = `<link name="a"><collision><geometry>${shape}</geometry></collision></link>`;
+    return modelGeometries(await parse(`<robot name="r" version="1.1">${link}</robot>`), [])[0]?.shape;
+  };
+  assertEquals(await body('<capsule radius="0.05" length="0.5"/>'), {
+    type: "capsule",
+    radiusMm: 50,
+    lengthMm: 600,
+  });
+  assertEquals(
+    await body('<capsule radius="0.02" length="0.3"/>'),
+    await body('<cylinder radius="0.02" length="0.3"/>'),
+  );
+  assertEquals(await body('<capsule radius="0.03" length="0"/>'), await body('<sphere radius="0.03"/>'));
+});
+
 Deno.test("URDF: joints whose limits are 0 to 0 are told", async () => {
   const limit = '<axis xyz="0 0 1"/><limit effort="1" velocity="1"/>';
   const model = await parse(robot(["a", "b"], moving("j", "revolute", ["a", "b"], limit)));
