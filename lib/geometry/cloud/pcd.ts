@@ -41,6 +41,9 @@ interface Header {
   readonly dataStart: number;
 }
 
+/** The name of fields that hold nothing but the place between others. */
+const PADDING = "_";
+
 type Read = (view: DataView, at: number) => number;
 
 const READERS: { readonly [type: string]: Read } = {
@@ -225,7 +228,10 @@ function readFields(entries: ReadonlyMap<string, readonly string[]>): Field[] {
         `field ${name} of TYPE ${types[index]} and SIZE ${sizes[index]}, wanted F 4 8, I or U 1 2 4 8`,
       );
     }
-    if (!Number.isInteger(times) || times < 1) throw invalid(`field ${name} of COUNT ${counts[index]}`);
+    // Recorders of lidars also write the gaps of no bytes between the members of their points.
+    if (!Number.isInteger(times) || times < (name === PADDING ? 0 : 1)) {
+      throw invalid(`field ${name} of COUNT ${counts[index]}`);
+    }
     const field = { name, type, size, count: times, byte, value, read };
     byte += size * times;
     value += times;
@@ -283,11 +289,11 @@ function decompressed({ points, pointBytes }: Header, data: Uint8Array): Uint8Ar
 /** One line a point. Keeps only the values of the requested fields. */
 function asciiColumns({ points, fields }: Header, data: Uint8Array): Columns {
   // The shortest point has one digit and one line end for each value.
-  if (points * fields.length * 2 > data.length + 1) throw truncated(points, undefined);
+  const perPoint = fields.reduce((sum, field) => sum + field.count, 0);
+  if (points * perPoint * 2 > data.length + 1) throw truncated(points, undefined);
   const lines = new TextDecoder("latin1").decode(data).split("\n").filter((line) => line.trim() !== "");
   if (lines.length < points) throw truncated(points, lines.length);
 
-  const perPoint = fields.reduce((sum, field) => sum + field.count, 0);
   const rows = lines.slice(0, points).map((line, point) => {
     const values = line.trim().split(/\s+/);
     if (values.length === perPoint) return values;

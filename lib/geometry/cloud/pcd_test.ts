@@ -132,6 +132,34 @@ Deno.test("readPcd: reads compressed files whose data compression did not make s
   assertEquals([[...cloud.x], [...cloud.y], [...cloud.z]], [[1, 2], [3, 4], [5, 6]]);
 });
 
+Deno.test("readPcd: padding may have no bytes", () => {
+  const lidar = header({
+    FIELDS: "x y z _ intensity t reflectivity ring _ noise _ range _",
+    SIZE: "4 4 4 1 4 4 2 1 1 2 1 4 1",
+    TYPE: "F F F U F U U U U U U U U",
+    COUNT: "1 1 1 4 1 1 1 1 0 1 0 1 15",
+    WIDTH: "2",
+    POINTS: "2",
+    DATA: "binary",
+  });
+  const pointBytes = 48, data = new DataView(new ArrayBuffer(2 * pointBytes));
+  for (const [n, value] of [1.5, -2, 3, 4, 5, -6.5].entries()) {
+    data.setFloat32(n % 3 * 4 + (n < 3 ? 0 : pointBytes), value, true);
+  }
+  const cloud = readPcd(bytes(lidar, ...new Uint8Array(data.buffer)));
+  assertEquals(
+    [cloud.x, cloud.y, cloud.z],
+    [[1.5, 4], [-2, 5], [3, -6.5]].map((one) => Float32Array.from(one)),
+  );
+
+  const gaps = { FIELDS: "_ x y _ z", SIZE: "8 4 4 1 4", TYPE: "F F F U F", COUNT: "0 1 1 0 1" };
+  assertEquals([...readPcd(bytes(`${header(gaps)}1 2 3\n`)).z], [3]);
+  const named = header({ ...gaps, FIELDS: "_ x y noise z" });
+  assertThrows(() => readPcd(bytes(`${named}1 2 3\n`)), SvcError, "field noise of COUNT 0");
+  const negative = header({ ...gaps, COUNT: "-1 1 1 0 1" });
+  assertThrows(() => readPcd(bytes(`${negative}1 2 3\n`)), SvcError, "field _ of COUNT -1");
+});
+
 Deno.test("readPcd: reads headers with comments, old words, CRLF and without COUNT or POINTS", () => {
   const old =
     "# .PCD v.5\r\n\r\nVERSION .5\r\nCOLUMNS x y z\r\nSIZE 4 4 4\r\nTYPE F F F\r\nWIDTH 2\r\nHEIGHT 1\r\nDATA ascii\r\n";
