@@ -52,11 +52,17 @@ export function askHidden(
       if (letter === "\r" || letter === "\n") return line;
       // Ctrl-C, Ctrl-D.
       if (byte[0] === 3 || byte[0] === 4) return undefined;
-      line = letter === "\x7f" ? line.slice(0, -1) : line + letter;
+      line = edited(line, letter);
     }
     return line;
   } finally {
     terminal.setRaw(false);
     host.writeError("\n");
   }
+}
+
+/** The line after a key: Backspace, for which some terminals send Ctrl-H, takes one letter back, and Ctrl-U all. */
+function edited(line: string, key: string): string {
+  if (key === "\x7f" || key === "\b") return [...line].slice(0, -1).join("");
+  return key === "\x15" ? "" : line + key;
 }
