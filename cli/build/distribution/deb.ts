@@ -104,30 +104,35 @@ function control(name: string, version: string, processor: string): string {
   return Object.entries(fields).map(([field, value]) => `${field}: ${value}\n`).join("");
 }
 
-/** A newer program takes over at once; one that does not run is left alone. */
+/**
+ * A newer program takes over at once; one that does not run is left alone. A masked unit, or a configuration with which
+ * it does not start, is the user's own: dpkg would call the package broken, and refuse its removal too.
+ */
 function afterInstallation(name: string): string {
   return `#!/bin/sh
 set -e
 if [ "$1" = configure ] && [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then
-  ${name in USERS ? `systemd-sysusers ${name}.conf\n  ` : ""}systemctl daemon-reload
-  systemctl try-restart ${name}.service
+  ${name in USERS ? `systemd-sysusers ${name}.conf\n  ` : ""}systemctl daemon-reload || true
+  systemctl try-restart ${name}.service ||
+    echo "${name} was not restarted; see: systemctl status ${name}" >&2
 fi
 `;
 }
 
-/** An update replaces the program while it runs; a removal stops it. */
+/** An update replaces the program while it runs; a removal stops it, also where its unit is masked. */
 function beforeRemoval(name: string): string {
   return `#!/bin/sh
 set -e
 if [ "$1" = remove ] && [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then
-  systemctl disable --now ${name}.service
+  systemctl stop ${name}.service || true
+  systemctl disable ${name}.service || true
 fi
 `;
 }
 
 const AFTER_REMOVAL = `#!/bin/sh
 set -e
-if [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
+if [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi
 `;
 
 async function copyTo(from: string, to: string, mode = 0o644): Promise<void> {

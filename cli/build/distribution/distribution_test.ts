@@ -101,3 +101,32 @@ Deno.test({
       assertEquals(output, "");
     }),
 });
+
+Deno.test({
+  name:
+    "the scripts of a Debian package do not fail where systemd refuses: a masked unit, a bad configuration",
+  ignore: !hasDpkg,
+  fn: () =>
+    withBuild("0.2.0", async (build) => {
+      const [parts, log] = [`${build.folder}/parts`, `${build.folder}/log`];
+      const file = await makeDeb(program("svc-server"), LINUX, build);
+      await execute("dpkg-deb", ["--control", `${build.folder}/${file}`, parts]);
+      await Deno.writeTextFile(`${parts}/systemctl`, `#!/bin/sh\necho "$@" >>${log}\nexit 1\n`, {
+        mode: 0o755,
+      });
+      const ran = async (script: string, ...args: string[]) => {
+        await Deno.writeTextFile(log, "");
+        const text = await Deno.readTextFile(`${parts}/${script}`);
+        // As on a computer that systemd has started.
+        const given = ["-c", text.replaceAll("/run/systemd/system", parts), script, ...args];
+        const { code } = await execute("sh", given, { PATH: `${parts}:${Deno.env.get("PATH")}` });
+        return [code, ...(await Deno.readTextFile(log)).trim().split("\n")];
+      };
+
+      const unit = "svc-server.service";
+      assertEquals(await ran("postinst", "configure", "0.1.0"), [0, "daemon-reload", `try-restart ${unit}`]);
+      assertEquals(await ran("prerm", "remove"), [0, `stop ${unit}`, `disable ${unit}`]);
+      assertEquals(await ran("prerm", "upgrade", "0.3.0"), [0, ""]);
+      assertEquals(await ran("postrm", "remove"), [0, "daemon-reload"]);
+    }),
+});
