@@ -60,7 +60,11 @@ main() {
   [ -e "$loader" ] || fail "this system cannot run 64-bit programs: $loader is missing"
   command -v sha256sum >/dev/null 2>&1 || fail "the program sha256sum is missing"
   folder=$(mktemp -d)
-  trap 'rm -rf "$folder"' EXIT INT TERM
+  trap 'rm -rf "$folder"' EXIT
+  # A shell goes on after what it does for a signal.
+  trap 'exit 129' HUP
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
   use_proxies
   use_authorities
   fetch_credentials
