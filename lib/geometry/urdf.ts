@@ -3,7 +3,8 @@
  *
  * URDF measures in metres and radians and gives a joint its own place; the JSON form measures in millimetres
  * and degrees and gives places to links only. So each moving joint becomes a link `<joint>_origin` followed
- * by a joint. Bodies come from the first `collision` of a link; mesh files are not read.
+ * by a joint. A body is a `collision` with a shape of its own; mesh files are not read. The JSON form has one body
+ * for a link, so that each further one has a link `<link>_body` before its own.
  */
 
 import { messageOf, SvcError } from "../base/error.ts";
@@ -28,15 +29,17 @@ export async function svaFromUrdf(xml: string): Promise<JsonObject> {
   const parentOf = new Map(
     joints.map((joint) => [linkOf(joint, "child"), names.joint(attribute(joint, "name"))]),
   );
-  const links = childrenOf(robot, "link").filter((link) => attribute(link, "name") !== "world").map(
+  const links = childrenOf(robot, "link").filter((link) => attribute(link, "name") !== "world").flatMap(
     (link) => {
       const name = attribute(link, "name");
-      const geometry = geometryOf(link);
-      return {
-        id: names.link(name),
-        parent: parentOf.get(name) ?? "world",
-        ...(geometry ? { geometry } : {}),
-      };
+      const [first, ...others] = geometriesOf(link);
+      let parent = parentOf.get(name) ?? "world";
+      const before = others.map((geometry) => {
+        const body = { id: names.another(`${name}_body`), parent, geometry };
+        parent = body.id;
+        return body;
+      });
+      return [...before, { id: names.link(name), parent, ...(first ? { geometry: first } : {}) }];
     },
   );
   const placed = joints.map((joint) => convert(joint, names));
@@ -54,6 +57,8 @@ interface FrameNames {
   joint(name: string): string;
   /** The link with the place of a moving joint. */
   origin(name: string): string;
+  /** A name that no other frame has, which begins like this one. */
+  another(name: string): string;
   /** The type of a joint; undefined for an unknown one. */
   typeOf(joint: string): string | undefined;
 }
@@ -84,6 +89,7 @@ function namesOf(robot: Element, joints: readonly Element[]): FrameNames {
     link: (name) => linkNames.get(name) ?? name,
     joint: (name) => jointNames.get(name) ?? name,
     origin: (name) => origins.get(name)!,
+    another,
     typeOf: (joint) => types.get(joint),
   };
 }
@@ -156,11 +162,12 @@ function orientationOf(origin: Element | undefined): JsonObject {
   return { type: "quaternion", value: { w, x, y, z } };
 }
 
-function geometryOf(link: Element): JsonObject | undefined {
-  const collision = childOf(link, "collision");
-  const shape = collision && childOf(collision, "geometry");
-  const body = shape && bodyOf(shape);
-  return body && { ...body, ...poseOf(collision) };
+function geometriesOf(link: Element): JsonObject[] {
+  return childrenOf(link, "collision").flatMap((collision) => {
+    const shape = childOf(collision, "geometry");
+    const body = shape && bodyOf(shape);
+    return body ? [{ ...body, ...poseOf(collision) }] : [];
+  });
 }
 
 /**

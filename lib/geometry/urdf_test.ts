@@ -160,6 +160,47 @@ Deno.test("URDF: a capsule is a body, whose length leaves out its round ends", a
   assertEquals(await body('<capsule radius="0.03" length="0"/>'), await body('<sphere radius="0.03"/>'));
 });
 
+Deno.test("URDF: every collision of a link is a body that moves with it", async () => {
+  const collision = (shape: string, xyz = "0 0 0") =>
+    `<collision><origin xyz="${xyz}"/><geometry>${shape}</geometry></collision>`;
+  const sphere = (radius: number) => `<sphere radius="${radius}"/>`, mesh = '<mesh filename="arm.stl"/>';
+  const model = await parse(`<robot name="r">
+    <link name="base">${collision(sphere(0.1))}${collision(sphere(0.2), "0 0 1")}</link>
+    <link name="arm">${collision(mesh)}${collision(sphere(0.3), "1 0 0")}${collision(sphere(0.4), "2 0 0")}${
+    collision(sphere(0.5), "3 0 0")
+  }</link><link name="arm_body"/>
+    ${moving("turn", "revolute", ["base", "arm"], '<axis xyz="0 0 1"/><limit lower="-2" upper="2"/>')}${
+    moving("tip", "fixed", ["arm", "arm_body"], '<origin xyz="4 0 0"/>')
+  }</robot>`);
+  assert(posesAlmostEqual(forwardKinematics(model, [90]), { ...poseAt(0, 4000, 0), theta: 90 }));
+
+  const places = new Map(
+    modelGeometries(model, [90]).map(({ label, shape, center }) => {
+      const { x, y, z } = center;
+      return [label, [
+        shape.type === "sphere" ? shape.radiusMm : 0,
+        ...[x, y, z].map((mm) => Math.round(mm) + 0),
+      ]];
+    }),
+  );
+  assertEquals(
+    places,
+    new Map([
+      ["r:base", [100, 0, 0, 0]],
+      ["r:base_body", [200, 0, 0, 1000]],
+      ["r:arm", [300, 0, 1000, 0]],
+      ["r:arm_body2", [400, 0, 2000, 0]],
+      ["r:arm_body3", [500, 0, 3000, 0]],
+    ]),
+  );
+
+  // The body that has no shape before it keeps the name of its link.
+  const plain = await parse(
+    `<robot name="r"><link name="a">${collision(mesh)}${collision(sphere(1))}</link></robot>`,
+  );
+  assertEquals(modelGeometries(plain, []).map(({ label }) => label), ["r:a"]);
+});
+
 Deno.test("URDF: joints whose limits are 0 to 0 are told", async () => {
   const limit = '<axis xyz="0 0 1"/><limit effort="1" velocity="1"/>';
   const model = await parse(robot(["a", "b"], moving("j", "revolute", ["a", "b"], limit)));
