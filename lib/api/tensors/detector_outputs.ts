@@ -20,6 +20,8 @@ export interface DetectorNames {
   readonly location: string;
   readonly score: string;
   readonly category?: string;
+  /** The output with the number of boxes that count, if there is one; the others only fill the tensor. */
+  readonly count?: string;
   /** True if the content decided about one of them. */
   readonly isGuessed: boolean;
 }
@@ -35,6 +37,8 @@ const USUAL: { readonly [R in Role]: RegExp } = {
 };
 /** Outputs that are none of the three. */
 const OTHER = /(anchor|indices|indexes|raw_|multiclass|num_?detections|num_?dets|keypoint|mask|count)/;
+/** An output with the number of boxes that count. */
+const COUNT = /^(num_?(detections?|dets|boxes)|(detections?|valid)_?count|valid_?detections)$/;
 /** Classes of a model: larger numbers are indices of something else. */
 const CLASSES_MAX = 100_000;
 
@@ -54,7 +58,8 @@ export function detectorNames(
   const count = location.data.length / 4;
   const category = search.named("category", (tensor) => tensor.data.length === count);
   const score = search.named("score", (tensor) => tensor.data.length % Math.max(count, 1) === 0);
-  return search.rest(location, { category, score });
+  const names = search.rest(location, { category, score });
+  return names && { ...names, count: search.count() };
 }
 
 class Search {
@@ -89,6 +94,11 @@ class Search {
   boxes(): Output | undefined {
     const found = this.#free().find((output) => isBoxes(output) && !OTHER.test(plain(output.name)));
     return found && this.#take(found);
+  }
+
+  /** The output with the number of boxes that count. */
+  count(): string | undefined {
+    return this.#free().find(({ name, data }) => COUNT.test(plain(name)) && data.length === 1)?.name;
   }
 
   /** Completes what names did not tell by the content. */

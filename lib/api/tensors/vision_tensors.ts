@@ -125,13 +125,15 @@ export function classesOf(
 }
 
 /**
- * Bytes are fractions of 255. Other numbers outside 0 to 1 go through a softmax (a single number through a
- * sigmoid).
+ * Bytes are fractions of 255. Numbers from 0 to 1 stay as they are, also where the model's rounding leaves them slightly
+ * above 1. Others go through a softmax (a single number through a sigmoid).
  */
 function probabilities({ data }: Tensor): number[] {
   const values = Array.from<number | bigint, number>(data as ArrayLike<number | bigint>, Number);
   if (data instanceof Uint8Array) return values.map((value) => value / 255);
-  if (values.every((value) => value >= 0 && value <= 1)) return values;
+  if (values.every((value) => value >= 0 && value <= CONFIDENCE_MAX)) {
+    return values.map((value) => Math.min(value, 1));
+  }
   if (values.length === 1) return values.map((value) => 1 / (1 + Math.exp(-value)));
   const most = Math.max(...values);
   const powers = values.map((value) => Math.exp(value - most));
@@ -148,21 +150,24 @@ export interface BoxForm {
   readonly height: number;
 }
 
-/** Leaves out boxes without any confidence, which only fill a tensor of fixed length. */
+/** Leaves out boxes without any confidence, or beyond the model's own count, which only fill a tensor of fixed length. */
 export function foundIn(outputs: Tensors, names: DetectorNames, form: BoxForm): Found[] {
   const edges = numbersOf(tensorNamed(outputs, names.location));
   const count = edges.length / 4;
-  const { scores, categories } = scored(outputs, names, count);
+  const { scores: all, categories } = scored(outputs, names, count);
+  const scores = all.slice(0, reportedCount(outputs, names));
 
-  // Fractions may reach slightly beyond the picture; boxes in pixels have larger numbers somewhere.
-  const proportional = edges.every((edge) => Math.abs(edge) <= 2);
+  // Fractions may reach slightly beyond the picture; boxes in pixels have larger numbers somewhere. What only fills the
+  // tensor may hold any number.
+  const proportional = edges.every((edge, at) => !((scores[at >> 2] ?? 0) > 0) || !(Math.abs(edge) > 2));
   const [across, down] = proportional ? [1, 1] : [form.width, form.height];
   const place = [0, 1, 2, 3].map((edge) => form.order.indexOf(edge));
   const within = (edge: number) => Math.min(Math.max(edge, 0), 1);
   const found: Found[] = [];
   for (let index = 0; index < count; index++) {
     const confidence = scores[index] ?? 0;
-    if (!(confidence > 0)) continue;
+    const isPlace = edges.slice(index * 4, index * 4 + 4).every((edge) => !Number.isNaN(edge));
+    if (!(confidence > 0) || !isPlace) continue;
 
     const [xMin = 0, yMin = 0, xMax = 0, yMax = 0] = place.map((at, edge) =>
       within((edges[index * 4 + at] ?? 0) / (edge % 2 ? down : across))
@@ -183,11 +188,18 @@ export function foundIn(outputs: Tensors, names: DetectorNames, form: BoxForm): 
   return found;
 }
 
+/** How many boxes the model reports; those after them are whatever was in its memory. */
+function reportedCount(outputs: Tensors, { count }: DetectorNames): number | undefined {
+  const [reported = NaN, ...more] = count === undefined ? [] : numbersOf(tensorNamed(outputs, count));
+  return reported >= 0 && more.length === 0 ? Math.round(reported) : undefined;
+}
+
 function scored(outputs: Tensors, names: DetectorNames, count: number) {
   const { location, score, category, isGuessed } = names;
   const tensor = tensorNamed(outputs, score);
   const all = numbersOf(tensor);
-  checkScores(all, tensor, { score, isGuessed });
+  const checked = category === undefined ? all : all.slice(0, reportedCount(outputs, names));
+  checkScores(checked, tensor, { score, isGuessed });
 
   const scale = tensor.data instanceof Uint8Array ? 255 : 1;
   const scores = all.map((value) => value / scale);
