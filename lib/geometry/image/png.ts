@@ -2,10 +2,10 @@
  * PNG files: reads every colour type, bit depth and interlacing, and writes plain files.
  *
  * Safe on hostile files: allocates nothing before the header has passed `PIXELS_MAX`, and stops decompression
- * at the size that the header promises. Errors are `invalid_argument`.
+ * little beyond the size that the header promises. Errors are `invalid_argument`.
  */
 
-import { crc32, deflateSync, inflateSync } from "node:zlib";
+import { constants, crc32, deflateSync, inflateSync } from "node:zlib";
 import { messageOf, SvcError } from "../../base/error.ts";
 import { joinedBytes } from "../../base/files/byte_reader.ts";
 
@@ -33,6 +33,9 @@ interface Header {
   readonly palette: boolean;
   readonly interlaced: boolean;
 }
+
+/** Bytes of image data that a file may have beyond its pixels. */
+const SURPLUS_MAX = 2 ** 16;
 
 const SIGNATURE = [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a];
 
@@ -180,12 +183,14 @@ function chunksOf(bytes: Uint8Array) {
 function inflate(data: Uint8Array, size: number): Uint8Array {
   let raw: Uint8Array;
   try {
-    raw = inflateSync(data, { maxOutputLength: size });
+    // Some programs leave out the end of the data, or put in more than belongs to the picture.
+    const limits = { maxOutputLength: size + SURPLUS_MAX, finishFlush: constants.Z_SYNC_FLUSH };
+    raw = inflateSync(data, limits);
   } catch (cause) {
     throw bad(`its image data cannot be decompressed to ${size} bytes: ${messageOf(cause)}`, cause);
   }
-  if (raw.length !== size) throw bad(`its image data has ${raw.length} bytes, wanted ${size}`);
-  return raw;
+  if (raw.length < size) throw bad(`its image data has ${raw.length} bytes, wanted ${size}`);
+  return raw.subarray(0, size);
 }
 
 function passSize({ width, height }: Header, { x0, y0, dx, dy }: Pass): { columns: number; rows: number } {
@@ -279,11 +284,11 @@ function coloured(indices: Uint8Array, palette: Uint8Array, alpha: Uint8Array) {
   const samples = new Uint8Array(indices.length * channels);
   for (let pixel = 0, to = 0; pixel < indices.length; pixel++, to += channels) {
     const index = indices[pixel] ?? 0;
-    if (index >= colours) throw bad(`pixel ${pixel} has colour ${index} of a palette of ${colours}`);
+    // A colour that the palette lacks is an opaque black, as PNG 3, 13.2 requires.
     samples[to] = palette[index * 3] ?? 0;
     samples[to + 1] = palette[index * 3 + 1] ?? 0;
     samples[to + 2] = palette[index * 3 + 2] ?? 0;
-    if (channels === 4) samples[to + 3] = alpha[index] ?? 255;
+    if (channels === 4) samples[to + 3] = index < colours ? alpha[index] ?? 255 : 255;
   }
   return { channels, samples };
 }

@@ -5,6 +5,15 @@ import { decodePng, encodePng, isPng, type PngImage, pngSize } from "./png.ts";
 
 /** A PNG file from a header and raw rows that already carry their filter bytes. */
 function png(header: number[], rows: number[], extra: [string, number[]][] = []): Uint8Array<ArrayBuffer> {
+  return packed(header, deflateSync(Uint8Array.from(rows)), extra);
+}
+
+/** The same from rows that are compressed. */
+function packed(
+  header: number[],
+  data: Uint8Array,
+  extra: [string, number[]][] = [],
+): Uint8Array<ArrayBuffer> {
   const chunk = (type: string, content: Uint8Array) => {
     const bytes = new Uint8Array(12 + content.length);
     const view = new DataView(bytes.buffer);
@@ -18,7 +27,7 @@ function png(header: number[], rows: number[], extra: [string, number[]][] = [])
     ...[0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a],
     ...chunk("IHDR", Uint8Array.from(header)),
     ...extra.flatMap(([type, content]) => chunk(type, Uint8Array.from(content))),
-    ...chunk("IDAT", deflateSync(Uint8Array.from(rows))),
+    ...chunk("IDAT", data),
     ...chunk("IEND", new Uint8Array()),
   ]);
 }
@@ -70,8 +79,33 @@ Deno.test("png: decodes a palette to RGB, or RGBA with transparency", () => {
   assertEquals([plain.channels, [...plain.samples]], [3, [1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3]]);
   const clear = decodePng(png(header(2, 1, 8, 3), [0, 0, 2], [palette, ["tRNS", [7]]]));
   assertEquals([clear.channels, [...clear.samples]], [4, [1, 2, 3, 7, 7, 8, 9, 255]]);
-  refuses(png(header(1, 1, 8, 3), [0, 3], [palette]), "colour 3 of a palette of 3");
   refuses(png(header(1, 1, 8, 3), [0, 0]), "its palette has 0 bytes");
+});
+
+Deno.test("png: a colour that the palette lacks is an opaque black", () => {
+  const palette: [string, number[]] = ["PLTE", [255, 255, 255, 128, 128, 128, 0, 0, 255]];
+  const rows = [0, 1, 100, 0, 1, 2];
+  const plain = decodePng(png(header(2, 2, 8, 3), rows, [palette]));
+  assertEquals([...plain.samples], [128, 128, 128, 0, 0, 0, 128, 128, 128, 0, 0, 255]);
+  const clear = decodePng(png(header(2, 2, 8, 3), rows, [palette, ["tRNS", [0, 255, 0]]]));
+  assertEquals([...clear.samples], [128, 128, 128, 255, 0, 0, 0, 255, 128, 128, 128, 255, 0, 0, 255, 0]);
+  const long = decodePng(png(header(1, 1, 2, 3), [0, 0b11000000], [palette, ["tRNS", [9, 9, 9, 9]]]));
+  assertEquals([...long.samples], [0, 0, 0, 255]);
+});
+
+Deno.test("png: reads image data that is too long, or without its end", () => {
+  const rows = [0, 1, 2, 0, 3, 4], size = header(2, 2, 8, 0);
+  // A stored block that says 65,535 bytes, holds four more than the picture, and breaks off.
+  const stored = Uint8Array.of(0x78, 0x01, 0, 0xff, 0xff, 0, 0, ...rows, 7, 7, 7, 7);
+  const whole = deflateSync(Uint8Array.from(rows));
+  const withoutChecksum = whole.subarray(0, whole.length - 4);
+  const files = [packed(size, stored), png(size, [...rows, 9, 9]), packed(size, withoutChecksum)];
+  for (const file of files) assertEquals([...decodePng(file).samples], [1, 2, 3, 4]);
+
+  refuses(packed(size, stored.subarray(0, 12)), "has 5 bytes, wanted 6");
+  const wrongChecksum = whole.slice();
+  wrongChecksum[whole.length - 1] ^= 1;
+  refuses(packed(size, wrongChecksum), "cannot be decompressed to 6 bytes");
 });
 
 Deno.test("png: the colour that a file names as transparent gets an alpha of 0, except in distances", () => {
