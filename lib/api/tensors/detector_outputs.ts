@@ -52,7 +52,7 @@ export function detectorNames(
   remapped: ReadonlyMap<string, string>,
 ): DetectorNames | undefined {
   const search = new Search(outputs, order, remapped);
-  const location = search.named("location") ?? search.boxes();
+  const location = search.named("location") ?? search.boxes() ?? search.unbatched();
   if (location === undefined) return undefined;
 
   const count = location.data.length / 4;
@@ -94,6 +94,20 @@ class Search {
   boxes(): Output | undefined {
     const found = this.#free().find((output) => isBoxes(output) && !OTHER.test(plain(output.name)));
     return found && this.#take(found);
+  }
+
+  /** Boxes without a batch, [n, 4], beside classes and confidences that are lists of the same length, as torchvision exports them. */
+  unbatched(): Output | undefined {
+    const [found, ...more] = this.#free().filter(({ name, shape }) =>
+      USUAL.location.test(plain(name)) && shape.length === 2 && shape[1] === 4
+    );
+    const isList = (role: Role) =>
+      this.#free().some(({ name, shape }) =>
+        USUAL[role].test(plain(name)) && shape.length === 1 && shape[0] === found?.shape[0]
+      );
+    return found && more.length === 0 && isList("category") && isList("score")
+      ? this.#take(found)
+      : undefined;
   }
 
   /** The output with the number of boxes that count. */

@@ -65,6 +65,19 @@ Deno.test("detectorNames: usual names of exports count, also where all classes a
   assertEquals(found(without), undefined);
 });
 
+Deno.test("detectorNames: boxes without a batch count beside lists of classes and confidences", () => {
+  const named = ["boxes", "labels", "scores", false];
+  const boxes = floats([2, 4], 0, 0, 8, 8, 2, 2, 4, 4);
+  const labels = { shape: [2], data: BigInt64Array.of(1n, 18n) };
+  const scores = floats([2], 0.9, 0.4);
+  assertEquals(found({ boxes, labels, scores }), named, "as torchvision exports them");
+  const none = { boxes: floats([0, 4]), labels: floats([0]), scores: floats([0]) };
+  assertEquals(found(none), named, "nothing found in the picture");
+  const masks = floats([2, 1, 2, 2], 0, 0, 0, 0, 0, 0, 0, 0);
+  assertEquals(found({ boxes, labels, scores, masks }), named, "with masks");
+  assertEquals(found({ box: floats([1, 4], 0, 0, 1, 1), probability: floats([1, 3], 0, 1, 0) }), undefined);
+});
+
 Deno.test("detectorNames: the content decides where names say nothing", () => {
   assertEquals(found({ a: SCORES, b: CLASSES, c: BOXES }), ["c", "b", "a", true]);
   assertEquals(found({ a: ZEROS, b: SCORES, c: BOXES }), ["c", "a", "b", true]);
