@@ -126,7 +126,8 @@ _${id}() {
     COMPREPLY+=("\${line#"$begun"}")
   done < <(${name} __complete -- "\${words[@]}" 2>/dev/null)
 }
-complete -o default -o nosort -F _${id} ${name}
+# bash before 4.4 knows no nosort, and then registers nothing.
+complete -o default -o nosort -F _${id} ${name} 2>/dev/null || complete -o default -F _${id} ${name}
 `,
   zsh: (name, id) =>
     `#compdef ${name}
@@ -148,6 +149,8 @@ _${id}() {
   fi
 }
 compdef _${id} ${name}
+# From a folder of $fpath, the whole file runs as a function at the first Tab, which wants candidates.
+if [[ \${funcstack[1]} == _${name} ]]; then _${id} "$@"; fi
 `,
   fish: (name, id) =>
     `# Completion of ${name} for fish: ${name} completion fish > ~/.config/fish/completions/${name}.fish
