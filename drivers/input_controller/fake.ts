@@ -57,9 +57,8 @@ class Fake extends BaseComponent implements InputController {
     return this.#events.stream(filters, call?.signal);
   }
 
-  // deno-lint-ignore require-await
-  async triggerEvent(event: InputEvent): Promise<void> {
-    this.#events.happened(event);
+  triggerEvent(event: InputEvent): Promise<void> {
+    return Promise.try(() => this.#events.happened(event));
   }
 
   override close(): Promise<void> {

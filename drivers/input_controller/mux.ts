@@ -60,7 +60,7 @@ class Mux extends BaseComponent implements InputController {
 
   /**
    * Ends when no source has a stream. While another one has, a source whose stream ends or fails is listened to again,
-   * and its controls are told as disconnected: what it held pressed must not stay so.
+   * and its controls are reported as disconnected, so that nothing stays pressed.
    */
   async *streamEvents(filters: readonly EventFilter[], call?: Call): AsyncGenerator<InputEvent> {
     const stop = new AbortController();

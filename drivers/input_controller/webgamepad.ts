@@ -52,11 +52,12 @@ class Webgamepad extends BaseComponent implements InputController {
     return this.#events.stream(filters, call?.signal);
   }
 
-  // deno-lint-ignore require-await
-  async triggerEvent(event: InputEvent, call?: Call): Promise<void> {
-    this.#events.happened(event);
-    for (const controls of this.#held.values()) controls.delete(event.control);
-    if (call?.connectionEnded && event.value !== 0) this.#heldBy(call.connectionEnded).add(event.control);
+  triggerEvent(event: InputEvent, call?: Call): Promise<void> {
+    return Promise.try(() => {
+      this.#events.happened(event);
+      for (const controls of this.#held.values()) controls.delete(event.control);
+      if (call?.connectionEnded && event.value !== 0) this.#heldBy(call.connectionEnded).add(event.control);
+    });
   }
 
   #heldBy(connection: Promise<void>): Set<string> {

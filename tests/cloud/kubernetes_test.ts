@@ -37,6 +37,15 @@ import { newJob, scriptArchive, stream } from "./training_world.ts";
 
 const clock = new SystemClock();
 const ENVIRONMENT = { key: "python:3", uri: "example.test/python:3", framework: "python", description: "" };
+/** Of an executor, beside its cluster and its clock. */
+const OPTIONS = {
+  host: new SystemFiles(),
+  url: "http://x",
+  environments: [ENVIRONMENT],
+  capacity: 1,
+  limits: SCRIPT_LIMITS,
+  cpus: 1,
+};
 const SCRIPT = `
 import argparse, json, os, sys
 parser = argparse.ArgumentParser()
@@ -101,16 +110,7 @@ async function withExecutor(
     clock,
   });
   try {
-    const options = {
-      host: new SystemFiles(),
-      url: port.url,
-      environments: [ENVIRONMENT],
-      capacity: 1,
-      limits: SCRIPT_LIMITS,
-      cpus: 1,
-      clock,
-      space,
-    };
+    const options = { ...OPTIONS, url: port.url, clock, space };
     executor = new KubernetesExecutor({ cluster: await cluster(folder), ...options });
     await run({ executor, work, lines, cancel, url: port.url });
   } finally {
@@ -218,16 +218,7 @@ Deno.test("kubernetes: the pod's output is in the log once, and the executor wai
     logs: () => Promise.resolve(printed.slice(0, asked - 1)),
   };
   await withExecutor(() => Promise.resolve(cluster), "", async ({ work, lines }) => {
-    const options = {
-      host: new SystemFiles(),
-      cluster,
-      url: "http://x",
-      environments: [ENVIRONMENT],
-      capacity: 1,
-      limits: SCRIPT_LIMITS,
-      cpus: 1,
-      clock: fake,
-    };
+    const options = { ...OPTIONS, cluster, clock: fake };
     const failing = assertRejects(() => new KubernetesExecutor(options).run(work), SvcError);
     for (let look = 0; look < states.length; look++) await fake.advance(2_000);
     assertStringIncludes((await failing).message, "BackoffLimitExceeded; its last lines: one\ntwo\nthree");
@@ -345,16 +336,7 @@ for (
       logs: () => Promise.resolve([]),
     };
     await withExecutor(() => Promise.resolve(cluster), "", async ({ work, cancel }) => {
-      const options = {
-        host: new SystemFiles(),
-        cluster,
-        url: "http://x",
-        environments: [ENVIRONMENT],
-        capacity: 1,
-        limits: SCRIPT_LIMITS,
-        cpus: 1,
-        clock: fake,
-      };
+      const options = { ...OPTIONS, cluster, clock: fake };
       const ended = new KubernetesExecutor(options).run(work).catch((error) => SvcError.from(error));
       for (let second = 0; second < 15 * 60; second += 2) await fake.advance(2_000);
       cancel.abort(new SvcError("canceled", "enough"));
@@ -379,16 +361,7 @@ Deno.test("kubernetes: a job runs in the image of its container while the image 
     const { job } = work;
     const image = "registry.example.com/team/trainer:1";
     const own = { ...work, job: { ...job, script: { ...job.script!, container: "the id", image } } };
-    const options = {
-      host: new SystemFiles(),
-      cluster,
-      url: "http://x",
-      environments: [ENVIRONMENT],
-      capacity: 1,
-      limits: SCRIPT_LIMITS,
-      cpus: 1,
-      clock,
-    };
+    const options = { ...OPTIONS, cluster, clock };
     const failure = async (allowed?: string[]) =>
       (await assertRejects(() => new KubernetesExecutor({ ...options, images: allowed }).run(own), SvcError))
         .message;

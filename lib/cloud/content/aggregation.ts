@@ -18,7 +18,7 @@ import { DATES } from "./date_operators.ts";
 import { densified } from "./densify.ts";
 import { fieldsIn, withField } from "./fields.ts";
 import { sampled, sortedBy } from "./sorting.ts";
-import { mergedObjects, orderOf, type OwnExpression, VALUES } from "./value_operators.ts";
+import { isNothing, mergedObjects, orderOf, type OwnExpression, VALUES } from "./value_operators.ts";
 import { outputsIn, withOutputs } from "./window_fields.ts";
 
 /** A stage of a pipeline: its operator with its argument. */
@@ -296,7 +296,7 @@ function chosen(...[document, expression, options]: Parameters<Expression>): Ret
   }
   for (const { case: condition, then } of given.branches) {
     const value = evalExpr(document, condition, options);
-    if (value !== undefined && value !== null && value !== false && value !== 0) {
+    if (!isNothing(value) && value !== false && value !== 0) {
       return evalExpr(document, then, options) as never;
     }
   }
@@ -350,7 +350,7 @@ export function aggregate(pipeline: readonly PipelineStage[], documents: Documen
 
 /** The values that are there, also nulls: a list of MongoDB has no element for a document without the value. */
 function presentOf(...[documents, expression, options]: Parameters<Accumulator>): ReturnType<Accumulator> {
-  if (expression === undefined || expression === null) return $push(documents, expression, options);
+  if (isNothing(expression)) return $push(documents, expression, options);
   const found = $push(documents, { value: expression } as never, options) as Document[];
   return found.flatMap(({ value }) => value === undefined ? [] : [value]) as never;
 }
@@ -361,7 +361,7 @@ function ofNumbers(result: (numbers: readonly number[]) => number | null) {
 
 /** The greatest value, or the least one, in MongoDB's order; null and missing values do not count. */
 function farthestOf(values: readonly unknown[], way: 1 | -1): unknown {
-  const present = values.filter((one) => one !== null && one !== undefined);
+  const present = values.filter((one) => !isNothing(one));
   return present.reduce((most, one) => orderOf(one, most) * way > 0 ? one : most, present[0]) ?? null;
 }
 

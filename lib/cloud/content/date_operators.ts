@@ -6,7 +6,7 @@
  */
 
 import { isPlainObject } from "./answer.ts";
-import type { OwnExpression } from "./value_operators.ts";
+import { isNothing, type OwnExpression } from "./value_operators.ts";
 
 type ReadText = Parameters<OwnExpression>[2];
 /** The arguments of an expression, with their values. */
@@ -102,12 +102,12 @@ function fieldOf(name: string, field: (wall: Wall) => number): OwnExpression {
     const { date, timezone }: Given = isPlainObject(expression) && "date" in expression
       ? only as Given
       : { date: only };
-    return isMissing(date) || timezone === null ? null : field(wallOf(dateIn(date, name), timezone));
+    return isNothing(date) || timezone === null ? null : field(wallOf(dateIn(date, name), timezone));
   };
 }
 
 function moved({ startDate, unit, amount, timezone }: Given, sign: 1 | -1): Date | null {
-  if ([startDate, unit, amount].some(isMissing) || timezone === null) return null;
+  if ([startDate, unit, amount].some(isNothing) || timezone === null) return null;
   if (!Number.isInteger(amount)) throw new Error(`$dateAdd and $dateSubtract want a whole amount`);
   return later(dateIn(startDate, "startDate"), unitIn(unit), sign * (amount as number), timezone);
 }
@@ -136,7 +136,7 @@ function withMonths(wall: Wall, months: number): Wall {
 
 /** The number of the unit's boundaries between the dates. */
 function difference({ startDate, endDate, unit, timezone, startOfWeek }: Given): number | null {
-  if ([startDate, endDate, unit].some(isMissing) || timezone === null) return null;
+  if ([startDate, endDate, unit].some(isNothing) || timezone === null) return null;
   const [start, end] = [dateIn(startDate, "startDate"), dateIn(endDate, "endDate")];
   const [from, to] = [wallOf(start, timezone), wallOf(end, timezone)];
   const name = unitIn(unit);
@@ -151,7 +151,7 @@ function difference({ startDate, endDate, unit, timezone, startOfWeek }: Given):
 }
 
 function truncated({ date, unit, binSize = 1, timezone, startOfWeek }: Given): Date | null {
-  if (isMissing(date) || isMissing(unit) || binSize === null || timezone === null) return null;
+  if (isNothing(date) || isNothing(unit) || binSize === null || timezone === null) return null;
   if (typeof binSize !== "number" || !Number.isInteger(binSize) || binSize < 1 || binSize > BIN_MAX) {
     throw new Error("$dateTrunc wants a whole binSize above 0");
   }
@@ -179,7 +179,7 @@ function truncated({ date, unit, binSize = 1, timezone, startOfWeek }: Given): D
 
 function fromParts(given: Given): Date | null {
   const { timezone, ...parts } = given;
-  if (timezone === null || Object.values(parts).some(isMissing)) return null;
+  if (timezone === null || Object.values(parts).some(isNothing)) return null;
   const partOf = (name: string, usual: number) => {
     const part = parts[name] ?? usual;
     if (typeof part !== "number" || !Number.isInteger(part)) {
@@ -200,7 +200,7 @@ function fromParts(given: Given): Date | null {
 }
 
 function toParts({ date, timezone, iso8601 }: Given): Given | null {
-  if (isMissing(date) || timezone === null) return null;
+  if (isNothing(date) || timezone === null) return null;
   const wall = wallOf(dateIn(date, "date"), timezone);
   const names = iso8601 === true
     ? ["isoWeekYear", "isoWeek", "isoDayOfWeek", "hour", "minute", "second", "millisecond"]
@@ -213,9 +213,9 @@ function toParts({ date, timezone, iso8601 }: Given): Given | null {
 /** Texts of ISO 8601 without a format, and others by mingo, in UTC. */
 function fromText(given: Given, readText: ReadText): unknown {
   const { dateString, format, timezone } = given;
-  if (isMissing(dateString)) return given.onNull ?? null;
+  if (isNothing(dateString)) return given.onNull ?? null;
   if (timezone === null) return null;
-  const iso = isMissing(format) && typeof dateString === "string" ? ISO_TEXT.exec(dateString.trim()) : null;
+  const iso = isNothing(format) && typeof dateString === "string" ? ISO_TEXT.exec(dateString.trim()) : null;
   if (iso) {
     const [, year, month, day, hour = 0, minute = 0, second = 0, fraction = "", zone] = iso;
     if (zone !== undefined && timezone !== undefined) {
@@ -238,7 +238,7 @@ function fromText(given: Given, readText: ReadText): unknown {
 }
 
 function toText({ date, format, timezone, onNull = null }: Given): unknown {
-  if (isMissing(date)) return onNull;
+  if (isNothing(date)) return onNull;
   if (timezone === null || format === null) return null;
   const given = dateIn(date, "date");
   const zone = zoneIn(timezone);
@@ -261,10 +261,6 @@ function toText({ date, format, timezone, onNull = null }: Given): unknown {
     }
     throw new Error(`$dateToString: the format has "${whole}", which is no specifier`);
   });
-}
-
-function isMissing(value: unknown): value is null | undefined {
-  return value === null || value === undefined;
 }
 
 function dateIn(value: unknown, name: string): Date {

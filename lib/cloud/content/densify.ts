@@ -4,7 +4,8 @@
  */
 
 import { later, unitIn } from "./date_operators.ts";
-import { orderOf } from "./value_operators.ts";
+import { withField } from "./fields.ts";
+import { isNothing, orderOf } from "./value_operators.ts";
 import { isPlainObject } from "./answer.ts";
 
 type Document = { [name: string]: unknown };
@@ -29,12 +30,12 @@ export function densified(documents: readonly Document[], expression: unknown): 
   const found: { readonly document: Document; readonly value: Value; readonly keys: unknown[] }[] = [];
   for (const document of documents) {
     const value = at(document, field);
-    if (value === undefined || value === null) without.push(document);
-    else {found.push({
-        document,
-        value: checked(value, wanted),
-        keys: partitions.map((one) => at(document, one)),
-      });}
+    if (isNothing(value)) {
+      without.push(document);
+      continue;
+    }
+    const keys = partitions.map((one) => at(document, one));
+    found.push({ document, value: checked(value, wanted), keys });
   }
   found.sort((a, b) => orderOf(a.keys, b.keys) || orderOf(a.value, b.value));
 
@@ -90,12 +91,11 @@ function moved(first: Value, steps: number, { step, unit }: Wanted): Value {
 }
 
 function madeOf({ field, partitions }: Wanted, value: Value, keys: readonly unknown[]): Document {
-  const document: Document = {};
-  for (const [index, name] of partitions.entries()) {
-    if (keys[index] !== undefined) put(document, name, keys[index]);
-  }
-  put(document, field, value);
-  return document;
+  const document = partitions.reduce<Document>(
+    (result, name, index) => withField(result, name.split("."), keys[index]),
+    {},
+  );
+  return withField(document, field.split("."), value);
 }
 
 function wantedIn(expression: unknown): Wanted {
@@ -132,12 +132,4 @@ function at(document: Document, path: string): unknown {
   let found: unknown = document;
   for (const name of path.split(".")) found = isPlainObject(found) ? found[name] : undefined;
   return found;
-}
-
-function put(document: Document, path: string, value: unknown): void {
-  const names = path.split(".");
-  const last = names.pop() ?? path;
-  let place = document;
-  for (const name of names) place = (place[name] ??= {}) as Document;
-  place[last] = value;
 }

@@ -1,6 +1,6 @@
 /**
- * MongoDB's `$set`. Mingo's own one changes the parts that documents share, such as those of one `$unwind`, sets nothing
- * inside of lists, and replaces an object of which a field is set by an object. Pure.
+ * MongoDB's `$set`. Mingo's own one changes the parts that documents share, such as those of one `$unwind`, and sets
+ * nothing inside of lists; where `{ a: { b: 1 } }` sets a field of `a`, it replaces all of `a`. Pure.
  */
 
 import { isPlainObject } from "./answer.ts";

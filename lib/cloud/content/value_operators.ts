@@ -135,7 +135,7 @@ function pairIn(name: string, given: unknown, expression: unknown): [unknown, un
 /** A number and a date as texts, and nothing as an empty one. */
 function textOf(name: string, given: unknown): string {
   const value = Array.isArray(given) && given.length === 1 ? given[0] : given;
-  if (value === null || value === undefined) return "";
+  if (isNothing(value)) return "";
   if (value instanceof Date) return value.toISOString();
   if (typeof value === "string" || typeof value === "number") return String(value);
   throw new Error(`${name} wants a text, found ${JSON.stringify(value)}`);
@@ -144,7 +144,7 @@ function textOf(name: string, given: unknown): string {
 /** The place of a text in another one, in characters; null without a text, and -1 if it is not there. */
 function indexOfText(given: unknown): number | null {
   const [text, part, from = 0, to = Infinity] = Array.isArray(given) ? given as unknown[] : [];
-  if (text === null || text === undefined) return null;
+  if (isNothing(text)) return null;
   if (
     typeof text !== "string" || typeof part !== "string" || typeof from !== "number" || typeof to !== "number"
   ) {
@@ -189,7 +189,8 @@ function elementOf(name: string, list: unknown, at: 0 | -1): unknown {
   throw new Error(`${name} wants a list, found ${typeNameOf(list)}`);
 }
 
-function isNothing(value: unknown): value is null | undefined {
+/** A missing value, or null. */
+export function isNothing(value: unknown): value is null | undefined {
   return value === null || value === undefined;
 }
 
@@ -204,7 +205,7 @@ function remainder(given: unknown, expression: unknown): number | null {
 function rounding(name: string, cuts: boolean): OwnExpression {
   return (given, expression) => {
     const [value, place = 0] = Array.isArray(expression) ? given as unknown[] : [given];
-    if (value === null || value === undefined || place === null) return null;
+    if (isNothing(value) || place === null) return null;
     if (typeof value !== "number") throw new Error(`${name} wants a number, found ${JSON.stringify(value)}`);
     if (!Number.isInteger(place) || Number(place) < PLACE_MIN || Number(place) > DECIMALS_MAX) {
       throw new Error(`${name} wants a whole place from ${PLACE_MIN} to ${DECIMALS_MAX}`);

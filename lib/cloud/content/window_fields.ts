@@ -3,6 +3,7 @@
  * a field of an object, and ends a range at the current document in place of its value. Pure.
  */
 
+import { firstIndex } from "../../base/collections/first_index.ts";
 import { isPlainObject } from "./answer.ts";
 import { later, unitIn } from "./date_operators.ts";
 import { fieldsIn, withField } from "./fields.ts";
@@ -115,20 +116,11 @@ function rangeIn(
   };
 
   const [lower, upper] = [boundAt(from), boundAt(to)];
-  const first = from === "unbounded" ? 0 : firstAt(partition, (one) => orderOf(valueOf(one), lower) >= 0);
+  const first = from === "unbounded"
+    ? 0
+    : firstIndex(partition.length, (at) => orderOf(valueOf(partition[at]), lower) >= 0);
   const after = to === "unbounded"
     ? partition.length
-    : firstAt(partition, (one) => orderOf(valueOf(one), upper) > 0);
+    : firstIndex(partition.length, (at) => orderOf(valueOf(partition[at]), upper) > 0);
   return partition.slice(first, Math.max(first, after));
-}
-
-/** The index of the first document from which on a condition holds. */
-function firstAt(partition: readonly Document[], holds: (document: Document) => boolean): number {
-  let [low, high] = [0, partition.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (holds(partition[middle]!)) high = middle;
-    else low = middle + 1;
-  }
-  return low;
 }

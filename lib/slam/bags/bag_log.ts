@@ -3,6 +3,7 @@
  * and the lidar's pose on the robot.
  */
 
+import { firstIndex } from "../../base/collections/first_index.ts";
 import type { CarmenLog, CarmenOdometry, CarmenScan } from "../evaluation/carmen.ts";
 import type { SensorFacts } from "../evaluation/sensor.ts";
 import { compose2d, IDENTITY_2D, interpolate2d, type Pose2d } from "../pose2d.ts";
@@ -247,13 +248,8 @@ function inOrder<T extends { readonly timeS: number }>(values: readonly T[]): T[
 
 /** The pose at a time: between those before and after it. */
 function poseAt(poses: readonly CarmenOdometry[], timeS: number): Pose2d {
-  let low = 0, high = poses.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((poses[middle]?.timeS ?? Infinity) < timeS) low = middle + 1;
-    else high = middle;
-  }
-  const before = poses[low - 1], after = poses[low];
+  const at = firstIndex(poses.length, (index) => !((poses[index]?.timeS ?? Infinity) < timeS));
+  const before = poses[at - 1], after = poses[at];
   if (!before || !after) return (before ?? after)?.pose ?? IDENTITY_2D;
   return interpolate2d(before.pose, after.pose, (timeS - before.timeS) / (after.timeS - before.timeS));
 }

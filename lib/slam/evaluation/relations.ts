@@ -3,6 +3,7 @@
  * have determined by matching scans (Kuemmerle et al., Autonomous Robots 27(4), 2009).
  */
 
+import { firstIndex } from "../../base/collections/first_index.ts";
 import { between2d, interpolate2d, type Pose2d } from "../pose2d.ts";
 import { logLines } from "./carmen.ts";
 
@@ -81,13 +82,8 @@ export function scoreRelations(
 }
 
 function poseAt(trajectory: readonly TimedPose[], timeS: number): Pose2d | undefined {
-  let low = 0, high = trajectory.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((trajectory[middle]?.timeS ?? Infinity) < timeS) low = middle + 1;
-    else high = middle;
-  }
-  const after = trajectory[low], before = trajectory[low - 1];
+  const at = firstIndex(trajectory.length, (index) => !((trajectory[index]?.timeS ?? Infinity) < timeS));
+  const after = trajectory[at], before = trajectory[at - 1];
   if (after?.timeS === timeS) return after.pose;
   if (before && after) {
     return interpolate2d(before.pose, after.pose, (timeS - before.timeS) / (after.timeS - before.timeS));
