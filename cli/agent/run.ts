@@ -17,9 +17,10 @@ import { repairModes } from "../../lib/agent/system/modes.ts";
 import { tellLastEnd } from "../../lib/agent/supervise/last_end.ts";
 import { AGENT_SERVICE } from "../../lib/agent/system/service_unit.ts";
 import { Journald } from "../../lib/agent/system/journald.ts";
+import { storedCount } from "../../lib/agent/system/stored_count.ts";
 import { LogForwarding } from "../../lib/agent/supervise/log_forwarding.ts";
 import { OsUpgrades } from "../../lib/agent/system/upgrades/upgrades.ts";
-import { OfflineReboots, type OfflineRebootsParts, rebootOf } from "../../lib/agent/supervise/offline.ts";
+import { OfflineReboots, rebootOf } from "../../lib/agent/supervise/offline.ts";
 import type { BinaryName } from "../../lib/agent/update/release.ts";
 import { RuntimeProbe } from "../../lib/agent/supervise/probe.ts";
 import { RUNTIME_MARK, RuntimeProcess, servingFile } from "../../lib/agent/supervise/runtime.ts";
@@ -314,7 +315,7 @@ async function createAgentParts(
       ...{ reboot, logger, clock: pace },
       isConnected: context.networks?.isConnected,
       evidence: (signal) => network.find(signal),
-      reboots: countIn(files, join(base, "state", "offline_reboots")),
+      reboots: storedCount(files, join(base, "state", "offline_reboots")),
     }),
     alive: watchdog(host, commands, clock),
     configureLogs: (debugging, deduplicate) => void logs.configure([], debugging, deduplicate),
@@ -325,7 +326,7 @@ async function createAgentParts(
 function subsystemsOf(
   { options, host, clock, logger, files, commands, networks, inquiries }: DaemonContext,
   queue: LogQueue,
-  reboot: OfflineRebootsParts["reboot"],
+  reboot: ReturnType<typeof rebootOf>,
 ): Subsystem[] {
   if (!reboot || host.platform().os !== "linux") return [];
   const parts = { files, commands, logger };
@@ -334,7 +335,10 @@ function subsystemsOf(
   return [
     ...networks ? [networks.subsystem] : [],
     new Journald(parts),
-    new OsUpgrades({ ...parts, clock, mayInterrupt, reboot }),
+    new OsUpgrades({
+      ...{ ...parts, clock, mayInterrupt, reboot },
+      reboots: storedCount(files, join(options.dir, "state", "upgrade_reboots")),
+    }),
     new LogForwarding({ ...parts, processes: host, clock, send: queue.sink, base: options.dir, own }),
   ];
 }
@@ -342,23 +346,6 @@ function subsystemsOf(
 /** Resolves links; a path without a file stays unchanged. */
 function real(files: ReadFolders, path: string): Promise<string> {
   return files.realPath(path).catch(() => path);
-}
-
-/** A number in a file that survives a power loss; 0 if the file is missing. */
-function countIn(files: Files, path: string): OfflineRebootsParts["reboots"] {
-  let known: number | undefined;
-  const get = async () => {
-    known ??= Number(await files.readTextFile(path).catch(() => "")) || 0;
-    return known;
-  };
-  return {
-    get,
-    set: async (count) => {
-      if (await get() === count) return;
-      await files.writeFile(path, String(count));
-      known = count;
-    },
-  };
 }
 
 /** The sign of life for systemd, if its watchdog is on. */

@@ -12,6 +12,7 @@ import { type Clock, deadline } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { Commands } from "../system/commands.ts";
+import type { StoredCount } from "../system/stored_count.ts";
 
 /** The function that reboots the device; `undefined` for an agent in dev mode, which runs on a developer's computer. */
 export function rebootOf(
@@ -60,7 +61,7 @@ export interface OfflineRebootsParts {
   /** Reboots the device; `undefined` if the agent never does. */
   readonly reboot?: (reason: string) => Promise<void>;
   /** The stored number of reboots since the device was last online. */
-  readonly reboots: { get(): Promise<number>; set(count: number): Promise<void> };
+  readonly reboots: StoredCount;
   readonly clock: Clock;
   readonly logger: Logger;
 }

@@ -7,6 +7,7 @@ import { FakeCommands } from "../../../tests/support/fake_commands.ts";
 import { Journald } from "./journald.ts";
 import { hasNewerKernel, patternsOf, usesReplaced } from "./upgrades/apt.ts";
 import { SystemCommands } from "./commands.ts";
+import { type StoredCount, storedCount } from "./stored_count.ts";
 import { DenoHost } from "../../base/host_deno.ts";
 import { SystemClock } from "../../base/clock.ts";
 import { until } from "../../../tests/support/until.ts";
@@ -30,7 +31,13 @@ const POLICY = `Package files:
 /** A Debian system in a folder, whose programs answer as the test says. */
 async function withSystem(
   run: (system: {
-    parts: { files: SystemFiles; commands: FakeCommands; logger: never; root: string };
+    parts: {
+      files: SystemFiles;
+      commands: FakeCommands;
+      logger: never;
+      root: string;
+      reboots: StoredCount;
+    };
     clock: FakeClock;
     read: (path: string) => Promise<string | undefined>;
     write: (path: string, text: string) => Promise<void>;
@@ -38,6 +45,7 @@ async function withSystem(
   }) => Promise<void>,
 ): Promise<void> {
   const root = await Deno.makeTempDir();
+  const files = new SystemFiles();
   const clock = new FakeClock();
   const records: LogRecord[] = [];
   const logger = new Logs(clock, [memorySink(records)]).logger("svc-agent") as never;
@@ -49,7 +57,7 @@ async function withSystem(
   try {
     await write("/etc/os-release", 'ID=debian\nVERSION_ID="12"\nVERSION_CODENAME=bookworm\n');
     await run({
-      parts: { files: new SystemFiles(), commands, logger, root },
+      parts: { files, commands, logger, root, reboots: storedCount(files, `${root}/state/upgrade_reboots`) },
       clock,
       read: (path) => Deno.readTextFile(`${root}${path}`).catch(() => undefined),
       write,
@@ -276,6 +284,96 @@ Deno.test("OsUpgrades: managed upgrades wait for the runtime, repeat, and reboot
     world.allowed = true;
     await upgrades.apply(settings, signal);
     assertEquals(world.rebooted.length, 1);
+  }));
+
+Deno.test("OsUpgrades: a device whose reboot does not bring what needs it reboots once a day, then ever less", () =>
+  withSystem(async ({ parts, clock, write, messages }) => {
+    const HOUR_MS = 3600_000;
+    const rebootsMs: number[] = [];
+    const world = { failing: false };
+    const settings = settingsOf({
+      os_auto_upgrade_type: "managed-all",
+      os_managed_upgrade_interval_hours: 24,
+    });
+    /** Each start of the device has an agent of its own; only files last. */
+    const start = () => {
+      const startedMs = clock.monotonicMs();
+      return new OsUpgrades({
+        ...{ ...parts, reboots: storedCount(parts.files, `${parts.root}/state/upgrade_reboots`), clock },
+        mayInterrupt: () => Promise.resolve(true),
+        reboot: () => {
+          if (world.failing) return Promise.reject(new SvcError("unknown", "an inhibitor"));
+          return Promise.resolve(void rebootsMs.push(clock.monotonicMs() - startedMs));
+        },
+      });
+    };
+    // GRUB starts a pinned kernel.
+    await write("/proc/sys/kernel/osrelease", "6.1.0-18-amd64\n");
+    await write("/boot/vmlinuz-6.1.0-25-amd64", "");
+    const rebootHours = async () => {
+      const upgrades = start();
+      for (const before = rebootsMs.length; rebootsMs.length === before;) {
+        await upgrades.apply(settings, signal);
+        await clock.advance(HOUR_MS);
+      }
+      return Math.round(rebootsMs.at(-1)! / HOUR_MS);
+    };
+    assertEquals(
+      [await rebootHours(), await rebootHours(), await rebootHours(), await rebootHours()],
+      [1, 24, 48, 96],
+    );
+    const upgraded = parts.commands.ran.filter((line) => line.startsWith("apt-get upgrade")).length;
+    assertEquals(upgraded >= 7, true, "upgrades go on while the reboot waits");
+    assertEquals(messages().filter((line) => line.includes("has not helped")).length >= 3, true);
+
+    // A reboot that does not begin does not count.
+    const upgrades = start();
+    await upgrades.apply(settings, signal);
+    await clock.advance(200 * HOUR_MS);
+    world.failing = true;
+    await assertRejects(() => upgrades.apply(settings, signal), SvcError, "an inhibitor");
+    assertEquals(await Deno.readTextFile(`${parts.root}/state/upgrade_reboots`), "4");
+    world.failing = false;
+
+    // Once it has helped, the next upgrade is followed by a reboot at once.
+    await write("/proc/sys/kernel/osrelease", "6.1.0-25-amd64\n");
+    await start().apply(settings, signal);
+    await write("/boot/vmlinuz-6.1.0-30-amd64", "");
+    assertEquals(await rebootHours(), 1);
+  }));
+
+Deno.test("OsUpgrades: a device that cannot count its reboots does not reboot for an upgrade", () =>
+  withSystem(async ({ parts, clock, write }) => {
+    const rebooted: string[] = [];
+    const full = () => Promise.reject(new SvcError("resource_exhausted", "the disk is full"));
+    const upgrades = new OsUpgrades({
+      ...{ ...parts, reboots: { get: () => Promise.resolve(0), set: full }, clock },
+      mayInterrupt: () => Promise.resolve(true),
+      reboot: (reason) => Promise.resolve(void rebooted.push(reason)),
+    });
+    await write("/var/run/reboot-required", "");
+    const settings = settingsOf({ os_auto_upgrade_type: "managed-all" });
+    await upgrades.apply(settings, signal);
+    await assertRejects(() => upgrades.apply(settings, signal), SvcError, "the disk is full");
+    assertEquals(rebooted, []);
+  }));
+
+Deno.test("OsUpgrades: a system in memory is not upgraded, because it forgets that at its next start", () =>
+  withSystem(async ({ parts, clock, write }) => {
+    const more = { clock, mayInterrupt: () => Promise.resolve(true), reboot: () => Promise.resolve() };
+    await write("/proc/mounts", "overlay / overlay rw 0 0\n/dev/sda3 /opt/svc ext4 rw 0 0\n");
+    await write("/proc/cmdline", "boot=overlay root=PARTUUID=1\n");
+    const upgrades = new OsUpgrades({ ...parts, ...more });
+    for (const type of ["managed-all", "security"]) {
+      const settings = settingsOf({ os_auto_upgrade_type: type });
+      await assertRejects(() => upgrades.apply(settings, signal), SvcError, "the system is in memory");
+    }
+    assertEquals(parts.commands.ran, []);
+    await upgrades.apply(settingsOf({ os_auto_upgrade_type: "disable" }), signal);
+    // A container's root is an overlay, too, and lasts.
+    await write("/proc/cmdline", "root=PARTUUID=1\n");
+    await upgrades.apply(settingsOf({ os_auto_upgrade_type: "managed-all" }), signal);
+    assertEquals(parts.commands.ran.some((line) => line.startsWith("apt-get upgrade")), true);
   }));
 
 Deno.test("OsUpgrades: type security fails without a security repository, and writes nothing", () =>

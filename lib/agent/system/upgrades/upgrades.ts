@@ -6,9 +6,12 @@
  * The room owns upgrades of the operating system: when they happen, and how each family of systems performs them.
  */
 
+import { type BackoffLimits, backoffMs } from "../../../base/async/backoff.ts";
 import type { Clock } from "../../../base/clock.ts";
 import { SvcError } from "../../../base/error.ts";
+import { forgets } from "../device.ts";
 import type { SystemParts } from "../journald.ts";
+import type { StoredCount } from "../stored_count.ts";
 import { AptUpgrades } from "./apt.ts";
 import { DnfUpgrades } from "./dnf.ts";
 import { YumUpgrades } from "./yum.ts";
@@ -19,12 +22,19 @@ import type { Subsystem } from "../../settings/subsystem.ts";
 /** Wait after a failed or refused upgrade. */
 const RETRY_MS = 5 * 60_000;
 const RELEASE = "/etc/os-release";
+/**
+ * From the agent's start to a reboot, after reboots in a row that left one needed: the system starts an older kernel, or
+ * another one. Such a device must not reboot at every start.
+ */
+const FRUITLESS: BackoffLimits = { firstMs: 24 * 3600_000, mostMs: 30 * 24 * 3600_000, jitter: 0 };
 
 export interface OsUpgradeParts extends SystemParts {
   readonly clock: Clock;
   /** Whether the runtime may be interrupted now. */
   readonly mayInterrupt: () => Promise<boolean>;
   readonly reboot: (reason: string) => Promise<void>;
+  /** The stored number of reboots for upgrades since none was needed. */
+  readonly reboots: StoredCount;
 }
 
 /** Whether this is an older system of the family, without dnf. */
@@ -36,6 +46,7 @@ async function hasYumAlone({ files, root = "" }: Pick<SystemParts, "files" | "ro
 export class OsUpgrades implements Subsystem {
   readonly name = "upgrades of the system";
   readonly #parts: OsUpgradeParts;
+  readonly #startedMs: number;
   #applied = "";
   #system?: SystemUpgrades;
   #nextMs = 0;
@@ -45,6 +56,7 @@ export class OsUpgrades implements Subsystem {
 
   constructor(parts: OsUpgradeParts) {
     this.#parts = parts;
+    this.#startedMs = parts.clock.monotonicMs();
   }
 
   async apply({ advanced, system }: AgentSettings, signal: AbortSignal): Promise<void> {
@@ -53,6 +65,7 @@ export class OsUpgrades implements Subsystem {
       this.#failure = undefined;
       return void (this.#applied = "");
     }
+    if (type !== "disable") await this.#requireDisk(type);
     if (type !== this.#applied) {
       this.#system = await this.#find(type);
       if (type === "disable" || type.startsWith("managed-")) await this.#turnOff(this.#system, signal);
@@ -104,6 +117,18 @@ export class OsUpgrades implements Subsystem {
     if (changed) this.#parts.logger.info(`automatic upgrades of the system are on: ${kind}`);
   }
 
+  /** Throws `failed_precondition` for a system whose upgrade would take memory, and be gone at the next start. */
+  async #requireDisk(type: string): Promise<void> {
+    const { files, root = "" } = this.#parts;
+    const read = (name: string) => files.readTextFile(`${root}/proc/${name}`).catch(() => "");
+    if (!forgets("/usr", await read("mounts"), await read("cmdline"))) return;
+    throw new SvcError(
+      "failed_precondition",
+      `os_auto_upgrade_type "${type}" is not applied: the system is in memory (overlay file system), and forgets an ` +
+        "upgrade at its next start",
+    );
+  }
+
   /** Upgrades when an upgrade is due and the runtime allows it. */
   async #manage(
     system: SystemUpgrades,
@@ -111,14 +136,16 @@ export class OsUpgrades implements Subsystem {
     everyMs: number,
     signal: AbortSignal,
   ): Promise<void> {
-    const { clock, logger, mayInterrupt, reboot } = this.#parts;
-    const isDue = clock.monotonicMs() >= this.#nextMs || this.#rebootNeeded;
+    const { clock, logger, mayInterrupt } = this.#parts;
+    const nowMs = clock.monotonicMs();
+    const mayReboot = this.#rebootNeeded && nowMs >= this.#startedMs + await this.#rebootWaitMs();
+    const isDue = mayReboot || nowMs >= this.#nextMs;
     if (!isDue || !await mayInterrupt()) {
       if (this.#failure) throw this.#failure;
       return;
     }
-    if (this.#rebootNeeded) return await reboot("upgrades of the system need it");
-    this.#nextMs = clock.monotonicMs() + RETRY_MS;
+    if (mayReboot) return await this.#reboot();
+    this.#nextMs = nowMs + RETRY_MS;
     try {
       await system.upgrade(kind, signal);
       this.#failure = undefined;
@@ -131,6 +158,36 @@ export class OsUpgrades implements Subsystem {
       if (signal.aborted) return;
       // The agent logs it, and shows it in its status until an attempt succeeds.
       throw this.#failure;
+    }
+    await this.#noteNeed();
+  }
+
+  async #rebootWaitMs(): Promise<number> {
+    return backoffMs(FRUITLESS, await this.#parts.reboots.get());
+  }
+
+  async #noteNeed(): Promise<void> {
+    const { reboots, logger } = this.#parts;
+    if (!this.#rebootNeeded) return await reboots.set(0);
+    const count = await reboots.get();
+    if (count === 0) return;
+    const hours = await this.#rebootWaitMs() / 3600_000;
+    logger.warn(
+      `a reboot for upgrades has not helped, the system still wants one (${count} in a row): does it start another ` +
+        `kernel than the newest? The next reboot is ${hours} hours after the agent's start at the earliest`,
+    );
+  }
+
+  /** Counts the reboot before it happens: a device that cannot count might never stop rebooting. */
+  async #reboot(): Promise<void> {
+    const { reboots, reboot } = this.#parts;
+    const before = await reboots.get();
+    await reboots.set(before + 1);
+    try {
+      await reboot("upgrades of the system need it");
+    } catch (error) {
+      await reboots.set(before);
+      throw error;
     }
   }
 }
