@@ -15,7 +15,9 @@ import { RobotService } from "../proto/gen/robot_pb.ts";
 import { MODELS } from "../drivers/mod.ts";
 import { type Arm, ArmApi } from "../lib/api/actuators/arm.ts";
 import type { Base } from "../lib/api/actuators/base.ts";
+import { MotionApi } from "../lib/api/services/motion.ts";
 import { VisionApi } from "../lib/api/services/vision.ts";
+import { WorldStateStoreApi } from "../lib/api/services/world_state_store.ts";
 import { APIS } from "../lib/api/mod.ts";
 import type { Motor } from "../lib/api/actuators/motor.ts";
 import { type Clock, SystemClock } from "../lib/base/clock.ts";
@@ -26,6 +28,8 @@ import type { JsonObject } from "../lib/base/schema/schema.ts";
 import { decodeConfig } from "../lib/machine/config/config.ts";
 import type { Node } from "../lib/machine/graph/pass/node.ts";
 import { type Runtime, startRuntime } from "../lib/machine/runtime.ts";
+import type { PoseInFrame } from "../lib/geometry/frame_system.ts";
+import { poseAt } from "../lib/geometry/pose.ts";
 import { readPcd, writePcd } from "../lib/geometry/cloud/pcd.ts";
 import { createCloud } from "../lib/geometry/cloud/point_cloud.ts";
 import { ResourceName } from "../lib/resource/name.ts";
@@ -328,6 +332,67 @@ Deno.test("a vision service of a remote takes and tells cameras by their names h
   assertEquals((await vision("r_v").getProperties()).defaultCamera, "r_cam");
   assertEquals((await vision("v").getProperties()).defaultCamera, "cam");
   await assertRejects(() => vision("r_v").getDetectionsFromCamera("r_nothing"), SvcError, "nothing");
+  channel.close();
+  await stop();
+  await other.stop();
+});
+
+Deno.test("frames in calls to a remote's services have their names here", async () => {
+  const at = (parent: string, x: number) => ({ frame: { parent, translation: { x, y: 0, z: 0 } } });
+  const other = await start({
+    components: [
+      { name: "a", api: ARM, model: "fake", attributes: { "arm-model": "ur5e" }, ...at("world", 10) },
+      { name: "cam", api: "rdk:component:camera", model: "fake", ...at("world", 30) },
+      motor("tool", at("a", 5)),
+    ],
+    services: [
+      {
+        name: "v",
+        api: VisionApi.name,
+        model: "obstacles_depth",
+        attributes: { camera_name: "cam", min_points_in_segment: 1, min_points_in_plane: 1 },
+      },
+      { name: "w", api: WorldStateStoreApi.name, model: "fake" },
+    ],
+  });
+  const { runtime, stop } = await start({
+    remotes: [
+      remote("far", other.port, { prefix: "r_", connection_check_interval: "20ms", ...at("world", 1000) }),
+    ],
+    // A camera of the same name, at another place.
+    components: [{ name: "cam", api: "rdk:component:camera", model: "fake", ...at("world", 7) }],
+  });
+  await becomes(runtime, (nodes) => ready(nodes, "far:r_v", "far:r_w", "far:r_a", "far:r_builtin"));
+  const channel = connectGrpc(new URL(runtime.url).host, { clock: systemClock });
+  const robot = client(RobotService, channel);
+  const placed = async (pose: PoseInFrame) => {
+    return (await robot.transformPose({ source: pose, destination: "world" })).pose!.pose!.x;
+  };
+
+  const vision = VisionApi.client(ResourceName.of(VisionApi.name, "r_v"), channel);
+  const [{ referenceFrame }] = await vision.getObjectPointClouds("r_cam");
+  assertEquals(referenceFrame, "r_cam");
+  const origin = poseAt(0, 0, 0);
+  await until(async () => await placed({ referenceFrame, pose: origin }) === 1030);
+
+  const motion = MotionApi.client(ResourceName.of(MotionApi.name, "r_builtin"), channel);
+  const tool = await motion.getPose("r_tool", "", []);
+  assertAlmostEquals(await placed(tool), await placed({ referenceFrame: "r_tool", pose: origin }), 1e-6);
+  const onTool = { referenceFrame: "r_tool", pose: poseAt(0, 0, -20) };
+  const toBe = await placed(onTool);
+  const none = { linear: [], pseudolinear: [], orientation: [], allowedCollisions: [] };
+  await motion.move({
+    componentName: "r_tool",
+    destination: onTool,
+    worldState: { obstacles: [], transforms: [] },
+    constraints: none,
+  });
+  assertAlmostEquals(await placed({ referenceFrame: "r_tool", pose: origin }), toBe, 0.1);
+
+  const store = WorldStateStoreApi.client(ResourceName.of(WorldStateStoreApi.name, "r_w"), channel);
+  const [uuid] = await store.listUuids();
+  const { poseInObserverFrame } = await store.getTransform(uuid);
+  assertEquals(poseInObserverFrame?.referenceFrame, "far_world");
   channel.close();
   await stop();
   await other.stop();

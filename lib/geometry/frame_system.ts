@@ -19,6 +19,11 @@ export const WORLD = "world";
 export const ORIGIN_SUFFIX = "_origin";
 const MAX_NAMES_SHOWN = 30;
 
+/** The frame that the world of a remote is on this machine. */
+export function remoteWorld(remote: string): string {
+  return `${remote}_${WORLD}`;
+}
+
 /** A part of the machine in its frame system. */
 export interface FramePart {
   /** The name of its frame. */

@@ -77,18 +77,23 @@ export class ResourceName {
   /** What a resource that is named here as `name` is called on the machine where this one lives. */
   farOf(name: string): string {
     if (this.far === this.short) return name;
-    const remote = this.short.slice(0, this.short.indexOf(":") + 1);
+    const remote = `${this.remote}:`;
     const simple = name.startsWith(remote) ? name.slice(remote.length) : name;
-    return simple.startsWith(this.#prefix) ? simple.slice(this.#prefix.length) : name;
+    return simple.startsWith(this.prefix) ? simple.slice(this.prefix.length) : name;
   }
 
   /** What a resource of the machine where this one lives is called here, without the remote. */
   nearOf(far: string): string {
-    return this.#prefix + far;
+    return far && this.prefix + far;
+  }
+
+  /** The remote that the resource is on; empty for a resource of this machine. */
+  get remote(): string {
+    return this.far === this.short ? "" : this.short.slice(0, this.short.indexOf(":"));
   }
 
   /** The prefix that the remote's names have here. */
-  get #prefix(): string {
+  get prefix(): string {
     const { simple, far } = this;
     return simple.endsWith(far) ? simple.slice(0, simple.length - far.length) : "";
   }

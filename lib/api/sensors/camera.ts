@@ -22,6 +22,7 @@ import { type OrientationVector, ORIGIN, type Vec3 } from "../../geometry/pose.t
 import type { ResourceName } from "../../resource/name.ts";
 import type { Api } from "../../resource/registry.ts";
 import type { Call, Component } from "../../resource/resource.ts";
+import { nearFrame } from "../shared/far_names.ts";
 import { callOf, ComponentClient, componentHandlers } from "../shared/resource.ts";
 import { toMs, toTimestamp } from "../shared/time.ts";
 import { type NamedImage, pictureFile } from "../shared/capture.ts";
@@ -102,7 +103,7 @@ class CameraClient extends ComponentClient<typeof CameraService> implements Came
       },
       mimeTypes: answer.mimeTypes,
       frameRate: answer.frameRate,
-      defaultReferenceFrame: answer.defaultReferenceFrame || undefined,
+      defaultReferenceFrame: nearFrame(this.name, answer.defaultReferenceFrame) || undefined,
     };
   }
 }

@@ -26,6 +26,7 @@ import type { Api } from "../../resource/registry.ts";
 import type { Call, Resource } from "../../resource/resource.ts";
 import type { Channel } from "../../wire/rpc/channel.ts";
 import { service } from "../../wire/rpc/service.ts";
+import { farFrame, nearPose } from "../shared/far_names.ts";
 import { callOf, ResourceClient, resourceHandlers } from "../shared/resource.ts";
 import {
   fromGeometryMessage,
@@ -226,35 +227,41 @@ export interface PlanWithStatus {
   readonly history: readonly PlanStatus[];
 }
 
+/** Components, services and frames have their names of this machine, also if the service is on another one. */
 class MotionClient extends ResourceClient<typeof MotionService> implements Motion {
-  async move({ worldState, constraints, ...movement }: Movement, call?: Call): Promise<boolean> {
+  async move(movement: Movement, call?: Call): Promise<boolean> {
+    const { worldState, constraints, ...rest } = farMovement(this.name, movement);
     const request = {
       ...this.request(call),
-      ...movement,
+      ...rest,
       worldState: toWorldStateMessage(worldState),
       constraints: toConstraintsMessage(constraints),
     };
     return (await this.rpc.move(request, call)).success;
   }
 
-  async moveOnMap({ obstacles, configuration, ...movement }: MapMovement, call?: Call): Promise<string> {
+  async moveOnMap({ destination, obstacles, ...movement }: MapMovement, call?: Call): Promise<string> {
     const request = {
       ...this.request(call),
-      ...movement,
+      destination,
+      componentName: this.name.farOf(movement.componentName),
+      slamServiceName: this.name.farOf(movement.slamServiceName),
       obstacles: obstacles.map(toGeometryMessage),
-      motionConfiguration: toConfigurationMessage(configuration),
+      motionConfiguration: this.#configuration(movement),
     };
     return (await this.rpc.moveOnMap(request, call)).executionId;
   }
 
   async moveOnGlobe(movement: GlobeMovement, call?: Call): Promise<string> {
-    const { componentName, movementSensorName, destination, headingDeg: heading, configuration } = movement;
+    const { destination, headingDeg: heading } = movement;
     const request = {
       ...this.request(call),
-      ...{ componentName, movementSensorName, destination, heading },
+      ...{ destination, heading },
+      componentName: this.name.farOf(movement.componentName),
+      movementSensorName: this.name.farOf(movement.movementSensorName),
       obstacles: movement.obstacles.map(toGeoMessage),
       boundingRegions: movement.boundingRegions.map(toGeoMessage),
-      motionConfiguration: toConfigurationMessage(configuration),
+      motionConfiguration: this.#configuration(movement),
     };
     return (await this.rpc.moveOnGlobe(request, call)).executionId;
   }
@@ -265,13 +272,22 @@ class MotionClient extends ResourceClient<typeof MotionService> implements Motio
     supplemental: readonly FramePart[],
     call?: Call,
   ): Promise<PoseInFrame> {
-    const supplementalTransforms = supplemental.map(toTransformMessage);
-    const request = { ...this.request(call), componentName, destinationFrame, supplementalTransforms };
-    return fromPoseInFrameMessage((await this.rpc.getPose(request, call)).pose);
+    const brought = supplemental.map(({ name }) => name);
+    const far = farNames(this.name, brought);
+    const request = {
+      ...this.request(call),
+      componentName: far.component(componentName),
+      destinationFrame: far.frame(destinationFrame),
+      supplementalTransforms: supplemental.map((part) =>
+        toTransformMessage({ ...part, parent: far.frame(part.parent) })
+      ),
+    };
+    const pose = fromPoseInFrameMessage((await this.rpc.getPose(request, call)).pose);
+    return brought.includes(pose.referenceFrame) ? pose : nearPose(this.name, pose);
   }
 
   async stopPlan(componentName: string, call?: Call): Promise<void> {
-    await this.rpc.stopPlan({ ...this.request(call), componentName }, call);
+    await this.rpc.stopPlan({ ...this.request(call), componentName: this.name.farOf(componentName) }, call);
   }
 
   async listPlanStatuses(onlyActivePlans: boolean, call?: Call): Promise<PlanStatusOf[]> {
@@ -279,18 +295,61 @@ class MotionClient extends ResourceClient<typeof MotionService> implements Motio
     return answer.planStatusesWithIds.map(({ planId, executionId, componentName, status }) => ({
       planId,
       executionId,
-      componentName,
+      componentName: this.name.nearOf(componentName),
       status: fromStatusMessage(status),
     }));
   }
 
-  async getPlan(which: PlanQuery, call?: Call): Promise<PlanHistory> {
-    const answer = await this.rpc.getPlan({ ...this.request(call), ...which }, call);
+  async getPlan({ componentName, ...which }: PlanQuery, call?: Call): Promise<PlanHistory> {
+    const request = { ...this.request(call), ...which, componentName: this.name.farOf(componentName) };
+    const answer = await this.rpc.getPlan(request, call);
+    const near = (far: string) => this.name.nearOf(far);
     return {
-      current: fromPlanMessage(answer.currentPlanWithStatus),
-      replaced: answer.replanHistory.map(fromPlanMessage),
+      current: fromPlanMessage(answer.currentPlanWithStatus, near),
+      replaced: answer.replanHistory.map((plan) => fromPlanMessage(plan, near)),
     };
   }
+
+  #configuration({ configuration }: Pick<MapMovement, "configuration">) {
+    return configuration && {
+      ...configuration,
+      obstacleDetectors: configuration.obstacleDetectors.map(({ visionService, camera }) => ({
+        visionService: this.name.farOf(visionService),
+        camera: this.name.farOf(camera),
+      })),
+    };
+  }
+}
+
+/** The names on the machine where `name` lives, except of frames and shapes that the request itself brings. */
+function farNames(name: ResourceName, brought: readonly string[]) {
+  const own = new Set(brought);
+  return {
+    component: (near: string) => own.has(near) ? near : name.farOf(near),
+    frame: (near: string) => own.has(near) ? near : farFrame(name, near),
+  };
+}
+
+/** A movement with the names on the machine where `name` lives. */
+function farMovement(name: ResourceName, movement: Movement): Movement {
+  const { destination, worldState: { obstacles, transforms }, constraints } = movement;
+  const labels = obstacles.flatMap(({ geometries }) => geometries.map(({ label }) => label));
+  const far = farNames(name, [...labels, ...transforms.map(({ name }) => name)]);
+  return {
+    componentName: far.component(movement.componentName),
+    destination: { ...destination, referenceFrame: far.frame(destination.referenceFrame) },
+    worldState: {
+      obstacles: obstacles.map((group) => ({ ...group, referenceFrame: far.frame(group.referenceFrame) })),
+      transforms: transforms.map((part) => ({ ...part, parent: far.frame(part.parent) })),
+    },
+    constraints: {
+      ...constraints,
+      allowedCollisions: constraints.allowedCollisions.map(({ frame1, frame2 }) => ({
+        frame1: far.frame(frame1),
+        frame2: far.frame(frame2),
+      })),
+    },
+  };
 }
 
 /** The API `rdk:service:motion`. */
@@ -422,13 +481,6 @@ function fromConstraintsMessage(message: ConstraintsMessage | undefined): Constr
   };
 }
 
-function toConfigurationMessage(configuration: MotionConfiguration | undefined) {
-  return configuration && {
-    ...configuration,
-    obstacleDetectors: configuration.obstacleDetectors.map((one) => ({ ...one })),
-  };
-}
-
 function fromConfigurationMessage(
   message: MotionConfigurationMessage | undefined,
 ): MotionConfiguration | undefined {
@@ -489,15 +541,18 @@ function toPlanMessage({ id, executionId, componentName, steps, status, history 
   };
 }
 
-function fromPlanMessage(message: PlanWithStatusMessage | undefined): PlanWithStatus {
+function fromPlanMessage(
+  message: PlanWithStatusMessage | undefined,
+  near: (far: string) => string,
+): PlanWithStatus {
   const { id = "", executionId = "", componentName = "", steps = [] }: Partial<PlanMessage> = message?.plan ??
     {};
   return {
     id,
     executionId,
-    componentName,
+    componentName: near(componentName),
     steps: steps.map(({ step }) =>
-      Object.fromEntries(Object.entries(step).map(([name, { pose }]) => [name, fromPoseMessage(pose)]))
+      Object.fromEntries(Object.entries(step).map(([name, { pose }]) => [near(name), fromPoseMessage(pose)]))
     ),
     status: fromStatusMessage(message?.status),
     history: (message?.statusHistory ?? []).map(fromStatusMessage),

@@ -118,3 +118,72 @@ Deno.test("MotionApi: every argument and answer passes through client and server
   ]);
   channel.close();
 });
+
+Deno.test("MotionApi: a remote's names have its prefix here, and none in calls to it", async () => {
+  const motion = new Noting(NAME);
+  const table = new ServiceTable(new FakeClock());
+  table.add(MotionApi.serve(() => motion));
+  const channel = memoryChannel(table);
+  const here = MotionApi.client(ResourceName.of(MotionApi.name, "far:r_m", "m"), channel);
+  const ball = { center: poseAt(1, 0, 0), label: "r_ball", shape: { type: "sphere", radiusMm: 5 } } as const;
+  const held = (parent: string) => ({ name: "r_held", parent, pose: poseAt(0, 0, 1), geometry: undefined });
+  const movement = (prefix: string, world: string) => ({
+    componentName: `${prefix}arm`,
+    destination: { referenceFrame: world, pose: poseAt(1, 2, 3) },
+    worldState: {
+      obstacles: [{ referenceFrame: `${prefix}table`, geometries: [ball] }],
+      transforms: [held(`${prefix}arm:link`)],
+    },
+    constraints: {
+      ...{ linear: [], pseudolinear: [], orientation: [] },
+      allowedCollisions: [
+        { frame1: "r_ball", frame2: "r_held" },
+        { frame1: `${prefix}arm`, frame2: `${prefix}table` },
+      ],
+    },
+  });
+  const base = (prefix: string) => ({
+    componentName: `${prefix}base`,
+    obstacles: [],
+    configuration: { obstacleDetectors: [{ visionService: `${prefix}v`, camera: `${prefix}c` }] },
+  });
+  const map = (prefix: string) => ({
+    ...base(prefix),
+    slamServiceName: `${prefix}slam`,
+    destination: poseAt(5, 6, 0),
+  });
+  const globe = (prefix: string) => ({
+    ...base(prefix),
+    movementSensorName: `${prefix}gps`,
+    destination: { latitude: 3, longitude: 4 },
+    headingDeg: undefined,
+    boundingRegions: [],
+  });
+  const which = { lastPlanOnly: true, executionId: undefined };
+
+  await here.move(movement("r_", "far_world"));
+  await here.moveOnMap(map("r_"));
+  await here.moveOnGlobe(globe("r_"));
+  const { referenceFrame } = await here.getPose("far:r_arm", "r_table", [held("far_world")]);
+  await here.stopPlan("r_base");
+  const [{ componentName }] = await here.listPlanStatuses(true);
+  const { current, replaced } = await here.getPlan({ ...which, componentName: "r_base" });
+
+  const asked = motion.asked.map((call) => (call as unknown[])[1]) as Record<string, unknown>[];
+  assertEquals(asked[0], movement("", "world"));
+  const { configuration, ...rest } = asked[1];
+  const { configuration: wanted, ...mapped } = map("");
+  assertEquals(rest, mapped);
+  assertEquals((configuration as typeof wanted).obstacleDetectors, wanted.obstacleDetectors);
+  assertEquals(asked[2].movementSensorName, "gps");
+  assertEquals(asked[3], ["arm", "table", [held("world")]] as unknown);
+  assertEquals(asked[4], "base" as unknown);
+  assertEquals(asked[6], { ...which, componentName: "base" });
+
+  assertEquals(referenceFrame, "far_world");
+  assertEquals([componentName, current.componentName, replaced[0].componentName], [
+    ...["r_base", "r_base", "r_base"],
+  ]);
+  assertEquals(current.steps.map((step) => Object.keys(step)), [["r_base"], ["r_base"]]);
+  channel.close();
+});

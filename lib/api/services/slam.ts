@@ -82,7 +82,10 @@ class SlamClient extends ResourceClient<typeof SLAMService> implements Slam {
       cloudSlam: answer.cloudSlam,
       mappingMode: wordOf(MAPPING_MODES, answer.mappingMode),
       internalStateFileType: answer.internalStateFileType,
-      sensors: answer.sensorInfo.map(({ name, type }) => ({ name, type: wordOf(SENSOR_TYPES, type) })),
+      sensors: answer.sensorInfo.map(({ name, type }) => ({
+        name: this.name.nearOf(name),
+        type: wordOf(SENSOR_TYPES, type),
+      })),
     };
   }
 }

@@ -32,6 +32,7 @@ import type { ResourceName } from "../../resource/name.ts";
 import type { Api } from "../../resource/registry.ts";
 import type { Call, Resource } from "../../resource/resource.ts";
 import { fromImageMessage, toImageMessage } from "../sensors/camera.ts";
+import { nearFrame, nearPart } from "../shared/far_names.ts";
 import { callOf, ResourceClient, resourceHandlers } from "../shared/resource.ts";
 import {
   fromGeometryMessage,
@@ -167,7 +168,7 @@ export interface Capture {
   readonly extra?: JsonObject;
 }
 
-/** Cameras have their names of this machine, also if the service is on another one. */
+/** Cameras and frames have their names of this machine, also if the service is on another one. */
 class VisionClient extends ResourceClient<typeof VisionService> implements Vision {
   async getDetections({ image, mimeType }: EncodedImage, call?: Call): Promise<Detection[]> {
     const { width, height } = imageSize(image);
@@ -202,7 +203,7 @@ class VisionClient extends ResourceClient<typeof VisionService> implements Visio
 
   async getObjectPointClouds(cameraName: string, call?: Call): Promise<PointCloudObject[]> {
     const request = { ...this.request(call), cameraName: this.name.farOf(cameraName), mimeType: MIME.pcd };
-    return (await this.rpc.getObjectPointClouds(request, call)).objects.map(fromObjectMessage);
+    return (await this.rpc.getObjectPointClouds(request, call)).objects.map((one) => this.#object(one));
   }
 
   async getDetections3D(cameraName: string, call?: Call): Promise<Detection3D[]> {
@@ -210,7 +211,7 @@ class VisionClient extends ResourceClient<typeof VisionService> implements Visio
       ...this.request(call),
       cameraName: this.name.farOf(cameraName),
     }, call);
-    return answer.detections3d.map(fromDetection3DMessage);
+    return answer.detections3d.map((one) => this.#detection3D(one));
   }
 
   async getProperties(call?: Call): Promise<VisionProperties> {
@@ -220,7 +221,7 @@ class VisionClient extends ResourceClient<typeof VisionService> implements Visio
       detections: answer.detectionsSupported,
       objectPointClouds: answer.objectPointCloudsSupported,
       detections3D: answer.detections3dSupported,
-      defaultCamera: answer.defaultCamera ? this.name.nearOf(answer.defaultCamera) : undefined,
+      defaultCamera: this.name.nearOf(answer.defaultCamera ?? "") || undefined,
     };
   }
 
@@ -238,10 +239,20 @@ class VisionClient extends ResourceClient<typeof VisionService> implements Visio
       image: answer.image && fromImageMessage(answer.image),
       detections: answer.detections.map(fromDetectionMessage),
       classifications: answer.classifications.map(fromClassificationMessage),
-      objects: answer.objects.map(fromObjectMessage),
-      detections3D: answer.detections3d.map(fromDetection3DMessage),
+      objects: answer.objects.map((one) => this.#object(one)),
+      detections3D: answer.detections3d.map((one) => this.#detection3D(one)),
       extra: answer.extra as JsonObject | undefined,
     };
+  }
+
+  #object(message: ObjectMessage): PointCloudObject {
+    const object = fromObjectMessage(message);
+    return { ...object, referenceFrame: nearFrame(this.name, object.referenceFrame) };
+  }
+
+  #detection3D(message: Detection3DMessage): Detection3D {
+    const found = fromDetection3DMessage(message);
+    return { ...found, parts: found.parts.map((part) => nearPart(this.name, part)) };
   }
 }
 

@@ -3,6 +3,7 @@
  * changes.
  */
 
+import { type Transform, TransformSchema } from "../../../proto/gen/common_pb.ts";
 import { TransformChangeType, WorldStateStoreService } from "../../../proto/gen/world_state_store_pb.ts";
 import { SvcError } from "../../base/error.ts";
 import type { Channel } from "../../wire/rpc/channel.ts";
@@ -12,6 +13,7 @@ import type { Pose, Vec3 } from "../../geometry/pose.ts";
 import type { ResourceName } from "../../resource/name.ts";
 import type { Api } from "../../resource/registry.ts";
 import type { Call, Resource } from "../../resource/resource.ts";
+import { nameFrames } from "../shared/far_names.ts";
 import { callOf, ResourceClient, resourceHandlers } from "../shared/resource.ts";
 
 /** A frame with a shape, in the published form. */
@@ -77,7 +79,7 @@ class WorldStateStoreClient extends ResourceClient<typeof WorldStateStoreService
 
   async getTransform(uuid: Uint8Array, call?: Call): Promise<WorldTransform> {
     const { transform } = await this.rpc.getTransform({ ...this.request(call), uuid }, call);
-    if (transform) return transform;
+    if (transform) return this.#here(transform);
     throw new SvcError("not_found", `${this.name} has no such transform`);
   }
 
@@ -87,8 +89,18 @@ class WorldStateStoreClient extends ResourceClient<typeof WorldStateStoreService
         TYPES[one] === change.changeType
       );
       if (!type || !change.transform) continue;
-      yield { type, transform: change.transform, updatedFields: change.updatedFields?.paths ?? [] };
+      yield {
+        type,
+        transform: this.#here(change.transform),
+        updatedFields: change.updatedFields?.paths ?? [],
+      };
     }
+  }
+
+  /** With the frames' names of this machine. */
+  #here(transform: Transform): Transform {
+    nameFrames(this.name, TransformSchema, transform);
+    return transform;
   }
 }
 

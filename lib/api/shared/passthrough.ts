@@ -22,6 +22,7 @@ import type { CallContext, Service } from "../../wire/rpc/service.ts";
 import type { ResourceName } from "../../resource/name.ts";
 import type { Api } from "../../resource/registry.ts";
 import { type Call, unsupported } from "../../resource/resource.ts";
+import { nameFrames } from "./far_names.ts";
 import { ResourceClient } from "./resource.ts";
 
 /** The API called `name` (`rdk:service:shell`), built from its service. */
@@ -92,7 +93,7 @@ function handlerOf(method: DescMethod, find: (name: string) => ForwardingResourc
     const target = named(method, request);
     const resource = find(target.name);
     target.name = resource.name.far;
-    return resource.forward(method, request, optionsOf(ctx));
+    return answers(method, resource, resource.forward(method, request, optionsOf(ctx)));
   };
   const many = async (requests: AsyncIterable<Message>, ctx: CallContext) => {
     const iterator = requests[Symbol.asyncIterator]();
@@ -100,11 +101,8 @@ function handlerOf(method: DescMethod, find: (name: string) => ForwardingResourc
     if (first.done) throw new SvcError("invalid_argument", `${ctx.path} got no request`);
     const target = named(method, first.value);
     const resource = find(target.name);
-    return resource.forward(
-      method,
-      renamed(method, first.value, iterator, resource.name.far),
-      optionsOf(ctx),
-    );
+    const all = renamed(method, first.value, iterator, resource.name.far);
+    return answers(method, resource, resource.forward(method, all, optionsOf(ctx)));
   };
   switch (method.methodKind) {
     case "unary":
@@ -117,6 +115,23 @@ function handlerOf(method: DescMethod, find: (name: string) => ForwardingResourc
         yield* await many(requests, ctx) as AsyncIterable<Message>;
       };
   }
+}
+
+/** The answers, with the frames of a remote by their names on this machine. */
+function answers({ methodKind, output }: DescMethod, { name }: ForwardingResource, given: unknown): unknown {
+  if (name.remote === "") return given;
+  const here = (answer: Message) => {
+    nameFrames(name, output, answer);
+    return answer;
+  };
+  if (methodKind === "unary" || methodKind === "client_streaming") {
+    return (given as Promise<Message>).then(here);
+  }
+  return mapped(given as AsyncIterable<Message>, here);
+}
+
+async function* mapped<T>(items: AsyncIterable<T>, change: (item: T) => T): AsyncGenerator<T> {
+  for await (const item of items) yield change(item);
 }
 
 /** Rewrites the name in the first message, and in later messages that have it as a field of their own. */

@@ -2,8 +2,10 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { AudioOutService } from "../../../proto/gen/audio_out_pb.ts";
 import { ButtonService } from "../../../proto/gen/button_pb.ts";
 import { GetLocationResponseSchema, NavigationService } from "../../../proto/gen/navigation_pb.ts";
+import { PoseTrackerService } from "../../../proto/gen/pose_tracker_pb.ts";
 import { ShellService } from "../../../proto/gen/shell_pb.ts";
 import { VideoService } from "../../../proto/gen/video_pb.ts";
+import { WorldStateStoreService } from "../../../proto/gen/world_state_store_pb.ts";
 import { SystemClock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { type Channel, client } from "../../wire/rpc/channel.ts";
@@ -38,7 +40,7 @@ async function forwarded(services: readonly Service[], check: (channel: Channel)
   const far = await serving(services);
   const near = await serving(services.map(({ desc }) => {
     const api = passthrough("rdk:service:any", desc);
-    const resource = api.client(ResourceName.of(api.name, "far"), far.channel);
+    const resource = api.client(ResourceName.of(api.name, "there:r_far", "far"), far.channel);
     return api.serve((name) => {
       if (name === "near") return resource;
       throw new SvcError("unknown", `no node found with api ${api.name} and name ${name}`);
@@ -129,6 +131,29 @@ Deno.test("passthrough: forwards a server stream", async () => {
       SvcError,
       "name elsewhere",
     );
+  });
+});
+
+Deno.test("passthrough: frames of a remote have their names of this machine in answers and streams", async () => {
+  const tracker = service(PoseTrackerService, {
+    getPoses: () => ({ bodyPoses: { tag: { referenceFrame: "cam" } } }),
+  });
+  const store = service(WorldStateStoreService, {
+    streamTransformChanges: async function* () {
+      for (const parent of ["world", "cam"]) {
+        yield { transform: { referenceFrame: "box", poseInObserverFrame: { referenceFrame: parent } } };
+      }
+    },
+  });
+  await forwarded([tracker, store], async (channel) => {
+    const { bodyPoses } = await client(PoseTrackerService, channel).getPoses({ name: "near" });
+    assertEquals(bodyPoses.tag.referenceFrame, "r_cam");
+    const changes = client(WorldStateStoreService, channel).streamTransformChanges({ name: "near" });
+    const frames = (await Array.fromAsync(changes)).map(({ transform }) => [
+      transform?.referenceFrame,
+      transform?.poseInObserverFrame?.referenceFrame,
+    ]);
+    assertEquals(frames, [["r_box", "there_world"], ["r_box", "r_cam"]]);
   });
 });
 

@@ -10,7 +10,7 @@ import { fromTransformMessage } from "../../api/shared/geometry.ts";
 import { chainOf } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { LogOnChange } from "../../base/log/on_change.ts";
-import { type FramePart, WORLD } from "../../geometry/frame_system.ts";
+import { type FramePart, remoteWorld, WORLD } from "../../geometry/frame_system.ts";
 import { type KinematicModel, parseSva } from "../../geometry/kinematics.ts";
 import type { RemoteConfig } from "../config/config.ts";
 
@@ -71,7 +71,7 @@ export function remoteFrames(
 ): RemoteFrame[] {
   if (!frame) return [];
   const { parent, pose, geometry } = frame;
-  const world = `${remote}_${WORLD}`;
+  const world = remoteWorld(remote);
   const frames: RemoteFrame[] = [{ remote, part: { name: world, parent, pose, geometry } }];
   if (reported.length > FRAMES_MAX) {
     leftOut(`${reported.length} frames, of which only ${FRAMES_MAX} are used`);
