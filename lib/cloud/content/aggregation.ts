@@ -19,6 +19,7 @@ import { densified } from "./densify.ts";
 import { fieldsIn, withField } from "./fields.ts";
 import { sampled, sortedBy } from "./sorting.ts";
 import { isNothing, mergedObjects, orderOf, type OwnExpression, VALUES } from "./value_operators.ts";
+import { projectionOf, unwindingOf } from "./projection.ts";
 import { outputsIn, withOutputs } from "./window_fields.ts";
 
 /** A stage of a pipeline: its operator with its argument. */
@@ -51,6 +52,8 @@ const OWN: { readonly [name: string]: Accumulator } = {
     accumulators.$bottom(...given as Parameters<typeof accumulators.$bottom>)[0] as never,
   $mergeObjects: (documents, expression, options) =>
     mergedObjects($push(documents, expression, options)) as never,
+  $covariancePop: ofPairs(0),
+  $covarianceSamp: ofPairs(1),
   $push: presentOf,
   $addToSet: (documents, expression, options) => {
     const values = presentOf(documents, expression, options).map((value: unknown) => ({ value }));
@@ -204,7 +207,7 @@ const filled: typeof stages.$fill = (documents, expression, options) => {
 };
 const FILL_METHODS = { locf: "$locf", linear: "$linearFill" };
 
-/** MongoDB's `$unset`, and a `$project` that only leaves fields out: mingo's own ones remove them from shared parts, too. */
+/** MongoDB's `$unset`: mingo's own one removes fields from shared parts, too. */
 const fieldsLeftOut: typeof stages.$unset = (documents, expression) => {
   const names: readonly unknown[] = [expression].flat();
   if (names.length === 0 || !names.every((name) => typeof name === "string" && name !== "")) {
@@ -217,12 +220,30 @@ const fieldsLeftOut: typeof stages.$unset = (documents, expression) => {
 };
 
 const projected: typeof stages.$project = (documents, expression, options) => {
-  const isLeftOut = (value: unknown) => value === 0 || value === false;
-  const fields = isPlainObject(expression) ? Object.entries(expression) : [];
-  if (fields.length === 0 || !fields.every(([, value]) => isLeftOut(value))) {
-    return stages.$project(documents, expression, options);
+  const project = projectionOf(
+    expression,
+    (document, value) => evalExpr(document, value as never, options),
+  );
+  return documents.map((document) => project(document as Document));
+};
+
+const unwound: typeof stages.$unwind = (documents, expression) => {
+  const unwind = unwindingOf(expression);
+  return ofAll((all) => all.flatMap(unwind))(documents, expression as never, undefined as never);
+};
+
+/** MongoDB's `$group`, which refuses a field without an accumulator; mingo gives a list of its values. */
+const grouped: typeof stages.$group = (documents, expression, options) => {
+  for (const [name, given] of Object.entries(expression)) {
+    const [operator = "", ...others] = isPlainObject(given) ? Object.keys(given) : [];
+    const isUsable = !/[.$]/.test(name) && others.length === 0 && ownIn(ACCUMULATORS, operator);
+    if (name !== "_id" && !isUsable) {
+      throw new Error(
+        `$group: "${name}" wants a name without "." and "$", and one accumulator, such as $sum`,
+      );
+    }
   }
-  return fieldsLeftOut(documents, fields.map(([path]) => path), options);
+  return stages.$group(documents, expression, options);
 };
 
 /** Numbers for which mingo gives infinity, or no number. */
@@ -236,10 +257,47 @@ const DOMAINS: { readonly [name: string]: (...numbers: readonly number[]) => boo
   $atanh: (number = 0) => !(Math.abs(number) > 1),
 };
 
+/** Expressions of one value, which may be given in a list. */
+const UNARY = [
+  "$abs",
+  "$arrayToObject",
+  "$asinh",
+  "$atan",
+  "$bitNot",
+  "$ceil",
+  "$cos",
+  "$cosh",
+  "$degreesToRadians",
+  "$exp",
+  "$floor",
+  "$isNumber",
+  "$objectToArray",
+  "$radiansToDegrees",
+  "$reverseArray",
+  "$sin",
+  "$sinh",
+  "$sqrt",
+  "$strLenBytes",
+  "$strLenCP",
+  "$tan",
+  "$tanh",
+  "$toBool",
+  "$toDate",
+  "$toDecimal",
+  "$toDouble",
+  "$toInt",
+  "$toLong",
+  "$toString",
+];
+
+const PLAIN_EXPRESSIONS = expressions as unknown as { readonly [name: string]: Expression };
+
 const OWN_EXPRESSIONS = {
+  ...Object.fromEntries(UNARY.map((name) => [name, ofOne(PLAIN_EXPRESSIONS[name]!)])),
   ...mapped({ ...DATES, ...VALUES }, evaluated),
   ...mapped(REDUCTIONS, reduced),
   ...mapped(DOMAINS, withDomain),
+  $slice: sliced,
   $switch: chosen,
 };
 
@@ -278,7 +336,7 @@ function reduced(name: string, result: (values: readonly unknown[]) => unknown):
 }
 
 function withDomain(name: string, isIn: (...numbers: readonly number[]) => boolean): Expression {
-  const compute = (expressions as unknown as { readonly [name: string]: Expression })[name]!;
+  const compute = ofOne(PLAIN_EXPRESSIONS[name]!);
   return (document, expression, options) => {
     const values = [evalExpr(document, expression, options)].flat();
     if (values.every((one) => typeof one === "number") && !isIn(...values)) {
@@ -286,6 +344,21 @@ function withDomain(name: string, isIn: (...numbers: readonly number[]) => boole
     }
     return compute(document, expression, options);
   };
+}
+
+/** Mingo takes a list with one argument for the argument: `[0, 1]` is a value there, `["$x"]` none. */
+function ofOne(compute: Expression): Expression {
+  return (document, expression, options) => {
+    const [only, ...others] = Array.isArray(expression) ? expression as unknown[] : [expression, expression];
+    return compute(document, (others.length === 0 ? only : expression) as never, options);
+  };
+}
+
+/** MongoDB's `$slice`: without a list or a number there is no part. */
+function sliced(...[document, expression, options]: Parameters<Expression>): ReturnType<Expression> {
+  const given = evalExpr(document, expression, options) as unknown;
+  if (Array.isArray(given) && given.length > 1 && given.some(isNothing)) return null as never;
+  return expressions.$slice(document, expression, options);
 }
 
 /** MongoDB's `$switch`: without a matching branch it wants a default. */
@@ -325,6 +398,7 @@ export function aggregate(pipeline: readonly PipelineStage[], documents: Documen
         $count: counted,
         $densify: ofAll(densified),
         $fill: filled,
+        $group: grouped,
         $limit: ofCount("$limit", 1, stages.$limit),
         $project: projected,
         $redact: redacted,
@@ -334,6 +408,7 @@ export function aggregate(pipeline: readonly PipelineStage[], documents: Documen
         $skip: ofCount("$skip", 0, stages.$skip),
         $sort: ofAll(sortedBy),
         $unset: fieldsLeftOut,
+        $unwind: unwound,
       },
       projection: projections,
       query: { ...queries, ...conditionsOver(queries as unknown as PlainConditions) },
@@ -382,6 +457,19 @@ function lineOf(places: readonly number[], values: readonly unknown[]): (number 
 
 function totalOf(numbers: readonly number[]): number {
   return numbers.reduce((sum, one) => sum + one, 0);
+}
+
+/** The covariance of a population, or of a sample if `less` is 1, over the pairs of numbers. */
+function ofPairs(less: 0 | 1): Accumulator {
+  return (documents, expression, options) => {
+    const isPair = (one: unknown) =>
+      Array.isArray(one) && one.length === 2 && one.every((each) => typeof each === "number");
+    const pairs = ($push(documents, expression, options) as [number, number][]).filter(isPair);
+    if (pairs.length <= less) return null as never;
+    const [first, second] = [0, 1].map((at) => totalOf(pairs.map((pair) => pair[at]!)) / pairs.length);
+    const products = pairs.map(([one, other]) => (one - first!) * (other - second!));
+    return totalOf(products) / (pairs.length - less) as never;
+  };
 }
 
 /** The deviation of a population, or of a sample if `less` is 1; null if there are too few numbers. */

@@ -221,3 +221,51 @@ Deno.test("aggregate: operators of windows see the place of their document", () 
     ],
   );
 });
+
+Deno.test("aggregate: an expression of one value takes it in a list, too", () => {
+  const document = { n: -4, list: [1, 2], object: { k: 1 }, time: new Date(5), text: "abc" };
+  const values: [operator: string, field: string, value: unknown][] = [
+    ["$abs", "$n", 4],
+    ["$isNumber", "$n", true],
+    ["$reverseArray", "$list", [2, 1]],
+    ["$objectToArray", "$object", [{ k: "k", v: 1 }]],
+    ["$toInt", "$none", null],
+    ["$toDate", "$time", new Date(5)],
+    ["$toString", "$n", "-4"],
+    ["$strLenCP", "$text", 3],
+    ["$cos", "$none", null],
+    ["$acos", "$none", null],
+  ];
+  for (const [operator, field, value] of values) {
+    assertEquals(valueOf({ [operator]: field }, document), value, operator);
+    assertEquals(valueOf({ [operator]: [field] }, document), value, operator);
+  }
+  assertEquals(valueOf({ $arrayToObject: [[["k", 1], ["l", "$n"]]] }, document), { k: 1, l: -4 });
+  assertEquals(valueOf({ $arrayToObject: [[{ k: "k", v: 1 }, { k: "l", v: 2 }]] }), { k: 1, l: 2 });
+  assertEquals(valueOf({ $reverseArray: { $literal: [[1, 2]] } }), [[1, 2]]);
+  failureOf({ $acos: [2] }, "$acos is not defined for 2");
+});
+
+Deno.test("aggregate: $slice of nothing is null", () => {
+  assertEquals(valueOf({ $slice: ["$none", 1] }), null);
+  assertEquals(valueOf({ $slice: [[1, 2, 3], 1, "$none"] }), null);
+  assertEquals(valueOf({ $slice: [[1, 2, 3], 1, 5] }), [2, 3]);
+  failureOf({ $slice: ["text", 1] }, "$slice");
+});
+
+Deno.test("aggregate: $group refuses a field without an accumulator", () => {
+  assertEquals(run([{ $group: { _id: "$a", n: { $sum: 1 } } }], { a: 1 }), [{ _id: 1, n: 1 }]);
+  for (
+    const field of [{ n: "$a" }, { n: { $sum: 1, $avg: 1 } }, { n: { $toString: 1 } }, { "n.m": { $sum: 1 } }]
+  ) {
+    assertThrows(() => run([{ $group: { _id: null, ...field } }], { a: 1 }), Error, "one accumulator");
+  }
+});
+
+Deno.test("aggregate: a covariance is over the documents that have both numbers", () => {
+  const documents = [{ a: 1, b: 1 }, { a: 2, b: 5 }, { a: 3, b: null }, { b: 4 }];
+  const of = (operator: string) =>
+    run([{ $setWindowFields: { output: { is: { [operator]: ["$a", "$b"] } } } }], ...documents)[0]?.is;
+  assertEquals(of("$covariancePop"), 1);
+  assertEquals(of("$covarianceSamp"), 2);
+});
