@@ -110,6 +110,15 @@ for (const on of [true, false]) {
   const now = (await own()).find(({ name }) => name === "yard");
   (saw.kept as unknown[]).push([now?.autoconnect, now?.digest === yard.digest, await keyfile()]);
 }
+const newName = "chosen:yard";
+await manager.rename(outside, newName, signal);
+const renamed = (await own()).find(({ name }) => name === newName);
+const rewritten = await manager.put({ ...yard, name: newName }, await own(), signal);
+saw.renamed = [
+  renamed?.autoconnect,
+  (await keyfile()).includes("psk=12345678"),
+  rewritten.path === outside.path,
+];
 saw.missing = await manager.activate(kept, "eth7", signal).catch(messageOf);
 for (const profile of await own()) await manager.remove(profile, signal);
 saw.left = await own();

@@ -67,6 +67,7 @@ needingTest(
       }
       assertEquals(joinsAlone, [true, true, before.replace("autoconnect=false\n", "")]);
       assertEquals(waits, [false, true, before]);
+      assertEquals(saw.renamed, [true, true, true], "with its password");
       assertEquals([saw.missing, saw.left], ["there is no network device eth7", []]);
     } finally {
       await Deno.remove(folder, { recursive: true });

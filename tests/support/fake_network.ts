@@ -135,6 +135,11 @@ export class FakeNetwork implements NetworkPort {
     return Promise.resolve();
   }
 
+  rename({ path }: NetworkProfile, name: string): Promise<void> {
+    this.profiles.set(path, { ...this.profiles.get(path)!, name, autoconnect: true });
+    return Promise.resolve();
+  }
+
   activate({ path }: NetworkProfile, device: string): Promise<void> {
     const profile = this.profiles.get(path)!;
     if (profile.wanted.settings.bluetooth) {

@@ -16,7 +16,15 @@ import { firstProfile, managedProfiles, profileFor } from "./managed_profiles.ts
 import { NetworkChanges, type NetworkEntries } from "./network_changes.ts";
 import type { NetworkPort, NetworkProfile, NetworkView } from "./network_port.ts";
 import type { NetworkSight } from "./network_sight.ts";
-import { additionalKey, additionalProfile, CHOSEN, HOTSPOT, type ProfileWanted, TETHER } from "./profiles.ts";
+import {
+  additionalKey,
+  additionalProfile,
+  CHOSEN,
+  HOTSPOT,
+  type ProfileWanted,
+  TETHER,
+  TRIED,
+} from "./profiles.ts";
 import { Refused } from "./refused.ts";
 
 export interface ConfiguredNetworksParts {
@@ -171,7 +179,7 @@ export class ConfiguredNetworks {
     const wanted = Object.entries(settings.additionalNetworks)
       .map(([key, network]) => wantedIn(view, key, network));
     const own = view.profiles.filter(({ name }) =>
-      name !== "" && ![CHOSEN, HOTSPOT, TETHER].some((mark) => name.startsWith(mark))
+      name !== "" && ![CHOSEN, HOTSPOT, TETHER, TRIED].some((mark) => name.startsWith(mark))
     );
     const change: ProfileWanted[] = [];
     const cutOff: string[] = [];

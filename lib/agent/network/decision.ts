@@ -29,6 +29,8 @@ export interface KnownNetwork {
   readonly priority: number;
   /** Whether a user chose it during setup. */
   readonly isChosen: boolean;
+  /** Whether a user chose it in place of another one, and it has not connected yet. */
+  readonly isTried?: boolean;
   readonly inRange: boolean;
   /** Whether the network shows no name, so that it is tried although no scan finds it. */
   readonly isHidden?: boolean;
@@ -111,7 +113,8 @@ export function isConnected(
 ): boolean {
   if (online) return true;
   if (rules.needsInternet || connectedTo === undefined) return false;
-  return connectedTo === firstNetwork(networks)?.ssid;
+  return connectedTo === firstNetwork(networks)?.ssid ||
+    networks.some(({ ssid, isTried }) => isTried && ssid === connectedTo);
 }
 
 function normally(
@@ -205,25 +208,29 @@ function whyClose(
 
 /**
  * The networks to try, in order: those in range, or hidden, that were not tried since they came into range, or not for
- * as long as the hotspot stays open. Only the first network, unless the rules need the internet.
+ * as long as the hotspot stays open. Only a new choice and the first network, unless the rules need the internet.
  */
 export function candidates({ networks, nowMs }: Observed, rules: ProvisioningRules): readonly KnownNetwork[] {
   const only = firstNetwork(networks);
-  return byPriority(networks).filter((network) =>
-    (network.inRange || network.isHidden) && (rules.needsInternet || network === only) &&
+  const newFirst = byPriority(networks).sort((a, b) =>
+    Number(b.isTried ?? false) - Number(a.isTried ?? false)
+  );
+  return newFirst.filter((network) =>
+    (network.inRange || network.isHidden) && (rules.needsInternet || network === only || network.isTried) &&
     (network.triedMs === undefined || nowMs - network.triedMs >= rules.retryAfterMs)
   );
 }
 
 /**
  * The network with the highest priority of those that users chose; without a chosen one, of all. Unless the rules need
- * the internet, it is the only network that is tried.
+ * the internet, only it and a new choice are tried.
  */
-export function firstNetwork<N extends Pick<KnownNetwork, "ssid" | "priority" | "isChosen">>(
+export function firstNetwork<N extends Pick<KnownNetwork, "ssid" | "priority" | "isChosen" | "isTried">>(
   networks: readonly N[],
 ): N | undefined {
-  const chosen = networks.filter(({ isChosen }) => isChosen);
-  return byPriority(chosen.length > 0 ? chosen : networks)[0];
+  const proven = networks.filter(({ isTried }) => !isTried);
+  const chosen = proven.filter(({ isChosen }) => isChosen);
+  return byPriority(chosen.length > 0 ? chosen : proven)[0];
 }
 
 /** The name breaks ties of priority, so that the order is stable. */

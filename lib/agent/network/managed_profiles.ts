@@ -2,7 +2,12 @@
 
 import { firstNetwork } from "./decision.ts";
 import type { NetworkProfile, NetworkView } from "./network_port.ts";
-import { CHOSEN } from "./profiles.ts";
+import { CHOSEN, TRIED } from "./profiles.ts";
+
+/** Whether it is a choice that has not connected yet. */
+export function isTried({ name }: Pick<NetworkProfile, "name">): boolean {
+  return name.startsWith(TRIED);
+}
 
 export type WifiProfile = NetworkProfile & { readonly ssid: string };
 
@@ -20,12 +25,13 @@ export function firstProfile(view: NetworkView): WifiProfile | undefined {
 }
 
 export function wifiFactsOf({ name, ssid, priority, isHidden = false }: WifiProfile) {
-  return { ssid, priority, isHidden, isChosen: name.startsWith(CHOSEN) };
+  return { ssid, priority, isHidden, isChosen: name.startsWith(CHOSEN), isTried: isTried({ name }) };
 }
 
-/** The profile of a network: among several the chosen one, or else the one with the highest priority. */
+/** The profile of a network: the one to try, the chosen one, or else the one with the highest priority. */
 export function profileFor<P extends NetworkProfile>(profiles: readonly P[], ssid?: string): P | undefined {
-  const isChosen = ({ name }: NetworkProfile) => name.startsWith(CHOSEN) ? 1 : 0;
+  const rank = ({ name }: NetworkProfile) =>
+    ["", CHOSEN, TRIED].findLastIndex((mark) => name.startsWith(mark));
   return profiles.filter((one) => one.ssid === ssid)
-    .sort((a, b) => isChosen(b) - isChosen(a) || b.priority - a.priority)[0];
+    .sort((a, b) => rank(b) - rank(a) || b.priority - a.priority)[0];
 }

@@ -6,7 +6,7 @@
  */
 
 import { Buffer } from "node:buffer";
-import type { Bus } from "../../base/bus/bus.ts";
+import { type Bus, typed, type TypedSections } from "../../base/bus/bus.ts";
 import { type Clock, deadline } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import type { Checkpoint, NetworkPort, NetworkProfile, NetworkView, WifiInRange } from "./network_port.ts";
@@ -105,8 +105,10 @@ export class NetworkManager implements NetworkPort {
     signal: AbortSignal,
   ): Promise<NetworkProfile> {
     const there = known.find(({ name }) => name === profile.name);
-    const { settings } = profile;
     if (there) {
+      // A renamed profile has the UUID of its earlier name, which cannot change.
+      const { uuid } = sectionOf((await this.#readSettings(there.path, signal)).connection);
+      const settings = withUuid(profile.settings, uuid);
       await this.#call(there.path, `${NM}.Settings.Connection`, "Update", "a{sa{sv}}", [settings], signal);
     }
     const path = there?.path ??
@@ -115,7 +117,7 @@ export class NetworkManager implements NetworkPort {
         `${NM}.Settings`,
         "AddConnection",
         "a{sa{sv}}",
-        [settings],
+        [profile.settings],
         signal,
       );
     return await this.#profile(path, signal);
@@ -127,9 +129,25 @@ export class NetworkManager implements NetworkPort {
 
   async setAutoconnect({ path }: NetworkProfile, on: boolean, signal: AbortSignal): Promise<void> {
     const settings = await this.#readSettings(path, signal);
-    const changed = { ...settings, connection: { ...sectionOf(settings.connection), autoconnect: on } };
-    // NetworkManager keeps the secrets of a profile that is written without any.
-    const args = [typedSettings(changed)];
+    await this.#update(path, {
+      ...settings,
+      connection: { ...sectionOf(settings.connection), autoconnect: on },
+    }, signal);
+  }
+
+  async rename({ path }: NetworkProfile, name: string, signal: AbortSignal): Promise<void> {
+    const settings = await this.#readSettings(path, signal);
+    const data = { ...sectionOf(sectionOf(settings.user).data), [PROFILE_MARK.name]: name };
+    await this.#update(path, {
+      ...settings,
+      connection: { ...sectionOf(settings.connection), autoconnect: true },
+      user: { data },
+    }, signal);
+  }
+
+  /** NetworkManager keeps the secrets of a profile that is written without any. */
+  async #update(path: string, settings: Record<string, unknown>, signal: AbortSignal): Promise<void> {
+    const args = [typedSettings(settings)];
     await this.#call(path, `${NM}.Settings.Connection`, "Update", "a{sa{sv}}", args, signal);
   }
 
@@ -342,6 +360,11 @@ function sectionOf(value: unknown): Record<string, unknown> {
       !(value instanceof Uint8Array)
     ? value as Record<string, unknown>
     : {};
+}
+
+function withUuid(settings: TypedSections, uuid: unknown): TypedSections {
+  if (typeof uuid !== "string") return settings;
+  return { ...settings, connection: { ...settings.connection, uuid: typed("s", uuid) } };
 }
 
 function textOf(value: unknown): string {

@@ -6,6 +6,7 @@ import { type Bus, type BusCall, type BusSignal, typed } from "../../base/bus/bu
 import { SvcError } from "../../base/error.ts";
 import { NetworkManager } from "./network_manager.ts";
 import type { NetworkView } from "./network_port.ts";
+import { PROFILE_MARK } from "./profiles.ts";
 
 const NM = "org.freedesktop.NetworkManager";
 const ROOT = "/org/freedesktop/NetworkManager";
@@ -154,14 +155,25 @@ Deno.test("NetworkManager: profiles are added, replaced, switched and deactivate
     home.path,
   );
   await manager.setAutoconnect(home, true, signal);
+  await manager.rename(home, "chosen:home", signal);
   await manager.deactivate(home, signal);
   await manager.remove(wired, signal);
-  const [added, replaced, switched, ...others] = bus.changes;
+  const [added, replaced, switched, renamed, ...others] = bus.changes;
   assertEquals(added, ["AddConnection", `${ROOT}/Settings`, settings]);
   assertEquals(replaced, ["Update", "/profile/2", settings]);
   assertEquals(switched.slice(0, 2), ["Update", "/profile/2"]);
   const { connection } = switched[2] as Record<string, Values>;
   assertEquals([connection.autoconnect, connection.id], [typed("b", true), typed("s", "home@any")]);
+  const { user, connection: { autoconnect } } = renamed[2] as Record<string, Values>;
+  const data = typed("a{ss}", { [PROFILE_MARK.name]: "chosen:home", [PROFILE_MARK.digest]: "abc" });
+  assertEquals([user.data, autoconnect], [data, typed("b", true)]);
+  // The name has changed, and the UUID cannot.
+  bus.profiles["/profile/2"] = { ...bus.profiles["/profile/2"], connection: { uuid: "of-the-first-name" } };
+  await manager.put({ name: "home", digest: "d", settings }, profiles, signal);
+  assertEquals((bus.changes.at(-1)![2] as Record<string, Values>).connection, {
+    ...settings.connection,
+    uuid: typed("s", "of-the-first-name"),
+  });
   assertEquals(others, [["DeactivateConnection", ROOT, "/active/2"], ["Delete", "/profile/1"]]);
 });
 

@@ -60,6 +60,8 @@ export interface NetworkPort {
   remove(profile: NetworkProfile, signal: AbortSignal): Promise<void>;
   /** Sets whether the service connects to one of the agent's profiles by itself; keeps its secrets. */
   setAutoconnect(profile: NetworkProfile, on: boolean, signal: AbortSignal): Promise<void>;
+  /** Changes the name in the mark of one of the agent's profiles, to which the service may connect by itself now. */
+  rename(profile: NetworkProfile, name: string, signal: AbortSignal): Promise<void>;
   /** Connects, and waits for success. Throws `failed_precondition` with the reason in words. */
   activate(profile: NetworkProfile, deviceName: string, signal: AbortSignal): Promise<void>;
   /** Deactivates a profile; does nothing to an inactive one. */

@@ -20,7 +20,7 @@ import { ConfiguredNetworks } from "./configured_networks.ts";
 import type { ProvisioningRules, Step } from "./decision.ts";
 import { Hotspot, type HotspotParts } from "./hotspot.ts";
 import type { InternetParts } from "./internet.ts";
-import { managedProfiles, profileFor } from "./managed_profiles.ts";
+import { isTried, managedProfiles, profileFor, type WifiProfile } from "./managed_profiles.ts";
 import type { NetworkPort, NetworkView } from "./network_port.ts";
 import { NetworkSight } from "./network_sight.ts";
 import { CHOSEN, chosenProfile, TETHER, tetherProfile } from "./profiles.ts";
@@ -261,20 +261,42 @@ export class Networking implements Subsystem {
     if (step.do === "close hotspot") return await this.#hotspot.close();
     if (step.do === "open hotspot") return await this.#hotspot.open(this.#settings.network, view, signal);
     this.#sight.beginJoin(step.ssid);
-    const profile = profileFor(managedProfiles(view), step.ssid);
-    if (!profile) return;
+    const networks = managedProfiles(view);
+    const first = profileFor(networks, step.ssid);
+    if (!first) return;
+    const joined = await this.#join(first, view, signal);
+    if (!isTried(first)) return;
+    if (joined) return await this.#accept(first, view, signal);
+    // The password of before works still, perhaps.
+    const before = profileFor(networks.filter((one) => one !== first), step.ssid);
+    if (before && await this.#join(before, view, signal)) await this.#parts.port.remove(first, signal);
+  }
+
+  /** Whether the device has joined the network. */
+  async #join(profile: WifiProfile, view: NetworkView, signal: AbortSignal): Promise<boolean> {
+    const { logger, port } = this.#parts;
+    const { ssid } = profile;
     try {
       const suited = await this.#configured.suited(profile, this.#settings, view, signal);
-      await this.#parts.port.activate(suited, view.wifiDevice!, signal);
-      this.#sight.endJoin(step.ssid, "");
-      logger.info(`joined ${step.ssid}`);
+      await port.activate(suited, view.wifiDevice!, signal);
+      this.#sight.endJoin(ssid, "");
+      logger.info(`joined ${ssid}`);
+      return true;
     } catch (error) {
       if (signal.aborted) throw error;
       const why = messageOf(error);
-      this.#sight.endJoin(step.ssid, why);
-      this.submissions.report(`Joining ${step.ssid} failed: ${why}.`);
-      logger.warn(`cannot join ${step.ssid}: ${why}`);
+      this.#sight.endJoin(ssid, why);
+      this.submissions.report(`Joining ${ssid} failed: ${why}.`);
+      logger.warn(`cannot join ${ssid}: ${why}`);
+      return false;
     }
+  }
+
+  /** A new choice has connected: it replaces the earlier one. */
+  async #accept(profile: WifiProfile, view: NetworkView, signal: AbortSignal): Promise<void> {
+    const { port } = this.#parts;
+    for (const one of replacedBy(profile.ssid, view, this.#rules())) await port.remove(one, signal);
+    await port.rename(profile, `${CHOSEN}${profile.ssid}`, signal);
   }
 
   /** Stores a user's submission, and uses it from now on. */
@@ -291,9 +313,11 @@ export class Networking implements Subsystem {
       });
     }
     if (!network) return;
-    const roaming = this.#rules().needsInternet;
+    const rules = this.#rules();
     const seen = view.inRange.find(({ ssid }) => ssid === network.ssid);
-    const profile = chosenProfile(network, view.wifiDevice!, roaming, seen);
+    // An earlier choice stays until the new one has connected: somebody may have mistyped the password, and gone.
+    const tried = replacedBy(network.ssid, view, rules).length > 0;
+    const profile = chosenProfile(network, view.wifiDevice!, rules.needsInternet, seen, { tried });
     try {
       await port.put(profile, view.profiles, signal);
     } catch (error) {
@@ -301,9 +325,8 @@ export class Networking implements Subsystem {
       logger.error(`cannot store the network ${network.ssid}: ${chainOf(error)}`);
       return this.submissions.report(`The device cannot store the network: ${messageOf(error)}.`);
     }
-    // The earlier choice loses its first place, because only one network can have it.
-    const before = view.profiles.filter(({ name }) => name.startsWith(CHOSEN) && name !== profile.name);
-    if (!roaming) { for (const one of before) await port.remove(one, signal); }
+    const others = view.profiles.filter((one) => isTried(one) && one.name !== profile.name);
+    for (const one of others) await port.remove(one, signal);
   }
 
   #look(signal: AbortSignal): Promise<NetworkView> {
@@ -341,6 +364,12 @@ export class Networking implements Subsystem {
       ...this.#sight.seenNetworks(),
     };
   }
+}
+
+/** The earlier choices that a new one replaces: only one network can have the first place. */
+function replacedBy(ssid: string, { profiles }: NetworkView, { needsInternet }: ProvisioningRules) {
+  const chosen = profiles.filter(({ name }) => name.startsWith(CHOSEN));
+  return needsInternet ? chosen.filter((one) => one.ssid === ssid) : chosen;
 }
 
 const NOTHING_SEEN: NetworkView = { internet: false, checksInternet: false, inRange: [], profiles: [] };

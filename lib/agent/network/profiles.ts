@@ -26,6 +26,8 @@ export const PROFILE_MARK = { name: "svc.network", digest: "svc.digest" } as con
  * Prefixes of names in marks: for profiles outside of `additional_networks`, and for keys there that contain a colon.
  */
 export const CHOSEN = "chosen:";
+/** A choice that has not connected yet, beside the one that it is to replace. */
+export const TRIED = "tried:";
 export const HOTSPOT = "hotspot:";
 export const TETHER = "phone:";
 const ADDITIONAL = "additional:";
@@ -98,18 +100,19 @@ function entryProfile(
 
 /**
  * The profile of a network that a user chose. `seen` is the network in range; one that is out of range or hidden is
- * requested by its name.
+ * requested by its name. `tried`: it connects only when the agent tries it.
  */
 export function chosenProfile(
   { ssid, psk }: { readonly ssid: string; readonly psk: Secret },
   device: string,
   roaming: boolean,
   seen: SeenSecurity | undefined,
+  { tried = false }: { readonly tried?: boolean } = {},
 ): ProfileWanted {
-  const name = `${CHOSEN}${ssid}`;
+  const name = `${tried ? TRIED : CHOSEN}${ssid}`;
   const priority = roaming ? CHOSEN_PRIORITY.roaming : CHOSEN_PRIORITY.only;
   return wanted(name, {
-    connection: connectionOf(`${ssid}@${device}`, name, WIRELESS, device, true, priority),
+    connection: connectionOf(`${ssid}@${device}`, name, WIRELESS, device, !tried, priority),
     ...wifiSections(ssid, psk, "infrastructure", seen ?? "hidden"),
     ipv4: { method: "auto" },
   });
