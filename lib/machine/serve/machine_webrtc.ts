@@ -109,10 +109,14 @@ export class MachineWebRtc {
   }
 }
 
-/** Whether a name is one of the machine's, or the address that the caller used; with or without a port. */
-function isHere(name: string, names: readonly string[], { peer }: CallContext): boolean {
+/**
+ * Whether a name is one of the machine's, or the address that the caller used; with or without a port. Behind a reverse
+ * proxy that names itself to the machine, the browser tells the address of its page. A name gives nobody any rights.
+ */
+function isHere(name: string, names: readonly string[], { peer, requestHeader }: CallContext): boolean {
   const wanted = withoutScheme(name).toLowerCase();
-  const reached = peer.origin === undefined ? [] : [withoutScheme(peer.origin)];
+  const reached = [peer.origin, peer.addressed, requestHeader.get("origin")]
+    .flatMap((one) => one === undefined ? [] : [withoutScheme(one)]);
   return [...names, ...reached].some((one) => {
     const known = one.toLowerCase();
     return wanted === known || hostOfAddress(wanted) === hostOfAddress(known);

@@ -22,8 +22,15 @@ const clock = new SystemClock();
 const rtc = new FakeRtc();
 
 interface Bench {
-  /** Dials with a token, or without one. */
-  dial(options?: { token?: string; host?: string; lost?: (error: SvcError) => void }): Promise<DialedChannel>;
+  /** Dials with a token, or without one; `told` is sent beside it. */
+  dial(
+    options?: {
+      token?: string;
+      host?: string;
+      lost?: (error: SvcError) => void;
+      told?: readonly (readonly [string, string])[];
+    },
+  ): Promise<DialedChannel>;
   /** A token for the holder of a key. */
   token(id: string, key: string): Promise<string>;
   readonly guard: Auth | undefined;
@@ -67,10 +74,11 @@ async function withMachine(
         const credentials = { type: "api-key", payload };
         return (await client(AuthService, signaling).authenticate({ entity, credentials })).accessToken;
       },
-      dial: async ({ token, host = "machine.example", lost } = {}) => {
-        const header = token === undefined
-          ? undefined
-          : Metadata.from([["authorization", `Bearer ${token}`]]);
+      dial: async ({ token, host = "machine.example", lost, told = [] } = {}) => {
+        const header = Metadata.from([
+          ...told,
+          ...token === undefined ? [] : [["authorization", `Bearer ${token}`] as const],
+        ]);
         const channel = await dialWebRtc({ signaling, host, clock, header, rtc, lost });
         dialed.push(channel);
         return channel;
@@ -113,6 +121,22 @@ Deno.test("MachineWebRtc: accepts the machine's own names and the address it was
     const error = await assertRejects(() => dial({ host: "other.example" }), SvcError);
     assertEquals(error.code, "invalid_argument");
     assertStringIncludes(error.message, "host not preconfigured");
+  }));
+
+Deno.test("MachineWebRtc: behind a proxy, accepts the address of the page or the one that the proxy tells", () =>
+  withMachine(undefined, async ({ dial }) => {
+    const host = "robots.example";
+    for (
+      const [name, value] of [
+        ["origin", `https://${host}`],
+        ["origin", `http://${host}:8443`],
+        ["x-forwarded-host", host],
+      ]
+    ) await client(Health, await dial({ host, told: [[name, value]] })).check({});
+    for (const value of ["https://other.example", "null", "https://robots.example.other"]) {
+      const error = await assertRejects(() => dial({ host, told: [["origin", value]] }), SvcError);
+      assertStringIncludes(error.message, "host not preconfigured");
+    }
   }));
 
 Deno.test("MachineWebRtc: a removed key disconnects its own peers and no others", () =>

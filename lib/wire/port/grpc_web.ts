@@ -173,6 +173,8 @@ class WebReply implements RawSink {
       ANY_SITE,
       ["access-control-expose-headers", [...new Set(exposed)].join(", ")],
       ["cache-control", "no-store"],
+      // nginx keeps the messages of a stream back otherwise, often until its end.
+      ["x-accel-buffering", "no"],
       ...custom,
     ]);
   }

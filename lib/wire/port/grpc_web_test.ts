@@ -141,6 +141,7 @@ Deno.test("gRPC-web: passes metadata both ways, deadlines and a message of 32 Mi
     assertEquals(answer.messages[0].length, 5_000_000);
     assertEquals([answer.headers.get("x-custom"), answer.headers.get("x-bytes-bin")], ["a", "AAEC/w"]);
     assertStringIncludes(answer.headers.get("access-control-expose-headers")!, "x-custom");
+    assertEquals(answer.headers.get("x-accel-buffering"), "no");
     assertEquals([answer.trailers["t-x-custom"], answer.trailers["t-x-bytes-bin"]], ["a", "AAEC/w"]);
     const both = await call(port, `${ECHO}/Echo`, request("hi"), {
       headers: { "x-bytes-bin": "AAEC/w==, AQI" },
