@@ -13,6 +13,7 @@ import { Metadata } from "../../lib/wire/rpc/metadata.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { blocks } from "../docs/pages.ts";
 import { needingTest } from "../support/needing.ts";
+import { startNginx } from "../support/nginx.ts";
 import { programHere } from "../support/programs_here.ts";
 import { until } from "../support/until.ts";
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "./program.ts";
@@ -32,16 +33,6 @@ async function block(language: string): Promise<string> {
 async function run(command: string, ...args: string[]): Promise<string> {
   const { stdout, stderr } = await new Deno.Command(command, { args }).output();
   return new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
-}
-
-/** The whole configuration of an nginx with these servers. */
-function nginxConf(folder: string, server: string): string {
-  const paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-    .map((one) => `${one}_temp_path ${folder}/${one};`).join("\n");
-  const user = Deno.uid() === 0 ? "user root;" : "";
-  return `${user} daemon off; pid ${folder}/nginx.pid; error_log stderr warn; worker_processes 1;
-    events { worker_connections 256; }
-    http { access_log off; ${paths}\n${server} }`;
 }
 
 /** Runs `use` with the address of a control plane that serves behind a proxy. */
@@ -175,8 +166,7 @@ needingTest(
     await behind(async (folder, cloud, port) => {
       const server = text.replace("listen 443", `listen 127.0.0.1:${port}`).replaceAll("/etc/ssl", folder)
         .replace("cloud.example.com", "localhost").replaceAll("127.0.0.1:8090", cloud);
-      await Deno.writeTextFile(`${folder}/nginx.conf`, nginxConf(folder, server));
-      return new Deno.Command("nginx", { args: ["-c", `${folder}/nginx.conf`, "-e", "stderr"] }).spawn();
+      return await startNginx(folder, server);
     }, playThrough);
   },
 );
@@ -191,8 +181,7 @@ needingTest(
     const port = freePort();
     const server = `server { listen 127.0.0.1:${port} http2; location / { grpc_pass grpc://${upstream}; } }
       server { listen 127.0.0.2:${port}; location / { proxy_pass http://${upstream}; } }`;
-    await Deno.writeTextFile(`${folder}/nginx.conf`, nginxConf(folder, server));
-    const nginx = new Deno.Command("nginx", { args: ["-c", `${folder}/nginx.conf`, "-e", "stderr"] }).spawn();
+    const nginx = await startNginx(folder, server);
     const get = (address: string, ...args: string[]) =>
       run("curl", "--silent", ...args, `${address}/install.sh`);
     try {

@@ -1,5 +1,7 @@
 /** The API key of the person at a page: kept for the tab, or for this browser if the person asks for it. */
 
+import { storedName } from "./own_place.ts";
+
 export interface SignInKey {
   readonly id: string;
   readonly key: string;
@@ -15,7 +17,7 @@ const STORED = "svc-api-key";
 export function storedKey(): SignInKey | undefined {
   for (const storage of storages()) {
     try {
-      const found = JSON.parse(storage.getItem(STORED) ?? "null");
+      const found = JSON.parse(storage.getItem(storedName(STORED)) ?? "null");
       if (typeof found?.id === "string" && typeof found.key === "string") return found;
     } catch {
       // Unreadable: as if there were none.
@@ -27,14 +29,14 @@ export function storedKey(): SignInKey | undefined {
 export function storeKey(key: SignInKey, stays: boolean): void {
   forgetKey();
   try {
-    (stays ? localStorage : sessionStorage).setItem(STORED, JSON.stringify(key));
+    (stays ? localStorage : sessionStorage).setItem(storedName(STORED), JSON.stringify(key));
   } catch {
     // Without storage the key holds for this page.
   }
 }
 
 export function forgetKey(): void {
-  for (const storage of storages()) storage.removeItem(STORED);
+  for (const storage of storages()) storage.removeItem(storedName(STORED));
 }
 
 function storages(): Storage[] {

@@ -10,6 +10,7 @@ import { Code, ConnectError, type Transport } from "@connectrpc/connect";
 import { createViamClient, type Credentials } from "@viamrobotics/sdk";
 import { getContext, setContext } from "svelte";
 import { forgetKey, keyCredentials, type SignInKey, storedKey, storeKey } from "../../shared/credentials.ts";
+import { ownPath } from "../../shared/own_place.ts";
 import { type Poll, pollBy, type PollOptions } from "../../shared/poll.svelte.ts";
 import { problemText } from "../../shared/problem_text.ts";
 import { AccountRefusal, askAccount, goToProvider, type PersonAccount } from "./account_pages.ts";
@@ -50,6 +51,13 @@ export class FleetSession {
 
   /** Signs in with the key, or the session, that this browser keeps. */
   start(): void {
+    if (ownPath() !== "/") {
+      this.problem =
+        `This page is below the path ${ownPath()}, where a control plane cannot work: devices and ` +
+        "programs have no room for a path. A proxy has to forward a host or port of its own.";
+      this.state = "signed_out";
+      return;
+    }
     const key = storedKey();
     if (key) void this.#enterByKey(key);
     else void this.#resume();

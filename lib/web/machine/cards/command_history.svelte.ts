@@ -1,5 +1,7 @@
 /** The commands that a person has sent to a resource, and the favourites among them, kept in this browser. */
 
+import { storedName } from "../../shared/own_place.ts";
+
 const MAX_RECENT = 20;
 const MAX_FAVOURITES = 50;
 const MAX_CHARS = 20_000;
@@ -14,7 +16,7 @@ export class CommandHistory {
   readonly #place: string;
 
   constructor({ api, name }: { readonly api: string; readonly name: string }) {
-    this.#place = `svc-commands/${api}/${name}`;
+    this.#place = storedName(`svc-commands/${api}/${name}`);
     this.#stored = read(this.#place);
   }
 

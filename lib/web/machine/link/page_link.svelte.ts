@@ -9,6 +9,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { ConnectionClosedError, type Credentials, RobotClient } from "@viamrobotics/sdk";
 import { getContext, setContext } from "svelte";
+import { ownAddress, ownPath, storedName } from "../../shared/own_place.ts";
 import { problemText } from "../../shared/problem_text.ts";
 import { forgetKey, keyCredentials, type SignInKey, storedKey, storeKey } from "../../shared/credentials.ts";
 
@@ -30,7 +31,7 @@ export type Way = "auto" | LinkKind;
 export interface LinkTarget {
   /** For people. */
   readonly title: string;
-  /** The origin that answers calls and signaling: the machine itself, or its control plane. */
+  /** The address that answers calls and signaling: the machine itself, or its control plane. */
   readonly address: string;
   /** The machine's name at the signaling server. */
   readonly host: string;
@@ -46,8 +47,9 @@ export interface LinkTarget {
 
 /** The machine that has served this page. */
 function thisMachine(): LinkTarget {
-  const { host, origin } = location;
-  return { title: host, address: origin, host, ways: ["webrtc", "direct"] };
+  const { host } = location;
+  const title = ownPath() === "/" ? host : `${host}${ownPath()}`;
+  return { title, address: ownAddress(), host, ways: ["webrtc", "direct"] };
 }
 
 export class PageLink {
@@ -125,7 +127,7 @@ export class PageLink {
   choose(way: Way): void {
     this.way = way;
     try {
-      localStorage.setItem(WAY_STORED, way);
+      localStorage.setItem(storedName(WAY_STORED), way);
     } catch {
       // It holds for this page.
     }
@@ -282,7 +284,7 @@ function storedWay(): Way {
 
 function stored(): string | null {
   try {
-    return localStorage.getItem(WAY_STORED);
+    return localStorage.getItem(storedName(WAY_STORED));
   } catch {
     return null;
   }

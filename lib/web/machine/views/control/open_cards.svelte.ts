@@ -1,5 +1,7 @@
 /** Which cards are open, in their order, kept for the tab. */
 
+import { storedName } from "../../../shared/own_place.ts";
+
 const STORED = "svc-open-cards";
 /** More open cards than a person looks at would ask the machine for nothing. */
 const MAX_OPEN = 100;
@@ -39,7 +41,7 @@ export class OpenCards {
     this.#chosen = true;
     this.#ids = ids;
     try {
-      sessionStorage.setItem(STORED, JSON.stringify(ids));
+      sessionStorage.setItem(storedName(STORED), JSON.stringify(ids));
     } catch {
       // It holds for this page.
     }
@@ -48,7 +50,7 @@ export class OpenCards {
 
 function stored(): readonly string[] | undefined {
   try {
-    const found = JSON.parse(sessionStorage.getItem(STORED) ?? "null");
+    const found = JSON.parse(sessionStorage.getItem(storedName(STORED)) ?? "null");
     return Array.isArray(found)
       ? found.filter((one) => typeof one === "string").slice(0, MAX_OPEN)
       : undefined;

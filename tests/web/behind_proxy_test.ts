@@ -1,0 +1,101 @@
+/**
+ * The machine's page behind a reverse proxy as people first write it: below a path, and without a word about the address
+ * that the browser uses.
+ */
+
+import { assertEquals } from "@std/assert";
+import type { Page } from "playwright-core";
+import { serveCloud, svcCloud } from "../cloud/program.ts";
+import { FLEET_PAGE } from "../../cli/page_path.ts";
+import { freePort } from "../support/free_port.ts";
+import { both, needingTest } from "../support/needing.ts";
+import { startNginx } from "../support/nginx.ts";
+import { programHere } from "../support/programs_here.ts";
+import { until } from "../support/until.ts";
+import { browserWithPage, launch, openPage } from "./browser.ts";
+import { startPageMachine } from "./page_machine.ts";
+import { DEMO } from "./page_steps.ts";
+
+/** Chromium takes it for this computer, and for a secure origin. */
+const NAME = "robots.localhost";
+const KEY = { id: "visitor", key: "a key of the machine" };
+const AUTH = { handlers: [{ type: "api-key", config: { keys: [KEY.id], [KEY.id]: KEY.key } }] };
+const over = (page: Page, way: string) =>
+  page.getByRole("button", { name: new RegExp(`^Connection: ${way}`) });
+const question = (page: Page) => page.getByRole("heading", { name: /^Sign in to/ });
+
+needingTest(
+  "the page works behind nginx below a path, over WebRTC, with a key of its own for each path",
+  await both(browserWithPage(), Promise.resolve(programHere("nginx"))),
+  async ([browserPath]) => {
+    const folder = await Deno.makeTempDir({ prefix: "svc-nginx-" });
+    const machine = await startPageMachine({ ...DEMO, auth: AUTH });
+    const upstream = new URL(machine.url).host;
+    const port = freePort();
+    const origin = `http://${NAME}:${port}`;
+    const path = (at: string) => `location ${at} { proxy_pass http://${upstream}/; }`;
+    const nginx = await startNginx(
+      folder,
+      `server { listen 127.0.0.1:${port}; ${path("/robots/1/")} ${path("/robots/2/")} }`,
+    );
+    const browser = await launch(browserPath);
+    try {
+      const answers = () =>
+        fetch(`http://127.0.0.1:${port}/`).then((answer) => answer.text(), () => undefined);
+      await until(answers);
+      const { page, foreign, errors } = await openPage(browser, origin);
+      await page.goto(`${origin}/robots/1/`);
+      await question(page).waitFor();
+      await page.getByLabel("Key id").fill(KEY.id);
+      await page.getByLabel("Key", { exact: true }).fill(KEY.key);
+      await page.getByLabel("Stay signed in").check();
+      await page.getByRole("button", { name: "Sign in" }).click();
+      await over(page, "WebRTC").waitFor();
+      await page.getByTestId("rtt").waitFor();
+
+      await page.goto(`${origin}/robots/2/`);
+      await question(page).waitFor();
+      await page.goto(`${origin}/robots/1/?way=direct`);
+      await over(page, "Direct").waitFor();
+      // A stream that nginx keeps back would show no line.
+      await page.goto(`${origin}/robots/1/?way=direct#/logs`);
+      await page.locator(".record").first().waitFor();
+      assertEquals([foreign, errors], [[], []]);
+    } finally {
+      await browser.close();
+      nginx.kill("SIGTERM");
+      await nginx.status;
+      await machine.close();
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+);
+
+needingTest(
+  "the fleet's page below a path says that a control plane cannot work there",
+  await both(browserWithPage(FLEET_PAGE), Promise.resolve(programHere("nginx"))),
+  async ([browserPath]) => {
+    const folder = await Deno.makeTempDir({ prefix: "svc-nginx-" });
+    await svcCloud("init", "--data", `${folder}/data`);
+    const cloud = await serveCloud(["--data", `${folder}/data`]);
+    const port = freePort();
+    const location = `location /fleet/ { proxy_pass ${cloud.url}/; }`;
+    const nginx = await startNginx(folder, `server { listen 127.0.0.1:${port}; ${location} }`);
+    const browser = await launch(browserPath);
+    try {
+      const origin = `http://${NAME}:${port}`;
+      await until(() => fetch(`http://127.0.0.1:${port}/`).then((answer) => answer.text(), () => undefined));
+      const { page } = await openPage(browser, origin);
+      await page.goto(`${origin}/fleet/`);
+      await page.getByRole("alert").getByText("below the path /fleet/").waitFor();
+      await page.goto(`${origin}/fleet/machine?part=x`);
+      await page.getByRole("alert").getByText("below the path /fleet/").waitFor();
+    } finally {
+      await browser.close();
+      nginx.kill("SIGTERM");
+      await nginx.status;
+      await cloud.stop();
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+);
