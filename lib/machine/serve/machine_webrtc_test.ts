@@ -22,13 +22,13 @@ const clock = new SystemClock();
 const rtc = new FakeRtc();
 
 interface Bench {
-  /** Dials with a token, or without one; `told` is sent beside it. */
+  /** Dials with a token, or without one; `fields` is sent beside it. */
   dial(
     options?: {
       token?: string;
       host?: string;
       lost?: (error: SvcError) => void;
-      told?: readonly (readonly [string, string])[];
+      fields?: readonly (readonly [string, string])[];
     },
   ): Promise<DialedChannel>;
   /** A token for the holder of a key. */
@@ -74,9 +74,9 @@ async function withMachine(
         const credentials = { type: "api-key", payload };
         return (await client(AuthService, signaling).authenticate({ entity, credentials })).accessToken;
       },
-      dial: async ({ token, host = "machine.example", lost, told = [] } = {}) => {
+      dial: async ({ token, host = "machine.example", lost, fields = [] } = {}) => {
         const header = Metadata.from([
-          ...told,
+          ...fields,
           ...token === undefined ? [] : [["authorization", `Bearer ${token}`] as const],
         ]);
         const channel = await dialWebRtc({ signaling, host, clock, header, rtc, lost });
@@ -132,9 +132,9 @@ Deno.test("MachineWebRtc: behind a proxy, accepts the address of the page or the
         ["origin", `http://${host}:8443`],
         ["x-forwarded-host", host],
       ]
-    ) await client(Health, await dial({ host, told: [[name, value]] })).check({});
+    ) await client(Health, await dial({ host, fields: [[name, value]] })).check({});
     for (const value of ["https://other.example", "null", "https://robots.example.other"]) {
-      const error = await assertRejects(() => dial({ host, told: [["origin", value]] }), SvcError);
+      const error = await assertRejects(() => dial({ host, fields: [["origin", value]] }), SvcError);
       assertStringIncludes(error.message, "host not preconfigured");
     }
   }));
