@@ -8,6 +8,7 @@ import { installLoader } from "../../lib/agent/update/loader.ts";
 import { LOADER } from "../../lib/agent/system/service_unit.ts";
 import { bootPlan, type Count, type PassingCount, type VersionLinks } from "../../lib/agent/update/boot.ts";
 import { randomFrom } from "../../lib/geometry/random.ts";
+import { UpdateRecord } from "../../lib/agent/update/record.ts";
 import { SystemFiles } from "../../lib/base/files/system_files.ts";
 
 const CASES = 40;
@@ -106,10 +107,57 @@ Deno.test({
   },
 });
 
+Deno.test({
+  name: "without a link to a program, the good version of the record starts, or the one before it",
+  ignore: !POSIX,
+  fn: async () => {
+    const build = (file: string) => ({
+      key: file,
+      version: "1",
+      file,
+      sha256: "0".repeat(64),
+      sizeBytes: 99,
+    });
+    const [previous, good, trial] = ["svc-agent-1-a", "svc-agent-2-b", "svc-agent-3-c"];
+    const slot = {
+      trial: { build: build(trial), stage: "downloaded" as const },
+      good: build(good),
+      previous: build(previous),
+    };
+    for (
+      const [links, files, wanted] of [
+        ["none", [previous, good, trial], good],
+        ["files", [previous, good, trial], good],
+        ["dangling", [previous, good, trial], good],
+        ["none", [previous, trial], previous],
+        // Nobody has checked it yet.
+        ["none", [trial], undefined],
+      ] as const
+    ) {
+      const base = await Deno.makeTempDir({ prefix: "svc-" });
+      try {
+        await lay(base, { links: links === "dangling" ? { current: "svc-agent-9-x" } : {}, files });
+        if (links === "files") await Deno.copyFile(`${base}/cache/${good}`, `${base}/bin/svc-agent`);
+        const parts = { name: "svc-agent", base, run: `${base}/run`, files: new SystemFiles() } as const;
+        const record = new UpdateRecord({ ...parts, sumOf: () => Promise.resolve("") });
+        await record.open();
+        await record.apply({ op: "save", slot });
+        const { code, stdout } = await run(base, {});
+        assertEquals([code, stdout], wanted ? [0, `${wanted}\n`] : [1, ""], `${links} ${files}`);
+        if (!wanted) continue;
+        assertEquals((await record.links()).current, wanted);
+        assertEquals((await record.counts()).count, { file: wanted, starts: 1, failures: 1 });
+      } finally {
+        await Deno.remove(base, { recursive: true });
+      }
+    }
+  },
+});
+
 async function lay(base: string, { links, count, passing, files }: Case): Promise<void> {
   await installLoader(new SystemFiles(), base);
-  await Deno.mkdir(`${base}/cache`);
-  await Deno.mkdir(`${base}/run`);
+  await Deno.mkdir(`${base}/cache`, { recursive: true });
+  await Deno.mkdir(`${base}/run`, { recursive: true });
   for (const file of files) {
     const script = '#!/bin/sh\nprintf %s "$(basename "$0")"\nfor one; do printf "[%s]" "$one"; done\necho\n';
     await Deno.writeTextFile(`${base}/cache/${file}`, script, { mode: 0o755 });

@@ -2,6 +2,7 @@
  * The loader: the shell script that the system starts in place of the agent, and that no update replaces.
  *
  * It applies the boot rule (`boot.ts`) with only `sh`, `readlink`, `ln`, `mv` and `mkdir`, and then becomes the agent.
+ * If every link is lost, it finds the agent by the updater's record, with `sed`.
  * It counts starts in the text of links: one rename changes a link, and a link takes no space. If the disk refuses
  * every change, it counts in the run folder and continues. A healthy agent clears the counts.
  */
@@ -89,6 +90,19 @@ if [ -n "$other" ] && { ! runnable "$now" || [ "$starts" -ge @STARTS_MAX@ ]; }; 
     [ -n "$given_up" ] && [ "$other" != "$previous" ] && turn "$bin/$name.broken" "../cache/$given_up"
   fi
   now=$other starts=0
+fi
+if ! runnable "$now"; then
+  # No link leads to a program: a copy of the folder has files in their place, or the disk was repaired. The record
+  # names the good version, and the one before it.
+  for kind in good previous; do
+    record=$(dirname "$bin")/state/versions_$name.json
+    one=$(sed -n '/^ "'$kind'": {/,/^ }/s/^  "file": "\\([^"/]*\\)".*/\\1/p' "$record" 2>/dev/null)
+    if ! runnable "$now" && runnable "$one"; then
+      echo "svc-agent-loader: no link in $bin leads to a program, so the $kind version starts: $one" >&2
+      turn "$bin/$name" "../cache/$one" && current=$one
+      now=$one starts=0
+    fi
+  done
 fi
 if ! runnable "$now"; then
   echo "svc-agent-loader: there is no svc-agent in $cache that can be run: install it again" >&2
