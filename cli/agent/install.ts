@@ -9,6 +9,7 @@ import { readCredentials } from "../../lib/agent/settings/credentials.ts";
 import { NAMES_FILE } from "../../lib/agent/network/hotspot.ts";
 import { POWER_SAVE_FILE } from "../../lib/agent/network/configured_networks.ts";
 import { JOURNALD_FILE } from "../../lib/agent/system/journald.ts";
+import { NEEDRESTART_FILE } from "../../lib/agent/system/needrestart.ts";
 import { installLoader } from "../../lib/agent/update/loader.ts";
 import { removeRuntime } from "../../lib/agent/system/runtime_service.ts";
 import { AGENT, AGENT_SERVICE, agentUnit, LOADER } from "../../lib/agent/system/service_unit.ts";
@@ -46,7 +47,7 @@ const SERVICE_LOG = ["logs", "svc-agent-service.log"] as const;
 const UNIT_FOLDER = /^(?:"(?:[^"\\]|\\.)*"|\S+) --dir ("(?:[^"\\]|\\.)*"|\S+) /;
 
 /** The agent's files outside its folder. Its replacements of other programs' settings stay. */
-const DROP_INS = [JOURNALD_FILE, NAMES_FILE, POWER_SAVE_FILE];
+const DROP_INS = [JOURNALD_FILE, NAMES_FILE, POWER_SAVE_FILE, NEEDRESTART_FILE];
 
 export async function install(options: AgentFlags, host: DenoHost): Promise<number> {
   requireRoot("install the service", host);

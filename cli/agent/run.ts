@@ -17,6 +17,7 @@ import { repairModes } from "../../lib/agent/system/modes.ts";
 import { tellLastEnd } from "../../lib/agent/supervise/last_end.ts";
 import { AGENT_SERVICE } from "../../lib/agent/system/service_unit.ts";
 import { Journald } from "../../lib/agent/system/journald.ts";
+import { Needrestart } from "../../lib/agent/system/needrestart.ts";
 import { storedCount } from "../../lib/agent/system/stored_count.ts";
 import { LogForwarding } from "../../lib/agent/supervise/log_forwarding.ts";
 import { OsUpgrades } from "../../lib/agent/system/upgrades/upgrades.ts";
@@ -335,6 +336,7 @@ function subsystemsOf(
   return [
     ...networks ? [networks.subsystem] : [],
     new Journald(parts),
+    new Needrestart(parts),
     new OsUpgrades({
       ...{ ...parts, clock, mayInterrupt, reboot },
       reboots: storedCount(files, join(options.dir, "state", "upgrade_reboots")),

@@ -7,6 +7,8 @@
 
 import { dirname } from "node:path";
 import { SvcError } from "../../base/error.ts";
+import { writeIfOther } from "./drop_in.ts";
+import { exceptFromNeedrestart, NEEDRESTART_FILE } from "./needrestart.ts";
 import { AGENT_SERVICE as AGENT } from "./service_unit.ts";
 import {
   commandLine,
@@ -69,6 +71,7 @@ export async function installRuntime(
   await files.makeFolder(dirname(`${root}${PROGRAM}`));
   if (executable !== PROGRAM) await files.copyFile(executable, `${root}${PROGRAM}`, { mode: 0o755 });
   await labelFiles([`${root}${PROGRAM}`], parts.commands);
+  await exceptFromNeedrestart(parts);
   await installService(runtimeUnit(configPath), parts);
 }
 
@@ -77,4 +80,6 @@ export async function removeRuntime(parts: ServiceParts): Promise<void> {
   if (!await hasService(SERVICE, parts)) return;
   await removeService(RUNTIME, parts);
   await parts.files.removeDurably(`${parts.root ?? ""}${PROGRAM}`);
+  // The agent writes it again.
+  await writeIfOther(parts.files, `${parts.root ?? ""}${NEEDRESTART_FILE}`, undefined);
 }

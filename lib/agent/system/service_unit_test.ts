@@ -1,8 +1,10 @@
-import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { SystemClock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { silentLogs } from "../../base/log/log.ts";
 import { FakeCommands } from "../../../tests/support/fake_commands.ts";
+import { decideSettings } from "../settings/settings.ts";
+import { Needrestart, NEEDRESTART_FILE } from "./needrestart.ts";
 import { installRuntime, PROGRAM, removeRuntime, runtimeUnit } from "./runtime_service.ts";
 import { AGENT, agentUnit } from "./service_unit.ts";
 import { installService, removeService, type ServiceParts } from "./systemd.ts";
@@ -96,6 +98,30 @@ Deno.test("removeService: stops and removes the unit, and a missing unit is no e
     commands.ran.length = 0;
     await removeService(AGENT, parts);
     assertEquals(commands.ran, ["systemctl --version"]);
+  });
+});
+
+Deno.test("needrestart leaves the services of the machine alone, wherever it is installed", async () => {
+  await scene(LOCAL, async ({ parts }) => {
+    const rules = () => Deno.readTextFile(`${parts.root}${NEEDRESTART_FILE}`).catch(() => "none");
+    const ours = "$nrconf{override_rc}{qr(^svc-(agent|server)\\.service$)} = 0;\n";
+    const settings = decideSettings({}).settings;
+    const kept = { ...settings, advanced: { ...settings.advanced, disableSystemConfiguration: true } };
+    const needrestart = new Needrestart(parts);
+    await needrestart.apply(settings);
+    assertEquals(await rules(), "none", "it is not installed");
+    await Deno.mkdir(`${parts.root}/etc/needrestart`, { recursive: true });
+    await needrestart.apply(kept);
+    assertEquals(await rules(), "none");
+    await needrestart.apply(settings);
+    assertStringIncludes(await rules(), ours);
+
+    await Deno.remove(`${parts.root}/etc/needrestart/conf.d`, { recursive: true });
+    await Deno.writeTextFile(`${parts.root}/download`, "version 1");
+    await installRuntime(`${parts.root}/download`, "/etc/svc.json", parts);
+    assertStringIncludes(await rules(), ours);
+    await removeRuntime(parts);
+    assertEquals(await rules(), "none");
   });
 });
 
