@@ -31,12 +31,12 @@ import { randomFrom } from "../../lib/geometry/random.ts";
 import { model } from "../../lib/resource/registry.ts";
 import type { Call } from "../../lib/resource/resource.ts";
 import { type DetectorNames, detectorNames } from "../../lib/api/tensors/detector_outputs.ts";
+import { labelsIn } from "../../lib/api/tensors/labels.ts";
 import {
   classesOf,
   foundIn,
   imageTensor,
   type InputForm,
-  labelLines,
   layoutOf,
   probabilityName,
 } from "../../lib/api/tensors/vision_tensors.ts";
@@ -245,9 +245,9 @@ class Runner {
 class Labels {
   readonly #lines: readonly string[];
 
-  constructor(text: string, private readonly path: string) {
+  constructor(bytes: Uint8Array, private readonly path: string) {
     // A single line with commas is a list; otherwise it may be one label of several words.
-    const lines = labelLines(text);
+    const lines = labelsIn(bytes);
     const [only = "", ...more] = lines;
     this.#lines = more.length === 0 && only.includes(",")
       ? only.split(",").map((label) => label.trim())
@@ -287,7 +287,7 @@ async function labelsFor(
   if (!path) return undefined;
 
   try {
-    return new Labels(await files.readTextFile(path as string), path as string);
+    return new Labels(await files.readFile(path as string), path as string);
   } catch (cause) {
     if (asked) throw new SvcError(SvcError.from(cause).code, `label_path: ${chainOf(cause)}`, { cause });
     logger.warn(`classes are told by their numbers: the model's labels cannot be read: ${chainOf(cause)}`);

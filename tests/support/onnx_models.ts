@@ -17,13 +17,15 @@ export function colorsModel(): Uint8Array<ArrayBuffer> {
 
 /**
  * Three boxes in a 6 x 4 picture, y_min first: the left half, the lower half, and nothing, of which each is as sure
- * as the picture is red, green and blue. Takes planes of float32.
+ * as the picture is red, green and blue. Takes planes of float32. The boxes are shares of the picture, or in pixels.
  */
-export function boxesModel(): Uint8Array<ArrayBuffer> {
+export function boxesModel({ inPixels = false } = {}): Uint8Array<ArrayBuffer> {
   const graph = new OnnxGraph();
   const image = graph.input("image", "float32", [1, 3, 4, 6]);
   graph.node("ReduceMean", [image], { axes: [2, 3], keepdims: 0 }, "score");
-  const boxes = graph.floats([0, 0, 1, 0.5, 0.5, 0, 1, 1, 0, 0, 0, 0], [1, 3, 4]);
+  const shares = [0, 0, 1, 0.5, 0.5, 0, 1, 1, 0, 0, 0, 0];
+  const sides = shares.map((share, at) => inPixels ? share * (at % 2 ? 6 : 4) : share);
+  const boxes = graph.floats(sides, [1, 3, 4]);
   graph.node("Identity", [boxes], {}, "location");
   graph.node("Identity", [graph.floats([0, 1, 2], [1, 3])], {}, "category");
   graph.output("location", "float32", [1, 3, 4]);

@@ -12,6 +12,9 @@ import { assert, SvcError } from "../../base/error.ts";
 import { CONFIDENCE_MAX, type DetectorNames, numbersOf } from "./detector_outputs.ts";
 import type { ColorImage } from "../../geometry/image/image.ts";
 
+/** Least confidence with the rounding of quantized models; logits of what is not there are far below. */
+const CONFIDENCE_MIN = -0.1;
+
 /** The form in which a model takes a picture. */
 export interface InputForm {
   readonly type: "uint8" | "float32";
@@ -97,13 +100,6 @@ export function probabilityName(outputs: Tensors, named: ReadonlyMap<string, str
   // The only output with a single row of numbers must be the probabilities.
   const [name, { shape }] = only;
   return shape.filter((size) => size !== 1).length <= 1 ? name : undefined;
-}
-
-/** The lines of a file of labels, one for each class: an empty line keeps its place, empty lines at the end do not count. */
-export function labelLines(text: string): string[] {
-  const lines = text.replace(/^\ufeff/, "").split(/\r?\n/).map((line) => line.trim());
-  while (lines.at(-1) === "") lines.pop();
-  return lines;
 }
 
 /** One class for each number of the output, named by `labels`, or by its number if there are no labels. */
@@ -239,17 +235,18 @@ function tensorNamed(outputs: Tensors, name: string): Tensor {
   return tensor;
 }
 
-/** A confidence above 1 shows that a guess was wrong. */
+/** A confidence above 1, or below 0, shows that a guess was wrong; -1 may fill the tensor. */
 function checkScores(
   values: readonly number[],
   { data }: Tensor,
   { score, isGuessed }: Pick<DetectorNames, "score" | "isGuessed">,
 ): void {
-  const most = values.reduce((largest, value) => Math.max(largest, value), 0);
-  if (!isGuessed || data instanceof Uint8Array || most <= CONFIDENCE_MAX) return;
+  if (!isGuessed || data instanceof Uint8Array) return;
+  const wrong = values.find((value) => value > CONFIDENCE_MAX || value < CONFIDENCE_MIN && value !== -1);
+  if (wrong === undefined) return;
   throw new SvcError(
     "failed_precondition",
-    `the model's output "${score}" was taken for the confidences and has ${most}, wanted 0 to 1; ` +
+    `the model's output "${score}" was taken for the confidences and has ${wrong}, wanted 0 to 1; ` +
       "remap_output_names says which output is which",
   );
 }

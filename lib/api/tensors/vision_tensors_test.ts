@@ -1,21 +1,11 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertThrows } from "@std/assert";
+import { SvcError } from "../../base/error.ts";
 import { detectorNames } from "./detector_outputs.ts";
-import { classesOf, foundIn, labelLines } from "./vision_tensors.ts";
+import { classesOf, foundIn } from "./vision_tensors.ts";
 
 function floats(shape: readonly number[], ...values: number[]) {
   return { shape, data: Float32Array.from(values) };
 }
-
-Deno.test("labelLines: each line names a class, an empty one keeps its place but at the end", () => {
-  const cases: [text: string, labels: string[]][] = [
-    ["apple\npear", ["apple", "pear"]],
-    ["apple\npear\n", ["apple", "pear"]],
-    ["\ufeffapple\r\n\r\n pear \r\n\r\n\n", ["apple", "", "pear"]],
-    ["", []],
-    ["\n\n", []],
-  ];
-  for (const [text, labels] of cases) assertEquals(labelLines(text), labels, JSON.stringify(text));
-});
 
 Deno.test("classesOf: rounding above 1 leaves probabilities as they are", () => {
   const confidences = (...values: number[]) =>
@@ -50,4 +40,19 @@ Deno.test("foundIn: what only fills the tensor is no box and does not decide abo
   );
   const pixels = floats([1, 3, 4], 0, 25, 50, 75, 0, 0, 0, 0, 0, 0, 0, 0);
   assertEquals(found({ ...garbage, detection_boxes: pixels }), [one], "in pixels");
+});
+
+Deno.test("foundIn: logits that were guessed to be confidences are refused, whether or not something is there", () => {
+  const form = { order: [0, 1, 2, 3], width: 100, height: 100 };
+  const found = (...logits: number[]) => {
+    const outputs = {
+      pred_boxes: floats([1, 2, 4], 0, 0, 1, 1, 0, 0, 0.5, 0.5),
+      logits: floats([1, 2, 3], ...logits),
+    };
+    return foundIn(outputs, detectorNames(outputs, Object.keys(outputs), new Map())!, form).length;
+  };
+  for (const logits of [[-7, -5, -4, -6, -4, -3], [-7, 0.5, -4, -6, -4, -3], [0, 2.5, 0, 0, 0, 0]]) {
+    assertThrows(() => found(...logits), SvcError, '"logits" was taken for the confidences');
+  }
+  assertEquals(found(-0.004, 0.9, 0, -1, -1, -1), 1, "rounded, and filled");
 });

@@ -13,10 +13,10 @@ import {
   classesOf,
   foundIn,
   imageTensor,
-  labelLines,
   layoutOf,
   probabilityName,
 } from "../../api/tensors/vision_tensors.ts";
+import { labelsIn } from "../../api/tensors/labels.ts";
 import { detectorNames } from "../../api/tensors/detector_outputs.ts";
 import { unpacked } from "../../base/files/archive.ts";
 import { collectBytes } from "../../base/files/byte_reader.ts";
@@ -232,6 +232,8 @@ class MapRequests {
   }
 }
 
+type Size = Pick<ColorImage, "width" | "height">;
+
 async function inference(
   { body }: ContentFrameReader,
   { image, bytes }: InferenceRequest,
@@ -242,7 +244,7 @@ async function inference(
   try {
     const outputs = await infer(session, picture);
     return [
-      annotated(session, outputs, labels) as unknown as JsonObject,
+      annotated(session, outputs, labels, picture) as unknown as JsonObject,
       Object.values(outputs).map(({ data }) =>
         new Uint8Array(data.buffer as ArrayBuffer, data.byteOffset, data.byteLength)
       ),
@@ -269,7 +271,7 @@ async function modelIn(archive: AsyncIterable<Uint8Array>) {
   let labels: string[] | undefined;
   for await (const { path, bytes, content } of unpacked(archive, MODEL_FILES)) {
     const name = path.split("/").at(-1)!;
-    if (name === "labels.txt") labels = labelsIn(await collectBytes(content, bytes));
+    if (name === "labels.txt") labels = labelsWithin(await collectBytes(content, bytes));
     if (!name.endsWith(".onnx")) continue;
     names.push(name);
     // If there are several models, the one with the usual name.
@@ -286,8 +288,8 @@ async function modelIn(archive: AsyncIterable<Uint8Array>) {
   );
 }
 
-function labelsIn(bytes: Uint8Array): string[] {
-  const lines = labelLines(new TextDecoder().decode(bytes));
+function labelsWithin(bytes: Uint8Array): string[] {
+  const lines = labelsIn(bytes);
   if (lines.length <= LABELS_MAX) return lines;
   throw new SvcError(
     "invalid_argument",
@@ -296,8 +298,7 @@ function labelsIn(bytes: Uint8Array): string[] {
 }
 
 async function infer(session: OnnxSession, image: ColorImage): Promise<OnnxTensors> {
-  const input = session.inputs.find(({ name }) => name === "image") ?? session.inputs[0];
-  if (!input) throw new SvcError("failed_precondition", "the model takes nothing, wanted an image");
+  const input = imageInputOf(session);
   const layout = layoutOf(infoOf(input));
   const form = { ...layout, bgr: false, mean: [127.5, 127.5, 127.5], deviation: [127.5, 127.5, 127.5] };
   const { shape, data } = imageTensor(image, form);
@@ -308,6 +309,12 @@ async function infer(session: OnnxSession, image: ColorImage): Promise<OnnxTenso
   throw new SvcError("resource_exhausted", `the model gives tensors of ${bytes} bytes, ${wanted}`);
 }
 
+function imageInputOf({ inputs }: OnnxSession): OnnxSession["inputs"][number] {
+  const input = inputs.find(({ name }) => name === "image") ?? inputs[0];
+  if (input) return input;
+  throw new SvcError("failed_precondition", "the model takes nothing, wanted an image");
+}
+
 function infoOf({ name, type, shape }: OnnxSession["inputs"][number]): MlMetadata["inputs"][number] {
   return { name, description: "", dataType: type, shape, associatedFiles: [] };
 }
@@ -316,13 +323,14 @@ function annotated(
   session: OnnxSession,
   outputs: OnnxTensors,
   labels: readonly string[] | undefined,
+  picture: Size,
 ): InferenceFacts {
   const tensors = Object.entries(outputs).map(([name, { type, shape, data }]) => {
     return { name, type, shape, bytes: data.byteLength };
   });
   const values = Object.values(outputs).reduce((sum, { data }) => sum + data.length, 0);
   if (values > JUDGED_VALUES_MAX) return { tensors, boxes: [], classes: [] };
-  return { tensors, ...foundBy(session, outputs, labels) };
+  return { tensors, ...foundBy(session, outputs, labels, picture) };
 }
 
 /** Interprets the outputs of a classifier or a detector. */
@@ -330,11 +338,12 @@ function foundBy(
   session: OnnxSession,
   outputs: Tensors,
   labels: readonly string[] | undefined,
+  picture: Size,
 ): Pick<InferenceFacts, "boxes" | "classes"> {
   const none = new Map<string, string>();
   const named = clearDetectorNames(session, outputs, none);
   if (named) {
-    const [, height = 0, width = 0] = session.inputs[0]?.shape ?? [];
+    const { width = picture.width, height = picture.height } = layoutOf(infoOf(imageInputOf(session)));
     const found = foundIn(outputs, named, { order: BOX_ORDER, width, height });
     const sure = found.filter(({ confidence }) => confidence >= CONFIDENCE_MIN).slice(0, FOUND_MAX);
     const boxes = sure.map(({ category, confidence, box }) => {
