@@ -128,6 +128,17 @@ Deno.test("an object store keeps the promises of contents, survives breaks, and 
       assert(breaks > 2);
     });
 
+    await test.step("a content that has lost a part is whole again after an upload", async () => {
+      const small = await files.put(pieces(1, 1_000));
+      for (const [one, count, size] of [[small, 1, 1_000], [{ sha256, bytes }, 20, 50_000]] as const) {
+        const key = `${PREFIX}contents/${one.sha256}`;
+        await client.put(key, new Uint8Array(one.bytes - 1));
+        await files.put(pieces(count, size));
+        assertEquals(await client.size(key), one.bytes);
+        assertEquals(await lengthOf(files.read(one.sha256)), one.bytes);
+      }
+      await files.remove(small.sha256);
+    });
     await test.step("a changed content is not handed out whole", async () => {
       await client.put(`${PREFIX}contents/${sha256}`, new Uint8Array(bytes));
       let handedOut = 0;

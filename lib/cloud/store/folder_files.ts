@@ -87,6 +87,7 @@ export class FolderFiles extends SpacedFiles implements FileStore {
         const path = this.#path(file.sha256);
         await this.disk.makeFolder(dirname(path));
         await this.#publish(temporary, path);
+        await this.#repair(temporary, path, file);
         return {
           file,
           keep: () =>
@@ -183,6 +184,16 @@ export class FolderFiles extends SpacedFiles implements FileStore {
     }
     await this.disk.syncFolder(dirname(path));
     await this.disk.syncFolder(this.folder);
+  }
+
+  /** Replaces a content that has lost a part, by the same one that has just arrived. */
+  async #repair(arrived: string, path: string, { bytes }: StoredFile): Promise<void> {
+    const found = await this.disk.fileSize(path);
+    if (found === undefined || found === bytes) return;
+    const whole = join(this.folder, `${randomUUID()}${TEMPORARY}`);
+    await this.disk.addName(arrived, whole);
+    this.disk.moveFile(whole, path);
+    await this.disk.syncFolder(dirname(path));
   }
 
   #path(sha256: string): string {

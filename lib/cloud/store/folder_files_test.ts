@@ -83,3 +83,18 @@ Deno.test("FolderFiles.open: removes old temporary files and keeps recent ones",
     await FolderFiles.open(new SystemFiles(), folder, { olderThanMs: 2_000_000 });
     assertEquals([...Deno.readDirSync(folder)].map(({ name }) => name), ["new.tmp"]);
   }));
+
+Deno.test("FolderFiles.put: a content that has lost a part on the disk is whole again after an upload", () =>
+  withFolder(async (folder) => {
+    const files = await FolderFiles.open(new SystemFiles(), folder, { olderThanMs: 0 });
+    const path = `${folder}/ba/${ABC}`;
+    await files.put(chunks("abc"));
+    for (const left of ["", "ab", "abcd"]) {
+      await Deno.writeTextFile(path, left);
+      const upload = await files.receive(chunks("a", "bc"));
+      assertEquals(await textOf(files.read(ABC)), "abc", "also before it is kept");
+      await upload.keep();
+      assertEquals(await textOf(files.read(ABC)), "abc");
+      assertEquals([...Deno.readDirSync(folder)].map(({ name }) => name), ["ba"]);
+    }
+  }));

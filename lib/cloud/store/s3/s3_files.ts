@@ -82,7 +82,7 @@ export class S3Files extends SpacedFiles implements FileStore {
     const file = incoming.file();
     const publish = async () => {
       const key = this.#key(file.sha256);
-      if (await this.client.size(key) === undefined) await this.client.put(key, whole);
+      if (!await this.#has(key, file)) await this.client.put(key, whole);
     };
     await publish();
     return { file, keep: publish, abandon: () => Promise.resolve() };
@@ -107,7 +107,7 @@ export class S3Files extends SpacedFiles implements FileStore {
     const drop = () => this.client.remove(temporary);
     const publish = async () => {
       const key = this.#key(file.sha256);
-      if (await this.client.size(key) !== undefined) return;
+      if (await this.#has(key, file)) return;
       if (!await this.client.copy(temporary, key)) {
         throw new SvcError("unavailable", "the upload was removed from the object store before its end");
       }
@@ -126,6 +126,11 @@ export class S3Files extends SpacedFiles implements FileStore {
       },
       abandon: drop,
     };
+  }
+
+  /** Whether the store has the whole content; one that has lost a part is written again. */
+  async #has(key: string, { bytes }: StoredFile): Promise<boolean> {
+    return await this.client.size(key) === bytes;
   }
 
   async *read(sha256: string, offset = 0): AsyncGenerator<Uint8Array> {
