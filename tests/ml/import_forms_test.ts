@@ -317,3 +317,53 @@ importTest(
     ]);
   },
 );
+
+importTest("VOC: a name of another image beside one of the file's own name is not guessed", async (place) => {
+  const { write, run, added } = place;
+  const pictures = { "JPEGImages/a.png": picture(200, 100), "JPEGImages/b.png": picture(200, 100) };
+  await write({
+    ...pictures,
+    "Annotations/a.xml": voc(thing("cat", [21, 11, 80, 50]), { name: "b.png" }),
+    "Annotations/b.xml": voc(thing("dog", [21, 11, 80, 50]), { name: "B.jpg" }),
+    "Annotations/c.xml": voc(thing("cow", [21, 11, 80, 50]), { name: "a.png" }),
+  });
+  const { errors } = await run();
+  assertEquals(added(), [
+    ["a.png", [], ["cow 10 10 40 50"]],
+    ["b.png", [], ["dog 10 10 40 50"]],
+  ]);
+  assertStringIncludes(errors, "a.png has its own name: correct the <filename>");
+});
+
+importTest("COCO: crowds are left out in every form that programs write", async ({ write, run, added }) => {
+  const crowds = [1, "1", true].map((iscrowd, at) => ({
+    id: at,
+    image_id: 1,
+    category_id: 7,
+    bbox: [20, 10, 60, 40],
+    iscrowd,
+  }));
+  const things = [0, "0", false, null].map((iscrowd, at) => ({ ...crowds[0], id: 10 + at, iscrowd }));
+  await write({ ...IMAGES, [INSTANCES]: coco({ annotations: [...crowds, ...things] }) });
+  assertStringIncludes((await run()).errors, "3 annotations of crowds");
+  assertEquals(added()[0], ["a.png", [], things.map(() => "cat 10 10 40 50")]);
+});
+
+importTest("names in another form of Unicode, and lines that end by a carriage return", async (place) => {
+  const { write, run, added, folder } = place;
+  const [composed, divided] = ["B\u00e4r", "Ba\u0308r"];
+  const images = [{ id: 1, file_name: `${composed}.png`, width: 200, height: 100 }];
+  const [first] = JSON.parse(coco()).annotations;
+  await write({
+    [`val2017/${divided}.png`]: picture(200, 100),
+    [INSTANCES]: coco({ images, annotations: [first] }),
+  });
+  assertEquals((await run()).errors, "");
+  assertEquals(added(), [[`${divided}.png`, [], ["cat 10 10 40 50"]]]);
+
+  await Deno.remove(folder, { recursive: true });
+  place.cloud.images.clear();
+  await write({ "classes.txt": "a\rb\r", "a.png": PNG, "a.txt": "0 0.5 0.5 1 1\r1 0.5 0.5 0.2 0.4\r" });
+  assertEquals((await run()).errors, "");
+  assertEquals(added(), [["a.png", [], ["a 0 0 100 100", "b 40 30 60 70"]]]);
+});

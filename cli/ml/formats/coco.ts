@@ -69,7 +69,7 @@ async function readFile(folder: Folder, file: string): Promise<void> {
         at,
         `it is of image ${show(isObject(one) ? one.image_id : one)}, which "images" does not list: left out`,
       );
-    } else if (one.iscrowd === 1) crowds++;
+    } else if ([1, "1", true].includes(one.iscrowd as number)) crowds++;
     else {
       const reported = annotate(image, one, names.get(idOf(one.category_id)), at);
       if (reported !== undefined) warn(at, `${image.name}: ${reported}`);

@@ -118,7 +118,7 @@ export class ImageAnnotations {
 }
 
 export class Folder {
-  /** Files by their path in small letters, for names in other letter case; empty where several differ by case only. */
+  /** Files by their path in small letters, for names in other letter case or form of Unicode; empty where several differ by that only. */
   readonly #byLetters = new Map<string, string>();
   readonly images = new Map<string, Annotated>();
   readonly leftOut = new Problems();
@@ -131,7 +131,7 @@ export class Folder {
     private readonly port: ReadFiles,
   ) {
     for (const file of files) {
-      const letters = file.toLowerCase();
+      const letters = lettersOf(file);
       this.#byLetters.set(letters, this.#byLetters.has(letters) ? "" : file);
     }
   }
@@ -154,15 +154,15 @@ export class Folder {
     return join(this.path, name);
   }
 
-  /** The first of these names that is a file in the folder; letter case decides only between several. */
+  /** The first of these names that is a file in the folder; letter case and form of Unicode decide only between several. */
   find(...names: readonly string[]): string | undefined {
     const plain = names.filter((name) => name !== "" && !name.includes("\0"))
       .map((name) => normalize(name.replaceAll("\\", "/")).replaceAll("\\", "/"));
     const exact = plain.find((name) => this.files.has(name));
     if (exact !== undefined) return exact;
 
-    const other = plain.find((name) => this.#byLetters.get(name.toLowerCase()));
-    return other === undefined ? undefined : this.#byLetters.get(other.toLowerCase());
+    const other = plain.find((name) => this.#byLetters.get(lettersOf(name)));
+    return other === undefined ? undefined : this.#byLetters.get(lettersOf(other));
   }
 
   /**
@@ -306,7 +306,7 @@ async function list(
 function byEnd(names: readonly string[], ends: (name: string) => readonly string[]): Map<string, string[]> {
   const found = new Map<string, string[]>();
   for (const name of names) {
-    for (const end of new Set(ends(name).map((one) => one.toLowerCase()))) {
+    for (const end of new Set(ends(name).map(lettersOf))) {
       found.set(end, [...found.get(end) ?? [], name]);
     }
   }
@@ -320,7 +320,12 @@ function byEnd(names: readonly string[], ends: (name: string) => readonly string
 function endsOf(name: string): string[] {
   const plain = decoded(name);
   const ways = [name, plain, plain.replace(/[?#].*$/s, ""), plain.replace(/^.*[?&]d=/s, "")];
-  return [...new Set(ways.map((one) => lastPart(one).toLowerCase()))].filter((one) => one !== "");
+  return [...new Set(ways.map((one) => lettersOf(lastPart(one))))].filter((one) => one !== "");
+}
+
+/** A name in small letters; the Mac and its archives write `ä` as an `a` with a sign of its own. */
+function lettersOf(name: string): string {
+  return name.normalize("NFC").toLowerCase();
 }
 
 function lastPart(path: string): string {

@@ -46,6 +46,11 @@ async function readFile(folder: Folder, file: string): Promise<void> {
   if (image === undefined) {
     return folder.leftOut.add(folder.at(file), folder.missing(named || `${stemOf(file)}.jpg`));
   }
+  const own = folder.find(...placesOf(file, namesLike(file)));
+  if (own !== undefined && stemOf(own).toLowerCase() !== stemOf(image).toLowerCase()) {
+    const found = `it names the image ${folder.at(image)}, and ${folder.at(own)} has its own name`;
+    throw invalid(`${found}: correct the <filename>, or rename one of the files`);
+  }
   const annotations = new ImageAnnotations();
   const objects = childrenOf(root, "object");
   if (objects.length > 0) {
@@ -62,13 +67,21 @@ async function readFile(folder: Folder, file: string): Promise<void> {
 
 /** The image that the file names, or an image of the file's name, in the usual folders. */
 function imageOf(folder: Folder, file: string, named: string): string | undefined {
+  const base = named.replaceAll("\\", "/").split("/").at(-1) ?? "";
+  return folder.find(...placesOf(file, [named, base, ...namesLike(file)])) ??
+    folder.findByEnd([named]).get(named);
+}
+
+function namesLike(file: string): string[] {
+  return ENDINGS.map((ending) => stemOf(file) + ending);
+}
+
+/** The names in the usual folders. */
+function placesOf(file: string, names: readonly string[]): string[] {
   const beside = folderOf(file);
   const above = beside.replace(/(^|\/)Annotations(\/.*)?$/i, "");
-  const base = named.replaceAll("\\", "/").split("/").at(-1) ?? "";
-  const names = [named, base, ...ENDINGS.map((ending) => stemOf(file) + ending)];
   const folders = [...FOLDERS.map((one) => path(above, one)), beside];
-  return folder.find(...names.flatMap((name) => name === "" ? [] : folders.map((one) => path(one, name)))) ??
-    folder.findByEnd([named]).get(named);
+  return names.flatMap((name) => name === "" ? [] : folders.map((one) => path(one, name)));
 }
 
 async function sizeIn(

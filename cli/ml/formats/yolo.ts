@@ -88,7 +88,7 @@ async function classesIn(folder: Folder, file: string): Promise<DataYaml> {
   try {
     const text = await folder.text(file, TEXT_BYTES_MAX);
     if (!LISTS.test(file)) return readDataYaml(text);
-    const names = text.split("\n").map((line) => line.trim());
+    const names = linesOf(text).map((line) => line.trim());
     while (names.at(-1) === "") names.pop();
     return { names, keypointNumbers: undefined };
   } catch (cause) {
@@ -109,7 +109,7 @@ async function readText(
     return annotations.spoil(`${folder.at(name)}: ${messageOf(error)}`);
   }
   const objects: Line[] = [];
-  for (const [index, line] of text.split("\n").entries()) {
+  for (const [index, line] of linesOf(text).entries()) {
     if (line.trim() === "") continue;
     const [category = "", ...words] = line.trim().split(/\s+/);
     objects.push({
@@ -120,6 +120,11 @@ async function readText(
     });
   }
   return objects;
+}
+
+/** Old programs for the Mac end lines by a carriage return alone. */
+function linesOf(text: string): string[] {
+  return text.split(/\r\n|\r|\n/);
 }
 
 /** `NaN` for words that are no number, and for those that programs write where they have none (`nan`, `inf`). */
