@@ -159,6 +159,34 @@ Deno.test("data manager: configured methods are captured at their frequency and 
   await manager.close();
 });
 
+Deno.test("data manager: readings have the right time, and one of their own, once a clock that was ahead is set back", async () => {
+  const { manager, sensor, resources, sent, clock } = await bench();
+  resources.set(sensor, methods({ ...READINGS, capture_frequency_hz: 10 }));
+  const beganMs = clock.nowMs();
+  clock.setOn(24 * 60 * MINUTE_MS);
+  await manager.weakDependenciesChanged();
+  await clock.advance(5 * SECOND_MS);
+  for (const backMs of [24 * 60 * MINUTE_MS + 5 * SECOND_MS, 5 * SECOND_MS, 500]) {
+    clock.setOn(-backMs);
+    await clock.advance(5 * SECOND_MS);
+  }
+  await manager.sync();
+  const times = sent.flatMap((one) => one.kind === "readings" ? one.readings : []).map(({ timeMs }) =>
+    timeMs
+  );
+  assert(times.length >= 190, `${times.length} readings`);
+  assertEquals(
+    new Set(times.map((ms) => Math.round(1_000 * ms))).size,
+    times.length,
+    "each has its own time",
+  );
+  const dayMs = 24 * 60 * MINUTE_MS;
+  const ahead = times.filter((ms) => ms >= beganMs + dayMs);
+  assertEquals(ahead, times.slice(0, ahead.length), "only before the clock was set right");
+  assert(ahead.length <= 50 && times.slice(ahead.length).every((ms) => ms < beganMs + 10 * SECOND_MS));
+  await manager.close();
+});
+
 Deno.test("data manager: readings of an outage of the cloud arrive once and in order afterwards", async () => {
   const { manager, sensor, resources, cloud, clock, numbers, records } = await bench();
   resources.set(sensor, methods({ ...READINGS, capture_frequency_hz: 0.5 }));

@@ -47,8 +47,12 @@ export interface CollectorParts {
 const CALL_MS = 10_000;
 /** An arm that carries a camera has this long to say where it is. */
 const POSE_MS = 1_000;
-/** The smallest difference between two times: a microsecond. */
-const STEP_MS = 0.001;
+/** Times are whole microseconds. */
+const STEPS_IN_MS = 1_000;
+/** A clock that goes back by less is only corrected a little: times stand still until it has caught up. */
+const SET_BACK_MS = 1_000;
+/** The last digits of a time tell how often the clock was set back before it. */
+const SET_BACKS_MAX = 500;
 /** The error message of published models for "nothing to capture this time". */
 const NOTHING = "no capture from filter module";
 
@@ -59,6 +63,7 @@ export class Collector {
   readonly #capture: CaptureCall;
   readonly #working: Promise<void>;
   #lastMs = 0;
+  #setBacks = 0;
   #dueMs: number;
   #failure: string | undefined;
   #captured = 0;
@@ -192,10 +197,16 @@ export class Collector {
   }
 
   /**
-   * Gives every reading of a source its own time, by which the control plane recognizes a repeated upload.
+   * Gives every reading of a source its own time, by which the control plane recognizes a repeated upload. After a clock
+   * that was ahead, the times are right again, and still other ones than those before.
    */
   #time(atMs: number): number {
-    return this.#lastMs = Math.max(atMs, this.#lastMs + STEP_MS);
+    if (atMs < this.#lastMs - SET_BACK_MS) {
+      this.#setBacks = (this.#setBacks + 1) % SET_BACKS_MAX;
+      this.#lastMs = 0;
+    }
+    const nextStep = Math.round(this.#lastMs * STEPS_IN_MS) + 1;
+    return this.#lastMs = Math.max(atMs * STEPS_IN_MS + this.#setBacks, nextStep) / STEPS_IN_MS;
   }
 }
 
