@@ -31,7 +31,7 @@ import { randomFrom } from "../../lib/geometry/random.ts";
 import { model } from "../../lib/resource/registry.ts";
 import type { Call } from "../../lib/resource/resource.ts";
 import { type DetectorNames, detectorNames } from "../../lib/api/tensors/detector_outputs.ts";
-import { labelsIn } from "../../lib/api/tensors/labels.ts";
+import { classLabelsIn } from "../../lib/api/tensors/labels.ts";
 import {
   classesOf,
   foundIn,
@@ -247,7 +247,7 @@ class Labels {
 
   constructor(bytes: Uint8Array, private readonly path: string) {
     // A single line with commas is a list; otherwise it may be one label of several words.
-    const lines = labelsIn(bytes);
+    const lines = classLabelsIn(bytes);
     const [only = "", ...more] = lines;
     this.#lines = more.length === 0 && only.includes(",")
       ? only.split(",").map((label) => label.trim())

@@ -13,7 +13,7 @@ const OTHER_FORMS = /^\s*item\s*\{|^\s*names\s*:\s*(\[.*|\{.*)?$/m;
 const NUMBERED = /^(\d{1,6})\s*[\s:;,=]\s*(\S.*)$/;
 
 /** The names by the numbers of the classes; an empty name where the file has none. */
-export function labelsIn(bytes: Uint8Array): string[] {
+export function classLabelsIn(bytes: Uint8Array): string[] {
   const text = textIn(bytes);
   const listed = jsonLabels(text);
   if (listed) return listed;

@@ -1,9 +1,9 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { SvcError } from "../../base/error.ts";
-import { labelsIn } from "./labels.ts";
+import { classLabelsIn } from "./labels.ts";
 
 const utf8 = (text: string) => new TextEncoder().encode(text);
-const read = (text: string) => labelsIn(utf8(text));
+const read = (text: string) => classLabelsIn(utf8(text));
 
 function utf16(text: string, isLittle: boolean): Uint8Array {
   const view = new DataView(new ArrayBuffer(2 * text.length));
@@ -11,7 +11,7 @@ function utf16(text: string, isLittle: boolean): Uint8Array {
   return new Uint8Array(view.buffer);
 }
 
-Deno.test("labelsIn: each line names a class, an empty one keeps its place but at the end", () => {
+Deno.test("classLabelsIn: each line names a class, an empty one keeps its place but at the end", () => {
   const cases: [text: string, labels: string[]][] = [
     ["apple\npear", ["apple", "pear"]],
     ["apple\npear\n", ["apple", "pear"]],
@@ -24,15 +24,15 @@ Deno.test("labelsIn: each line names a class, an empty one keeps its place but a
   for (const [text, labels] of cases) assertEquals(read(text), labels, JSON.stringify(text));
 });
 
-Deno.test("labelsIn: UTF-16 and a Western code page are read as such", () => {
+Deno.test("classLabelsIn: UTF-16 and a Western code page are read as such", () => {
   const labels = ["Tür", "日本"];
   for (const isLittle of [true, false]) {
-    assertEquals(labelsIn(utf16("\ufeffTür\r\n日本\r\n", isLittle)), labels);
+    assertEquals(classLabelsIn(utf16("\ufeffTür\r\n日本\r\n", isLittle)), labels);
   }
-  assertEquals(labelsIn(Uint8Array.of(0x54, 0xfc, 0x72, 0x0a, 0x41)), ["Tür", "A"]);
+  assertEquals(classLabelsIn(Uint8Array.of(0x54, 0xfc, 0x72, 0x0a, 0x41)), ["Tür", "A"]);
 });
 
-Deno.test("labelsIn: JSON names classes by a list, or by numbers", () => {
+Deno.test("classLabelsIn: JSON names classes by a list, or by numbers", () => {
   assertEquals(read('[\n  "cat",\n  "dog"\n]'), ["cat", "dog"]);
   assertEquals(read('{"0": "cat", "2": " dog"}'), ["cat", "", "dog"]);
   assertEquals(read('{"dog": 1, "cat": 0}'), ["cat", "dog"]);
@@ -42,7 +42,7 @@ Deno.test("labelsIn: JSON names classes by a list, or by numbers", () => {
   assertThrows(() => read('["cat", "dog"'), SvcError, "not JSON");
 });
 
-Deno.test("labelsIn: lines with numbers that leave some out stand at these numbers", () => {
+Deno.test("classLabelsIn: lines with numbers that leave some out stand at these numbers", () => {
   assertEquals(read("0  person\n1  bicycle\n3  car\n"), ["0  person", "1  bicycle", "", "3  car"]);
   assertEquals(read("0: cat\n2: dog"), ["0: cat", "", "2: dog"]);
   assertEquals(read("0 cat\n1 dog"), ["0 cat", "1 dog"]);
@@ -53,7 +53,7 @@ Deno.test("labelsIn: lines with numbers that leave some out stand at these numbe
   for (const lines of others) assertEquals(read(lines.join("\n")), lines);
 });
 
-Deno.test("labelsIn: files of another form are refused", () => {
+Deno.test("classLabelsIn: files of another form are refused", () => {
   for (
     const text of [
       "item {\n  id: 1\n  name: 'cat'\n}\n",

@@ -16,7 +16,7 @@ import {
   layoutOf,
   probabilityName,
 } from "../../api/tensors/vision_tensors.ts";
-import { labelsIn } from "../../api/tensors/labels.ts";
+import { classLabelsIn } from "../../api/tensors/labels.ts";
 import { detectorNames } from "../../api/tensors/detector_outputs.ts";
 import { unpacked } from "../../base/files/archive.ts";
 import { collectBytes } from "../../base/files/byte_reader.ts";
@@ -271,7 +271,7 @@ async function modelIn(archive: AsyncIterable<Uint8Array>) {
   let labels: string[] | undefined;
   for await (const { path, bytes, content } of unpacked(archive, MODEL_FILES)) {
     const name = path.split("/").at(-1)!;
-    if (name === "labels.txt") labels = labelsWithin(await collectBytes(content, bytes));
+    if (name === "labels.txt") labels = labelsIn(await collectBytes(content, bytes));
     if (!name.endsWith(".onnx")) continue;
     names.push(name);
     // If there are several models, the one with the usual name.
@@ -288,8 +288,8 @@ async function modelIn(archive: AsyncIterable<Uint8Array>) {
   );
 }
 
-function labelsWithin(bytes: Uint8Array): string[] {
-  const lines = labelsIn(bytes);
+function labelsIn(bytes: Uint8Array): string[] {
+  const lines = classLabelsIn(bytes);
   if (lines.length <= LABELS_MAX) return lines;
   throw new SvcError(
     "invalid_argument",
