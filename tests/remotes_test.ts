@@ -29,6 +29,8 @@ import { decodeConfig } from "../lib/machine/config/config.ts";
 import type { Node } from "../lib/machine/graph/pass/node.ts";
 import { type Runtime, startRuntime } from "../lib/machine/runtime.ts";
 import type { PoseInFrame } from "../lib/geometry/frame_system.ts";
+import { armModel } from "../lib/geometry/arm_models.ts";
+import { forwardKinematics } from "../lib/geometry/kinematics.ts";
 import { poseAt } from "../lib/geometry/pose.ts";
 import { readPcd, writePcd } from "../lib/geometry/cloud/pcd.ts";
 import { createCloud } from "../lib/geometry/cloud/point_cloud.ts";
@@ -393,6 +395,48 @@ Deno.test("frames in calls to a remote's services have their names here", async 
   const [uuid] = await store.listUuids();
   const { poseInObserverFrame } = await store.getTransform(uuid);
   assertEquals(poseInObserverFrame?.referenceFrame, "far_world");
+  channel.close();
+  await stop();
+  await other.stop();
+});
+
+Deno.test("an arm of this machine is planned and moved although a remote has a frame of its name", async () => {
+  const arm = { name: "a", api: ARM, model: "fake", attributes: { "arm-model": "ur5e" } };
+  const placed = { ...arm, frame: { parent: "world" } };
+  const other = await start({ components: [placed] });
+  const quick = { connection_check_interval: "20ms", frame: { parent: "world" } };
+  const { runtime, stop, records } = await start({
+    remotes: [remote("far", other.port, quick)],
+    components: [placed],
+  });
+  await becomes(runtime, (nodes) => ready(nodes, "a", "far:a"));
+  await until(() => records.some(({ message }) => message.includes('remote "far" is connected')));
+  const channel = connectGrpc(new URL(runtime.url).host, { clock: systemClock });
+  const robot = client(RobotService, channel);
+  const placeOf = async (name: string) => (await robot.getPose({ componentName: name })).pose!.pose!;
+  await until(async () => {
+    return (await robot.frameSystemConfig({})).frameSystemConfigs.some(({ frame }) =>
+      frame?.referenceFrame === "far_world"
+    );
+  });
+
+  const here = runtime.machine.find(ARM, "a") as Arm;
+  const there = other.runtime.machine.find(ARM, "a") as Arm;
+  const bent = [10, -20, 30, 40, 50, 60];
+  await there.moveToJointPositions(bent);
+  const end = await here.getEndPosition();
+  assertAlmostEquals((await placeOf("a")).x, end.x, 1e-6);
+
+  const motion = MotionApi.client(ResourceName.of(MotionApi.name, "builtin"), channel);
+  const goal = forwardKinematics(armModel("ur5e", "a"), [0, -45, 45, 0, 30, 0]);
+  await motion.move({
+    componentName: "a",
+    destination: { referenceFrame: "world", pose: goal },
+    worldState: { obstacles: [], transforms: [] },
+    constraints: { linear: [], pseudolinear: [], orientation: [], allowedCollisions: [] },
+  });
+  assertAlmostEquals((await here.getEndPosition()).x, goal.x, 0.1);
+  assertEquals((await there.getJointPositions()).map(Math.round), bent);
   channel.close();
   await stop();
   await other.stop();

@@ -14,7 +14,7 @@ import { degrees } from "./pose.ts";
 
 const MM_PER_M = 1000;
 /** Limits of a continuous joint: finite, because the JSON form has no infinite numbers. */
-const ENDLESS_DEG = 36_000;
+export const ENDLESS_DEG = 36_000;
 
 /**
  * The model in the published JSON form, not yet checked as a model.

@@ -63,14 +63,13 @@ export class Frames implements FrameView {
 
   /** The parts with a path to the world, each after its parent, and with them those of `supplemental`. */
   async parts(supplemental: readonly FramePart[], call: Call): Promise<readonly FramePart[]> {
-    return (await this.#whole(await this.#placed(call), supplemental, call)).parts;
+    return this.#whole(await this.#shaped(call), supplemental).parts;
   }
 
   async scene(supplemental: readonly FramePart[], call: Call): Promise<Scene> {
-    const placed = await this.#placed(call);
-    const system = await this.#whole(placed, supplemental, call);
-    const linked = new Set(system.parts.map(({ name }) => name));
-    const moving = placed.filter(({ part }) => linked.has(part.name) && part.kinematics?.joints.length);
+    const shaped = await this.#shaped(call);
+    const system = this.#whole(shaped, supplemental);
+    const moving = within(system, shaped).filter(({ part }) => part.kinematics?.joints.length);
     return {
       system,
       inputs: new Map(await Promise.all(moving.map((one) => this.#joints(one, call)))),
@@ -78,14 +77,15 @@ export class Frames implements FrameView {
     };
   }
 
-  /** All parts with their geometries, and the supplemental ones. */
-  async #whole(
-    placed: readonly Placed[],
-    supplemental: readonly FramePart[],
-    call: Call,
-  ): Promise<FrameSystem> {
-    const shaped = await Promise.all(placed.map((one) => withGeometry(one, call)));
-    const system = this.#system(shaped);
+  /** All parts with their geometries. */
+  async #shaped(call: Call): Promise<Placed[]> {
+    const placed = await this.#placed(call);
+    return await Promise.all(placed.map(async (one) => ({ ...one, part: await withGeometry(one, call) })));
+  }
+
+  /** These parts, and the supplemental ones. */
+  #whole(shaped: readonly Placed[], supplemental: readonly FramePart[]): FrameSystem {
+    const system = this.#system(shaped.map(({ part }) => part));
     // Transforming the world to itself places the supplemental frames, and refuses impossible ones.
     transformBetween(system, "world", "world", { supplemental });
     return buildFrameSystem([...system.parts, ...supplemental]);
@@ -118,7 +118,7 @@ export class Frames implements FrameView {
     const system = this.#system(placed.map(({ part }) => part));
     const asked = new NotingMap<readonly number[]>();
     const answer = question(system, asked);
-    const moving = placed.filter(({ part }) =>
+    const moving = within(system, placed).filter(({ part }) =>
       asked.noted.has(part.name) && part.kinematics!.joints.length > 0
     );
     if (moving.length === 0) return answer;
@@ -229,6 +229,12 @@ export class Frames implements FrameView {
   #warnOnce(about: string, message: string): void {
     if (this.#problems.isNew(message, about)) this.#logger.warn(message);
   }
+}
+
+/** Those that are parts of the system: of two of one name, such as those of a remote without prefix, it has one. */
+function within(system: FrameSystem, placed: readonly Placed[]): Placed[] {
+  const parts = new Set(system.parts);
+  return placed.filter(({ part }) => parts.has(part));
 }
 
 /** An empty map that records the keys it is asked for. */

@@ -12,6 +12,7 @@ import type { Logger } from "../../base/log/log.ts";
 import { LogOnChange } from "../../base/log/on_change.ts";
 import { type FramePart, remoteWorld, WORLD } from "../../geometry/frame_system.ts";
 import { type KinematicModel, parseSva } from "../../geometry/kinematics.ts";
+import { ENDLESS_DEG } from "../../geometry/urdf.ts";
 import type { RemoteConfig } from "../config/config.ts";
 
 /** Limit for one remote; two machines that are remotes of each other would report more and more. */
@@ -105,5 +106,9 @@ function kinematicsOf(
   name: string,
 ): KinematicModel | undefined {
   if (Object.keys(config).length === 0) return undefined;
-  return parseSva(new TextEncoder().encode(JSON.stringify(config)), name);
+  // The published runtime sends infinite limits of continuous joints. JSON has none: they would become limits of 0.
+  const finite = (_: string, value: unknown) => {
+    return Math.abs(value as number) === Infinity ? Math.sign(value as number) * ENDLESS_DEG : value;
+  };
+  return parseSva(new TextEncoder().encode(JSON.stringify(config, finite)), name);
 }
