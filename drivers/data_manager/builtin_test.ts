@@ -89,6 +89,7 @@ async function bench(
     serviceConfigs: (one: ResourceName) =>
       [...resources].find(([{ name }]) => name.full === one.full)?.[1] ?? [],
     frames,
+    isHidden: () => false,
   };
   const place = new DecodeContext();
   const decoded = BuiltinDataManager.attributes.decode(attributes, place);

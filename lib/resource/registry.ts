@@ -165,6 +165,8 @@ export interface View {
   /** The API of this name, if it is built into the machine. */
   api(name: string): AnyApi | undefined;
   find(api: string, name: string): Resource;
+  /** Whether a resource of a remote has the name of a local one. */
+  isHidden(name: ResourceName): boolean;
   /** The weak dependencies that exist. */
   readonly weak: readonly Resource[];
   /** The settings that a resource's configuration gives for services of an API. */
@@ -207,8 +209,12 @@ export class Dependencies {
    * there is none.
    */
   lookUp<R extends Resource>(api: Api<R>, name: string): R {
-    const found = this.find(api, name) ?? this.view?.find(api.name, name);
-    if (found) return found as R;
+    const found = this.find(api, name);
+    const { short, full, simple } = found?.name ?? {};
+    // A request's "cam" is this machine's, also if the resource uses a remote's "cam".
+    const isOther = found && short !== name && full !== name && this.view?.isHidden(found.name);
+    const one = isOther || !found ? this.view?.find(api.name, simple ?? name) : found;
+    if (one) return one as R;
     throw new SvcError("unknown", `no node found with api ${api.name} and name ${name}`);
   }
 

@@ -2,12 +2,13 @@ import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { FakeGeneric } from "../../drivers/generic/fake.ts";
 import { FakeMotor } from "../../drivers/motor/fake.ts";
 import { GenericApi } from "../api/actuators/generic.ts";
-import { MotorApi } from "../api/actuators/motor.ts";
+import { type Motor, MotorApi } from "../api/actuators/motor.ts";
 import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { FakeHost } from "../../tests/support/fake_host.ts";
 import { SvcError } from "../base/error.ts";
 import { silentLogs } from "../base/log/log.ts";
 import { ResourceName } from "./name.ts";
+import type { Resource } from "./resource.ts";
 import { type AnyModel, Dependencies, modelEntries, Registry, withoutPrograms } from "./registry.ts";
 
 const MOTOR = { api: MotorApi.name, model: FakeMotor.name };
@@ -112,4 +113,29 @@ Deno.test("withoutPrograms: refuses to build a model that runs programs, also on
     const error = assertThrows(() => model.construct(from), SvcError, "would run programs");
     assertEquals(error.code, "permission_denied");
   }
+});
+
+Deno.test("Dependencies.lookUp: a request's name is a local resource's before that of a remote's dependency", async () => {
+  const motor = (short: string) => ({ name: ResourceName.of(MotorApi.name, short) }) as Motor;
+  const [near, far, alone] = ["m", "far:m", "far:n"].map(motor);
+  const view = (local: Resource | undefined) => ({
+    api: () => undefined,
+    find: (_: string, name: string) => {
+      if (local && name === "m") return local;
+      throw new SvcError("unknown", `resource ${name} not available`);
+    },
+    isHidden: ({ simple }: ResourceName) => simple === "m",
+    weak: [],
+    serviceConfigs: () => [],
+  });
+  const dependencies = (local?: Resource) => {
+    return new Dependencies(ResourceName.of("rdk:service:motion", "it"), [far, alone], view(local));
+  };
+  const found = (name: string) => dependencies(near).lookUp(MotorApi, name).name.short;
+  assertEquals(["m", `${MotorApi.name}/m`].map(found), ["m", "m"]);
+  assertEquals(["far:m", `${MotorApi.name}/far:m`, "n", "far:n"].map(found), [
+    ...["far:m", "far:m", "far:n", "far:n"],
+  ]);
+  // Not the remote's in place of a local one that does not work.
+  assertThrows(() => dependencies().lookUp(MotorApi, "m"), SvcError, "resource m not available");
 });

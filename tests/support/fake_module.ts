@@ -17,6 +17,7 @@ import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { MODELS } from "../../drivers/mod.ts";
 import { decodeConfig } from "../../lib/machine/config/config.ts";
 import { Machine } from "../../lib/machine/graph/machine.ts";
+import { Remotes } from "../../lib/machine/graph/remotes.ts";
 import { ModuleGroups } from "../../lib/machine/modules/groups.ts";
 import { ModuleParent } from "../../lib/machine/modules/parent.ts";
 import { Modules } from "../../lib/machine/modules/modules.ts";
@@ -222,6 +223,8 @@ export interface WorldLimits extends Partial<ModuleLimits> {
   readonly buildTimeoutMs?: number;
   readonly closeTimeoutMs?: number;
   readonly untrusted?: boolean;
+  /** The machine that every remote of the configuration is. */
+  readonly remote?: ModuleWorld;
 }
 
 /** A machine whose modules live in the test. */
@@ -232,12 +235,14 @@ export class ModuleWorld implements AsyncDisposable {
   readonly machine: Machine;
   readonly channel: Channel;
   readonly host: WorldHost;
+  /** A connection to its port. */
+  readonly dial: () => Channel;
   readonly #registry = new Registry(APIS, MODELS);
 
   private constructor(
     readonly home: string,
     private readonly behaviours: { readonly [name: string]: Behaviour },
-    { buildTimeoutMs = 5_000, closeTimeoutMs = 5_000, untrusted = false, ...limits }: WorldLimits,
+    { buildTimeoutMs = 5_000, closeTimeoutMs = 5_000, untrusted = false, remote, ...limits }: WorldLimits,
   ) {
     const logs = new Logs(clock, [memorySink(this.records)]);
     const registry = this.#registry;
@@ -248,6 +253,7 @@ export class ModuleWorld implements AsyncDisposable {
       clock,
       host,
       limits: { retryMs: 50, buildTimeoutMs, closeTimeoutMs },
+      remotes: remote && new Remotes({ registry, clock, logger: logs.logger("rdk"), connect: remote.dial }),
     });
     const operations = new Operations(clock);
     const sessions = new Sessions({
@@ -262,6 +268,7 @@ export class ModuleWorld implements AsyncDisposable {
     this.channel = memoryChannel(tables.resources());
     const robot = { machine, operations, sessions, jobs: { statuses: () => [] }, logs, clock };
     const table = () => tables.port({ ...robot, version: "0.0.0", shutdown: () => {} });
+    this.dial = () => memoryChannel(table());
     machine.runModules(() => {
       const logger = logs.logger("rdk.modmanager");
       const parent = new ModuleParent({ table, host, clock, logger });

@@ -36,7 +36,7 @@ const NEEDS_MAX = 1_000;
 export interface RunningModel {
   /** The module's name. */
   readonly module: string;
-  /** Builds the resource with the named resources, until `signal` aborts. */
+  /** Builds the resource with these resources, by the names that clients use, until `signal` aborts. */
   build(
     config: ResourceConfig,
     dependencies: readonly ResourceName[],
@@ -217,7 +217,7 @@ export class ModuleModels {
       throw new SvcError("unavailable", `module "${module}" did not describe the service of ${apiName}`);
     }
 
-    const request = { config: configMessage(config), dependencies: dependencies.map(farName) };
+    const request = { config: configMessage(config), dependencies: dependencies.map(({ full }) => full) };
     const options = { signal, timeoutMs };
     try {
       const isChanged = this.#kept.delete(full) && await this.#reconfigure(request, options);
@@ -276,11 +276,6 @@ export class ModuleModels {
       if (!ended.aborted) throw error;
     }
   }
-}
-
-/** A dependency's name as the module finds it at its machine: without the remote, for a remote's resource. */
-function farName({ api, simple, full, isRemote }: ResourceName): string {
-  return isRemote ? ResourceName.of(api, simple).full : full;
 }
 
 function configMessage(config: ResourceConfig): MessageInitShape<typeof ComponentConfigSchema> {

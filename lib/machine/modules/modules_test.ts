@@ -569,15 +569,26 @@ Deno.test("Modules.settled: ends as soon as the last module is ready", async () 
   await applied;
 });
 
-Deno.test("a module finds what it depends on at its machine: a remote's resource without the remote", async () => {
-  await using world = await ModuleWorld.open();
-  await world.apply(["one"], { a: {} });
-  const [config] = world.machine.config!.resources;
-  const offer = world.machine.modules!.offer(config);
-  assert(offer?.kind === "model");
-  const names = ["far:b", "c"].map((short) => ResourceName.of(SensorApi.name, short));
-  const { signal } = new AbortController();
-  const built = await offer.model.build(config, names, signal);
-  assertEquals(world.module("one").diary.at(-1), "add a rdk:component:sensor/b rdk:component:sensor/c");
-  await built.close();
+Deno.test("a module finds what it depends on at its machine: a remote's resource without the remote, unless it is hidden", async () => {
+  await using far = await ModuleWorld.open();
+  await far.apply([], { m: { model: "fake" }, own: { model: "fake" } });
+  await using world = await ModuleWorld.open({
+    one: { validate: () => ({ dependencies: ["far:m", "far:own"] }) },
+  }, { remote: far });
+  const remotes = { remotes: [{ name: "far", address: "far:1", insecure: true }] };
+  await world.apply(["one"], { a: {} }, remotes);
+  const { diary } = world.module("one");
+  await until(() => world.states.a === "ready");
+  assertEquals(diary, ["add a rdk:component:sensor/m rdk:component:sensor/own"]);
+
+  // The module's "m" would be this machine's from now on.
+  const hiding = { a: {}, m: { model: "fake" } };
+  await world.apply(["one"], hiding, remotes);
+  await until(() => world.states.a === "ready");
+  assertEquals(diary.slice(1), ["remove a", "add a rdk:component:sensor/far:m rdk:component:sensor/own"]);
+  assertEquals(world.machine.find(SensorApi.name, "far:m").name.far, "m");
+
+  await world.apply(["one"], { a: {} }, remotes);
+  await until(() => world.states.a === "ready");
+  assertEquals(diary.slice(3), ["remove a", "add a rdk:component:sensor/m rdk:component:sensor/own"]);
 });

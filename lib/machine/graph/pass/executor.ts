@@ -169,12 +169,15 @@ export class PlanExecutor {
     resources: readonly Resource[],
     signal: AbortSignal,
   ): Resource | Promise<Resource> {
-    if (isModuleModel(model)) return model.build(config, resources.map(({ name }) => name), signal);
     const { graph, observers, registry, frames, logs, clock, host, uploader } = this.parts;
+    if (isModuleModel(model)) {
+      return model.build(config, resources.map(({ name }) => graph.clientName(name)), signal);
+    }
     const { name, decoded } = config;
     const view = {
       api: (name: string) => registry.api(name),
       find: (api: string, short: string) => graph.find(api, short),
+      isHidden: (name: ResourceName) => graph.isHidden(name),
       get weak() {
         return observers.visible(model, name.full);
       },

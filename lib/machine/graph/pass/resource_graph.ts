@@ -106,13 +106,23 @@ export class ResourceGraph {
     this.#nodes.delete(full);
   }
 
-  reachability({ api, full, simple, isRemote }: ResourceName): NodeReachability {
+  reachability(name: ResourceName): NodeReachability {
+    const { api, full, simple, isRemote } = name;
     if (!isRemote) return "reachable";
-    const key = `${api}/${simple}`;
     const source = this.#wanted.get(full)?.source;
     if (!isRemoteResource(source) || source.problem !== undefined) return "disconnected";
-    if (this.#nodes.has(key)) return "shadowed";
-    return this.#bySimple.get(key)!.length === 1 ? "reachable" : "ambiguous";
+    if (this.isHidden(name)) return "shadowed";
+    return this.#bySimple.get(`${api}/${simple}`)!.length === 1 ? "reachable" : "ambiguous";
+  }
+
+  /** The name by which clients and modules find a resource: without its remote, unless a local resource hides it. */
+  clientName(name: ResourceName): ResourceName {
+    return name.isRemote && !this.isHidden(name) ? ResourceName.of(name.api, name.simple) : name;
+  }
+
+  /** Whether a resource of a remote has the name of a local one. */
+  isHidden({ api, simple, isRemote }: ResourceName): boolean {
+    return isRemote && this.#nodes.has(`${api}/${simple}`);
   }
 
   /** The instance with a client's name. Throws `unknown` (the published code) if it is missing or unhealthy. */
@@ -135,7 +145,7 @@ export class ResourceGraph {
     for (const { name, instance } of this.#nodes.values()) {
       if (!instance || this.reachability(name) !== "reachable") continue;
       const relays = name.isRemote ? remotes!.relaysOf(name) : [];
-      listed.push({ name: name.isRemote ? ResourceName.of(name.api, name.simple) : name, relays });
+      listed.push({ name: this.clientName(name), relays });
     }
     return listed;
   }

@@ -66,10 +66,12 @@ export class WantedResources {
     for (const remote of from.remotes) {
       const { name, fingerprint, problem } = remote;
       const known = from.nodes.get(name.full)?.config;
+      // Modules know its users' dependencies by their names for clients: those would mean the local resource.
+      const hidden = entries.has(`${name.api}/${name.simple}`) ? " hidden" : "";
       entries.set(name.full, {
         config: known ?? configOfRemote(name),
         source: remote,
-        fingerprint,
+        fingerprint: fingerprint + hidden,
         needs: [],
         problem,
       });
