@@ -340,6 +340,11 @@ Deno.test("a vision service of a remote takes and tells cameras by their names h
 });
 
 Deno.test("frames in calls to a remote's services have their names here", async () => {
+  const depth = {
+    api: VisionApi.name,
+    model: "obstacles_depth",
+    attributes: { min_points_in_segment: 1, min_points_in_plane: 1 },
+  };
   const at = (parent: string, x: number) => ({ frame: { parent, translation: { x, y: 0, z: 0 } } });
   const other = await start({
     components: [
@@ -348,12 +353,7 @@ Deno.test("frames in calls to a remote's services have their names here", async 
       motor("tool", at("a", 5)),
     ],
     services: [
-      {
-        name: "v",
-        api: VisionApi.name,
-        model: "obstacles_depth",
-        attributes: { camera_name: "cam", min_points_in_segment: 1, min_points_in_plane: 1 },
-      },
+      { ...depth, name: "v", attributes: { ...depth.attributes, camera_name: "cam" } },
       { name: "w", api: WorldStateStoreApi.name, model: "fake" },
     ],
   });
@@ -363,6 +363,7 @@ Deno.test("frames in calls to a remote's services have their names here", async 
     ],
     // A camera of the same name, at another place.
     components: [{ name: "cam", api: "rdk:component:camera", model: "fake", ...at("world", 7) }],
+    services: [{ ...depth, name: "own", attributes: { ...depth.attributes, camera_name: "far:r_cam" } }],
   });
   await becomes(runtime, (nodes) => ready(nodes, "far:r_v", "far:r_w", "far:r_a", "far:r_builtin"));
   const channel = connectGrpc(new URL(runtime.url).host, { clock: systemClock });
@@ -371,9 +372,12 @@ Deno.test("frames in calls to a remote's services have their names here", async 
     return (await robot.transformPose({ source: pose, destination: "world" })).pose!.pose!.x;
   };
 
-  const vision = VisionApi.client(ResourceName.of(VisionApi.name, "r_v"), channel);
-  const [{ referenceFrame }] = await vision.getObjectPointClouds("r_cam");
-  assertEquals(referenceFrame, "r_cam");
+  const seen = async (service: string, camera: string) => {
+    const vision = VisionApi.client(ResourceName.of(VisionApi.name, service), channel);
+    return (await vision.getObjectPointClouds(camera))[0].referenceFrame;
+  };
+  const referenceFrame = await seen("r_v", "r_cam");
+  assertEquals([referenceFrame, await seen("own", "")], ["r_cam", "r_cam"]);
   const origin = poseAt(0, 0, 0);
   await until(async () => await placed({ referenceFrame, pose: origin }) === 1030);
 
@@ -421,6 +425,9 @@ Deno.test("an arm of this machine is planned and moved although a remote has a f
   });
 
   const here = runtime.machine.find(ARM, "a") as Arm;
+  const { frames } = runtime.machine;
+  const frameOf = (name: string) => frames.frameOf(runtime.machine.find(ARM, name).name);
+  assertEquals(["a", "far:a"].map(frameOf), ["a", undefined]);
   const there = other.runtime.machine.find(ARM, "a") as Arm;
   const bent = [10, -20, 30, 40, 50, 60];
   await there.moveToJointPositions(bent);

@@ -257,7 +257,9 @@ class Builtin extends BaseResource implements DataManager {
         const api = dependencies.apiOf(resource);
         const frames = () => dependencies.frames;
         const dueMs = this.#due.get(key)?.dueMs;
-        const parts = { api, resource, settings, dueMs, spool: this.spool, frames, clock, logger };
+        const componentName = dependencies.clientName(resource);
+        const named = { api, resource, componentName, settings };
+        const parts = { ...named, dueMs, spool: this.spool, frames, clock, logger };
         this.#collectors.set(key, new Collector(parts));
         this.#due.delete(key);
       } catch (error) {

@@ -89,7 +89,7 @@ async function bench(
     serviceConfigs: (one: ResourceName) =>
       [...resources].find(([{ name }]) => name.full === one.full)?.[1] ?? [],
     frames,
-    isHidden: () => false,
+    clientName: ({ simple }: ResourceName) => simple,
   };
   const place = new DecodeContext();
   const decoded = BuiltinDataManager.attributes.decode(attributes, place);
@@ -344,7 +344,7 @@ Deno.test("data manager: a resource that is rebuilt is captured when it would ha
 });
 
 Deno.test("data manager: a remote's resources are captured if capture_methods names them", async () => {
-  const { manager, resources, clock } = await bench();
+  const { manager, resources, clock, sent } = await bench({ sync_interval_mins: 0.1 });
   const [near, far] = ["kitchen:near", "kitchen:far"].map((name) =>
     new Thermometer(ResourceName.of(SensorApi.name, name, name.slice("kitchen:".length)))
   );
@@ -353,6 +353,8 @@ Deno.test("data manager: a remote's resources are captured if capture_methods na
   await manager.weakDependenciesChanged();
   await clock.advance(SECOND_MS);
   assertEquals([near.calls.length, far.calls.length], [2, 0]);
+  await clock.advance(MINUTE_MS);
+  assertEquals(new Set(sent.map(({ source }) => source.componentName)), new Set(["near"]));
   await manager.close();
 });
 
@@ -559,6 +561,7 @@ Deno.test("over a long way files go together, pictures in any order, and others 
 Deno.test("captured clouds say where their camera is, and come without if nobody knows", async () => {
   const asked: string[] = [];
   const frames: FrameView = {
+    frameOf: ({ short }) => short,
     scene: () => Promise.reject(new SvcError("internal", "not asked for")),
     transformPose: ({ referenceFrame }) => {
       asked.push(referenceFrame);

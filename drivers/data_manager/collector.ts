@@ -33,6 +33,8 @@ export interface CollectorParts {
   /** The API of the resource's type, if it is built in. */
   readonly api?: AnyApi;
   readonly resource: Resource;
+  /** The resource's name in the captured data. */
+  readonly componentName: string;
   readonly settings: CaptureSettings;
   /** When the first capture is due, by the monotonic clock; by default after one interval. */
   readonly dueMs?: number;
@@ -70,12 +72,12 @@ export class Collector {
 
   /** Throws `invalid_argument` if the resource has no such method. */
   constructor(private readonly parts: CollectorParts) {
-    const { api, resource, settings: { method, parameters, tags } } = parts;
+    const { api, resource, componentName, settings: { method, parameters, tags } } = parts;
     this.resource = resource;
     this.#capture = captureOf(resource.name.api, api, method);
     this.#source = {
       componentType: resource.name.api,
-      componentName: resource.name.short,
+      componentName,
       methodName: method,
       parameters,
       tags,
@@ -183,7 +185,9 @@ export class Collector {
     const late = () => new SvcError("deadline_exceeded", `no answer within ${POSE_MS} ms`);
     const limited = deadline(clock, POSE_MS, late, signal);
     try {
-      const own = { referenceFrame: resource.name.short, pose: IDENTITY_POSE };
+      const referenceFrame = frames().frameOf(resource.name);
+      if (referenceFrame === undefined) return file;
+      const own = { referenceFrame, pose: IDENTITY_POSE };
       const call = { signal: limited.signal };
       const { pose } = await race(frames().transformPose(own, WORLD, [], call), limited.signal);
       return { ...file, content: withViewpoint(file.content, fromPose(pose)) };

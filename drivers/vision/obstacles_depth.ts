@@ -85,10 +85,10 @@ class Obstacles implements Skills {
   }
 
   async segment(view: Shot, call?: Call): Promise<PointCloudObject[]> {
-    const { cameraName } = view;
+    const { cameraName, frame: referenceFrame } = view;
     const [properties, images] = await Promise.all([this.#readProperties(view, call), view.images()]);
     const map = depthOf(images, cameraName);
-    if (!properties?.intrinsics) return farOff(map, cameraName);
+    if (!properties?.intrinsics) return farOff(map, referenceFrame);
 
     const { segmenter } = this.#eyeFor(cameraName, map, properties.intrinsics, properties.distortion);
     const { ground, segments } = segmenter.segment(map);
@@ -101,7 +101,7 @@ class Obstacles implements Skills {
     return segments.map(({ cloud, box }) => ({
       pcd: writePcd(cloud),
       geometries: [boxAround(box)],
-      referenceFrame: cameraName,
+      referenceFrame,
     }));
   }
 
@@ -200,14 +200,14 @@ function formOf(image: Uint8Array): string | undefined {
 }
 
 /** The answer without a lens; empty if there are no readings. */
-function farOff(map: DepthMap, camera: string): PointCloudObject[] {
+function farOff(map: DepthMap, referenceFrame: string): PointCloudObject[] {
   const depthMm = medianDepth(map);
   if (depthMm === undefined) return [];
   const none = new Float32Array();
   return [{
     pcd: writePcd(createCloud({ x: none, y: none, z: none })),
     geometries: [{ center: poseAt(0, 0, depthMm), label: "", shape: { type: "sphere", radiusMm: 0 } }],
-    referenceFrame: camera,
+    referenceFrame,
   }];
 }
 

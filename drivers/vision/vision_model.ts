@@ -39,6 +39,8 @@ export interface Skills {
 export interface Shot {
   readonly cameraName: string;
   readonly camera: Camera;
+  /** The camera's frame; its name if it has none. */
+  readonly frame: string;
   /** At least one. */
   images(): Promise<Images>;
 }
@@ -164,8 +166,9 @@ export class VisionModel extends BaseResource implements Vision {
       `could not find camera named ${cameraName}`,
       () => this.#dependencies.lookUp(CameraApi, cameraName),
     );
+    const frame = this.#dependencies.frameOf(camera) ?? cameraName;
     let taken: Promise<Images> | undefined;
-    return { cameraName, camera, images: () => taken ??= takeImages(camera, cameraName, call) };
+    return { cameraName, camera, frame, images: () => taken ??= takeImages(camera, cameraName, call) };
   }
 }
 

@@ -18,6 +18,8 @@ export interface Scene {
 
 /** The frame system of a machine. */
 export interface FrameView {
+  /** The frame of a resource: it has a name of its own, or the resource's. `undefined` if the resource has none. */
+  frameOf(name: ResourceName): string | undefined;
   /**
    * The scene, with further frames that exist for this one question.
    *

@@ -165,8 +165,8 @@ export interface View {
   /** The API of this name, if it is built into the machine. */
   api(name: string): AnyApi | undefined;
   find(api: string, name: string): Resource;
-  /** Whether a resource of a remote has the name of a local one. */
-  isHidden(name: ResourceName): boolean;
+  /** The short name by which clients know a resource: without its remote, unless a local resource has that name. */
+  clientName(name: ResourceName): string;
   /** The weak dependencies that exist. */
   readonly weak: readonly Resource[];
   /** The settings that a resource's configuration gives for services of an API. */
@@ -212,7 +212,7 @@ export class Dependencies {
     const found = this.find(api, name);
     const { short, full, simple } = found?.name ?? {};
     // A request's "cam" is this machine's, also if the resource uses a remote's "cam".
-    const isOther = found && short !== name && full !== name && this.view?.isHidden(found.name);
+    const isOther = found && short !== name && full !== name && this.clientName(found) !== simple;
     const one = isOther || !found ? this.view?.find(api.name, simple ?? name) : found;
     if (one) return one as R;
     throw new SvcError("unknown", `no node found with api ${api.name} and name ${name}`);
@@ -226,6 +226,16 @@ export class Dependencies {
   /** The settings for services of an API in the configuration of a resource that the model sees. */
   serviceConfigs(resource: Resource, api: AnyApi): readonly JsonObject[] {
     return this.view?.serviceConfigs(resource.name, api.name) ?? [];
+  }
+
+  /** The short name by which clients know a resource. */
+  clientName({ name }: Resource): string {
+    return this.view?.clientName(name) ?? name.simple;
+  }
+
+  /** The frame of a resource, if it has one. */
+  frameOf({ name }: Resource): string | undefined {
+    return this.view?.frames?.frameOf(name);
   }
 
   /** The type of a resource, if it is built into the machine. */

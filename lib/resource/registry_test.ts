@@ -115,7 +115,7 @@ Deno.test("withoutPrograms: refuses to build a model that runs programs, also on
   }
 });
 
-Deno.test("Dependencies.lookUp: a request's name is a local resource's before that of a remote's dependency", async () => {
+Deno.test("Dependencies.lookUp: a request's name is a local resource's before that of a remote's dependency", () => {
   const motor = (short: string) => ({ name: ResourceName.of(MotorApi.name, short) }) as Motor;
   const [near, far, alone] = ["m", "far:m", "far:n"].map(motor);
   const view = (local: Resource | undefined) => ({
@@ -124,7 +124,7 @@ Deno.test("Dependencies.lookUp: a request's name is a local resource's before th
       if (local && name === "m") return local;
       throw new SvcError("unknown", `resource ${name} not available`);
     },
-    isHidden: ({ simple }: ResourceName) => simple === "m",
+    clientName: ({ short, simple }: ResourceName) => simple === "m" ? short : simple,
     weak: [],
     serviceConfigs: () => [],
   });

@@ -48,7 +48,19 @@ Deno.test("the retention of collectors is read from the published settings", () 
         "nothing",
       ],
       services: [
-        { name: "e", ...methods(policy({ days: 1 }, { name: "rdk:service:vision/far" })) },
+        // The name that it had before.
+        { name: "e", ...methods(policy({ days: 1 }, { name: "rdk:service:vision/old" })) },
+      ],
+      remotes: [
+        {
+          name: "kitchen",
+          prefix: "k-",
+          ...methods(policy({ days: 2 }, { name: "rdk:component:sensor/s" })),
+        },
+        {
+          name: "cellar",
+          ...methods(policy({ days: 3 }, { name: "rdk:component:sensor/s" }), policy({ days: 4 })),
+        },
       ],
     } as never),
     [
@@ -67,9 +79,23 @@ Deno.test("the retention of collectors is read from the published settings", () 
         tabularBytes: GB_BYTES / 2,
       },
       {
-        componentName: "far",
+        componentName: "e",
         methodName: "Readings",
         days: 1,
+        binaryBytes: undefined,
+        tabularBytes: undefined,
+      },
+      {
+        componentName: "k-s",
+        methodName: "Readings",
+        days: 2,
+        binaryBytes: undefined,
+        tabularBytes: undefined,
+      },
+      {
+        componentName: "s",
+        methodName: "Readings",
+        days: 3,
         binaryBytes: undefined,
         tabularBytes: undefined,
       },

@@ -40,10 +40,9 @@ export class LidarMount {
     if (this.clock.monotonicMs() < this.#lookAtMs) return this.#pose;
     this.#lookAtMs = this.clock.monotonicMs() + LOOK_MS;
     try {
-      const own = { referenceFrame: this.lidar.short, pose: IDENTITY_POSE };
-      const { pose } = await this.frames().transformPose(own, WORLD, [], { signal });
-      this.#pose = fromPose(pose);
-      this.#logOnChange(this.#pose);
+      const referenceFrame = this.frames().frameOf(this.lidar);
+      this.#pose = referenceFrame === undefined ? undefined : await this.#readPlace(referenceFrame, signal);
+      if (this.#pose) this.#logOnChange(this.#pose);
     } catch (error) {
       signal.throwIfAborted();
       const { code } = SvcError.from(error);
@@ -53,6 +52,11 @@ export class LidarMount {
       else this.logger.warn(`the frame of ${this.lidar.short} is unknown for now: ${chainOf(error)}`);
     }
     return this.#pose;
+  }
+
+  async #readPlace(referenceFrame: string, signal: AbortSignal): Promise<RigidTransform> {
+    const own = { referenceFrame, pose: IDENTITY_POSE };
+    return fromPose((await this.frames().transformPose(own, WORLD, [], { signal })).pose);
   }
 
   #logOnChange({ translation: { x, y }, rotation }: RigidTransform): void {

@@ -15,6 +15,7 @@ function mountOn(answer: () => Pose) {
   const logged: LogRecord[] = [], clock = new FakeClock();
   const frames: FrameView = {
     scene: () => Promise.reject(new SvcError("unimplemented", "unused")),
+    frameOf: ({ short }) => short,
     transformPose: (_, referenceFrame) => Promise.try(() => ({ referenceFrame, pose: answer() })),
   };
   const mount = new LidarMount(
@@ -62,4 +63,22 @@ Deno.test("a frame that does not answer for a while leaves the lidar where it wa
   await clock.advance(11_000);
   assertAlmostEquals((await mount.pose(signal))!.translation.x, 10, 1e-9);
   assertStringIncludes(lines()[1], "the frame of lidar is unknown for now: the arm does not answer");
+});
+
+Deno.test("the place of a lidar is that of its frame, whatever its name, and none without one", async () => {
+  const clock = new FakeClock(), asked: string[] = [];
+  const frames: FrameView = {
+    scene: () => Promise.reject(new SvcError("unimplemented", "unused")),
+    frameOf: ({ short }) => short === "far:r_lidar" ? "r_lidar" : undefined,
+    transformPose: ({ referenceFrame, pose }) => {
+      asked.push(referenceFrame);
+      return Promise.resolve({ referenceFrame: "world", pose: { ...pose, x: 220 } });
+    },
+  };
+  const places = ["far:r_lidar", "bare"].map((name) => {
+    const lidar = ResourceName.of("rdk:component:camera", name);
+    return new LidarMount(lidar, () => frames, clock, new Logs(clock, []).logger("slam")).pose(signal);
+  });
+  assertEquals((await Promise.all(places)).map((one) => one?.translation.x), [220, undefined]);
+  assertEquals(asked, ["r_lidar"]);
 });

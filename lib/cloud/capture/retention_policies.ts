@@ -84,9 +84,14 @@ const SETTINGS_COLUMNS = `${COLUMNS}, own_days AS "ownDays", own_binary_bytes AS
 /** The retention of the collectors in a configuration; meaningless entries are left out. */
 export function collectorsIn(config: JsonObject): CollectorRetention[] {
   const found = new Map<string, CollectorRetention>();
-  const resources = [config.components, config.services].flatMap((all) => Array.isArray(all) ? all : []);
-  for (const resource of resources.filter(isObject) as JsonObject[]) {
-    const { name, service_configs: services } = resource;
+  const listed = (...lists: (Json | undefined)[]) =>
+    lists.flatMap((all) => Array.isArray(all) ? all : []).filter(isObject) as JsonObject[];
+  const own = listed(config.components, config.services).map((one) => ({ one, nameOf: () => one.name }));
+  const far = listed(config.remotes).map((one) => ({
+    one,
+    nameOf: (method: JsonObject) => nameHere(one.prefix, method.name),
+  }));
+  for (const { one: { service_configs: services }, nameOf } of [...own, ...far]) {
     for (const service of Array.isArray(services) ? services : []) {
       if (!isObject(service) || !/(^|:)data_manager$/.test(String(service.type ?? service.api ?? ""))) {
         continue;
@@ -94,7 +99,7 @@ export function collectorsIn(config: JsonObject): CollectorRetention[] {
       const attributes = service.attributes as Json;
       const methods = isObject(attributes) ? (attributes as JsonObject).capture_methods : undefined;
       for (const one of (Array.isArray(methods) ? methods : []).filter(isObject) as JsonObject[]) {
-        const collector = collectorOf(name, one);
+        const collector = collectorOf(nameOf(one), one);
         if (!collector || found.size >= COLLECTORS_MAX) continue;
         found.set(`${collector.componentName} ${collector.methodName}`, collector);
       }
@@ -103,11 +108,14 @@ export function collectorsIn(config: JsonObject): CollectorRetention[] {
   return [...found.values()];
 }
 
-function collectorOf(resource: Json | undefined, { name, method, retention_policy: policy }: JsonObject) {
-  // In the list of a remote the name is the full one of the resource there.
-  const component = typeof name === "string" && name !== ""
-    ? name.slice(name.lastIndexOf("/") + 1)
-    : resource;
+/** The list of a remote has the full names of the resources there; the machine names them with the prefix. */
+function nameHere(prefix: Json | undefined, far: Json | undefined): string | undefined {
+  if (typeof far !== "string" || far === "") return undefined;
+  return `${typeof prefix === "string" ? prefix : ""}${far.slice(far.lastIndexOf("/") + 1)}`;
+}
+
+/** A name in the list of a component is the one that it had before, or its own. */
+function collectorOf(component: Json | undefined, { method, retention_policy: policy }: JsonObject) {
   if (typeof component !== "string" || typeof method !== "string" || !isObject(policy)) return undefined;
   if (component.length > TEXT_LENGTH_MAX || method.length > TEXT_LENGTH_MAX) return undefined;
   const { days, binary_limit_gb: binary, tabular_limit_gb: tabular } = policy as JsonObject;

@@ -61,6 +61,15 @@ export class Frames implements FrameView {
     this.#logger = logger;
   }
 
+  frameOf({ full, simple, isRemote }: ResourceName): string | undefined {
+    const own = [...this.#machine.nodes].filter(({ config }) => config.frame !== undefined);
+    const names = new Map(own.map((node) => [node.name.full, this.#nameOf(node)]));
+    if (!isRemote) return names.get(full);
+    // Of two frames of one name, the frame system has this machine's.
+    const isFree = ![...names.values()].includes(simple);
+    return isFree && this.#machine.remoteFrames.some(({ part }) => part.name === simple) ? simple : undefined;
+  }
+
   /** The parts with a path to the world, each after its parent, and with them those of `supplemental`. */
   async parts(supplemental: readonly FramePart[], call: Call): Promise<readonly FramePart[]> {
     return this.#whole(await this.#shaped(call), supplemental).parts;
@@ -157,8 +166,8 @@ export class Frames implements FrameView {
     const settings = this.#settingsOf(node.config);
     if (typeof settings === "string") throw new SvcError("invalid_argument", settings);
 
-    const { id, parent, pose, geometry } = settings;
-    const name = id || node.name.short;
+    const { parent, pose, geometry } = settings;
+    const name = this.#nameOf(node);
     if (!this.#readJoints(node)) return { name, parent, pose, geometry };
     if (node.state !== "ready") {
       const reason = node.error ?? `it is ${node.state}`;
@@ -172,6 +181,12 @@ export class Frames implements FrameView {
       geometry,
       kinematics: await this.#kinematics(node.instance as Moving, name, call),
     };
+  }
+
+  /** The name of a configured frame. */
+  #nameOf({ config, name }: Node): string {
+    const settings = this.#settingsOf(config);
+    return (typeof settings === "string" ? "" : settings.id) || name.short;
   }
 
   /** How a type's nodes report their joints, if they have any. */

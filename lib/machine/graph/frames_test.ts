@@ -3,6 +3,7 @@ import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { readPcd, writePcd } from "../../geometry/cloud/pcd.ts";
 import { createCloud } from "../../geometry/cloud/point_cloud.ts";
+import { ResourceName } from "../../resource/name.ts";
 import { type Bench, bench, component } from "../../../tests/support/machine_bench.ts";
 
 const at = (parent: string, x: number, more: JsonObject = {}): JsonObject => ({
@@ -45,6 +46,18 @@ Deno.test("GetPose: a component on an arm moves with the arm's joints", async ()
   });
   assertAlmostEquals(pose!.pose!.y, 11);
   assertAlmostEquals(pose!.pose!.theta, 90);
+  await machine.close();
+});
+
+Deno.test("Frames.frameOf: a resource's frame has its own name, or the resource's", async () => {
+  const machine = bench();
+  await machine.apply(MACHINE);
+  const frameOf = (type: string, name: string) =>
+    machine.machine.frames.frameOf(ResourceName.of(`rdk:component:${type}`, name));
+  assertEquals([frameOf("generic", "cam"), frameOf("generic", "table"), frameOf("arm", "a")], [
+    ...["cam", "desk", "a"],
+  ]);
+  assertEquals([frameOf("generic", "bodiless"), frameOf("motor", "cam")], [undefined, undefined]);
   await machine.close();
 });
 

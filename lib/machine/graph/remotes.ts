@@ -8,7 +8,7 @@
  */
 
 import { RobotService } from "../../../proto/gen/robot_pb.ts";
-import type { Clock } from "../../base/clock.ts";
+import { type Clock, deadline, race } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { Secret } from "../../base/secret.ts";
@@ -31,6 +31,8 @@ import { ASKING_MACHINE, newMachineId, type Relays, relaysIn } from "./relays.ts
 
 /** The published answer to a caller without a key. */
 const KEY_MISSING = "authentication required";
+/** The resources of a new list wait this long for the frames. */
+const FRAMES_MS = 2_000;
 
 /** A remote itself. */
 export interface RemoteStatus {
@@ -240,10 +242,12 @@ class Remote {
     const foreign = new ForeignApis({ ...this.parts, peer, channel, services });
     try {
       for (;;) {
+        const frames = this.config.frame && this.#askFrames(robot, limits);
         const resources = await this.#list(robot, limits);
         await foreign.learn(this.#offers.unknownApis(resources), limits.signal);
+        await this.#briefly(frames, limits.signal);
         this.#take(channel, by, resources, foreign);
-        if (this.config.frame) await this.#askFrames(robot, limits);
+        await frames;
         await clock.sleep(this.config.connectionCheckInterval, limits.signal);
       }
     } finally {
@@ -281,7 +285,16 @@ class Remote {
     this.changed();
   }
 
-  /** A remote that does not report its frames is fully usable otherwise. */
+  /** A lidar is used as soon as it is there: its place has to be known by then. What is slow delays no resource. */
+  async #briefly(frames: Promise<void> | undefined, signal: AbortSignal): Promise<void> {
+    const late = () => new SvcError("deadline_exceeded", `no frames within ${FRAMES_MS} ms`);
+    const limited = deadline(this.parts.clock, FRAMES_MS, late, signal);
+    await race(frames ?? Promise.resolve(), limited.signal).catch(() => {});
+    limited.done();
+    signal.throwIfAborted();
+  }
+
+  /** Never rejects: a remote that does not report its frames is fully usable otherwise. */
   async #askFrames(robot: Robot, limits: CallOptions): Promise<void> {
     try {
       this.#frames.adopt((await robot.frameSystemConfig({}, limits)).frameSystemConfigs);

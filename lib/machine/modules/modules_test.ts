@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertMatch, assertNotEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertMatch, assertNotEquals, assertRejects } from "@std/assert";
 import { settle } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";

@@ -177,7 +177,7 @@ export class PlanExecutor {
     const view = {
       api: (name: string) => registry.api(name),
       find: (api: string, short: string) => graph.find(api, short),
-      isHidden: (name: ResourceName) => graph.isHidden(name),
+      clientName: (name: ResourceName) => graph.clientName(name).short,
       get weak() {
         return observers.visible(model, name.full);
       },
