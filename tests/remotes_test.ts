@@ -556,6 +556,20 @@ Deno.test("a remote accepts credentials, which are sent without TLS only if allo
   for (const one of [careful, free, stranger, other]) await one.stop();
 });
 
+Deno.test("a job calls a remote's resource by its name for clients", async () => {
+  const other = await start({ components: [motor("m")] });
+  const { runtime, stop } = await start({
+    remotes: [remote("far", other.port, { prefix: "far-" })],
+    jobs: [{ name: "stopper", schedule: "20ms", resource: "far-m", method: "Stop" }],
+  });
+  const channel = connectGrpc(new URL(runtime.url).host, { clock: systemClock });
+  const robot = client(RobotService, channel);
+  await until(async () => (await robot.getMachineStatus({})).jobStatuses[0].recentSuccessfulRuns.length > 0);
+  channel.close();
+  await stop();
+  await other.stop();
+});
+
 Deno.test("clients reach a remote's resources through the machine under their listed names", async () => {
   const other = await start({
     components: [{ name: "a", api: ARM, model: "fake", attributes: { "arm-model": "ur5e" } }],

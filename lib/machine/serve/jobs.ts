@@ -252,9 +252,12 @@ function methodOf(
   wanted: string,
   { nodes, registry }: JobsParts["machine"],
 ): { namedBy: AnyApi["namedBy"]; method: DescMethod; short: string } {
-  const named = [...nodes].map(({ name }) => name).filter(({ short, full }) =>
-    [short, full].includes(resource)
-  );
+  const names = [...nodes].map(({ name }) => name);
+  const exact = names.filter(({ short, full }) => [short, full].includes(resource));
+  // Clients know a remote's resource without the remote; a local one hides it.
+  const named = exact.length > 0
+    ? exact
+    : names.filter(({ api, simple }) => [simple, `${api}/${simple}`].includes(resource));
   if (named.length === 0) throw new SvcError("not_found", `there is no resource "${resource}"`);
 
   const methods = named.flatMap(({ api: apiName, full, short }) => {
