@@ -31,6 +31,7 @@ import { randomFrom } from "../../lib/geometry/random.ts";
 import { model } from "../../lib/resource/registry.ts";
 import type { Call } from "../../lib/resource/resource.ts";
 import { type DetectorNames, detectorNames } from "../../lib/api/tensors/detector_outputs.ts";
+import { joinedForm, SEPARATED, separated, SEPARATED_ORDER } from "../../lib/api/tensors/joined_outputs.ts";
 import { classLabelsIn } from "../../lib/api/tensors/labels.ts";
 import {
   classesOf,
@@ -170,11 +171,23 @@ class Runner {
       };
     }
 
+    const form = skills.classify || skills.detect ? undefined : joinedForm(outputs);
+    if (form) {
+      const order = this.settings.xminYminXmaxYmaxOrder ?? SEPARATED_ORDER;
+      const found = (outputs: Tensors, picture: ColorImage) =>
+        this.#detections(separated(outputs, form), SEPARATED, picture, order);
+      found(outputs, grey);
+      skills.detect = async ({ image }: EncodedImage, call) => {
+        const picture = decodeColor(image, "asking a model");
+        return found(await this.#infer(picture, call), picture);
+      };
+    }
+
     if (skills.classify || skills.detect) return skills;
     const given = Object.entries(outputs).map(([name, { shape }]) => `${name} [${shape.join(", ")}]`).join(
       ", ",
     );
-    const wanted = "probability, or location [1, n, 4] with category and score";
+    const wanted = "probability, location [1, n, 4] with category and score, or rows [1, n, 6] of boxes";
     const problem = `${this.model.name} gives ${
       given || "nothing"
     }, wanted ${wanted}; remap_output_names can say so`;
@@ -208,11 +221,16 @@ class Runner {
     return found.filter(({ className, confidence }) => this.#accepts(className, confidence));
   }
 
-  #detections(outputs: Tensors, names: DetectorNames, { width, height }: ColorImage): Detection[] {
+  #detections(
+    outputs: Tensors,
+    names: DetectorNames,
+    { width, height }: ColorImage,
+    order = this.#order,
+  ): Detection[] {
     const { location, score, category } = names;
     for (const name of [location, score, category]) if (name !== undefined) outputOf(outputs, name);
     const form = {
-      order: this.#order,
+      order,
       width: this.#form.width ?? width,
       height: this.#form.height ?? height,
     };

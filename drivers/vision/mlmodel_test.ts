@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import type { MlModel, TensorInfo, Tensors } from "../../lib/api/services/ml_model.ts";
+import type { MlModel, Tensor, TensorInfo, Tensors } from "../../lib/api/services/ml_model.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { LogRecord } from "../../lib/base/log/log.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
@@ -199,6 +199,47 @@ Deno.test("mlmodel: boxes in pixels are scaled from the model's picture, with ed
   assertEquals({ ...found, confidence: 0.9 }, { className: "7", confidence: 0.9, box, normalized });
   const guessed = await visionOf(model, { xmin_ymin_xmax_ymax_order: [0, 1, 2, 3] });
   assertEquals((await guessed.getDetections(ORANGE))[0].box, box, "told apart by what they hold");
+});
+
+Deno.test("mlmodel: boxes, confidences and classes in rows of one output are found, and other rows refused", async () => {
+  const shape = [1, 50, 100, 3];
+  const box = { xMin: 3, yMin: 0, xMax: 12, yMax: 8 };
+  const row = [25, 0, 100, 50];
+  const forms: { [name: string]: Tensor }[] = [
+    { output0: floats([1, 2, 6], ...row, 0.9, 7, 0, 0, 0, 0, 0, 0) },
+    { output0: floats([2, 6], ...row, 0.9, 7, 1, 1, 2, 2, 0.2, 3) },
+    { output: floats([2, 7], 0, ...row, 7, 0.9, 0, 1, 1, 2, 2, 3, 0.2) },
+    {
+      dets: floats([1, 2, 5], ...row, 0.9, 0, 0, 0, 0, 0),
+      labels: { shape: [1, 2], data: BigInt64Array.of(7n, -1n) },
+    },
+  ];
+  for (const outputs of forms) {
+    const vision = await visionOf(new Answering(outputs, { shape }), { default_minimum_confidence: 0.5 });
+    const [found, ...more] = await vision.getDetections(ORANGE);
+    const { className, confidence } = found!;
+    assertEquals([className, confidence.toFixed(2), found!.box, more], ["7", "0.90", box, []]);
+  }
+
+  const others: { [name: string]: Tensor }[] = [
+    { output0: floats([1, 2, 6], ...row, 0.9, 0.7, ...row, 0.9, 1) },
+    { output0: floats([1, 2, 6], ...row, 7, 0.9, 0, 0, 0, 0, 0, 0) },
+    { output0: floats([1, 2, 6], 80, 25, 40, 50, 0.9, 1, 0, 0, 0, 0, 0, 0) },
+    { dets: floats([1, 2, 5], ...row, 0.9, ...row, 0.8) },
+    { output0: floats([1, 2, 8], ...row, 0.9, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0) },
+  ];
+  for (const outputs of others) {
+    await assertRejects(() => visionOf(new Answering(outputs, { shape })), SvcError, "remap_output_names");
+  }
+  const changing = { output0: floats([1, 0, 6]) };
+  const vision = await visionOf(new Answering(changing, { shape }));
+  assertEquals(await vision.getDetections(ORANGE), [], "an empty room");
+  changing.output0 = floats([1, 1, 6], 80, 25, 40, 50, 12, 1);
+  await assertRejects(
+    () => vision.getDetections(ORANGE),
+    SvcError,
+    'output "output0" has the row 80, 25, 40, 50, 12, 1',
+  );
 });
 
 Deno.test("mlmodel: the model's boxOrder applies, and per-class scores choose the class", async () => {

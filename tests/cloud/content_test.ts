@@ -14,7 +14,7 @@ import { openSandbox } from "../../lib/cloud/sandbox/sandbox.ts";
 import { encodePng } from "../../lib/geometry/image/png.ts";
 import { endlessModel } from "../attack/hostile_models.ts";
 import { bombPictures } from "../attack/hostile_pictures.ts";
-import { boxesModel, colorsModel } from "../support/onnx_models.ts";
+import { boxesModel, colorsModel, rowsModel } from "../support/onnx_models.ts";
 import { CONTENT } from "./world.ts";
 
 const clock = new SystemClock();
@@ -109,13 +109,14 @@ Deno.test("a content process that ends early reports its exit code and its error
   }
 });
 
-Deno.test("a content process finds the same boxes whether a model of planes gives shares or pixels", async () => {
+Deno.test("a content process finds the same boxes whether a model of planes gives shares or pixels, or rows", async () => {
   const boxesOf = async (model: Uint8Array) => {
     const process = await ContentProcess.start(CONTENT);
     try {
       const [request, body] = await inferenceOf(model);
       const { head } = await process.ask(request, body, signal);
-      return (head as unknown as InferenceFacts).boxes;
+      const { boxes } = head as unknown as InferenceFacts;
+      return boxes.map((box) => ({ ...box, confidence: box.confidence?.toFixed(4) }));
     } finally {
       await process.close();
     }
@@ -123,6 +124,7 @@ Deno.test("a content process finds the same boxes whether a model of planes give
   const shares = await boxesOf(boxesModel());
   assertEquals(shares.length, 3);
   assertEquals(await boxesOf(boxesModel({ inPixels: true })), shares);
+  assertEquals(await boxesOf(rowsModel()), shares);
 });
 
 Deno.test({

@@ -34,6 +34,19 @@ export function boxesModel({ inPixels = false } = {}): Uint8Array<ArrayBuffer> {
   return graph.model("boxes", "svc tests", {});
 }
 
+/** The same boxes in rows of one output, in pixels: x_min first, then how sure it is, and the class. */
+export function rowsModel(): Uint8Array<ArrayBuffer> {
+  const graph = new OnnxGraph();
+  const image = graph.input("image", "float32", [1, 3, 4, 6]);
+  const lines = graph.node("ReduceMean", [image], { axes: [3], keepdims: 0 });
+  const score = graph.node("ReduceMean", [lines], { axes: [2], keepdims: 1 });
+  const boxes = graph.floats([0, 0, 3, 4, 0, 2, 6, 4, 0, 0, 0, 0], [1, 3, 4]);
+  const classes = graph.floats([0, 1, 2], [1, 3, 1]);
+  graph.node("Concat", [boxes, score, classes], { axis: 2 }, "output0");
+  graph.output("output0", "float32", [1, 3, 6]);
+  return graph.model("rows", "svc tests", {});
+}
+
 /** Twice its input `a`, as `b`: rows of four numbers. */
 export function doubleModel(): Uint8Array<ArrayBuffer> {
   const graph = new OnnxGraph();

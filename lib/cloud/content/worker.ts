@@ -16,6 +16,7 @@ import {
   layoutOf,
   probabilityName,
 } from "../../api/tensors/vision_tensors.ts";
+import { joinedForm, SEPARATED, separated, SEPARATED_ORDER } from "../../api/tensors/joined_outputs.ts";
 import { classLabelsIn } from "../../api/tensors/labels.ts";
 import { detectorNames } from "../../api/tensors/detector_outputs.ts";
 import { unpacked } from "../../base/files/archive.ts";
@@ -342,9 +343,13 @@ function foundBy(
 ): Pick<InferenceFacts, "boxes" | "classes"> {
   const none = new Map<string, string>();
   const named = clearDetectorNames(session, outputs, none);
-  if (named) {
+  const isClassifier = probabilityName(outputs, none) !== undefined;
+  const form = named || isClassifier ? undefined : joinedForm(outputs);
+  const names = form ? SEPARATED : named;
+  if (names) {
     const { width = picture.width, height = picture.height } = layoutOf(infoOf(imageInputOf(session)));
-    const found = foundIn(outputs, named, { order: BOX_ORDER, width, height });
+    const order = form ? SEPARATED_ORDER : BOX_ORDER;
+    const found = foundIn(form ? separated(outputs, form) : outputs, names, { order, width, height });
     const sure = found.filter(({ confidence }) => confidence >= CONFIDENCE_MIN).slice(0, FOUND_MAX);
     const boxes = sure.map(({ category, confidence, box }) => {
       const sides = {
