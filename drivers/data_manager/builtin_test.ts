@@ -160,6 +160,34 @@ Deno.test("data manager: configured methods are captured at their frequency and 
   await manager.close();
 });
 
+Deno.test("data manager: a picture that fails for a reason of its own keeps no other data, and is tried again", async () => {
+  const { manager, sensor, resources, cloud, sent, clock, numbers } = await bench({
+    sync_interval_mins: 0.1,
+  });
+  const eye = new Eye(ResourceName.of(CameraApi.name, "eye"));
+  resources.set(sensor, methods(READINGS));
+  resources.set(eye, methods({ method: "GetImages", capture_frequency_hz: 0.5 }));
+  await manager.weakDependenciesChanged();
+  for (const code of ["internal", "resource_exhausted", "deadline_exceeded"] as const) {
+    let tries = 0;
+    cloud.answer = (data) => {
+      if (data.kind !== "file") return;
+      tries++;
+      throw new SvcError(code, "too large for what lies between");
+    };
+    const before = numbers().length;
+    await clock.advance(3 * MINUTE_MS);
+    assert(numbers().length - before > 240, `${code}: ${numbers().length - before} readings`);
+    assert(tries > 3 && tries < 200, `${code}: ${tries} tries of pictures`);
+  }
+  assertEquals(numbers(), Array.from({ length: numbers().length }, (_, index) => index + 1));
+  assertEquals(sent.filter(({ kind }) => kind === "file"), []);
+  cloud.answer = () => {};
+  await clock.advance(3 * MINUTE_MS);
+  assert(sent.filter(({ kind }) => kind === "file").length > 9 * 60, "all pictures have arrived");
+  await manager.close();
+});
+
 Deno.test("data manager: readings have the right time, and one of their own, once a clock that was ahead is set back", async () => {
   const { manager, sensor, resources, sent, clock } = await bench();
   resources.set(sensor, methods({ ...READINGS, capture_frequency_hz: 10 }));

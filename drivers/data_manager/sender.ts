@@ -3,8 +3,8 @@
  * data of one source arrive in the order of capture, except pictures.
  *
  * A file leaves the spool once the control plane acknowledges it. While the control plane is away, the sender
- * retries the same file after growing pauses. A file that the control plane refuses for good is set aside, so
- * that the others get through.
+ * retries the same file after growing pauses. A file that the control plane refuses for good is set aside, and one that
+ * fails for a reason that may be its own is tried again after the others, so that the others get through.
  */
 
 import { type BackoffLimits, requestPauseMs, unevenMs } from "../../lib/base/async/backoff.ts";
@@ -27,6 +27,11 @@ const REFUSALS: readonly Code[] = [
   "out_of_range",
   "unimplemented",
 ];
+
+/** Error codes that say nothing about the data. */
+const OUTAGES: readonly Code[] = ["unavailable", "unauthenticated", "permission_denied", "canceled"];
+/** A round ends after this many files in a row that fail for reasons that may be their own. */
+const FAILED_MAX = 3;
 
 /** Files under way at the same time, and their bytes together, unless one file alone has more. */
 const OPEN_MAX = 8;
@@ -121,30 +126,47 @@ export class Sender {
     this.#lastMs = clock.nowMs();
   }
 
-  /** The first file goes alone: it shows whether the control plane is there. */
+  /**
+   * The first file goes alone: it shows whether the control plane is there. A file that fails is held until the end of the
+   * round, so that later ones of its source wait for it, and others do not.
+   */
   async #handAll(): Promise<void> {
+    const failed = new Map<number, { readonly hasFailed: boolean }>();
+    try {
+      await this.#handEach(failed);
+    } finally {
+      for (const [number, how] of failed) this.parts.spool.release(number, how);
+    }
+  }
+
+  async #handEach(failed: Map<number, { readonly hasFailed: boolean }>): Promise<void> {
     const { spool } = this.parts;
     const open = new Set<Promise<void>>();
     const failures: unknown[] = [];
-    let openBytes = 0;
-    let most = 1;
+    let [openBytes, most, failedInRow] = [0, 1, 0];
+    const fail = (error: unknown, number?: number) => {
+      failures.push(error);
+      const isOutage = number === undefined || OUTAGES.includes(SvcError.from(error).code);
+      failedInRow += isOutage ? FAILED_MAX : 1;
+      if (number !== undefined) failed.set(number, { hasFailed: !isOutage });
+    };
     for (;;) {
       const room = open.size === 0 ? Infinity : OPEN_BYTES_MAX - openBytes;
-      const mayOpen = open.size < most && failures.length === 0;
-      const next = mayOpen ? await spool.next(room).catch((error) => void failures.push(error)) : undefined;
+      const mayOpen = open.size < most && failedInRow < FAILED_MAX;
+      const next = mayOpen ? await spool.next(room).catch((error) => fail(error)) : undefined;
       if (next) {
-        openBytes += next.bytes;
-        const handing = this.#hand(next.number, next.data).catch((error) => void failures.push(error))
-          .finally(
-            () => {
-              open.delete(handing);
-              openBytes -= next.bytes;
-            },
-          );
+        const { number, bytes, data } = next;
+        openBytes += bytes;
+        const handing = this.#hand(number, data).then(
+          () => void ([failedInRow, most] = [0, OPEN_MAX]),
+          (error) => fail(error, number),
+        ).finally(() => {
+          open.delete(handing);
+          openBytes -= bytes;
+        });
         open.add(handing);
       } else if (open.size > 0) {
         await Promise.race(open);
-        most = OPEN_MAX;
       } else if (failures.length > 0) {
         throw failures[0];
       } else {
@@ -165,10 +187,7 @@ export class Sender {
       spool.done(number);
     } catch (thrown) {
       const error = SvcError.from(thrown);
-      if (!REFUSALS.includes(error.code)) {
-        spool.release(number);
-        throw error;
-      }
+      if (!REFUSALS.includes(error.code)) throw error;
       const { componentName, methodName } = data.source;
       logger.error(`the cloud refuses captured data of ${componentName || "files"}: ${error.message}`, {
         method: methodName,

@@ -11,7 +11,7 @@ import { LineFile } from "../../lib/base/files/line_file.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import type { Captured, CapturedFile, CapturedReading, CaptureSource } from "../../lib/resource/uploader.ts";
 import { decodeCaptured, encodeLine } from "./spool_content.ts";
-import { SpoolFiles, type SpoolHost, type SpoolLimits } from "./spool_files.ts";
+import { type SpooledSource, SpoolFiles, type SpoolHost, type SpoolLimits } from "./spool_files.ts";
 
 /** Readings of one source that will become a file. */
 interface Collecting {
@@ -28,7 +28,7 @@ const ENCODER = new TextEncoder();
 
 export class Spool {
   readonly #files: SpoolFiles;
-  /** A number for each source, from 0 on. */
+  /** A number for each source, from 1 on. */
   readonly #sources = new Map<string, number>();
   /** By source. */
   readonly #collecting = new Map<string, Collecting>();
@@ -97,8 +97,7 @@ export class Spool {
     whole.set(content, header.length);
     this.#files.makeRoom(whole.length);
     const number = this.#files.takeNumber();
-    // Nobody needs the order of pictures: each counts as a source of its own.
-    const source = PICTURE.test(rest.mimeType) ? -number : this.#sourceNumber(rest.source);
+    const source = this.#sourceOfFile(number, rest);
     this.#files.add({ number, bytes: whole.length, source });
     try {
       await this.#files.makeFolder();
@@ -130,6 +129,10 @@ export class Spool {
       if (!content) continue;
       const { number, bytes } = held;
       const data = decodeCaptured(content);
+      if (data && held.source === undefined) {
+        const source = data.kind === "file" ? this.#sourceOfFile(number, data) : this.#sourceOf(data.source);
+        if (!this.#files.setSource(number, source)) continue;
+      }
       if (data) return { number, bytes, data };
       const path = this.#files.pathOf(held);
       this.logger.error(`${path} differs from the data that was written to it; setting it aside`);
@@ -138,9 +141,9 @@ export class Spool {
     return undefined;
   }
 
-  /** The upload failed: the file is ready again. */
-  release(number: number): void {
-    this.#files.release(number);
+  /** The file is ready again; one whose upload has failed for a reason of its own comes after the others. */
+  release(number: number, { hasFailed = false } = {}): void {
+    this.#files.release(number, { hasFailed });
   }
 
   /** The file has been uploaded. */
@@ -159,13 +162,21 @@ export class Spool {
     file.append(header);
     const open = { number, header, lines: [], file };
     this.#collecting.set(header, open);
-    this.#files.add({ number, bytes: header.length, source: this.#sourceNumber(source) });
+    this.#files.add({ number, bytes: header.length, source: this.#sourceOf(source) });
     return open;
   }
 
+  /** Nobody needs the order of pictures: each has a line of its own. */
+  #sourceOfFile(number: number, { mimeType, source }: Pick<CapturedFile, "mimeType" | "source">) {
+    const own = this.#sourceOf(source);
+    return PICTURE.test(mimeType) ? { ...own, line: -number } : own;
+  }
+
   /** Parameters and tags do not count: callers choose them, and there would be no end of sources. */
-  #sourceNumber({ componentType, componentName, methodName }: CaptureSource): number {
-    return this.#sources.getOrInsert(`${componentType} ${componentName} ${methodName}`, this.#sources.size);
+  #sourceOf({ componentType, componentName, methodName }: CaptureSource): SpooledSource {
+    const name = `${componentType} ${componentName} ${methodName}`;
+    const number = this.#sources.getOrInsert(name, this.#sources.size + 1);
+    return { number, line: number };
   }
 
   #endCollecting(open: Collecting): void {

@@ -20,11 +20,17 @@ export interface SpoolLimits {
   readonly removeEvery: number;
 }
 
+export interface SpooledSource {
+  readonly number: number;
+  /** Files of the same line arrive in their order. */
+  readonly line: number;
+}
+
 export interface SpooledFile {
   readonly number: number;
   readonly bytes: number;
   /** Which of the sources it is from; unknown for files of an earlier process. */
-  readonly source?: number;
+  readonly source?: SpooledSource;
   /** Ready for the upload, still collecting, or refused. */
   readonly state: "ready" | "collecting" | "refused";
 }
@@ -34,6 +40,42 @@ const NAME = /^(\d{16})\.(data|part|refused)$/;
 /** Share of the limit that is freed in addition, so that not every new file has to make room. */
 const SPARE = 0.01;
 
+/** How often the upload of a file has failed, and of files of a source since the last one of it that arrived. */
+class Failures {
+  readonly #ofFile = new Map<number, number>();
+  readonly #ofSource = new Map<number | undefined, number>();
+
+  /** The numbers of the files that have failed. */
+  get files(): Iterable<number> {
+    return this.#ofFile.keys();
+  }
+
+  has({ number, source }: SpooledFile): boolean {
+    return this.#ofFile.has(number) || this.#ofSource.has(source?.number);
+  }
+
+  /** Above 0 if the first one has failed more: first its source, then the file. */
+  compare(one: SpooledFile, other: SpooledFile): number {
+    const ofSource = ({ source }: SpooledFile) => this.#ofSource.get(source?.number) ?? 0;
+    const ofFile = ({ number }: SpooledFile) => this.#ofFile.get(number) ?? 0;
+    return ofSource(one) - ofSource(other) || ofFile(one) - ofFile(other);
+  }
+
+  add({ number, source }: SpooledFile): void {
+    this.#ofFile.set(number, (this.#ofFile.get(number) ?? 0) + 1);
+    this.#ofSource.set(source?.number, (this.#ofSource.get(source?.number) ?? 0) + 1);
+  }
+
+  /** A file has arrived. */
+  endOf({ source }: SpooledFile): void {
+    this.#ofSource.delete(source?.number);
+  }
+
+  forget({ number }: SpooledFile): void {
+    this.#ofFile.delete(number);
+  }
+}
+
 export class SpoolFiles {
   /** By number, which is their order except for refused files. */
   readonly #stored = new Map<number, SpooledFile>();
@@ -41,6 +83,7 @@ export class SpoolFiles {
   #bytes = 0;
   /** The files in upload, which must not be removed. */
   readonly #held = new Map<number, SpooledFile>();
+  readonly #failures = new Failures();
   #removed = 0;
   #reported = false;
   #goneLogged = false;
@@ -129,14 +172,31 @@ export class SpoolFiles {
   }
 
   /**
-   * Holds the oldest ready file, of the sources without a held file, until `done`, `refuse` or `release`; `undefined` if
-   * there is none, or it is larger than `bytesMax`.
+   * Holds the oldest ready file, of the lines without a held file, until `done`, `refuse` or `release`; `undefined` if
+   * there is none, or it is larger than `bytesMax`. Sources whose last uploads have failed come after the others, and in
+   * them the files that have failed themselves.
    */
   hold(bytesMax: number): SpooledFile | undefined {
-    const oldest = this.#oldest();
+    const oldest = nextOf(this.#stored.values(), this.#held, this.#failures);
     if (!oldest || oldest.bytes > bytesMax) return undefined;
     this.#held.set(oldest.number, oldest);
     return oldest;
+  }
+
+  /**
+   * Gives a held file of an earlier process its source, once its content has told it. Returns false, and no longer holds
+   * the file, if it has to wait for another one of its line.
+   */
+  setSource(number: number, source: SpooledSource): boolean {
+    const first = [...this.#held.keys(), ...this.#failures.files];
+    const isFree = first.every((one) =>
+      one === number || this.#stored.get(one)?.source?.line !== source.line
+    );
+    this.#change(number, { source });
+    const stored = this.#stored.get(number);
+    if (isFree && stored) this.#held.set(number, stored);
+    else this.release(number);
+    return isFree;
   }
 
   /** The content of a file that is held, or nothing if a user has removed the file. It is no longer held on an error. */
@@ -151,16 +211,21 @@ export class SpoolFiles {
     }
   }
 
-  /** The upload failed: the file is ready again. */
-  release(number: number): void {
+  /** The file is ready again. */
+  release(number: number, { hasFailed = false } = {}): void {
     this.#held.delete(number);
+    const stored = this.#stored.get(number);
+    if (hasFailed && stored) this.#failures.add(stored);
   }
 
   /** The file has been uploaded. */
   done(number: number): void {
     this.#held.delete(number);
     const stored = this.#stored.get(number);
-    if (stored) this.#remove(stored);
+    if (stored) {
+      this.#failures.endOf(stored);
+      this.#remove(stored);
+    }
     if (this.#bytes <= this.limits.bytes / 2) this.#reported = false;
   }
 
@@ -177,6 +242,7 @@ export class SpoolFiles {
       return this.#forgetGone(stored);
     }
     this.#stored.delete(number);
+    this.#failures.forget(stored);
     this.#stored.set(number, refused);
   }
 
@@ -206,17 +272,6 @@ export class SpoolFiles {
     if (SvcError.from(error).code !== "resource_exhausted" || this.#free(bytes) === 0) throw error;
   }
 
-  /** Files of an earlier process go alone: any other file might be of the same source. */
-  #oldest(): SpooledFile | undefined {
-    const busy = new Set([...this.#held.values()].map(({ source }) => source));
-    if (busy.has(undefined)) return undefined;
-    for (const stored of this.#stored.values()) {
-      if (stored.state !== "ready" || busy.has(stored.source)) continue;
-      return stored.source !== undefined || busy.size === 0 ? stored : undefined;
-    }
-    return undefined;
-  }
-
   #free(bytes: number): number {
     // Frees slightly more, so that not every file has to make room.
     const wanted = bytes + Math.floor(this.limits.bytes * SPARE);
@@ -241,7 +296,9 @@ export class SpoolFiles {
     }
   }
 
-  #forget({ number, bytes }: SpooledFile): void {
+  #forget(stored: SpooledFile): void {
+    const { number, bytes } = stored;
+    this.#failures.forget(stored);
     this.#held.delete(number);
     this.#stored.delete(number);
     this.#bytes -= bytes;
@@ -267,6 +324,27 @@ export class SpoolFiles {
     if (stored) this.#stored.set(number, { ...stored, ...change });
     return stored !== undefined;
   }
+}
+
+/** The next file to send. */
+function nextOf(
+  all: Iterable<SpooledFile>,
+  held: ReadonlyMap<number, SpooledFile>,
+  failures: Failures,
+): SpooledFile | undefined {
+  const busy = new Set([...held.values()].map(({ source }) => source?.line));
+  let best: SpooledFile | undefined;
+  for (const stored of all) {
+    const { number, state, source } = stored;
+    // The line of a file of an earlier process is unknown: whoever holds it looks.
+    const isBusy = held.has(number) || source !== undefined && busy.has(source.line);
+    if (state !== "ready" || isBusy) continue;
+    if (!failures.has(stored)) return stored;
+    // Nothing of its line goes before it.
+    busy.add(source?.line);
+    if (!best || failures.compare(stored, best) < 0) best = stored;
+  }
+  return best;
 }
 
 /**

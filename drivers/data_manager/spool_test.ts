@@ -235,7 +235,7 @@ Deno.test("what a user removes is told of once and forgotten; the rest, and what
   assertEquals(files.paths, []);
 });
 
-Deno.test("several files are held, each of another source and with room; those of an earlier process go alone", async () => {
+Deno.test("several files are held, each of another source and with room, also those of an earlier process", async () => {
   const files = new FakeFiles();
   const spool = await open(files);
   for (const name of ["a", "a", "b", "c"]) {
@@ -251,8 +251,25 @@ Deno.test("several files are held, each of another source and with room; those o
   assertEquals((await spool.next())!.data.source.componentName, "a");
   const later = await open(files);
   await later.addFile(file("d"));
+  await later.addFile(file("a", "2"));
   const first = (await later.next())!;
-  assertEquals([logged(first.data), await later.next()], ["a: a", undefined]);
+  const others = [await later.next(), await later.next(), await later.next()];
+  assertEquals([first, ...others].map((one) => one!.data.source.componentName), ["a", "b", "c", "d"]);
+  assertEquals(await later.next(), undefined, "the other a waits for the first");
   later.done(first.number);
-  assertEquals((await drained(later)).length, 3);
+  assertEquals(logged((await later.next())!.data), "a: 2");
+});
+
+Deno.test("a file whose upload has failed comes after those of other sources, and before its own source's", async () => {
+  const files = new FakeFiles();
+  for (const isLater of [false, true]) {
+    let spool = await open(files);
+    for (const [name, text] of [["a", "1"], ["a", "2"], ["b", "1"], ["b", "2"]]) {
+      await spool.addFile(file(name, text));
+    }
+    if (isLater) spool = await open(files);
+    const first = (await spool.next())!;
+    spool.release(first.number, { hasFailed: true });
+    assertEquals(await drained(spool), ["b: 1", "b: 2", "a: 1", "a: 2"]);
+  }
 });
