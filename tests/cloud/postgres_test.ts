@@ -200,6 +200,31 @@ sharedStoreTest(
 );
 
 sharedStoreTest(
+  "a database whose texts are in another order than the system's is told of with the remedy",
+  async ({ flags }) => {
+    const { host } = new URL(flags.at(-1)!);
+    const name = `ordered_${crypto.randomUUID().replaceAll("-", "")}`;
+    const icu = "ENCODING UTF8 LOCALE 'C' LOCALE_PROVIDER icu ICU_LOCALE 'en-US'";
+    runPsql("postgres", `CREATE DATABASE ${name} TEMPLATE template0 ${icu}`);
+    const store = await openStore({ url: `postgres://svc@${host}/${name}` }, clock);
+    const found = async () => (await databaseDangers(store)).filter((one) => one.includes("collation"));
+    try {
+      assertEquals(await found(), []);
+      runPsql("postgres", `UPDATE pg_database SET datcollversion = '1.2' WHERE datname = '${name}'`);
+      const [danger, ...more] = await found();
+      assertStringIncludes(danger ?? "", "in the order of version 1.2 of the system's collation");
+      assertStringIncludes(danger ?? "", `REINDEX DATABASE "${name}"; ALTER DATABASE "${name}"`);
+      assertEquals(more, []);
+      runPsql(name, `REINDEX DATABASE ${name}; ALTER DATABASE ${name} REFRESH COLLATION VERSION`);
+      assertEquals(await found(), []);
+    } finally {
+      await store.close();
+      runPsql("postgres", `DROP DATABASE ${name} WITH (FORCE)`);
+    }
+  },
+);
+
+sharedStoreTest(
   "another role's notices are ignored and told of once; a command without the keys tells none",
   async ({ open, flags }) => {
     const [one, other, keyless] = [await open(), await open(), await open()];

@@ -1,4 +1,7 @@
-/** Finds settings of a PostgreSQL database that let others do more than they should, for its operators. */
+/**
+ * Finds what is dangerous about a PostgreSQL database, for its operators: settings that let others do more than they
+ * should, and indexes in an order that is no longer the system's.
+ */
 
 import { queryOne, type Sql } from "../store.ts";
 
@@ -19,6 +22,9 @@ const POWERS = `concat_ws(', ',
   CASE WHEN r.rolsuper THEN 'SUPERUSER' END, CASE WHEN r.rolcreaterole THEN 'CREATEROLE' END,
   CASE WHEN r.rolcreatedb THEN 'CREATEDB' END, CASE WHEN r.rolreplication THEN 'REPLICATION' END,
   CASE WHEN r.rolbypassrls THEN 'BYPASSRLS' END)`;
+
+/** PostgreSQL 15 is the first to know them. */
+const ORDER_VERSIONS_FROM = 150_000;
 
 /** A sentence for each danger, with the statement that removes it. */
 export async function databaseDangers(sql: Sql): Promise<string[]> {
@@ -50,7 +56,31 @@ export async function databaseDangers(sql: Sql): Promise<string[]> {
         `REVOKE CONNECT ON DATABASE ${quoted(database)} FROM PUBLIC`,
     );
   }
-  return dangers;
+  return [...dangers, ...await orderDangers(sql, database)];
+}
+
+/**
+ * Libraries of the system define the order of texts. After an update of the system, or a restore elsewhere, an index in
+ * the former order misses rows and admits double ones; PostgreSQL itself only warns its clients.
+ */
+async function orderDangers(sql: Sql, database: string): Promise<string[]> {
+  const version = await queryOne<{ number: number }>(
+    sql,
+    "SELECT CAST(current_setting('server_version_num') AS BIGINT) AS number",
+  );
+  if (version.number < ORDER_VERSIONS_FROM) return [];
+  const { made, now } = await queryOne<{ made: string | null; now: string | null }>(
+    sql,
+    `SELECT d.datcollversion AS made, pg_database_collation_actual_version(d.oid) AS now
+     FROM pg_catalog.pg_database d WHERE d.datname = current_database()`,
+  );
+  if (made === null || now === null || made === now) return [];
+  const name = quoted(database);
+  return [
+    `its indexes of texts are in the order of version ${made} of the system's collation, and the server has ${now}: ` +
+    `rows may not be found, or be there twice; stop svc-cloud, then REINDEX DATABASE ${name}; ` +
+    `ALTER DATABASE ${name} REFRESH COLLATION VERSION`,
+  ];
 }
 
 /** A name, quoted for a statement. */
