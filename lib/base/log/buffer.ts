@@ -23,8 +23,8 @@ export interface QueueLimits {
 /** Approximate size of an entry besides its texts. */
 const ENTRY_BYTES = 150;
 
-/** Batches are at most this much smaller on a slow line. */
-const DIVISION_MAX = 32;
+/** Batches are at most this much smaller on a slow line, or where they are refused: down to a single entry. */
+const DIVISION_MAX = 128;
 
 /** An entry and its size for the limit. */
 interface Waiting {
@@ -102,7 +102,7 @@ export class LogBuffer {
     return this.#division;
   }
 
-  /** A batch took too long: the next ones are smaller. */
+  /** A batch took too long, or was too much: the next ones are smaller. */
   halveBatches(): void {
     this.#division = Math.min(DIVISION_MAX, this.#division * 2);
   }

@@ -6,12 +6,15 @@
  * least once, with an `id` by which the receiver drops repeats; after its acknowledgement is recorded it is not sent
  * again. The queue is bounded: it drops the oldest entries, and a warning among the entries says how many.
  *
+ * A batch that is refused is divided, so that an entry which is refused alone is left out and keeps no others, and so that
+ * batches fit through proxies with a limit.
+ *
  * A failing disk costs no entry while the process lives: entries wait in memory until the disk works again.
  */
 
 import { type BackoffLimits, requestPauseMs } from "../async/backoff.ts";
 import { type Clock, deadline, race } from "../clock.ts";
-import { messageOf, SvcError } from "../error.ts";
+import { type Code, messageOf, SvcError } from "../error.ts";
 import type { Logger, Sink } from "./log.ts";
 import { LogBuffer, type QueuedLog, type QueueLimits } from "./buffer.ts";
 import { type JournalHost, LogJournal, type Recovered } from "./journal.ts";
@@ -41,6 +44,11 @@ const EXIT_MS = 10_000;
 const EXIT_SEND_MS = 1_500;
 /** Distinct failures that are reported until a batch arrives. */
 const FAILURES_LOGGED = 10;
+/** Error codes that say that the entries themselves are not wanted. */
+const REFUSALS: readonly Code[] = ["invalid_argument", "out_of_range"];
+/** Error codes that smaller batches may not meet. */
+const TOO_MUCH: readonly Code[] = ["deadline_exceeded", "resource_exhausted", ...REFUSALS];
+
 export interface LogQueueParts {
   readonly host: JournalHost;
   readonly clock: Clock;
@@ -136,7 +144,7 @@ export class LogQueue {
         failures = 0;
       } catch (error) {
         this.#tell(messageOf(error));
-        if (SvcError.from(error).code === "deadline_exceeded") this.#buffer.halveBatches();
+        if (TOO_MUCH.includes(SvcError.from(error).code)) this.#buffer.halveBatches();
         this.#writer.save(this.#acked);
         if (this.#closing.signal.aborted) return;
         await this.#pause(requestPauseMs(RETRY, ++failures, error, this.parts.random));
@@ -172,6 +180,11 @@ export class LogQueue {
     let isDelivered = false;
     try {
       await race((async () => await send(batch, signal))(), signal);
+      isDelivered = true;
+    } catch (error) {
+      const isLeftOut = batch.length === 1 && REFUSALS.includes(SvcError.from(error).code);
+      if (!isLeftOut) throw error;
+      logger.warn(`the cloud refuses an entry, which is left out: ${messageOf(error)}`);
       isDelivered = true;
     } finally {
       done();

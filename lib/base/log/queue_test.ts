@@ -151,6 +151,33 @@ Deno.test("LogQueue: a slow line gets smaller batches and more time, and a fast 
   await queue.close();
 });
 
+Deno.test("LogQueue: an entry that is refused keeps no others, and batches become as small as a proxy wants them", async () => {
+  for (
+    const [code, what] of [["invalid_argument", "entry"], ["out_of_range", "entry"], [
+      "resource_exhausted",
+      "size",
+    ]] as const
+  ) {
+    const [cloud, host] = [new Cloud(), new FakeFiles()];
+    cloud.receive = (batch) => {
+      const isRefused = what === "entry"
+        ? batch.some(({ message }) => message === "m7")
+        : batch.reduce((sum, { message }) => sum + message.length, 0) > 100;
+      if (isRefused) throw new SvcError(code, `refused ${batch.length}`);
+      cloud.batches.push([...batch]);
+    };
+    const { queue, clock, log, own } = await started(cloud, host, {});
+    const messages = names(0, 300);
+    messages.forEach((message) => log(message));
+    await clock.advance(20 * 60_000);
+    await queue.close();
+    const wanted = messages.filter((message) => what !== "entry" || message !== "m7");
+    assertEquals(cloud.entries.map(({ message }) => message), wanted, code);
+    const left = own().filter((message) => message.includes("which is left out"));
+    assertEquals(left, what === "entry" ? ["the cloud refuses an entry, which is left out: refused 1"] : []);
+  }
+});
+
 Deno.test("a kill at any operation loses no entry, keeps the order, and repeats no confirmed entry", async () => {
   const operations = await atEveryOperation("kill", async (host, where) => {
     const cloud = new Cloud();

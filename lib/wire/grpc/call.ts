@@ -218,6 +218,8 @@ function notGrpc(values: Map<string, string>): SvcError | undefined {
     401: "unauthenticated",
     403: "permission_denied",
     404: "unimplemented",
+    // A proxy's limit of bodies; gRPC's own servers answer a message that is too large so.
+    413: "resource_exhausted",
     429: "unavailable",
     502: "unavailable",
     503: "unavailable",
