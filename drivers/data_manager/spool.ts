@@ -166,10 +166,11 @@ export class Spool {
     return open;
   }
 
-  /** Nobody needs the order of pictures: each has a line of its own. */
+  /** Nobody needs the order of pictures and of files from folders: each has a line of its own. */
   #sourceOfFile(number: number, { mimeType, source }: Pick<CapturedFile, "mimeType" | "source">) {
     const own = this.#sourceOf(source);
-    return PICTURE.test(mimeType) ? { ...own, line: -number } : own;
+    const isAlone = PICTURE.test(mimeType) || source.componentName === "";
+    return isAlone ? { ...own, line: -number } : own;
   }
 
   /** Parameters and tags do not count: callers choose them, and there would be no end of sources. */

@@ -273,3 +273,18 @@ Deno.test("a file whose upload has failed comes after those of other sources, an
     assertEquals(await drained(spool), ["b: 1", "b: 2", "a: 1", "a: 2"]);
   }
 });
+
+Deno.test("a file from a folder that fails keeps no other file from there", async () => {
+  const files = new FakeFiles();
+  for (const isLater of [false, true]) {
+    let spool = await open(files);
+    for (const text of ["1", "2", "3"]) await spool.addFile(file("", text));
+    if (isLater) spool = await open(files);
+    const held = (await spool.next())!;
+    assertEquals(logged((await spool.next())!.data), ": 2", "while the first one is on its way");
+    spool.release(held.number, { hasFailed: true });
+    spool.release(held.number + 1);
+    const all = await drained(spool);
+    assertEquals([all.at(-1), ...all.toSorted()], [": 1", ": 1", ": 2", ": 3"]);
+  }
+});
