@@ -77,9 +77,11 @@ class Builtin extends BaseResource implements Motion {
       const scene = await dependencies.frames.scene(movement.worldState.transforms, { signal });
       // Every machine has this service, and few move an arm with it.
       const { planWay } = await import("./planning.ts");
-      const { arm, way } = await planWay(scene, movement, attributes, pauses(clock, signal));
+      const { arm, way, requireStart } = await planWay(scene, movement, attributes, pauses(clock, signal));
       signal.throwIfAborted();
-      this.#arm = dependencies.lookUp(ArmApi, arm.short);
+      const moving = dependencies.lookUp(ArmApi, arm.short);
+      requireStart(await moving.getJointPositions({ signal }));
+      this.#arm = moving;
       await this.#arm.moveThroughJointPositions(way, undefined, { signal });
     }, call.signal);
   }

@@ -327,3 +327,23 @@ Deno.test("motion: an unknown arm or joint in input_range_override is an error o
     );
   }
 });
+
+Deno.test("motion: an arm that somebody else has moved during the planning stays where it is", () =>
+  withCell(async ({ motion, arm }) => {
+    const bent = START.with(0, 30);
+    const read = arm.getJointPositions.bind(arm);
+    let reads = 0;
+    Object.assign(arm, {
+      getJointPositions: async () => {
+        const here = await read();
+        if (reads++ === 0) await arm.moveToJointPositions(bent);
+        return here;
+      },
+    });
+    assertEquals(
+      await refusal(motion.move(to(DOWN))),
+      "failed_precondition: moving g: joint 0 of a went from 0 to 30 while the way was planned; try again",
+    );
+    assertEquals(await read(), bent);
+    assertEquals(await motion.move(to(DOWN)), true);
+  }));
