@@ -347,3 +347,29 @@ Deno.test("motion: an arm that somebody else has moved during the planning stays
     assertEquals(await read(), bent);
     assertEquals(await motion.move(to(DOWN)), true);
   }));
+
+Deno.test("motion: a gripper that reports shapes and no kinematics is rigid, and all of its shapes count", () =>
+  withCell(async ({ machine, motion, arm }) => {
+    const shapes: Geometry[] = [
+      { center: poseAt(0, 0, 0), label: "palm", shape: { type: "sphere", radiusMm: 10 } },
+      {
+        center: poseAt(0, 0, 150),
+        label: "finger",
+        shape: { type: "box", dimsMm: { x: 20, y: 20, z: 200 } },
+      },
+    ];
+    Object.assign(machine.find(GripperApi.name, "bare"), {
+      getKinematics: () => Promise.reject(new SvcError("unimplemented", "an older module")),
+      getGeometries: () => Promise.resolve(shapes),
+    });
+    const world = obstacle(poseAt(450, 0, 150), [100, 100, 100]);
+    const blocked = await refusal(motion.move(to(DOWN, { component: "bare", world })));
+    assert(blocked.includes("it would touch crate with bare:finger"), blocked);
+    assertEquals(await arm.getJointPositions(), START);
+    assertEquals(await motion.move(to(DOWN, { component: "bare" })), true);
+    const allowedCollisions = [{ frame1: "bare", frame2: "crate" }];
+    assertEquals(
+      await motion.move(to(DOWN, { component: "bare", world, constraints: { allowedCollisions } })),
+      true,
+    );
+  }, [part("gripper", "bare", "a", at(0, 0, 100))]));

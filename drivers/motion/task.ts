@@ -151,10 +151,11 @@ function partBodies({ system, inputs }: Scene, arm: Carrier["part"], within: Wit
  * the part has no joints.
  */
 function geometriesOf(
-  { name, geometry, kinematics }: FramePart,
+  { name, geometry, moreGeometries = [], kinematics }: FramePart,
   positions: readonly number[] | undefined,
 ): Geometry[] {
-  const own = geometry ? [{ ...geometry, label: name }] : [];
+  const more = moreGeometries.map((one, index) => ({ ...one, label: `${name}:${one.label || index + 2}` }));
+  const own = geometry ? [{ ...geometry, label: name }, ...more] : [];
   if (!kinematics || (!positions && kinematics.joints.length > 0)) return own;
   return [...own, ...modelGeometries(kinematics, positions ?? [])];
 }

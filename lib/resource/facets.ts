@@ -17,6 +17,8 @@ export interface Facets<R extends Resource = Resource> {
   readonly monitored: readonly string[] | "none";
   /** Reads the present joint positions (degrees; millimetres for sliding joints), from the base outwards. */
   readonly joints: ReadJoints<R> | "none";
+  /** A part with joints that does not report its kinematics counts as rigid; without this, nobody knows its end. */
+  readonly isRigidWithoutKinematics?: true;
   /** The data that can be captured besides DoCommand, by published method name. */
   readonly captured: CaptureMethods<R> | "none";
 }

@@ -76,6 +76,7 @@ export const GripperApi: Api<Gripper> = {
   namedBy: ["name"],
   monitored: ["Open", "Grab", "GoToInputs"],
   joints: (gripper, call) => gripper.getCurrentInputs(call),
+  isRigidWithoutKinematics: true,
   captured: "none",
   client: (name: ResourceName, channel: Channel) => new GripperClient(name, channel, GripperService),
   serve: (find) =>

@@ -174,13 +174,12 @@ export class Frames implements FrameView {
       throw new SvcError("failed_precondition", `its kinematics are not available: ${reason}`);
     }
 
-    return {
-      name,
-      parent,
-      pose,
-      geometry,
-      kinematics: await this.#kinematics(node.instance as Moving, name, call),
-    };
+    const kinematics = await this.#kinematics(node.instance as Moving, name, call);
+    if (kinematics) return { name, parent, pose, geometry, kinematics };
+    if (this.#machine.registry.api(node.name.api)?.isRigidWithoutKinematics) {
+      return { name, parent, pose, geometry };
+    }
+    throw new SvcError("failed_precondition", "it reports no kinematics");
   }
 
   /** The name of a configured frame. */
@@ -222,9 +221,13 @@ export class Frames implements FrameView {
     return settings;
   }
 
-  async #kinematics(moving: Moving, name: string, call: Call): Promise<KinematicModel> {
-    const { format, bytes } = await moving.getKinematics(call);
-    if (format === "unspecified") throw new SvcError("failed_precondition", "it reports no kinematics");
+  /** `undefined` if it has none to report. */
+  async #kinematics(moving: Moving, name: string, call: Call): Promise<KinematicModel | undefined> {
+    const { format, bytes } = await moving.getKinematics(call).catch((error): Kinematics => {
+      if (SvcError.from(error).code !== "unimplemented") throw error;
+      return { format: "unspecified", bytes: new Uint8Array() };
+    });
+    if (format === "unspecified") return undefined;
     const known = this.#models.get(moving);
     if (known?.source.format === format && sameBytes(known.source.bytes, bytes)) return known;
     const model = await parseKinematics(bytes, format, name);
@@ -262,14 +265,14 @@ class NotingMap<V> extends Map<string, V> {
   }
 }
 
-/** A part that does not move and has no configured geometry gets the one that its component reports, if any. */
+/** A part that does not move and has no configured geometry gets those that its component reports. */
 async function withGeometry({ part, node }: Placed, call: Call): Promise<FramePart> {
   const instance = node?.instance;
   if (part.geometry || part.kinematics || !instance) return part;
   const { getGeometries } = instance as Partial<Component>;
   try {
     const geometries: Geometry[] = await getGeometries?.call(instance, call) ?? [];
-    return { ...part, geometry: geometries[0] };
+    return { ...part, geometry: geometries[0], moreGeometries: geometries.slice(1) };
   } catch {
     // Many components report no geometry; the frame stays without.
     return part;
