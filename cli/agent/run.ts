@@ -239,8 +239,7 @@ async function work(
   const changes = new ChangeFeed({ client: cloud, clock, logger, random: Math.random });
   try {
     if (host.env("NOTIFY_SOCKET")) {
-      const cursor = join(dir, "state", "journal_cursor");
-      await tellLastEnd(AGENT_SERVICE, cursor, { ...context, files: host });
+      await tellLastEnd(AGENT_SERVICE, { ...context, files: host, base: dir });
     }
     const args = ["-config", await runtimeConfig(context, credentials)];
     if (plain) args.push("-allow-insecure-creds");

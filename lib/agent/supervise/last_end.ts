@@ -24,14 +24,16 @@ export interface LastEndParts {
   readonly commands: Pick<Commands, "try">;
   readonly files: Pick<ReadFiles, "readTextFile"> & Pick<WriteFiles, "writeFile">;
   readonly logger: Logger;
+  /** The agent's folder, where a file of its own remembers the last line. */
+  readonly base: string;
 }
 
-/** `cursorFile` remembers the last line. Never throws; logs nothing on a system without a journal. */
+/** Never throws; logs nothing on a system without a journal. */
 export async function tellLastEnd(
   service: string,
-  cursorFile: string,
-  { commands, files, logger }: LastEndParts,
+  { commands, files, logger, base }: LastEndParts,
 ): Promise<void> {
+  const cursorFile = `${base}/state/last_end_cursor`;
   const known = (await files.readTextFile(cursorFile).catch(() => "")).trim();
   const ask = async (from: readonly string[]) => {
     const args = ["--no-pager", "--quiet", "-o", "cat", "-n", String(LINES_READ), "--show-cursor", ...from];

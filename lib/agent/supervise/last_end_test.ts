@@ -5,7 +5,8 @@ import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import { FakeFiles } from "../../../tests/support/fake_files.ts";
 import { tellLastEnd } from "./last_end.ts";
 
-const CURSOR_FILE = "/opt/svc/state/journal_cursor";
+const BASE = "/opt/svc";
+const CURSOR_FILE = `${BASE}/state/last_end_cursor`;
 
 async function logged(
   answer: { code?: number; output?: string } | Error,
@@ -14,7 +15,7 @@ async function logged(
 ): Promise<readonly string[]> {
   const records: LogRecord[] = [];
   const logger = new Logs(new FakeClock(), [memorySink(records)]).logger("svc-agent");
-  await tellLastEnd("svc-agent", CURSOR_FILE, { commands, files, logger });
+  await tellLastEnd("svc-agent", { commands, files, logger, base: BASE });
   return records.map(({ message }) => message);
 }
 

@@ -43,6 +43,8 @@ export class LogForwarding implements Subsystem {
   #filter = "";
   /** Whether journalctl can leave out the other fields of an entry, as since systemd 236. */
   #choosesFields = true;
+  /** Whether journalctl does not understand the stored cursor. */
+  #isLost = false;
   #stop: (() => Promise<void>) | undefined;
 
   constructor(private readonly parts: ForwardingParts) {}
@@ -51,6 +53,8 @@ export class LogForwarding implements Subsystem {
     const filter = advanced.disableSystemConfiguration ? "" : system.forwardSystemLogs;
     if (filter === this.#filter) return;
     await this.close();
+    // Who turns it on again later does not want what was logged meanwhile.
+    if (filter === "") await this.#forget();
     this.#filter = filter;
     if (filter !== "") this.#stop = this.#begin(wanted(filter, this.parts.own));
   }
@@ -71,6 +75,7 @@ export class LogForwarding implements Subsystem {
           process = await this.#start();
           const { code } = await this.#follow(process, wants);
           if (over.signal.aborted) return;
+          if (this.#isLost) await this.#forget();
           this.parts.logger.warn(`journalctl ended with exit code ${code}; it starts again`);
         } catch (error) {
           if (!reported) this.parts.logger.warn(`cannot follow the system's logs: ${chainOf(error)}`);
@@ -103,6 +108,8 @@ export class LogForwarding implements Subsystem {
       for await (const line of process.stderr) {
         logger.debug(`journalctl: ${line}`);
         if (line.includes("output-fields")) this.#choosesFields = false;
+        // A cursor that is damaged is refused each time.
+        if (line.includes("seek to cursor")) this.#isLost = true;
       }
     })();
     let [second, sent, left, cursor, savedMs] = [0, 0, 0, "", clock.monotonicMs()];
@@ -131,6 +138,12 @@ export class LogForwarding implements Subsystem {
     await this.#save(cursor);
     await errors;
     return await process.exited;
+  }
+
+  async #forget(): Promise<void> {
+    const { files, base } = this.parts;
+    this.#isLost = false;
+    if (await files.findFile(cursorAt(base))) await files.remove(cursorAt(base));
   }
 
   async #save(cursor: string): Promise<void> {

@@ -2,8 +2,10 @@ import { assertEquals } from "@std/assert";
 import { LINE_CHARS_MAX } from "../../base/process.ts";
 import { settle } from "../../base/clock.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
+import { FakeCommands } from "../../../tests/support/fake_commands.ts";
 import { FakeProcesses } from "../../../tests/support/fake_processes.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
+import { tellLastEnd } from "./last_end.ts";
 import { LogForwarding, readEntry, wanted } from "./log_forwarding.ts";
 import { decideSettings } from "../settings/settings.ts";
 import { SystemFiles } from "../../base/files/system_files.ts";
@@ -99,6 +101,52 @@ Deno.test("log forwarding: resumes after the last cursor and limits a flood of e
   assertEquals(second.command.args?.includes("--after-cursor=c150"), true);
   await forwarding.close();
   assertEquals([second.over, processes.started.length, clock.pending], [true, 2, 0]);
+  await Deno.remove(base, { recursive: true });
+});
+
+Deno.test("log forwarding: keeps its place when the agent starts, and finds one if it is damaged or was turned off", async () => {
+  const base = await Deno.makeTempDir();
+  await Deno.mkdir(`${base}/state`);
+  const clock = new FakeClock();
+  const files = new SystemFiles();
+  const cursorsOf = ({ command: { args = [] } }: { command: { args?: readonly string[] } }) =>
+    args.filter((one) => /cursor|lines/.test(one)).join();
+  const begun: string[] = [];
+  const processes = new FakeProcesses((process) => {
+    begun.push(cursorsOf(process));
+    if (!begun.at(-1)!.includes("damaged")) return;
+    process.stderr.write("Failed to seek to cursor: Invalid argument");
+    process.exit(1);
+  });
+  const logger = new Logs(clock, []).logger("svc-agent");
+  const settings = (filter: string) =>
+    decideSettings({ cloud: { system_configuration: { forward_system_logs: filter } } }).settings;
+  const forwarding = new LogForwarding({ files, processes, clock, logger, send: () => {}, base, own: [] });
+  const begunWith = async (count: number) => {
+    while (begun.length < count) await clock.advance(1_000);
+    return begun.at(-1);
+  };
+  // The agent was away: what the system has logged since, comes.
+  await Deno.writeTextFile(`${base}/state/journal_cursor`, "s=1;i=7");
+  const output = "one failed\n-- cursor: s=1;i=99";
+  await tellLastEnd("svc-agent", {
+    commands: new FakeCommands({ journalctl: { output } }),
+    files,
+    logger,
+    base,
+  });
+  await forwarding.apply(settings("all"));
+  assertEquals(await begunWith(1), "--after-cursor=s=1;i=7");
+
+  await forwarding.apply(settings(""));
+  await forwarding.apply(settings("sshd"));
+  assertEquals(await begunWith(2), "--lines=0", "nothing of the time when it was off");
+  await forwarding.close();
+
+  await Deno.writeTextFile(`${base}/state/journal_cursor`, "damaged");
+  await forwarding.apply(settings("sshd"));
+  assertEquals([await begunWith(4), begun[2]], ["--lines=0", "--after-cursor=damaged"]);
+  await forwarding.close();
   await Deno.remove(base, { recursive: true });
 });
 
