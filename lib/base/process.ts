@@ -28,6 +28,11 @@ export interface ProcessCommand {
   readonly inheritOutput?: boolean;
   /** Appends the standard error of the process to this file. Not on Windows; needs the program `sh`. */
   readonly errorFile?: string;
+  /**
+   * The process and its children have at least this `oom_score_adj`, by which Linux chooses whom it ends when memory runs
+   * out: they do not inherit the protection of this program. Needs the program `sh`.
+   */
+  readonly oomScoreMin?: number;
 }
 
 export type Signal = "SIGHUP" | "SIGINT" | "SIGQUIT" | "SIGKILL" | "SIGUSR1" | "SIGUSR2" | "SIGTERM";

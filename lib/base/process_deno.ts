@@ -108,6 +108,12 @@ const LEASH = `mark=$1; shift; exec 3<&0; ` +
   `( trap '' HUP INT TERM; $(command -v setsid) sh -c '${WATCH}' watch "$mark" $$ >/dev/null 2>&1 & ); ` +
   `SVC_LEASH=$mark exec "$@" </dev/null 3<&-`;
 
+/** A command of the shell that is to become the program. */
+function raised(score: number): string {
+  const file = "/proc/self/oom_score_adj";
+  return `{ read -r now <${file} && [ "$now" -lt ${score} ] && echo ${score} >${file}; } 2>/dev/null; `;
+}
+
 class DenoProcess implements RunningProcess {
   readonly pid: number;
   readonly stdout: AsyncIterable<string>;
@@ -125,8 +131,10 @@ class DenoProcess implements RunningProcess {
     const errorFile = unix ? wanted.errorFile : undefined;
     this.#grouped = (ownGroup || leashed) && unix;
 
-    const script = `${leashed ? LEASH : 'exec "$@"'}${errorFile === undefined ? "" : ' 2>>"$0"'}`;
-    const shell = leashed || errorFile !== undefined;
+    const least = Deno.build.os === "linux" ? wanted.oomScoreMin : undefined;
+    const script = `${least === undefined ? "" : raised(least)}${leashed ? LEASH : 'exec "$@"'}` +
+      `${errorFile === undefined ? "" : ' 2>>"$0"'}`;
+    const shell = leashed || errorFile !== undefined || least !== undefined;
     const child = new Deno.Command(shell ? "sh" : command, {
       args: shell
         ? ["-c", script, errorFile ?? command, ...(leashed ? [crypto.randomUUID()] : []), command, ...args]

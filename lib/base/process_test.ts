@@ -4,7 +4,14 @@ import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "./error.ts";
 import { FakeProcesses } from "../../tests/support/fake_processes.ts";
 import { DenoHost } from "./host_deno.ts";
-import { endProcess, EXIT_UNKNOWN, LINE_CHARS_MAX, linesOf, type RunningProcess } from "./process.ts";
+import {
+  endProcess,
+  EXIT_UNKNOWN,
+  LINE_CHARS_MAX,
+  linesOf,
+  type ProcessCommand,
+  type RunningProcess,
+} from "./process.ts";
 import { C_LIBRARY } from "./native/reader_worker.ts";
 import { until } from "../../tests/support/until.ts";
 
@@ -233,6 +240,25 @@ Deno.test({
     }
     assertEquals(host.figuresOf(alone.pid), undefined);
     assert(host.figuresOf(Deno.pid)!.cpuUs > 0);
+  },
+});
+
+Deno.test({
+  name: "spawn: a program can be ended for its memory before this one, with its children",
+  ignore: Deno.build.os !== "linux",
+  fn: async () => {
+    const own = Number(await Deno.readTextFile("/proc/self/oom_score_adj"));
+    const args = ["-c", 'cat /proc/self/oom_score_adj; echo "$0" "$@"', "a b", "$c"];
+    const scoreOf = async (options: Partial<ProcessCommand>) => {
+      const { out, code } = await finished(host.spawn({ command: "sh", args, ...options }));
+      assertEquals([out[1], code], ["a b $c", 0]);
+      return Number(out[0]);
+    };
+    for (const more of [{}, { leash: true }, { ownGroup: true }]) {
+      assertEquals(await scoreOf({ ...more, oomScoreMin: own + 7 }), own + 7);
+      assertEquals(await scoreOf({ ...more, oomScoreMin: own - 7 }), own, "never less than this program's");
+      assertEquals(await scoreOf(more), own);
+    }
   },
 });
 

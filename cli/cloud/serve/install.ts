@@ -119,6 +119,8 @@ ExecStart=${commandLine([program, ...words])}
 Restart=always
 RestartSec=5
 KillMode=mixed
+# A training script, or a process for contents, that is ended for its memory must not end the control plane.
+OOMPolicy=continue
 TimeoutStopSec=${STOP_S}
 LimitNOFILE=65536
 UMask=0077

@@ -273,6 +273,8 @@ export class RuntimeProcess {
         // The process outlives the agent, so that an update of the agent does not interrupt it.
         inheritOutput: true,
         errorFile: this.#errorFileNow(),
+        // The agent's protection is not for the memory of modules: the system's network would be ended before them.
+        oomScoreMin: 0,
       });
       logger.info("svc-server is started", { pid: process.pid, file });
       this.#adopted({ process, file, env: hashOf(env), sinceMs: clock.monotonicMs() });

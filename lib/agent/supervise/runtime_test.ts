@@ -82,8 +82,9 @@ Deno.test("a disk that takes no writes, full or read-only, does not prevent the 
   for (const left of [`${BASE}/state/svc-server.stderr`, `${RUN}/serving.json`]) files.put(left, "{}");
   files.fault = () => ({ kind: "denied" });
   await settle();
-  const [{ command: { errorFile, env } }] = processes.started;
+  const [{ command: { errorFile, env, oomScoreMin } }] = processes.started;
   assertEquals([errorFile, env?.SVC_SERVING_FILE], [undefined, `${RUN}/serving.json`]);
+  assertEquals(oomScoreMin, 0, "the agent is protected, and svc-server with its modules is not");
   seen.url = "http://localhost:8080";
   await clock.advance(500);
   assertEquals(runtime.state.phase, "running");

@@ -48,6 +48,8 @@ Restart=always
 RestartSec=5
 # It ends what it has started itself; what is left then is ended with it.
 KillMode=mixed
+# A module that is ended for its memory must not end the whole machine.
+OOMPolicy=continue
 TimeoutStopSec=${STOP_S}
 
 [Install]

@@ -62,6 +62,8 @@ NotifyAccess=all
 RuntimeDirectory=${AGENT_SERVICE}
 RuntimeDirectoryPreserve=yes
 OOMScoreAdjust=-900
+# A module that is ended for its memory must not end the whole machine.
+OOMPolicy=continue
 ProtectClock=no
 RestrictSUIDSGID=no
 LockPersonality=yes

@@ -43,7 +43,10 @@ Deno.test("agentUnit: restarts the loader always and leaves the runtime running"
   assertMatch(text, /^ExecStart="\/opt\/my svc\/bin\/svc-agent-loader" --dir "\/opt\/my svc" --config /m);
   assert(text.includes(" --config /etc/100%%$$.json "), "what systemd would replace is not replaced");
   const lines = text.split("\n");
-  const wanted = ["Restart=always", "RestartSec=5", "KillMode=process", "StartLimitIntervalSec=0"];
+  const wanted = [
+    ...["Restart=always", "RestartSec=5", "KillMode=process", "StartLimitIntervalSec=0"],
+    "OOMPolicy=continue",
+  ];
   const kept = ["RuntimeDirectoryPreserve=yes", "WatchdogSec=180", "NotifyAccess=all", "TimeoutStopSec=240"];
   for (const line of [...wanted, ...kept]) assert(lines.includes(line), line);
 });
@@ -141,6 +144,7 @@ Deno.test("svc-server is its own service until an agent replaces it", async () =
     );
     assertEquals((await Deno.stat(`${parts.root}${PROGRAM}`)).mode! & 0o777, 0o755);
     assertEquals(await runtime(), runtimeUnit("/etc/my machine.json").text);
+    assertMatch((await runtime())!, /^OOMPolicy=continue$/m);
     assertMatch(
       (await runtime())!,
       /^ExecStart=\/usr\/local\/bin\/svc-server -config "\/etc\/my machine.json"$/m,
