@@ -30,6 +30,8 @@ project_key='huKUPMLuDP/3KAkKfA3tYA1FGPJNiKZt3vKSsO+JRSc='
 credentials=/etc/svc.json
 keys=/opt/svc/etc/release_keys.json
 force=${FORCE:-}
+# Without a byte for this long, a download is tried again.
+stall_s=60
 
 fail() {
   echo "install.sh: $*" >&2
@@ -85,11 +87,14 @@ get() {
   if [ $# -gt 0 ]; then hops=0; else hops=20; fi
   if command -v curl >/dev/null 2>&1; then
     write_headers 'header = "%s"\n' "$@"
+    # A connection that nothing comes from is tried again.
+    printf 'connect-timeout = 30\nspeed-limit = 1\nspeed-time = %s\n' "$stall_s" >>"$folder/headers"
     [ ! -s "$folder/roots" ] || printf 'cacert = "%s"\n' "$folder/roots" >>"$folder/headers"
     curl --config "$folder/headers" -fsSL --max-redirs $hops --retry 5 --retry-delay 2 -o "$file" "$url"
   elif wget --version 2>/dev/null | grep -q GNU; then
     # BusyBox's wget takes no headers from a file, and follows redirections with them.
     write_headers 'header = %s\n' "$@"
+    printf 'connect_timeout = 30\nread_timeout = %s\n' "$stall_s" >>"$folder/headers"
     [ ! -s "$folder/roots" ] || printf 'ca_certificate = %s\n' "$folder/roots" >>"$folder/headers"
     wget --config="$folder/headers" -q --max-redirect=$hops --tries=5 -O "$file" "$url"
   else
@@ -199,12 +204,12 @@ fetch_agent() {
   fi
   check_sums
   chmod 755 "$folder/svc-agent"
-  said=$("$folder/svc-agent" --version 2>/dev/null) && code=0 || code=$?
+  said=$("$folder/svc-agent" --version 2>"$folder/errors") && code=0 || code=$?
   # 126: there, and not to be run.
   [ $code != 126 ] || fail "no program may run in $folder: set TMPDIR to a folder where one may, such as /root"
   case $said in
     svc-agent*) ;;
-    *) fail "the download is not an svc-agent that runs on this system" ;;
+    *) fail "the download is not an svc-agent that runs on this system: $(tail -n 1 "$folder/errors" | cut -c 1-300)" ;;
   esac
 }
 

@@ -238,6 +238,45 @@ Deno.test({
   },
 });
 
+for (const program of ["curl", "wget"]) {
+  const there = await Deno.stat(`/usr/bin/${program}`).then(() => true, () => false);
+  Deno.test({
+    name: `install.sh tries a download again that stands still, with ${program}`,
+    ignore: Deno.build.os !== "linux" || !there,
+    fn: async () => {
+      const folder = await Deno.makeTempDir({ prefix: "svc-install-" });
+      let asked = 0;
+      // The first answer stops in the middle, and its connection stays.
+      await using server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, () => {
+        const stands = asked++ === 0;
+        const body = new ReadableStream<Uint8Array>({
+          start: (stream) => {
+            stream.enqueue(new TextEncoder().encode(stands ? "wh" : "whole"));
+            if (!stands) stream.close();
+          },
+        });
+        return new Response(body);
+      });
+      const script = await Deno.readTextFile(new URL("../../install/install.sh", import.meta.url));
+      const bin = `${folder}/bin`;
+      await Deno.mkdir(bin);
+      for (const tool of [program, "grep", "rm"]) await Deno.symlink(`/usr/bin/${tool}`, `${bin}/${tool}`);
+      // All but the last line, which does everything.
+      const parts = script.replace(/\nmain "\$@"\s*$/, "\n") +
+        `folder=${folder} stall_s=1\nget http://127.0.0.1:${server.addr.port}/ ${folder}/file\n`;
+      const env = { PATH: bin, SVC_ROOT_URL: "http://127.0.0.1:1" };
+      try {
+        const shell = new Deno.Command("/bin/sh", { args: ["-c", parts], clearEnv: true, env });
+        const { code, stderr } = await shell.output();
+        assertEquals([code, asked], [0, 2], new TextDecoder().decode(stderr));
+        assertEquals(await Deno.readTextFile(`${folder}/file`), "whole");
+      } finally {
+        await Deno.remove(folder, { recursive: true });
+      }
+    },
+  });
+}
+
 Deno.test({
   name: "install.sh ends if the control plane has no keys of releases, unless SVC_UNSIGNED says to go on",
   ignore: Deno.build.os !== "linux" || !await Deno.stat("/usr/bin/curl").then(() => true, () => false),
