@@ -3,9 +3,9 @@
  * the same left behind. The script is run by `sh`.
  */
 
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { installLoader } from "../../lib/agent/update/loader.ts";
-import { LOADER } from "../../lib/agent/system/service_unit.ts";
+import { agentUnit, LOADER } from "../../lib/agent/system/service_unit.ts";
 import { bootPlan, type Count, type PassingCount, type VersionLinks } from "../../lib/agent/update/boot.ts";
 import { randomFrom } from "../../lib/geometry/random.ts";
 import { UpdateRecord } from "../../lib/agent/update/record.ts";
@@ -80,6 +80,51 @@ Deno.test({
       assertEquals(await Deno.readLink(`${base}/bin/svc-agent.starts`), "1 1 svc-agent-1-a");
     } finally {
       await Deno.remove(base, { recursive: true });
+    }
+  },
+});
+
+Deno.test({
+  name: "the watchdog of the service does not end the loader during its pause, which may be longer",
+  ignore: !POSIX,
+  fn: async () => {
+    const { text } = agentUnit({
+      base: "/opt/svc",
+      configPath: "/etc/svc.json",
+      defaultsPath: "/etc/d.json",
+    });
+    const watchdogS = Number(/^WatchdogSec=(\d+)$/m.exec(text)![1]);
+    const tools = ["basename", "cut", "dirname", "ln", "mkdir", "mv", "readlink", "rm", "sed", "sh", "sync"];
+    for (const [socket, notifies] of [["/run/notify", true], ["/run/notify", false], ["", true]] as const) {
+      const base = await Deno.makeTempDir({ prefix: "svc-" });
+      try {
+        const [file, bin, calls] = ["svc-agent-1-a", `${base}/tools`, `${base}/calls`];
+        const passing = { file, over: file, starts: 1, failures: 20 };
+        await lay(base, { links: { current: file }, files: [file], passing });
+        await Deno.mkdir(bin);
+        for (const tool of tools) {
+          const folder = await Deno.stat(`/usr/bin/${tool}`).then(() => "/usr/bin", () => "/bin");
+          await Deno.symlink(`${folder}/${tool}`, `${bin}/${tool}`);
+        }
+        for (const fake of ["sleep", ...(notifies ? ["systemd-notify"] : [])]) {
+          const script = `#!/bin/sh\necho ${fake} "$@" >>${calls}\n`;
+          await Deno.writeTextFile(`${bin}/${fake}`, script, { mode: 0o755 });
+        }
+        const { stdout } = await run(base, { PATH: bin, NOTIFY_SOCKET: socket });
+        assertEquals(stdout, `${file}\n`);
+        let [silentS, longestS, pauseS] = [0, 0, 0];
+        for (const line of (await Deno.readTextFile(calls)).trim().split("\n")) {
+          const [program, what] = line.split(" ");
+          if (program === "sleep") [silentS, pauseS] = [silentS + Number(what), pauseS + Number(what)];
+          else silentS = 0;
+          longestS = Math.max(longestS, silentS);
+        }
+        if (socket !== "") assert(longestS < watchdogS, `${longestS} s without a sign, ${notifies}`);
+        assertEquals(pauseS, socket === "" || notifies ? 300 : 120);
+        if (socket !== "" && notifies) assertEquals(silentS, 0, "and the agent has its whole time");
+      } finally {
+        await Deno.remove(base, { recursive: true });
+      }
     }
   },
 });

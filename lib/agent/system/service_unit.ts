@@ -14,7 +14,7 @@ export const LOADER = "svc-agent-loader";
 /** Time limit of systemd for a stop, above the agent's own, which is above the runtime's. */
 const STOP_S = 240;
 /** Above the time that a runtime may take to end: the agent waits for it before it is replaced. */
-const WATCHDOG_S = 180;
+export const WATCHDOG_S = 180;
 /** Time that the system itself needs to stop the service. */
 const STOP_MORE_S = 30;
 

@@ -9,8 +9,11 @@
 
 import { join } from "node:path";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
-import { LOADER } from "../system/service_unit.ts";
+import { LOADER, WATCHDOG_S } from "../system/service_unit.ts";
 import { STARTS_MAX } from "./boot.ts";
+
+/** Interval of the signs of life during a pause, so that one of them may get lost. */
+const SIGN_S = 60;
 
 /** Writes the script if it is missing or different. */
 export async function installLoader(files: ReadFiles & WriteFiles, base: string): Promise<void> {
@@ -27,7 +30,8 @@ export async function installLoader(files: ReadFiles & WriteFiles, base: string)
  * not wait.
  */
 function loaderScript(): string {
-  return SCRIPT.replaceAll("@STARTS_MAX@", String(STARTS_MAX));
+  return SCRIPT.replaceAll("@STARTS_MAX@", String(STARTS_MAX))
+    .replaceAll("@SIGN_S@", String(SIGN_S)).replaceAll("@UNSEEN_S@", String(WATCHDOG_S - SIGN_S));
 }
 
 const SCRIPT = `#!/bin/sh
@@ -124,6 +128,17 @@ if [ -n "$SVC_LOADER_DRY" ]; then
   echo "$now $delay"
   exit 0
 fi
-[ $delay -gt 0 ] && sleep $delay
+# The watchdog of the service counts from the start of this script.
+if [ -n "$NOTIFY_SOCKET" ] && ! command -v systemd-notify >/dev/null; then
+  [ $delay -gt @UNSEEN_S@ ] && delay=@UNSEEN_S@
+fi
+while [ $delay -gt 0 ]; do
+  [ -n "$NOTIFY_SOCKET" ] && systemd-notify WATCHDOG=1 2>/dev/null
+  step=@SIGN_S@
+  [ $delay -lt $step ] && step=$delay
+  sleep $step
+  delay=$((delay - step))
+done
+[ -n "$NOTIFY_SOCKET" ] && systemd-notify WATCHDOG=1 2>/dev/null
 exec "$cache/$now" "$@"
 `;
