@@ -3,6 +3,7 @@
  */
 
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { SystemClock } from "../../lib/base/clock.ts";
 import { silentLogs } from "../../lib/base/log/log.ts";
 import { SystemFiles } from "../../lib/base/files/system_files.ts";
 import { Audit } from "../../lib/cloud/access/audit.ts";
@@ -19,6 +20,7 @@ import {
   lastRemovedUs,
   setRetention,
 } from "../../lib/cloud/capture/retention_policies.ts";
+import { ReadingMoves } from "../../lib/cloud/readings/mover.ts";
 import { ReadingPacker } from "../../lib/cloud/readings/packer.ts";
 import { RetentionRunner } from "../../lib/cloud/retention/runner.ts";
 import { ClockCheck } from "../../lib/cloud/store/clock_check.ts";
@@ -261,3 +263,61 @@ storeTest(
     }
   },
 );
+
+storeTest("a damaged file of readings keeps nothing else from its retention", async (database) => {
+  const store = await database.open();
+  const clock = new FakeClock(NOW_MS);
+  const world = await newWorld(store);
+  const { organization: id } = world;
+  const files = await FolderFiles.open(new SystemFiles(), `${database.folder}/files`, { olderThanMs: 0 });
+  const logger = silentLogs(clock).logger("cloud");
+  const packer = new ReadingPacker(clock, undefined);
+  const days = (from: number, count: number) => Array.from({ length: count }, (_, at) => from + at);
+  await addReadings(store, world, "thermo", ...days(1, 60));
+  const limits = { readingsMin: 20, readingsMax: 30, bytesMax: 64 * 1024 };
+  const now = new SystemClock();
+  const { signal } = new AbortController();
+  const parts = { store, files, clock: now, logger, packer: new ReadingPacker(now, undefined) };
+  await new ReadingMoves(parts, limits).run(signal);
+  await addReadings(store, world, "wind", 10, 45);
+  const file = await files.put(async function* () {
+    yield new Uint8Array(100);
+  }());
+  const labels = { tags: [], datasetIds: [], boxes: [], classifications: [] };
+  const image = {
+    ...{ fileName: "", fileExt: ".jpg", mimeType: "image/jpeg", ...labels },
+    ...{ origin: originOf(world, "cam"), capturedUs: (NOW_MS - 41 * DAY_MS) * 1000 },
+  };
+  await store.transaction((sql) => new BinaryData(sql).add(image, file, NOW_MS));
+  // The one with days 31 to 60.
+  const [oldest] = await store.query<{ sha256: string }>("SELECT sha256 FROM reading_files ORDER BY from_us");
+  const path = `${database.folder}/files/${oldest!.sha256.slice(0, 2)}/${oldest!.sha256}`;
+  const content = await Deno.readFile(path);
+  await Deno.chmod(path, 0o600);
+  await Deno.writeFile(path, content.fill(0, 0, 200));
+
+  const all = new Conditions().only("o.organization_id = ?", id);
+  const left = async () =>
+    [
+      (await new TabularData(store, files).count(all)).count,
+      (await store.query<{ n: number }>("SELECT COUNT(*) AS n FROM tabular_data"))[0]!.n,
+      (await new BinaryData(store).count(new Conditions())).count,
+    ].join();
+  const kept = async (retention: Parameters<typeof setRetention>[2], wanted: string) => {
+    await store.transaction((sql) => setRetention(sql, id, retention));
+    const runner = new RetentionRunner({
+      ...{ store, files, clock, logger, packer },
+      ...{ clockCheck: new ClockCheck({ store, clock, logger }), audit: new Audit(store, clock) },
+    });
+    try {
+      await until(async () => await left() === wanted, { meanwhile: moving(clock, 1_000), found: () => "" });
+    } finally {
+      await runner.close();
+    }
+  };
+  assertEquals(await left(), "62,2,1");
+  await kept({ days: 40 }, "61,1,0");
+  const { bytes } = await new TabularData(store, files).count(all);
+  // A little more than fits goes, and with it the damaged file.
+  await kept({ tabularBytes: bytes - 10 }, "31,1,0");
+});

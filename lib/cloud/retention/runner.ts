@@ -8,6 +8,7 @@
  * The room owns the removal of data that is no longer kept, and the note of the last backup.
  */
 
+import { chainOf, SvcError } from "../../base/error.ts";
 import { PeriodicWork } from "../../base/async/periodic_work.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log/log.ts";
@@ -103,12 +104,21 @@ export class RetentionRunner {
   async #removeSome(due: TimedRetention, signal: AbortSignal): Promise<boolean> {
     const { clock } = this.parts;
     for (let steps = 0; steps < STEPS_MAX; steps++) {
-      const removed = await this.#removeReadings(due, signal) + await this.#removeFiles(due);
+      const removed = await this.#removeOnce(due, signal);
       if (removed === 0) return true;
       if (signal.aborted) return false;
       await clock.sleep(PAUSE_MS, signal).catch(() => {});
     }
     return false;
+  }
+
+  /** Images and files go also where readings cannot. */
+  async #removeOnce(due: TimedRetention, signal: AbortSignal): Promise<number> {
+    const ended = await Promise.allSettled([this.#removeReadings(due, signal), this.#removeFiles(due)]);
+    const removed = ended.reduce((sum, one) => sum + (one.status === "fulfilled" ? one.value : 0), 0);
+    const failed = ended.find((one) => one.status === "rejected");
+    if (failed && removed === 0) throw failed.reason;
+    return removed;
   }
 
   async #removeReadings(due: TimedRetention, signal: AbortSignal): Promise<number> {
@@ -128,7 +138,10 @@ export class RetentionRunner {
     const file = await this.#oldestFile(due, untilUs);
     const oldestUs = oldest[0]?.capturedUs ?? Infinity;
     if (file && oldestUs >= file.fromUs) {
-      const removed = await this.#removeFromFile(due, file, over, signal);
+      const removed = await this.#removeFromFile(due, file, over, signal).catch((error) => {
+        this.#tellOfDamage(file, error);
+        return 0;
+      });
       if (removed > 0) return removed;
     }
     // Beyond the size go only those that are older than all in files.
@@ -192,7 +205,13 @@ export class RetentionRunner {
     let oldest = Number.MAX_SAFE_INTEGER;
     const patienceMs = Math.min(REWRITE_MS, (due.days ?? 0) * DAY_MS * REWRITE_SHARE);
     if (overBytes > 0) {
-      if (file.bytes > overBytes) oldest = await countOldest(new ReadingFiles(store, files), file, overBytes);
+      if (file.bytes > overBytes) {
+        oldest = await countOldest(new ReadingFiles(store, files), file, overBytes).catch((error) => {
+          // Nobody can read it any more: it goes as a whole.
+          this.#tellOfDamage(file, error);
+          return oldest;
+        });
+      }
     } else {
       if (untilUs === undefined || file.fromUs >= untilUs) return 0;
       if (file.untilUs >= untilUs && file.fromUs >= untilUs - patienceMs * 1000) return 0;
@@ -211,6 +230,14 @@ export class RetentionRunner {
           await noteRemoved(sql, due.organizationId, lastUs);
         });
       },
+    );
+  }
+
+  /** Rethrows every error but that of a damaged content. */
+  #tellOfDamage({ sha256 }: IndexedFile, error: unknown): void {
+    if (SvcError.from(error).code !== "data_loss") throw error;
+    this.parts.logger.warn(
+      `the file of readings ${sha256} is damaged and hinders retention: ${chainOf(error)}`,
     );
   }
 
