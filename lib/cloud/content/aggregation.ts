@@ -282,13 +282,15 @@ const UNARY = [
   "$tan",
   "$tanh",
   "$toBool",
-  "$toDate",
   "$toDecimal",
   "$toDouble",
   "$toInt",
   "$toLong",
   "$toString",
 ];
+
+/** MongoDB's names for dates as the target of a conversion. */
+const DATE_TYPES: readonly unknown[] = ["date", 9];
 
 const PLAIN_EXPRESSIONS = expressions as unknown as { readonly [name: string]: Expression };
 
@@ -297,7 +299,10 @@ const OWN_EXPRESSIONS = {
   ...mapped({ ...DATES, ...VALUES }, evaluated),
   ...mapped(REDUCTIONS, reduced),
   ...mapped(DOMAINS, withDomain),
+  $convert: converted,
   $slice: sliced,
+  $toDate: (...[document, expression, options]: Parameters<Expression>) =>
+    converted(document, { input: expression, to: "date" } as never, options),
   $switch: chosen,
 };
 
@@ -352,6 +357,20 @@ function ofOne(compute: Expression): Expression {
     const [only, ...others] = Array.isArray(expression) ? expression as unknown[] : [expression, expression];
     return compute(document, (others.length === 0 ? only : expression) as never, options);
   };
+}
+
+/** MongoDB's `$convert`, which takes texts without a time zone as UTC; mingo takes them in that of this computer. */
+function converted(...[document, expression, options]: Parameters<Expression>): ReturnType<Expression> {
+  const { input, to, ...rest } = expression as unknown as Document;
+  const only: unknown = Array.isArray(input) && input.length === 1 ? input[0] : input;
+  const value = evalExpr(document, only as never, options) as unknown;
+  const wanted = evalExpr(document, to as never, options) as unknown;
+  if (typeof value === "string" && DATE_TYPES.includes(wanted)) {
+    const given = { ...rest, dateString: { $literal: value } };
+    return evalExpr(document, { $dateFromString: given } as never, options) as never;
+  }
+  const plain = { ...rest, input: { $literal: value }, to: { $literal: wanted } };
+  return expressions.$convert(document, plain as never, options) as never;
 }
 
 /** MongoDB's `$slice`: without a list or a number there is no part. */

@@ -269,3 +269,37 @@ Deno.test("aggregate: a covariance is over the documents that have both numbers"
   assertEquals(of("$covariancePop"), 1);
   assertEquals(of("$covarianceSamp"), 2);
 });
+
+Deno.test("aggregate: conversions take texts without a time zone as UTC, and no days that are none", () => {
+  const before = Deno.env.get("TZ");
+  // The time zone of the process, which a control plane has from its computer.
+  Deno.env.set("TZ", "America/New_York");
+  try {
+    const time = new Date("2024-02-20T10:00:00Z");
+    for (
+      const text of [
+        "2024-02-20T10:00:00",
+        "2024-02-20 10:00",
+        "2024-02-20T10:00:00Z",
+        "2024-02-20T11:00+01:00",
+      ]
+    ) {
+      assertEquals(valueOf({ $toDate: text }), time, text);
+      assertEquals(valueOf({ $toDate: ["$t"] }, { t: text }), time, text);
+      assertEquals(valueOf({ $convert: { input: text, to: "date" } }), time, text);
+    }
+    assertEquals(valueOf({ $toDate: 5 }), new Date(5));
+    assertEquals(valueOf({ $toDate: "$none" }), null);
+    assertEquals(valueOf({ $convert: { input: "7", to: "int" } }), 7);
+    assertEquals(valueOf({ $convert: { input: null, to: "date", onNull: "none" } }), "none");
+    assertEquals(valueOf({ $convert: { input: "2024-02-30", to: 9, onError: "no date" } }), "no date");
+    assertEquals(valueOf({ $convert: { input: "x", to: "int", onError: "no number" } }), "no number");
+    for (const text of ["2024-02-30", "2023-02-29T10:00:00Z", "2024-13-01", "tomorrow"]) {
+      assertThrows(() => valueOf({ $toDate: text }), Error);
+      assertThrows(() => valueOf({ $dateFromString: { dateString: text } }), Error);
+    }
+  } finally {
+    if (before === undefined) Deno.env.delete("TZ");
+    else Deno.env.set("TZ", before);
+  }
+});

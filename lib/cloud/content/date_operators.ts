@@ -231,10 +231,17 @@ function fromText(given: Given, readText: ReadText): unknown {
         zone?.toUpperCase() ?? timezone,
       );
     }
+    return noDate(given);
   }
   const { timezone: _, ...rest } = given;
   const read = readText(rest);
+  if (read === undefined) return noDate(given);
   return read instanceof Date ? atWall(read, timezone) : read;
+}
+
+function noDate(given: Given): unknown {
+  if ("onError" in given) return given.onError;
+  throw new Error(`$dateFromString: ${JSON.stringify(given.dateString)} is no date`);
 }
 
 function toText({ date, format, timezone, onNull = null }: Given): unknown {
