@@ -119,7 +119,7 @@ async function relay(stage: Stage, callers: readonly Spoken[], owner: Key, tell:
   await net.pass("only through the control plane");
   await relayedCall(stage, owner, "the control plane's TURN server", tell);
   await stage.stopRelay();
-  await relayedCall(stage, owner, "the machine's own TURN server", tell);
+  await relayedCall(stage, owner, "the machine's own TURN server, over TCP", tell);
 }
 
 async function relayedCall(stage: Stage, owner: Key, by: string, tell: (line: string) => void) {
@@ -181,7 +181,7 @@ class Stage implements AsyncDisposable {
     if (turn) {
       const { username, credential } = OWN_TURN;
       this.#relay = await this.#turnServer(TURN_PORT, `use-auth-secret\nstatic-auth-secret=${SECRET}`);
-      await this.#turnServer(OWN_TURN_PORT, `lt-cred-mech\nuser=${username}:${credential}`);
+      await this.#turnServer(OWN_TURN_PORT, `no-udp\nlt-cred-mech\nuser=${username}:${credential}`);
     }
     const served = this.deno(cloud, "cli/cloud/main.ts", ["serve", ...flags]);
     await served.wrote("serving");
@@ -234,7 +234,7 @@ class Stage implements AsyncDisposable {
     const { address } = this.net.cloud;
     await this.configure(index);
     const cloud = { ...section.cloud, app_address: `http://${address}:${PORT}` };
-    const own = { urls: [`turn:${address}:${OWN_TURN_PORT}`], ...OWN_TURN };
+    const own = { urls: [`turn:${address}:${OWN_TURN_PORT}?transport=tcp`], ...OWN_TURN };
     const webrtc = { ice_servers: turn && index === 1 ? [own] : [] };
     await Deno.writeTextFile(this.#fileOf(index), JSON.stringify({ cloud, network: { webrtc } }));
     await this.#run(index);

@@ -9,6 +9,7 @@ import { type PoolHolder, SharedPool } from "../../base/async/shared_pool.ts";
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
+import { LogOnChange } from "../../base/log/on_change.ts";
 import { PortAllowance } from "../flow/byte_budget.ts";
 import { isOnThisMachine, type Peer, type ServiceTable } from "../rpc/service.ts";
 import type { IceServer, Rtc } from "../webrtc/addon.ts";
@@ -50,6 +51,7 @@ export class Answerer {
   /** Peers, and offers being answered, by caller. */
   readonly #peerPool: SharedPool;
   readonly #offerPool: SharedPool;
+  readonly #serverProblems = new LogOnChange();
   #closed: SvcError | undefined;
 
   constructor(parts: AnswererParts) {
@@ -135,6 +137,9 @@ export class Answerer {
       candidatesMax: this.#limits.candidates,
       signals,
       letsLeave: true,
+      serverFailed: ({ message }) => {
+        if (this.#serverProblems.isNew(message)) this.#parts.logger.warn(message);
+      },
       rtc: this.#parts.rtc,
     });
     const refused = this.#closed ?? (signal.aborted ? signal.reason as SvcError : undefined);

@@ -62,12 +62,12 @@ const ASK_FIRST_MS = 50;
  */
 export async function dialWebRtc(options: HostDialOptions): Promise<DialedChannel> {
   const { clock, host, timeoutMs = CONNECT_MS } = options;
-  const late = () => {
-    return new SvcError("deadline_exceeded", `no WebRTC connection to ${host} within ${timeoutMs} ms`);
-  };
+  let server = "";
+  const late = () =>
+    new SvcError("deadline_exceeded", `no WebRTC connection to ${host} within ${timeoutMs} ms${server}`);
   const over = deadline(clock, timeoutMs, late, options.signal);
   try {
-    return await new Dial(options, over.signal).run();
+    return await new Dial(options, over.signal, (error) => server = `; ${error.message}`).run();
   } finally {
     over.done();
   }
@@ -88,7 +88,11 @@ class Dial implements SignalListener {
   /** Aborted when the connection is arranged, or given up. */
   readonly #over = new AbortController();
 
-  constructor(private readonly options: HostDialOptions, private readonly signal: AbortSignal) {
+  constructor(
+    private readonly options: HostDialOptions,
+    private readonly signal: AbortSignal,
+    private readonly serverFailed: (error: SvcError) => void,
+  ) {
     this.#signaling = client(SignalingService, options.signaling);
     this.#header = Metadata.from([...options.header ?? [], [HOST, options.host]]);
     this.#answered.promise.catch(() => {});
@@ -105,6 +109,7 @@ class Dial implements SignalListener {
       iceServers: [...iceServers, ...config],
       candidatesMax: WEBRTC_LIMITS.candidates,
       signals: this,
+      serverFailed: this.serverFailed,
       rtc,
     });
     try {

@@ -16,10 +16,11 @@ import { join } from "node:path";
 import { messageOf, SvcError } from "../../base/error.ts";
 import { withPacked } from "../../base/native/packed.ts";
 import type { Description, DescriptionType } from "./description.ts";
+import { chooseServers, type ChosenServers } from "./ice_choice.ts";
 
 /** Servers that tell a peer its public address (STUN) or relay for it (TURN), in WebRTC's notation. */
 export interface IceServer {
-  /** `stun:host:port`, `turn:host:port?transport=udp` */
+  /** `stun:host:port`, `turn:host:port?transport=udp`, `turns:host:port` */
   readonly urls: readonly string[];
   readonly username?: string;
   readonly credential?: string;
@@ -29,6 +30,8 @@ export interface PeerOptions {
   readonly iceServers: readonly IceServer[];
   /** Largest message from the other side. */
   readonly messageBytesMax: number;
+  /** Called with what is wrong with a server; the peer can do without. */
+  readonly serverFailed?: (error: SvcError) => void;
   /** Listens on this address only. */
   readonly bindAddress?: string;
 }
@@ -125,7 +128,18 @@ export const RTC_ADDON = "node_datachannel.node";
 
 /** Peers of the addon, which is loaded with the first one. */
 export const nativeRtc: Rtc = {
-  makePeer: async (options, listener) => new AddonPeer(await loadAddon(), options, listener),
+  makePeer: async (options, listener) => {
+    const [addon, chosen] = await Promise.all([
+      loadAddon(),
+      chooseServers(options.iceServers, options.serverFailed ?? (() => {})),
+    ]);
+    try {
+      return new AddonPeer(addon, options, chosen, listener);
+    } catch (error) {
+      chosen.close();
+      throw error;
+    }
+  },
 };
 
 let loading: Promise<Addon> | undefined;
@@ -154,12 +168,16 @@ class AddonPeer implements NativePeer {
   readonly #channels: AddonChannel[] = [];
   #closed = false;
 
-  constructor(addon: Addon, options: PeerOptions, listener: PeerListener) {
-    const { iceServers, messageBytesMax, bindAddress } = options;
+  constructor(
+    addon: Addon,
+    { messageBytesMax, bindAddress }: PeerOptions,
+    private readonly chosen: ChosenServers,
+    listener: PeerListener,
+  ) {
     this.#addon = addon;
     this.#native = attempt("unavailable", "make a WebRTC peer", () =>
       new addon.PeerConnection("svc", {
-        iceServers: iceServers.flatMap(serverUrls),
+        iceServers: [...chosen.servers],
         disableAutoNegotiation: true,
         maxMessageSize: messageBytesMax,
         // Videos come later, when the connection is there.
@@ -245,6 +263,7 @@ class AddonPeer implements NativePeer {
     this.#closed = true;
     this.#channels.length = 0;
     this.#native.close();
+    this.chosen.close();
   }
 
   /** Runs a callback. An error in it is a bug, which must not end the process: it ends the peer. */
@@ -344,29 +363,4 @@ function candidatesIn(sdp: string): [string, string][] {
     for (const [, line = ""] of section.matchAll(/^a=(candidate:[^\r\n]+)/gm)) found.push([line, mid]);
   }
   return found;
-}
-
-/** A server in the addon's notation, once for each address. Leaves out servers that the addon cannot use. */
-function serverUrls({ urls, username, credential }: IceServer): (string | ServerAddress)[] {
-  return urls.flatMap((url): (string | ServerAddress)[] => {
-    const match = /^(stuns?|turns?):(\[[^\]]+\]|[^:?[\]]+)(?::(\d{1,5}))?(?:\?transport=(udp|tcp))?$/i.exec(
-      url,
-    );
-    if (!match) return [];
-    const [, scheme = "", host = "", port, transport = "udp"] = match;
-    // The addon supports servers over UDP only.
-    if (/s$/i.test(scheme) || transport.toLowerCase() !== "udp") return [];
-    const hostname = host.replace(/[[\]]/g, "");
-    const address = { hostname, port: Number(port ?? 3478) };
-    if (/^stun$/i.test(scheme)) return [`stun:${host}:${address.port}`];
-    return [{ ...address, username, password: credential, relayType: "TurnUdp" as const }];
-  });
-}
-
-interface ServerAddress {
-  readonly hostname: string;
-  readonly port: number;
-  readonly username?: string;
-  readonly password?: string;
-  readonly relayType: "TurnUdp";
 }

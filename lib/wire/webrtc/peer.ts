@@ -54,6 +54,8 @@ export interface RtcPeerOptions {
   readonly candidatesMax: number;
   readonly signals: SignalListener;
   readonly bindAddress?: string;
+  /** Called with what is wrong with an ICE server. */
+  readonly serverFailed?: (error: SvcError) => void;
   /**
    * Whether this side waits, after the other side has closed its data channel, until the other side has closed
    * everything. A published client ends its process if the connection closes between its two channels.
@@ -151,8 +153,8 @@ export class RtcPeer {
 
   /** A peer without a description yet. */
   static async make(options: RtcPeerOptions): Promise<RtcPeer> {
-    const { iceServers, bindAddress, rtc = nativeRtc } = options;
-    const native = { iceServers, messageBytesMax: FRAME_BYTES_MAX, bindAddress };
+    const { iceServers, bindAddress, serverFailed, rtc = nativeRtc } = options;
+    const native = { iceServers, messageBytesMax: FRAME_BYTES_MAX, bindAddress, serverFailed };
     // The addon's listener exists before the peer, and gets no event before the end of this turn.
     let listener: PeerListener | undefined;
     const made = await rtc.makePeer(native, {
