@@ -14,7 +14,7 @@ import type { HeaderFields } from "../rpc/metadata.ts";
 import { Connection } from "../http2/connection.ts";
 import type { Port } from "./port.ts";
 import { create, fromBinary, toBinary } from "../rpc/proto.ts";
-import { standsStill } from "../../../tests/support/until.ts";
+import { standsStill, until } from "../../../tests/support/until.ts";
 import type { Route } from "./route.ts";
 
 const ECHO = "/proto.rpc.examples.echo.v1.EchoService";
@@ -333,6 +333,44 @@ Deno.test("HTTP: /restart_status answers only callers on the same machine", asyn
     assertEquals(got, want, remoteAddress);
   }
 });
+
+/** The answers to one request after another on a connection, with a pause before each but the first. */
+async function answersTo(port: Port, requests: readonly string[], pauseMs: number): Promise<string[]> {
+  const socket = connect(port.port, "127.0.0.1");
+  let seen = "";
+  socket.on("error", () => {}).on("data", (bytes) => seen += bytes.toString("latin1"));
+  const answers: string[] = [];
+  for (const [index, text] of requests.entries()) {
+    if (index > 0) await new SystemClock().sleep(pauseMs);
+    seen = "";
+    socket.write(Uint8Array.from(text, (letter) => letter.charCodeAt(0)));
+    await until(() => /\r\n\r\n[^]*\n$/.test(seen) || socket.destroyed);
+    answers.push(seen);
+  }
+  socket.destroy();
+  return answers;
+}
+
+Deno.test("HTTP: an idle connection outlives the pauses of a proxy that keeps it", () =>
+  withPort({}, async (port) => {
+    const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    // The runtime's own limit is five seconds, and one for the way of its end.
+    const answers = await answersTo(port, [get, get], 6_500);
+    for (const answer of answers) assertStringIncludes(answer, "HTTP/1.1 200 OK");
+    assertEquals(/^keep-alive:/im.test(answers[0]), false);
+  }));
+
+Deno.test("HTTP: a request with the whole address, as proxies may write it", () =>
+  withPort({}, async (port) => {
+    const get = (target: string, host = "a.example:80") => `GET ${target} HTTP/1.1\r\nHost: ${host}\r\n\r\n`;
+    for (const target of ["http://a.example:80/", "HTTP://A.example:80", "http://a.example:80?x=1"]) {
+      assertStringIncludes((await answersTo(port, [get(target)], 0))[0], "HTTP/1.1 200 OK");
+    }
+    const [missing] = await answersTo(port, [get("http://a.example:80/nothing?x")], 0);
+    assertStringIncludes(missing, "there is nothing at /nothing");
+    const [other] = await answersTo(port, [get("http://b.example/")], 0);
+    assertStringIncludes(other, "HTTP/1.1 400");
+  }));
 
 Deno.test("HTTP: accepts split, sequential and pipelined requests on a connection", () =>
   withPort({}, async (port) => {

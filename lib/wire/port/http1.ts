@@ -22,8 +22,12 @@ import type { Peer } from "../rpc/service.ts";
 
 /** Request bytes that wait for their reader. */
 const BODY_BYTES = 1024 * 1024;
-/** Idle time of a connection; its next header must be complete within it. */
-const IDLE_MS = 75_000;
+/**
+ * Idle time of a connection; its next header must be complete within it. Longer than reverse proxies keep theirs (nginx
+ * 60 s, cloudflared and Traefik 90 s, Caddy 120 s): a proxy that sends a request while this side closes the connection
+ * answers its caller with 502.
+ */
+const IDLE_MS = 130_000;
 /** A request delivers `PROGRESS_BYTES` in this time, or its end, unless it waits for us. */
 const PROGRESS_MS = 30_000;
 /** A client that reads nothing of its answer for this long is disconnected. */
@@ -68,7 +72,13 @@ export class Http1 {
 
   constructor(private readonly parts: Http1Parts) {
     // An offer to change the protocol is ignored; the request itself is answered.
-    const options = { shouldUpgradeCallback: () => false } as ServerOptions;
+    const options = {
+      shouldUpgradeCallback: () => false,
+      // This file has limits of its own, which tell a slow client from one that waits for us.
+      keepAliveTimeout: 0,
+      headersTimeout: 0,
+      requestTimeout: 0,
+    } as ServerOptions;
     this.#server = nodeHttp().createServer(options, (message, response) => {
       this.#connections.get(message.socket)?.request(message, response);
     });
@@ -130,10 +140,13 @@ class Http1Connection {
     if (this.#requests.size >= MAX_WAITING_REQUESTS) {
       return this.#cut(`made ${MAX_WAITING_REQUESTS} requests without waiting for their answers`);
     }
-    if (hostsIn(message.rawHeaders) > 1) {
-      // A request with two hosts is refused, because a proxy in front may have used the other one.
+    const target = targetOf(message);
+    if (target === undefined) {
       response.writeHead(400, { "content-type": "text/plain; charset=utf-8", connection: "close" });
-      response.end("found several Host fields, wanted one\n", () => this.socket.destroy());
+      response.end(
+        "found several Host fields, or another host in the target: wanted one\n",
+        () => this.socket.destroy(),
+      );
       return;
     }
 
@@ -148,7 +161,7 @@ class Http1Connection {
     const direct = { ...client.peer, origin, ...forwardedBy(fields) };
     const request: WebRequest = {
       method: message.method ?? "",
-      target: message.url ?? "",
+      target,
       fields,
       peer: this.parts.proxies?.callerOf(direct, fields) ?? direct,
       allowance: client.allowance,
@@ -307,6 +320,18 @@ class HttpResponse implements WebResponse {
   abort(): void {
     this.response.destroy();
   }
+}
+
+/**
+ * The path and query of a request; proxies may write the whole address (source: RFC 9112, section 3.2.2). `undefined`
+ * for a request with two hosts, because a proxy in front may have used the other one.
+ */
+function targetOf({ url = "", headers, rawHeaders }: IncomingMessage): string | undefined {
+  if (hostsIn(rawHeaders) > 1) return undefined;
+  const [, host, rest = ""] = /^https?:\/\/([^/?]*)(.*)$/i.exec(url) ?? [];
+  if (host === undefined) return url;
+  if (headers.host !== undefined && host.toLowerCase() !== headers.host.toLowerCase()) return undefined;
+  return rest.startsWith("/") ? rest : `/${rest}`;
 }
 
 function hostsIn(raw: readonly string[]): number {

@@ -328,7 +328,7 @@ Deno.test("port: an unfinished HTTP/1.1 request or body is closed after its time
       let open = true;
       void closed.then(() => open = false);
       // The server notes the end of its answer in a turn of its own.
-      await until(() => !open, { meanwhile: moving(fake, 75_000), found: () => what });
+      await until(() => !open, { meanwhile: moving(fake, 130_000), found: () => what });
     });
   }
 });
