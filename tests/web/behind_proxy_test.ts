@@ -99,3 +99,23 @@ needingTest(
     }
   },
 );
+
+needingTest(
+  "under a name of the internet, the page of a machine without keys says why it takes no calls",
+  await browserWithPage(),
+  async (browserPath) => {
+    const machine = await startPageMachine(DEMO);
+    const { port } = new URL(machine.url);
+    const browser = await launch(browserPath, ["--host-resolver-rules=MAP robots.example.com 127.0.0.1"]);
+    try {
+      const { page } = await openPage(browser, `http://robots.example.com:${port}`);
+      await page.goto(`http://robots.example.com:${port}/`);
+      const why = `takes no calls from http://robots.example.com:${port}: it asks nobody for a key`;
+      await page.getByRole("status").getByText(why).waitFor();
+      assertEquals(await question(page).count(), 0);
+    } finally {
+      await browser.close();
+      await machine.close();
+    }
+  },
+);

@@ -206,6 +206,7 @@ for (const [what, sites] of [["far ones", nearSites(() => [])], ["any", noSite]]
         });
         assertEquals(answer.status, 403, method);
         assertStringIncludes(await answer.text(), "no calls from https://site.example");
+        assertStringIncludes(answer.headers.get("grpc-message") ?? "", "no calls from https://site.example");
         const allowed = [...answer.headers.keys()].filter((name) => name.startsWith("access-control"));
         assertEquals(allowed, []);
       }

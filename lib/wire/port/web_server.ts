@@ -2,6 +2,8 @@
  * Answers everything except gRPC proper: calls of gRPC-web, pages, and cross-origin requests of browsers.
  */
 
+import { CODES } from "../../base/error.ts";
+import { encodeStatusText } from "../rpc/message.ts";
 import type { ServiceTable } from "../rpc/service.ts";
 import { fieldValue, type WebBody, type WebRequest, type WebResponse } from "./exchange.ts";
 import { isGrpcWeb, openWebCall } from "./grpc_web.ts";
@@ -42,10 +44,11 @@ const IGNORED: WebBody = { data() {}, ended() {}, gone() {} };
 /** A port without keys: whoever can send a request could do everything. */
 function refusal(fields: HeaderFields): RouteAnswer {
   const origin = fieldValue(fields, "origin") ?? "web pages";
-  return textAnswer(
-    403,
-    `this port takes no calls from ${origin.slice(0, ORIGIN_CHARS_MAX)}: it asks nobody for a key`,
-  );
+  const why = `this port takes no calls from ${origin.slice(0, ORIGIN_CHARS_MAX)}: it asks nobody for a key`;
+  // Clients read these fields of any answer. The status tells the page that no key would help.
+  const status = String(CODES.failed_precondition);
+  const answer: [string, string][] = [["grpc-status", status], ["grpc-message", encodeStatusText(why)]];
+  return { ...textAnswer(403, why), fields: answer };
 }
 
 /** Allows pages to call: tokens decide who may do what, and browsers do not add them by themselves. */

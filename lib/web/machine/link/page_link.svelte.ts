@@ -266,9 +266,11 @@ async function withDeadline(work: Promise<void>, ms: number, giveUp: () => void)
   }
 }
 
-/** The machine asks for a key, or for another one. */
+/** The machine asks for a key, or for another one; not: it asks for none, and takes no calls from pages of this name. */
 function isRefusal(error: unknown): error is ConnectError {
-  return error instanceof ConnectError && [Code.Unauthenticated, Code.PermissionDenied].includes(error.code);
+  if (!(error instanceof ConnectError)) return false;
+  const isOfSite = error.metadata.get("grpc-status") === String(Code.FailedPrecondition);
+  return !isOfSite && [Code.Unauthenticated, Code.PermissionDenied].includes(error.code);
 }
 
 /** The reason in words, for people. */
