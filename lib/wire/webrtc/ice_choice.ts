@@ -38,7 +38,7 @@ const ASKED_MAX = 8;
 const ASKS = 3;
 const ASK_MS = 150;
 
-const URL = /^(stuns?|turns?):(\[[^\]]+\]|[^:?[\]]+)(?::(\d{1,5}))?(?:\?transport=(udp|tcp))?$/i;
+const SERVER = /^(stuns?|turns?):(\[[^\]]+\]|[^:?[\]]+)(?::(\d{1,5}))?(?:\?transport=(udp|tcp))?$/i;
 
 interface Parsed {
   readonly kind: "stun" | "turn";
@@ -50,13 +50,13 @@ interface Parsed {
 
 /** `undefined` for what nobody here can use: an unknown notation, STUN over anything but UDP, TURN over DTLS. */
 function parsed(url: string): Parsed | undefined {
-  const match = URL.exec(url);
-  if (!match) return undefined;
-  const scheme = match[1].toLowerCase();
-  const isSecure = scheme.endsWith("s");
-  const [, , host, port = isSecure ? "5349" : "3478", transport = isSecure ? "tcp" : "udp"] = match;
+  const [, scheme = "", host = "", given, way] = SERVER.exec(url) ?? [];
+  if (host === "") return undefined;
+  const isSecure = /s$/i.test(scheme);
+  const port = given ?? (isSecure ? "5349" : "3478");
+  const transport = way ?? (isSecure ? "tcp" : "udp");
   const isUdp = transport.toLowerCase() === "udp";
-  const kind = scheme.startsWith("stun") ? "stun" : "turn";
+  const kind = /^stun/i.test(scheme) ? "stun" : "turn";
   if (isUdp ? isSecure : kind === "stun") return undefined;
   const server = { host: host.replace(/[[\]]/g, ""), port: Number(port) };
   if (server.port > 65_535) return undefined;
