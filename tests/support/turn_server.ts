@@ -1,6 +1,6 @@
 /** A TURN server of coturn on the loopback address, with one user. */
 
-import type { IceServer } from "../../lib/wire/webrtc/addon.ts";
+import type { IceServer } from "../../lib/wire/webrtc/ice_choice.ts";
 import { freePort } from "./free_port.ts";
 
 const [USERNAME, CREDENTIAL] = ["caller", "secret"];

@@ -14,7 +14,7 @@ import { messageOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { Secret } from "../../base/secret.ts";
 import { stunAnswer } from "../../wire/webrtc/stun.ts";
-import type { IceServer } from "../../wire/webrtc/addon.ts";
+import type { IceServer } from "../../wire/webrtc/ice_choice.ts";
 
 export interface TurnOptions {
   /** `turn:host:port?transport=udp` */

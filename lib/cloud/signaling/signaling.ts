@@ -15,7 +15,7 @@ import { KeyCounts } from "../../base/async/key_counts.ts";
 import { type Code, SvcError } from "../../base/error.ts";
 import { CallQueue, type CallQueueLimits } from "../../wire/signaling/call_queue.ts";
 import { type Answering, HOST, signalingService } from "../../wire/signaling/service.ts";
-import type { IceServer } from "../../wire/webrtc/addon.ts";
+import type { IceServer } from "../../wire/webrtc/ice_choice.ts";
 import { Keys } from "../access/keys.ts";
 import { type Limits, overLimit } from "../access/limits.ts";
 import type { CloudContext } from "../access/context.ts";

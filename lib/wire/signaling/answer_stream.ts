@@ -17,7 +17,7 @@ import type { CallOptions, ServiceClient } from "../rpc/channel.ts";
 import { Metadata } from "../rpc/metadata.ts";
 import { create, type MessageInitShape } from "../rpc/proto.ts";
 import { statusOf } from "../rpc/service.ts";
-import type { IceServer } from "../webrtc/addon.ts";
+import type { IceServer } from "../webrtc/ice_choice.ts";
 import type { IceCandidate } from "../webrtc/description.ts";
 import { CONNECT_MS, WEBRTC_LIMITS } from "../webrtc/limits.ts";
 import type { IncomingCall } from "./call_queue.ts";

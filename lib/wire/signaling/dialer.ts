@@ -10,7 +10,8 @@ import { type Clock, deadline, race } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { type Channel, client, type ServiceClient } from "../rpc/channel.ts";
 import { Metadata } from "../rpc/metadata.ts";
-import type { IceServer, Rtc } from "../webrtc/addon.ts";
+import type { Rtc } from "../webrtc/addon.ts";
+import type { IceServer } from "../webrtc/ice_choice.ts";
 import { FrameClient } from "../webrtc/client.ts";
 import {
   type Description,

@@ -22,7 +22,7 @@ import { Secret } from "../../base/secret.ts";
 import type { Metadata } from "../rpc/metadata.ts";
 import { create, type MessageInitShape, timestampFromMs } from "../rpc/proto.ts";
 import { type CallContext, type Service, service, statusOf } from "../rpc/service.ts";
-import type { IceServer } from "../webrtc/addon.ts";
+import type { IceServer } from "../webrtc/ice_choice.ts";
 import type { IceCandidate } from "../webrtc/description.ts";
 import { CANDIDATE_BYTES_MAX } from "../webrtc/limits.ts";
 import type { AnswerStage, Caller, CallerUpdate, CallQueue, IncomingCall } from "./call_queue.ts";

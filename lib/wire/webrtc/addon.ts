@@ -16,15 +16,7 @@ import { join } from "node:path";
 import { messageOf, SvcError } from "../../base/error.ts";
 import { withPacked } from "../../base/native/packed.ts";
 import type { Description, DescriptionType } from "./description.ts";
-import { chooseServers, type ChosenServers } from "./ice_choice.ts";
-
-/** Servers that tell a peer its public address (STUN) or relay for it (TURN), in WebRTC's notation. */
-export interface IceServer {
-  /** `stun:host:port`, `turn:host:port?transport=udp`, `turns:host:port` */
-  readonly urls: readonly string[];
-  readonly username?: string;
-  readonly credential?: string;
-}
+import { chooseServers, type ChosenServers, type IceServer } from "./ice_choice.ts";
 
 export interface PeerOptions {
   readonly iceServers: readonly IceServer[];

@@ -9,9 +9,16 @@
 import { type Clock, SystemClock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { openUdp, type UdpSocket } from "../../base/udp.ts";
-import type { IceServer } from "./addon.ts";
 import { readStunAnswer, stunRequest } from "./stun.ts";
 import { openStreamRelay, type StreamRelay } from "./turn_stream.ts";
+
+/** Servers that tell a peer its public address (STUN) or relay for it (TURN), in WebRTC's notation. */
+export interface IceServer {
+  /** `stun:host:port`, `turn:host:port?transport=udp`, `turns:host:port` */
+  readonly urls: readonly string[];
+  readonly username?: string;
+  readonly credential?: string;
+}
 
 /** A server in the addon's notation. */
 export type NativeServer = string | NativeTurnServer;

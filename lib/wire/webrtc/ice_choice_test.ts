@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { SystemClock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { openUdp, type UdpSocket } from "../../base/udp.ts";
-import type { IceServer } from "./addon.ts";
+import type { IceServer } from "./ice_choice.ts";
 import { chooseServers } from "./ice_choice.ts";
 import { stunAnswer } from "./stun.ts";
 import type { StreamServer } from "./turn_stream.ts";

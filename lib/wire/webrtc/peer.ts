@@ -9,13 +9,13 @@
 import { SvcError } from "../../base/error.ts";
 import {
   type DataChannel,
-  type IceServer,
   type NativePeer,
   nativeRtc,
   type PeerListener,
   type PeerState,
   type Rtc,
 } from "./addon.ts";
+import type { IceServer } from "./ice_choice.ts";
 import {
   decodeDescription,
   type Description,
