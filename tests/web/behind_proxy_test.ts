@@ -24,52 +24,72 @@ const over = (page: Page, way: string) =>
   page.getByRole("button", { name: new RegExp(`^Connection: ${way}`) });
 const question = (page: Page) => page.getByRole("heading", { name: /^Sign in to/ });
 
-needingTest(
-  "the page works behind nginx below a path, over WebRTC, with a key of its own for each path",
-  await both(browserWithPage(), Promise.resolve(programHere("nginx"))),
-  async ([browserPath]) => {
-    const folder = await Deno.makeTempDir({ prefix: "svc-nginx-" });
-    const machine = await startPageMachine({ ...DEMO, auth: AUTH });
-    const upstream = new URL(machine.url).host;
-    const port = freePort();
-    const origin = `http://${NAME}:${port}`;
+/** Reverse proxies with two paths that lead to the machine, as people first write them. */
+const PROXIES: Readonly<
+  Record<string, (folder: string, upstream: string, port: number) => Promise<Deno.ChildProcess>>
+> = {
+  nginx: (folder, upstream, port) => {
     const path = (at: string) => `location ${at} { proxy_pass http://${upstream}/; }`;
-    const nginx = await startNginx(
+    return startNginx(
       folder,
       `server { listen 127.0.0.1:${port}; ${path("/robots/1/")} ${path("/robots/2/")} }`,
     );
-    const browser = await launch(browserPath);
-    try {
-      const answers = () =>
-        fetch(`http://127.0.0.1:${port}/`).then((answer) => answer.text(), () => undefined);
-      await until(answers);
-      const { page, foreign, errors } = await openPage(browser, origin);
-      await page.goto(`${origin}/robots/1/`);
-      await question(page).waitFor();
-      await page.getByLabel("Key id").fill(KEY.id);
-      await page.getByLabel("Key", { exact: true }).fill(KEY.key);
-      await page.getByLabel("Stay signed in").check();
-      await page.getByRole("button", { name: "Sign in" }).click();
-      await over(page, "WebRTC").waitFor();
-      await page.getByTestId("rtt").waitFor();
-
-      await page.goto(`${origin}/robots/2/`);
-      await question(page).waitFor();
-      await page.goto(`${origin}/robots/1/?way=direct`);
-      await over(page, "Direct").waitFor();
-      // A stream that nginx keeps back would show no line.
-      await page.goto(`${origin}/robots/1/?way=direct#/logs`);
-      await page.locator(".record").first().waitFor();
-      assertEquals([foreign, errors], [[], []]);
-    } finally {
-      await browser.close();
-      nginx.kill("SIGTERM");
-      await nginx.status;
-      await machine.close();
-      await Deno.remove(folder, { recursive: true });
-    }
   },
-);
+  caddy: async (folder, upstream, port) => {
+    const path = (at: string) => `  handle_path ${at}* {\n    reverse_proxy ${upstream}\n  }\n`;
+    const global = "{\n  admin off\n  auto_https off\n  log {\n    level ERROR\n  }\n}\n";
+    const site = `http://:${port} {\n  bind 127.0.0.1\n${path("/robots/1/")}${path("/robots/2/")}}\n`;
+    await Deno.writeTextFile(`${folder}/Caddyfile`, global + site);
+    const args = ["run", "--config", `${folder}/Caddyfile`, "--adapter", "caddyfile"];
+    return new Deno.Command("caddy", { args, env: { HOME: folder }, stderr: "null" }).spawn();
+  },
+};
+
+for (const [program, start] of Object.entries(PROXIES)) {
+  needingTest(
+    `the page works behind ${program} below a path, over WebRTC, with a key of its own for each path`,
+    await both(browserWithPage(), Promise.resolve(programHere(program))),
+    async ([browserPath]) => await playBelowPath(browserPath, start),
+  );
+}
+
+async function playBelowPath(browserPath: string, start: typeof PROXIES[string]): Promise<void> {
+  const folder = await Deno.makeTempDir({ prefix: "svc-proxy-" });
+  const machine = await startPageMachine({ ...DEMO, auth: AUTH });
+  const upstream = new URL(machine.url).host;
+  const port = freePort();
+  const origin = `http://${NAME}:${port}`;
+  const proxy = await start(folder, upstream, port);
+  const browser = await launch(browserPath);
+  try {
+    const answers = () => fetch(`http://127.0.0.1:${port}/`).then((answer) => answer.text(), () => undefined);
+    await until(answers);
+    const { page, foreign, errors } = await openPage(browser, origin);
+    await page.goto(`${origin}/robots/1/`);
+    await question(page).waitFor();
+    await page.getByLabel("Key id").fill(KEY.id);
+    await page.getByLabel("Key", { exact: true }).fill(KEY.key);
+    await page.getByLabel("Stay signed in").check();
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await over(page, "WebRTC").waitFor();
+    await page.getByTestId("rtt").waitFor();
+
+    await page.goto(`${origin}/robots/2/`);
+    await question(page).waitFor();
+    await page.goto(`${origin}/robots/1/?way=direct`);
+    await over(page, "Direct").waitFor();
+    // A stream that the proxy keeps back would show no line.
+    await page.goto(`${origin}/robots/1/?way=direct#/logs`);
+    await page.locator(".record").first().waitFor();
+    assertEquals([foreign, errors], [[], []]);
+  } finally {
+    await browser.close();
+    proxy.kill("SIGTERM");
+    await proxy.status;
+    await machine.close();
+    await Deno.remove(folder, { recursive: true });
+  }
+}
 
 needingTest(
   "the fleet's page below a path says that a control plane cannot work there",
