@@ -1,11 +1,12 @@
 /** What a page shows of a machine whose camera stands still, or whose clock is not that of the browser's computer. */
 
-import { assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import type { Motor } from "../../lib/api/actuators/motor.ts";
 import { type Camera, CameraApi } from "../../lib/api/sensors/camera.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { until } from "../support/until.ts";
 import { openPage } from "./browser.ts";
-import { cardOf, closeCards, type PageShared, type PageStep } from "./page_steps.ts";
+import { cardOf, closeCards, isMoving, type PageShared, type PageStep } from "./page_steps.ts";
 
 /** The browser's computer is so far ahead of the machine; behind it if negative. */
 function withClockAhead(ms: number): string {
@@ -41,7 +42,26 @@ async function looksAt(
   return found;
 }
 
+/** As when the network swallows everything from one moment to the next. */
+const SILENT_CHANNELS = "RTCDataChannel.prototype.send = () => {}";
+
 export const STALE_STEPS: readonly PageStep[] = [
+  ["STOP reaches the machine although the page's connection is silent", async ({ machine, browser }) => {
+    const { page, errors } = await openPage(browser, machine.url, { bare: true });
+    await page.goto(`${machine.url}/#/control`);
+    await page.getByRole("button", { name: /^Connection: WebRTC/ }).waitFor();
+    const motor = machine.runtime.machine.find("rdk:component:motor", "motor1") as unknown as Motor;
+    await motor.setPower(0.5);
+    await until(() => isMoving(machine, "rdk:component:motor", "motor1"));
+    await page.evaluate(SILENT_CHANNELS);
+    const startMs = performance.now();
+    await page.getByRole("button", { name: "STOP", exact: true }).click();
+    await until(async () => !await isMoving(machine, "rdk:component:motor", "motor1"));
+    // Before the page itself notices: it asks every two seconds, and waits for six.
+    assert(performance.now() - startMs < 4_000);
+    assertEquals(errors, []);
+    await page.context().close();
+  }],
   ["what takes long is shown by a browser whose clock is behind the machine's", async (shared) => {
     const { operation } = await looksAt(shared, -HOUR_MS);
     assertMatch(operation, /s$/);

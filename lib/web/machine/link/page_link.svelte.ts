@@ -22,6 +22,8 @@ const PING_EVERY_MS = 2000;
 const PING_MS = 6000;
 const RETRY_FIRST_MS = 400;
 const RETRY_MAX_MS = 5000;
+/** A machine that answers at all stops within this time; then STOP goes another way, too. */
+const STOP_MS = 1000;
 const WAY_STORED = "svc-way";
 
 /** The way that the person prefers: `auto` tries WebRTC first. */
@@ -132,6 +134,36 @@ export class PageLink {
       // It holds for this page.
     }
     this.#again(0, 0);
+  }
+
+  /**
+   * Stops everything that moves: over the connection, and past it if that is silent or there is none, because a broken
+   * connection is noticed only after seconds.
+   */
+  async stopAll(): Promise<void> {
+    const over = this.client?.stopAll();
+    over?.catch(() => {});
+    const isAnswered = over?.then(() => true, () => false) ?? false;
+    const late = new Promise<false>((resolve) => setTimeout(resolve, STOP_MS, false));
+    if (await Promise.race([isAnswered, late])) return;
+    if (!this.target.ways.includes("direct")) {
+      if (!over) throw new Error("there is no connection to the machine");
+      return await over;
+    }
+    try {
+      await Promise.any([...over ? [over] : [], this.#stopDirectly()]);
+    } catch (error) {
+      throw error instanceof AggregateError ? error.errors.at(-1) : error;
+    }
+  }
+
+  async #stopDirectly(): Promise<void> {
+    const client = await dialBy("direct", this.target, this.#credentials());
+    try {
+      await client.stopAll();
+    } finally {
+      client.disconnect().catch(() => {});
+    }
   }
 
   /** The session has ended on the machine: the next call begins another one. */
