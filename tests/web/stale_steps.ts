@@ -50,7 +50,7 @@ export const STALE_STEPS: readonly PageStep[] = [
     const { page, errors } = await openPage(browser, machine.url, { bare: true });
     await page.goto(`${machine.url}/#/control`);
     await page.getByRole("button", { name: /^Connection: WebRTC/ }).waitFor();
-    const motor = machine.runtime.machine.find("rdk:component:motor", "motor1") as unknown as Motor;
+    const motor = machine.runtime.machine.find("rdk:component:motor", "motor1") as Motor;
     await motor.setPower(0.5);
     await until(() => isMoving(machine, "rdk:component:motor", "motor1"));
     await page.evaluate(SILENT_CHANNELS);
