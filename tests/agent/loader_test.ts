@@ -9,6 +9,8 @@ import { agentUnit, LOADER } from "../../lib/agent/system/service_unit.ts";
 import { bootPlan, type Count, type PassingCount, type VersionLinks } from "../../lib/agent/update/boot.ts";
 import { randomFrom } from "../../lib/geometry/random.ts";
 import { UpdateRecord } from "../../lib/agent/update/record.ts";
+import { RUNTIME_MARK } from "../../lib/agent/supervise/runtime.ts";
+import { until } from "../support/until.ts";
 import { SystemFiles } from "../../lib/base/files/system_files.ts";
 
 const CASES = 40;
@@ -128,6 +130,56 @@ Deno.test({
     }
   },
 });
+
+Deno.test({
+  name: "who stops the service in the loader's pause stops svc-server, too, and the next start has no pause",
+  ignore: Deno.build.os !== "linux",
+  fn: async () => {
+    const base = await Deno.makeTempDir({ prefix: "svc " });
+    const file = "svc-agent-1-a";
+    const passing = { file, over: file, starts: 1, failures: 20 };
+    await lay(base, { links: { current: file }, files: [file], passing });
+    const ours = `${base}/../of the unit`;
+    const left = [ours, base].map((mark) =>
+      new Deno.Command("sleep", { args: ["1000"], env: { [RUNTIME_MARK]: mark } }).spawn()
+    );
+    const [runtime, other] = left;
+    try {
+      const loader = new Deno.Command(`${base}/bin/${LOADER}`, {
+        args: ["--dir", ours, "--config", "--dir"],
+        env: { RUNTIME_DIRECTORY: `${base}/run` },
+        stdin: "null",
+        stdout: "null",
+      }).spawn();
+      const counted = () => Deno.readLink(`${base}/run/svc-agent.starts`).catch(() => "");
+      await until(async () => (await counted()).startsWith("2 21 "));
+      await until(() => childrenOf(loader.pid).then((names) => names.includes("sleep")));
+      loader.kill("SIGTERM");
+      assertEquals((await loader.status).code, 0);
+      assertEquals((await runtime.status).signal, "SIGTERM");
+      assertEquals(await Deno.stat(`/proc/${other.pid}`).then(() => true), true, "of another agent");
+      const { stdout } = await run(base, { SVC_LOADER_DRY: "1" });
+      assertEquals(stdout, `${file} 0\n`);
+    } finally {
+      for (const one of left) {
+        try {
+          one.kill("SIGKILL");
+        } catch {
+          // It has ended.
+        }
+        await one.status;
+      }
+      await Deno.remove(base, { recursive: true });
+    }
+  },
+});
+
+/** The names of the programs that a process runs now. */
+async function childrenOf(pid: number): Promise<string[]> {
+  const text = await Deno.readTextFile(`/proc/${pid}/task/${pid}/children`).catch(() => "");
+  const name = (child: string) => Deno.readTextFile(`/proc/${child}/comm`).catch(() => "");
+  return (await Promise.all(text.trim().split(" ").map(name))).map((one) => one.trim());
+}
 
 Deno.test({
   name: "missing, empty and non-executable files do not run",

@@ -10,6 +10,7 @@
 import { join } from "node:path";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import { LOADER, WATCHDOG_S } from "../system/service_unit.ts";
+import { RUNTIME_MARK } from "../supervise/runtime.ts";
 import { STARTS_MAX } from "./boot.ts";
 
 /** Interval of the signs of life during a pause, so that one of them may get lost. */
@@ -30,7 +31,7 @@ export async function installLoader(files: ReadFiles & WriteFiles, base: string)
  * not wait.
  */
 function loaderScript(): string {
-  return SCRIPT.replaceAll("@STARTS_MAX@", String(STARTS_MAX))
+  return SCRIPT.replaceAll("@STARTS_MAX@", String(STARTS_MAX)).replaceAll("@MARK@", RUNTIME_MARK)
     .replaceAll("@SIGN_S@", String(SIGN_S)).replaceAll("@UNSEEN_S@", String(WATCHDOG_S - SIGN_S));
 }
 
@@ -132,11 +133,30 @@ fi
 if [ -n "$NOTIFY_SOCKET" ] && ! command -v systemd-notify >/dev/null; then
   [ $delay -gt @UNSEEN_S@ ] && delay=@UNSEEN_S@
 fi
+# Who stops the service in this pause stops what an earlier agent has left running, as with an agent; the next start
+# has no pause.
+dir=$(dirname "$bin") before=
+for word in "$@"; do
+  [ "$before" = --dir ] && dir=$word
+  before=$word
+done
+stopped() {
+  kill "$pause" 2>/dev/null
+  rm -f "$run/$name.starts" 2>/dev/null
+  for one in $(grep -lszxF "@MARK@=$dir" /proc/[0-9]*/environ 2>/dev/null); do
+    one=\${one#/proc/}
+    kill -TERM "\${one%/environ}" 2>/dev/null
+  done
+  exit 0
+}
+trap stopped TERM
 while [ $delay -gt 0 ]; do
   [ -n "$NOTIFY_SOCKET" ] && systemd-notify WATCHDOG=1 2>/dev/null
   step=@SIGN_S@
   [ $delay -lt $step ] && step=$delay
-  sleep $step
+  sleep $step &
+  pause=$!
+  wait $pause
   delay=$((delay - step))
 done
 [ -n "$NOTIFY_SOCKET" ] && systemd-notify WATCHDOG=1 2>/dev/null
