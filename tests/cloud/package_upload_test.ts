@@ -89,6 +89,26 @@ Deno.test({
         await run("package", "delete", "marked", "--all");
       });
 
+      await t.step("links of a folder are packed, and an archive's are looked into", async () => {
+        const linked = `${folder}/linked`, archive = `${folder}/linked.tgz`;
+        await writeModule(linked, { ...META, module_id: "acme:linked", entrypoint: "run" }, "#!/bin/sh\n");
+        await Deno.symlink("run.sh", `${linked}/run`);
+        await Deno.symlink(".", `${linked}/self`);
+        assertMatch(await run("package", "upload", "1.0.0", linked), /^acme:linked 1\.0\.0\n/);
+        const tar = new Deno.Command("tar", {
+          args: ["-czf", archive, "-C", linked, "meta.json", "run", "run.sh"],
+        });
+        assertEquals((await tar.output()).code, 0);
+        assertMatch(await run("package", "upload", "1.1.0", archive), /^acme:linked 1\.1\.0\n/);
+
+        await Deno.symlink(`${folder}/good/run.sh`, `${linked}/outside`);
+        await refuses("the link outside leads to no file in it", "1.2.0", linked);
+        const out = new Deno.Command("tar", { args: ["-czf", archive, "-C", linked, "."] });
+        assertEquals((await out.output()).code, 0);
+        await refuses('the archive has the link "outside"', "1.2.0", archive);
+        await run("package", "delete", "linked", "--all");
+      });
+
       await t.step("what no machine could run is refused, in the machine's words", async () => {
         const bad: [RegExp, unknown, string | Uint8Array, number?][] = [
           [/names no program, wanted "entrypoint"/, { ...META, entrypoint: "" }, "#!/bin/sh\n"],

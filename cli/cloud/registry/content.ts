@@ -7,8 +7,15 @@
 
 import { join, resolve } from "node:path";
 import { messageOf, SvcError } from "../../../lib/base/error.ts";
-import { type ArchiveFile, packed, unpacked, unpackInto } from "../../../lib/base/files/archive.ts";
+import {
+  type ArchiveFile,
+  linkToPack,
+  packed,
+  unpacked,
+  unpackWithLinks,
+} from "../../../lib/base/files/archive.ts";
 import { readHead } from "../../../lib/base/files/head.ts";
+import type { ReadFiles } from "../../../lib/base/files/files.ts";
 import type { Host } from "../../../lib/base/host.ts";
 import { isObject, type JsonObject } from "../../../lib/base/schema/schema.ts";
 import { openPbstream } from "../../../lib/slam/pbstream/pbstream.ts";
@@ -61,7 +68,7 @@ export class UploadContent {
   /** The bytes of the file, or of the files in the folder. */
   async size(): Promise<number> {
     if (!this.isFolder) return await this.host.fileSize(this.path) ?? 0;
-    return (await this.#packedFiles()).reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+    return (await filesIn(this.host, this.path)).reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
   /** Throws if no machine could run this module on `platform`; returns the platform of its program, if it has one. */
@@ -69,7 +76,7 @@ export class UploadContent {
     if (this.isFolder) return await this.#checkFolder(this.path, name, platform);
     const folder = await this.host.temporaryFolder("svc-upload-");
     try {
-      await unpackInto(this.host, folder, this.host.readPieces(this.path), LIMITS);
+      await unpackWithLinks(this.host, folder, this.host.readPieces(this.path), LIMITS);
       return await this.#checkFolder(folder, name, platform);
     } catch (error) {
       const { code, message } = SvcError.from(error);
@@ -108,22 +115,33 @@ export class UploadContent {
   }
 
   async *#filesOfFolder(heard: ShareHeard): AsyncIterable<ArchiveFile> {
-    const files = await this.#packedFiles();
+    const files = await filesIn(this.host, this.path);
     const total = Math.max(await this.size(), 1);
     let before = 0;
-    for (const { path, name, sizeBytes: bytes } of files) {
-      const mode = (await this.host.stat(path))?.mode ?? 0;
-      const start = before;
+    for (const file of files) {
+      const { bytes } = file, start = before;
       const share: ShareHeard = (own) => heard((start + own * bytes) / total);
-      const content = heardPieces(this.host.readPieces(path), bytes, share);
-      yield { path: name, bytes, executable: (mode & EXECUTABLE) !== 0, content };
+      yield { ...file, content: heardPieces(piecesOf(file.content), bytes, share) };
       before += bytes;
     }
   }
+}
 
-  async #packedFiles() {
-    return (await this.host.filesAt(this.path)).filter(({ name }) => !LEFT_OUT.test(name));
+/** The files of a folder that belong into its package, sorted. */
+async function filesIn(host: ReadFiles, root: string, prefix = ""): Promise<ArchiveFile[]> {
+  const files: ArchiveFile[] = [];
+  for (const { name, kind } of await host.entries(join(root, prefix))) {
+    const path = `${prefix}${name}`, own = join(root, path);
+    if (LEFT_OUT.test(path)) continue;
+    if (kind === "folder") files.push(...await filesIn(host, root, `${path}/`));
+    if (kind === "link") files.push(await linkToPack(host, root, path));
+    const facts = kind === "file" ? await host.stat(own) : undefined;
+    if (facts) {
+      const executable = (facts.mode & EXECUTABLE) !== 0;
+      files.push({ path, bytes: facts.sizeBytes, executable, content: host.readPieces(own) });
+    }
   }
+  return files;
 }
 
 async function* piecesOf(content: ArchiveFile["content"]): AsyncGenerator<Uint8Array> {
@@ -150,7 +168,7 @@ async function metaOfFolder(host: Host, folder: string): Promise<string | undefi
 
 async function metaOfArchive(host: Host, archive: string, shown: string): Promise<string | undefined> {
   try {
-    for await (const { path, bytes, content } of unpacked(host.readPieces(archive), LIMITS)) {
+    for await (const { path, bytes, content } of unpacked(host.readPieces(archive), LIMITS, [])) {
       if (path !== "meta.json" || bytes > META_BYTES_MAX) continue;
       return new TextDecoder().decode(
         await new Blob(await Array.fromAsync(content as AsyncIterable<Uint8Array<ArrayBuffer>>)).bytes(),

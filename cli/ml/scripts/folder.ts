@@ -4,7 +4,7 @@
 
 import { join } from "node:path";
 import type { ReadFiles } from "../../../lib/base/files/files.ts";
-import { type ArchiveFile, packed, unpacked } from "../../../lib/base/files/archive.ts";
+import { type ArchiveFile, linkToPack, packed, unpacked } from "../../../lib/base/files/archive.ts";
 import { whyMissing } from "../../../lib/base/files/names.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import { counted } from "../../../lib/base/log/counted.ts";
@@ -54,7 +54,8 @@ function checkScript(path: string, files: readonly string[]): void {
   );
 }
 
-async function filesIn(disk: ReadFiles, folder: string, prefix = "", depth = 0): Promise<ArchiveFile[]> {
+async function filesIn(disk: ReadFiles, root: string, prefix = "", depth = 0): Promise<ArchiveFile[]> {
+  const folder = join(root, prefix);
   if (depth > DEPTH_MAX) {
     throw new SvcError("invalid_argument", `${folder} is more than ${DEPTH_MAX} folders deep`);
   }
@@ -62,7 +63,8 @@ async function filesIn(disk: ReadFiles, folder: string, prefix = "", depth = 0):
   for (const { name, kind } of await disk.entries(folder)) {
     if (LEFT_OUT.test(name)) continue;
     const [path, own] = [`${prefix}${name}`, join(folder, name)];
-    if (kind === "folder") files.push(...await filesIn(disk, own, `${path}/`, depth + 1));
+    if (kind === "folder") files.push(...await filesIn(disk, root, `${path}/`, depth + 1));
+    if (kind === "link") files.push(await fileOfLink(disk, root, path));
     const found = kind === "file" ? await disk.stat(own) : undefined;
     if (found) {
       const executable = (found.mode & 0o111) !== 0;
@@ -75,6 +77,16 @@ async function filesIn(disk: ReadFiles, folder: string, prefix = "", depth = 0):
   throw new SvcError(
     "resource_exhausted",
     `${folder} has ${found}, wanted at most ${FILES_MAX} of ${sizeText(BYTES_MAX)}`,
+  );
+}
+
+/** Scripts' archives have no links, not even those to folders. */
+async function fileOfLink(disk: ReadFiles, root: string, path: string): Promise<ArchiveFile> {
+  const file = await linkToPack(disk, root, path);
+  if (file.link === undefined) return file;
+  throw new SvcError(
+    "failed_precondition",
+    `cannot pack ${root}: ${path} is a link to a folder; put the folder in its place`,
   );
 }
 

@@ -2,14 +2,15 @@
  * Archives: makes `.tar.gz` from files and files from `.tar.gz`, as streams.
  *
  * The bytes of an archive depend on its files alone: it holds no times and no owners. Reading is safe on hostile
- * bytes: a name never leads out of the archive, links and devices are refused, and the unpacked size has a limit. A
- * malformed archive is an `invalid_argument`, an oversized one a `resource_exhausted`.
+ * bytes: a name never leads out of the archive, nor does a link, devices are refused, and the unpacked size has a limit.
+ * Links are refused, too, unless the caller asks for them. A malformed archive is an `invalid_argument`, an oversized
+ * one a `resource_exhausted`.
  */
 
-import { dirname, join } from "node:path";
+import { dirname, join, posix, relative } from "node:path";
 import { Readable } from "node:stream";
 import { createGunzip, createGzip } from "node:zlib";
-import type { WriteFiles } from "./files.ts";
+import type { LinkFiles, ReadFiles, WriteFiles } from "./files.ts";
 import { ByteReader } from "./byte_reader.ts";
 import { messageOf, SvcError } from "../error.ts";
 
@@ -19,8 +20,18 @@ export interface ArchiveFile {
   readonly bytes: number;
   /** Whether the file is executable. */
   readonly executable?: boolean;
+  /** It is a link to this path, from its own folder, and has no content. Only for packing. */
+  readonly link?: string;
   /** Can be read once; in an archive that is being read, before the next file is requested. */
   readonly content: AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+}
+
+/** Another name of a file in the archive, or a path that leads to a file or folder in it. */
+export interface ArchiveLink {
+  readonly path: string;
+  /** From the link's folder; of a second name from the archive's root. */
+  readonly target: string;
+  readonly isName: boolean;
 }
 
 export interface ArchiveLimits {
@@ -39,8 +50,14 @@ const EXTRA_BYTES_MAX = 64 * 1024;
 const HEADERS_MAX = 8;
 const HEADERS_BYTES_MAX = 16 * 1024;
 const PATH_CHARS_MAX = 1_000;
+/** Headers that say more of the next file: of POSIX for one file and for all, and GNU's long names and links. */
+const EXTRA_TYPES = ["x", "g", "L", "K"];
+/** Second names of files, and links. */
+const LINK_TYPES = ["1", "2"];
 /** Limit for nested folders. */
 const DEPTH_MAX = 64;
+/** Limit for the links on the way to a link's end, as systems have it. */
+const HOPS_MAX = 40;
 // deno-lint-ignore no-control-regex
 const ODD = /[\\\x00-\x1f\x7f]|^[A-Za-z]:/;
 
@@ -53,10 +70,14 @@ export function packed(
   return through(tar(files), createGzip());
 }
 
-/** The files of an archive; a folder appears only through the files in it. */
+/**
+ * The files of an archive; a folder appears only through the files in it. Adds the archive's links to `links`, and
+ * refuses an archive that has any if that is absent.
+ */
 export async function* unpacked(
   archive: AsyncIterable<Uint8Array>,
   { filesMax, bytesMax }: ArchiveLimits,
+  links?: ArchiveLink[],
 ): AsyncGenerator<ArchiveFile> {
   const inflatedMax = bytesMax + filesMax * HEADERS_BYTES_MAX + EXTRA_BYTES_MAX;
   const reader = new ByteReader(
@@ -64,7 +85,7 @@ export async function* unpacked(
     () => wrong("it ends too early"),
   );
   let [files, bytes, headers] = [0, 0, 0];
-  let extra: { path?: string; size?: number } = {};
+  let extra: Extra = {};
   const places = new Map<string, "file" | "folder">();
   try {
     for (;;) {
@@ -73,32 +94,33 @@ export async function* unpacked(
       if (++headers > filesMax * HEADERS_MAX) throw tooMuch(`more than ${filesMax * HEADERS_MAX} headers`);
 
       const size = extra.size ?? header.size;
-      if (header.type === "x" || header.type === "g" || header.type === "L") {
-        if (size > EXTRA_BYTES_MAX) {
-          throw wrong(`a header of ${size} bytes, wanted at most ${EXTRA_BYTES_MAX}`);
-        }
-        const content = await reader.take(size);
-        if (header.type === "L") extra = { ...extra, path: DECODER.decode(content).replace(/\0.*$/s, "") };
-        if (header.type === "x") extra = { ...extra, ...records(content) };
-        await reader.skip(padding(size));
+      if (EXTRA_TYPES.includes(header.type)) {
+        extra = { ...extra, ...await extraIn(reader, header.type, size) };
         continue;
       }
 
       const path = safe(extra.path ?? header.path);
       if (path === "" && header.type !== "5") throw wrong("a file without a name");
 
+      const target = extra.link ?? header.link;
       extra = {};
       if (header.type === "5") {
         await reader.skip(size + padding(size));
         continue;
       }
-      if (header.type !== "0") {
+      const isLink = links !== undefined && LINK_TYPES.includes(header.type);
+      if (header.type !== "0" && !isLink) {
         throw wrong(`"${path}" of type "${header.type}", wanted files and folders only`);
       }
 
       occupy(places, path);
       if (places.size > filesMax * HEADERS_MAX) throw tooMuch(`more than ${filesMax * HEADERS_MAX} folders`);
       if (++files > filesMax) throw tooMuch(`more than ${filesMax} files`);
+      if (isLink) {
+        // Some tools write the size of the file that it leads to; no content follows.
+        links.push({ path, target, isName: header.type === "1" });
+        continue;
+      }
       if ((bytes += size) > bytesMax) throw tooMuch(`files of more than ${bytesMax} bytes`);
 
       const endsAt = reader.at + size;
@@ -132,8 +154,92 @@ export async function unpackInto(
   limits: ArchiveLimits,
   before?: (bytes: number) => Promise<void> | undefined,
 ): Promise<string[]> {
+  return await writeInto(files, folder, unpacked(archive, limits), before);
+}
+
+/**
+ * Writes the files and links of an archive into a new folder, durably but for the folder's own name. A link that leads
+ * out of the archive is an `invalid_argument`.
+ */
+export async function unpackWithLinks(
+  files: WriteFiles & LinkFiles,
+  folder: string,
+  archive: AsyncIterable<Uint8Array>,
+  limits: ArchiveLimits,
+): Promise<void> {
+  const links: ArchiveLink[] = [];
+  const paths = await writeInto(files, folder, unpacked(archive, limits, links));
+  const ends = endsOf(links, new Set(paths));
+  for (const { path } of links) await files.makeFolder(join(folder, dirname(path)));
+  // Nothing is written by way of a link, because all files and folders are there by now.
+  for (const { path, isName } of links) {
+    const [own, end] = [join(folder, path), ends.get(path)!];
+    if (isName) await files.addName(join(folder, end), own);
+    else await files.createLink(own, posix.relative(posix.dirname(path), end) || ".");
+  }
+
+  for (const path of paths) await files.syncFile(join(folder, path));
+  for (const one of foldersOf([...paths, ...ends.keys()])) await files.syncFolder(join(folder, one));
+}
+
+/** The folders of an archive, with the archive's own. */
+function foldersOf(paths: readonly string[]): Set<string> {
+  const folders = new Set(["."]);
+  for (const path of paths) {
+    for (let one = posix.dirname(path); !folders.has(one); one = posix.dirname(one)) folders.add(one);
+  }
+  return folders;
+}
+
+/** The path of the end of each link. Throws for a link that leads out, and for a second name of no file. */
+function endsOf(links: readonly ArchiveLink[], files: ReadonlySet<string>): Map<string, string> {
+  const known = new Map(links.map((link) => [link.path, link]));
+  return new Map(links.map((link) => {
+    const end = endOf(link, known);
+    if (!link.isName || files.has(end)) return [link.path, end];
+    throw wrongLink(link, "which is no file in the archive");
+  }));
+}
+
+/** Goes the way that a system goes, link by link: a `..` behind a link leads to the folder above the link's end. */
+function endOf(link: ArchiveLink, links: ReadonlyMap<string, ArchiveLink>): string {
+  const at: string[] = [];
+  const ahead = [...link.isName ? [] : link.path.split("/").slice(0, -1), ...stepsOf(link)];
+  let hops = 0;
+  for (let step = ahead.shift(); step !== undefined; step = ahead.shift()) {
+    if (step === "" || step === ".") continue;
+    if (step === "..") {
+      if (at.pop() === undefined) throw wrongLink(link, "which is not in the archive");
+      continue;
+    }
+    at.push(step);
+    const next = links.get(at.join("/"));
+    if (next === undefined) continue;
+    if (++hops > HOPS_MAX) throw wrongLink(link, "which leads in a circle");
+    ahead.unshift(...stepsOf(next));
+    if (next.isName) at.length = 0;
+    else at.pop();
+  }
+  return at.join("/");
+}
+
+function stepsOf(link: ArchiveLink): string[] {
+  const { target } = link;
+  if (target === "" || target.startsWith("/") || ODD.test(target)) {
+    throw wrongLink(link, "which is not in the archive");
+  }
+  if (target.length > PATH_CHARS_MAX) throw wrong(`a link to a name of ${target.length} characters`);
+  return target.split("/");
+}
+
+async function writeInto(
+  files: WriteFiles,
+  folder: string,
+  contents: AsyncIterable<ArchiveFile>,
+  before?: (bytes: number) => Promise<void> | undefined,
+): Promise<string[]> {
   const paths: string[] = [];
-  for await (const { path, executable, content } of unpacked(archive, limits)) {
+  for await (const { path, executable, content } of contents) {
     const target = join(folder, path);
     await files.makeFolder(dirname(target));
     const file = await files.open(target, "exclusive", executable ? 0o755 : 0o644).catch((cause) => {
@@ -154,6 +260,32 @@ export async function unpackInto(
   return paths;
 }
 
+/**
+ * A link in a folder as a part of the folder's archive: the file that it leads to, or a link to a folder. Throws
+ * `failed_precondition` if it leads to nothing in the folder: whoever unpacks the archive would miss it only later.
+ */
+export async function linkToPack(disk: ReadFiles, folder: string, path: string): Promise<ArchiveFile> {
+  const own = join(folder, path);
+  const root = await disk.realPath(folder);
+  const end = await disk.realPath(own).catch(() => undefined);
+  const facts = await disk.stat(own);
+  if (end !== undefined && (end === root || end.startsWith(join(root, "/")))) {
+    const executable = facts !== undefined && (facts.mode & 0o111) !== 0;
+    if (facts?.kind === "file") {
+      return { path, bytes: facts.sizeBytes, executable, content: disk.readPieces(own) };
+    }
+    if (facts?.kind === "folder") {
+      const link = relative(dirname(join(root, path)), end).replaceAll("\\", "/") || ".";
+      return { path, bytes: 0, link, content: [] };
+    }
+  }
+  throw new SvcError(
+    "failed_precondition",
+    `cannot pack ${folder}: the link ${path} leads to no file in it; remove the link, or pack a copy of the folder ` +
+      "that has what its links lead to (cp -RL)",
+  );
+}
+
 /** Ends an archive that unpacks to more than its files can need: compressed bytes may expand a thousand times. */
 async function* bounded(chunks: AsyncIterable<Uint8Array>, bytesMax: number): AsyncGenerator<Uint8Array> {
   let bytes = 0;
@@ -164,15 +296,17 @@ async function* bounded(chunks: AsyncIterable<Uint8Array>, bytesMax: number): As
 }
 
 async function* tar(files: AsyncIterable<ArchiveFile> | Iterable<ArchiveFile>): AsyncGenerator<Uint8Array> {
-  for await (const { path, bytes, executable, content } of files) {
-    const name = ENCODER.encode(safe(path));
-    if (name.length > NAME_BYTES) {
-      yield header(ENCODER.encode("././@LongLink"), name.length + 1, "L");
-      yield Uint8Array.from([...name, 0]);
-      yield new Uint8Array(padding(name.length + 1));
-    }
+  for await (const { path, bytes, executable, link, content } of files) {
+    const name = ENCODER.encode(safe(path)), target = ENCODER.encode(link ?? "");
+    if (name.length > NAME_BYTES) yield* longName("L", name);
+    if (target.length > NAME_BYTES) yield* longName("K", target);
 
-    yield header(name.subarray(0, NAME_BYTES), bytes, "0", executable);
+    const short = name.subarray(0, NAME_BYTES);
+    if (link !== undefined) {
+      yield header(short, 0, "2", true, target.subarray(0, NAME_BYTES));
+      continue;
+    }
+    yield header(short, bytes, "0", executable);
     let written = 0;
     for await (const chunk of content) {
       written += chunk.length;
@@ -191,7 +325,20 @@ async function* tar(files: AsyncIterable<ArchiveFile> | Iterable<ArchiveFile>): 
   yield new Uint8Array(2 * BLOCK);
 }
 
-function header(name: Uint8Array, size: number, type: string, executable = false): Uint8Array {
+/** GNU's header for a name that is too long for a header, or for a link to one. */
+function* longName(type: "L" | "K", name: Uint8Array): Generator<Uint8Array> {
+  yield header(ENCODER.encode("././@LongLink"), name.length + 1, type);
+  yield Uint8Array.from([...name, 0]);
+  yield new Uint8Array(padding(name.length + 1));
+}
+
+function header(
+  name: Uint8Array,
+  size: number,
+  type: string,
+  executable = false,
+  target: Uint8Array = new Uint8Array(),
+): Uint8Array {
   const block = new Uint8Array(BLOCK);
   const put = (at: number, text: string) => block.set(ENCODER.encode(text), at);
   const octal = (number: number, digits: number) => number.toString(8).padStart(digits, "0");
@@ -200,6 +347,7 @@ function header(name: Uint8Array, size: number, type: string, executable = false
   put(108, `${octal(0, 7)}\0${octal(0, 7)}\0${octal(size, 11)}\0${octal(TIME_SECONDS, 11)}\0`);
   put(148, " ".repeat(8));
   put(156, type);
+  block.set(target, 157);
   put(257, "ustar\x0000");
   put(148, `${octal(block.reduce((sum, byte) => sum + byte, 0), 6)}\0 `);
   return block;
@@ -222,15 +370,33 @@ function parse(block: Uint8Array) {
   const type = text(156, 1) || "0";
   return {
     path: prefix ? `${prefix}/${text(0, NAME_BYTES)}` : text(0, NAME_BYTES),
+    link: text(157, NAME_BYTES),
     size: octal(124, 12),
     type: type === "7" ? "0" : type,
     executable: (octal(100, 8) & 0o111) !== 0,
   };
 }
 
+/** What the headers before a file's own one say of it. */
+interface Extra {
+  readonly path?: string;
+  readonly size?: number;
+  readonly link?: string;
+}
+
+async function extraIn(reader: ByteReader, type: string, size: number): Promise<Extra> {
+  if (size > EXTRA_BYTES_MAX) throw wrong(`a header of ${size} bytes, wanted at most ${EXTRA_BYTES_MAX}`);
+  const content = await reader.take(size);
+  await reader.skip(padding(size));
+  const text = () => DECODER.decode(content).replace(/\0.*$/s, "");
+  if (type === "L") return { path: text() };
+  if (type === "K") return { link: text() };
+  return type === "x" ? records(content) : {};
+}
+
 /** One record of an extended header: `27 path=a/long/name\n`, where 27 is the length of the whole record in bytes. */
-function records(content: Uint8Array): { path?: string; size?: number } {
-  const found: { path?: string; size?: number } = {};
+function records(content: Uint8Array): Extra {
+  const found: { -readonly [K in keyof Extra]: Extra[K] } = {};
   for (let at = 0; at < content.length;) {
     const space = content.indexOf(0x20, at);
     const digits = DECODER.decode(content.subarray(at, Math.min(space, at + 8)));
@@ -244,6 +410,7 @@ function records(content: Uint8Array): { path?: string; size?: number } {
     if (key === undefined) throw wrong("an extended header that cannot be read");
     if (key.startsWith("GNU.sparse.")) throw wrong("a file with holes, wanted files as they are");
     if (key === "path") found.path = value;
+    if (key === "linkpath") found.link = value;
     if (key === "size") found.size = /^\d+$/.test(value) ? Number(value) : NaN;
   }
 
@@ -291,6 +458,10 @@ async function* through(
     source.destroy();
     transform.destroy();
   }
+}
+
+function wrongLink({ path, target }: ArchiveLink, why: string): SvcError {
+  return wrong(`the link ${JSON.stringify(path)} to ${JSON.stringify(target)}, ${why}`);
 }
 
 function wrong(found: string): SvcError {

@@ -1,5 +1,14 @@
-import { assertEquals, assertRejects } from "@std/assert";
-import { type ArchiveFile, packed, unpacked, unpackInto } from "./archive.ts";
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import {
+  type ArchiveFile,
+  type ArchiveLink,
+  linkToPack,
+  packed,
+  unpacked,
+  unpackInto,
+  unpackWithLinks,
+} from "./archive.ts";
+import { FakeFiles } from "../../../tests/support/fake_files.ts";
 import { SvcError } from "../error.ts";
 import { SystemFiles } from "./system_files.ts";
 
@@ -141,6 +150,186 @@ Deno.test("unpacked: limits headers, folders and bytes after the archive's end",
   assertEquals(await refusal(many), "the archive has more than 16 headers");
   assertEquals(await refusal(new Uint8Array(10_000_000)), "the archive has more than 99304 bytes");
 });
+
+Deno.test({
+  name:
+    "unpackWithLinks: makes the links of GNU tar, chains and second names among them, and no other reader does",
+  ignore: Deno.build.os === "windows",
+  fn: async () => {
+    const folder = await Deno.makeTempDir();
+    const from = `${folder}/from`, deep = `${from}/${"long/".repeat(30)}`;
+    try {
+      await Deno.mkdir(`${from}/lib`, { recursive: true });
+      await Deno.mkdir(deep, { recursive: true });
+      await Deno.writeTextFile(`${from}/lib/libx.so.1.2`, "library");
+      await Deno.symlink("libx.so.1.2", `${from}/lib/libx.so.1`);
+      await Deno.symlink("libx.so.1", `${from}/lib/libx.so`);
+      await Deno.symlink("lib", `${from}/lib64`);
+      await Deno.symlink("./lib64/../lib64/libx.so", `${from}/run`);
+      await Deno.symlink(".", `${from}/self`);
+      await Deno.symlink("later", `${from}/nothing`);
+      await Deno.symlink(`../`.repeat(30) + "lib/libx.so", `${deep}/link`);
+      await Deno.link(`${from}/lib/libx.so.1.2`, `${from}/second`);
+      await Deno.symlink("long/".repeat(30) + "link", `${from}/far`);
+      for (const format of ["gnu", "pax"]) {
+        const archive = `${folder}/${format}.tgz`, out = `${folder}/${format}`;
+        await run("tar", `--format=${format}`, "-czf", archive, "-C", from, ".");
+        const bytes = await Deno.readFile(archive);
+        await unpackWithLinks(new SystemFiles(), out, inPieces(bytes), LIMITS);
+        const read = (path: string) => Deno.readTextFile(`${out}/${path}`);
+        const paths = ["lib/libx.so", "lib64/libx.so", "run", "self/self/run", "far", "second"];
+        assertEquals(await Promise.all(paths.map(read)), paths.map(() => "library"), format);
+        assertEquals(await Deno.readLink(`${out}/lib64`), "lib");
+        assertEquals(await Deno.readLink(`${out}/self`), ".");
+        assertEquals((await Deno.stat(`${out}/second`)).nlink, 2);
+        assertEquals((await assertRejects(() => list(inPieces(bytes)), SvcError)).code, "invalid_argument");
+      }
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+});
+
+Deno.test({
+  name:
+    "linkToPack: a file takes the place of a link to it, a link to a folder stays one, others are refused",
+  ignore: Deno.build.os === "windows",
+  fn: async () => {
+    const folder = await Deno.makeTempDir(), from = `${folder}/from`, disk = new SystemFiles();
+    try {
+      await Deno.mkdir(`${from}/lib/${"deep/".repeat(25)}`, { recursive: true });
+      await Deno.writeTextFile(`${from}/lib/run`, "program", { mode: 0o755 });
+      await Deno.writeTextFile(`${folder}/beside`, "secret");
+      await Deno.symlink("lib/run", `${from}/run`);
+      await Deno.symlink(`${from}/lib`, `${from}/lib64`);
+      await Deno.symlink("../../..", `${from}/lib/deep/deep/root`);
+      await Deno.symlink("lib/" + "deep/".repeat(25), `${from}/deep`);
+      const paths = ["run", "lib64", "lib/deep/deep/root", "deep"];
+      const links = await Promise.all(paths.map((path) => linkToPack(disk, from, path)));
+      assertEquals(links.map(({ link }) => link), [
+        undefined,
+        "lib",
+        "../../..",
+        "lib/deep" + "/deep".repeat(24),
+      ]);
+
+      const content = [
+        file("lib/run", "program", true),
+        file(`lib/${"deep/".repeat(25)}end`, "end"),
+        ...links,
+      ];
+      const bytes = await bytesOf(packed(content));
+      await unpackWithLinks(disk, `${folder}/out`, inPieces(bytes), LIMITS);
+      await Deno.mkdir(`${folder}/tar`);
+      await Deno.writeFile(`${folder}/archive.tgz`, bytes);
+      await run("tar", "-xzf", `${folder}/archive.tgz`, "-C", `${folder}/tar`);
+      for (const out of [`${folder}/out`, `${folder}/tar`]) {
+        const found = await Promise.all(
+          [`${out}/run`, `${out}/lib64/run`, `${out}/lib/deep/deep/root/run`].map(
+            (path) => Deno.readTextFile(path),
+          ),
+        );
+        assertEquals([...found, await Deno.readTextFile(`${out}/deep/end`)], [
+          "program",
+          "program",
+          "program",
+          "end",
+        ]);
+        assertEquals((await Deno.lstat(`${out}/run`)).mode! & 0o111, 0o111);
+        assertEquals((await Deno.lstat(`${out}/run`)).isSymlink, false);
+      }
+
+      for (const target of ["../beside", `${folder}/beside`, "..", "nothing", `${from}2`]) {
+        await Deno.symlink(target, `${from}/bad`);
+        const error = await assertRejects(
+          () => linkToPack(disk, from, "bad"),
+          SvcError,
+          "the link bad leads to no",
+        );
+        assertEquals(error.code, "failed_precondition");
+        await Deno.remove(`${from}/bad`);
+      }
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+});
+
+Deno.test("unpackWithLinks: a link leads out of the archive neither at once nor by way of others", async () => {
+  const LEADS_OUT = "which is not in the archive";
+  const hostile: [why: string, ...links: [path: string, target: string, type?: string][]][] = [
+    [LEADS_OUT, ["a", "/etc/passwd"]],
+    [LEADS_OUT, ["a", "../x"]],
+    [LEADS_OUT, ["d/a", "../../x"]],
+    [LEADS_OUT, ["a", ""]],
+    [LEADS_OUT, ["a", "C:x"]],
+    [LEADS_OUT, ["a", "..\\x"]],
+    [LEADS_OUT, ["p/q/up", "../.."], ["b", "p/q/up/../x"]],
+    [LEADS_OUT, ["p/q/up", "../.."], ["p/r", "q/up/../../x"]],
+    [LEADS_OUT, ["second", "../x", "1"]],
+    ["which is no file in the archive", ["second", "x", "1"]],
+    ["which is no file in the archive", ["up", "."], ["second", "up", "1"]],
+    ["which leads in a circle", ["a", "b"], ["b", "a"]],
+    ["which leads in a circle", ["a", "a/b"]],
+    ["which leads in a circle", ["second", "second", "1"]],
+    ["both as a file and a folder", ["a", "p"], ["a/b", "x"]],
+    ["twice", ["a", "p"], ["a", "q"]],
+  ];
+  for (const [why, ...links] of hostile) {
+    const files = new FakeFiles();
+    await files.makeFolder("/in");
+    const parts = links.map(([path, target, type = "2"]) => linkHeader(path, target, type));
+    const archive = gzipped(new Uint8Array(await new Blob([...parts, new Uint8Array(1024)]).arrayBuffer()));
+    const error = await assertRejects(() => unpackWithLinks(files, "/in", archive, LIMITS), SvcError);
+    assertEquals(error.code, "invalid_argument");
+    assertStringIncludes(error.message, why);
+    assertEquals(await files.readFolder("/in"), [], why);
+  }
+});
+
+Deno.test("unpackWithLinks: files and links survive a power cut", async () => {
+  const files = new FakeFiles();
+  const [one] = await bare("d/a", "0");
+  const tar = [
+    one,
+    linkHeader("e/link", "../d/a", "2"),
+    linkHeader("second", "d/a", "1"),
+    new Uint8Array(1024),
+  ];
+  const archive = gzipped(new Uint8Array(await new Blob(tar as BlobPart[]).arrayBuffer()));
+  await unpackWithLinks(files, "/new", archive, LIMITS);
+  files.cut();
+  assertEquals(await files.readLink("/new/e/link"), "../d/a");
+  assertEquals((await files.stat("/new/second"))?.kind, "file");
+  assertEquals((await files.stat("/new/d/a"))?.kind, "file");
+});
+
+Deno.test("unpacked: gives the links to a caller who asks, and counts them as files", async () => {
+  const archive = async () => {
+    const parts = [linkHeader("a", "b", "2"), linkHeader("c", "b", "1"), new Uint8Array(1024)];
+    return gzipped(new Uint8Array(await new Blob(parts).arrayBuffer()));
+  };
+  const links: ArchiveLink[] = [];
+  for await (const { path } of unpacked(await archive(), LIMITS, links)) throw new Error(path);
+  assertEquals(links, [{ path: "a", target: "b", isName: false }, { path: "c", target: "b", isName: true }]);
+  const few = async () => await Array.fromAsync(unpacked(await archive(), { ...LIMITS, filesMax: 1 }, []));
+  assertEquals((await assertRejects(few, SvcError)).code, "resource_exhausted");
+});
+
+/** The header of a link. */
+function linkHeader(path: string, target: string, type: string): Uint8Array<ArrayBuffer> {
+  const block = new Uint8Array(512);
+  const put = (at: number, text: string) => block.set(encode(text), at);
+  put(0, path);
+  put(100, "0000777\0");
+  put(124, "00000000000\0");
+  put(148, " ".repeat(8));
+  put(156, type);
+  put(157, target);
+  put(257, "ustar\x0000");
+  put(148, `${block.reduce((sum, byte) => sum + byte, 0).toString(8).padStart(6, "0")}\0 `);
+  return block;
+}
 
 /** The blocks of an archive with one empty file. */
 async function bare(path: string, type: string): Promise<Uint8Array[]> {

@@ -131,6 +131,10 @@ export abstract class DurableFiles implements Files {
     await this.syncFolder(dirname(path));
   }
 
+  createLink(path: string, text: string): Promise<void> {
+    return this.makeLink(path, text);
+  }
+
   async turnLink(path: string, text: string): Promise<void> {
     const temporary = `${path}${TEMPORARY}`;
     await this.remove(temporary);

@@ -198,6 +198,11 @@ export interface LinkFiles {
   readLink(path: string): Promise<string | undefined>;
   /** Creates or changes a link, durably. The caller makes sure that no other part changes the same link meanwhile. */
   turnLink(path: string, text: string): Promise<void>;
+  /**
+   * Creates a link that every program follows; a power loss may take it. On Windows it is a second name of the file that
+   * it leads to. Throws `already_exists` if something is at the path.
+   */
+  createLink(path: string, text: string): Promise<void>;
 }
 
 export interface LockFiles {

@@ -7,7 +7,7 @@
 
 import { Buffer } from "node:buffer";
 import { tmpdir } from "node:os";
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import { SvcError } from "../error.ts";
 import type { AppendFile, OpenFile, OpenHow } from "./files.ts";
 import { windowsProblem } from "./names.ts";
@@ -158,6 +158,10 @@ export class SystemFiles extends SystemReads {
       checkName(to);
       await Deno.rename(from, to);
     });
+  }
+
+  override createLink(path: string, text: string): Promise<void> {
+    return onWindows() ? this.addName(join(dirname(path), text), path) : super.createLink(path, text);
   }
 
   protected makeLink(path: string, text: string): Promise<void> {

@@ -40,6 +40,9 @@ export class NamedPackages {
   }
 }
 
+/** Marks a version whose first run has succeeded; stands beside its folder (a published name). */
+export const FIRST_RUN_MARK = ".first_run_succeeded";
+
 /**
  * The place of a package under the program's home folder: the published name, with a hash where other ids or versions
  * could have the same name.

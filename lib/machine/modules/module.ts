@@ -56,7 +56,7 @@ export interface ModuleParts {
     & LoopbackPeers
     & ReadFiles
     & WriteFiles
-    & Pick<LinkFiles, "readLink">
+    & LinkFiles
     & WholeEnvironment
     & WorkingFolder
     & Platform;

@@ -8,8 +8,8 @@
 import { createHash, randomUUID } from "node:crypto";
 import { dirname, isAbsolute, join, normalize } from "node:path";
 import type { WholeEnvironment, WorkingFolder } from "../../base/host.ts";
-import { unpackInto } from "../../base/files/archive.ts";
-import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
+import { unpackWithLinks } from "../../base/files/archive.ts";
+import type { LinkFiles, ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import { readHead } from "../../base/files/head.ts";
 import { type Clock, deadline } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
@@ -18,7 +18,7 @@ import { endProcess, type ProcessCommand, type SpawnHost } from "../../base/proc
 import { DecodeContext, object, text } from "../../base/schema/schema.ts";
 import { formatDuration } from "../../base/schema/schema.ts";
 import type { ModuleConfig } from "../config/config.ts";
-import { packageFolder } from "../config/placeholder.ts";
+import { FIRST_RUN_MARK, packageFolder } from "../config/placeholder.ts";
 import { fileNameFrom } from "../../base/files/names.ts";
 import { ModuleOutput } from "./output.ts";
 
@@ -26,12 +26,10 @@ const ARCHIVE = /\.(tgz|tar\.gz)$/;
 /** Limits of an archive's content. */
 const LIMITS = { filesMax: 100_000, bytesMax: 8 * 1024 ** 3 };
 const META_CHARS_MAX = 1_000_000;
-/** Marks a version whose first run has succeeded; stands beside its folder (a published name). */
-const FIRST_RUN_MARK = ".first_run_succeeded";
 /** Time between SIGTERM and SIGKILL for a first run that takes too long. */
 const FIRST_RUN_STOP_MS = 5_000;
 
-type ProgramHost = SpawnHost & ReadFiles & WriteFiles & WholeEnvironment & WorkingFolder;
+type ProgramHost = SpawnHost & ReadFiles & WriteFiles & LinkFiles & WholeEnvironment & WorkingFolder;
 
 /** The files of a module's program. */
 export interface ModuleProgram {
@@ -220,9 +218,9 @@ async function unpackedFolder(
   const temporary = join(all, `${randomUUID()}.tmp`);
   try {
     await host.makeFolder(temporary);
-    for (const path of await unpackInto(host, temporary, host.readPieces(archive), LIMITS)) {
-      await host.syncFile(join(temporary, path));
-    }
+    await unpackWithLinks(host, temporary, host.readPieces(archive), LIMITS);
+    // Somebody may have removed the folder alone, with all that its first run made.
+    await host.remove(`${folder}${FIRST_RUN_MARK}`);
     await host.moveDurably(temporary, folder);
   } catch (error) {
     await host.removeTree(temporary);

@@ -108,6 +108,28 @@ Deno.test("first_run: runs until it succeeds once, and its output and result are
   assertEquals(output.filter((one) => one.endsWith("has succeeded")).length, 1);
 });
 
+Deno.test("programOf: a program may be a link in its archive, and a new unpacking has its first run again", async () => {
+  await using home = await Home.make();
+  const from = `${home.path}/from`, archive = `${home.path}/probe.tgz`;
+  await Deno.mkdir(`${from}/bin`, { recursive: true });
+  await Deno.writeTextFile(`${from}/meta.json`, JSON.stringify({ entrypoint: "run" }));
+  await Deno.writeTextFile(`${from}/bin/run-1.2`, "#!/bin/sh\n", { mode: 0o755 });
+  await Deno.symlink("bin/run-1.2", `${from}/run`);
+  const { code } = await new Deno.Command("tar", { args: ["-czf", archive, "-C", from, "."] }).output();
+  assertEquals(code, 0);
+  const config = home.config({ executable_path: archive });
+  const { path, root } = await findProgram(config, home.path, host);
+  assertEquals(await Deno.readTextFile(path), "#!/bin/sh\n");
+
+  const mark = `${root}.first_run_succeeded`;
+  await Deno.writeTextFile(mark, "");
+  await findProgram(config, home.path, host);
+  assertEquals((await host.stat(mark))?.kind, "file");
+  await Deno.remove(root, { recursive: true });
+  await findProgram(config, home.path, host);
+  assertEquals(await host.stat(mark), undefined);
+});
+
 class Home implements AsyncDisposable {
   readonly records: LogRecord[] = [];
   readonly logs = new Logs(clock, [memorySink(this.records)]);

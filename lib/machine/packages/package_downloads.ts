@@ -20,12 +20,13 @@ import {
   type RefusedAnswer,
 } from "../../base/download/http_download.ts";
 import { SvcError } from "../../base/error.ts";
-import { unpackInto } from "../../base/files/archive.ts";
+import { unpackWithLinks } from "../../base/files/archive.ts";
 import type { LinkFiles, ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Platform } from "../../base/host.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { shownUrlsIn } from "../../base/log/shown_url.ts";
 import type { AcceptedKeys } from "../../base/release/accepted_keys.ts";
+import { FIRST_RUN_MARK } from "../config/placeholder.ts";
 import type { PackageConfig } from "../config/settings.ts";
 import { isMoving } from "./registry_folder.ts";
 
@@ -139,10 +140,10 @@ export class PackageDownloads {
     const temporary = join(home, "packages", "downloads", randomUUID());
     try {
       await host.makeFolder(temporary);
-      for (const path of await unpackInto(host, temporary, host.readPieces(archive), LIMITS)) {
-        await host.syncFile(join(temporary, path));
-      }
+      await unpackWithLinks(host, temporary, host.readPieces(archive), LIMITS);
       await host.makeFolder(dirname(folder));
+      // Somebody may have removed the folder alone, with all that its first run made.
+      await host.remove(`${folder}${FIRST_RUN_MARK}`);
       await host.moveDurably(temporary, folder);
     } catch (error) {
       await host.removeTree(temporary);

@@ -142,6 +142,24 @@ Deno.test("MachinePackages.clean: keeps the marker file of a package in use and 
   });
 });
 
+Deno.test("MachinePackages: a package whose folder somebody removed has its first run again", async () => {
+  await withHome(async (home) => {
+    const packages = machine(home);
+    await put(home, "1.0.0.tar.gz", "first");
+    await packages.fetch([wanted("1.0.0")]);
+    const folder = packageFolder(home, wanted("1.0.0")), note = `${folder}.first_run_succeeded`;
+    await Deno.writeTextFile(note, "");
+    const isThere = () => Deno.stat(note).then(() => true, () => false);
+    await packages.fetch([wanted("1.0.0")]);
+    assertEquals(await isThere(), true);
+    await Deno.remove(folder, { recursive: true });
+    await packages.fetch([wanted("1.0.0")]);
+    assertEquals(await isThere(), false);
+    assertEquals(await Deno.readTextFile(`${folder}/what`), "first");
+    await packages.close();
+  });
+});
+
 Deno.test("MachinePackages.clean: a machine that never had a package gets no folder for them", async () => {
   await withHome(async (home) => {
     const packages = machine(home);
