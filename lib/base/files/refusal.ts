@@ -6,6 +6,7 @@
  */
 
 import { dirname } from "node:path";
+import type { Clock } from "../clock.ts";
 import { type Code, messageOf, SvcError } from "../error.ts";
 import { FileError } from "./files.ts";
 import { whyMissing } from "./names.ts";
@@ -47,6 +48,33 @@ export function attemptNow<T>(verb: string, path: string, run: () => T): T {
   } catch (error) {
     throw failure(verb, path, error);
   }
+}
+
+/** Pauses before further attempts, about 2.5 s in all. */
+const HELD_PAUSES_MS = [10, 20, 40, 80, 160, 320, 640, 1_280];
+/** Windows' numbers for refused access, sharing violations and locks, and a folder with files that are about to go. */
+const HELD = /\(os error (?:5|32|33|145)\)/;
+
+/**
+ * Runs an operation on a name again while Windows refuses it. Whoever has a file open there keeps others from renaming
+ * and removing it, and scanners for viruses and the search index open each new file for a moment. It says the same of
+ * a file that a program keeps open, and of one that belongs to another user.
+ */
+export async function whileHeld<T>(run: () => Promise<T>, clock: Pick<Clock, "sleep">): Promise<T> {
+  for (const pauseMs of HELD_PAUSES_MS) {
+    try {
+      return await run();
+    } catch (error) {
+      if (!isHeld(error)) throw error;
+      await clock.sleep(pauseMs);
+    }
+  }
+  return await run();
+}
+
+function isHeld(error: unknown): boolean {
+  return error instanceof Deno.errors.PermissionDenied || error instanceof Deno.errors.Busy ||
+    HELD.test(messageOf(error));
 }
 
 function failure(verb: string, path: string, error: unknown): FileError {

@@ -8,11 +8,12 @@
 import { Buffer } from "node:buffer";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { SystemClock } from "../clock.ts";
 import { SvcError } from "../error.ts";
 import type { AppendFile, OpenFile, OpenHow } from "./files.ts";
 import { windowsProblem } from "./names.ts";
 import { giveFile, giveFolders, heirOf, isRoot, missingFolders } from "./owner.ts";
-import { attempt, attemptNow } from "./refusal.ts";
+import { attempt, attemptNow, whileHeld } from "./refusal.ts";
 import { onWindows, SystemReads } from "./system_reads.ts";
 
 /** Permissions of a folder: only its owner changes it, whatever the umask, because programs are started from some. */
@@ -103,11 +104,12 @@ export class SystemFiles extends SystemReads {
   }
 
   remove(path: string): Promise<void> {
-    return attempt("remove", path, () => unlessMissing(Deno.remove(path)));
+    return attempt("remove", path, () => patiently(() => unlessMissing(Deno.remove(path))));
   }
 
   removeTree(path: string): Promise<void> {
-    return attempt("remove", path, () => unlessMissing(Deno.remove(path, { recursive: true })));
+    const all = () => unlessMissing(Deno.remove(path, { recursive: true }));
+    return attempt("remove", path, () => patiently(all));
   }
 
   setMode(path: string, mode: number): Promise<void> {
@@ -156,7 +158,7 @@ export class SystemFiles extends SystemReads {
   protected rename(from: string, to: string): Promise<void> {
     return attempt("rename", from, async () => {
       checkName(to);
-      await Deno.rename(from, to);
+      await patiently(() => Deno.rename(from, to));
     });
   }
 
@@ -222,6 +224,11 @@ class SystemAppendFile implements AppendFile {
 function checkName(path: string): void {
   const problem = onWindows() ? windowsProblem(path) : undefined;
   if (problem !== undefined) throw new SvcError("invalid_argument", problem);
+}
+
+/** On Windows, runs an operation on a name again while others have the file open. */
+function patiently(run: () => Promise<void>): Promise<void> {
+  return onWindows() ? whileHeld(run, new SystemClock()) : run();
 }
 
 async function unlessMissing(work: Promise<void>): Promise<void> {
