@@ -139,10 +139,34 @@ if (-not [Environment]::Is64BitOperatingSystem) { Fail "there is no svc-agent fo
 
 New-Item -ItemType Directory -Force -Path $folder | Out-Null
 # Any user may make folders there, this one included; whoever writes to it decides what the system runs.
-icacls $folder /setowner $administrators | Out-Null
-if ($LASTEXITCODE -ne 0) { Fail "cannot own ${folder}: icacls ended with $LASTEXITCODE" }
-icacls $folder /inheritance:r /grant:r "${system}:(OI)(CI)F" "${administrators}:(OI)(CI)F" | Out-Null
-if ($LASTEXITCODE -ne 0) { Fail "cannot close $folder to other users: icacls ended with $LASTEXITCODE" }
+$sid = [Security.Principal.SecurityIdentifier]
+$trusted = $system.Substring(1), $administrators.Substring(1)
+function Test-Link($item) { ($item.Attributes -band [IO.FileAttributes]::ReparsePoint) -ne 0 }
+function Close-Folder($what, [string[]] $words) {
+  icacls $folder @words | Out-Null
+  if ($LASTEXITCODE -ne 0) { Fail "cannot $what ${folder}: icacls ended with $LASTEXITCODE" }
+}
+if (Test-Link (Get-Item -Force -LiteralPath $folder)) { Fail "$folder is a link, which any user may have made: remove it" }
+$rights = Get-Acl -LiteralPath $folder
+$users = @($rights.GetOwner($sid).Value) + @($rights.GetAccessRules($true, $true, $sid) | ForEach-Object { $_.IdentityReference.Value })
+$isClosed = @($users | Where-Object { $trusted -notcontains $_ }).Count -eq 0
+if (-not $isClosed) {
+  Close-Folder "own" "/setowner", $administrators
+  # Rights that another user has given there would stay.
+  Close-Folder "take other users' rights to" "/reset"
+}
+Close-Folder "close" "/inheritance:r", "/grant:r", "${system}:(OI)(CI)F", "${administrators}:(OI)(CI)F"
+if (-not $isClosed) {
+  # What another user has put there is still that user's, and could name the cloud and the keys that the agent obeys.
+  foreach ($item in @(Get-ChildItem -Force -Recurse -LiteralPath $folder)) {
+    $path = $item.FullName
+    if (Test-Link $item) { Fail "$path is a link, which any user may have made: remove it" }
+    $owner = (Get-Acl -LiteralPath $path).GetOwner($sid).Value
+    if ($trusted -notcontains $owner) {
+      Fail "$path belongs to the user $owner: remove it, or, if you trust it, run takeown /A /F `"$path`" and icacls `"$path`" /reset"
+    }
+  }
+}
 New-Item -ItemType Directory -Force -Path "$base\bin", "$base\cache", "$base\state" | Out-Null
 
 if ($env:SVC_API_KEY_ID -and $env:SVC_API_KEY -and $env:SVC_PART_ID) {

@@ -433,6 +433,25 @@ Deno.test("install.ps1 restricts access to the credentials file before it writes
   assert(0 < closed && closed < written, `${closed} ${written}`);
 });
 
+Deno.test("install.ps1 takes all rights of other users to its folder, and what they put there, before it writes", async () => {
+  const script = await Deno.readTextFile(new URL("../../install/install.ps1", import.meta.url));
+  const steps = [
+    "if (Test-Link (Get-Item -Force -LiteralPath $folder)) { Fail",
+    "$rights = Get-Acl -LiteralPath $folder",
+    '"/setowner", $administrators',
+    '"/reset"',
+    '"/inheritance:r", "/grant:r"',
+    "Get-ChildItem -Force -Recurse -LiteralPath $folder",
+    "if ($trusted -notcontains $owner) {",
+    'New-Item -ItemType Directory -Force -Path "$base\\bin"',
+    "Test-Path $credentials",
+    "Test-Path $keys",
+  ];
+  const places = steps.map((step) => script.indexOf(step));
+  assertEquals(places, places.toSorted((a, b) => a - b));
+  assert(places.every((place) => place > 0), `${places}`);
+});
+
 Deno.test("install.sh and install.ps1 are free of syntax errors", async () => {
   const script = new URL("../../install/install.sh", import.meta.url).pathname;
   const { code } = await new Deno.Command("sh", { args: ["-n", script] }).output();

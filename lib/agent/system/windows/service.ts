@@ -24,7 +24,8 @@ const REGISTRY = `HKLM\\SYSTEM\\CurrentControlSet\\Services\\${AGENT_SERVICE}`;
 const STOP_MS = 180_000;
 const LOOK_MS = 500;
 /** SYSTEM and the administrators, by SIDs, which are the same in every language. */
-const OWNERS = ["*S-1-5-18:(OI)(CI)F", "*S-1-5-32-544:(OI)(CI)F"];
+const ADMINISTRATORS = "*S-1-5-32-544";
+const OWNERS = ["*S-1-5-18:(OI)(CI)F", `${ADMINISTRATORS}:(OI)(CI)F`];
 
 /** The settings of a service in Windows. */
 export interface ServiceSettings {
@@ -88,8 +89,10 @@ export async function installWindowsService(
   const { base } = options;
   const before = await stopService(parts);
   await place();
-  // By default other users can create files in new folders of ProgramData, but files in this one decide what the system
-  // runs.
+  // By default other users can create files in new folders of ProgramData, and folders of this name, but files in this
+  // one decide what the system runs. A user who made the folder would own it, and rights given to others would stay.
+  await commands.run("icacls.exe", [base, "/setowner", ADMINISTRATORS]);
+  await commands.run("icacls.exe", [base, "/reset"]);
   await commands.run("icacls.exe", [base, "/inheritance:r", "/grant:r", ...OWNERS]);
   const unknown = services.put({
     name: AGENT_SERVICE,

@@ -70,6 +70,8 @@ Deno.test("creates the service with its failure actions and its firewall rule", 
     forgetMs: 86_400_000,
   });
   assertEquals(parts.commands.ran, [
+    "icacls.exe C:\\opt\\svc /setowner *S-1-5-32-544",
+    "icacls.exe C:\\opt\\svc /reset",
     "icacls.exe C:\\opt\\svc /inheritance:r /grant:r *S-1-5-18:(OI)(CI)F *S-1-5-32-544:(OI)(CI)F",
     "reg.exe add HKLM\\SYSTEM\\CurrentControlSet\\Services\\svc-agent /v Environment /t REG_MULTI_SZ " +
     "/d SVC_HOME=C:\\opt\\svc /f",
