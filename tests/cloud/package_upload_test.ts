@@ -23,6 +23,14 @@ const ARM = Uint8Array.from(
   (_, at) => [0x7f, 0x45, 0x4c, 0x46][at] ?? (at === 18 ? 0xb7 : 0),
 );
 
+/** A program for Windows on a processor of 64 bits: its header is at byte 128. */
+const WINDOWS = Uint8Array.from({ length: 256 }, (_, at) => {
+  return ({ 0: 0x4d, 1: 0x5a, 0x3c: 0x80, 0x80: 0x50, 0x81: 0x45, 0x84: 0x64, 0x85: 0x86 } as Record<
+    number,
+    number
+  >)[at] ?? 0;
+});
+
 async function writeModule(folder: string, meta: unknown, program: string | Uint8Array, mode = 0o755) {
   await Deno.mkdir(`${folder}/.git`, { recursive: true });
   await Deno.writeTextFile(`${folder}/.git/config`, "a repository is no part of a package");
@@ -138,6 +146,40 @@ Deno.test({
         );
         assertEquals(platforms, ["", "linux/arm64"]);
       });
+
+      await t.step(
+        "a module for Windows is uploaded from any system, with or without the ending of its name",
+        async () => {
+          const there = `${folder}/windows`;
+          for (
+            const [version, entrypoint, file] of [["3.1.0", "bin/main", "main.exe"], [
+              "3.2.0",
+              "bin/main.exe",
+              "main.exe",
+            ]]
+          ) {
+            await Deno.mkdir(`${there}/bin`, { recursive: true });
+            await Deno.writeFile(`${there}/bin/${file}`, WINDOWS, { mode: 0o644 });
+            await Deno.writeTextFile(`${there}/meta.json`, JSON.stringify({ ...META, entrypoint }));
+            const upload = await json("package", "upload", version, there);
+            assertEquals([upload.version, upload.platform], [version, "windows/amd64"]);
+          }
+          await refuses(
+            "is a program for windows/amd64, wanted one for linux/amd64",
+            "3.3.0",
+            there,
+            "--platform",
+            "linux/amd64",
+          );
+          await Deno.writeTextFile(`${there}/bin/start.bat`, "main.exe %*\r\n");
+          await Deno.writeTextFile(
+            `${there}/meta.json`,
+            JSON.stringify({ ...META, entrypoint: "bin/start.bat" }),
+          );
+          const batch = await json("package", "upload", "3.4.0", there, "--platform", "windows/amd64");
+          assertEquals(batch.platform, "windows/amd64");
+        },
+      );
 
       await t.step(
         "an archive is looked into as a folder is; a model without meta.json wants its type",

@@ -17,6 +17,7 @@ import {
 import { readHead } from "../../../lib/base/files/head.ts";
 import type { ReadFiles } from "../../../lib/base/files/files.ts";
 import type { Host } from "../../../lib/base/host.ts";
+import { HEAD_BYTES, notAProgram } from "../../../lib/base/release/program_head.ts";
 import { isObject, type JsonObject } from "../../../lib/base/schema/schema.ts";
 import { openPbstream } from "../../../lib/slam/pbstream/pbstream.ts";
 import { parseApi, parseModel } from "../../../lib/resource/name.ts";
@@ -31,7 +32,6 @@ const META_BYTES_MAX = 1_000_000;
 /** Nothing of a package: repositories, and what Python writes beside its sources. */
 const LEFT_OUT = /(?:^|\/)(?:\.git|\.hg|__pycache__|\.DS_Store)(?:\/|$)/;
 const EXECUTABLE = 0o111;
-const HEAD_BYTES = 64;
 const PROCESSORS: { readonly [machine: number]: string | undefined } = {
   0x3e: "amd64",
   0xb7: "arm64",
@@ -148,8 +148,11 @@ async function* piecesOf(content: ArchiveFile["content"]): AsyncGenerator<Uint8A
   yield* content;
 }
 
-/** `linux/arm64` of a Linux program; empty for anything else, such as a script. */
+/** As `linux/arm64`; empty for what is no program for Linux or Windows, such as a script. */
 function platformOfProgram(head: Uint8Array): string {
+  for (const arch of ["amd64", "arm64"]) {
+    if (notAProgram(head, { os: "windows", arch }) === undefined) return `windows/${arch}`;
+  }
   const isElf = head[0] === 0x7f && head[1] === 0x45 && head[2] === 0x4c && head[3] === 0x46;
   const [low = 0, high = 0] = head.subarray(18, 20);
   const processor = isElf ? PROCESSORS[low | (high << 8)] : undefined;

@@ -86,7 +86,7 @@ async function locate(
     }
   }
 
-  const path = absolute(executablePath!, host);
+  const path = await completed(absolute(executablePath!, host), host);
   if (ARCHIVE.test(path)) {
     return await packaged(await unpackedFolder(path, name, home, host), undefined, config, host);
   }
@@ -146,9 +146,11 @@ export async function firstRun(
   }
 }
 
-/** The program of a module's package in `folder`. Throws, as it does on a machine, if it cannot run. */
+/**
+ * The program of a module's package in `folder`, for any system. Throws, as a machine does, if no machine could run it.
+ */
 export async function packagedProgram(folder: string, name: string, host: ReadFiles): Promise<ModuleProgram> {
-  return await packaged(folder, undefined, { name }, host);
+  return await packaged(folder, undefined, { name }, host, { anySystem: true });
 }
 
 /** The program of an unpacked package: its `meta.json` precedes the configuration. */
@@ -157,6 +159,7 @@ async function packaged(
   configured: string | undefined,
   { name }: Pick<ModuleConfig, "name">,
   host: ReadFiles,
+  { anySystem = false } = {},
 ): Promise<ModuleProgram> {
   const meta = await readMeta(folder, host);
   const entry = meta?.entrypoint ?? configured;
@@ -169,8 +172,8 @@ async function packaged(
   }
 
   const written = isAbsolute(entry) ? entry : join(folder, entry);
-  const path = meta?.entrypoint ? inside(folder, entry) : written;
-  await checkExecutable(path, name, host);
+  const path = await completed(meta?.entrypoint ? inside(folder, entry) : written, host);
+  if (!anySystem || !await isForWindows(path, host)) await checkExecutable(path, name, host);
   return { path, root: folder, ...await firstRunIn(folder, host) };
 }
 
@@ -253,6 +256,18 @@ function inside(folder: string, path: string): string {
 function absolute(path: string, host: WholeEnvironment & WorkingFolder): string {
   const whole = path.replace(/^~(?=\/)/, host.environment().HOME ?? "~");
   return isAbsolute(whole) ? whole : join(host.cwd(), whole);
+}
+
+/** Windows starts a program without the ending of its name, too, so modules for several systems name it without. */
+async function completed(path: string, host: ReadFiles): Promise<string> {
+  const whole = `${path}.exe`;
+  return !await host.stat(path) && await host.findFile(whole) ? whole : path;
+}
+
+/** Whether a file is a program for Windows, where programs need no permission. */
+async function isForWindows(path: string, host: ReadFiles): Promise<boolean> {
+  if (!await host.findFile(path)) return false;
+  return /\.(?:bat|cmd)$/i.test(path) || (await readLetters(path, host)).startsWith("MZ");
 }
 
 async function checkExecutable(path: string, name: string, host: ReadFiles): Promise<void> {

@@ -8,7 +8,7 @@ import type { ModuleConfig } from "../config/config.ts";
 import { moduleField } from "../config/settings.ts";
 import { DecodeContext } from "../../base/schema/schema.ts";
 import type { Json } from "../../base/schema/schema.ts";
-import { findProgram, firstRun } from "./program.ts";
+import { findProgram, firstRun, packagedProgram } from "./program.ts";
 
 const clock = new SystemClock();
 const host = new DenoHost();
@@ -106,6 +106,27 @@ Deno.test("first_run: runs until it succeeds once, and its output and result are
   const output = home.records.map(({ message }) => message);
   assertEquals(output.filter((one) => one === "from the environment").length, 1);
   assertEquals(output.filter((one) => one.endsWith("has succeeded")).length, 1);
+});
+
+Deno.test("programOf: the ending of a program for Windows may be missing, and other systems refuse the program", async () => {
+  await using home = await Home.make();
+  const archive = await home.archive({ "meta.json": { entrypoint: "bin/run" }, "bin/run.exe": "MZ program" });
+  const config = home.config({ executable_path: archive });
+  if (Deno.build.os === "windows") {
+    assertMatch((await findProgram(config, home.path, host)).path, /run\.exe$/);
+  } else {await assertRejects(
+      () => findProgram(config, home.path, host),
+      SvcError,
+      "run.exe is neither a program of",
+    );}
+  await home.archive({
+    "meta.json": { entrypoint: "bin/run" },
+    "bin/run": "#!/bin/sh\n",
+    "bin/run.exe": "MZ",
+  });
+  assertMatch((await findProgram(config, home.path, host)).path, /bin\/run$/);
+  const { path } = await packagedProgram((await findProgram(config, home.path, host)).root, "probe", host);
+  assertMatch(path, /bin\/run$/);
 });
 
 Deno.test("programOf: a program may be a link in its archive, and a new unpacking has its first run again", async () => {
