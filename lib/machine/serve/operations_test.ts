@@ -1,6 +1,8 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { settle } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
+import type { JsonObject } from "../../base/schema/schema.ts";
+import { ResourceName } from "../../resource/name.ts";
 import { bench, component, header } from "../../../tests/support/machine_bench.ts";
 
 const ID = "3fa85f64-5717-4562-b3fc-2c963f66afa6";
@@ -100,6 +102,26 @@ Deno.test("StopAll: cancels other operations, then stops every actuator with its
   await robot.stopAll({ extra: [{ name, params: { fast: true } }] });
   assertEquals(/operation .* was canceled by StopAll/.test(await going), true);
   assertEquals(diary, ["go m", "aborted m", "stop m", 'stop n {"fast":true}']);
+  await close();
+});
+
+Deno.test("StopAll: hands a remote's actuator the arguments for its name for clients, if no local one hides it", async () => {
+  const { machine, robot, apply, close, diary } = bench();
+  await apply({ components: [component("motor", "n")] });
+  const far = (short: string) => ({
+    name: ResourceName.of("rdk:component:motor", `far:p-${short}`, short),
+    isMoving: () => Promise.resolve(false),
+    stop: (call: { extra?: JsonObject }) =>
+      Promise.resolve(void diary.push(`far ${short} ${JSON.stringify(call.extra)}`)),
+  });
+  const named = (name: string) => ({ namespace: "rdk", type: "component", subtype: "motor", name });
+  const extra = ["p-m", "n"].map((name) => ({ name: named(name), params: { of: name } }));
+  const hidden = { ...far("n"), name: ResourceName.of("rdk:component:motor", "far:n") };
+  const resources = [...machine.resources, far("m"), hidden];
+  Object.defineProperty(machine, "resources", { value: resources, configurable: true });
+  await robot.stopAll({ extra });
+  assertEquals(diary, ['stop n {"of":"n"}', 'far m {"of":"p-m"}', "far n undefined"]);
+  Reflect.deleteProperty(machine, "resources");
   await close();
 });
 
