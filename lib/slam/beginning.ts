@@ -42,8 +42,8 @@ export class Beginning {
   }
 
   /**
-   * Gives a builder all readings, also those that are added meanwhile. The same scans become nodes. Odometry that is
-   * late by `delayS` comes before the scans of its time.
+   * Gives a builder all readings, also those that are added meanwhile. The same scans become nodes, and others where
+   * odometry was frozen. Odometry that is late by `delayS` comes before the scans of its time.
    */
   *replay(builder: MapBuilder, delayS = 0): Generator<void, void> {
     let early = 0;

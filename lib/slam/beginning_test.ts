@@ -70,6 +70,22 @@ Deno.test("mapper: a drive with wheels that slip is mapped again once the scans 
   assertLess(offM, Math.abs(drivenM(once) - DRIVEN_S * SPEED_MPS));
 });
 
+Deno.test("mapper: a drive with odometry that froze, and never made up for it, is mapped again without the odometry of that time", () => {
+  const fromS = 1.5, toS = 3;
+  const frozen = (timeS: number) => {
+    if (timeS < toS) return ride(Math.min(timeS, fromS));
+    const { x, yaw } = ride(timeS);
+    return { x: x - (toS - fromS) * SPEED_MPS, y: 0, yaw };
+  };
+  const mapper = new Mapper({ mode: "create", options: MAPPER_DEFAULTS });
+  const once = new MapBuilder({ mode: "create", options: MAPPER_DEFAULTS });
+  play(mapper, frozen);
+  play(once, frozen);
+  const offM = Math.abs(drivenM(mapper) - DRIVEN_S * SPEED_MPS);
+  assertLess(offM, 0.025);
+  assertLess(offM, Math.abs(drivenM(once) - DRIVEN_S * SPEED_MPS));
+});
+
 Deno.test("mapper: a map that began again has the same nodes, and the same readings give the same bytes", async () => {
   const odometry = (timeS: number) => ride(timeS - LATE_S);
   const [first, second] = [1, 2].map(() => new Mapper({ mode: "create", options: MAPPER_DEFAULTS }));
@@ -83,7 +99,7 @@ Deno.test("mapper: a map that began again has the same nodes, and the same readi
   assertEquals(await bytesOf(first), await bytesOf(second));
 });
 
-Deno.test("odometry beliefs: another delay, a refutation and a proof of the turns make earlier maps wrong", () => {
+Deno.test("odometry beliefs: another delay, a refutation, a proof of the turns and a time when it froze make earlier maps wrong", () => {
   const refuted = { ...NO_BELIEFS, verdicts: { translation: "refuted", rotation: "open" } } as const;
   const proven = { ...NO_BELIEFS, verdicts: { translation: "proven", rotation: "proven" } } as const;
   const turns = { ...NO_BELIEFS, verdicts: { translation: "open", rotation: "proven" } } as const;
@@ -96,6 +112,10 @@ Deno.test("odometry beliefs: another delay, a refutation and a proof of the turn
   assertEquals(isWrongUnder(turns, proven), false);
   assertEquals(isWrongUnder(NO_BELIEFS, ways), false);
   assertEquals(isWrongUnder(refuted, NO_BELIEFS), false);
+  const frozen = { ...NO_BELIEFS, frozenAtS: [1000] };
+  assertEquals(isWrongUnder(NO_BELIEFS, frozen), true);
+  assertEquals(isWrongUnder(frozen, { ...frozen, frozenAtS: [1000] }), false);
+  assertEquals(isWrongUnder(frozen, { ...frozen, frozenAtS: [1000, 1020] }), true);
   const scaled = { ...NO_BELIEFS, scale: { translation: 0.95, rotation: 1 } };
   assertEquals(isWrongUnder(NO_BELIEFS, scaled), true);
   assertEquals(isWrongUnder(scaled, { ...scaled, scale: { translation: 0.952, rotation: 1 } }), false);

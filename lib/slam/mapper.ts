@@ -112,8 +112,8 @@ export class Mapper implements Mapping {
       if (this.#places) notePlace(places, builder);
       yield;
     }
-    // Callers know nodes by their numbers.
-    if (builder.nodeCount !== this.#builder.nodeCount) {
+    // Scans of a time in which odometry was frozen may be nodes in addition, but none may be missing.
+    if (builder.nodeCount < this.#builder.nodeCount) {
       this.#beginning = undefined;
       return;
     }
@@ -188,5 +188,5 @@ function notePlace(places: Map<number, ScanPlace>, builder: MapBuilder): void {
 function isSame(a: OdometryBeliefs, b: OdometryBeliefs): boolean {
   return a.delayS === b.delayS && isSameScale(a.scale, b.scale) &&
     a.verdicts.translation === b.verdicts.translation &&
-    a.verdicts.rotation === b.verdicts.rotation;
+    a.verdicts.rotation === b.verdicts.rotation && a.frozenAtS === b.frozenAtS;
 }

@@ -60,3 +60,9 @@ Deno.test("worlds: a bare corridor with people, scans that now and then fit else
 
 Deno.test("worlds: a corridor with niches in a narrow view, odometry that freezes at full speed", () =>
   assertHolds(70148));
+
+Deno.test("worlds: a room full of people, odometry that freezes for ten seconds and never makes up for it", () =>
+  assertHolds(70398));
+
+Deno.test("worlds: a bare corridor whose walls come nearer while odometry is frozen", () =>
+  assertHolds(80049));

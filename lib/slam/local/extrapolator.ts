@@ -6,6 +6,7 @@
 import type { ImuReading, OdometryReading } from "../mapping.ts";
 import { between2d, compose2d, IDENTITY_2D, type Pose2d, wrapAngle } from "../pose2d.ts";
 import { GravityTracker, type QuaternionTuple } from "./gravity.ts";
+import { NO_BELIEFS, type ReadingBeliefs } from "./odometry/beliefs.ts";
 import type { ScanPose } from "./odometry/delay.ts";
 import { isSamePose, ODOMETRY_REACH_S, OdometryHistory } from "./odometry/history.ts";
 import type { OdometryScale } from "./odometry/scale.ts";
@@ -60,8 +61,8 @@ export class Extrapolator {
   #standstill: Standstill | undefined;
   #settling: Settling | undefined;
 
-  constructor(odometryDelayS?: number, odometryScale?: OdometryScale) {
-    this.#odometry = new OdometryHistory(odometryDelayS, odometryScale);
+  constructor(beliefs: ReadingBeliefs = NO_BELIEFS) {
+    this.#odometry = new OdometryHistory(beliefs);
   }
 
   addOdometry(reading: OdometryReading): void {
@@ -98,9 +99,10 @@ export class Extrapolator {
     return isNew;
   }
 
-  /** How late odometry is, as far as it is known. */
-  get odometryDelayS(): number {
-    return this.#odometry.delayS;
+  /** What is known of odometry: how late it is, by what its ways and turns are multiplied, and when it froze. */
+  get odometryBeliefs(): ReadingBeliefs {
+    const { delayS, scale, frozenAtS } = this.#odometry;
+    return { delayS, scale, frozenAtS };
   }
 
   /** The standard deviation of that delay. */
@@ -108,9 +110,9 @@ export class Extrapolator {
     return this.#odometry.delayDeviationS;
   }
 
-  /** By what the ways and turns of odometry are multiplied. */
-  get odometryScale(): OdometryScale {
-    return this.#odometry.scale;
+  /** Whether odometry has not changed since a time at which it is known to have frozen. */
+  get isOdometryKnownFrozen(): boolean {
+    return this.#odometry.isKnownFrozen;
   }
 
   /** Multiplies the motions of odometry from now on by these factors. */

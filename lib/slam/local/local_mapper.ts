@@ -183,7 +183,7 @@ export class LocalMapper {
   #last: { readonly timeS: number; readonly pose: Pose2d } | undefined;
 
   constructor(private readonly options: MapperOptions, beliefs?: OdometryBeliefs) {
-    this.#extrapolator = new Extrapolator(beliefs?.delayS, beliefs?.scale);
+    this.#extrapolator = new Extrapolator(beliefs);
     this.#proof = new OdometryProof(beliefs?.verdicts);
     this.#submaps = new ActiveSubmaps(options.scansPerSubmap);
   }
@@ -203,8 +203,7 @@ export class LocalMapper {
 
   /** What the scans have shown about odometry so far. */
   get odometryBeliefs(): OdometryBeliefs {
-    const { odometryDelayS: delayS, odometryScale: scale } = this.#extrapolator;
-    return { delayS, scale, verdicts: this.#proof.verdicts };
+    return { ...this.#extrapolator.odometryBeliefs, verdicts: this.#proof.verdicts };
   }
 
   /** The robot's pose at a time after the last scan. */
@@ -249,9 +248,9 @@ export class LocalMapper {
     // A ray from a pose that is not finite would never end.
     if (!Number.isFinite(pose.x + pose.y + pose.yaw)) return undefined;
     this.#extrapolator.addPose(timeS, pose, prediction, this.#fusion.left);
-    const { odometryDelayS } = this.#extrapolator;
+    const { delayS } = this.#extrapolator.odometryBeliefs;
     this.#extrapolator.learnDelay({ seen, timeS, pose: matched, knowsTranslation });
-    if (isOtherDelay(odometryDelayS, this.#extrapolator.odometryDelayS)) this.#proof.reset();
+    if (isOtherDelay(delayS, this.#extrapolator.odometryBeliefs.delayS)) this.#proof.reset();
     this.#last = { timeS, pose };
     this.#worst = worseOf(this.#worst, found.verdicts ?? REFUTED);
     this.#noteStandstill({ seen, timeS, pose });
@@ -264,7 +263,9 @@ export class LocalMapper {
       caughtUpFromS: this.#caughtUpFromS,
       isBlind: false,
     };
-    if (!(isNode ?? this.#isDue(timeS, pose))) return { ...result, insertion: undefined };
+    // Frozen odometry held the robot back when the nodes were chosen.
+    const isOpen = isNode === undefined || (!isNode && this.#extrapolator.isOdometryKnownFrozen);
+    if (!(isOpen ? this.#isDue(timeS, pose) : isNode)) return { ...result, insertion: undefined };
     this.#lastInserted = { timeS, pose };
     this.#worst = PROVEN;
     this.#caughtUpFromS = undefined;
@@ -315,7 +316,7 @@ export class LocalMapper {
     }
     this.#unproven.push(scan);
     if (this.#unproven.length > UNPROVEN_MAX) this.#unproven.shift();
-    const extrapolator = this.#extrapolator, { odometryScale } = extrapolator;
+    const extrapolator = this.#extrapolator, odometryScale = extrapolator.odometryBeliefs.scale;
     const unproven = this.#unproven;
     for (let [next] = unproven; next && extrapolator.hasOdometryOf(next.timeS); [next] = unproven) {
       unproven.shift();
@@ -428,25 +429,26 @@ export class LocalMapper {
   /** Whether odometry is frozen although the scans move. */
   #isHanging(seen: Float64Array, best: Found, timeS: number): boolean {
     const standstill = this.#extrapolator.standstill(timeS);
-    const isHanging = this.#trust.isHanging(standstill?.lastedS ?? 0, () => {
-      const { before } = this.#standstill;
-      const guesses = [
-        best.pose,
-        before && this.#extrapolator.onward(before, timeS),
-        this.#seenOnward(timeS),
-      ];
-      const pose = standstill &&
-        this.#standstill.seenAt(
-          seen,
-          standstill.pose,
-          guesses.filter((one) => !!one),
-          !this.#extrapolator.hasBraked(),
-        );
-      if (pose !== "elsewhere") this.#lastSeen = pose && { timeS, pose };
-      // People who stood in the view of a robot that stops, and walk on, show what is behind them.
-      else if (this.#extrapolator.hasBraked()) return undefined;
-      return pose;
-    });
+    const isHanging = this.#extrapolator.isOdometryKnownFrozen ||
+      this.#trust.isHanging(standstill?.lastedS ?? 0, () => {
+        const { before } = this.#standstill;
+        const guesses = [
+          best.pose,
+          before && this.#extrapolator.onward(before, timeS),
+          this.#seenOnward(timeS),
+        ];
+        const pose = standstill &&
+          this.#standstill.seenAt(
+            seen,
+            standstill.pose,
+            guesses.filter((one) => !!one),
+            !this.#extrapolator.hasBraked(),
+          );
+        if (pose !== "elsewhere") this.#lastSeen = pose && { timeS, pose };
+        // People who stood in the view of a robot that stops, and walk on, show what is behind them.
+        else if (this.#extrapolator.hasBraked()) return undefined;
+        return pose;
+      });
     if (isHanging) {
       this.#extrapolator.markHanging();
       this.#proof.restart();

@@ -7,13 +7,16 @@
 
 import type { OdometryReading } from "../../mapping.ts";
 import { between2d, compose2d, interpolate2d, type Pose2d } from "../../pose2d.ts";
+import type { ReadingBeliefs } from "./beliefs.ts";
 import { OdometryDelay, type ScanPose } from "./delay.ts";
 import { OdometryJumps } from "./jumps.ts";
-import { type OdometryScale, UNSCALED } from "./scale.ts";
+import type { OdometryScale } from "./scale.ts";
 
 /** A reading is used for times at most this far from it. */
 export const ODOMETRY_REACH_S = 1;
 const KEPT = 1000;
+/** Limit of the times at which odometry froze. */
+const FROZEN_MAX = 20;
 /**
  * Shortest span for a velocity of odometry. A sensor without time stamps gets those of its answers. On a busy machine
  * two answers may arrive within a millisecond, which would give a speed of many metres per second.
@@ -41,10 +44,25 @@ export class OdometryHistory {
   /** The pose of the last reading as it came. */
   #given: Pose2d | undefined;
   #scale: OdometryScale;
+  #frozenAtS: readonly number[];
 
-  constructor(delayS = 0, scale = UNSCALED) {
+  constructor({ delayS, scale, frozenAtS }: ReadingBeliefs) {
     this.#delay = new OdometryDelay(delayS);
     this.#scale = scale;
+    this.#frozenAtS = frozenAtS;
+  }
+
+  /** The times of the readings at which it froze for a while, without making up for it. */
+  get frozenAtS(): readonly number[] {
+    return this.#frozenAtS;
+  }
+
+  /** Whether the latest readings are equal since a time at which odometry is known to have frozen. */
+  get isKnownFrozen(): boolean {
+    const last = this.#readings.at(-1), frozenAtS = this.#frozenAtS;
+    if (!last || frozenAtS.length === 0) return false;
+    const { timeS } = this.#standingFrom(last);
+    return timeS < last.timeS && frozenAtS.includes(timeS);
   }
 
   /** Multiplies the motions from now on by these factors. */
@@ -75,12 +93,21 @@ export class OdometryHistory {
     let isAnew = false;
     if (last && this.#isCatchingUp(last, reading)) this.#catchUp(last, reading.timeS);
     else if (last) {
-      isAnew = (this.#isHanging && !isSamePose(last.pose, reading.pose)) || this.#jumps.isJump(last, reading);
+      const hasHung = this.#isHanging && !isSamePose(last.pose, reading.pose);
+      if (hasHung) this.#noteFrozen(this.#standingFrom(last).timeS);
+      isAnew = hasHung || this.#jumps.isJump(last, reading);
     }
     if (isAnew) this.#beginAnew();
     this.#readings.push(reading);
+    if (this.isKnownFrozen) this.#isHanging = true;
     if (this.#readings.length > KEPT) this.#readings = this.#readings.slice(-KEPT / 2);
     return isAnew;
+  }
+
+  #noteFrozen(atS: number): void {
+    const frozenAtS = this.#frozenAtS;
+    if (frozenAtS.includes(atS) || frozenAtS.length >= FROZEN_MAX) return;
+    this.#frozenAtS = [...frozenAtS, atS];
   }
 
   #scaled({ timeS, pose }: OdometryReading): OdometryReading {

@@ -16,6 +16,8 @@ const MOVING_POINTS = 8;
 const EVIDENT = { share: 0.8, gain: 0.4, points: 2 };
 /** Still less is evident if odometry stopped at full speed; most of the scan suffices if a standing robot saw none of it. */
 const EVIDENT_SUDDEN = { share: 0.6, gain: 0.12, points: 2 };
+/** If odometry stopped at full speed, a scan that fits elsewhere by this much more shows a motion, but not how far it went. */
+const ELSEWHERE_GAIN = 0.3;
 /** A robot that stands sees more than this share of what it saw, or people who hide it, and no more than this behind. */
 const STANDING_SHARE = 0.15;
 const BEHIND_SHARE = 0.15;
@@ -41,6 +43,11 @@ export interface StandingScan {
   readonly seen: Float64Array;
   readonly timeS: number;
   readonly pose: Pose2d;
+}
+
+/** `isElsewhere`: the scans show clearly that the robot is not where odometry stands. */
+export interface SeenPose extends Pose2d {
+  readonly isElsewhere?: boolean;
 }
 
 export class Standstill {
@@ -82,7 +89,7 @@ export class Standstill {
     standing: Pose2d,
     others: readonly Pose2d[],
     isSudden = false,
-  ): Pose2d | "elsewhere" | undefined {
+  ): SeenPose | "elsewhere" | undefined {
     const still = this.#compared(seen, standing), { before } = this;
     if (!before || !still) return undefined;
     const atStanding = between2d(before.pose, standing);
@@ -97,12 +104,15 @@ export class Standstill {
       const found = this.#compared(seen, other);
       if (found && found.share > best.share + MOVING_GAIN) best = found;
     }
+    const isElsewhere = isSudden && best.share >= evident.share &&
+      best.share - shareStanding >= ELSEWHERE_GAIN;
     if (!isClear(best)) {
-      const isElsewhere = shareStanding < STANDING_SHARE &&
+      const isGone = shareStanding < STANDING_SHARE &&
         this.#motion.shareBehind(seen, atStanding) > BEHIND_SHARE;
-      return isElsewhere ? "elsewhere" : undefined;
+      return isElsewhere || isGone ? "elsewhere" : undefined;
     }
-    return best.share > shareStanding + MOVING_GAIN ? compose2d(before.pose, best.pose) : standing;
+    if (best.share <= shareStanding + MOVING_GAIN) return standing;
+    return { ...compose2d(before.pose, best.pose), isElsewhere };
   }
 
   /** Whether the scans confirm the pose from scans rather than that from odometry. */

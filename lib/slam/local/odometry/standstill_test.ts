@@ -58,6 +58,18 @@ Deno.test("Standstill: a wall ahead shows a robot that drives on if odometry sto
   assertEquals(standstill.seenAt(ahead(STOPPED), STOPPED, [onward], true), undefined);
 });
 
+Deno.test("Standstill: walls that come nearer show a motion along a corridor if odometry stopped at full speed", () => {
+  const nearer = { x: 1, y: 0.15, yaw: 0 }, onward = { x: 1, y: 0, yaw: 0 };
+  const isElsewhere = (pose: Pose2d, isSudden: boolean) => {
+    const seen = standing(CORRIDOR).seenAt(seenIn(CORRIDOR, pose), STOPPED, [onward], isSudden);
+    return seen === "elsewhere" || (seen?.isElsewhere ?? false);
+  };
+  assertEquals(isElsewhere(nearer, true), true);
+  assertEquals(isElsewhere(nearer, false), false);
+  assertEquals(isElsewhere(onward, true), false);
+  assertEquals(isElsewhere(STOPPED, true), false);
+});
+
 Deno.test("Standstill: a scan that shows nothing of what the robot saw was taken elsewhere", () => {
   const hall = [[-8, -9], [9, -9], [9, 8], [-8, 8]];
   assertEquals(standing(ROOM).seenAt(seenIn(hall, STOPPED), STOPPED, [STOPPED]), "elsewhere");

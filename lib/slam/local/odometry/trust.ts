@@ -4,6 +4,7 @@
  */
 
 import { between2d, type Pose2d } from "../../pose2d.ts";
+import type { SeenPose } from "./standstill.ts";
 
 /** Largest error of a motion: metres, radians, and a share of the motion. */
 const ERROR_M = 0.08;
@@ -84,10 +85,10 @@ export class OdometryTrust {
   }
 
   /**
-   * Whether odometry, unchanged for `lastedS`, is frozen. `seen` returns the pose from the scans, or that they show the
-   * robot elsewhere, or nothing; it is called until the robot has moved.
+   * Whether odometry, unchanged for `lastedS`, is frozen. `seen` returns the pose from the scans, or only that they show
+   * the robot elsewhere, or nothing; it is called until the robot has moved.
    */
-  isHanging(lastedS: number, seen: () => Pose2d | "elsewhere" | undefined): boolean {
+  isHanging(lastedS: number, seen: () => SeenPose | "elsewhere" | undefined): boolean {
     if (!this.mayHang(lastedS)) {
       this.#standing = undefined;
       this.#moving = 0;
@@ -95,7 +96,8 @@ export class OdometryTrust {
     } else if (this.#moving < HANGING_TIMES && this.#isStandingDue(lastedS)) {
       this.#comparedS = lastedS;
       const now = seen();
-      const isMoving = now === "elsewhere" || (now !== undefined && this.#hasMovedTo(now));
+      const isElsewhere = now === "elsewhere" || now?.isElsewhere;
+      const isMoving = isElsewhere || (now !== undefined && this.#hasMovedTo(now));
       this.#moving = isMoving ? this.#moving + 1 : 0;
     }
     return this.#moving >= HANGING_TIMES;
