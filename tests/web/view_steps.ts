@@ -27,6 +27,38 @@ export const VIEW_STEPS: readonly PageStep[] = [
       );
     },
   ],
+  ["a view that fails says why, and leaves the others alone", async ({ machine, watched }) => {
+    const page = await watched.page.context().newPage();
+    await page.addInitScript(`
+      globalThis.dateText = Date.prototype.toLocaleString;
+      Date.prototype.toLocaleString = () => { throw new Error("no dates here"); };
+    `);
+    await page.goto(`${machine.url}/#/diagnostics`);
+    const fault = page.getByRole("alert").getByText("This view cannot be shown: no dates here");
+    await fault.waitFor();
+
+    await page.getByRole("link", { name: "Connect", exact: true }).click();
+    await page.getByLabel("Program").waitFor();
+    await page.getByRole("link", { name: "Diagnostics", exact: true }).click();
+    await fault.waitFor();
+    await page.evaluate("Date.prototype.toLocaleString = dateText");
+    await page.getByRole("button", { name: "Try again" }).click();
+    await page.getByText("svc-server", { exact: true }).waitFor();
+    assertEquals(await page.getByRole("alert").count(), 0);
+    await page.close();
+  }],
+  [
+    "plots are drawn in a browser whose language is none, as where LANG is C",
+    async ({ machine, watched }) => {
+      const page = await watched.page.context().newPage();
+      await page.addInitScript(
+        `Object.defineProperty(Navigator.prototype, "language", { get: () => "en-US@posix" })`,
+      );
+      await page.goto(`${machine.url}/#/diagnostics`);
+      await page.getByRole("figure", { name: "Memory over time" }).locator("canvas").waitFor();
+      await page.close();
+    },
+  ],
   ["programs that connect, in four languages", async ({ machine, watched: { page } }) => {
     await page.goto(`${machine.url}/#/connect`);
     const program = page.getByLabel("Program");
