@@ -45,6 +45,20 @@ async function write(page: Page, config: object | string): Promise<void> {
   await page.keyboard.insertText(typeof config === "string" ? config : JSON.stringify(config, null, 2));
 }
 
+/** As when the network swallows everything of the present connection, and takes a new one. */
+const SILENT_CONNECTION = `{
+  const [channel, connection] = [RTCDataChannel.prototype, RTCPeerConnection.prototype];
+  const [send, create, fresh] = [channel.send, connection.createDataChannel, new WeakSet()];
+  connection.createDataChannel = function (...all) {
+    const made = create.apply(this, all);
+    fresh.add(made);
+    return made;
+  };
+  channel.send = function (...all) {
+    if (fresh.has(this)) send.apply(this, all);
+  };
+}`;
+
 const STEPS: readonly FleetStep[] = [
   ["nothing is readable before a person has signed in", async ({ managed, watched: { page } }) => {
     await page.goto(managed.cloud.url);
@@ -160,9 +174,16 @@ const STEPS: readonly FleetStep[] = [
     await card.getByText("moving", { exact: true }).waitFor();
     await page.getByRole("button", { name: "STOP", exact: true }).click();
     await card.getByText("at rest", { exact: true }).waitFor();
+    const stopped = page.getByText("Everything was told to stop");
+    await stopped.waitFor();
     assertEquals(await violations(page), []);
     await page.getByRole("link", { name: "Configuration" }).click();
     await page.getByText("This machine gets its configuration from").waitFor();
+    // Over a connection that the network has swallowed, STOP takes another one.
+    await stopped.waitFor({ state: "hidden" });
+    await page.evaluate(SILENT_CONNECTION);
+    await page.getByRole("button", { name: "STOP", exact: true }).click();
+    await stopped.waitFor();
     await page.locator("header a.back").click();
     await page.getByRole("link", { name: "Look and drive" }).waitFor();
   }],

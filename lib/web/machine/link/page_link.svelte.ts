@@ -146,19 +146,17 @@ export class PageLink {
     const isAnswered = over?.then(() => true, () => false) ?? false;
     const late = new Promise<false>((resolve) => setTimeout(resolve, STOP_MS, false));
     if (await Promise.race([isAnswered, late])) return;
-    if (!this.target.ways.includes("direct")) {
-      if (!over) throw new Error("there is no connection to the machine");
-      return await over;
-    }
     try {
-      await Promise.any([...over ? [over] : [], this.#stopDirectly()]);
+      await Promise.any([...over ? [over] : [], this.#stopAnew()]);
     } catch (error) {
       throw error instanceof AggregateError ? error.errors.at(-1) : error;
     }
   }
 
-  async #stopDirectly(): Promise<void> {
-    const client = await dialBy("direct", this.target, this.#credentials());
+  /** Over a connection of its own: directly if that is possible, because it needs the fewest steps. */
+  async #stopAnew(): Promise<void> {
+    const way = this.target.ways.includes("direct") ? "direct" : "webrtc";
+    const client = await dialBy(way, this.target, this.#credentials());
     try {
       await client.stopAll();
     } finally {
