@@ -257,7 +257,10 @@ Deno.test("serveModule: a module whose resources do not close ends all the same"
   const folder = await Deno.makeTempDir();
   const path = `${folder}/m.sock`, running = program(path);
   try {
-    await until(() => Deno.stat(path).then(() => true, () => false));
+    // The socket is there a moment before it takes connections.
+    await until(() =>
+      Deno.connect({ transport: "unix", path }).then((one) => (one.close(), true), () => false)
+    );
     const channel = connectGrpc(`unix:${path}`, { clock });
     await client(ModuleService, channel).addResource({ config: configOf({}) });
     channel.close();
