@@ -228,9 +228,13 @@ storeTest(
         const wanted = createHmac("sha256", key).update(`${hookId}.${time}.${hot.body}`).digest("base64");
         assertEquals(signature, `v1,${wanted}`);
 
-        // People of the machine find in its log what did not arrive.
-        const { logs } = await (await cloud.app(owner)).getRobotPartLogs({ id });
-        assertEquals(logs.filter(({ loggerName }) => loggerName.startsWith("app.trigger.")).length, 4);
+        // People of the machine find in its log what did not arrive, once that is noted.
+        const app = await cloud.app(owner);
+        const told = async () => {
+          const { logs } = await app.getRobotPartLogs({ id });
+          return logs.filter(({ loggerName }) => loggerName.startsWith("app.trigger.")).length;
+        };
+        await until(async () => await told() === 4, { found: told });
 
         const listed = JSON.parse(await svcCloud("trigger", "list", "--json", ...database.flags)).triggers;
         assertEquals(listed.length, 8);
