@@ -230,11 +230,11 @@ storeTest(
 
         // People of the machine find in its log what did not arrive, once that is noted.
         const app = await cloud.app(owner);
-        const told = async () => {
+        const logged = async () => {
           const { logs } = await app.getRobotPartLogs({ id });
           return logs.filter(({ loggerName }) => loggerName.startsWith("app.trigger.")).length;
         };
-        await until(async () => await told() === 4, { found: told });
+        await until(async () => await logged() === 4, { found: logged });
 
         const listed = JSON.parse(await svcCloud("trigger", "list", "--json", ...database.flags)).triggers;
         assertEquals(listed.length, 8);
