@@ -87,7 +87,6 @@ get() {
   if [ $# -gt 0 ]; then hops=0; else hops=20; fi
   if command -v curl >/dev/null 2>&1; then
     write_headers 'header = "%s"\n' "$@"
-    # A connection that nothing comes from is tried again.
     printf 'connect-timeout = 30\nspeed-limit = 1\nspeed-time = %s\n' "$stall_s" >>"$folder/headers"
     [ ! -s "$folder/roots" ] || printf 'cacert = "%s"\n' "$folder/roots" >>"$folder/headers"
     curl --config "$folder/headers" -fsSL --max-redirs $hops --retry 5 --retry-delay 2 -o "$file" "$url"

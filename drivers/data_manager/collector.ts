@@ -10,11 +10,9 @@ import { messageOf, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { withViewpoint } from "../../lib/geometry/cloud/viewpoint.ts";
-import { WORLD } from "../../lib/geometry/frame_system.ts";
 import { MIME } from "../../lib/geometry/image/image.ts";
-import { fromPose, IDENTITY_POSE } from "../../lib/geometry/pose.ts";
 import type { CaptureCall, CaptureMethods, CaptureResult, TakenFile } from "../../lib/resource/facets.ts";
-import type { FrameView } from "../../lib/resource/frame_view.ts";
+import { type FrameView, placeInWorld } from "../../lib/resource/frame_view.ts";
 import type { AnyApi } from "../../lib/resource/registry.ts";
 import type { Call, Resource } from "../../lib/resource/resource.ts";
 import type { CaptureSource } from "../../lib/resource/uploader.ts";
@@ -185,12 +183,9 @@ export class Collector {
     const late = () => new SvcError("deadline_exceeded", `no answer within ${POSE_MS} ms`);
     const limited = deadline(clock, POSE_MS, late, signal);
     try {
-      const referenceFrame = frames().frameOf(resource.name);
-      if (referenceFrame === undefined) return file;
-      const own = { referenceFrame, pose: IDENTITY_POSE };
-      const call = { signal: limited.signal };
-      const { pose } = await race(frames().transformPose(own, WORLD, [], call), limited.signal);
-      return { ...file, content: withViewpoint(file.content, fromPose(pose)) };
+      const asked = placeInWorld(frames(), resource.name, { signal: limited.signal });
+      const place = await race(asked, limited.signal);
+      return place ? { ...file, content: withViewpoint(file.content, place) } : file;
     } catch {
       // It has no frame, or what carries it does not answer: the cloud is worth keeping all the same.
       signal.throwIfAborted();

@@ -2,7 +2,8 @@
  * A machine's frame system as models see it: a model needs it if it moves the carrier of a requested part.
  */
 
-import type { FramePart, FrameSystem, PoseInFrame } from "../geometry/frame_system.ts";
+import { type FramePart, type FrameSystem, type PoseInFrame, WORLD } from "../geometry/frame_system.ts";
+import { fromPose, IDENTITY_POSE, type RigidTransform } from "../geometry/pose.ts";
 import type { ResourceName } from "./name.ts";
 import type { Call } from "./resource.ts";
 
@@ -38,4 +39,16 @@ export interface FrameView {
     supplemental: readonly FramePart[],
     call: Call,
   ): Promise<PoseInFrame>;
+}
+
+/** Where a resource is on the machine, in millimetres; `undefined` if it has no frame. Throws as `transformPose` does. */
+export async function placeInWorld(
+  frames: FrameView,
+  name: ResourceName,
+  call: Call,
+): Promise<RigidTransform | undefined> {
+  const referenceFrame = frames.frameOf(name);
+  if (referenceFrame === undefined) return undefined;
+  const own = { referenceFrame, pose: IDENTITY_POSE };
+  return fromPose((await frames.transformPose(own, WORLD, [], call)).pose);
 }

@@ -9,6 +9,7 @@ import { join, resolve } from "node:path";
 import { messageOf, SvcError } from "../../../lib/base/error.ts";
 import {
   type ArchiveFile,
+  fileToPack,
   linkToPack,
   packed,
   unpacked,
@@ -31,7 +32,6 @@ const LIMITS = { filesMax: 100_000, bytesMax: 32 * 1024 ** 3 };
 const META_BYTES_MAX = 1_000_000;
 /** Nothing of a package: repositories, and what Python writes beside its sources. */
 const LEFT_OUT = /(?:^|\/)(?:\.git|\.hg|__pycache__|\.DS_Store)(?:\/|$)/;
-const EXECUTABLE = 0o111;
 const PROCESSORS: { readonly [machine: number]: string | undefined } = {
   0x3e: "amd64",
   0xb7: "arm64",
@@ -68,7 +68,7 @@ export class UploadContent {
   /** The bytes of the file, or of the files in the folder. */
   async size(): Promise<number> {
     if (!this.isFolder) return await this.host.fileSize(this.path) ?? 0;
-    return (await filesIn(this.host, this.path)).reduce((sum, { bytes }) => sum + bytes, 0);
+    return bytesOf(await filesIn(this.host, this.path));
   }
 
   /** Throws if no machine could run this module on `platform`; returns the platform of its program, if it has one. */
@@ -116,7 +116,7 @@ export class UploadContent {
 
   async *#filesOfFolder(heard: ShareHeard): AsyncIterable<ArchiveFile> {
     const files = await filesIn(this.host, this.path);
-    const total = Math.max(await this.size(), 1);
+    const total = Math.max(bytesOf(files), 1);
     let before = 0;
     for (const file of files) {
       const { bytes } = file, start = before;
@@ -131,17 +131,18 @@ export class UploadContent {
 async function filesIn(host: ReadFiles, root: string, prefix = ""): Promise<ArchiveFile[]> {
   const files: ArchiveFile[] = [];
   for (const { name, kind } of await host.entries(join(root, prefix))) {
-    const path = `${prefix}${name}`, own = join(root, path);
+    const path = `${prefix}${name}`;
     if (LEFT_OUT.test(path)) continue;
     if (kind === "folder") files.push(...await filesIn(host, root, `${path}/`));
     if (kind === "link") files.push(await linkToPack(host, root, path));
-    const facts = kind === "file" ? await host.stat(own) : undefined;
-    if (facts) {
-      const executable = (facts.mode & EXECUTABLE) !== 0;
-      files.push({ path, bytes: facts.sizeBytes, executable, content: host.readPieces(own) });
-    }
+    const facts = kind === "file" ? await host.stat(join(root, path)) : undefined;
+    if (facts) files.push(fileToPack(host, root, path, facts));
   }
   return files;
+}
+
+function bytesOf(files: readonly ArchiveFile[]): number {
+  return files.reduce((sum, { bytes }) => sum + bytes, 0);
 }
 
 async function* piecesOf(content: ArchiveFile["content"]): AsyncGenerator<Uint8Array> {

@@ -4,7 +4,13 @@
 
 import { join } from "node:path";
 import type { ReadFiles } from "../../../lib/base/files/files.ts";
-import { type ArchiveFile, linkToPack, packed, unpacked } from "../../../lib/base/files/archive.ts";
+import {
+  type ArchiveFile,
+  fileToPack,
+  linkToPack,
+  packed,
+  unpacked,
+} from "../../../lib/base/files/archive.ts";
 import { whyMissing } from "../../../lib/base/files/names.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import { counted } from "../../../lib/base/log/counted.ts";
@@ -62,14 +68,11 @@ async function filesIn(disk: ReadFiles, root: string, prefix = "", depth = 0): P
   const files: ArchiveFile[] = [];
   for (const { name, kind } of await disk.entries(folder)) {
     if (LEFT_OUT.test(name)) continue;
-    const [path, own] = [`${prefix}${name}`, join(folder, name)];
+    const path = `${prefix}${name}`;
     if (kind === "folder") files.push(...await filesIn(disk, root, `${path}/`, depth + 1));
     if (kind === "link") files.push(await fileOfLink(disk, root, path));
-    const found = kind === "file" ? await disk.stat(own) : undefined;
-    if (found) {
-      const executable = (found.mode & 0o111) !== 0;
-      files.push({ path, bytes: found.sizeBytes, executable, content: disk.readPieces(own) });
-    }
+    const facts = kind === "file" ? await disk.stat(join(root, path)) : undefined;
+    if (facts) files.push(fileToPack(disk, root, path, facts));
   }
   const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
   if (files.length <= FILES_MAX && bytes <= BYTES_MAX) return files;

@@ -6,15 +6,8 @@
 import type { Clock } from "../../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../../lib/base/error.ts";
 import type { Logger } from "../../../lib/base/log/log.ts";
-import { WORLD } from "../../../lib/geometry/frame_system.ts";
-import {
-  eulerFromQuaternion,
-  fromPose,
-  IDENTITY_POSE,
-  type RigidTransform,
-  rotate,
-} from "../../../lib/geometry/pose.ts";
-import type { FrameView } from "../../../lib/resource/frame_view.ts";
+import { eulerFromQuaternion, type RigidTransform, rotate } from "../../../lib/geometry/pose.ts";
+import { type FrameView, placeInWorld } from "../../../lib/resource/frame_view.ts";
 import type { ResourceName } from "../../../lib/resource/name.ts";
 
 /** How often the frames are looked at again: their change builds no resource anew. */
@@ -40,8 +33,7 @@ export class LidarMount {
     if (this.clock.monotonicMs() < this.#lookAtMs) return this.#pose;
     this.#lookAtMs = this.clock.monotonicMs() + LOOK_MS;
     try {
-      const referenceFrame = this.frames().frameOf(this.lidar);
-      this.#pose = referenceFrame === undefined ? undefined : await this.#readPlace(referenceFrame, signal);
+      this.#pose = await placeInWorld(this.frames(), this.lidar, { signal });
       if (this.#pose) this.#logOnChange(this.#pose);
     } catch (error) {
       signal.throwIfAborted();
@@ -52,11 +44,6 @@ export class LidarMount {
       else this.logger.warn(`the frame of ${this.lidar.short} is unknown for now: ${chainOf(error)}`);
     }
     return this.#pose;
-  }
-
-  async #readPlace(referenceFrame: string, signal: AbortSignal): Promise<RigidTransform> {
-    const own = { referenceFrame, pose: IDENTITY_POSE };
-    return fromPose((await this.frames().transformPose(own, WORLD, [], { signal })).pose);
   }
 
   #logOnChange({ translation: { x, y }, rotation }: RigidTransform): void {

@@ -10,7 +10,7 @@
 import { dirname, join, posix, relative } from "node:path";
 import { Readable } from "node:stream";
 import { createGunzip, createGzip } from "node:zlib";
-import type { LinkFiles, ReadFiles, WriteFiles } from "./files.ts";
+import type { FileFacts, LinkFiles, ReadFiles, WriteFiles } from "./files.ts";
 import { ByteReader } from "./byte_reader.ts";
 import { messageOf, SvcError } from "../error.ts";
 
@@ -260,6 +260,16 @@ async function writeInto(
   return paths;
 }
 
+/** A file in a folder, or the one that a link there leads to, as a part of the folder's archive. */
+export function fileToPack(
+  disk: ReadFiles,
+  folder: string,
+  path: string,
+  { mode, sizeBytes: bytes }: FileFacts,
+): ArchiveFile {
+  return { path, bytes, executable: (mode & 0o111) !== 0, content: disk.readPieces(join(folder, path)) };
+}
+
 /**
  * A link in a folder as a part of the folder's archive: the file that it leads to, or a link to a folder. Throws
  * `failed_precondition` if it leads to nothing in the folder: whoever unpacks the archive would miss it only later.
@@ -270,10 +280,7 @@ export async function linkToPack(disk: ReadFiles, folder: string, path: string):
   const end = await disk.realPath(own).catch(() => undefined);
   const facts = await disk.stat(own);
   if (end !== undefined && (end === root || end.startsWith(join(root, "/")))) {
-    const executable = facts !== undefined && (facts.mode & 0o111) !== 0;
-    if (facts?.kind === "file") {
-      return { path, bytes: facts.sizeBytes, executable, content: disk.readPieces(own) };
-    }
+    if (facts?.kind === "file") return fileToPack(disk, folder, path, facts);
     if (facts?.kind === "folder") {
       const link = relative(dirname(join(root, path)), end).replaceAll("\\", "/") || ".";
       return { path, bytes: 0, link, content: [] };

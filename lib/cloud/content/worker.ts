@@ -343,8 +343,8 @@ function foundBy(
 ): Pick<InferenceFacts, "boxes" | "classes"> {
   const none = new Map<string, string>();
   const named = clearDetectorNames(session, outputs, none);
-  const isClassifier = probabilityName(outputs, none) !== undefined;
-  const form = named || isClassifier ? undefined : joinedForm(outputs);
+  const name = probabilityName(outputs, none);
+  const form = named || name !== undefined ? undefined : joinedForm(outputs);
   const names = form ? SEPARATED : named;
   if (names) {
     const { width = picture.width, height = picture.height } = layoutOf(infoOf(imageInputOf(session)));
@@ -363,7 +363,6 @@ function foundBy(
     });
     return { boxes, classes: [] };
   }
-  const name = probabilityName(outputs, none);
   const tensor = name === undefined ? undefined : outputs[name];
   if (name === undefined || !tensor) return { boxes: [], classes: [] };
   const classes = classesOf(name, tensor, labels).sort((a, b) => b.confidence - a.confidence);

@@ -62,12 +62,16 @@ export class Frames implements FrameView {
   }
 
   frameOf({ full, simple, isRemote }: ResourceName): string | undefined {
-    const own = [...this.#machine.nodes].filter(({ config }) => config.frame !== undefined);
-    const names = new Map(own.map((node) => [node.name.full, this.#nameOf(node)]));
-    if (!isRemote) return names.get(full);
+    const framed = [...this.#machine.nodes].filter(({ config }) => config.frame !== undefined);
+    if (!isRemote) {
+      const node = framed.find(({ name }) => name.full === full);
+      return node && this.#nameOf(node);
+    }
     // Of two frames of one name, the frame system has this machine's.
-    const isFree = ![...names.values()].includes(simple);
-    return isFree && this.#machine.remoteFrames.some(({ part }) => part.name === simple) ? simple : undefined;
+    const isHidden = framed.some((node) => this.#nameOf(node) === simple);
+    return !isHidden && this.#machine.remoteFrames.some(({ part }) => part.name === simple)
+      ? simple
+      : undefined;
   }
 
   /** The parts with a path to the world, each after its parent, and with them those of `supplemental`. */

@@ -72,7 +72,7 @@ interface Bench {
   sendTo(socket: UdpSocket, bytes: Uint8Array): void;
 }
 
-/** A relay before servers, each of which answers every message with itself; `serves: false` is a port without one. */
+/** A relay in front of servers that send every message back; `false` is a port where none listens. */
 async function withRelay(serves: readonly boolean[], run: (bench: Bench) => Promise<void>): Promise<void> {
   const received: number[][] = [];
   const connections: Socket[] = [];

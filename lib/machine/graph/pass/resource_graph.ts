@@ -111,17 +111,17 @@ export class ResourceGraph {
     if (!isRemote) return "reachable";
     const source = this.#wanted.get(full)?.source;
     if (!isRemoteResource(source) || source.problem !== undefined) return "disconnected";
-    if (this.isHidden(name)) return "shadowed";
+    if (this.#isHidden(name)) return "shadowed";
     return this.#bySimple.get(`${api}/${simple}`)!.length === 1 ? "reachable" : "ambiguous";
   }
 
   /** The name by which clients and modules find a resource: without its remote, unless a local resource hides it. */
   clientName(name: ResourceName): ResourceName {
-    return name.isRemote && !this.isHidden(name) ? ResourceName.of(name.api, name.simple) : name;
+    return name.isRemote && !this.#isHidden(name) ? ResourceName.of(name.api, name.simple) : name;
   }
 
   /** Whether a resource of a remote has the name of a local one. */
-  isHidden({ api, simple, isRemote }: ResourceName): boolean {
+  #isHidden({ api, simple, isRemote }: ResourceName): boolean {
     return isRemote && this.#nodes.has(`${api}/${simple}`);
   }
 
