@@ -183,10 +183,11 @@ function operationMethods({ machine, operations, clock }: RobotServiceParts): Me
         ];
       }));
       // Without the caller's signal: a stop goes on, whether or not somebody waits for it.
+      // Clients know a remote's resource without the remote; a local one hides it.
       const failures = await stopActuators(machine.resources, clock, ({ name }) => {
-        // Clients know a remote's resource without the remote, unless a local one hides it.
-        const isHidden = machine.reachability(name) === "shadowed";
-        return extras.get(name.full) ?? (isHidden ? undefined : extras.get(`${name.api}/${name.simple}`));
+        const known = `${name.api}/${name.simple}`;
+        const isHidden = machine.resources.some((other) => other.name.full === known);
+        return extras.get(name.full) ?? (isHidden ? undefined : extras.get(known));
       });
       const failure = joined("StopAll", failures);
       if (failure) throw failure;
