@@ -262,6 +262,13 @@ Deno.test({
       Deno.env.set("TMPDIR", long);
       assertEquals([await made(), await made("sockets")], [long, "/tmp"]);
       assertEquals([...Deno.readDirSync(long)], []);
+      // As an address of a socket, each would be another one.
+      for (const name of ["tmp:8080", "100%25", "a b#c"]) {
+        const odd = `${dirname(long)}/${name}`;
+        await Deno.mkdir(odd);
+        Deno.env.set("TMPDIR", odd);
+        assertEquals([await made(), await made("sockets")], [odd, "/tmp"]);
+      }
       Deno.env.set("TMPDIR", `${long}/none`);
       await assertRejects(() => made("sockets"), Error, `in "${long}/none": it does not exist`);
     } finally {

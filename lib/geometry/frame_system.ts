@@ -34,7 +34,7 @@ export interface FramePart {
   readonly pose: Pose;
   /** The shape of the part, in its own frame. Absent if it has none. */
   readonly geometry?: Geometry;
-  /** Its further shapes: messages have room for one. */
+  /** Its further shapes. */
   readonly moreGeometries?: readonly Geometry[];
   /** The joints of a part that moves. */
   readonly kinematics?: KinematicModel;

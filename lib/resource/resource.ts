@@ -41,6 +41,8 @@ export interface Resource {
   getStatus(call?: Call): Promise<JsonObject>;
   /** Called when the weak dependencies have changed. Nobody waits for the result. */
   weakDependenciesChanged?(): Promise<void>;
+  /** Called by StopAll: what a person holds, such as a stick, moves nothing until it was let go. */
+  stoppedAll?(): void;
   /** Releases everything. Idempotent. */
   close(): Promise<void>;
 }

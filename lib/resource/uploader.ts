@@ -66,7 +66,23 @@ export interface CapturedAnnotations {
   readonly classifications: readonly { readonly label: string; readonly confidence?: number }[];
 }
 
-export type Captured = CapturedReadings | CapturedFile;
+export interface SequencedResource {
+  /** The short name. */
+  readonly resourceName: string;
+  readonly methodName: string;
+}
+
+/** A span of time in what was captured: what these methods gave belongs together. */
+export interface CapturedSequence {
+  readonly kind: "sequence";
+  /** Its tags are those of the sequence. */
+  readonly source: CaptureSource;
+  readonly startMs: number;
+  readonly endMs: number;
+  readonly resources: readonly SequencedResource[];
+}
+
+export type Captured = CapturedReadings | CapturedFile | CapturedSequence;
 
 export interface Uploader {
   /**

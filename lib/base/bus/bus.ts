@@ -7,7 +7,8 @@
  * The room owns the message bus of the system.
  */
 
-import type { defineInterface, MessageBus, SignalMessage } from "./dbus_native.d.ts";
+import type { createClient, defineInterface, MessageBus, SignalMessage } from "./dbus_native.d.ts";
+import { type Clock, deadline, race } from "../clock.ts";
 import type { Environment } from "../host.ts";
 import { type Code, messageOf, SvcError } from "../error.ts";
 
@@ -79,7 +80,13 @@ export interface Bus {
 }
 
 const SYSTEM_BUS = "unix:path=/var/run/dbus/system_bus_socket";
+const DAEMON = "org.freedesktop.DBus";
+const HELLO = { destination: DAEMON, path: "/org/freedesktop/DBus", interface: DAEMON, member: "Hello" };
 const CALL_MS = 25_000;
+/** systemd accepts connections before the bus runs. */
+const OPEN_MS = 10_000;
+/** Time for what has been written; a bus that hangs takes nothing and does not hang up. */
+const CLOSE_MS = 1_000;
 const MESSAGE_BYTES_MAX = 4 * 1024 * 1024;
 
 const CODES: { readonly [name: string]: Code } = {
@@ -98,27 +105,12 @@ const CODES: { readonly [name: string]: Code } = {
 };
 
 /**
- * Connects to the system bus, or to the address in `DBUS_SYSTEM_BUS_ADDRESS`. Throws `unavailable` if there is no bus.
+ * Connects to the system bus, or to the address in `DBUS_SYSTEM_BUS_ADDRESS`. Throws `unavailable` if there is no bus
+ * that answers.
  */
-export async function openBus(host: Environment): Promise<Bus> {
+export async function openBus(host: Environment, clock: Clock): Promise<Bus> {
   const { createClient, defineInterface, Variant } = await import("./dbus_native.ts");
-  const busAddress = host.env("DBUS_SYSTEM_BUS_ADDRESS") || SYSTEM_BUS;
-  const bus = createClient({
-    busAddress,
-    timeout: CALL_MS,
-    maxMessageSize: MESSAGE_BYTES_MAX,
-    // Calls under way fail; calls after the bus is back succeed.
-    reconnect: true,
-  });
-  try {
-    await connected(bus);
-  } catch (error) {
-    await bus.close().catch(() => {});
-    throw new SvcError("unavailable", `there is no message bus at ${busAddress}: ${messageOf(error)}`);
-  }
-
-  // Calls under way fail by themselves. Without this listener the end of the bus would end the program.
-  bus.connection.on("error", () => {});
+  const bus = await openClient(createClient, host, clock);
   const wrapped = (value: unknown): unknown => {
     if (isTyped(value)) return new Variant(value[0], wrapped(value[1]));
     if (Array.isArray(value)) return value.map(wrapped);
@@ -156,8 +148,41 @@ export async function openBus(host: Environment): Promise<Bus> {
       }
     },
     ...objects(bus, defineInterface),
-    close: () => bus.close().catch(() => {}),
+    close: () => closed(bus, clock),
   };
+}
+
+/** Connects, and greets the bus. */
+async function openClient(create: typeof createClient, host: Environment, clock: Clock): Promise<MessageBus> {
+  const busAddress = host.env("DBUS_SYSTEM_BUS_ADDRESS") || SYSTEM_BUS;
+  const bus = create({
+    busAddress,
+    timeout: CALL_MS,
+    maxMessageSize: MESSAGE_BYTES_MAX,
+    // Calls under way fail; calls after the bus is back succeed.
+    reconnect: true,
+    // No greeting of the library's own: it throws where nobody can catch it if the bus refuses or does not answer.
+    direct: true,
+  });
+  // Calls under way fail by themselves. Without this listener the end of the bus would end the program.
+  bus.connection.on("error", () => {});
+  // A bus that is back and does not answer: connects anew.
+  bus.on("reconnectError", () => bus.connection.stream.destroy());
+  const seconds = OPEN_MS / 1000;
+  const late = deadline(
+    clock,
+    OPEN_MS,
+    () => new SvcError("deadline_exceeded", `it did not answer within ${seconds} s`),
+  );
+  try {
+    await race(greeted(bus), late.signal);
+  } catch (error) {
+    await closed(bus, clock);
+    throw new SvcError("unavailable", `there is no message bus at ${busAddress}: ${messageOf(error)}`);
+  } finally {
+    late.done();
+  }
+  return bus;
 }
 
 /** The objects that this connection serves. */
@@ -210,6 +235,24 @@ const TYPED = Symbol("typed");
 
 function isTyped(value: unknown): value is Typed {
   return Array.isArray(value) && TYPED in value;
+}
+
+/** Connects, and gets the connection its name. */
+async function greeted(bus: MessageBus): Promise<void> {
+  await connected(bus);
+  bus.name = await bus.invoke(HELLO) as string;
+}
+
+/** Also ends the attempts to connect anew, and a connection that the other side does not end. */
+async function closed(bus: MessageBus, clock: Clock): Promise<void> {
+  const late = deadline(clock, CLOSE_MS, () => undefined);
+  try {
+    bus.connection.end();
+    await race(bus.close(), late.signal).catch(() => {});
+  } finally {
+    late.done();
+    bus.connection.stream.destroy();
+  }
 }
 
 function connected(bus: MessageBus): Promise<void> {

@@ -28,7 +28,13 @@ export interface MessageBus {
     on(event: "close", listener: (cause?: Error) => void): void;
     on(event: "message", listener: (message: SignalMessage) => void): void;
     off(event: "message", listener: (message: SignalMessage) => void): void;
+    /** Connects no more. */
+    end(): void;
+    readonly stream: { destroy(): void };
   };
+  /** The connection's own name on the bus. */
+  name: string | null;
+  on(event: "reconnectError", listener: (error: Error) => void): void;
   watch(rule: string): Promise<{ remove(): Promise<void> }>;
   invoke(message: Message, options?: { readonly signal?: AbortSignal }): PromiseLike<unknown>;
   exportInterface(impl: unknown, path: string, descriptor: unknown): void;
@@ -66,4 +72,6 @@ export function createClient(options: {
   readonly timeout: number;
   readonly maxMessageSize: number;
   readonly reconnect: boolean;
+  /** Without the greeting that a bus wants first. */
+  readonly direct: boolean;
 }): MessageBus;

@@ -92,6 +92,8 @@ const JSON_MAX_BYTES = 1024 * 1024;
 /** Interval of the checks of free space. */
 const LOOK_BYTES = 16 * 1024 ** 2;
 const LINE_CHARS_MAX = 300;
+const REDIRECTIONS_MAX = 20;
+const REDIRECTIONS: readonly number[] = [301, 302, 303, 307, 308];
 /** An attempt that brings less than this has made no progress. */
 const PROGRESS_BYTES = 16 * 1024;
 const NOTE_SUFFIX = ".json";
@@ -185,24 +187,59 @@ export class HttpDownload {
     }
   }
 
-  /** The beginning of a server's answer, within a time. The caller reads the body or cancels it. */
+  /**
+   * The beginning of a server's answer, within a time, after its redirections. The caller reads the body or cancels it.
+   * What nothing else checks must not come without TLS from an address with it.
+   */
   async ask(
     url: string,
-    init: { method?: string; headers?: Record<string, string> },
+    { isChecked = true, ...init }: {
+      readonly method?: string;
+      readonly headers?: Record<string, string>;
+      /** Whether a sum or a signature tells what the answer has to be. */
+      readonly isChecked?: boolean;
+    },
     signal: AbortSignal,
   ): Promise<Response> {
-    const { clock, stallMs, fetch: ask = fetch } = this.parts;
+    const { clock, stallMs } = this.parts;
     const late = () => new SvcError("deadline_exceeded", `${url} does not answer within ${stallMs / 1000} s`);
     const limit = deadline(clock, stallMs, late, signal);
     // Requests the plain bytes, because a range of a compressed body would be useless.
     const headers = { "accept-encoding": "identity", ...init.headers };
     try {
-      return await ask(url, { ...init, headers, signal: limit.signal });
+      return await this.#followed(url, { ...init, headers, signal: limit.signal }, isChecked);
     } catch (error) {
       if (limit.signal.aborted) throw limit.signal.reason;
+      if (error instanceof SvcError) throw error;
       throw new SvcError("unavailable", `${url} cannot be reached: ${chainOf(error)}`, { cause: error });
     } finally {
       limit.done();
+    }
+  }
+
+  /** The answer of the address that redirections lead to. */
+  async #followed(url: string, init: RequestInit, mayLeaveTls: boolean): Promise<Response> {
+    const { fetch: ask = fetch } = this.parts;
+    for (let [at, hops] = [url, 0];; hops++) {
+      const answer = await ask(at, { ...init, redirect: "manual" });
+      const to = redirection(at, answer);
+      if (to === undefined) return answer;
+
+      await answer.body?.cancel();
+      if (hops === REDIRECTIONS_MAX) {
+        throw new SvcError("unavailable", `${url} leads on more than ${REDIRECTIONS_MAX} times`);
+      }
+      const { protocol, origin } = new URL(to);
+      if (!["https:", "http:"].includes(protocol)) {
+        throw new SvcError(
+          "unavailable",
+          `${url} leads to an address that begins with ${protocol}, wanted https:`,
+        );
+      }
+      if (!mayLeaveTls && at.startsWith("https:") && protocol !== "https:") {
+        throw new SvcError("unavailable", `${url} leads to ${origin} without TLS, wanted https`);
+      }
+      at = to;
     }
   }
 
@@ -236,8 +273,10 @@ export class HttpDownload {
     const note = await this.#usableNote(wanted);
     const condition = note && conditionFor(note, wanted.sha256 !== undefined);
     const have = condition ? (await files.findFile(wanted.part))?.sizeBytes ?? 0 : 0;
+    const isChecked = wanted.sha256 !== undefined;
     let answer = await this.ask(url, {
       headers: have > 0 ? { range: `bytes=${have}-`, ...condition } : {},
+      isChecked,
     }, signal);
 
     const isOther = answer.status === 206 && note !== undefined && !isSameContent(note, answer);
@@ -245,7 +284,7 @@ export class HttpDownload {
       await answer.body?.cancel();
       // The file ends where the partial one does: the attempt before ended just before its check.
       if (answer.status === 416 && have > 0 && await this.#isComplete(wanted)) return undefined;
-      answer = await this.ask(url, {}, signal);
+      answer = await this.ask(url, { isChecked }, signal);
     }
 
     const from = answer.status === 206 && rangeStart(answer) === have ? have : 0;
@@ -430,6 +469,13 @@ function emptyBody(): ReadableStream<Uint8Array<ArrayBuffer>> {
 
 function sumOf(text: string): string {
   return createHash("sha256").update(text).digest("hex");
+}
+
+/** The address that an answer leads to, if it does. */
+function redirection(at: string, { status, headers }: Response): string | undefined {
+  const location = headers.get("location") ?? "";
+  if (!REDIRECTIONS.includes(status) || location === "" || !URL.canParse(location, at)) return undefined;
+  return new URL(location, at).href;
 }
 
 function megabytes(bytes: number): number {

@@ -84,6 +84,81 @@ function broken(): Response {
   return new Response(body, { headers: { etag: '"a"', "content-length": String(BYTES.length) } });
 }
 
+/** Leads from each address to the next; the last one has the file. */
+function chain(...[first, ...others]: readonly string[]): (request: Request) => Response {
+  const next = new Map<string, string>();
+  let at = first!;
+  for (const to of others) {
+    next.set(at, to);
+    at = new URL(to, at).href;
+  }
+  return (request) => {
+    const location = next.get(request.url);
+    return location === undefined
+      ? answerFrom(request)
+      : new Response("moved", { status: 302, headers: { location } });
+  };
+}
+
+Deno.test("HttpDownload: a server leads to no file of this computer, and to no address of another kind", () =>
+  withBench(async (bench) => {
+    const { download, wanted, files } = bench;
+    for (const to of ["file:///etc/shadow", "data:text/plain,x", "blob:null/1", "ftp://a/one"]) {
+      for (const one of [wanted, { ...wanted, sha256: undefined }]) {
+        bench.answer = chain("http://a/one", "http://a/two", to);
+        const error = await assertRejects(
+          () => download.fetch("http://a/one", one, () => {}, never),
+          SvcError,
+          "leads to an address that begins with",
+        );
+        assertEquals(error.code, "unavailable");
+        assertEquals(await files.findFile(wanted.part), undefined);
+      }
+    }
+  }));
+
+Deno.test("HttpDownload: what no sum checks comes without TLS from no address with it", () =>
+  withBench(async (bench) => {
+    const { download, wanted, files } = bench;
+    const unknown = { ...wanted, sha256: undefined };
+    const fetchFrom = (ways: readonly string[], one: WantedFile) => {
+      bench.answer = chain(...ways);
+      return download.fetch(ways[0]!, one, () => {}, never);
+    };
+    const leaving = [
+      ["https://a/one", "http://a/one"],
+      ["https://a/one", "https://b/one", "http://c/one", "https://d/one"],
+      ["http://a/one", "https://b/one", "http://b/one?key=s3cr3t"],
+    ];
+    for (const ways of leaving) {
+      const error = await assertRejects(
+        () => fetchFrom(ways, unknown),
+        SvcError,
+        "without TLS, wanted https",
+      );
+      assertEquals([error.code, error.message.includes("s3cr3t")], ["unavailable", false]);
+      assertEquals(await files.findFile(wanted.part), undefined);
+      assertEquals(await fetchFrom(ways, wanted), { sha256: SUM, sizeBytes: BYTES.length });
+      await download.discard(wanted);
+    }
+    const keeping = [["https://a/one", "/two", "https://b/three"], [
+      "http://a/one",
+      "http://b/one",
+      "https://c/one",
+    ]];
+    for (const ways of keeping) {
+      await fetchFrom(ways, unknown);
+      await download.discard(wanted);
+    }
+    const around = () => new Response("moved", { status: 307, headers: { location: "https://a/one" } });
+    bench.answer = around;
+    await assertRejects(
+      () => download.fetch("https://a/one", wanted, () => {}, never),
+      SvcError,
+      "more than 20 times",
+    );
+  }));
+
 Deno.test("HttpDownload: a partial file that is complete is checked, and not fetched again", () =>
   withBench(async (bench) => {
     const { wanted, asked, files } = bench;

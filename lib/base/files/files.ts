@@ -168,7 +168,8 @@ export interface WriteFiles {
   makeFolder(path: string, options?: { readonly mode?: number }): Promise<void>;
   /**
    * Creates a folder with a new name among the system's temporary files, accessible to the current user alone. For
-   * sockets, whose paths are limited, the folder is in /tmp if the system's (`TMPDIR`) has a long path.
+   * sockets, whose paths are limited and taken for addresses, the folder is in /tmp if the path of the system's
+   * (`TMPDIR`) is long, or could be another kind of address.
    */
   temporaryFolder(prefix: string, use?: "sockets"): Promise<string>;
   /** Renames a file or folder on the same disk, durably. */

@@ -22,12 +22,18 @@ const FOLDER_MODE = 0o755;
 const APPEND_MODE = 0o640;
 /** Bytes of the path of a folder in which sockets have room for a name: Linux allows 107 in all, macOS 103. */
 const SOCKET_FOLDER_MAX = 70;
+/** Others take the path for an address: it must not look like a host with a port, nor need escapes in a URL. */
+const SOCKET_FOLDER = /^[^:%?#\s]+$/;
 
 const OPENING: { readonly [how in OpenHow]: Deno.OpenOptions } = {
   new: { write: true, create: true, truncate: true },
   append: { append: true, create: true },
   exclusive: { write: true, createNew: true },
 };
+
+function isForSockets(folder: string): boolean {
+  return Buffer.byteLength(folder) <= SOCKET_FOLDER_MAX && SOCKET_FOLDER.test(folder);
+}
 
 export class SystemFiles extends SystemReads {
   openAppend(path: string): AppendFile {
@@ -94,7 +100,7 @@ export class SystemFiles extends SystemReads {
     const make = (place: string, dir?: string) =>
       attempt("make a temporary folder in", place, () => Deno.makeTempDir({ prefix, dir }));
     const folder = await make(tmpdir());
-    if (!use || onWindows() || Buffer.byteLength(folder) <= SOCKET_FOLDER_MAX) return folder;
+    if (!use || onWindows() || isForSockets(folder)) return folder;
     await this.removeTree(folder);
     return await make("/tmp", "/tmp");
   }

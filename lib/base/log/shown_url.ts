@@ -8,7 +8,7 @@ import { withoutEnd } from "../escape.ts";
 
 /** Names in a query whose values give access to what the address leads to. */
 const SECRET_NAME =
-  /(^|[-_.])(sig|signature|token|jwt|key|apikey|secret|password|passwd|pwd|pass|auth|authorization|credentials?|code|hmac|hdn(?:ts|ea|tl)|policy)([-_.\d]|$)|^(accesskey|accesstoken|authkey|authtoken|sessiontoken)/i;
+  /(^|[-_.])(sig|signature|token|jwt|key|apikey|secret|password|passwd|pwd|pass|loginpas|auth|authorization|credentials?|code|hmac|hdn(?:ts|ea|tl)|policy)([-_.\d]|$)|^(accesskey|accesstoken|authkey|authtoken|sessiontoken)/i;
 const SECRET_WORD = /[a-z](Token|Signature|Key|Secret|Password|Credential)$/;
 /** The id of a key opens nothing. */
 const KEY_ID = /key[-_.]?id$/i;
@@ -56,9 +56,9 @@ function withoutUrlSecrets(text: string, hide: (secret: string, isUser: boolean)
   const [, scheme, after = ""] = /^([a-z][a-z0-9+.-]*:\/\/)(.*)$/is.exec(text) ?? [];
   if (scheme === undefined) return text.replace(/^[^/?#]*@/, (user) => hide(user, true));
   const user = after.slice(0, userEnd(after));
-  const [, path, query = "", hash = ""] = /^([^?#]*)(\?[^#]*)?(#.*)?$/s.exec(after.slice(user.length))!;
+  const [, path = "", query = "", hash = ""] = /^([^?#]*)(\?[^#]*)?(#.*)?$/s.exec(after.slice(user.length))!;
   const pairs = (one: string) => replaceSecretPairs(one, (secret) => hide(secret, false));
-  return `${scheme}${user === "" ? "" : hide(user, true)}${path}${pairs(query)}${pairs(hash)}`;
+  return `${scheme}${user === "" ? "" : hide(user, true)}${pairs(path)}${pairs(query)}${pairs(hash)}`;
 }
 
 /** Where the host begins. A password may have the characters that end an authority, if nobody has encoded them. */
@@ -70,10 +70,10 @@ function userEnd(after: string): number {
   return hasPassword ? after.lastIndexOf("@") + 1 : 0;
 }
 
-/** A query or the part after #, with the values of secret names replaced. */
+/** A query, the part after #, or the path, where many cameras have them, with the values of secret names replaced. */
 function replaceSecretPairs(text: string, hide: (secret: string) => string): string {
   return text.replace(
-    /([?&#;])([^=&;?#]*)=([^&;]*)/g,
+    /([/?&#;])([^=&;?#/]*)=([^&;]*)/g,
     (whole, before: string, name: string, value: string) => {
       if (value === "" || !(isSecretPair(decoded(name)) || hasUrlSecret(decoded(value)))) return whole;
       return `${before}${name}=${hide(value)}`;

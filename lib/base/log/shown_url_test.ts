@@ -22,6 +22,14 @@ Deno.test("shownUrl: no user, no password, and shortened signatures", () => {
       ["https://s/f?hdnts=exp=1~acl=/*~hmac=0123456789abcdef", "https://s/f?hdnts=exp=…"],
       ["https://s/f#access_token=abcdefghijklmnopqrst", "https://s/f#access_token=abcd…"],
       ["rtsp://admin:hunter2@10.0.0.9/stream", "rtsp://10.0.0.9/stream"],
+      // Cameras have them in the path, or by names of their own.
+      [
+        "rtsp://10.0.0.9/user=admin&password=hunter2&channel=1.sdp?real_stream",
+        "rtsp://10.0.0.9/user=admin&password=…&channel=1.sdp?real_stream",
+      ],
+      ["http://eye/a/pwd=hunter2/b", "http://eye/a/pwd=…"],
+      ["http://eye/s.cgi?loginuse=me&loginpas=hunter2", "http://eye/s.cgi?loginuse=me&loginpas=…"],
+      ["https://s/a=1/b=c?next=/x/key/y", "https://s/a=1/b=c?next=/x/key/y"],
       ["https://s/f?keyboard=qwerty&monkey=1&sigma=2", "https://s/f?keyboard=qwerty&monkey=1&sigma=2"],
       ["", ""],
     ]

@@ -58,6 +58,8 @@ const FIRST_IN_FIRST_OUT = 1;
 const PRIORITY = 10;
 /** The shared sleep wakes up about this late, so the system's clock sleeps the last part. */
 const LAST_PART_NS = 200_000;
+/** The last pulse has its length if its rest is at most so long, as a servo takes a shorter one for another angle. */
+const LAST_PULSE_NS = 3_000_000;
 const NS_PER_SECOND = 1e9;
 
 const FUNCTIONS = {
@@ -210,6 +212,7 @@ class PulseLoop {
 
     const [period = 0, on = 0] = times.subarray(2 * wire.number, 2 * wire.number + 2);
     const isRunning = Atomics.load(numbers, at + RUNNING) === 1;
+    if (!isRunning && this.#isNearlyLow(wire)) return;
 
     wire.switch.copyMessages();
     if (Atomics.load(numbers, at + CHANGES) !== changes) return;
@@ -226,6 +229,10 @@ class PulseLoop {
     wire.isRunning = isRunning;
     Atomics.store(numbers, at + TAKEN, changes);
     this.scope.postMessage({ wire: wire.number });
+  }
+
+  #isNearlyLow({ isRunning, isHigh, due }: Wire): boolean {
+    return isRunning && isHigh && due - this.#clock.now() <= LAST_PULSE_NS;
   }
 
   /** Switches the wire if it is due, and returns the time of its next edge. */

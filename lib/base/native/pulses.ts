@@ -1,7 +1,8 @@
 /**
  * The main thread's side of the thread that makes pulses.
  *
- * Owns that thread. After a pulse has ended, its wire is switched no more and keeps its last level.
+ * Owns that thread. After a pulse has ended, its wire is switched no more and keeps its last level. A pulse as short as
+ * a servo's ends at its own end.
  */
 
 import { SvcError } from "../error.ts";

@@ -50,6 +50,40 @@ Deno.test({
 });
 
 Deno.test({
+  name: "PulseThread: the last pulse of a servo is whole, and a long one is cut off",
+  ignore: Deno.build.os !== "linux",
+  fn: () =>
+    withPipe(async (path) => {
+      const device = new DenoDevice(path);
+      let levels = "";
+      const end = device.follow(64, {
+        heard: (bytes) => void (levels += String.fromCharCode(...bytes)),
+        failed: (error) => assertEquals(error, undefined),
+      });
+      const pulses = new PulseThread();
+      const wire = { file: device.file, request: 0, on: Uint8Array.of(HIGH), off: Uint8Array.of(LOW) };
+      for (let turn = 0; turn < 10; turn++) {
+        levels = "";
+        const pulse = pulses.attach(wire);
+        pulse.set(20e6, 2.5e6);
+        await until(() => levels.endsWith("1"));
+        await pulse.end();
+        await until(() => levels.endsWith("0"));
+      }
+
+      levels = "";
+      const pulse = pulses.attach(wire);
+      pulse.set(60e9, 30e9);
+      await until(() => levels.endsWith("1"));
+      await pulse.end();
+      assertEquals(levels, "1");
+      await pulses.close();
+      await end();
+      device.close();
+    }),
+});
+
+Deno.test({
   name: "DenoDevice: follow reports a device that gives no more data",
   ignore: Deno.build.os !== "linux",
   fn: async () => {

@@ -508,8 +508,22 @@ export function sortedJson<T extends Json>(value: T): T;
 export function sortedJson(value: Json): Json {
   if (Array.isArray(value)) return value.map((item) => sortedJson(item));
   if (!isObject(value)) return value;
-  const members = Object.entries(value).sort(([one], [other]) => one < other ? -1 : 1);
-  return Object.fromEntries(members.map(([name, member]) => [name, sortedJson(member)]));
+  return Object.fromEntries(sortedMembers(value).map(([name, member]) => [name, sortedJson(member)]));
+}
+
+/**
+ * The JSON text of a value, equal for equal values: members of objects have no order, and come in any order from a
+ * program that passes a configuration on.
+ */
+export function comparableJson(value: unknown): string {
+  return JSON.stringify(
+    value,
+    (_, member) => isObject(member) ? Object.fromEntries(sortedMembers(member)) : member,
+  );
+}
+
+function sortedMembers<T>(value: { readonly [name: string]: T }): [string, T][] {
+  return Object.entries(value).sort(([one], [other]) => one < other ? -1 : 1);
 }
 
 /** The published form of a property's name: `maxRpm` is `max_rpm`. */
