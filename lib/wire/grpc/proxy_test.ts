@@ -104,6 +104,7 @@ Deno.test("a link-local address with its interface is reached directly, however 
 async function refusedBy(
   kind: "http" | "socks5",
   answer: (asked: Uint8Array) => Uint8Array,
+  user = "user:hunter2@",
 ): Promise<SvcError> {
   const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const serving = (async () => {
@@ -118,7 +119,7 @@ async function refusedBy(
     }
     connection.close();
   })();
-  const env = { ALL_PROXY: `${kind}://user:hunter2@127.0.0.1:${listener.addr.port}` };
+  const env = { ALL_PROXY: `${kind}://${user}127.0.0.1:${listener.addr.port}` };
   const proxy = proxyOf(CLOUD, true, (name) => env[name as "ALL_PROXY"])!;
   try {
     return await assertRejects(() => connectThrough(proxy, CLOUD, AbortSignal.timeout(20_000)), SvcError);
@@ -162,6 +163,26 @@ Deno.test("connectThrough: what a proxy answers is said, and is no answer of the
     assertStringIncludes(error.message, " of ALL_PROXY: ");
     assertEquals(error.code, code);
     assert(!error.message.includes("hunter2"));
+  }
+});
+
+Deno.test("connectThrough: a SOCKS5 proxy hears a user of up to 255 bytes, and none that nobody has set", async () => {
+  const longest = "x".repeat(255);
+  const cases: [user: string, wanted: string, code: string, heard: number[]][] = [
+    ["", "it wants a user and a password", "unauthenticated", []],
+    [`${longest}:${longest}@`, "it refuses the user or the password", "unauthenticated", [255, 255]],
+    [`${longest}x:p@`, "the user or the password is too long", "unavailable", []],
+    [`u:${longest}x@`, "the user or the password is too long", "unavailable", []],
+  ];
+  for (const [user, wanted, code, lengths] of cases) {
+    const heard: number[] = [];
+    const error = await refusedBy("socks5", (asked) => {
+      if (asked[0] === 5) return new Uint8Array([5, 2]);
+      heard.push(asked[1]!, asked[2 + asked[1]!]!);
+      return new Uint8Array([1, 1]);
+    }, user);
+    assertStringIncludes(error.message, wanted);
+    assertEquals([error.code, heard], [code, lengths], user.slice(0, 10));
   }
 });
 

@@ -15,6 +15,7 @@ export {
   getOption,
   isMessage,
   type JsonObject,
+  type JsonValue,
   ScalarType,
   toBinary,
   toJson,

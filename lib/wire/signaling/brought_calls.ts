@@ -97,7 +97,10 @@ export class BroughtCalls {
 
       try {
         const { signal } = stream;
-        const alive = () => void (this.#failures = 0);
+        const alive = () => {
+          this.#failures = 0;
+          this.#problems.clear();
+        };
         const brought = await source.signaling(
           signal,
           (signaling, call) => nextCall({ signaling, hosts, clock, heartbeatMs, call, alive }),

@@ -1,15 +1,17 @@
 /**
- * Heartbeats on the streams that wait for calls: their interval, and when a server counts as silent.
+ * Streams that wait for calls: the interval of their heartbeats, when a server counts as silent, and how long a call that
+ * it brings may take.
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { SignalingService } from "../../../proto/gen/signaling_pb.ts";
+import { AnswerRequestSchema, SignalingService } from "../../../proto/gen/signaling_pb.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { client } from "../rpc/channel.ts";
 import { memoryChannel } from "../rpc/memory.ts";
 import { Metadata } from "../rpc/metadata.ts";
-import { ServiceTable } from "../rpc/service.ts";
+import { create } from "../rpc/proto.ts";
+import { service, ServiceTable } from "../rpc/service.ts";
 import { nextCall } from "./answer_stream.ts";
 import { CallQueue } from "./call_queue.ts";
 import { HEARTBEAT_SECONDS, heartbeatMsIn, signalingService } from "./service.ts";
@@ -64,4 +66,37 @@ Deno.test("heartbeats: an interval is taken between 15 s and an hour, and nonsen
   const asked = (text: string) => heartbeatMsIn(Metadata.from([[HEARTBEAT_SECONDS, text]]));
   assertEquals(["1", "0", "60", "999999"].map(asked), [15_000, 15_000, 60_000, 3_600_000]);
   assertEquals(["", "-5", "1e9", "12345678", "x"].map(asked), Array(5).fill(undefined));
+});
+
+Deno.test("nextCall: a call may take until its deadline, but at least 5 s and at most 10 s", async () => {
+  const clock = new FakeClock(1_700_000_000_250);
+  const limitOf = async (deadline?: { seconds: bigint; nanos: number }) => {
+    const table = new ServiceTable(clock);
+    table.add(service(SignalingService, {
+      answer: async function* () {
+        yield create(AnswerRequestSchema, { uuid: "u", stage: { case: "heartbeat", value: {} } });
+        yield create(AnswerRequestSchema, {
+          uuid: "u",
+          stage: { case: "init", value: { sdp: "offer", deadline } },
+        });
+      },
+    }));
+    const signaling = client(SignalingService, memoryChannel(table));
+    const { call, over } = await nextCall({ signaling, hosts: ["rover"], clock, call: {} });
+    await over;
+    return call.deadlineMs - clock.monotonicMs();
+  };
+  assertEquals(await limitOf(), 10_000, "without a deadline");
+  const cases: [seconds: bigint, nanos: number, ms: number][] = [
+    [1_700_000_007n, 500_000_000, 7_250],
+    [1_700_000_007n, 0, 6_750],
+    [1_700_000_005n, 251_000_000, 5_001],
+    [1_700_000_005n, 0, 5_000],
+    [1_600_000_000n, 999_999_999, 5_000],
+    [1_700_000_010n, 249_000_000, 9_999],
+    [1_800_000_000n, 0, 10_000],
+  ];
+  for (const [seconds, nanos, ms] of cases) {
+    assertEquals(await limitOf({ seconds, nanos }), ms, `${seconds} s and ${nanos} ns`);
+  }
 });

@@ -122,6 +122,14 @@ export function isViaProxy({ metadata }: RequestHeaders): boolean {
 }
 
 /**
+ * Whether the caller is the published library for TypeScript. Of a stream of answers it drops an error that follows
+ * headers: the stream ends as if all were well. It reports one that comes alone.
+ */
+export function wantsBareErrors({ metadata }: RequestHeaders): boolean {
+  return metadata?.md["viam_client"]?.values[0]?.startsWith("typescript;") === true;
+}
+
+/**
  * The caller's time limit. The proxy of the published Python library leaves it in the header of its own caller, and
  * does not report when that caller goes away.
  */
@@ -148,7 +156,8 @@ function messageOf(fields: readonly (readonly [string, string])[]) {
 
 function durationOf(ms: number) {
   const whole = Math.floor(Math.max(0, ms) / 1000);
-  return { seconds: BigInt(whole), nanos: Math.round((Math.max(0, ms) - whole * 1000) * 1e6) };
+  // Rounded up, the last part of a second would be a whole one, which no duration may have.
+  return { seconds: BigInt(whole), nanos: Math.floor((Math.max(0, ms) - whole * 1000) * 1e6) };
 }
 
 /** Part of a message to a server; the last one has `eom`. */

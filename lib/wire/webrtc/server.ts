@@ -2,7 +2,7 @@
  * The server side of gRPC over a data channel: serves the frames of a peer as calls of a `ServiceTable`.
  *
  * Owns the mapping of frames to calls: headers first, then messages, then the client's end; the answer is one frame of
- * headers, messages, and trailers always. Frames without a call are dropped (published); a peer that sends too many
+ * headers, messages, and trailers always; to some callers an error comes without headers. Frames without a call are dropped (published); a peer that sends too many
  * meaningless frames is closed.
  */
 
@@ -30,6 +30,7 @@ import {
   responsePacket,
   responseTrailers,
   timeoutMsOf,
+  wantsBareErrors,
 } from "./frame.ts";
 import { BROKEN_FRAMES_MAX } from "./limits.ts";
 import { Outbox, type Outflow } from "./outbox.ts";
@@ -221,6 +222,7 @@ class ServerCall implements RawCall {
 class Reply implements RawSink {
   readonly #path: string;
   readonly #viaProxy: boolean;
+  readonly #wantsBareErrors: boolean;
   #opened = false;
   #ended = false;
 
@@ -232,6 +234,7 @@ class Reply implements RawSink {
   ) {
     this.#path = headers.method;
     this.#viaProxy = isViaProxy(headers);
+    this.#wantsBareErrors = wantsBareErrors(headers);
   }
 
   /** Drops what is unsent, and ends the answer as cancelled with a flow of its own, unless its end was sent. */
@@ -263,7 +266,7 @@ class Reply implements RawSink {
   }
 
   end(status: Status, trailer: Metadata): void {
-    this.header(new Metadata());
+    if (status.code === 0 || !this.#wantsBareErrors) this.header(new Metadata());
     this.#ended = true;
     this.flow.frame(responseTrailers(this.id, status, trailer, this.#viaProxy));
   }

@@ -70,6 +70,23 @@ Deno.test("FrameServer: answers every call with headers, messages and trailers",
   assertEquals(answers(3n), ["headers", `trailers ${CODES.unimplemented}`]);
 });
 
+Deno.test("FrameServer: the library for TypeScript gets an error before the first answer without headers", async () => {
+  const { give, answers, ended } = bench();
+  const from = (id: bigint, library: string, method = ECHO) =>
+    requestHeaders(id, method, Metadata.from([["viam_client", library]]), undefined);
+  const [typescript, python] = ["typescript;v0.61.1;v0.1.512", "python;v0.85.1;v0.1.512"];
+  const failing = requestPacket(1n, output("fail:data_loss:gone"), true);
+  give(from(1n, typescript), failing, requestEnd(1n));
+  give(from(2n, typescript, "/a.B/C"), requestEnd(2n));
+  give(from(3n, python, "/a.B/C"), requestEnd(3n));
+  give(from(4n, typescript), requestPacket(4n, output("hi"), true), requestEnd(4n));
+  for (const id of [1n, 2n, 3n, 4n]) await ended(id);
+  assertEquals(answers(1n), [`trailers ${CODES.data_loss}`]);
+  assertEquals(answers(2n), [`trailers ${CODES.unimplemented}`]);
+  assertEquals(answers(3n), ["headers", `trailers ${CODES.unimplemented}`]);
+  assertEquals(answers(4n), ["headers", "message hi", "trailers 0"]);
+});
+
 Deno.test("FrameServer: drops frames before the headers, and repeated headers end the stream", async () => {
   const { give, answers, ended, sent, server } = bench();
   give(requestPacket(1n, output("hi"), true), requestEnd(1n), reset(1n));
