@@ -8,10 +8,16 @@ import { SvcError } from "../base/error.ts";
 import type { Device, Devices } from "../base/host.ts";
 import { opened } from "./access.ts";
 
+const SET_TIMEOUT = 0x0702;
 const SET_ADDRESS = 0x0703;
 const SMBUS = 0x0720;
 const [WRITE, READ] = [0, 1];
 const [BYTE_DATA, WORD_DATA, BLOCK_DATA] = [2, 3, 8];
+/**
+ * The kernel's usual second is too long where a call holds this thread, and with it every stop: a wire that is stuck
+ * costs as much each time. The SMBus allows a device 25 ms.
+ */
+const TIMEOUT_10_MS = 5;
 /** Longest block of the SMBus. */
 const BLOCK_BYTES_MAX = 32;
 
@@ -24,6 +30,7 @@ export class I2cDevice {
     const device = opened(host, path);
     try {
       device.tell(SET_ADDRESS, address);
+      limitWaits(device);
       return new I2cDevice(device, address);
     } catch (cause) {
       device.close();
@@ -86,5 +93,14 @@ export class I2cDevice {
       throw new SvcError(code, attempt + hint, { cause });
     }
     return data;
+  }
+}
+
+/** The limit is the bus's, of all its devices; a bus that takes none keeps its own. */
+function limitWaits(device: Device): void {
+  try {
+    device.tell(SET_TIMEOUT, TIMEOUT_10_MS);
+  } catch (cause) {
+    if (!["invalid_argument", "unimplemented"].includes(SvcError.from(cause).code)) throw cause;
   }
 }

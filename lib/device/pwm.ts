@@ -63,8 +63,20 @@ export class PwmChannel {
       this.#periodNs = period;
     }
     await write(this.files, this.#path("duty_cycle"), `${on}`);
-    if (!this.#enabled) await write(this.files, this.#path("enable"), "1");
+    if (!this.#enabled) {
+      await this.#makeNormal();
+      await write(this.files, this.#path("enable"), "1");
+    }
     this.#enabled = true;
+  }
+
+  /**
+   * Makes the pulses high ones: some chips begin with low ones, and another program can leave them, so that a tenth of
+   * the power would be nine. Only a channel that is off and has a period can be changed.
+   */
+  async #makeNormal(): Promise<void> {
+    const polarity = await read(this.files, this.#path("polarity")).catch(() => "");
+    if (polarity === "inversed") await write(this.files, this.#path("polarity"), "normal");
   }
 
   async off(): Promise<void> {

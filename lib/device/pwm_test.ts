@@ -11,6 +11,7 @@ class FakePwm {
   readonly written: string[] = [];
   openFiles = 0;
   isExported = false;
+  polarity?: string;
   /** Failures of the next writes to a path. */
   readonly refusals = new Map<string, SvcError[]>();
 
@@ -18,10 +19,11 @@ class FakePwm {
     Promise.resolve(path === `${CHIP}/pwm1/enable` && this.isExported ? FOUND : undefined);
   readFolder = () => Promise.resolve(["pwmchip0"]);
   realPath = () => Promise.resolve("/sys/devices/platform/soc/fe20c000.pwm");
-  readTextFile = (path: string) =>
-    path === `${CHIP}/npwm`
-      ? Promise.resolve("2\n")
-      : Promise.reject(new SvcError("not_found", `there is no ${path}`));
+  readTextFile = (path: string) => {
+    if (path === `${CHIP}/npwm`) return Promise.resolve("2\n");
+    if (path === `${CHIP}/pwm1/polarity` && this.polarity) return Promise.resolve(`${this.polarity}\n`);
+    return Promise.reject(new SvcError("not_found", `there is no ${path}`));
+  };
 
   open = (path: string) => {
     const refusal = this.refusals.get(path)?.shift();
@@ -80,6 +82,22 @@ Deno.test("PwmChannel: takes over an exported channel, and off does nothing to a
   assertEquals(files.taken(), ["pwm1/enable 0"]);
   await pwm.off();
   assertEquals(files.taken(), []);
+});
+
+Deno.test("PwmChannel: an inverted channel is made normal before it is turned on, or refused", async () => {
+  const files = new FakePwm();
+  files.polarity = "inversed";
+  const pwm = await PwmChannel.open(files, new FakeClock(), "pwmchip0", 1);
+  files.taken();
+  files.refusals.set(`${CHIP}/pwm1/polarity`, [new SvcError("invalid_argument", "Invalid argument")]);
+  await assertRefused("invalid_argument", "cannot write normal", () => pwm.set(1_000_000, 100_000));
+  assertEquals(files.taken(), ["pwm1/duty_cycle 0", "pwm1/period 1000000", "pwm1/duty_cycle 100000"]);
+  await pwm.set(1_000_000, 100_000);
+  assertEquals(files.taken(), ["pwm1/duty_cycle 100000", "pwm1/polarity normal", "pwm1/enable 1"]);
+  files.polarity = "normal";
+  await pwm.off();
+  await pwm.set(1_000_000, 100_000);
+  assertEquals(files.taken().slice(2), ["pwm1/duty_cycle 100000", "pwm1/enable 1"]);
 });
 
 Deno.test("PwmChannel.open: waits for udev after the export, for at most a second", async () => {

@@ -4,6 +4,7 @@
  * Numbers and layouts are those of <asm-generic/termbits.h> on 64-bit Linux. Owns the device it opened.
  */
 
+import { SvcError } from "../base/error.ts";
 import type { Device, Devices } from "../base/host.ts";
 import { opened } from "./access.ts";
 import { StructFields } from "./fields.ts";
@@ -12,6 +13,8 @@ const SET_TERMINAL = 0x402c542b;
 /** Eight bits, no parity, no modem lines; the rate has its own fields. */
 const CONTROL = 0x30 | 0x80 | 0x800 | 0x1000;
 const CHUNK_BYTES = 4096;
+/** Consecutive times that a line may say that it has bytes, and give none: another reader took them. */
+const EMPTY_READS_MAX = 2;
 
 /** Opens a serial device at a rate in bits per second, without translation of its bytes. */
 export function openSerial(host: Devices, path: string, baud: number): Device {
@@ -27,6 +30,7 @@ export function openSerial(host: Devices, path: string, baud: number): Device {
 
 export class SerialLine {
   #rest = "";
+  #emptyReads = 0;
 
   private constructor(private readonly device: Device, private readonly lineBytesMax: number) {}
 
@@ -36,12 +40,17 @@ export class SerialLine {
 
   /**
    * The lines that end within this time, without their line ends; none if nothing arrives. A line that is too long
-   * loses its beginning. Throws when the device is gone.
+   * loses its beginning. Throws when the device is gone: a line whose adapter was unplugged gives no error, but is
+   * readable for ever, without bytes.
    */
   async lines(withinMs: number): Promise<string[]> {
     if (!await this.device.readable(withinMs)) return [];
     const bytes = this.device.read(CHUNK_BYTES);
-    if (bytes.length === 0) return [];
+    if (bytes.length === 0) {
+      if (++this.#emptyReads < EMPTY_READS_MAX) return [];
+      throw new SvcError("unavailable", `${this.device.path} is gone`);
+    }
+    this.#emptyReads = 0;
     const parts = (this.#rest + String.fromCharCode(...bytes)).split(/\r?\n|\r/);
     this.#rest = parts.pop()!.slice(-this.lineBytesMax);
     return parts.filter((line) => line !== "").map((line) => line.slice(-this.lineBytesMax));

@@ -19,6 +19,7 @@ import type { Pose } from "../../geometry/pose.ts";
 import type { ResourceName } from "../../resource/name.ts";
 import type { Api } from "../../resource/registry.ts";
 import type { Actuator, Call } from "../../resource/resource.ts";
+import { refusingNaN } from "../shared/numbers.ts";
 import { callOf, ComponentClient, componentHandlers } from "../shared/resource.ts";
 import { fromPoseMessage } from "../shared/geometry.ts";
 import {
@@ -205,7 +206,7 @@ export const ArmApi: Api<Arm> = {
   },
   client: (name: ResourceName, channel: Channel) => new ArmClient(name, channel, ArmService),
   serve: (find) =>
-    service(ArmService, {
+    refusingNaN(service(ArmService, {
       ...componentHandlers(find),
       ...kinematicsHandlers(find),
       getEndPosition: async (request, ctx) => ({
@@ -249,7 +250,7 @@ export const ArmApi: Api<Arm> = {
       isMoving: async (request, ctx) => ({
         isMoving: await find(request.name).isMoving({ signal: ctx.signal }),
       }),
-    }),
+    })),
 };
 
 type StreamedRequests = AsyncIterable<MoveThroughJointPositionsStreamedRequest>;

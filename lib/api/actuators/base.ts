@@ -10,6 +10,7 @@ import { ORIGIN, type Vec3 } from "../../geometry/pose.ts";
 import type { ResourceName } from "../../resource/name.ts";
 import type { Api } from "../../resource/registry.ts";
 import type { Actuator, Call } from "../../resource/resource.ts";
+import { refusingNaN } from "../shared/numbers.ts";
 import { callOf, ComponentClient, componentHandlers } from "../shared/resource.ts";
 
 /** A platform that drives. */
@@ -86,7 +87,7 @@ export const BaseApi: Api<Base> = {
   captured: "none",
   client: (name: ResourceName, channel: Channel) => new BaseClient(name, channel, BaseService),
   serve: (find) =>
-    service(BaseService, {
+    refusingNaN(service(BaseService, {
       ...componentHandlers(find),
       moveStraight: async (request, ctx) => {
         const { name, distanceMm, mmPerSec } = request;
@@ -115,5 +116,5 @@ export const BaseApi: Api<Base> = {
       isMoving: async (request, ctx) => ({
         isMoving: await find(request.name).isMoving({ signal: ctx.signal }),
       }),
-    }),
+    })),
 };

@@ -10,8 +10,10 @@ import { service } from "../../wire/rpc/service.ts";
 import type { ResourceName } from "../../resource/name.ts";
 import type { Api } from "../../resource/registry.ts";
 import type { Call, Component } from "../../resource/resource.ts";
+import { refusingNaN } from "../shared/numbers.ts";
 import { callOf, ComponentClient, componentHandlers, relayEndless } from "../shared/resource.ts";
 import { nameParameter } from "../shared/capture.ts";
+import { toDuration, toMs } from "../shared/time.ts";
 
 /** A computer's or microcontroller's pins. Throws `not_found` or `invalid_argument` for an unknown pin. */
 export interface Board extends Component {
@@ -36,7 +38,7 @@ export interface Board extends Component {
   /**
    * Ticks of the named interrupts from now on. Resolves when the board listens; rejects when it has no such
    * interrupt. The ticks continue until `call.signal` aborts, the caller leaves the iteration or the board
-   * closes. A listener that reads too slowly loses ticks.
+   * closes. The iteration of a listener that reads too slowly ends with an error, after which it may listen again.
    */
   streamTicks(interrupts: readonly string[], call?: Call): Promise<AsyncIterable<Tick>>;
   /** Changes the power mode, and changes it back after `durationMs` if given. */
@@ -150,10 +152,7 @@ class BoardClient extends ComponentClient<typeof BoardService> implements Board 
   }
 
   async setPowerMode(mode: PowerMode, durationMs?: number, call?: Call): Promise<void> {
-    const duration = durationMs === undefined ? undefined : {
-      seconds: BigInt(Math.trunc(durationMs / 1000)),
-      nanos: Math.round(durationMs % 1000 * 1e6),
-    };
+    const duration = durationMs === undefined ? undefined : toDuration(durationMs);
     await this.rpc.setPowerMode({ ...this.request(call), powerMode: MODES[mode], duration }, call);
   }
 }
@@ -177,7 +176,7 @@ export const BoardApi: Api<Board> = {
   },
   client: (name: ResourceName, channel: Channel) => new BoardClient(name, channel, BoardService),
   serve: (find) =>
-    service(BoardService, {
+    refusingNaN(service(BoardService, {
       ...componentHandlers(find),
       setGPIO: async (request, ctx) => {
         await find(request.name).setGpio(request.pin, request.high, callOf(request, ctx));
@@ -226,11 +225,11 @@ export const BoardApi: Api<Board> = {
       },
       setPowerMode: async (request, ctx) => {
         const { duration } = request;
-        const durationMs = duration && Number(duration.seconds) * 1000 + duration.nanos / 1e6;
+        const durationMs = duration && toMs(duration);
         await find(request.name).setPowerMode(modeOf(request.powerMode), durationMs, callOf(request, ctx));
         return {};
       },
-    }),
+    })),
 };
 
 function wireHz(frequencyHz: number): bigint {

@@ -8,6 +8,7 @@ import { service } from "../../wire/rpc/service.ts";
 import type { ResourceName } from "../../resource/name.ts";
 import type { Api } from "../../resource/registry.ts";
 import type { Actuator, Call } from "../../resource/resource.ts";
+import { refusingNaN } from "../shared/numbers.ts";
 import { callOf, ComponentClient, componentHandlers } from "../shared/resource.ts";
 import { fromKinematicsMessage, type Kinematics, kinematicsHandlers } from "../shared/kinematics.ts";
 
@@ -84,7 +85,7 @@ export const GantryApi: Api<Gantry> = {
   },
   client: (name: ResourceName, channel: Channel) => new GantryClient(name, channel, GantryService),
   serve: (find) =>
-    service(GantryService, {
+    refusingNaN(service(GantryService, {
       ...componentHandlers(find),
       ...kinematicsHandlers(find),
       getPosition: async (request, ctx) => ({
@@ -106,5 +107,5 @@ export const GantryApi: Api<Gantry> = {
       isMoving: async (request, ctx) => ({
         isMoving: await find(request.name).isMoving({ signal: ctx.signal }),
       }),
-    }),
+    })),
 };

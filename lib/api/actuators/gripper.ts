@@ -7,6 +7,7 @@ import { service } from "../../wire/rpc/service.ts";
 import type { ResourceName } from "../../resource/name.ts";
 import type { Api } from "../../resource/registry.ts";
 import type { Actuator, Call } from "../../resource/resource.ts";
+import { refusingNaN } from "../shared/numbers.ts";
 import { callOf, ComponentClient, componentHandlers } from "../shared/resource.ts";
 import { fromKinematicsMessage, type Kinematics, kinematicsHandlers } from "../shared/kinematics.ts";
 
@@ -80,7 +81,7 @@ export const GripperApi: Api<Gripper> = {
   captured: "none",
   client: (name: ResourceName, channel: Channel) => new GripperClient(name, channel, GripperService),
   serve: (find) =>
-    service(GripperService, {
+    refusingNaN(service(GripperService, {
       ...componentHandlers(find),
       ...kinematicsHandlers(find),
       open: async (request, ctx) => {
@@ -103,5 +104,5 @@ export const GripperApi: Api<Gripper> = {
       isMoving: async (request, ctx) => ({
         isMoving: await find(request.name).isMoving({ signal: ctx.signal }),
       }),
-    }),
+    })),
 };

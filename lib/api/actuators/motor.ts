@@ -11,6 +11,7 @@ import { service } from "../../wire/rpc/service.ts";
 import type { ResourceName } from "../../resource/name.ts";
 import type { Api } from "../../resource/registry.ts";
 import type { Actuator, Call } from "../../resource/resource.ts";
+import { refusingNaN } from "../shared/numbers.ts";
 import { callOf, ComponentClient, componentHandlers } from "../shared/resource.ts";
 import { resetting } from "../shared/zero_resets.ts";
 
@@ -100,7 +101,7 @@ export const MotorApi: Api<Motor> = {
   },
   client: (name: ResourceName, channel: Channel) => new MotorClient(name, channel, MotorService),
   serve: (find) =>
-    service(MotorService, {
+    refusingNaN(service(MotorService, {
       ...componentHandlers(find),
       setPower: async (request, ctx) => {
         await find(request.name).setPower(request.powerPct, callOf(request, ctx));
@@ -135,5 +136,5 @@ export const MotorApi: Api<Motor> = {
       isMoving: async (request, ctx) => ({
         isMoving: await find(request.name).isMoving({ signal: ctx.signal }),
       }),
-    }),
+    })),
 };

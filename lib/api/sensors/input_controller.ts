@@ -10,6 +10,7 @@ import { service } from "../../wire/rpc/service.ts";
 import type { ResourceName } from "../../resource/name.ts";
 import type { Api } from "../../resource/registry.ts";
 import type { Call, Component } from "../../resource/resource.ts";
+import { refusingNaN } from "../shared/numbers.ts";
 import { callOf, ComponentClient, componentHandlers, relayEndless } from "../shared/resource.ts";
 import { toMs, toTimestamp } from "../shared/time.ts";
 
@@ -95,7 +96,7 @@ export const InputControllerApi: Api<InputController> = {
   client: (name: ResourceName, channel: Channel) =>
     new InputControllerClient(name, channel, InputControllerService),
   serve: (find) =>
-    service(InputControllerService, {
+    refusingNaN(service(InputControllerService, {
       ...componentHandlers(find),
       getControls: async (request, ctx) => ({
         controls: [...await find(request.controller).getControls(callOf(request, ctx))],
@@ -130,5 +131,5 @@ export const InputControllerApi: Api<InputController> = {
         await find(request.controller).triggerEvent(event, callOf(request, ctx));
         return {};
       },
-    }),
+    })),
 };

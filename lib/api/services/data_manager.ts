@@ -31,7 +31,7 @@ export interface FileForDatasets {
 }
 
 /** Highest capture rate; calls take time too, so the real rate may be lower. */
-const FREQUENCY_MAX_HZ = 1_000;
+export const FREQUENCY_MAX_HZ = 1_000;
 
 /** A resource's entry under `service_configs`. */
 export const captureField = object({
@@ -44,6 +44,7 @@ export const captureField = object({
       captureFrequencyHz: number("how often", { min: 0, max: FREQUENCY_MAX_HZ }).default(0),
       additionalParams: anyObject("arguments of the method").default({}),
       retentionPolicy: any("how long the control plane keeps it: days, binary_limit_gb, tabular_limit_gb"),
+      recentDataStore: any("no effect: all readings are in one store"),
       disabled: bool("do not capture this method for now").default(false),
       tags: list(text(), "tags of the captured data").default([]),
       cacheSizeKb: number("KiB of readings collected for one upload; 0 is the default", { min: 0 }),
@@ -52,6 +53,9 @@ export const captureField = object({
     }),
     "the methods to capture",
   ).default([]),
+  retentionPolicy: any(
+    "how long the control plane keeps what all methods give: days, binary_limit_gb, tabular_limit_gb",
+  ),
 }).orEmpty();
 
 class DataManagerClient extends ResourceClient<typeof DataManagerService> implements DataManager {

@@ -11,8 +11,8 @@ import type {
   TransformSchema,
 } from "../../../proto/gen/common_pb.ts";
 import { SvcError } from "../../base/error.ts";
-import type { MessageInitShape } from "../../wire/rpc/proto.ts";
-import type { GeometrySchema } from "../../../proto/gen/common_pb.ts";
+import { create, fromJson, type JsonValue, type MessageInitShape, toJson } from "../../wire/rpc/proto.ts";
+import { GeometrySchema } from "../../../proto/gen/common_pb.ts";
 import type { FramePart, PoseInFrame } from "../../geometry/frame_system.ts";
 import type { Geometry, GeometryShape } from "../../geometry/geometry.ts";
 import { IDENTITY_POSE, type Pose } from "../../geometry/pose.ts";
@@ -80,18 +80,42 @@ export function fromPoseInFrameMessage(message: PoseInFrameMessage | undefined):
   return { referenceFrame: message.referenceFrame, pose: fromPoseMessage(message.pose) };
 }
 
+/**
+ * The member of a frame's metadata with the shapes beyond the first, as messages in JSON: the published message has one
+ * place for a shape. Others ignore it.
+ */
+const MORE_SHAPES = "more_geometries";
+
 /** A frame that a request supplies; throws like the conversions of its parts. */
 export function fromTransformMessage(message: TransformMessage): FramePart {
-  const { referenceFrame: name, poseInObserverFrame, physicalObject } = message;
+  const { referenceFrame: name, poseInObserverFrame, physicalObject, metadata } = message;
   if (name === "") throw new SvcError("invalid_argument", 'frame with name "" cannot be used');
   const { referenceFrame: parent, pose } = fromPoseInFrameMessage(poseInObserverFrame);
-  return { name, parent, pose, geometry: physicalObject && fromGeometryMessage(physicalObject) };
+  const more = metadata?.[MORE_SHAPES];
+  return {
+    name,
+    parent,
+    pose,
+    geometry: physicalObject && fromGeometryMessage(physicalObject),
+    ...Array.isArray(more) ? { moreGeometries: more.map((one) => geometryIn(one, name)) } : {},
+  };
 }
 
 export function toTransformMessage(part: FramePart): MessageInitShape<typeof TransformSchema> {
+  const { moreGeometries = [] } = part;
+  const inJson = (one: Geometry) => toJson(GeometrySchema, create(GeometrySchema, toGeometryMessage(one)));
   return {
     referenceFrame: part.name,
     poseInObserverFrame: { referenceFrame: part.parent, pose: part.pose },
     physicalObject: part.geometry && toGeometryMessage(part.geometry),
+    ...moreGeometries.length > 0 ? { metadata: { [MORE_SHAPES]: moreGeometries.map(inJson) } } : {},
   };
+}
+
+function geometryIn(json: JsonValue, frame: string): Geometry {
+  try {
+    return fromGeometryMessage(fromJson(GeometrySchema, json));
+  } catch (cause) {
+    throw new SvcError("invalid_argument", `frame ${frame}: unusable metadata.${MORE_SHAPES}`, { cause });
+  }
 }

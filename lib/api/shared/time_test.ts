@@ -1,4 +1,9 @@
 import { assertEquals } from "@std/assert";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
+import { ResourceName } from "../../resource/name.ts";
+import { memoryChannel } from "../../wire/rpc/memory.ts";
+import { ServiceTable } from "../../wire/rpc/service.ts";
+import { type Board, BoardApi, type PowerMode } from "../actuators/board.ts";
 import { toDuration, toMs, toTimestamp } from "./time.ts";
 
 Deno.test("toTimestamp: splits a time into whole seconds and non-negative nanoseconds", () => {
@@ -29,4 +34,20 @@ Deno.test("toMs: restores milliseconds from timestamps and durations", () => {
   for (const ms of [0, 0.5, -1500, 1_700_000_000_123]) assertEquals(toMs(toTimestamp(ms)), ms);
   for (const ms of [0, 0.5, -1500]) assertEquals(toMs(toDuration(ms)), ms);
   assertEquals(toMs(undefined), 0);
+});
+
+Deno.test("a board's power mode takes its duration through the wire", async () => {
+  const table = new ServiceTable(new FakeClock());
+  const heard: (number | undefined)[] = [];
+  const setPowerMode = (_mode: PowerMode, durationMs?: number) => {
+    heard.push(durationMs);
+    return Promise.resolve();
+  };
+  table.add(BoardApi.serve(() => ({ setPowerMode }) as Partial<Board> as Board));
+  const board = BoardApi.client(ResourceName.of(BoardApi.name, "b"), memoryChannel(table));
+  // No message can hold the last two: they become the longest that one can.
+  const wanted = [undefined, 0, 1_500, 0.25, 86_400_000];
+  const longestMs = 315_576_000_000_000;
+  for (const durationMs of [...wanted, 2 ** 80, Infinity]) await board.setPowerMode("normal", durationMs);
+  assertEquals(heard, [...wanted, longestMs, longestMs]);
 });

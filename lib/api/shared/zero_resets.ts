@@ -2,10 +2,11 @@
  * Resets of positions: who adds up the way between two positions of a motor must know that the motor was given another
  * zero position meanwhile, which is no way at all.
  *
- * Only resets by calls to this machine are known, not those within a module or a remote.
+ * Only resets by calls to this machine are known, not those within a module or a remote (`hasUnseenResets`).
  */
 
 import type { Resource } from "../../resource/resource.ts";
+import { ResourceClient } from "./resource.ts";
 
 interface Resets {
   /** Begun or ended. */
@@ -41,4 +42,10 @@ export function zeroMark(resource: Resource): number | undefined {
   const source = SOURCES.get(resource);
   const below = source ? zeroMark(source) : 0;
   return underway > 0 || below === undefined ? undefined : count + below;
+}
+
+/** Whether the position may be reset without a change of `zeroMark`: it is counted in a module or by a remote. */
+export function hasUnseenResets(resource: Resource): boolean {
+  const source = SOURCES.get(resource);
+  return resource instanceof ResourceClient || source !== undefined && hasUnseenResets(source);
 }

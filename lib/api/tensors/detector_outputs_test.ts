@@ -2,6 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { SvcError } from "../../base/error.ts";
 import type { Tensor, Tensors } from "../services/ml_model.ts";
 import { detectorNames } from "./detector_outputs.ts";
+import { joinedForm, separated } from "./joined_outputs.ts";
 import { foundIn } from "./vision_tensors.ts";
 
 function floats(shape: readonly number[], ...values: number[]): Tensor {
@@ -132,4 +133,63 @@ Deno.test("foundIn: a confidence above 1 shows that a guess was wrong", () => {
     'output "a" was taken for the confidences and has 7',
   );
   assertEquals(foundIn(later, { ...names, isGuessed: false }, form)[0].confidence, 1);
+});
+
+Deno.test("joinedForm: rows of boxes, confidences and classes by their width and what they hold", () => {
+  const six = [1, 2, 11, 12, 0.9, 3], seven = [0, 1, 2, 11, 12, 3, 0.9], five = [1, 2, 11, 12, 0.9];
+  const empty = Array(6).fill(0);
+  const two = floats([1, 2, 6], ...six, ...empty);
+  const parts = { location: [1, 2, 11, 12], score: [0.9], category: [3] };
+  const separate = (outputs: Tensors) => {
+    const form = joinedForm(outputs);
+    if (!form) return undefined;
+    const { location, score, category } = separated(outputs, form);
+    const [rows] = score!.shape.slice(1);
+    assertEquals([location!.shape, score!.shape, category!.shape], [[1, rows, 4], [1, rows], [1, rows]]);
+    const all = { location, score, category };
+    return Object.fromEntries(
+      Object.entries(all).map(([name, tensor]) => [
+        name,
+        Array.from(tensor!.data as Float32Array, (one) => Number(one.toFixed(3))),
+      ]),
+    );
+  };
+  assertEquals(separate({ out: floats([1, 1, 6], ...six) }), parts, "6 numbers");
+  assertEquals(separate({ out: floats([1, 6], ...six) }), parts, "without a batch");
+  assertEquals(separate({ out: floats([1, 7], ...seven) }), parts, "7 numbers, the picture's first");
+  const pair = { dets: floats([1, 1, 5], ...five), labels: floats([1, 1], 3) };
+  assertEquals(separate(pair), parts, "5 numbers beside the classes");
+  assertEquals(separate({ out: two })?.score, [0.9, 0], "a row without confidence fills the tensor");
+
+  const row = (...numbers: number[]) => ({ out: floats([1, 1, numbers.length], ...numbers) });
+  const others: Record<string, Tensors> = {
+    "a side left of the other one": row(11, 2, 1, 12, 0.9, 3),
+    "a lower edge above the upper one": row(1, 12, 11, 2, 0.9, 3),
+    "a confidence above 1": row(1, 2, 11, 12, 1.5, 3),
+    "a negative confidence": row(1, 2, 11, 12, -0.5, 3),
+    "a class with a fraction": row(1, 2, 11, 12, 0.9, 2.5),
+    "a negative class": row(1, 2, 11, 12, 0.9, -1),
+    "another width": row(1, 2, 11, 12, 0.9, 3, 0, 0),
+    "two pictures": { out: floats([2, 1, 6], ...six, ...six) },
+    "a single row without a list of rows": { out: floats([6], ...six) },
+    "too many rows": { out: floats([1, 2_001, 6]) },
+    "5 numbers without classes": row(...five),
+    "5 numbers beside an output of another name": { dets: pair.dets, other: pair.labels },
+    "5 numbers beside classes of another count": { dets: pair.dets, labels: floats([1, 2], 3, 3) },
+    "5 numbers beside two more": { ...pair, more: floats([1], 0) },
+    "6 numbers beside another output": { out: floats([1, 6], ...six), other: floats([1], 0) },
+  };
+  for (const [what, outputs] of Object.entries(others)) assertEquals(separate(outputs), undefined, what);
+});
+
+Deno.test("separated: rows of another form are refused with the first of them", () => {
+  const good = { out: floats([1, 1, 6], 1, 2, 11, 12, 0.9, 3) };
+  const form = joinedForm(good)!;
+  const bad = { out: floats([1, 2, 6], ...Array(6).fill(0), 5, 2, 1, 12, 0.25, 3) };
+  const row = 'output "out" has the row 5, 2, 1, 12, 0.25, 3, wanted x_min, y_min, x_max, y_max';
+  assertEquals(assertThrows(() => separated(bad, form), SvcError, row).code, "failed_precondition");
+  const wide = { out: floats([1, 1, 7], 0, 0, 0, 0, 0, 0, 0) };
+  for (const outputs of [wide, {}]) {
+    assertThrows(() => separated(outputs, form), SvcError, 'output "out" has not 6 numbers for each box');
+  }
 });

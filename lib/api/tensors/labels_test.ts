@@ -37,6 +37,8 @@ Deno.test("classLabelsIn: JSON names classes by a list, or by numbers", () => {
   assertEquals(read('{"0": "cat", "2": " dog"}'), ["cat", "", "dog"]);
   assertEquals(read('{"dog": 1, "cat": 0}'), ["cat", "dog"]);
   assertEquals(read("[]"), []);
+  assertEquals(read('{"99999": "last"}').at(99_999), "last");
+  assertThrows(() => read('{"100000": "one too many"}'), SvcError, "one too many");
   assertThrows(() => read('["cat", 5, {}]'), SvcError, "it has");
   assertThrows(() => read('{"label": "cat"}'), SvcError, '{"label":"cat"}');
   assertThrows(() => read('["cat", "dog"'), SvcError, "not JSON");

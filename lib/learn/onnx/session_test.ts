@@ -5,6 +5,7 @@ import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { type Code, SvcError } from "../../base/error.ts";
 import { CLOSE_MS, openOnnx, RUNS_WAITING_MAX } from "./session.ts";
 import type { OnnxTensors } from "./tensors.ts";
+import { OnnxGraph } from "./writer.ts";
 
 function rows(...values: number[]): OnnxTensors {
   return { a: { type: "float32", shape: [2, 4], data: Float32Array.from(values) } };
@@ -24,6 +25,30 @@ Deno.test("OnnxSession: lists inputs and outputs, and computes the result", asyn
   const { b } = await session.run(EIGHT);
   assertEquals(b, { type: "float32", shape: [2, 4], data: Float32Array.of(2, 4, 6, 8, 10, 12, 14, -16) });
   assertEquals(EIGHT.a.data.length, 8, "what was given is still the caller's");
+  await session.close();
+});
+
+Deno.test("OnnxSession: tensors of 16-bit floats come and go as float32", async () => {
+  const graph = new OnnxGraph();
+  const half = graph.input("half", "float16", [2, 4]), whole = graph.input("whole", "float32", [1]);
+  graph.output(graph.node("Add", [half, half], {}, "sum"), "float16", [2, 4]);
+  graph.output(graph.node("Add", [whole, whole], {}, "twice"), "float32", [1]);
+  const session = await openOnnx(graph.model("halves", "test", {}));
+  assertEquals(session.inputs.map(({ type }) => type), ["float32", "float32"]);
+  assertEquals(session.outputs.map(({ type }) => type), ["float32", "float32"]);
+  const values = Float32Array.of(0, 1, -2.5, 0.333251953125, 65504, 40_000, NaN, Infinity);
+  const inputs: OnnxTensors = {
+    half: { type: "float32", shape: [2, 4], data: values },
+    whole: { type: "float32", shape: [1], data: Float32Array.of(0.1) },
+  };
+  const { sum, twice } = await session.run(inputs);
+  const doubled = Float32Array.of(0, 2, -5, 0.66650390625, Infinity, Infinity, NaN, Infinity);
+  assertEquals(sum, { type: "float32", shape: [2, 4], data: doubled });
+  assertEquals(twice.data, Float32Array.of(0.2));
+  await refuses("invalid_argument", 'input "half" is float64 [2, 4], wanted float32 [2, 4]', () => {
+    const half = { type: "float64", shape: [2, 4], data: Float64Array.from(values) } as const;
+    return session.run({ ...inputs, half });
+  });
   await session.close();
 });
 

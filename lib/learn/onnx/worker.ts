@@ -27,6 +27,8 @@ import type { OnnxData, OnnxTensor, OnnxTensorInfo, OnnxTensors, OnnxType } from
 
 type Ort = typeof import("onnxruntime-node");
 
+const HALF = "float16";
+
 /** The parts of a worker's scope that this file uses. */
 interface Scope {
   readonly name?: string;
@@ -38,6 +40,8 @@ interface Scope {
 class SessionWorker {
   #ort?: Ort;
   #session?: InferenceSession;
+  /** The inputs of 16-bit floats, which nobody else knows: their tensors come and go as `float32`. */
+  readonly #halves = new Set<string>();
 
   async handle(request: OnnxRequest): Promise<OnnxSignature | OnnxTensors | undefined> {
     if ("open" in request) return await this.#open(request.open.model, request.open.threads);
@@ -68,13 +72,15 @@ class SessionWorker {
     }
 
     const { inputMetadata, outputMetadata } = this.#session;
+    for (const one of inputMetadata) if (one.isTensor && one.type === HALF) this.#halves.add(one.name);
     return { inputs: inputMetadata.map(infoOf), outputs: outputMetadata.map(infoOf) };
   }
 
   async #run(inputs: OnnxTensors): Promise<OnnxTensors> {
     const ort = this.#ort!;
     const feeds = Object.entries(inputs).map(([name, { type, shape, data }]) => {
-      return [name, new ort.Tensor(type, data as never, shape)] as const;
+      if (!this.#halves.has(name)) return [name, new ort.Tensor(type, data as never, shape)] as const;
+      return [name, halfTensor(ort, data as Float32Array, shape)] as const;
     });
     const outputs = await this.#session!.run(Object.fromEntries(feeds)).catch((cause) => {
       throw new SvcError("invalid_argument", `cannot run the ONNX model: ${messageOf(cause).trim()}`);
@@ -108,10 +114,25 @@ function infoOf(value: InferenceSession.ValueMetadata): OnnxTensorInfo {
   }
   // A dimension of any length has a name, possibly empty, in place of its size.
   const shape = value.shape.map((size) => typeof size === "number" ? size : -1);
-  return { name: value.name, type: value.type as OnnxType, shape };
+  const type = value.type === HALF ? "float32" : value.type as OnnxType;
+  return { name: value.name, type, shape };
+}
+
+/** The runtime's native side takes the bits of 16-bit floats, and its constructor does not. */
+function halfTensor(ort: Ort, values: Float32Array, shape: readonly number[]): Tensor {
+  const bits = new Uint16Array(Float16Array.from(values).buffer);
+  return Object.assign(new ort.Tensor("uint16", bits, shape), { type: HALF } as never);
 }
 
 function tensorOf({ type, dims, data }: Tensor): OnnxTensor {
+  if (type === HALF) {
+    const { buffer, byteOffset, length } = data as Uint16Array<ArrayBuffer>;
+    return {
+      type: "float32",
+      shape: dims,
+      data: Float32Array.from(new Float16Array(buffer, byteOffset, length)),
+    };
+  }
   return { type: type as OnnxType, shape: dims, data: data as OnnxData };
 }
 

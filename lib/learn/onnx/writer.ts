@@ -10,7 +10,7 @@ import { varint64Bytes, varintBytes, WIRE_TYPE } from "../../base/protobuf/wire_
 import { ProtoWriter } from "../../base/protobuf/writer.ts";
 
 /** Element types by their numbers in the format. */
-const TYPES = { float32: 1, uint8: 2, int32: 6, int64: 7 } as const;
+const TYPES = { float32: 1, uint8: 2, int32: 6, int64: 7, float16: 10 } as const;
 
 export type WrittenType = keyof typeof TYPES;
 export type OnnxAttribute = number | string | readonly number[];
