@@ -42,13 +42,13 @@ class Robot {
     this.#mapper = new Mapper({ mode: "localize", options: MAPPER_DEFAULTS, map: home.map });
   }
 
-  /** What it says of its place after each scan: `?` for none. */
-  sees(way: readonly Pose2d[], odometry: readonly Pose2d[]): string {
+  /** What it says of its place after each scan: `?` for none. `people` stand in the robot's view. */
+  sees(way: readonly Pose2d[], odometry: readonly Pose2d[], people: readonly Wall[] = []): string {
     return way.map((pose, k) => {
       const timeS = 9000 + STEP_S * ++this.#scans;
       this.#mapper.addOdometry({ timeS, pose: odometry[k] });
       const view = { ...this.view, seed: 6000 + this.#scans };
-      this.#mapper.addScan({ timeS, points: viewFrom(this.home.walls, pose, view) });
+      this.#mapper.addScan({ timeS, points: viewFrom([...this.home.walls, ...people], pose, view) });
       while (this.#mapper.work());
       return this.#belief(pose);
     }).join("");
@@ -82,6 +82,30 @@ Deno.test("localizing: a robot that is carried away between two nodes is placed 
   }
 });
 
+Deno.test("localizing: a robot that is carried away and stands there is placed again within two seconds", () => {
+  const poses = drive(WAY, STEP_S, STEP_S);
+  const home = mapped(RING, poses);
+  for (const [from, to] of [[38, 33], [10, 60], [20, 60], [30, 62]]) {
+    const robot = new Robot(home), before = poses.slice(from, from + 12);
+    assert(robot.sees(before, before).endsWith("right"), `from ${from}`);
+    const after = Array.from({ length: 20 }, () => poses[to]);
+    const beliefs = robot.sees(after, carriedTo(after, before.at(-1)!));
+    assert(
+      /^(wrong){0,10}[^w]*$/.test(beliefs.replaceAll("right", "r")),
+      `from ${from} to ${to}: ${beliefs}`,
+    );
+  }
+});
+
+Deno.test("localizing: people who stand around a robot do not make it lose its place", () => {
+  const poses = drive(WAY, STEP_S, STEP_S);
+  const robot = new Robot(mapped(RING, poses)), before = poses.slice(38, 50), { x, y } = before.at(-1)!;
+  assert(robot.sees(before, before).endsWith("right"));
+  const still = Array.from({ length: 20 }, () => before.at(-1)!);
+  const beliefs = robot.sees(still, still, rectangle(x - 0.5, y - 0.5, x + 0.5, y + 0.5));
+  assertEquals(beliefs, "right".repeat(20));
+});
+
 Deno.test("localizing: odometry that turns too little does not keep a robot from its place", () => {
   const poses = drive(WAY, STEP_S, STEP_S);
   const home = mapped(RING, poses);
@@ -100,21 +124,34 @@ Deno.test("localizing: odometry that turns too little does not keep a robot from
   }
 });
 
+const HALF: readonly Wall[] = [[-6, 1.2, -6, 0.7], [-3, -1.2, -3, -0.6], [-8, -1.2, -8, -0.9]];
+/** A corridor that is the same turned by half a turn. */
+const ALIKE: readonly Wall[] = [
+  ...rectangle(-10, -1.2, 10, 1.2),
+  ...HALF,
+  ...HALF.map(([x1, y1, x2, y2]): Wall => [-x1, -y1, -x2, -y2]),
+];
+
+Deno.test("localizing: a robot that stands claims neither of two ends that differ by centimetres, or by a person", () => {
+  const poses = drive([[-7, 0], [7, 0], [-7, 0]], STEP_S, STEP_S);
+  const beliefsAt = (x: number, nicheM: number, people: readonly Wall[] = []) => {
+    const home = mapped([...ALIKE, [-4.4, 1.2, -4.4, 1.2 - nicheM]], poses);
+    const standing = Array.from({ length: 12 }, () => ({ x, y: 0, yaw: 0 }));
+    return new Robot(home).sees(standing, standing, people);
+  };
+  assertEquals(beliefsAt(-6.5, 0.05), "?".repeat(12));
+  assertEquals(beliefsAt(-6.5, 0.3, rectangle(-4.6, 0.6, -4.2, 1)), "?".repeat(12));
+  assertEquals(beliefsAt(-5, 0.5), `${"?".repeat(5)}${"right".repeat(7)}`);
+});
+
 Deno.test("localizing: of two places that are alike none is claimed, and a small difference decides", () => {
-  // The same turned by half a turn; one end has a niche.
-  const half: readonly Wall[] = [[-6, 1.2, -6, 0.7], [-3, -1.2, -3, -0.6], [-8, -1.2, -8, -0.9]];
-  const alike = [
-    ...rectangle(-10, -1.2, 10, 1.2),
-    ...half,
-    ...half.map(([x1, y1, x2, y2]): Wall => [-x1, -y1, -x2, -y2]),
-  ];
   const poses = drive([[-7, 0], [7, 0], [-7, 0]], STEP_S, STEP_S);
   const way = drive([[-5, 0], [-2, 0]], STEP_S, STEP_S);
-  const beliefs = new Robot(mapped(alike, poses)).sees(way, way);
+  const beliefs = new Robot(mapped(ALIKE, poses)).sees(way, way);
   assertEquals(beliefs.replaceAll("?", ""), "");
 
   const niche: Wall = [-4.4, 1.2, -4.4, 0.3];
-  const decided = new Robot(mapped([...alike, niche], poses)).sees(way, way);
+  const decided = new Robot(mapped([...ALIKE, niche], poses)).sees(way, way);
   assert(decided.endsWith("right") && !decided.includes("wrong"), decided);
 });
 

@@ -23,7 +23,9 @@ import { loadMap } from "./global/map/loading.ts";
 import { LoopSearch } from "./global/loop_search.ts";
 import type { Closure, MapNode, MapSubmap } from "./global/map/parts.ts";
 import { stateOf } from "./global/map/saving.ts";
+import type { PoseFit } from "./global/relocalization/fit.ts";
 import { RelocalizationSearch, type Relocalized } from "./global/relocalization/search.ts";
+import { PlaceWatch } from "./global/relocalization/watch.ts";
 import { type DegenerateDirection, type GraphEdge, PoseGraph, type Robustness } from "./global/pose_graph.ts";
 import { outdated, withoutOldReadings } from "./global/trimming.ts";
 import { type Insertion, LocalMapper, type LocalResult } from "./local/local_mapper.ts";
@@ -64,21 +66,11 @@ const POOR_SCORE = 0.4;
 const POOR_PATH_M = 3;
 /** Weight of a new score in the running average of scores. */
 const USUAL_SHARE = 0.01;
-/** A node is inconsistent at its assumed place if it fits the map this badly, or this much worse than usual. */
-const INCONSISTENT_FIT = 0.3;
-const INCONSISTENT_DROP = 0.2;
-/** This only counts if the map knows this share of the scan, or contradicts the known part. */
-const INCONSISTENT_KNOWN = 0.6;
-const CONTRADICTED = { known: 0.2, fit: 0 };
-/** Weight of a new fit in the running average of fits. */
-const FIT_SHARE = 0.1;
 /**
  * A scan that fits the latest scans this badly is distorted, or the robot has been kidnapped, perhaps while it stood still
  * and made no nodes.
  */
 const DISTORTED_SCORE = 0.3;
-/** The robot may have been kidnapped after this many inconsistent nodes in a row. */
-const INCONSISTENT_MAX = 3;
 /** The uncertainty of its place is then that of a path of this length. */
 const LOST_PATH_M = 1000;
 /**
@@ -122,8 +114,9 @@ export class MapBuilder implements Mapping {
   #unplaced: number | undefined;
   /** Whether a robot that is not localized still has an assumed place. */
   #isDoubted = false;
-  #inconsistentNodes = 0;
-  #usualFit = 0.5;
+  readonly #watch = new PlaceWatch();
+  /** A scan of a localized robot that made no node, to be compared with the map. */
+  #unwatched: LocalResult | undefined;
   #usualScore: number | undefined;
   #submapsAtTrim = 0;
   #driftFrom: { readonly submap: MapSubmap; readonly pathsM: ReadonlyMap<MapSubmap, number> } | undefined;
@@ -199,6 +192,7 @@ export class MapBuilder implements Mapping {
       return true;
     }
     if (result.insertion) this.#addNode(result, result.insertion);
+    else if (this.#unplaced === undefined && this.start.mode === "localize") this.#unwatched = result;
     return true;
   }
 
@@ -230,7 +224,7 @@ export class MapBuilder implements Mapping {
       return { place: this.#isDoubted ? "lost" : "not localized", confidence: 0 };
     }
     const fit = this.start.mode === "localize"
-      ? this.#usualFit
+      ? this.#watch.usualFit
       : shareOf(this.#usualScore ?? this.#last.score);
     return { place: "localized", confidence: Math.max(0, Math.min(1, fit)) };
   }
@@ -279,8 +273,8 @@ export class MapBuilder implements Mapping {
   }
 
   #addNode(
-    { timeS, pose, score, leastConstrained, verdicts, caughtUpFromS }: LocalResult,
-    { submaps, gravityAlignment, points }: Insertion,
+    { timeS, pose, score, leastConstrained, verdicts, caughtUpFromS, points }: LocalResult,
+    { submaps, gravityAlignment }: Insertion,
   ): void {
     const previous = this.#previous;
     const globalPose = this.#toMap(pose);
@@ -407,6 +401,13 @@ export class MapBuilder implements Mapping {
       this.#lookFor(node);
       return true;
     }
+    const scan = this.#unwatched;
+    if (scan) {
+      this.#unwatched = undefined;
+      const add = (fit: PoseFit) => this.#watch.addScan(scan.timeS, fit);
+      if (this.#watch.wantsScan(scan.timeS)) this.#compare(scan.points, this.#toMap(scan.pose), add);
+      return true;
+    }
     if (this.start.mode === "localize" && this.#relocalization.reconsider()) {
       if (this.#relocalization.isElsewhere()) this.#doubt("elsewhere");
       return true;
@@ -514,24 +515,13 @@ export class MapBuilder implements Mapping {
     this.#accept(this.#search.closuresOf(node, this.#submaps, this.#pathLengthsFrom(own), true));
     if (this.start.mode !== "localize") return;
     this.#relocalization.add(node);
-    this.#watch(node);
+    this.#compare(node.points, this.#graph.pose(node.variable), (fit) => this.#watch.addNode(fit));
   }
 
-  /** Detects that the robot does not see the map where it should. */
-  #watch(node: MapNode): void {
-    const seen = this.#relocalization.fitOf(node);
-    if (!seen) return;
-    const { known, knownFit } = seen;
-    const isContradicted = known >= CONTRADICTED.known && knownFit < CONTRADICTED.fit;
-    if (!isContradicted) {
-      if (known < INCONSISTENT_KNOWN) return;
-      if (knownFit > Math.max(INCONSISTENT_FIT, this.#usualFit - INCONSISTENT_DROP)) {
-        this.#usualFit += FIT_SHARE * (knownFit - this.#usualFit);
-        this.#inconsistentNodes = 0;
-        return;
-      }
-    }
-    if (++this.#inconsistentNodes >= INCONSISTENT_MAX) this.#doubt("kidnapped");
+  /** Compares a scan with the map, where it should be. */
+  #compare(points: Float64Array, pose: Pose2d, add: (fit: PoseFit) => boolean): void {
+    const fit = this.#relocalization.fitOf(points, pose);
+    if (fit && add(fit)) this.#doubt("kidnapped");
   }
 
   /**
@@ -539,7 +529,8 @@ export class MapBuilder implements Mapping {
    * count.
    */
   #doubt(why: "kidnapped" | "elsewhere"): void {
-    this.#inconsistentNodes = 0;
+    this.#watch.reset();
+    this.#unwatched = undefined;
     this.#isDoubted = true;
     this.#unplaced = this.#nodeCount;
     this.#local.restart();
@@ -574,7 +565,7 @@ export class MapBuilder implements Mapping {
     this.#shift(new Set([...moved, ...moved.flatMap(({ submaps }) => submaps)]), shift);
     this.#unplaced = undefined;
     this.#isDoubted = false;
-    this.#usualFit = fit;
+    this.#watch.reset(fit);
     this.#driftFrom = undefined;
     const submap = this.#nearest(pose, this.#given());
     if (submap) {

@@ -46,6 +46,14 @@ export function pointsAt(points: Float64Array, { x, y, yaw }: Pose2d): Float64Ar
   return out;
 }
 
+/** The points of both lists. */
+export function joinedPoints(a: Float64Array, b: Float64Array): Float64Array {
+  const both = new Float64Array(a.length + b.length);
+  both.set(a);
+  both.set(b, a.length);
+  return both;
+}
+
 /** At most `most` of the points, evenly spread; the list itself if it has no more. */
 export function thinned(points: Float64Array, most: number): Float64Array {
   const count = points.length / 2;

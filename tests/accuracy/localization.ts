@@ -4,7 +4,7 @@
  *
  * Every other scan of a recording makes the map, and the robot sees the scans between them: it never sees a scan that
  * is in the map. N robots (200 by default) start at random scans; the table counts those that know their place within
- * ten scans. Every fourth of them is then carried to another random place, without a hint; the table counts those that
+ * ten scans, of all and of those whose place these scans tell from all others (`unique_place.ts`). Every fourth of them is then carried to another random place, without a hint; the table counts those that
  * know their place within fifty scans, and the scans that they needed.
  *
  * Then N robots (17 by default) of each recording are put on the map of each other one, and the table counts those that
@@ -27,6 +27,7 @@ import {
   type Pose2d,
 } from "../../lib/slam/pose2d.ts";
 import { readRecording, recordingNames, RECORDINGS } from "../support/recordings.ts";
+import { PlaceJudge, type TakenScan } from "./unique_place.ts";
 
 const SCANS_TO_FIND = 10;
 /** One in this many robots is carried away. */
@@ -79,7 +80,8 @@ const mapped = (rest.length > 0 ? rest.map(folderOf) : [RECORDINGS]).flatMap((fo
   recordingNames(folder).map((name) => mapOf(name, readRecording(folder, name).log))
 );
 console.log(
-  "recording, starts | found within 10 scans, scans until found: median, p95, max | wrong at the 10th scan |",
+  "recording, starts | found within 10 scans, scans until found: median, p95, max | the same of unique places |",
+  "wrong at the 10th scan |",
   "carried away | found again within 50 scans, scans until found: median, p95, max |",
   "ms of one piece of work: p50, p99, max",
 );
@@ -112,7 +114,8 @@ function anywhere({ unseen }: Mapped, scans: number, random: () => number): read
 function localize(one: Mapped): void {
   const { name, map } = one, random = randomFrom(1);
   const found: number[] = [], again: number[] = [], pieces: number[] = [];
-  let wrong = 0, carried = 0;
+  const judge = new PlaceJudge(map);
+  let wrong = 0, carried = 0, unique = 0, foundUnique = 0;
   for (let k = 0; k < starts; k++) {
     if (k % REPORTED_EVERY === 0) console.error(`${name}: ${k} of ${starts} robots`);
     const robot = new Mapper({ mode: "localize", options: MAPPER_DEFAULTS, map });
@@ -121,7 +124,12 @@ function localize(one: Mapped): void {
     const seen = isKidnapped ? way : way.slice(0, SCANS_TO_FIND);
     const before = drive(robot, seen, { offsetS: 0, moved: IDENTITY_2D }, pieces);
     const first = before.findIndex((one) => one === "right") + 1;
-    if (first > 0 && first <= SCANS_TO_FIND) found.push(first);
+    const isFound = first > 0 && first <= SCANS_TO_FIND;
+    if (isFound) found.push(first);
+    if (judge.isUnique(way.slice(0, SCANS_TO_FIND).map(takenScan))) {
+      unique++;
+      if (isFound) foundUnique++;
+    }
     if (before[SCANS_TO_FIND - 1] === "wrong") wrong++;
     if (!isKidnapped || before.at(-1) !== "right") continue;
     carried++;
@@ -136,7 +144,8 @@ function localize(one: Mapped): void {
     if (since >= 0) again.push(since + 1);
   }
   console.log(
-    `${name}, ${starts} | ${share(found.length, starts)}, ${spread(found)} | ${wrong} | ${carried} |`,
+    `${name}, ${starts} | ${share(found.length, starts)}, ${spread(found)} | ${share(foundUnique, unique)} |`,
+    `${wrong} | ${carried} |`,
     `${share(again.length, carried)}, ${spread(again)} |`,
     [0.5, 0.99, 1].map((part) => at(pieces, part).toFixed(1)).join(", "),
   );
@@ -213,6 +222,17 @@ function drive(
     if (!found || robot.localization().place !== "localized") return "unknown";
     return isNear(found, pose) ? "right" : "wrong";
   });
+}
+
+/** The returns within the range of the mapper. */
+function takenScan({ scan, pose }: Unseen): TakenScan {
+  const { minRangeM, maxRangeM } = MAPPER_DEFAULTS, all = pointsOf(scan.ranges, scan.sensor);
+  const kept: number[] = [];
+  for (let k = 0; k < all.length; k += 3) {
+    const range = Math.hypot(all[k], all[k + 1]);
+    if (range >= minRangeM && range <= maxRangeM) kept.push(all[k], all[k + 1]);
+  }
+  return { points: Float64Array.from(kept), pose };
 }
 
 function isNear(a: Pose2d, b: Pose2d): boolean {

@@ -66,3 +66,14 @@ Deno.test("worlds: a room full of people, odometry that freezes for ten seconds 
 
 Deno.test("worlds: a bare corridor whose walls come nearer while odometry is frozen", () =>
   assertHolds(80049));
+
+Deno.test("worlds: a courtyard in a narrow view, odometry that freezes in a turn and catches up", () =>
+  assertHolds(91247));
+
+Deno.test("worlds: a hall in a narrow view, odometry that jumps while the robot stands", () =>
+  assertHolds(92041));
+
+Deno.test("worlds: a bare corridor, odometry that jumps while the robot stands", () => assertHolds(90063));
+
+Deno.test("worlds: a bare corridor full of people, odometry that freezes and never makes up for it", () =>
+  assertHolds(91389));

@@ -21,6 +21,9 @@ const POSES_KEPT = 16;
 /** The span of the last motion of odometry that has stopped, and the longest time for which it may have gone on. */
 const ONWARD_BASE_S = 0.3;
 const ONWARD_MAX_S = 3;
+/** A robot that has moved less than this since odometry last changed may stand still. */
+export const STANDING_M = 0.1;
+export const STANDING_RAD = 0.1;
 
 interface TimedPose {
   readonly timeS: number;
@@ -83,10 +86,16 @@ export class Extrapolator {
     return this.#odometry.isGuessAt(timeS);
   }
 
-  /** Odometry caught up without a real motion: it counts from its last reading on. */
-  forgetOdometry(): void {
-    this.#odometry.forget();
-    this.#standstill = undefined;
+  /**
+   * Odometry caught up without a real motion: it counts from its last reading on. `refutedAt`: the robot's pose, if scans
+   * refute the motion. If the robot had braked and is still where it stood, it has not moved; otherwise that is unknown.
+   */
+  forgetOdometry(refutedAt?: Pose2d): void {
+    const began = this.#standstill, off = began && refutedAt && between2d(began.pose, refutedAt);
+    const stands = off !== undefined && began?.hasBraked === true &&
+      Math.hypot(off.x, off.y) < STANDING_M && Math.abs(off.yaw) < STANDING_RAD;
+    const odometry = this.#odometry.forget(stands);
+    this.#standstill = stands && odometry && began ? { ...began, odometry } : undefined;
   }
 
   /**
@@ -101,8 +110,7 @@ export class Extrapolator {
 
   /** What is known of odometry: how late it is, by what its ways and turns are multiplied, and when it froze. */
   get odometryBeliefs(): ReadingBeliefs {
-    const { delayS, scale, frozenAtS } = this.#odometry;
-    return { delayS, scale, frozenAtS };
+    return this.#odometry.beliefs;
   }
 
   /** The standard deviation of that delay. */
@@ -123,6 +131,11 @@ export class Extrapolator {
   /** Whether odometry for a time has arrived, its delay included; until then its motion is guessed. */
   hasOdometryOf(timeS: number): boolean {
     return this.#odometry.has(timeS);
+  }
+
+  /** The greatest speed by odometry so far, while it is frozen and the robot moves; undefined if it is not. */
+  get hangingMps(): number | undefined {
+    return this.#odometry.isHanging && !this.hasBraked() ? this.#odometry.fastestMps : undefined;
   }
 
   /** Marks odometry as frozen while the robot moves: its next change is not a motion. */

@@ -146,6 +146,49 @@ Deno.test("Extrapolator: odometry that hung may make up for it, at once or by se
   assertEquals(hangs(4, [{ x: 1.4, y: 0.5, yaw: 1 }]).isCaughtUp, true, "it turned meanwhile");
 });
 
+Deno.test("Extrapolator: odometry that made up for a standstill was right until its last reading that moved", () => {
+  const extrapolator = new Extrapolator(), mps = 0.5;
+  // It froze 40 ms before the reading of 1002 s, in which it still differs from the reading before.
+  const xAt = (timeS: number) => mps * (timeS > 1006 ? timeS - 1000 : Math.min(timeS - 1000, 1.96));
+  for (let k = 0; k <= 122; k++) {
+    const timeS = 1000 + 0.05 * k;
+    extrapolator.addOdometry({ timeS, pose: { x: xAt(timeS), y: 0, yaw: 0 } });
+  }
+  const sinceS = extrapolator.takeCaughtUp(1006.1);
+  assertAlmostEquals(sinceS!, 1001.95, 1e-6);
+  assertAlmostEquals(extrapolator.odometryBetween(sinceS!, 1006.1)!.x, mps * (6.1 - 1.95), 1e-6);
+});
+
+/** A robot brakes, stands for five seconds, and then odometry jumps; `movedM`: how far the scans saw it move meanwhile. */
+function jumped(movedM: number): Extrapolator {
+  const extrapolator = new Extrapolator(), stoppedM = 0.5;
+  for (let k = 0; k <= 140; k++) {
+    const timeS = 1000 + 0.05 * k,
+      leftS = Math.max(0, 2 - 0.05 * k),
+      x = stoppedM - stoppedM * leftS ** 2 / 4;
+    extrapolator.addOdometry({ timeS, pose: { x, y: 0, yaw: 0 } });
+    if (k % 4 === 0) extrapolator.addPose(timeS, { x: x + (k > 60 ? movedM : 0), y: 0, yaw: 0 });
+    if (timeS > 1003) extrapolator.hasBraked();
+  }
+  extrapolator.addOdometry({ timeS: 1007.05, pose: { x: stoppedM, y: 1, yaw: 0.5 } });
+  assertEquals(extrapolator.takeCaughtUp(1007.1) !== undefined, true);
+  extrapolator.forgetOdometry({ x: stoppedM + movedM, y: 0, yaw: 0 });
+  return extrapolator;
+}
+
+Deno.test("Extrapolator: a robot that stood while odometry jumped stands, and one that the scans saw move may have moved", () => {
+  const stood = jumped(0);
+  assertEquals(stood.odometryBetween(1007, 1007.1), { x: 0, y: 0, yaw: 0 });
+  assertAlmostEquals(stood.predict(1007.1).x, 0.5, 1e-9);
+  assertAlmostEquals(stood.standstill(1007.1)!.lastedS, 5, 0.3, "it has stood since it braked");
+  stood.addOdometry({
+    timeS: 1007.1,
+    pose: { x: 0.5 + 0.1 * Math.cos(0.5), y: 1 + 0.1 * Math.sin(0.5), yaw: 0.5 },
+  });
+  assertAlmostEquals(stood.predict(1007.1).x, 0.6, 1e-6);
+  assertEquals(jumped(0.4).odometryBetween(1007, 1007.1), undefined);
+});
+
 Deno.test("Extrapolator: after catching up, the motion is a guess until odometry shows its speed", () => {
   const extrapolator = new Extrapolator();
   let timeS = 1000;

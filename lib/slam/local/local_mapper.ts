@@ -3,10 +3,10 @@
  */
 
 import type { ImuReading, MapperOptions, OdometryReading, RangeScan } from "../mapping.ts";
-import { pointsAt, singleAt, thinned } from "../points.ts";
+import { joinedPoints, pointsAt, singleAt, thinned } from "../points.ts";
 import { between2d, compose2d, IDENTITY_2D, interpolate2d, type Pose2d, wrapAngle } from "../pose2d.ts";
 import { CorrelativeMatcher, type CorrelativeWindow } from "./correlative.ts";
-import { Extrapolator } from "./extrapolator.ts";
+import { Extrapolator, STANDING_M, STANDING_RAD } from "./extrapolator.ts";
 import { VoxelFilter } from "./filters.ts";
 import { LEVEL, type QuaternionTuple, rotatePoint } from "./gravity.ts";
 import type { LeastConstrained } from "./line_equations.ts";
@@ -44,12 +44,8 @@ const WEIGHTS = { occupiedSpace: 1, translation: 3, rotation: 1 };
 /** Weight of the prediction in the direction that fewest points constrain: all of it at none, half at `DEGENERATE_POINTS`. */
 const DEGENERATE_POINTS = 8;
 const DEGENERATE_WEIGHT = 30;
-/** A robot that has moved less than this since odometry last changed may stand still. */
-const STANDING_M = 0.1;
-const STANDING_RAD = 0.1;
 /** Matches that are this far from the pose by scans have followed frozen odometry. */
-const LEFT_BEHIND_M = 0.2;
-const LEFT_BEHIND_RAD = 0.1;
+const LEFT_BEHIND_M = 0.2, LEFT_BEHIND_RAD = 0.1;
 /** Limit of scans that wait for odometry. */
 const UNPROVEN_MAX = 20;
 /** With this many points across each direction, scans show how far the robot drove. */
@@ -90,8 +86,7 @@ const SHAPE_POINTS = 360;
 const SEARCH_POINTS = 100;
 const SEARCH_STEP_RAD = 0.5 * DEGREE;
 /** A search without odometry covers more and is coarser. */
-const FREE_POINTS = 80;
-const FREE_STEP_RAD = DEGREE;
+const FREE_POINTS = 80, FREE_STEP_RAD = DEGREE;
 const SEARCH_WEIGHTS = { translationWeight: 0.1, rotationWeight: 0.1 };
 /**
  * Some lidars report their greatest range if there is no return, so ranges this close to the greatest of a scan are
@@ -119,6 +114,8 @@ export interface LocalResult {
   readonly caughtUpFromS: number | undefined;
   /** Whether no point of the scan is in range: its pose is that of odometry. */
   readonly isBlind: boolean;
+  /** The filtered points in the robot's upright frame: x, y, … */
+  readonly points: Float64Array;
   /** The inserted scan; undefined if the motion filter left it out. */
   readonly insertion: Insertion | undefined;
 }
@@ -126,8 +123,6 @@ export interface LocalResult {
 export interface Insertion {
   readonly submaps: readonly Submap[];
   readonly gravityAlignment: QuaternionTuple;
-  /** The filtered points in the robot's upright frame: x, y, … */
-  readonly points: Float64Array;
 }
 
 /** A scan in the robot's upright frame: x, y, … */
@@ -262,6 +257,7 @@ export class LocalMapper {
       verdicts: this.#worst,
       caughtUpFromS: this.#caughtUpFromS,
       isBlind: false,
+      points,
     };
     // Frozen odometry held the robot back when the nodes were chosen.
     const isOpen = isNode === undefined || (!isNode && this.#extrapolator.isOdometryKnownFrozen);
@@ -277,7 +273,7 @@ export class LocalMapper {
       surface: pointsAt(surfaceBetween(all, origin), pose),
       origin: compose2d(pose, { ...origin, yaw: 0 }),
     });
-    return { ...result, insertion: { submaps, gravityAlignment, points } };
+    return { ...result, insertion: { submaps, gravityAlignment } };
   }
 
   /** Follows odometry where a scan shows nothing in range. */
@@ -297,6 +293,7 @@ export class LocalMapper {
       verdicts: this.#worst,
       caughtUpFromS: this.#caughtUpFromS,
       isBlind: true,
+      points: new Float64Array(),
       insertion: undefined,
     };
   }
@@ -349,6 +346,14 @@ export class LocalMapper {
       if (seenPose) return { pose: seenPose, score: best!.score };
       predictions = this.#laser.predictions(seen, last, prediction);
       best = this.#matchByScans(submap, points, predictions, dt);
+      const onward = this.#onwardInstead(best.pose, timeS);
+      // Where the scans were mapped by the motion of others, a new submap begins.
+      if (onward && !this.#submaps.matched) return { pose: onward, score: best.score };
+      if (onward) {
+        const { leastConstrained } = predictions;
+        const along = leastConstrained && { ...leastConstrained, weight: DEGENERATE_WEIGHT };
+        best = this.#refined(submap, points, onward, onward, { ...WEIGHTS, along });
+      }
       this.#fusion.reset(this.#proof.verdicts);
     } else {
       // A thing that stands where it is expected is no person who walks.
@@ -409,8 +414,9 @@ export class LocalMapper {
     const { before } = this.#standstill;
     const moved = before && this.#extrapolator.odometryBetween(before.timeS, timeS);
     const byOdometry = moved && compose2d(before.pose, moved), byScans = this.#last?.pose;
-    if (!byOdometry || !byScans || this.#standstill.refutes(seen, byOdometry, byScans)) {
-      this.#extrapolator.forgetOdometry();
+    const isRefuted = byOdometry && byScans && this.#standstill.refutes(seen, byOdometry, byScans);
+    if (!byOdometry || !byScans || isRefuted) {
+      this.#extrapolator.forgetOdometry(isRefuted ? byScans : undefined);
       return undefined;
     }
     this.restart();
@@ -470,6 +476,18 @@ export class LocalMapper {
     this.#extrapolator.forgetPosesAfter(before.timeS);
     this.restart();
     return seen;
+  }
+
+  /** The pose if the robot goes on as before odometry froze, but turns as the scans do, if these have gone too fast. */
+  #onwardInstead(pose: Pose2d, timeS: number): Pose2d | undefined {
+    const { before } = this.#standstill, mps = this.#extrapolator.hangingMps;
+    const onward = before && mps !== undefined && this.#extrapolator.onward(before, timeS);
+    if (!onward) return undefined;
+    if (this.#standstill.notePose(pose, timeS, mps)) {
+      this.#extrapolator.forgetPosesAfter(before.timeS);
+      this.restart();
+    }
+    return this.#standstill.isTooFast ? { ...onward, yaw: pose.yaw } : undefined;
   }
 
   /** Whether the scan contradicts the pose by odometry. */
@@ -621,7 +639,7 @@ export class LocalMapper {
     const near = this.#filter.filter(returns.subarray(0, 2 * returned), VOXEL_M);
     return {
       returns: near,
-      seen: farther > 0 ? joined(near, far.subarray(0, farther)) : near,
+      seen: farther > 0 ? joinedPoints(near, far.subarray(0, farther)) : near,
       misses: this.#filter.filter(misses.subarray(0, 2 * missed), VOXEL_M),
       all: returns.subarray(0, 2 * returned),
     };
@@ -637,13 +655,6 @@ function farthestOf(points: Float32Array, { x, y }: { readonly x: number; readon
     if (one > square && one < Infinity) square = one;
   }
   return Math.sqrt(square);
-}
-
-function joined(a: Float64Array, b: Float64Array): Float64Array {
-  const both = new Float64Array(a.length + b.length);
-  both.set(a);
-  both.set(b, a.length);
-  return both;
 }
 
 /** Whether a pose fits better by `least` plus `gain` for each metre of its distance. */

@@ -35,6 +35,8 @@ export interface PoseFit {
   /** The share of points in known space, and the fit of these points alone. */
   readonly known: number;
   readonly knownFit: number;
+  /** The share of points whose rays cross walls. */
+  readonly through: number;
 }
 
 export function fitOf(grid: ProbabilityGrid, { points, pose }: PosedScan): PoseFit {
@@ -45,7 +47,7 @@ export function fitOf(grid: ProbabilityGrid, { points, pose }: PosedScan): PoseF
     return i < 1 || j < 1 || i >= cellsX - 1 || j >= cellsY - 1 ? 0 : cells[cellsX * j + i] ?? 0;
   };
   const count = Math.max(1, points.length / 2);
-  let sum = 0, unknown = 0;
+  let sum = 0, unknown = 0, through = 0;
   for (let k = 0; k < points.length; k += 2) {
     const x = points[k] ?? 0, y = points[k + 1] ?? 0;
     const dx = cos * x - sin * y, dy = sin * x + cos * y;
@@ -57,12 +59,13 @@ export function fitOf(grid: ProbabilityGrid, { points, pose }: PosedScan): PoseF
       const value = valueAt(pose.x + dx * at / range, pose.y + dy * at / range);
       if (value === 0 || value > WALL) continue;
       sum -= THROUGH_WALL;
+      through++;
       break;
     }
   }
   const known = count - unknown;
   const knownFit = (sum - UNKNOWN * unknown) / Math.max(1, known);
-  return { fit: sum / count, known: known / count, knownFit };
+  return { fit: sum / count, known: known / count, knownFit, through: through / count };
 }
 
 /**

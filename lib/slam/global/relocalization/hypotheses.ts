@@ -20,6 +20,12 @@ const HOPELESS = 0.5;
 const SAME = { metres: 0.5, rad: 0.2 };
 const BESIDE = { metres: 1, rad: 0.3 };
 
+/** Points of a scan: a few to search with, and those to refine. */
+interface ScanPoints {
+  readonly few: Float64Array;
+  readonly many: Float64Array;
+}
+
 /** The scan of a node where a hypothesis has it. */
 interface PlacedNode {
   readonly node: MapNode;
@@ -39,12 +45,27 @@ export class Hypothesis {
   /** Means over the nodes; see `PlacedNode`. */
   readonly fit: number;
   readonly quality: number;
+  /** How far the map moves a scan from where the scan before it expects it, on average. */
+  readonly movedM: number;
 
   /** `placed`: the newest node first. */
   constructor(private readonly placed: readonly [PlacedNode, ...PlacedNode[]]) {
     this.pose = placed[0].pose;
     this.fit = meanOf(placed, ({ fit }) => fit);
     this.quality = meanOf(placed, ({ quality }) => quality);
+    let movedM = 0;
+    placed.forEach((one, k) => {
+      const before = placed[k + 1];
+      if (!before) return;
+      const { x, y } = moved(before, one.node);
+      movedM += Math.hypot(one.pose.x - x, one.pose.y - y);
+    });
+    this.movedM = movedM / Math.max(1, placed.length - 1);
+  }
+
+  /** The quality of the newest node alone. */
+  get newest(): number {
+    return this.placed[0].quality;
   }
 
   /** With the nodes that have come since, and without those that are no longer among `nodes`, the newest first. */
@@ -64,18 +85,22 @@ export class Hypothesis {
 /** Places the scans of nodes in a map. */
 export class NodePlacer {
   readonly #refiner = new ScanRefiner();
-  /** The points of the nodes that have been placed: a few, and those to refine. */
-  readonly #points = new WeakMap<MapNode, { readonly few: Float64Array; readonly many: Float64Array }>();
+  /** Of the nodes that have been placed. */
+  readonly #points = new WeakMap<MapNode, ScanPoints>();
 
   constructor(private readonly map: RelocalizationMap) {}
 
   /** The scan of a node near a pose. */
   place(node: MapNode, near: Pose2d): PlacedNode {
-    const { grid } = this.map, { few, many } = this.#pointsOf(node);
+    return { node, ...this.placePoints(this.#pointsOf(node), near) };
+  }
+
+  placePoints({ few, many }: ScanPoints, near: Pose2d): Omit<PlacedNode, "node"> {
+    const { grid } = this.map;
     const start = likeliestAround(grid, few, near);
     const { pose, score } = this.#refiner.refine(grid, many, start, start, WEIGHTS);
     const { fit } = fitOf(grid, { points: many, pose });
-    return { node, pose, fit, quality: fit + score };
+    return { pose, fit, quality: fit + score };
   }
 
   /**
@@ -96,10 +121,14 @@ export class NodePlacer {
   #pointsOf(node: MapNode) {
     const known = this.#points.get(node);
     if (known) return known;
-    const points = { few: thinned(node.points, SEARCH_POINTS), many: thinned(node.points, REFINED_POINTS) };
+    const points = scanPointsOf(node.points);
     this.#points.set(node, points);
     return points;
   }
+}
+
+export function scanPointsOf(points: Float64Array): ScanPoints {
+  return { few: thinned(points, SEARCH_POINTS), many: thinned(points, REFINED_POINTS) };
 }
 
 export function isSamePlace(a: Pose2d, b: Pose2d): boolean {

@@ -17,6 +17,7 @@ import {
   isSamePlace,
   moved,
   NodePlacer,
+  scanPointsOf,
   SEARCH_POINTS,
 } from "./hypotheses.ts";
 import { RelocalizationMap, SEARCH_REACH_M } from "./map.ts";
@@ -27,20 +28,27 @@ import type { PoseGraph } from "../pose_graph.ts";
 const NODES_TOGETHER = 10;
 const PEAKS = { count: 15, minScore: 0.4, spread: 0.2 };
 const HYPOTHESES_MAX = 20;
+/** A place beside a hypothesis is another one if the newest scan is so much better there. */
+const BETTER = 0.02;
 /**
  * A hypothesis is accepted if one of these rows holds: after this many scans, this quality and this lead over all others.
- * In a wrong building the best one leads by up to 0.25 within a hundred scans if its quality is low, and by up to
- * 0.11 if it is high, because corridors are alike; its fit was never above 0.88. On a map of a few scans all qualities are
- * low.
+ * In a wrong building the best one leads by up to 0.33 within sixty scans if its quality is low, by up to 0.25 at 1.6,
+ * and by up to 0.11 if it is high, because corridors are alike; its fit was never above 0.88. There the map also moves
+ * scans from where the scans before them expect them. On a map of a few scans all qualities are low. A small lead counts
+ * only after some nodes: a standing robot sees the same again and again, and a person may hide what tells two places
+ * apart.
  */
-const ACCEPTED: readonly (Clear & { readonly scans: number })[] = [
+const ACCEPTED: readonly (Clear & { readonly scans: number; readonly nodes?: number })[] = [
   { scans: 3, quality: 1.05, lead: 0.35 },
-  { scans: 3, quality: 1.2, lead: 0.28 },
-  { scans: 3, quality: 1.45, lead: 0.14 },
+  { scans: 3, quality: 1.45, lead: 0.26 },
+  { scans: 3, quality: 1.62, lead: 0.14 },
   { scans: 3, quality: 1.7, lead: 0.06 },
+  { scans: 5, quality: 1.4, lead: 0.2, movedM: 0.05 },
+  { scans: 6, nodes: 3, quality: 1.4, lead: 0.14, movedM: 0.04 },
   { scans: 6, quality: 1.5, lead: 0.04, fit: 0.92 },
-  { scans: 6, quality: 1.7, lead: 0.03 },
-  { scans: 8, quality: 1.7, lead: 0.022 },
+  { scans: 6, quality: 1.7, lead: 0.04 },
+  { scans: 6, nodes: 3, quality: 1.7, lead: 0.03 },
+  { scans: 8, nodes: 3, quality: 1.7, lead: 0.022 },
 ];
 /**
  * The same, counted in nodes, for a place that is never corrected later, because the scans of a standing robot add no
@@ -55,10 +63,10 @@ const ACCEPTED_FOR_GOOD: readonly (Clear & { readonly nodes: number })[] = [
 /** The lead over a hypothesis beside the best one counts so many times, because it is hardly another place. */
 const BESIDE_COUNTS = 3;
 /**
- * Below this lead both parts of the quality must lead, the fit by so much: the probabilities alone are also higher where
- * the map has been seen more often.
+ * Below this lead, the fit must lead by so much, and by a share of the lead: the probabilities are also higher where the
+ * map has been seen more often. They may be worse by a share of the lead of the fit.
  */
-const CLOSE = { lead: 0.1, fit: 0.008 };
+const CLOSE = { lead: 0.14, fit: 0.008, fitShare: 0.25, worse: 0.25 };
 /** What a place needs to replace an assumed place: a minimum quality and a lead. */
 const INSTEAD = { scans: 3, quality: 1.05, lead: 0.13, known: 0.5, contradicted: 0 };
 /**
@@ -80,6 +88,8 @@ interface Clear {
   readonly quality: number;
   readonly fit?: number;
   readonly lead: number;
+  /** And at most; see `Hypothesis`. */
+  readonly movedM?: number;
 }
 
 export interface Relocalized {
@@ -173,11 +183,12 @@ export class RelocalizationSearch {
     const [best] = this.#hypotheses, node = this.#hypothesesOf;
     if (this.#look || !best || !node) return undefined;
     const lead = this.#lead();
-    const isClear = ({ quality, fit = -Infinity, lead: leastLead }: Clear) =>
-      best.quality >= quality && best.fit >= fit && lead >= leastLead;
+    const isClear = ({ quality, fit = -Infinity, lead: leastLead, movedM = Infinity }: Clear) =>
+      best.quality >= quality && best.fit >= fit && lead >= leastLead && best.movedM <= movedM;
+    const hasNodes = ({ nodes = 0 }) => this.#seen.length >= nodes;
     const isAccepted = this.isFinal
-      ? ACCEPTED_FOR_GOOD.some((least) => this.#seen.length >= least.nodes && isClear(least))
-      : ACCEPTED.some((least) => this.#scans >= least.scans && isClear(least));
+      ? ACCEPTED_FOR_GOOD.some((least) => hasNodes(least) && isClear(least))
+      : ACCEPTED.some((least) => this.#scans >= least.scans && hasNodes(least) && isClear(least));
     return isAccepted ? { node, pose: best.pose, fit: best.fit } : undefined;
   }
 
@@ -247,12 +258,12 @@ export class RelocalizationSearch {
     return !there || isSamePlace(there.pose, best.pose) || best.quality - there.quality >= INSTEAD.lead;
   }
 
-  /** The fit of a node near its assumed place; undefined until the map is ready. */
-  fitOf(node: MapNode): PoseFit | undefined {
+  /** The fit of a scan near its assumed place; undefined until the map is ready. */
+  fitOf(points: Float64Array, predicted: Pose2d): PoseFit | undefined {
     if (!this.#map) return undefined;
-    const { grid, placer } = this.#map, predicted = this.graph.pose(node.variable);
-    const { pose } = placer.place(node, predicted);
-    return this.#fit(grid, [node], node, isSamePlace(pose, predicted) ? pose : predicted);
+    const { grid, placer } = this.#map;
+    const { pose } = placer.placePoints(scanPointsOf(points), predicted);
+    return fitOf(grid.grid, { points, pose: isSamePlace(pose, predicted) ? pose : predicted });
   }
 
   /** Searches the whole map for a node, beside what the hypotheses expect. */
@@ -266,8 +277,9 @@ export class RelocalizationSearch {
     const peaks = yield* peaksOf(grid, points, PEAKS);
     const found = yield* this.#followed(placer, seen);
     for (const { pose } of peaks) {
-      const { pose: near } = placer.place(node, pose);
-      if (found.some((one) => isSamePlace(one.pose, near))) continue;
+      const { pose: near, quality: newest } = placer.place(node, pose);
+      // Along a corridor a hypothesis may have slipped from a better place beside it.
+      if (found.some((one) => isSamePlace(one.pose, near) && newest < one.newest + BETTER)) continue;
       const best = Math.max(...found.map(({ quality }) => quality));
       // A second time, because from the coarse pose of a peak the first does not always arrive.
       const traced = placer.traced(placer.place(node, near), before, best);
@@ -311,6 +323,7 @@ export class RelocalizationSearch {
       fit: mean(({ fit }) => fit),
       known: mean(({ known }) => known),
       knownFit: mean(({ knownFit }) => knownFit),
+      through: mean(({ through }) => through),
     };
   }
 }
@@ -318,7 +331,9 @@ export class RelocalizationSearch {
 function leadOver(best: Hypothesis, other: Hypothesis): number {
   const lead = best.quality - other.quality, fitLead = best.fit - other.fit;
   if (isBeside(best.pose, other.pose)) return BESIDE_COUNTS * lead;
-  return lead < CLOSE.lead && (fitLead < CLOSE.fit || lead < fitLead) ? 0 : lead;
+  const isByFit = fitLead >= Math.max(CLOSE.fit, CLOSE.fitShare * lead) &&
+    lead >= (1 - CLOSE.worse) * fitLead;
+  return lead < CLOSE.lead && !isByFit ? 0 : lead;
 }
 
 /** The points that are not farther away. */

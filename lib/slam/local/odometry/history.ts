@@ -52,9 +52,8 @@ export class OdometryHistory {
     this.#frozenAtS = frozenAtS;
   }
 
-  /** The times of the readings at which it froze for a while, without making up for it. */
-  get frozenAtS(): readonly number[] {
-    return this.#frozenAtS;
+  get beliefs(): ReadingBeliefs {
+    return { delayS: this.delayS, scale: this.#scale, frozenAtS: this.#frozenAtS };
   }
 
   /** Whether the latest readings are equal since a time at which odometry is known to have frozen. */
@@ -70,10 +69,6 @@ export class OdometryHistory {
     this.#scale = scale;
   }
 
-  get scale(): OdometryScale {
-    return this.#scale;
-  }
-
   /** How late odometry is, as far as it is known. */
   get delayS(): number {
     return this.#delay.delayS;
@@ -81,6 +76,11 @@ export class OdometryHistory {
 
   get delayDeviationS(): number {
     return this.#delay.deviationS;
+  }
+
+  /** The greatest speed so far. */
+  get fastestMps(): number {
+    return this.#jumps.fastestMps;
   }
 
   get isHanging(): boolean {
@@ -156,7 +156,8 @@ export class OdometryHistory {
   #catchUp(last: OdometryReading, toS: number): void {
     const first = this.#standingFrom(last);
     this.#readings = this.#readings.slice(0, this.#readings.indexOf(first) + 1);
-    this.#stoodSinceS = first.timeS;
+    // It froze before the first of the equal readings: until the reading before that one, it was right.
+    this.#stoodSinceS = (this.#readings.at(-2) ?? first).timeS;
     this.#caughtUpS = toS;
     this.#hasCaughtUp = true;
     this.#isHanging = false;
@@ -177,10 +178,16 @@ export class OdometryHistory {
     return newest !== undefined && newest.timeS - this.#caughtUpS < ODOMETRY_BASE_S && !this.has(timeS);
   }
 
-  /** Odometry caught up without a real motion: it counts from its last reading on. */
-  forget(): void {
-    this.#readings = this.#readings.slice(-1);
+  /**
+   * Odometry caught up without a real motion: it counts from its last reading on, which it returns. `stands`: nothing has
+   * moved since the standstill began.
+   */
+  forget(stands: boolean): Pose2d | undefined {
+    const last = this.#readings.at(-1);
+    this.#readings = last ? [last] : [];
+    if (last && stands) this.#readings.unshift({ timeS: this.#stoodSinceS, pose: last.pose });
     this.#hasBegunAnew = true;
+    return last?.pose;
   }
 
   clear(): void {

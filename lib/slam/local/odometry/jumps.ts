@@ -50,6 +50,11 @@ export class OdometryJumps {
     return movedM <= JUMP_M + JUMP_FACTOR * mps * stoodS && turned <= JUMP_RAD + JUMP_FACTOR * rps * stoodS;
   }
 
+  /** The greatest speed so far. */
+  get fastestMps(): number {
+    return this.#seenMps;
+  }
+
   #learn(to: OdometryReading): void {
     const dt = this.#base ? to.timeS - this.#base.timeS : 0;
     if (this.#base && dt < BASE_S) return;

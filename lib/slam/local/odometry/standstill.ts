@@ -35,6 +35,9 @@ const AGREEING_RAD = 0.1;
  * Several scans are kept, because odometry between two readings is guessed, and may seem to change when it does not.
  */
 const SCANS_KEPT = 5;
+/** A robot whose odometry is frozen drives up to this much faster than ever before, and matches err by so many metres. */
+const FASTER = 1.25;
+const FASTER_M = 0.2;
 /** Two motions are equally likely if their shares of fitting points differ by no more than this. */
 const ALIKE_SHARE = 0.05;
 
@@ -55,6 +58,7 @@ export class Standstill {
   /** The latest scans at which odometry had changed. */
   #scans: StandingScan[] = [];
   #isBegun = false;
+  #isTooFast = false;
 
   /** The last scan but one at which odometry changed: odometry may have frozen between the two. */
   get before(): StandingScan | undefined {
@@ -66,6 +70,7 @@ export class Standstill {
     this.#scans.push(scan);
     if (this.#scans.length > SCANS_KEPT) this.#scans.shift();
     this.#isBegun = false;
+    this.#isTooFast = false;
   }
 
   /** Odometry turns out to be frozen since a time: later scans are compared with the scan before it. */
@@ -78,6 +83,7 @@ export class Standstill {
   /** Drops all scans, because the motion since is unknown. */
   restart(): void {
     this.#scans = [];
+    this.#isTooFast = false;
   }
 
   /**
@@ -115,13 +121,33 @@ export class Standstill {
     return { ...compose2d(before.pose, best.pose), isElsewhere };
   }
 
+  /**
+   * Whether the scans have put the robot, since odometry stopped, where it cannot be by a speed that is usual for it:
+   * they show the motion of people who walk by.
+   */
+  get isTooFast(): boolean {
+    return this.#isTooFast;
+  }
+
+  /** Takes a pose by scans; `fastestMps`: the greatest speed of odometry. True if they are too fast from now on. */
+  notePose({ x, y }: Pose2d, timeS: number, fastestMps: number): boolean {
+    const { before } = this;
+    if (!before || this.#isTooFast) return false;
+    const movedM = Math.hypot(x - before.pose.x, y - before.pose.y);
+    this.#isTooFast = movedM > FASTER_M + FASTER * fastestMps * (timeS - before.timeS);
+    return this.#isTooFast;
+  }
+
   /** Whether the scans confirm the pose from scans rather than that from odometry. */
   refutes(seen: Float64Array, byOdometry: Pose2d, byScans: Pose2d): boolean {
     const odometry = this.#compared(seen, byOdometry), scans = this.#compared(seen, byScans);
     const { before } = this;
     if (!before || !odometry || !scans || scans.share < SHARE_LEAST) return false;
-    if (scans.leastConstrained.points < MOVING_POINTS) return false;
     const moved = between2d(before.pose, byOdometry), off = between2d(moved, odometry.pose);
+    if (scans.leastConstrained.points < MOVING_POINTS) {
+      // Along a corridor the scans do not show how far the robot drove, but they show how it turned.
+      return Math.min(scans.share, odometry.share) >= MOVING_SHARE && Math.abs(off.yaw) > AGREEING_RAD;
+    }
     const agrees = Math.abs(off.yaw) < AGREEING_RAD &&
       Math.hypot(off.x, off.y) < AGREEING_M + AGREEING_SHARE * Math.hypot(moved.x, moved.y);
     return !agrees || odometry.share < scans.share - ALIKE_SHARE;

@@ -89,6 +89,28 @@ Deno.test("Standstill: scans refute a jump of a robot that stood, and no catchin
   );
 });
 
+Deno.test("Standstill: along a corridor a turn refutes a jump, but no turn while odometry was frozen", () => {
+  const turned = { x: 1, y: 0, yaw: 0.3 };
+  assert(standing(CORRIDOR).refutes(seenIn(CORRIDOR, STOPPED), turned, STOPPED));
+  assert(!standing(CORRIDOR).refutes(seenIn(CORRIDOR, turned), turned, STOPPED));
+  // How far it drove they do not show.
+  assert(!standing(CORRIDOR).refutes(seenIn(CORRIDOR, STOPPED), { ...turned, yaw: 0 }, STOPPED));
+});
+
+Deno.test("Standstill: a robot that goes by scans faster than ever before goes with people, until odometry changes", () => {
+  const standstill = standing(CORRIDOR), at = (x: number) => ({ x, y: 0, yaw: 0 });
+  // Half a metre a second, and a bit more.
+  assertEquals(standstill.notePose(at(0.7), 2, 0.5), false);
+  assertEquals(standstill.notePose(at(1.4), 3, 0.5), false);
+  assertEquals(standstill.isTooFast, false);
+  assertEquals(standstill.notePose(at(-2.2), 4, 0.5), true);
+  // Only the first pose that is too fast says so.
+  assertEquals(standstill.notePose(at(-3), 5, 0.5), false);
+  assertEquals(standstill.isTooFast, true);
+  standstill.begin({ seen: seenIn(CORRIDOR, at(1)), timeS: 6, pose: at(1) });
+  assertEquals(standstill.isTooFast, false);
+});
+
 Deno.test("Standstill: without a scan before, scans tell nothing", () => {
   const standstill = standing(ROOM);
   standstill.restart();
