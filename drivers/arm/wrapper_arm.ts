@@ -1,14 +1,21 @@
 /**
  * `wrapper_arm`: another arm with kinematics from a file. Its joints are those of the other arm; poses, limits and shapes
  * come from the file.
+ *
+ * A stop ends a movement wherever it is: while the joints are read or a way to a pose is computed, and between two
+ * positions of a row.
  */
 
-import { type Arm, ArmApi, type ArmProperties } from "../../lib/api/actuators/arm.ts";
+import { type Arm, ArmApi, type ArmProperties, type MoveOptions } from "../../lib/api/actuators/arm.ts";
 import { type Mesh, readModel } from "../../lib/api/shared/kinematics.ts";
+import { race } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { type JsonObject, object, text } from "../../lib/base/schema/schema.ts";
 import type { KinematicModel } from "../../lib/geometry/kinematics.ts";
+import { inverseKinematics } from "../../lib/geometry/inverse_kinematics.ts";
+import type { Pose } from "../../lib/geometry/pose.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
+import { Operation } from "../../lib/resource/operation.ts";
 import { model } from "../../lib/resource/registry.ts";
 import type { Call } from "../../lib/resource/resource.ts";
 import { JointArm, reachableJoints } from "./joint_arm.ts";
@@ -32,7 +39,11 @@ export const WrapperArm = model({
   },
 });
 
+type Joints = readonly number[];
+
 class Wrapper extends JointArm {
+  readonly #operation = new Operation(() => this.actual.stop());
+
   constructor(name: ResourceName, kinematics: KinematicModel, private readonly actual: Arm) {
     super(name, kinematics);
   }
@@ -41,9 +52,53 @@ class Wrapper extends JointArm {
     return this.actual.getJointPositions(call);
   }
 
-  async moveToJointPositions(positions: readonly number[], call?: Call): Promise<void> {
-    const goal = reachableJoints(this.kinematics, await this.getJointPositions(call), positions);
-    await this.actual.moveToJointPositions(goal, call);
+  override moveToPosition(to: Pose, call?: Call): Promise<void> {
+    return this.#move((from) => [inverseKinematics(this.kinematics, to, from)], this.#step, call);
+  }
+
+  moveToJointPositions(positions: Joints, call?: Call): Promise<void> {
+    return this.#move(() => [positions], this.#step, call);
+  }
+
+  override async moveThroughJointPositions(
+    positions: readonly Joints[],
+    options?: MoveOptions,
+    call?: Call,
+  ): Promise<void> {
+    if (positions.length === 0) return;
+    await this.#move(
+      () => positions,
+      (goals, within) =>
+        this.actual.moveThroughJointPositions(goals, options, within).catch((error) => {
+          if (SvcError.from(error).code !== "unimplemented") throw error;
+          return this.#step(goals, within);
+        }),
+      call,
+    );
+  }
+
+  /** One position after the other. */
+  readonly #step = async (goals: readonly Joints[], within: Call): Promise<void> => {
+    for (const goal of goals) {
+      within.signal?.throwIfAborted();
+      await this.actual.moveToJointPositions(goal, within);
+    }
+  };
+
+  async #move(
+    goalsOf: (from: Joints) => readonly Joints[],
+    command: (goals: readonly Joints[], within: Call) => Promise<void>,
+    call?: Call,
+  ): Promise<void> {
+    const arrived = await this.#operation.run(async (signal) => {
+      const within = { ...call, signal };
+      let from = await race(this.getJointPositions(within), signal);
+      const goals = goalsOf(from);
+      for (const goal of goals) from = reachableJoints(this.kinematics, from, goal);
+      signal.throwIfAborted();
+      await race(command(goals, within), signal);
+    }, call?.signal);
+    if (!arrived) throw new SvcError("aborted", `${this.name} stopped before reaching its target`);
   }
 
   override get3dModels(call?: Call): Promise<{ readonly [name: string]: Mesh }> {
@@ -66,8 +121,8 @@ class Wrapper extends JointArm {
     return this.actual.doCommand(command, call);
   }
 
-  stop(call?: Call): Promise<void> {
-    return this.actual.stop(call);
+  async stop(call?: Call): Promise<void> {
+    await this.#operation.run(() => this.actual.stop(call));
   }
 
   isMoving(call?: Call): Promise<boolean> {

@@ -1,8 +1,9 @@
-import { assert, assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertAlmostEquals, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import type { Motor } from "../../lib/api/actuators/motor.ts";
 import { settle } from "../../lib/base/clock.ts";
 import { FakeClock, passing } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
+import type { LogRecord } from "../../lib/base/log/log.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { construct, namedBy, problemsOf } from "../../tests/support/construct.ts";
 import { FakeEncoder } from "../encoder/fake.ts";
@@ -27,11 +28,12 @@ async function bench() {
     const attributes = { max_rpm: 60, encoder: `${name}-e`, ticks_per_rotation: 1000 };
     motors.push(await construct(FakeMotor, attributes, { name, dependencies: [encoder], clock }));
   }
-  const base = await construct(WheeledBase, ATTRIBUTES, { dependencies: motors });
+  const logged: LogRecord[] = [];
+  const base = await construct(WheeledBase, ATTRIBUTES, { dependencies: motors, clock, logged });
   const powers = async () =>
     (await Promise.all(motors.map((motor) => motor.isPowered()))).map((one) => one.powerPct);
   const positions = () => Promise.all(motors.map((motor) => motor.getPosition()));
-  return { clock, motors, base, powers, positions };
+  return { clock, motors, base, powers, positions, logged: () => logged.map(({ message }) => message) };
 }
 
 Deno.test("straight() gives rpm and rotations of the wheels for a distance and a speed", () => {
@@ -174,6 +176,126 @@ Deno.test("wheeled base: a failing motor stops all motors", async () => {
     SvcError,
     "cannot stop every motor of rdk:component:base/test: no answer",
   );
+});
+
+const FORWARDS = { x: 0, y: 0.5, z: 0 };
+const unanswered = () => new Promise<never>(() => {});
+const FAILING: { [how: string]: [fail: (motor: Motor) => unknown, logged: string] } = {
+  "ends its movement by itself": [(motor) => motor.stop(), "it stands"],
+  "is lost with its module": [
+    (motor) => motor.isPowered = () => Promise.reject(new SvcError("unavailable", "the module has ended")),
+    "the module has ended",
+  ],
+  "no longer answers": [(motor) => motor.isPowered = unanswered, "gave no reading within 1 s"],
+};
+for (const [how, [fail, reason]] of Object.entries(FAILING)) {
+  Deno.test(`wheeled base: all wheels stop if the motor of one ${how} after its command`, async () => {
+    const { base, motors, clock, powers, logged } = await bench();
+    await base.setVelocity({ x: 0, y: 500, z: 0 }, NONE);
+    await clock.advance(1000);
+    assertEquals(await powers(), [0.5, 0.5, 0.5, 0.5]);
+    await fail(motors[2]);
+    await clock.advance(3000);
+    const others = await Promise.all([0, 1, 3].map((index) => motors[index].isMoving()));
+    assertEquals([others, clock.pending], [[false, false, false], 0]);
+    const [warning, ...more] = logged();
+    assertEquals(more, []);
+    assert(warning.startsWith("base test was stopped with all of its wheels: "), warning);
+    assert(warning.includes("motor/fr no longer turns") && warning.includes(reason), warning);
+  });
+}
+
+for (const [how, [fail, reason]] of Object.entries(FAILING)) {
+  Deno.test(`wheeled base: the same under commands ten times a second, if one ${how}`, async () => {
+    const { base, motors, clock, logged } = await bench();
+    // As a stick that is not held quite still.
+    const drive = (at: number) => base.setPower({ x: 0, y: 0.5 - at % 3 / 100, z: 0 }, NONE);
+    for (let at = 0; at < 10; at++) {
+      await drive(at);
+      await clock.advance(100);
+    }
+    const { setPower } = motors[2];
+    await fail(motors[2]);
+    motors[2].setPower = () => Promise.resolve();
+    let refused = 0;
+    for (let at = 0; at < 50; at++) {
+      await drive(at).catch((error) => {
+        refused++;
+        assertStringIncludes(error.message, "the base stands because rdk:component:motor/fr no longer turns");
+      });
+      await clock.advance(100);
+    }
+    const others = () => Promise.all([0, 1, 3].map((index) => motors[index].isMoving()));
+    assertEquals([await others(), clock.pending], [[false, false, false], 0]);
+    assert(refused >= 25, `${refused} commands were refused`);
+    assertEquals(logged().length, 1);
+    assertStringIncludes(logged()[0], reason);
+
+    // A stop says that somebody knows it, and so does a pause.
+    motors[2].setPower = setPower;
+    await base.stop();
+    await drive(0);
+    assertEquals(await others(), [true, true, true]);
+    await base.close();
+    assertEquals(clock.pending, 0);
+  });
+}
+
+Deno.test("wheeled base: after a failure a command is taken again when none has come for a second", async () => {
+  const { base, motors, clock, powers } = await bench();
+  const drive = () => base.setPower({ x: 0, y: 0.01, z: 0 }, NONE);
+  await drive();
+  await clock.advance(1000);
+  await motors[0].stop();
+  await clock.advance(600);
+  await assertRejects(drive, SvcError, "fl no longer turns: it stands; stop, and try again");
+  await clock.advance(900);
+  await assertRejects(drive, SvcError, "fl no longer turns");
+  await clock.advance(1100);
+  await drive();
+  assertEquals(await powers(), [0.01, 0.01, 0.01, 0.01]);
+  await base.close();
+});
+
+Deno.test("wheeled base: a wheel that turns round, or stands for a while on command, has not failed", async () => {
+  const { base, motors, clock, logged } = await bench();
+  const seen = { isOn: true, powerPct: 0.5 };
+  let isOn = true;
+  motors[0].isPowered = () => Promise.resolve({ ...seen, isOn });
+  motors[0].isMoving = () => Promise.resolve(isOn);
+  await base.setPower(FORWARDS, NONE);
+  await clock.advance(1000);
+  isOn = false;
+  // It comes to rest before it goes back, and the base has no say in how long that takes.
+  await base.setPower({ x: 0, y: -0.5, z: 0 }, NONE);
+  await clock.advance(2000);
+  await base.setPower(FORWARDS, { x: 0, y: 0, z: 0.5 });
+  await clock.advance(2000);
+  assertEquals([await motors[2].isMoving(), logged()], [true, []]);
+  await base.close();
+});
+
+Deno.test("wheeled base: a wheel that stands on command, or is not seen for a moment, stops no other", async () => {
+  const { base, motors, clock, powers, logged } = await bench();
+  await base.setPower(FORWARDS, { x: 0, y: 0, z: 0.5 });
+  await clock.advance(2000);
+  assertEquals(await powers(), [0, 0, 1, 1]);
+
+  await base.setPower(FORWARDS, NONE);
+  await clock.advance(400);
+  const { isPowered } = motors[1];
+  motors[1].isPowered = () => Promise.reject(new SvcError("unavailable", "try again"));
+  await clock.advance(200);
+  motors[1].isPowered = isPowered;
+  await clock.advance(2000);
+  assertEquals(await powers(), [0.5, 0.5, 0.5, 0.5]);
+
+  // As a control loop whose present power is 0.
+  motors[0].isPowered = () => Promise.resolve({ isOn: false, powerPct: 0 });
+  await clock.advance(2000);
+  assertEquals([await motors[1].isMoving(), logged()], [true, []]);
+  await base.close();
+  assertEquals([await motors[1].isMoving(), clock.pending], [false, 0]);
 });
 
 Deno.test("wheeled base: properties come from the attributes, and bad attributes are refused", async () => {

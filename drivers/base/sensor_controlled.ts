@@ -35,8 +35,9 @@ import {
 
 const CONTROL_HZ = 10;
 const FREQUENCY_MAX_HZ = 1_000;
-/** Consecutive steps of the control that may fail before the base stops. */
+/** Consecutive steps of the control that may fail before the base stops, and the longest time that they may take. */
 const FAILURES_MAX = 10;
+const FAILING_MS_MAX = 1_000;
 /** A movement may take so many times as long as it should, and at least `MOVEMENT_MS_MIN`. */
 const PATIENCE = 5;
 const MOVEMENT_MS_MIN = 10_000;
@@ -410,17 +411,20 @@ class SensorControlled extends BaseComponent implements Base {
 
   async #keepVelocity(control: VelocityControl, signal: AbortSignal): Promise<void> {
     const { clock, logger } = this.tools;
-    let failures = 0;
+    let failures = 0, goodMs = clock.monotonicMs();
     while (!signal.aborted) {
       try {
         await control.step(signal);
         failures = 0;
+        goodMs = clock.monotonicMs();
         await clock.sleep(this.periodMs, signal);
       } catch (error) {
         if (signal.aborted) return;
         if (++failures === 1) logger.warn(`cannot control the base: ${chainOf(error)}`);
-        // A sensor that hangs has taken its time already.
-        if (failures < FAILURES_MAX && SvcError.from(error).code !== "deadline_exceeded") {
+        // A sensor that hangs has taken its time already. The next step is a period later.
+        const inTime = clock.monotonicMs() + this.periodMs - goodMs <=
+          Math.max(FAILING_MS_MAX, 2 * this.periodMs);
+        if (failures < FAILURES_MAX && inTime && SvcError.from(error).code !== "deadline_exceeded") {
           await clock.sleep(this.periodMs, signal).catch(() => {});
           continue;
         }

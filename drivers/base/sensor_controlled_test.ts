@@ -92,6 +92,8 @@ class HeavyBase extends BaseComponent implements Base {
 class Watcher extends BaseMovementSensor {
   failing = false;
   hanging = false;
+  /** Before it answers or fails. */
+  delay = () => Promise.resolve();
 
   constructor(private readonly base: HeavyBase, name: string, properties: Partial<MovementSensorProperties>) {
     super(ResourceName.of(MovementSensorApi.name, name), properties);
@@ -119,7 +121,7 @@ class Watcher extends BaseMovementSensor {
   }
 
   async #now<T>(read: (base: HeavyBase) => T): Promise<T> {
-    await Promise.resolve();
+    await this.delay();
     if (this.hanging) await new Promise(() => {});
     if (this.failing) throw new SvcError("unavailable", "the sensor is gone");
     this.base.update();
@@ -134,6 +136,7 @@ const POSITION = { positionSupported: true };
 async function bench(
   control: JsonObject[] = GAINS,
   properties: Partial<MovementSensorProperties>[] = [VELOCITIES, HEADING, POSITION],
+  hz = 20,
 ) {
   const clock = new FakeClock();
   const logged: LogRecord[] = [];
@@ -143,7 +146,7 @@ async function bench(
     base: "heavy",
     movement_sensor: sensors.map(({ name }) => name.short),
     control_parameters: control,
-    control_frequency_hz: 20,
+    control_frequency_hz: hz,
   };
   const controlled = await construct(SensorControlledBase, attributes, {
     dependencies: [base, ...sensors],
@@ -263,6 +266,36 @@ Deno.test("sensor-controlled: the base stops if the sensor is gone, and when the
   assertEquals(base.power.linear, 0);
   await controlled.close();
 });
+
+for (
+  const [hz, delayMs, stopsMs] of [[20, 0, 1_000], [1_000, 0, 1_000], [2, 0, 1_500], [1, 0, 3_000], [
+    20,
+    400,
+    1_500,
+  ]] as const
+) {
+  Deno.test(`sensor-controlled: at ${hz} Hz a sensor that fails after ${delayMs} ms stops the base within ${stopsMs} ms`, async () => {
+    const { clock, base, sensors, controlled } = await bench(GAINS, [VELOCITIES, HEADING], hz);
+    await controlled.setVelocity({ ...NONE, y: 300 }, NONE);
+    await clock.advance(3_000);
+    assert(base.power.linear !== 0);
+
+    sensors[0].failing = true;
+    sensors[0].delay = () => clock.sleep(delayMs);
+    await clock.advance(stopsMs);
+    assertEquals([base.power.linear, clock.pending], [0, 0]);
+
+    // A failure now and then is none of these.
+    await controlled.setVelocity({ ...NONE, y: 300 }, NONE);
+    sensors[0].delay = () => Promise.resolve();
+    for (let step = 0; step < 20; step++) {
+      sensors[0].failing = step % 2 === 0;
+      await clock.advance(1_000 / hz);
+    }
+    assert(clock.pending > 0, "it goes on");
+    await controlled.close();
+  });
+}
 
 Deno.test("sensor-controlled: the base stops within a second when a sensor hangs, and obeys the next command", async () => {
   for (const which of [0, 1, 2]) {

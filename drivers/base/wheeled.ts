@@ -4,13 +4,16 @@
 
 import { type Base, BaseApi, type BaseProperties } from "../../lib/api/actuators/base.ts";
 import { type Motor, MotorApi } from "../../lib/api/actuators/motor.ts";
-import { joined } from "../../lib/base/error.ts";
+import type { Clock } from "../../lib/base/clock.ts";
+import { chainOf, joined, type SvcError } from "../../lib/base/error.ts";
+import type { Logger } from "../../lib/base/log/log.ts";
 import { type Infer, list, number, object, text } from "../../lib/base/schema/schema.ts";
 import type { Vec3 } from "../../lib/geometry/pose.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { Operation } from "../../lib/resource/operation.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Call } from "../../lib/resource/resource.ts";
+import { WheelWatch } from "./wheel_watch.ts";
 
 /** Speeds (mm/s, degrees/s) and angles up to this count as zero. */
 const NO_SPEED = 0.0001;
@@ -48,9 +51,10 @@ export const WheeledBase = model({
   name: "rdk:builtin:wheeled",
   doc: "A base with motors on the left and right, steered by their difference in speed.",
   attributes: attributes.required(),
-  construct: ({ name, attributes, dependencies }) => {
+  construct: ({ name, attributes, dependencies, clock, logger }) => {
     const side = (names: readonly string[]) => names.map((one) => dependencies.get(MotorApi, one));
-    return new Wheeled(name, side(attributes.left), side(attributes.right), attributes);
+    const motors = { left: side(attributes.left), right: side(attributes.right) };
+    return new Wheeled(name, motors, attributes, clock, logger);
   },
 });
 
@@ -97,36 +101,42 @@ export function wheelPowers(forward: number, left: number): Sides {
   return { left: limited(forward - left), right: limited(forward + left) };
 }
 
+type WheelCommand = (motor: Motor, isLeft: boolean, call: Call) => Promise<void>;
+
 class Wheeled extends BaseComponent implements Base {
   readonly #operation = new Operation(() => this.#halt());
   readonly #motors: readonly Motor[];
+  readonly #watch: WheelWatch;
 
   constructor(
     name: ResourceName,
-    private readonly left: readonly Motor[],
-    private readonly right: readonly Motor[],
+    private readonly sides: { readonly left: readonly Motor[]; readonly right: readonly Motor[] },
     private readonly settings: WheelSettings,
+    clock: Clock,
+    private readonly logger: Logger,
   ) {
     super(name);
-    this.#motors = [...left, ...right];
+    this.#motors = [...sides.left, ...sides.right];
+    this.#watch = new WheelWatch(clock, (why) => void this.#failed(why));
   }
 
   moveStraight(distanceMm: number, speedMmPerSec: number, call?: Call): Promise<void> {
     if (Math.abs(speedMmPerSec) < NO_SPEED || distanceMm === 0) return this.stop();
     const { rpm, rotations } = straight(distanceMm, speedMmPerSec, this.settings);
-    return this.#move((motor, _isLeft, call) => motor.goFor(rpm, rotations, call), call);
+    return this.#turn((motor, _isLeft, call) => motor.goFor(rpm, rotations, call), call);
   }
 
   spin(angleDeg: number, speedDegPerSec: number, call?: Call): Promise<void> {
     if (Math.abs(speedDegPerSec) < NO_SPEED || Math.abs(angleDeg) < NO_SPEED) return this.stop();
     const { rpm, rotations } = spinning(angleDeg, speedDegPerSec, this.settings);
-    return this.#move((motor, isLeft, call) => motor.goFor(isLeft ? -rpm : rpm, rotations, call), call);
+    return this.#turn((motor, isLeft, call) => motor.goFor(isLeft ? -rpm : rpm, rotations, call), call);
   }
 
   setPower(linear: Vec3, angular: Vec3, call?: Call): Promise<void> {
     if (isNone(linear) && isNone(angular)) return this.stop();
     const powers = wheelPowers(linear.y, angular.z);
-    return this.#move(
+    return this.#drive(
+      powers,
       (motor, isLeft, call) => motor.setPower(isLeft ? powers.left : powers.right, call),
       call,
     );
@@ -135,9 +145,11 @@ class Wheeled extends BaseComponent implements Base {
   setVelocity(linearMmPerSec: Vec3, angularDegPerSec: Vec3, call?: Call): Promise<void> {
     if (isNone(linearMmPerSec) && isNone(angularDegPerSec)) return this.stop();
     const speeds = wheelSpeeds(linearMmPerSec.y, angularDegPerSec.z, this.settings);
-    return this.#move((motor, isLeft, call) => {
-      const rpm = isLeft ? speeds.left : speeds.right;
-      return Math.abs(rpm) < STANDING_RPM ? motor.stop(call) : motor.setRpm(rpm, call);
+    const possible = (rpm: number) => Math.abs(rpm) < STANDING_RPM ? 0 : rpm;
+    const wanted = { left: possible(speeds.left), right: possible(speeds.right) };
+    return this.#drive(wanted, (motor, isLeft, call) => {
+      const rpm = isLeft ? wanted.left : wanted.right;
+      return rpm === 0 ? motor.stop(call) : motor.setRpm(rpm, call);
     }, call);
   }
 
@@ -150,7 +162,8 @@ class Wheeled extends BaseComponent implements Base {
   }
 
   stop(): Promise<void> {
-    return this.#operation.stop();
+    this.#watch.forgive();
+    return this.#stopAll();
   }
 
   async isMoving(call?: Call): Promise<boolean> {
@@ -162,19 +175,48 @@ class Wheeled extends BaseComponent implements Base {
     return this.stop();
   }
 
-  async #move(
-    command: (motor: Motor, isLeft: boolean, call: Call) => Promise<void>,
-    caller?: Call,
-  ): Promise<void> {
+  /** Gives each motor its command, and ends with the last of them. */
+  #turn(command: WheelCommand, caller?: Call): Promise<void> {
+    this.#watch.end();
+    this.#watch.forgive();
+    return this.#command(command, caller, () => {});
+  }
+
+  /** The same for commands whose motion goes on after them, at these powers or speeds. */
+  async #drive(wanted: { left: number; right: number }, command: WheelCommand, caller?: Call): Promise<void> {
+    const motionsOf = (motors: readonly Motor[], speed: number) =>
+      motors.map((motor) => ({ motor, direction: Math.sign(speed) }));
+    const motions = [
+      ...motionsOf(this.sides.left, wanted.left),
+      ...motionsOf(this.sides.right, wanted.right),
+    ];
+    this.#watch.keep(motions);
+    await this.#command(command, caller, () => this.#watch.begin(motions));
+  }
+
+  async #command(command: WheelCommand, caller: Call | undefined, done: () => void): Promise<void> {
     await this.#operation.run(async (signal) => {
       const commands = (side: readonly Motor[], isLeft: boolean) =>
         side.map((motor) => command(motor, isLeft, { signal }));
-      await Promise.all([...commands(this.left, true), ...commands(this.right, false)]);
+      await Promise.all([...commands(this.sides.left, true), ...commands(this.sides.right, false)]);
+      signal.throwIfAborted();
+      done();
     }, caller?.signal);
+  }
+
+  async #failed(why: SvcError): Promise<void> {
+    this.logger.warn(`base ${this.name.short} was stopped with all of its wheels: ${chainOf(why)}`);
+    await this.#stopAll().catch((error) => this.logger.error(chainOf(error)));
+  }
+
+  #stopAll(): Promise<void> {
+    this.#watch.end();
+    return this.#operation.stop();
   }
 
   /** Stops every motor, even if stopping another one fails. */
   async #halt(): Promise<void> {
+    this.#watch.end();
     const results = await Promise.allSettled(this.#motors.map((motor) => motor.stop()));
     const failures = results.flatMap((result) => result.status === "rejected" ? [result.reason] : []);
     const failure = joined(`cannot stop every motor of ${this.name}`, failures);

@@ -3,7 +3,8 @@
  *
  * The newest wish counts: while the base is busy with a command, events only change what comes next. A wish to stand
  * waits for nothing: a command that hangs, because one of the base's motors does, is given up for it. The base stops
- * when the controller connects or disconnects, when its events end, and when the service closes.
+ * when the controller connects or disconnects, when its events end, and when the service closes. After StopAll it
+ * stands until every control has been at rest.
  */
 
 import { type Base, BaseApi } from "../../lib/api/actuators/base.ts";
@@ -140,6 +141,8 @@ class BaseRemoteControl extends BaseResource {
   readonly #closing = new AbortController();
   /** The last value of each control. */
   readonly #state = new Map<string, number>();
+  /** What is held since before StopAll does not count. */
+  #awaitsRest = false;
   readonly #driver: BaseDriver;
   readonly #running: Promise<unknown>;
 
@@ -153,6 +156,11 @@ class BaseRemoteControl extends BaseResource {
     super(name);
     this.#driver = driver;
     this.#running = Promise.all([this.#listen(), this.#driver.run(this.#closing.signal)]);
+  }
+
+  stoppedAll(): void {
+    this.#awaitsRest = this.#isHeld();
+    this.#driver.halt();
   }
 
   override async close(): Promise<void> {
@@ -189,10 +197,19 @@ class BaseRemoteControl extends BaseResource {
   #happened(event: InputEvent): void {
     if (event.event === "Connect" || event.event === "Disconnect") return this.#halt();
     this.#state.set(event.control, event.value);
+    if (this.#awaitsRest) {
+      this.#awaitsRest = this.#isHeld();
+      return;
+    }
     this.#driver.request(this.mode.requested(event, this.#driver.requested, this.#state));
   }
 
+  #isHeld(): boolean {
+    return [...this.#state.values()].some((value) => Math.abs(value) > DEAD_ZONE);
+  }
+
   #halt(): void {
+    this.#awaitsRest = false;
     this.#state.clear();
     this.#driver.halt();
   }

@@ -192,3 +192,40 @@ Deno.test("base remote control: its parts are dependencies; an unknown mode mean
   assert(logged.some(({ message }) => message.includes("arrowControl is used")));
   await service.close();
 });
+
+Deno.test("base remote control: what is held during StopAll counts again after all of it was at rest", async () => {
+  const { service, send, commands, clock } = await bench({ control_mode: "joystickControl" });
+  const stopAll = async () => {
+    service.stoppedAll!();
+    await clock.advance(0);
+    return commands.splice(0);
+  };
+  assertEquals(await send("AbsoluteY", -0.95), [[0, 1, 0, 0]]);
+  assertEquals(await send("AbsoluteX", -0.95), [[0, 1, 0, 1]]);
+  assertEquals(await stopAll(), ["stop"]);
+  // A hand trembles, and lets one stick go.
+  assertEquals(await send("AbsoluteY", -0.75), []);
+  assertEquals(await send("AbsoluteX", 0), []);
+  assertEquals(await send("AbsoluteX", 0.95), []);
+  assertEquals(await send("AbsoluteY", 0), []);
+  assertEquals(await send("AbsoluteX", 0.05), [], "at rest");
+  assertEquals(await send("AbsoluteY", -0.95), [[0, 1, 0, 0]]);
+
+  assertEquals(await stopAll(), ["stop"]);
+  assertEquals(await send("AbsoluteY", -0.95), []);
+  assertEquals(await send("AbsoluteY", 0, "Disconnect"), ["stop"]);
+  assertEquals(await send("AbsoluteY", -0.95), [[0, 1, 0, 0]], "another controller");
+
+  assertEquals(await send("AbsoluteY", 0), [[0, 0, 0, 0]]);
+  assertEquals(await stopAll(), ["stop"]);
+  assertEquals(await send("AbsoluteY", -0.95), [[0, 1, 0, 0]], "nothing was held");
+  await service.close();
+
+  const triggers = await bench({ control_mode: "triggerSpeedControl" });
+  for (let step = 0; step < 3; step++) await triggers.send("AbsoluteRZ", 0.9 + step / 100);
+  triggers.service.stoppedAll!();
+  await triggers.clock.advance(0);
+  assertEquals(triggers.commands.splice(0), ["stop"]);
+  for (let step = 0; step < 3; step++) assertEquals(await triggers.send("AbsoluteRZ", 0.9 + step / 100), []);
+  await triggers.service.close();
+});

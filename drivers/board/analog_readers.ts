@@ -123,15 +123,20 @@ async function openChannel(settings: AnalogSettings, host: ModelHost): Promise<C
   }
 
   const device = SpiDevice.open(host, spiBus, chipSelect, MCP3008_HZ);
+  const path = `/dev/spidev${spiBus}.${chipSelect}`;
   const request = Uint8Array.of(0b1, 0b1000_0000 | Number(pin) << 4, 0);
   return {
     maxValue: 2 ** MCP3008_BITS - 1,
-    read: () => Promise.try(() => mcp3008Value(device.transfer(request))),
+    read: () => Promise.try(() => mcp3008Value(device.transfer(request), path)),
     close: () => device.close(),
   };
 }
 
-/** The ten bits of value at the end of an answer. */
-function mcp3008Value([, high = 0, low = 0]: Uint8Array): number {
+/** The ten bits of value at the end of an answer. A chip sends a 0 before them; a line that nobody drives is often high. */
+function mcp3008Value([, high = 0, low = 0]: Uint8Array, path: string): number {
+  if ((high & 0b111) === 0b111 && low === 0xff) {
+    const hint = "check its wires, its power and chip_select";
+    throw new SvcError("unavailable", `no MCP3008 answers on ${path}: ${hint}`);
+  }
   return (high & 0b11) << 8 | low;
 }

@@ -32,6 +32,7 @@ import {
   BACK_ENDS,
   chooseBackEnd,
   type GpioBackEnd,
+  type LineAddress,
   lineTable,
   probeGpio,
 } from "../../lib/device/gpio_back_end.ts";
@@ -161,8 +162,10 @@ class Linux extends BaseComponent implements Board {
   }
 
   async getGpio(pin: string): Promise<boolean> {
-    const level = this.#interrupts?.level(lineOf(pin, this.#names));
-    return level ?? await this.#pin(pin).get();
+    const name = this.#interrupts?.nameOf(lineOf(pin, this.#names));
+    if (name === undefined) return await this.#pin(pin).get();
+    await this.#interrupts!.revive([name]);
+    return this.#interrupts!.level(name);
   }
 
   getPwm(pin: string): Promise<number> {
@@ -189,12 +192,14 @@ class Linux extends BaseComponent implements Board {
     await this.#analog(name).write(value);
   }
 
-  getDigitalInterruptValue(name: string): Promise<number> {
-    return Promise.try(() => this.#interrupts!.count(name));
+  async getDigitalInterruptValue(name: string): Promise<number> {
+    await this.#watch([name]);
+    return this.#interrupts!.count(name);
   }
 
-  streamTicks(names: readonly string[], call?: Call): Promise<AsyncIterable<Tick>> {
-    return Promise.try(() => this.#interrupts!.listen(names, call?.signal));
+  async streamTicks(names: readonly string[], call?: Call): Promise<AsyncIterable<Tick>> {
+    await this.#watch(names);
+    return this.#interrupts!.listen(names, call?.signal);
   }
 
   setPowerMode(_mode: PowerMode): Promise<void> {
@@ -243,7 +248,7 @@ class Linux extends BaseComponent implements Board {
     const key = `${line.chip}/${line.offset}`;
     const found = this.#pins.get(key);
     if (found) return found;
-    if (this.#interrupts?.level(line) !== undefined) {
+    if (this.#interrupts?.nameOf(line) !== undefined) {
       throw new SvcError("failed_precondition", `pin ${name} has a digital interrupt: it is an input`);
     }
     if (this.#pins.size >= PINS_MAX) {
@@ -262,6 +267,48 @@ class Linux extends BaseComponent implements Board {
     this.#pins.set(key, pin);
 
     return pin;
+  }
+
+  /** As published, a pin that has no interrupt gets one, under its own name, unless it is an output. */
+  async #watch(names: readonly string[]): Promise<void> {
+    const interrupts = this.#interrupts!;
+    await interrupts.revive(names);
+    const added = [...new Set(names)].filter((name) => !interrupts.has(name)).map((name) => {
+      const { line, key } = this.#interruptLine(name);
+      const other = interrupts.nameOf(line);
+      if (other !== undefined) {
+        throw new SvcError(
+          "failed_precondition",
+          `pin ${name} has the digital interrupt "${other}": use its name`,
+        );
+      }
+      return {
+        name,
+        key,
+        line,
+        bias: this.#givenFor(key, this.from.attributes.pull)?.[1] as Bias | undefined,
+      };
+    });
+    if (added.length === 0) return;
+
+    for (const { name, key } of added) {
+      const pin = this.#pins.get(key);
+      if (pin?.isOutput) {
+        throw new SvcError("failed_precondition", `pin ${name} is used as an output, wanted an input`);
+      }
+      this.#pins.delete(key);
+      await pin?.close();
+    }
+    await interrupts.add(added);
+  }
+
+  #interruptLine(name: string): { line: LineAddress; key: string } {
+    try {
+      const line = lineOf(name, this.#names);
+      return { line, key: `${line.chip}/${line.offset}` };
+    } catch (cause) {
+      throw new SvcError("unknown", `cant find DigitalInterrupt (${name}): ${chainOf(cause)}`, { cause });
+    }
   }
 
   /** The configured value for a line, under any of its names. */

@@ -2,7 +2,8 @@
  * One pin of a Linux board: a line that is an input or an output, or makes pulses by hardware or by a thread.
  *
  * Owns the line from its first use on. Promises: its calls run one after the other; a level ends the pulses before
- * it; when the pin closes, what made pulses is low.
+ * it; when the pin closes, what made pulses is low. A line whose chip was unplugged is asked for again by the next call;
+ * until then it has no level and no pulses of former calls.
  */
 
 import type { Pulse, Pulses } from "../../lib/base/host.ts";
@@ -42,6 +43,10 @@ export class LinuxPin {
   /** `name` as the caller says it. */
   constructor(readonly name: string, private readonly parts: PinParts) {}
 
+  get isOutput(): boolean {
+    return this.#output || this.parts.hardware !== undefined;
+  }
+
   get duty(): number {
     return this.#duty;
   }
@@ -51,7 +56,7 @@ export class LinuxPin {
   }
 
   set(high: boolean): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#onLine(async () => {
       await this.#stopPulses();
       this.#duty = 0;
       this.#frequencyHz = 0;
@@ -60,14 +65,14 @@ export class LinuxPin {
   }
 
   get(): Promise<boolean> {
-    return this.#inTurn(async () => {
+    return this.#onLine(async () => {
       this.#held ??= await this.#hold({ bias: this.parts.bias });
       return this.#held.get();
     });
   }
 
   setPwm(dutyCyclePct: number): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#onLine(async () => {
       const duty = checkedDuty(dutyCyclePct);
       await this.#pulseAt(duty, this.#frequencyHz || FREQUENCY_HZ);
       this.#duty = duty;
@@ -75,7 +80,7 @@ export class LinuxPin {
   }
 
   setFrequency(frequencyHz: number): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#onLine(async () => {
       const most = this.parts.hardware ? HARDWARE_HZ_MAX : SOFTWARE_HZ_MAX;
       if (!Number.isFinite(frequencyHz) || frequencyHz < 0 || frequencyHz > most) {
         const hint = this.parts.hardware ? "" : "; a higher one needs hardware PWM (attribute hardware_pwm)";
@@ -92,13 +97,17 @@ export class LinuxPin {
 
   close(): Promise<void> {
     return this.#inTurn(async () => {
-      const pulsed = this.#pulse !== undefined;
+      // Full power is a level, without pulses.
+      const pulsed = this.#pulse !== undefined || this.#duty > 0;
       await this.#stopPulses();
-      if (pulsed) this.#held?.set(false);
-      await this.#hardware?.close();
-      this.#held?.close();
-      this.#hardware = undefined;
-      this.#held = undefined;
+      try {
+        if (pulsed) this.#held?.set(false);
+        await this.#hardware?.close();
+      } finally {
+        this.#held?.close();
+        this.#hardware = undefined;
+        this.#held = undefined;
+      }
     });
   }
 
@@ -113,6 +122,8 @@ export class LinuxPin {
       return await this.#level(duty === 1);
     }
     if (!this.#output) await this.#level(false);
+    // The thread's pulses on a chip that was unplugged fail without a word.
+    else this.#held!.get();
     this.#pulse ??= this.parts.pulses().attach(this.#held!.wire);
     this.#pulse.set(periodNs, periodNs * duty);
   }
@@ -141,6 +152,27 @@ export class LinuxPin {
       const { code } = SvcError.from(cause);
       throw new SvcError(code, `cannot use pin ${this.name}`, { cause });
     });
+  }
+
+  /** Does the work, once more if the line's chip was unplugged, as it may be back. */
+  #onLine<T>(work: () => Promise<T>): Promise<T> {
+    return this.#inTurn(async () => {
+      try {
+        return await work();
+      } catch (cause) {
+        if (!this.#held || SvcError.from(cause).code !== "unavailable") throw cause;
+        await this.#letGo();
+        return await work();
+      }
+    });
+  }
+
+  async #letGo(): Promise<void> {
+    await this.#stopPulses();
+    this.#held?.close();
+    this.#held = undefined;
+    this.#output = false;
+    this.#duty = 0;
   }
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {

@@ -99,6 +99,21 @@ Deno.test("linux board: software PWM keeps its limits and ends with setGpio or c
   assertEquals(pins.pulses.map(({ running }) => running), [false, false, false]);
 });
 
+Deno.test("linux board: a pin with PWM is low when the board closes, at full power, too; a level stays", async () => {
+  const { chip, board } = bench();
+  const b = await board();
+  const levels = new Map<number, boolean>();
+  chip.onDriven = (offset, high) => levels.set(offset, high);
+  await b.setPwm("11", 1);
+  await b.setPwm("13", 0.5);
+  await b.setGpio("15", true);
+  await b.setPwm("16", 1);
+  await b.setGpio("16", true);
+  assertEquals([levels.get(17), levels.get(22), levels.get(23)], [true, true, true]);
+  await b.close();
+  assertEquals([17, 27, 22, 23].map((offset) => levels.get(offset)), [false, false, true, true]);
+});
+
 Deno.test("linux board: interrupts count every edge and stream ticks to listeners", async () => {
   const { chip, clock, logged, board } = bench();
   const b = await board({
@@ -130,16 +145,161 @@ Deno.test("linux board: interrupts count every edge and stream ticks to listener
   await b.close();
 });
 
+Deno.test("linux board: a pin without an interrupt gets one when somebody listens, as published", async () => {
+  const { chip, pins, board } = bench();
+  const b = await board({
+    digital_interrupts: [{ name: "wheel", pin: "36" }],
+    pull: { "13": "down" },
+  });
+  const leaving = new AbortController();
+  assertEquals(await b.getGpio("11"), false, "an input until now");
+  const heard: string[] = [];
+  const listen = async (names: string[]) => {
+    for await (const { pinName, high } of await b.streamTicks(names, { signal: leaving.signal })) {
+      heard.push(`${pinName} ${high}`);
+    }
+  };
+  const reading = [listen(["11", "13"]), listen(["13"]), listen(["wheel"])];
+  await settle();
+  assertEquals(chip.lines[27].flags & 0x200n, 0x200n, "the pull of the pin");
+  chip.pull(17, true);
+  chip.pull(27, true);
+  chip.pull(16, true);
+  await settle();
+  assertEquals(heard.toSorted(), ["11 true", "13 true", "13 true", "wheel true"]);
+  assertEquals([await b.getDigitalInterruptValue("11"), await b.getGpio("11")], [1, true]);
+  assertEquals(await b.getDigitalInterruptValue("15"), 0, "a value is asked for");
+  chip.pull(22, true);
+  assertEquals(await b.getDigitalInterruptValue("15"), 1);
+
+  await b.setGpio("18", true);
+  await assertRejects(() => b.streamTicks(["18"]), SvcError, "pin 18 is used as an output");
+  await assertRejects(() => b.setGpio("11", true), SvcError, "it is an input");
+  await assertRejects(
+    () => b.streamTicks(["36"]),
+    SvcError,
+    'has the digital interrupt "wheel": use its name',
+  );
+  await assertRejects(() => b.streamTicks(["nowhere"]), SvcError, "cant find DigitalInterrupt (nowhere)");
+  assertEquals(await b.getGpio("18"), true, "it stays one");
+  leaving.abort();
+  await Promise.all(reading);
+  await b.close();
+  assertEquals([pins.open, chip.requests.size], [0, 0]);
+  await assertRejects(() => b.streamTicks(["40"]), SvcError, "the board is closed");
+});
+
 Deno.test("linux board: a failed interrupt device is logged and ends the tick streams", async () => {
-  const { chip, logged, board } = bench();
+  const { pins, chip, logged, board } = bench();
   const b = await board({ digital_interrupts: [{ name: "i", pin: "11" }] });
   const ticks = await b.streamTicks(["i"]);
-  const [request] = chip.requests;
-  request.follower!.failed(new SvcError("unavailable", "No such device"));
+  pins.unplug(chip);
   assertEquals(await Array.fromAsync(ticks), []);
   assert(logged.some(({ message }) => message.includes("No such device")));
   await assertRejects(() => b.streamTicks(["i"]), SvcError, "the interrupts on gpiochip0 have ended");
+  await assertRejects(
+    () => b.getDigitalInterruptValue("i"),
+    SvcError,
+    "the interrupts on gpiochip0 have ended",
+  );
   await b.close();
+});
+
+/** A computer with a chip of its own, and one on the USB as gpiochip1. */
+function usbBench() {
+  const all = bench();
+  const adapter = all.pins.chip("gpiochip1", "cp210x", 4);
+  const replug = (name: string) => all.pins.chip(name, "cp210x", 4);
+  return { ...all, adapter, replug };
+}
+
+Deno.test("linux board: a pin on an adapter that was unplugged works again, without the former power", async () => {
+  for (const name of ["gpiochip1", "gpiochip2"]) {
+    const { pins, chip, adapter, replug, board } = usbBench();
+    const b = await board();
+    await b.setGpio("11", true);
+    await b.setGpio("gpiochip1/0", true);
+    await b.setPwm("gpiochip1/1", 0.5);
+    await b.setPwm("gpiochip1/2", 1);
+
+    pins.unplug(adapter);
+    for (const pin of ["gpiochip1/0", "gpiochip1/3"]) {
+      const error = await assertRejects(() => b.setGpio(pin, false), SvcError);
+      assert(chainOf(error).includes("gpiochip1 (cp210x) is gone; is it unplugged?"), chainOf(error));
+    }
+    await assertRejects(() => b.setPwm("gpiochip1/1", 0.6), SvcError);
+    assertEquals([await b.getPwm("gpiochip1/1"), pins.pulses[0].running], [0, false]);
+
+    const back = replug(name);
+    await b.getStatus();
+    await b.setPwmFrequency("gpiochip1/1", 100);
+    assertEquals(back.lines.map(({ driven }) => driven), [undefined, undefined, undefined, undefined]);
+    await b.setGpio("gpiochip1/0", true);
+    await b.setPwm("gpiochip1/1", 0.25);
+    await b.setPwm("gpiochip1/2", 0.5);
+    assertEquals(back.lines.map(({ driven }) => driven), [true, false, false, undefined]);
+    assertEquals(pins.pulses.map(({ running, onNs }) => [running, onNs]), [[false, 625_000], [true, 2.5e6], [
+      true,
+      625_000,
+    ]]);
+    assertEquals(chip.lines[17].driven, true, "other chips are as they were");
+    await b.close();
+    assertEquals([pins.open, back.requests.size], [0, 0]);
+  }
+});
+
+Deno.test("linux board: another chip with the number of one that was unplugged is left alone", async () => {
+  const { pins, adapter, replug, board } = usbBench();
+  const twin = pins.chip("gpiochip2", "cp210x", 4);
+  const b = await board();
+  await b.setGpio("gpiochip1/0", true);
+  pins.unplug(adapter);
+  const stranger = pins.chip("gpiochip1", "ftdi-cbus", 4);
+  await assertRejects(() => b.setGpio("gpiochip1/0", true), SvcError, "cannot use pin gpiochip1/0");
+  pins.unplug(twin);
+  const either = replug("gpiochip3");
+  const error = await assertRejects(() => b.setGpio("gpiochip1/0", true), SvcError);
+  assert(chainOf(error).includes("several chips are like it"), chainOf(error));
+  const levels = [...stranger.lines, ...twin.lines, ...either.lines].map(({ driven }) => driven);
+  assert(levels.every((level) => level === undefined), "nothing is set on them");
+  await b.close();
+  assertEquals(pins.open, 0);
+});
+
+Deno.test("linux board: a board whose adapter is unplugged closes all of its files", async () => {
+  const { pins, adapter, board } = usbBench();
+  const b = await board({ digital_interrupts: [{ name: "i", pin: "gpiochip1/3" }] });
+  await b.setPwm("gpiochip1/0", 0.5);
+  await b.setPwm("gpiochip1/1", 1);
+  pins.unplug(adapter);
+  await b.close();
+  assertEquals(pins.open, 0);
+});
+
+Deno.test("linux board: interrupts on an adapter that was unplugged count again when it is back", async () => {
+  for (const name of ["gpiochip1", "gpiochip2"]) {
+    const { pins, adapter, logged, replug, board } = usbBench();
+    const b = await board({ digital_interrupts: [{ name: "i", pin: "gpiochip1/3" }] });
+    adapter.pull(3, true);
+    adapter.pull(3, false);
+    assertEquals(await b.getDigitalInterruptValue("i"), 2);
+    const ended = await b.streamTicks(["i"]);
+    pins.unplug(adapter);
+    assertEquals(await Array.fromAsync(ended), []);
+    const gone = "the interrupts on gpiochip1 have ended";
+    await assertRejects(() => b.getDigitalInterruptValue("i"), SvcError, gone);
+    await assertRejects(() => b.getGpio("gpiochip1/3"), SvcError, gone);
+    await assertRejects(() => b.setGpio("gpiochip1/3", true), SvcError, "it is an input");
+
+    const back = replug(name);
+    const ticks = (await b.streamTicks(["i"]))[Symbol.asyncIterator]();
+    back.pull(3, true, 7n);
+    assertEquals([await b.getDigitalInterruptValue("i"), await b.getGpio("gpiochip1/3")], [3, true]);
+    assertEquals((await ticks.next()).value?.timeNs, 7n);
+    assert(logged.some(({ message }) => message.startsWith("the interrupts on gpiochip1 are back")));
+    await b.close();
+    assertEquals([pins.open, back.requests.size], [0, 0]);
+  }
 });
 
 Deno.test("linux board: analogs read from an MCP3008 and from the kernel, and average if configured", async () => {
@@ -150,7 +310,7 @@ Deno.test("linux board: analogs read from an MCP3008 and from the kernel, and av
   let level = 500;
   pins.spi.set("/dev/spidev0.1", (sent) => {
     assertEquals([...sent], [1, 0b1011_0000, 0], "single, channel 3");
-    return Uint8Array.of(0xff, 0xfc | level >> 8, level & 0xff);
+    return Uint8Array.of(0xff, 0xf8 | level >> 8, level & 0xff);
   });
   const mcp = { pin: "3", chip_select: "1" };
   const b = await board({
@@ -168,6 +328,18 @@ Deno.test("linux board: analogs read from an MCP3008 and from the kernel, and av
   assertEquals((await b.readAnalog("slow")).value, 550);
   await clock.advance(100);
   assertEquals((await b.readAnalog("slow")).value, 600);
+  level = 1023;
+  assertEquals((await b.readAnalog("now")).value, 1023);
+  pins.spi.set("/dev/spidev0.1", () => Uint8Array.of(0xff, 0xff, 0xff));
+  await clock.advance(100);
+  for (const name of ["now", "slow"]) {
+    const error = await assertRejects(
+      () => b.readAnalog(name),
+      SvcError,
+      "no MCP3008 answers on /dev/spidev0.1",
+    );
+    assertEquals(error.code, "unavailable");
+  }
   await assertRejects(() => b.writeAnalog("now", 1), SvcError, "is an input");
   await assertRejects(() => b.readAnalog("x"), SvcError, "can't find AnalogReader (x)");
   await b.close();

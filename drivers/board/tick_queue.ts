@@ -1,9 +1,11 @@
 /**
  * The ticks of one listener, between a board that does not wait and a reader that may be slow. The queue
- * holds a limited number of ticks and drops further ticks, as the Board API says.
+ * holds a limited number of ticks. A reader for whom there is a further one gets those, and then an error: a lost tick
+ * would leave an encoder's count wrong, and a button pressed, without a word.
  */
 
 import type { Tick } from "../../lib/api/actuators/board.ts";
+import { SvcError } from "../../lib/base/error.ts";
 
 /** Queue limit of one listener: a second of edges at 10 kHz, in which a client may be busy. */
 const QUEUE_LIMIT = 10_000;
@@ -17,6 +19,8 @@ export class TickQueue implements AsyncIterableIterator<Tick, undefined> {
   #read = 0;
   #waiting?: (result: IteratorResult<Tick, undefined>) => void;
   #ended = false;
+  /** It was full: nothing comes any more. */
+  #overflowed = false;
 
   /** `left` is called once, when the iteration ends for any reason. */
   constructor(
@@ -34,7 +38,11 @@ export class TickQueue implements AsyncIterableIterator<Tick, undefined> {
   }
 
   push(tick: Tick): void {
-    if (this.#ended || this.#ticks.length - this.#read >= QUEUE_LIMIT) return;
+    if (this.#ended || this.#overflowed) return;
+    if (this.#ticks.length - this.#read >= QUEUE_LIMIT) {
+      this.#overflowed = true;
+      return this.left(this);
+    }
     const waiting = this.#waiting;
     this.#waiting = undefined;
     if (waiting) waiting({ done: false, value: tick });
@@ -47,7 +55,7 @@ export class TickQueue implements AsyncIterableIterator<Tick, undefined> {
     this.signal?.removeEventListener("abort", this.end);
     this.#ticks = [];
     this.#waiting?.(END);
-    this.left(this);
+    if (!this.#overflowed) this.left(this);
   };
 
   next(): Promise<IteratorResult<Tick, undefined>> {
@@ -61,6 +69,13 @@ export class TickQueue implements AsyncIterableIterator<Tick, undefined> {
         this.#read = 0;
       }
       return Promise.resolve({ done: false, value });
+    }
+    if (this.#overflowed) {
+      this.end();
+      const found = `more than ${QUEUE_LIMIT} ticks of ${[...this.interrupts].join(", ")} waited to be read`;
+      return Promise.reject(
+        new SvcError("resource_exhausted", `${found}, later ones are lost: listen again`),
+      );
     }
     return new Promise((resolve) => this.#waiting = resolve);
   }

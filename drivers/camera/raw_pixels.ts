@@ -100,7 +100,7 @@ function byte(value: number): number {
   return rounded > 255 ? 255 : rounded;
 }
 
-const HUFFMAN = 0xc4, SCAN = 0xda, START = 0xd8;
+const HUFFMAN = 0xc4, SCAN = 0xda, START = 0xd8, END = 0xd9;
 
 /**
  * Turns a motion JPEG frame into a complete JPEG file. Such frames may omit the Huffman tables, which are
@@ -124,6 +124,16 @@ export function standaloneJpeg(bytes: Uint8Array): Uint8Array {
   whole.set(bytes.subarray(scan), scan + standard.length);
 
   return whole;
+}
+
+/** Whether the picture's data have their end; without it, the last rows of a picture are missing. */
+export function isWholeJpeg(bytes: Uint8Array): boolean {
+  const scan = segmentAt(bytes, SCAN) ?? bytes.length;
+  // After the end, cameras send anything; within the data, such bytes are escaped.
+  for (let at = bytes.length - 2; at > scan; at--) {
+    if (bytes[at] === 0xff && bytes[at + 1] === END) return true;
+  }
+  return false;
 }
 
 /** Offset of the first segment with this marker before the picture's data. */

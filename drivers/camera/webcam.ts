@@ -25,7 +25,7 @@ import { imageSize, MIME } from "../../lib/geometry/image/image.ts";
 import { type Construction, model } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Call, unsupported } from "../../lib/resource/resource.ts";
 import { distortionField, intrinsicsField } from "./lens.ts";
-import { pixelsOf, standaloneJpeg } from "./raw_pixels.ts";
+import { isWholeJpeg, pixelsOf, standaloneJpeg } from "./raw_pixels.ts";
 import { chosenSources } from "./sources.ts";
 import { jpegOf } from "./files.ts";
 
@@ -46,6 +46,9 @@ const WAIT_MS = 250;
 
 /** The driver treats a camera without a new picture for this long as gone. */
 const STALLED_MS = 5_000;
+
+/** A damaged picture is left out for the next one. The last of so many is given, if all lack nothing but their end. */
+const PICTURES_TRIED = 3;
 
 /** How long a request waits for the first picture. */
 const FIRST_PICTURE_MS = 5_000;
@@ -95,6 +98,8 @@ interface Connection {
   readonly device: VideoDevice;
   readonly streaming: Streaming;
   readonly path: string;
+  /** The camera's pictures have no end: what is missing of them is not known. */
+  endsNone: boolean;
 }
 
 /** The newest picture; encoded once, on the first request for it. */
@@ -136,12 +141,16 @@ class Webcam extends BaseComponent implements Camera {
 
   async getImages(sourceNames: readonly string[] = [], call?: Call): Promise<Images> {
     const [sourceName = this.name.short] = chosenSources(this.name, [this.name.short], sourceNames);
-    const picture = await this.#newest(call?.signal);
-    picture.jpeg ??= this.#encode();
-    return {
-      images: [{ sourceName, mimeType: MIME.jpeg, image: picture.jpeg }],
-      capturedAtMs: picture.takenAtMs,
-    };
+    for (let tried = 1;; tried++) {
+      const picture = await this.#newest(call?.signal);
+      try {
+        const image = picture.jpeg ??= this.#encode(tried === PICTURES_TRIED);
+        return { images: [{ sourceName, mimeType: MIME.jpeg, image }], capturedAtMs: picture.takenAtMs };
+      } catch (error) {
+        if (tried === PICTURES_TRIED) throw error;
+        this.#leaveOut(picture);
+      }
+    }
   }
 
   getPointCloud(): Promise<Uint8Array> {
@@ -186,14 +195,26 @@ class Webcam extends BaseComponent implements Camera {
     }
   }
 
-  #encode(): Uint8Array {
-    const { device, streaming } = this.#connection!;
+  #leaveOut(picture: Picture): void {
+    if (this.#picture !== picture) return;
+    this.#picture = undefined;
+    this.#arrived = Promise.withResolvers();
+  }
+
+  /** Throws for a damaged picture. Some cameras end none of theirs. */
+  #encode(isLast: boolean): Uint8Array {
+    const connection = this.#connection!, { device, streaming } = connection;
     const bytes = device.newest();
     if (streaming.format !== "MJPG") {
       return jpegOf(pixelsOf(streaming.format as Exclude<CameraFormat, "MJPG">, { ...streaming, bytes }));
     }
     const jpeg = standaloneJpeg(bytes);
     imageSize(jpeg);
+    const isWhole = isWholeJpeg(jpeg);
+    if (!isWhole && !isLast && !connection.endsNone) {
+      throw new SvcError("unavailable", "the camera gave a picture whose end is missing");
+    }
+    connection.endsNone = !isWhole;
     return jpeg;
   }
 
@@ -269,7 +290,7 @@ class Webcam extends BaseComponent implements Camera {
         }
         const streaming = this.#start(device);
         this.#own = identity;
-        return { device, path, streaming };
+        return { device, path, streaming, endsNone: false };
       } catch (cause) {
         device?.close();
         const { code } = SvcError.from(cause);

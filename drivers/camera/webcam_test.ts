@@ -85,6 +85,70 @@ Deno.test("webcam: a JPEG of the camera is sent unchanged", async () => {
   await ended(webcam.close(), clock);
 });
 
+/** Pictures of a camera that gives motion JPEG, one after the other. */
+function motionJpeg(...pictures: Uint8Array[]) {
+  let next = 0;
+  const { open, ...rest } = world({ formats: { MJPG: [[640, 480]] }, picture: () => pictures[next++]! });
+  return { ...rest, open };
+}
+
+function grey(shade: number): Uint8Array {
+  const rgba = new Uint8Array(64 * 64 * 4).map((_, at) => shade + at % 3);
+  return encodeImage({ kind: "color", image: { width: 64, height: 64, rgba } }, MIME.jpeg);
+}
+
+Deno.test("webcam: a damaged picture is left out for the next one", async () => {
+  const good = grey(100), end = good.length - 2;
+  const cases = [
+    good.subarray(0, end - 200),
+    good.subarray(0, end),
+    Uint8Array.of(0xa8, 0x0a, ...good),
+    good.subarray(0, 30),
+  ];
+  for (const [index, damaged] of cases.entries()) {
+    const { clock, camera, open } = motionJpeg(damaged, good);
+    const webcam = await open();
+    camera.take();
+    await settle();
+    const asked = webcam.getImages();
+    await settle();
+    camera.take();
+    assertEquals((await asked).images[0].image, good, `case ${index}`);
+    await ended(webcam.close(), clock);
+  }
+});
+
+Deno.test("webcam: pictures of a camera that ends none, and bytes after the end, are given as they are", async () => {
+  const bare = grey(100).slice(0, -2), padded = Uint8Array.of(...grey(90), ...new Uint8Array(500));
+  const { clock, camera, open } = motionJpeg(bare, bare, bare, bare, padded);
+  const webcam = await open();
+  const asked = webcam.getImages();
+  for (let picture = 0; picture < 3; picture++) {
+    camera.take();
+    await settle();
+  }
+  assertEquals((await asked).images[0].image, bare);
+  for (const wanted of [bare, padded]) {
+    camera.take();
+    await settle();
+    assertEquals((await webcam.getImages()).images[0].image, wanted, "at once");
+  }
+  await ended(webcam.close(), clock);
+});
+
+Deno.test("webcam: a camera that gives nothing but damaged pictures fails the call with the reason", async () => {
+  const broken = Uint8Array.of(1, 2, 3);
+  const { clock, camera, open } = motionJpeg(broken, broken, broken);
+  const webcam = await open();
+  const failed = assertRejects(() => webcam.getImages(), SvcError, "does not begin as a JPEG");
+  for (let picture = 0; picture < 3; picture++) {
+    camera.take();
+    await settle();
+  }
+  await failed;
+  await ended(webcam.close(), clock);
+});
+
 Deno.test("webcam: an unplugged camera fails its calls until it is plugged in again", async () => {
   const { clock, videos, camera, logged, open } = world();
   const webcam = await open();

@@ -33,7 +33,8 @@ import {
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { type Construction, model } from "../../lib/resource/registry.ts";
 import { BaseResource, type Call, type Resource } from "../../lib/resource/resource.ts";
-import { type CaptureSettings, Collector } from "./collector.ts";
+import { CaptureControl, type CaptureOverride, type EndedRecording } from "./capture_control.ts";
+import { canCapture, type CaptureSettings, Collector } from "./collector.ts";
 import { Folders } from "./folders.ts";
 import { Sender } from "./sender.ts";
 import { Spool } from "./spool.ts";
@@ -46,6 +47,9 @@ const SENSOR_MS = 5_000;
 
 /** Captures that the status lists. */
 const CAPTURES_TOLD_MAX = 200;
+
+/** Limit of the log lines about overrides of what does not exist. */
+const UNKNOWN_MAX = 100;
 
 /** Shortest interval between two rounds of sending. */
 const INTERVAL_MIN_MINS = 0.001;
@@ -102,8 +106,15 @@ const attributes = object({
   maximumNumSyncThreads: unserved("data is sent by one upload after the other"),
   diskUsageDeletionThreshold: unserved(OWN_LIMIT),
   captureDirDeletionThreshold: unserved(OWN_LIMIT),
-  captureControlSensor: unserved(
-    "a sensor does not switch the capture; capture_disabled does, and selective_syncer_name switches sending",
+  captureControlSensor: object({
+    name: text("name of the sensor").required(),
+    key: text("the reading that lists the methods to capture in another way").required(),
+  }, "sensor that says what to capture, in place of the configuration, and which sequences to record"),
+  mongoCaptureConfig: unserved(
+    "readings are written to files, for the control plane; no other database gets them",
+  ),
+  deleteDataOnPartDeletion: unserved(
+    "what a machine has sent outlives it; a retention_policy of its captures removes it, or a call deletes it",
   ),
   deleteEveryNthWhenDiskFull: countOrZero("when the data exceeds its limit, every Nth file is removed", 1)
     .default(1),
@@ -159,6 +170,9 @@ class Builtin extends BaseResource implements DataManager {
    */
   readonly #due = new Map<string, { readonly dueMs: number; readonly forgottenMs: number }>();
   #closed = false;
+  readonly #control: CaptureControl | undefined;
+  /** Names in overrides that nothing has, once they are logged. */
+  readonly #unknown = new Set<string>();
   readonly #reconciliations = new SerialQueue();
 
   constructor(
@@ -167,6 +181,11 @@ class Builtin extends BaseResource implements DataManager {
     private readonly sender: Sender | undefined,
   ) {
     super(from.name);
+    const { attributes: { captureControlSensor: sensor, captureDisabled } } = from;
+    if (!sensor || captureDisabled) return;
+    const changed = () => void this.weakDependenciesChanged();
+    const ended = (recording: EndedRecording) => this.#keepSequence(recording);
+    this.#control = new CaptureControl({ ...from, from: sensor, changed, ended });
   }
 
   get uploadFolders(): readonly string[] {
@@ -230,6 +249,7 @@ class Builtin extends BaseResource implements DataManager {
   override async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
+    await this.#control?.close();
     await this.weakDependenciesChanged();
     await this.sender?.close();
     await this.spool.seal();
@@ -268,27 +288,74 @@ class Builtin extends BaseResource implements DataManager {
     }
   }
 
+  async #keepSequence({ tags, ...rest }: EndedRecording): Promise<void> {
+    const source = {
+      componentType: DataManagerApi.name,
+      componentName: this.name.short,
+      methodName: "Sequence",
+      parameters: {},
+      tags,
+      datasetIds: [],
+    };
+    await this.spool.addSequence({ kind: "sequence", source, ...rest });
+  }
+
   #wanted(): Map<string, [Resource, CaptureSettings]> {
     const wanted = new Map<string, [Resource, CaptureSettings]>();
     const { dependencies, attributes: { captureDisabled, tags } } = this.from;
     if (captureDisabled) return wanted;
+    const want = (resource: Resource, settings: CaptureSettings) =>
+      wanted.set(JSON.stringify([resource.name.full, settings]), [resource, settings]);
+    const added = new Set(this.#control?.overrides);
     for (const resource of dependencies.weak) {
       for (const config of dependencies.serviceConfigs(resource, DataManagerApi)) {
         // The configuration has reported its problems already.
         for (const one of captureField.decode(config, new DecodeContext()).captureMethods) {
-          if (one.disabled || one.captureFrequencyHz === 0 || !isMeant(resource.name, one.name)) continue;
-          const settings = {
+          if (!isMeant(resource.name, one.name)) continue;
+          const override = this.#overrideOf(resource, one.method);
+          if (override) added.delete(override);
+          const frequencyHz = override?.frequencyHz ?? (one.disabled ? 0 : one.captureFrequencyHz);
+          if (frequencyHz === 0) continue;
+          want(resource, {
             method: one.method,
-            intervalMs: 1000 / one.captureFrequencyHz,
+            intervalMs: 1000 / frequencyHz,
             parameters: one.additionalParams,
-            tags: [...new Set([...tags, ...one.tags])],
+            tags: override?.tags ?? [...new Set([...tags, ...one.tags])],
             collectedBytes: one.cacheSizeKb ? one.cacheSizeKb * KIB : undefined,
-          };
-          wanted.set(JSON.stringify([resource.name.full, settings]), [resource, settings]);
+          });
         }
       }
     }
+    for (const { frequencyHz = 0, tags: own = tags, ...names } of added) {
+      const resource = frequencyHz > 0 ? this.#capturable(names) : undefined;
+      if (!resource) continue;
+      want(resource, { method: names.method, intervalMs: 1000 / frequencyHz, parameters: {}, tags: own });
+    }
     return wanted;
+  }
+
+  #overrideOf(resource: Resource, method: string): CaptureOverride | undefined {
+    return this.#control?.overrides.find((one) => one.method === method && this.#isNamed(resource, one));
+  }
+
+  #isNamed(resource: Resource, { resourceName }: Pick<CaptureOverride, "resourceName">): boolean {
+    return resource.name.short === resourceName ||
+      this.from.dependencies.clientName(resource) === resourceName;
+  }
+
+  /** The resource of an override that the configuration does not capture. Logs once that there is none. */
+  #capturable(names: Pick<CaptureOverride, "resourceName" | "method">): Resource | undefined {
+    const { dependencies, logger } = this.from;
+    const named = dependencies.weak.filter((one) => this.#isNamed(one, names));
+    const found = named.find((one) => canCapture(dependencies.apiOf(one), names.method));
+    const what = `${names.resourceName}/${names.method}`;
+    if (found) this.#unknown.delete(what);
+    else if (!this.#unknown.has(what) && this.#unknown.size < UNKNOWN_MAX) {
+      this.#unknown.add(what);
+      const why = named.length > 0 ? "it has no such method to capture" : "there is no such resource";
+      logger.warn(`the capture control sensor names ${what}: ${why}`);
+    }
+    return found;
   }
 }
 

@@ -507,6 +507,61 @@ Deno.test("a file that somebody removes while it is taken is no problem to tell"
   await manager.close();
 });
 
+Deno.test("what is written to a file while it is taken arrives, too", async () => {
+  const { manager, sent, clock, files } = await bench({ additional_sync_paths: ["/logs"] });
+  const write = (path: string, text: string) => files.writeFile(path, new TextEncoder().encode(text));
+  await write("/logs/read", "a");
+  await write("/logs/kept", "b");
+  await write("/logs/busy/drive", "c");
+  const { openUnlinked, moveFile } = files;
+  const more: Promise<void>[] = [];
+  let isRead = false;
+  files.openUnlinked = async (path) => {
+    const held = await openUnlinked.call(files, path);
+    if (path !== "/logs/read" || isRead) return held;
+    isRead = true;
+    return {
+      ...held,
+      pieces: async function* () {
+        yield* held.pieces();
+        await write(path, "a, more");
+      },
+    };
+  };
+  const taken: string[] = [];
+  files.moveFile = (from, to) => {
+    moveFile.call(files, from, to);
+    if (from === "/logs/kept") more.push(write(to, "b, more"));
+    if (from === "/logs/busy/drive") {
+      taken.push(to);
+      more.push(write(to, "c, more"));
+    }
+  };
+  for (let at = 0; at < 40 && taken.length === 0; at++) await clock.advance(SECOND_MS);
+  // The program that has it open goes on for a while, and nothing more of it is sent meanwhile.
+  await clock.advance(SECOND_MS);
+  const before = sent.length;
+  for (let at = 0; at < 20; at++) {
+    await files.setModified(taken[0], clock.nowMs());
+    await clock.advance(3 * SECOND_MS);
+  }
+  assert(!sent.slice(before).some((one) => one.kind === "file" && one.fileName === "busy/drive"));
+  await write(taken[0], "c, more, end");
+  await clock.advance(60 * SECOND_MS);
+  await Promise.all(more);
+  const contents = new Map<string, string[]>();
+  for (const one of sent) {
+    if (one.kind !== "file") continue;
+    const text = new TextDecoder().decode(one.content);
+    contents.set(one.fileName, [...contents.get(one.fileName) ?? [], text]);
+  }
+  assertEquals(contents.get("read"), ["a, more"]);
+  assertEquals(contents.get("kept"), ["b", "b, more"]);
+  assertEquals(contents.get("busy/drive"), ["c", "c, more, end"]);
+  assertEquals(files.paths, []);
+  await manager.close();
+});
+
 Deno.test("0 stands for the default, as published configurations have it, and an interval of 0 for none", async () => {
   const zeros = {
     capture_dir: "",

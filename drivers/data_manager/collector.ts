@@ -214,12 +214,20 @@ export class Collector {
  * method.
  */
 function captureOf(type: string, api: AnyApi | undefined, method: string): CaptureCall {
-  const { captured = "none" } = api ?? {};
-  const methods: CaptureMethods = { ...(captured === "none" ? {} : captured), DoCommand: doCommand };
+  const methods = methodsOf(api);
   const capture = Object.hasOwn(methods, method) ? methods[method] : undefined;
   if (capture) return capture;
   const known = Object.keys(methods).join(", ");
   throw new SvcError("invalid_argument", `found method "${method}" of ${type}, wanted one of ${known}`);
+}
+
+export function canCapture(api: AnyApi | undefined, method: string): boolean {
+  return Object.hasOwn(methodsOf(api), method);
+}
+
+function methodsOf(api: AnyApi | undefined): CaptureMethods {
+  const { captured = "none" } = api ?? {};
+  return { ...(captured === "none" ? {} : captured), DoCommand: doCommand };
 }
 
 async function doCommand(

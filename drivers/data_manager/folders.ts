@@ -4,13 +4,14 @@
  * empty is logged once.
  *
  * The file is first renamed to a name with the time of the move. If the process ends in between, the next
- * process uses that same time, so the file arrives once.
+ * process uses that same time, so the file arrives once. A file that some program writes to while it is taken stays,
+ * and is taken again, with all that it has then, once it no longer changes.
  *
  * Other programs write these folders, and may be less trusted than this one: no link in them is followed, and a file is
  * read, renamed and removed in the very folder in which it was found.
  */
 
-import { join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import type { Clock } from "../../lib/base/clock.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import { whyMissing } from "../../lib/base/files/names.ts";
@@ -69,12 +70,13 @@ export class Folders {
         if (bytes === 0) {
           known.set(path, { state, sinceMs });
           if (unchangedMs >= Math.max(EMPTY_MS, quietMs)) this.#tell(path, new Error("it is empty"));
-        } else if (!TAKEN.test(path) && unchangedMs < quietMs) {
+        } else if (unchangedMs < quietMs && (before || !TAKEN.test(path))) {
           known.set(path, { state, sinceMs });
         } else if (bytes > FILE_BYTES_MAX) {
           this.#tell(path, new Error(`it has ${bytes} bytes, wanted at most ${FILE_BYTES_MAX}`));
         } else {
-          await this.#takeFile(file).catch((error) => this.#tellUnlessGone(path, error));
+          const stays = await this.#takeFile(file).catch((error) => this.#tellUnlessGone(path, error));
+          if (stays) known.set(stays, { state: "", sinceMs: 0 });
         }
       }
     }
@@ -103,19 +105,28 @@ export class Folders {
     }
   }
 
-  async #takeFile({ path, name }: Found): Promise<void> {
+  /** Gives the path at which the file stays because somebody writes to it. */
+  async #takeFile({ path, name }: Found): Promise<string | void> {
     const file = await this.parts.host.openUnlinked(path);
     try {
-      await this.#takeHeld(file, name);
+      const stays = await this.#takeHeld(file, name);
+      if (stays) return join(dirname(path), basename(stays));
     } finally {
       await file.close();
     }
   }
 
-  async #takeHeld(file: HeldFile, name: string): Promise<void> {
+  async #takeHeld(file: HeldFile, name: string): Promise<string | void> {
     const { host, spool, clock, tags } = this.parts;
     const { path } = file;
     const content = await heldBytes(file, FILE_BYTES_MAX);
+    /** Nothing there is as it was read, too: there is no more of it to lose. */
+    const isAsRead = async (path: string) => {
+      const facts = await host.stat(path, { links: true });
+      return !facts || facts.sizeBytes === content.length && facts.modifiedMs === file.modifiedMs;
+    };
+    if (!await isAsRead(path)) return path;
+
     const takenMs = Number(TAKEN.exec(path)?.[1] ?? Math.floor(clock.nowMs()));
     const original = path.replace(TAKEN, "");
     const taken = `${original}.taken-at-${takenMs}`;
@@ -129,6 +140,7 @@ export class Folders {
       fileName: name.replace(TAKEN, ""),
       content,
     });
+    if (!await isAsRead(taken)) return taken;
     try {
       host.removeFile(taken);
     } catch (error) {

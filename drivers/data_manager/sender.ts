@@ -144,9 +144,12 @@ export class Sender {
     const open = new Set<Promise<void>>();
     const failures: unknown[] = [];
     let [openBytes, most, failedInRow] = [0, 1, 0];
-    const fail = (error: unknown, number?: number) => {
+    const fail = (error: unknown, number?: number, kind?: Captured["kind"]) => {
       failures.push(error);
-      const isOutage = number === undefined || OUTAGES.includes(SvcError.from(error).code);
+      const { code } = SvcError.from(error);
+      // A key that may upload data may be one that must not make sequences.
+      const isOwn = kind === "sequence" && code === "permission_denied";
+      const isOutage = number === undefined || !isOwn && OUTAGES.includes(code);
       failedInRow += isOutage ? FAILED_MAX : 1;
       if (number !== undefined) failed.set(number, { hasFailed: !isOutage });
     };
@@ -159,7 +162,7 @@ export class Sender {
         openBytes += bytes;
         const handing = this.#hand(number, data).then(
           () => void ([failedInRow, most] = [0, OPEN_MAX]),
-          (error) => fail(error, number),
+          (error) => fail(error, number, data.kind),
         ).finally(() => {
           open.delete(handing);
           openBytes -= bytes;

@@ -9,7 +9,13 @@
 
 import { LineFile } from "../../lib/base/files/line_file.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
-import type { Captured, CapturedFile, CapturedReading, CaptureSource } from "../../lib/resource/uploader.ts";
+import type {
+  Captured,
+  CapturedFile,
+  CapturedReading,
+  CapturedSequence,
+  CaptureSource,
+} from "../../lib/resource/uploader.ts";
 import { decodeCaptured, encodeLine } from "./spool_content.ts";
 import { type SpooledSource, SpoolFiles, type SpoolHost, type SpoolLimits } from "./spool_files.ts";
 
@@ -95,9 +101,19 @@ export class Spool {
     const whole = new Uint8Array(header.length + content.length);
     whole.set(header);
     whole.set(content, header.length);
+    await this.#addWhole(whole, (number) => this.#sourceOfFile(number, rest));
+  }
+
+  /** Keeps a sequence, as `addFile` does a file. */
+  async addSequence(sequence: CapturedSequence): Promise<void> {
+    const whole = ENCODER.encode(`${encodeLine(sequence)}\n`);
+    await this.#addWhole(whole, () => this.#sourceOf(sequence.source));
+  }
+
+  async #addWhole(whole: Uint8Array, sourceOf: (number: number) => SpooledSource): Promise<void> {
     this.#files.makeRoom(whole.length);
     const number = this.#files.takeNumber();
-    const source = this.#sourceOfFile(number, rest);
+    const source = sourceOf(number);
     this.#files.add({ number, bytes: whole.length, source });
     try {
       await this.#files.makeFolder();

@@ -1,4 +1,7 @@
-/** The content of a spool's files: a line about the data, then a line for each reading, or the bytes of a file. */
+/**
+ * The content of a spool's files: a line about the data, then a line for each reading, or the bytes of a file. A sequence
+ * is its line.
+ */
 
 import type { Captured, CapturedFile, CapturedReading } from "../../lib/resource/uploader.ts";
 
@@ -19,6 +22,7 @@ export function decodeCaptured(bytes: Uint8Array): Captured | undefined {
     const { bytes: length, ...file } = header as CapturedFile & { bytes: number };
     return bytes.length - at === length ? { ...file, content: bytes.subarray(at) } : undefined;
   }
+  if (header?.kind === "sequence") return bytes.length === at ? header : undefined;
   if (header?.kind !== "readings") return undefined;
   const readings: CapturedReading[] = [];
   for (let from = at; from < bytes.length;) {

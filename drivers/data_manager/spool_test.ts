@@ -50,11 +50,25 @@ async function drained(spool: Spool): Promise<string[]> {
 }
 
 function logged(data: Captured): string {
+  if (data.kind === "sequence") return `${data.source.componentName}: ${data.endMs - data.startMs} ms`;
   const what = data.kind === "file"
     ? new TextDecoder().decode(data.content)
     : data.readings.map(({ payload }) => payload.number).join(" ");
   return `${data.source.componentName}: ${what}`;
 }
+
+Deno.test("Spool: a sequence comes back after the end of the process", async () => {
+  const files = new FakeFiles();
+  const sequence: Captured = {
+    kind: "sequence",
+    source: { ...sourceOf("data"), tags: ["a", "ü\n"] },
+    startMs: 1,
+    endMs: 2.5,
+    resources: [{ resourceName: "cam", methodName: "GetImages" }],
+  };
+  await (await open(files)).addSequence(sequence);
+  assertEquals((await (await open(files)).next())?.data, sequence);
+});
 
 Deno.test("Spool: readings and files come back unchanged, oldest first", async () => {
   const files = new FakeFiles();

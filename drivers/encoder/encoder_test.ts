@@ -94,11 +94,40 @@ Deno.test("incremental encoder: it listens again after the board's tick stream e
   const attributes = { board: "b", pins: { a: "A", b: "B" } };
   const encoder = await construct(IncrementalEncoder, attributes, { dependencies: [board], clock, logged });
   for (const queue of queues) queue.end();
+  await clock.advance(0);
+  const error = await assertRejects(() => encoder.getPosition(), SvcError, "the ticks of A, B ended");
+  assertEquals(error.code, "unavailable");
   await clock.advance(1000);
   assertEquals(queues.size, 1);
   await tick(["B", true], ["A", true]);
   assertEquals((await encoder.getPosition()).value, 1);
   assertEquals(logged.map(({ message }) => message), ["the ticks of A, B ended, listening again"]);
+  await encoder.close();
+});
+
+Deno.test("single encoder: while its board is away it has no position, which is told once", async () => {
+  const { board, tick, queues } = tickingBoard();
+  const clock = new FakeClock();
+  const logged: LogRecord[] = [];
+  const encoder = await construct(SingleEncoder, { board: "b", pins: { i: "I" } }, {
+    dependencies: [board],
+    clock,
+    logged,
+  });
+  if (!isDriven(encoder)) throw new Error("a single encoder is driven");
+  encoder.setSpeed(1);
+  await tick(["I", true]);
+  const listen = board.streamTicks;
+  board.streamTicks = () => Promise.reject(new SvcError("unavailable", "the machine is away"));
+  for (const queue of queues) queue.end();
+  await clock.advance(5_000);
+  await assertRejects(() => encoder.getPosition(), SvcError, "the ticks of I are lost: the machine is away");
+  assertEquals(logged.length, 1);
+
+  board.streamTicks = listen;
+  await clock.advance(1_000);
+  await tick(["I", false]);
+  assertEquals((await encoder.getPosition()).value, 2);
   await encoder.close();
 });
 

@@ -74,6 +74,7 @@ class Incremental extends TicksEncoder {
   }
 
   protected ticks(): number {
+    this.#listener.requireTicks();
     return Math.floor(this.#halfTicks / 2);
   }
 

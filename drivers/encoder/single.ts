@@ -70,6 +70,7 @@ class Single extends TicksEncoder implements DrivenEncoder {
   }
 
   protected ticks(): number {
+    this.#listener.requireTicks();
     return this.#ticks;
   }
 }

@@ -1,6 +1,7 @@
 /**
  * Listens to a board's interrupts for as long as an encoder lives. If the ticks end early (because the
- * board's machine went away, for example), it listens again, without a limit of attempts.
+ * board's machine went away, for example), it listens again, without a limit of attempts, and says so meanwhile: a
+ * count that stands still would let a motor seek its goal at full power.
  */
 
 import type { Board, Tick } from "../../lib/api/actuators/board.ts";
@@ -13,6 +14,7 @@ const RETRY_MS = 1000;
 export class TickListener {
   readonly #closing = new AbortController();
   #running: Promise<void> = Promise.resolve();
+  #failure?: SvcError;
 
   constructor(
     private readonly board: Board,
@@ -35,6 +37,11 @@ export class TickListener {
     this.#running = this.#follow(ticks);
   }
 
+  /** Throws `unavailable` while the board gives no ticks. */
+  requireTicks(): void {
+    if (this.#failure) throw this.#failure;
+  }
+
   async close(): Promise<void> {
     this.#closing.abort(new SvcError("canceled", "the encoder is closed"));
     await this.#running;
@@ -50,17 +57,22 @@ export class TickListener {
     while (!signal.aborted) {
       try {
         ticks ??= await this.#listen();
+        this.#failure = undefined;
         for await (const tick of ticks) this.heard(tick);
-        if (!signal.aborted) {
-          this.logger.warn(`the ticks of ${this.interrupts.join(", ")} ended, listening again`);
-        }
+        this.#lost("ended, listening again");
       } catch (error) {
-        if (!signal.aborted) {
-          this.logger.warn(`lost the ticks of ${this.interrupts.join(", ")}: ${chainOf(error)}`);
-        }
+        this.#lost(`are lost: ${chainOf(error)}`);
       }
       ticks = undefined;
       await this.clock.sleep(RETRY_MS, signal).catch(() => {});
     }
+  }
+
+  /** The first of several failures is logged. */
+  #lost(how: string): void {
+    if (this.#closing.signal.aborted) return;
+    const message = `the ticks of ${this.interrupts.join(", ")} ${how}`;
+    if (!this.#failure) this.logger.warn(message);
+    this.#failure = new SvcError("unavailable", message);
   }
 }

@@ -10,14 +10,14 @@ import {
 import { BaseComponent } from "../../lib/resource/resource.ts";
 
 export abstract class TicksEncoder extends BaseComponent implements Encoder {
-  /** Whole ticks from the zero position. */
+  /** Whole ticks from the zero position; throws if it does not know them. */
   protected abstract ticks(): number;
 
   abstract resetPosition(): Promise<void>;
 
   getPosition(type?: PositionType): Promise<EncoderPosition> {
     if (type === "degrees") return Promise.reject(unsupportedPositionType(type));
-    return Promise.resolve({ value: this.ticks(), type: "ticks" });
+    return Promise.try(() => ({ value: this.ticks(), type: "ticks" }));
   }
 
   getProperties(): Promise<EncoderProperties> {

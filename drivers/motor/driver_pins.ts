@@ -1,6 +1,9 @@
 /**
  * The pins between a board and the driver chip of a brushed or brushless motor, in the three usual patterns:
  * a direction pin with PWM, two pins with PWM, and two pins of which one carries the pulses.
+ *
+ * A board sets its pins one by one, and one on another machine takes its time. The pins are set in the order in which
+ * the motor never has more power meanwhile than before and after.
  */
 
 import type { Board } from "../../lib/api/actuators/board.ts";
@@ -23,6 +26,11 @@ export interface Drive extends PowerLimits {
 }
 
 export class DriverPins {
+  /** The size of the present power. */
+  #power = 0;
+  /** The input that stays high, where the other one carries the pulses. */
+  #highInput?: string;
+
   constructor(
     private readonly board: Board,
     private readonly pins: DriverPinNames,
@@ -31,22 +39,16 @@ export class DriverPins {
 
   /** Turns the motor at the nearest allowed power and resolves to that power. The sign is the direction. */
   async drive(powerPct: number, call?: Call): Promise<number> {
-    const { a, b, dir, pwm, enHigh, enLow } = this.pins;
+    const { a, b, pwm, enHigh, enLow } = this.pins;
     const power = Math.abs(limitedPower(powerPct, this.limits));
     const forwards = powerPct > 0;
     const level = forwards !== this.limits.dirFlip;
-    if (a && b) {
-      await this.board.setGpio(a, level, call);
-      await this.board.setGpio(b, !level, call);
-    } else if (dir) {
-      await this.board.setGpio(dir, level, call);
-    }
+    if (pwm) await this.#driveByPwm(pwm, power, level, call);
+    else await this.#driveByInput((level ? a : b)!, (level ? b : a)!, 1 - power, call);
 
     if (enLow) await this.board.setGpio(enLow, false, call);
     if (enHigh) await this.board.setGpio(enHigh, true, call);
-    if (pwm) await this.#pulse(pwm, power, call);
-    // One pin stays high, so the motor is driven only while the other pin is low.
-    else await this.#pulse((level ? b : a)!, 1 - power, call);
+    this.#power = power;
 
     return forwards ? power : -power;
   }
@@ -54,6 +56,8 @@ export class DriverPins {
   /** Turns the motor off at once. Tries every pin, even if another pin fails. */
   async off(call?: Call): Promise<void> {
     const { a, b, pwm, enHigh, enLow } = this.pins;
+    this.#power = 0;
+    this.#highInput = undefined;
     const levels: [pin: string | undefined, high: boolean][] = [
       [enLow, true],
       [enHigh, false],
@@ -67,6 +71,32 @@ export class DriverPins {
     }
     const failure = joined("cannot turn the motor off", failures);
     if (failure) throw failure;
+  }
+
+  /** A smaller power comes before the direction, a larger one after it. */
+  async #driveByPwm(pwm: string, power: number, level: boolean, call?: Call): Promise<void> {
+    const { a, b, dir } = this.pins;
+    const isSmaller = power < this.#power;
+    if (isSmaller) await this.#pulse(pwm, power, call);
+    if (a && b) {
+      await this.board.setGpio(a, level, call);
+      await this.board.setGpio(b, !level, call);
+    } else if (dir) {
+      await this.board.setGpio(dir, level, call);
+    }
+    if (!isSmaller) await this.#pulse(pwm, power, call);
+  }
+
+  /**
+   * One input stays high, so the motor is driven only while the other one is low: without its pulses it would have full
+   * power.
+   */
+  async #driveByInput(high: string, pulsed: string, dutyCyclePct: number, call?: Call): Promise<void> {
+    const reverses = this.#highInput === pulsed;
+    if (reverses) await this.#pulse(pulsed, dutyCyclePct, call);
+    await this.board.setGpio(high, true, call);
+    this.#highInput = high;
+    if (!reverses) await this.#pulse(pulsed, dutyCyclePct, call);
   }
 
   async #pulse(pin: string, dutyCyclePct: number, call?: Call): Promise<void> {

@@ -30,7 +30,15 @@ import {
   POWER_LIMITS,
   timedMove,
 } from "./move.ts";
-import { type MovementGoal, Pid, Ramp, RunawayWatch, type Steering, tunedGains } from "./steering.ts";
+import {
+  type MovementGoal,
+  Pid,
+  Ramp,
+  RunawayWatch,
+  StandstillWatch,
+  type Steering,
+  tunedGains,
+} from "./steering.ts";
 
 const MAX_RPM = 100;
 const PWM_FREQUENCY_HZ = 800;
@@ -152,6 +160,8 @@ class Gpio extends BaseComponent implements Motor {
   /** Position of the encoder's zero, in ticks from the motor's zero. */
   #offsetTicks = 0;
   #powerPct = 0;
+  /** The loop that keeps a speed, once it has begun. */
+  #keeping?: SpeedLoop;
 
   constructor(
     name: ResourceName,
@@ -206,20 +216,13 @@ class Gpio extends BaseComponent implements Motor {
     this.#checkRpm(rpm);
     if (!this.encoder) return await this.setPower(rpm / this.#maxRpm, call);
 
-    const begun = Promise.withResolvers<void>();
-    // The motor keeps the speed after this call has ended, until the next call; the caller's signal must not
-    // end it.
-    this.#operation.run(async (signal) => {
-      const target = { ticksPerMs: this.#ticksPerMs(rpm), goalTicks: Math.sign(rpm) * Infinity };
-      const steering = { extra: call?.extra, signal };
-      await this.#steer(target, await this.#feedback(steering), steering, begun.resolve);
-    }).then(() => begun.resolve(), (error) => {
-      begun.reject(error);
-      this.logger.warn(
-        `motor ${this.name.short} could not keep up ${rpm} rpm and was stopped: ${chainOf(error)}`,
-      );
-    });
-    await begun.promise;
+    const ticksPerMs = this.#ticksPerMs(rpm);
+    // Programs repeat the speed many times a second: a loop that began anew each time would never get to it.
+    const keeping = this.#keeping;
+    if (keeping && !keeping.signal.aborted && keeping.direction === Math.sign(rpm)) {
+      return keeping.changeSpeed(ticksPerMs);
+    }
+    await this.#keepSpeed(rpm, ticksPerMs, call);
   }
 
   async resetZeroPosition(offset: number, call?: Call): Promise<void> {
@@ -286,6 +289,31 @@ class Gpio extends BaseComponent implements Motor {
     return Math.sign(rpm) * Math.min(Math.abs(rpm), FASTEST_RPM) * this.#ticksPerRotation / 60_000;
   }
 
+  async #keepSpeed(rpm: number, ticksPerMs: number, call?: Call): Promise<void> {
+    const direction = Math.sign(rpm);
+    const begun = Promise.withResolvers<void>();
+    // The motor keeps the speed after this call has ended, until the next call; the caller's signal must not
+    // end it.
+    this.#operation.run(async (signal) => {
+      const steering = { extra: call?.extra, signal };
+      const target = { ticksPerMs, goalTicks: direction * Infinity };
+      try {
+        await this.#steer(target, await this.#feedback(steering), steering, (changeSpeed) => {
+          this.#keeping = { signal, direction, changeSpeed };
+          begun.resolve();
+        });
+      } finally {
+        this.#keeping = undefined;
+      }
+    }).then(() => begun.resolve(), (error) => {
+      begun.reject(error);
+      this.logger.warn(
+        `motor ${this.name.short} could not keep up ${rpm} rpm and was stopped: ${chainOf(error)}`,
+      );
+    });
+    await begun.promise;
+  }
+
   async #turnBy(speedRpm: number, rotations: number, fromTicks: number, call: SteeringCall): Promise<void> {
     await this.#steer(
       {
@@ -299,18 +327,29 @@ class Gpio extends BaseComponent implements Motor {
   }
 
   /** Turns until the goal is reached; calls `begun` when the motor has its first power. */
-  async #steer(target: MovementGoal, fromTicks: number, call: SteeringCall, begun = () => {}): Promise<void> {
+  async #steer(
+    target: MovementGoal,
+    fromTicks: number,
+    call: SteeringCall,
+    begun: (changeSpeed: SpeedLoop["changeSpeed"]) => void = () => {},
+  ): Promise<void> {
     const nowMs = this.clock.monotonicMs();
     const { steering, start } = this.#steering(target, fromTicks, nowMs);
-    const watch = new RunawayWatch(this.#ticksPerRotation);
+    const runaway = new RunawayWatch(this.#ticksPerRotation);
+    const stall = new StandstillWatch(this.settings.maxPowerPct, this.#ticksPerRotation, target.ticksPerMs);
     await this.#drive(start, call);
-    begun();
+    begun((ticksPerMs) => {
+      steering.changeSpeed(ticksPerMs);
+      stall.changeSpeed(ticksPerMs);
+    });
     for (;;) {
       await this.clock.sleep(LOOK_MS, call.signal);
       const ticks = await this.#feedback(call);
       if (steering.arrived(ticks)) return;
-      if (watch.sees(ticks, this.clock.monotonicMs(), this.#powerPct)) throw this.#runaway();
-      const powerPct = steering.power(ticks, this.clock.monotonicMs());
+      const nowMs = this.clock.monotonicMs();
+      if (runaway.sees(ticks, nowMs, this.#powerPct)) throw this.#runaway();
+      if (stall.sees(ticks, nowMs, this.#powerPct)) throw this.#stalled();
+      const powerPct = steering.power(ticks, nowMs);
       if (powerPct !== undefined) await this.#drive(powerPct, call);
     }
   }
@@ -336,6 +375,14 @@ class Gpio extends BaseComponent implements Motor {
     );
   }
 
+  #stalled(): SvcError {
+    return new SvcError(
+      "failed_precondition",
+      `motor ${this.name.short} was stopped: it has all of its power, and ${this.encoder?.name.short} counts nothing; ` +
+        "its shaft is blocked, or the encoder is not connected",
+    );
+  }
+
   /** With an encoder, the maximum is unknown unless it is configured. */
   #checkRpm(rpm: number): void {
     checkRpm(rpm, this.encoder ? this.settings.maxRpm || Infinity : this.#maxRpm, this.logger);
@@ -345,6 +392,13 @@ class Gpio extends BaseComponent implements Motor {
     const reason = `motor with name ${this.name.short} does not support ${method}: it has no encoder`;
     return new SvcError("unimplemented", reason);
   }
+}
+
+interface SpeedLoop {
+  readonly signal: AbortSignal;
+  readonly direction: number;
+  /** Goes on with another speed in the same direction. */
+  changeSpeed(ticksPerMs: number): void;
 }
 
 type SteeringCall = Call & { readonly signal: AbortSignal };

@@ -9,7 +9,7 @@
 import { type Board, BoardApi } from "../../lib/api/actuators/board.ts";
 import { type Motor, MotorApi, type MotorProperties } from "../../lib/api/actuators/motor.ts";
 import type { Clock } from "../../lib/base/clock.ts";
-import { chainOf, joined, SvcError } from "../../lib/base/error.ts";
+import { chainOf, joined } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import { type Infer, integer, object, text } from "../../lib/base/schema/schema.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
@@ -22,6 +22,7 @@ const MS_PER_MINUTE = 60_000;
 /** Steps that follow each other faster are PWM pulses. */
 const SLOW_PERIOD_MS = 2;
 const LONG_MS = 3_600_000;
+const ENABLE_DELAY_MS_MAX = 10_000;
 /** Powers up to this count as off. */
 const OFF_POWER_PCT = 0.0001;
 /** A movement that is slower than this share of its speed is told. */
@@ -43,6 +44,10 @@ const attributes = object({
     "shortest time between two steps in microseconds; SetPower needs it, because it is the speed at full power",
     { min: 0 },
   ).zeroIsAbsent(),
+  enableDelayMs: integer(
+    "time from the enable pin to the first step, as drivers need it that lose the steps before; 200 for a DM542 or DM556",
+    { min: 0, max: ENABLE_DELAY_MS_MAX },
+  ).default(0),
 }).required();
 
 type Settings = NonNullable<Infer<typeof attributes>>;
@@ -70,8 +75,13 @@ class GpioStepper extends BaseComponent implements Motor {
   readonly #shortestMs: number;
   /** From the motor's zero, without those of the present pulses. */
   #steps = 0;
+  /** The board may make pulses: it was told to, also by a motor before this one, and not yet to end them. */
+  #mayPulse = true;
   #pulses?: { readonly startMs: number; readonly stepsPerMs: number; readonly stepsMax: number };
   #powerPct = 0;
+  #isEnabled = false;
+  /** A motion without end, once it has begun. */
+  #keeping?: { readonly signal: AbortSignal; readonly periodMs: number };
 
   constructor(
     name: ResourceName,
@@ -177,9 +187,22 @@ class GpioStepper extends BaseComponent implements Motor {
   /** Turns on after the call, until the next one; resolves when the motor turns. */
   async #keepTurning(periodMs: number, powerPct: number, call?: Call): Promise<void> {
     call?.signal?.throwIfAborted();
+    const keeping = this.#keeping;
+    // Programs repeat a speed many times a second: a motor that stopped for each could not follow its steps.
+    if (keeping && !keeping.signal.aborted && keeping.periodMs === periodMs && this.#powerPct === powerPct) {
+      return;
+    }
+
     const begun = Promise.withResolvers<void>();
     this.#operation.run(async (signal) => {
-      await this.#turn(Math.sign(powerPct) * Infinity, periodMs, powerPct, signal, begun.resolve);
+      try {
+        await this.#turn(Math.sign(powerPct) * Infinity, periodMs, powerPct, signal, () => {
+          this.#keeping = { signal, periodMs };
+          begun.resolve();
+        });
+      } finally {
+        this.#keeping = undefined;
+      }
     }).then(() => begun.resolve(), (error) => {
       begun.reject(error);
       this.logger.warn(`motor ${this.name.short} was stopped: ${chainOf(error)}`);
@@ -195,8 +218,15 @@ class GpioStepper extends BaseComponent implements Motor {
     begun = () => {},
   ): Promise<void> {
     const direction = Math.sign(steps), { step, dir } = this.settings.pins;
-    await this.#enable(true);
+    await this.#endPulses();
+    if (!this.#isEnabled) {
+      await this.#enable(true);
+      const { enableDelayMs } = this.settings;
+      if (enableDelayMs > 0) await this.clock.sleep(enableDelayMs, signal);
+    }
     await this.board.setGpio(dir, direction > 0);
+    // A board elsewhere takes its time: what was stopped meanwhile does not begin.
+    signal.throwIfAborted();
     this.#powerPct = powerPct;
     begun();
     if (periodMs < SLOW_PERIOD_MS) return await this.#pulse(steps, periodMs, signal);
@@ -216,6 +246,7 @@ class GpioStepper extends BaseComponent implements Motor {
   async #pulse(steps: number, periodMs: number, signal: AbortSignal): Promise<void> {
     const { step } = this.settings.pins;
     const wantedHz = Math.max(1, Math.round(1000 / periodMs));
+    this.#mayPulse = true;
     await this.board.setPwmFrequency(step, wantedHz);
     await this.board.setPwm(step, 0.5);
 
@@ -229,10 +260,17 @@ class GpioStepper extends BaseComponent implements Motor {
       this.#steps += steps;
       this.#pulses = undefined;
     } finally {
-      await this.board.setPwm(step, 0);
-      this.#steps += this.#pulsed();
-      this.#pulses = undefined;
+      await this.#endPulses();
     }
+  }
+
+  /** Until the board has ended them, each stop tries it again. */
+  async #endPulses(): Promise<void> {
+    if (!this.#mayPulse) return;
+    await this.board.setPwm(this.settings.pins.step, 0);
+    this.#mayPulse = false;
+    this.#steps += this.#pulsed();
+    this.#pulses = undefined;
   }
 
   /** The steps of the present pulses until now. */
@@ -245,20 +283,28 @@ class GpioStepper extends BaseComponent implements Motor {
 
   /** Without power the motor does not hold its place. */
   async #rest(): Promise<void> {
-    this.#powerPct = 0;
-    await this.#enable(false);
+    const ended = this.#endPulses().then(() => void (this.#powerPct = 0));
+    const results = await Promise.allSettled([ended, this.#enable(false)]);
+    const failure = joined(`cannot stop ${this.name}`, reasonsOf(results));
+    if (failure) throw failure;
   }
 
   async #enable(on: boolean): Promise<void> {
+    this.#isEnabled = false;
     const { enHigh, enLow } = this.settings.pins;
     const results = await Promise.allSettled([
       enHigh !== undefined && this.board.setGpio(enHigh, on),
       enLow !== undefined && this.board.setGpio(enLow, !on),
     ]);
-    const failures = results.flatMap((result) =>
-      result.status === "rejected" ? [SvcError.from(result.reason)] : []
+    const failure = joined(
+      `cannot ${on ? "enable" : "disable"} the driver of ${this.name}`,
+      reasonsOf(results),
     );
-    const failure = joined(`cannot ${on ? "enable" : "disable"} the driver of ${this.name}`, failures);
     if (failure) throw failure;
+    this.#isEnabled = on;
   }
+}
+
+function reasonsOf(results: readonly PromiseSettledResult<unknown>[]): unknown[] {
+  return results.flatMap((result) => result.status === "rejected" ? [result.reason] : []);
 }

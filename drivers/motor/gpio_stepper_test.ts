@@ -159,6 +159,43 @@ Deno.test("gpiostepper: a board that fails stops the motor with its reason", asy
   assertEquals(await motor.isMoving(), false);
 });
 
+Deno.test("gpiostepper: pulses that a board did not end are ended by the next stop, and the motor moves until then", async () => {
+  const { clock, board, motor } = await bench({ ticks_per_rotation: 3200 });
+  const setPwm = board.setPwm.bind(board);
+  const away = () => Promise.reject(new SvcError("unavailable", "the board is away"));
+  await motor.setRpm(60);
+  await clock.advance(250);
+  board.setPwm = away;
+  for (let attempt = 0; attempt < 2; attempt++) {
+    await assertRejects(() => motor.stop(), SvcError, "the board is away");
+    assertEquals([await board.getPwm("11"), await motor.isMoving()], [0.5, true]);
+  }
+  await assertRejects(() => motor.setRpm(-10), SvcError, "the board is away");
+  await clock.advance(250);
+  assertEquals(await motor.getPosition(), 0.5);
+
+  board.setPwm = setPwm;
+  await motor.stop();
+  await clock.advance(250);
+  assertEquals([await board.getPwm("11"), await motor.isMoving(), await motor.getPosition()], [
+    0,
+    false,
+    0.5,
+  ]);
+});
+
+Deno.test("gpiostepper: a motor ends the pulses of another one that was on its pins", async () => {
+  const { clock, board, motor } = await bench({ ticks_per_rotation: 3200 });
+  await motor.setRpm(60);
+  const next = await construct(GpioStepperMotor, { board: "b", pins: PINS, ticks_per_rotation: 3200 }, {
+    dependencies: [board],
+    clock,
+  });
+  assertEquals(await board.getPwm("11"), 0);
+  await next.close();
+  await motor.close();
+});
+
 Deno.test("gpiostepper: missing pins and steps, each with its path", () => {
   assertEquals(
     problemsOf(GpioStepperMotor, { board: "b", pins: {}, ticks_per_rotation: 0 }).map((one) =>
@@ -170,4 +207,77 @@ Deno.test("gpiostepper: missing pins and steps, each with its path", () => {
       "ticks_per_rotation",
     ],
   );
+});
+
+Deno.test("gpiostepper: the first step waits for a driver that was just enabled, and a stop ends the wait", async () => {
+  const { clock, motor, edges, enabled } = await bench({ enable_delay_ms: 200 });
+  const moving = motor.goFor(60, 0.05);
+  await clock.advance(190);
+  assertEquals([await enabled(), edges], [[true, true], []]);
+  await clock.advance(20);
+  assert(edges.length > 0, "it has begun");
+  await passing(clock, 1000, moving);
+  assertEquals([edges.length, await motor.getPosition(), await enabled()], [10, 0.05, [false, false]]);
+
+  const stopped = motor.goFor(60, 0.05);
+  await clock.advance(100);
+  await motor.stop();
+  await stopped;
+  await clock.advance(1000);
+  assertEquals([edges.length, await motor.isMoving(), await enabled()], [10, false, [false, false]]);
+
+  const keeping = motor.setRpm(60);
+  await clock.advance(300);
+  await keeping;
+  const before = edges.length;
+  await motor.setRpm(30);
+  await clock.advance(20);
+  assert(edges.length > before, "a driver that is enabled takes the next movement at once");
+  await motor.close();
+});
+
+Deno.test("gpiostepper: a speed that is given again and again makes the same steps as one that is given once", async () => {
+  const stepsOf = async (rpm: number, everyMs: number) => {
+    const { clock, board, motor } = await bench();
+    let begun = 0;
+    const { setPwm } = board;
+    board.setPwm = (pin, duty) => (begun += Number(duty > 0), setPwm.call(board, pin, duty));
+    for (let passedMs = 0; passedMs < 1000; passedMs += everyMs) {
+      await motor.setRpm(rpm);
+      await clock.advance(everyMs);
+    }
+    const turned = await motor.getPosition() * 200;
+    await motor.setRpm(-rpm);
+    await clock.advance(500);
+    const back = await motor.getPosition() * 200 - turned;
+    await motor.stop();
+    await clock.advance(100);
+    assertEquals(await motor.isMoving(), false);
+    return [Math.abs(turned - rpm * 200 / 60) <= 1, Math.abs(back + rpm * 100 / 60) <= 1, begun];
+  };
+  for (const everyMs of [1000, 100, 20, 8]) {
+    assertEquals(await stepsOf(60, everyMs), [true, true, 0], `${everyMs} ms`);
+    assertEquals(await stepsOf(600, everyMs), [true, true, 2], `${everyMs} ms`);
+  }
+});
+
+Deno.test("gpiostepper: a motor that is stopped while its board is told of a movement does not begin", async () => {
+  for (const rpm of [60, 6000]) {
+    const { clock, board, motor, edges } = await bench();
+    const { setGpio } = board;
+    board.setGpio = async (pin, high) => {
+      await clock.sleep(30);
+      await setGpio(pin, high);
+    };
+    const pulses: number[] = [];
+    const { setPwm } = board;
+    board.setPwm = (pin, duty) => (pulses.push(duty), setPwm.call(board, pin, duty));
+    const moving = motor.goFor(rpm, 5);
+    await clock.advance(10);
+    const stopped = motor.stop();
+    await passing(clock, 1000, Promise.all([moving, stopped]));
+    await clock.advance(1000);
+    assertEquals([edges, pulses.filter((duty) => duty > 0), await motor.getPosition()], [[], [], 0]);
+    await passing(clock, 1000, motor.close());
+  }
 });

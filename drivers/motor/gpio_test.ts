@@ -13,7 +13,6 @@ import { FakeEncoder } from "../encoder/fake.ts";
 import { IncrementalEncoder } from "../encoder/incremental.ts";
 import { SingleEncoder } from "../encoder/single.ts";
 import { timedMove } from "./move.ts";
-import { RunawayWatch } from "./steering.ts";
 import { GpioMotor } from "./gpio.ts";
 
 interface Bench {
@@ -102,13 +101,51 @@ Deno.test("a + b: one pin is high, the other gets PWM with the rest of the power
   await motor.setPower(0.5);
   assertEquals(await pins("1", "2", "3"), ["high", "low 0.5 4000Hz", "high"]);
   await motor.setPower(-0.5);
-  assertEquals(await pins("1", "2", "3"), ["low 0.5 4000Hz", "high", "high"]);
+  assertEquals(await pins("1", "2", "3"), ["high 0.5 4000Hz", "high", "high"]);
   await motor.setPower(0.45);
-  assertEquals(await pins("1", "2"), ["high", "low 0.55 4000Hz"]);
+  assertEquals(await pins("1", "2"), ["high", "high 0.55 4000Hz"]);
   assertEquals(await motor.isPowered(), { isOn: true, powerPct: 0.45 });
   await motor.stop();
   assertEquals(await pins("1", "2", "3"), ["low", "low", "low"]);
 });
+
+const ENABLED = { a: "1", b: "3", en_high: "2" };
+for (const pinNames of [...PATTERNS, ENABLED]) {
+  Deno.test(`gpio motor: no more power on the way from one to another: ${Object.keys(pinNames).join(" + ")}`, async () => {
+    const { motor, board } = await bench({ pins: pinNames });
+    /** By pin, the share of the time in which it is high. */
+    const shares = new Map<string, number>();
+    const power = () => {
+      const share = (pin: unknown) => shares.get(pin as string) ?? 0;
+      const { pwm, dir, a, b, en_high: enHigh } = pinNames as JsonObject;
+      if (enHigh && !share(enHigh)) return 0;
+      const forwards = dir ? 2 * share(dir) - 1 : share(a) - share(b);
+      return pwm ? forwards * share(pwm) : forwards;
+    };
+    const seen: number[] = [];
+    const noting =
+      (set: (pin: string, value: never) => Promise<void>) => async (pin: string, value: never) => {
+        await set(pin, value);
+        shares.set(pin, Number(value));
+        seen.push(power());
+      };
+    board.setGpio = noting(board.setGpio.bind(board));
+    board.setPwm = noting(board.setPwm.bind(board));
+
+    // Without a pin that enables the driver, inputs at rest make their first pulses from full power.
+    if (!("pwm" in pinNames || pinNames === ENABLED)) await motor.setPower(0.1);
+    for (const next of [0.2, 0.25, -0.1, -0.3, 0.3, 0.2, 1, -0.1, 0.05]) {
+      const before = power();
+      seen.length = 0;
+      await motor.setPower(next);
+      const [least, most] = [Math.min(before, next, 0), Math.max(before, next, 0)];
+      assert(seen.every((one) => one >= least - 1e-9 && one <= most + 1e-9), `${before} to ${next}: ${seen}`);
+      assertAlmostEquals(power(), next, 1e-9);
+    }
+    await motor.close();
+    assertEquals(power(), 0);
+  });
+}
 
 Deno.test("gpio motor: dir_flip and direction_flip swap the directions", async () => {
   const dir = await bench({ pins: { dir: "1", pwm: "2" }, dir_flip: true });
@@ -559,20 +596,82 @@ for (const [loop, control] of STEERED) {
   });
 }
 
-Deno.test("RunawayWatch: a shaft that is braked, held, shaken or reversed has not run away", () => {
-  const run = (positionOf: (seconds: number) => number, powerOf: (seconds: number) => number = () => 1) => {
-    const watch = new RunawayWatch(200);
-    for (let ms = 0; ms <= 10_000; ms += 10) {
-      if (watch.sees(positionOf(ms / 1000), ms, powerOf(ms / 1000))) return ms;
+for (const [loop, control] of STEERED) {
+  Deno.test(`gpio motor with ${loop}: an encoder that is not connected stops the motor instead of full power for ever`, async () => {
+    const { motor, encoder, clock, logged, close } = await encoded(control);
+    encoder.getPosition = () => Promise.resolve({ value: 7, type: "ticks" });
+    const reason = "it has all of its power, and e counts nothing; its shaft is blocked, or the encoder";
+    for (const move of [() => motor.goFor(60, 2), () => motor.goTo(60, -100)]) {
+      const moving = move();
+      const failed = assertRejects(() => moving, SvcError, reason);
+      const elapsedMs = await untilSettled(clock, moving);
+      assert(elapsedMs < 10_000, `${elapsedMs} ms`);
+      await failed;
+      assertEquals([await motor.isMoving(), await motor.isPowered()], [false, { isOn: false, powerPct: 0 }]);
     }
-    return undefined;
-  };
-  assertEquals(run((s) => -400 * s), 2_000, "it turns evenly against its power");
-  assertEquals(run((s) => -50 * s ** 2), 2_000, "and ever faster");
-  assertEquals(run((s) => 400 * s, () => -0.5), 2_000, "and the other way round");
-  assertEquals(run((s) => 400 * s), undefined, "it obeys");
-  assertEquals(run((s) => -2_000 * (1 - Math.exp(-s / 5))), undefined, "a heavy wheel is braked");
-  assertEquals(run((s) => 15 * Math.sin(40 * s)), undefined, "it is held and shaken");
-  assertEquals(run((s) => -400 * s, () => 0), undefined, "something else turns it, without power");
-  assertEquals(run((s) => -400 * s, (s) => Math.sin(5 * s)), undefined, "a loop that seeks its goal");
-});
+    await motor.setRpm(-60);
+    await clock.advance(10_000);
+    assertEquals(await motor.isMoving(), false);
+    assert(logged.at(-1)?.message.includes(reason), logged.at(-1)?.message);
+    await close();
+  });
+}
+
+for (const [loop, control] of STEERED) {
+  Deno.test(`gpio motor with ${loop}: a speed that is given again and again is reached as one that is given once`, async () => {
+    const speedOf = async (everyMs: number) => {
+      const { motor, clock, close } = await encoded(control);
+      for (let passedMs = 0; passedMs < 1500; passedMs += everyMs) {
+        await motor.setRpm(90);
+        await clock.advance(everyMs);
+      }
+      const before = await motor.getPosition();
+      await clock.advance(200);
+      const rpm = (await motor.getPosition() - before) / 0.2 * 60;
+      await close();
+      return rpm;
+    };
+    const once = await speedOf(1500);
+    assertAlmostEquals(once, 90, 12);
+    for (const everyMs of [20, 50, 100]) assertAlmostEquals(await speedOf(everyMs), once, 10);
+  });
+
+  Deno.test(`gpio motor with ${loop}: a slower speed is taken at once, also after an impossible one, and a stop ends it`, async () => {
+    const { motor, clock, close } = await encoded(control);
+    await motor.setRpm(1000);
+    await clock.advance(5000);
+    assertEquals(await motor.isPowered(), { isOn: true, powerPct: 1 });
+    await motor.setRpm(30);
+    await clock.advance(500);
+    const before = await motor.getPosition();
+    await clock.advance(500);
+    assertAlmostEquals((await motor.getPosition() - before) / 0.5 * 60, 30, 10);
+
+    await motor.setRpm(-30);
+    await clock.advance(100);
+    const { powerPct } = await motor.isPowered();
+    assert(powerPct < 0, `${powerPct}`);
+
+    const stopped = motor.stop();
+    await motor.setRpm(-60);
+    await stopped;
+    await clock.advance(1000);
+    assert((await motor.isPowered()).powerPct < 0);
+    await motor.stop();
+    await clock.advance(1000);
+    assertEquals(await motor.isPowered(), { isOn: false, powerPct: 0 });
+    await close();
+  });
+
+  Deno.test(`gpio motor with ${loop}: a blocked shaft stops the motor although its speed is given again and again`, async () => {
+    const { motor, encoder, clock, logged, close } = await encoded(control);
+    encoder.getPosition = () => Promise.resolve({ value: 7, type: "ticks" });
+    for (let passedMs = 0; passedMs < 8000 && logged.length === 0; passedMs += 100) {
+      await motor.setRpm(passedMs % 200 === 0 ? 60 : 70);
+      await clock.advance(100);
+    }
+    assert(logged.at(-1)?.message.includes("its shaft is blocked"), logged.at(-1)?.message);
+    assertEquals(await motor.isMoving(), false);
+    await close();
+  });
+}

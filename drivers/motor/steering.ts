@@ -2,7 +2,7 @@
  * Two ways to choose a motor's power from its encoder; neither uses a clock or a device.
  *
  * `Ramp` starts gently and corrects in small steps, with nothing to tune. `Pid` follows a position that moves
- * at the wanted speed. Both believe the encoder; `RunawayWatch` does not.
+ * at the wanted speed. Both believe the encoder; `RunawayWatch` and `StandstillWatch` do not.
  */
 
 /** The goal of a movement, in ticks; the signs of speed and distance agree. */
@@ -20,13 +20,17 @@ export interface Steering {
    * is.
    */
   power(ticks: number, nowMs: number): number | undefined;
+  /** Goes on with another speed in the same direction; for movements without end. */
+  changeSpeed(ticksPerMs: number): void;
 }
 
 const RAMP_START_POWER = 0.2;
 const RAMP_PERIOD_MS = 50;
+const MUCH_SLOWER = 0.5;
 
 export class Ramp implements Steering {
   readonly #direction: number;
+  #ticksPerMs: number;
   #power: number;
 
   /** `ticks` is the present position of the shaft; `ratePct` is the size of a correction. */
@@ -38,6 +42,7 @@ export class Ramp implements Steering {
     private nowMs: number,
   ) {
     this.#direction = Math.sign(target.ticksPerMs);
+    this.#ticksPerMs = target.ticksPerMs;
     this.#power = Math.min(RAMP_START_POWER, maxPowerPct);
   }
 
@@ -54,12 +59,21 @@ export class Ramp implements Steering {
     const elapsedMs = nowMs - this.nowMs;
     if (elapsedMs < RAMP_PERIOD_MS) return undefined;
     const speed = (ticks - this.ticks) / elapsedMs;
-    const step = Math.sign((this.target.ticksPerMs - speed) * this.#direction) * this.ratePct;
+    const step = Math.sign((this.#ticksPerMs - speed) * this.#direction) * this.ratePct;
     // Skips a step that would reverse the motor or leave it without power.
     if (this.#power + step > 1e-9) this.#power = Math.min(this.#power + step, this.maxPowerPct);
     this.ticks = ticks;
     this.nowMs = nowMs;
     return this.#power * this.#direction;
+  }
+
+  /** A much slower speed begins at once with its share of the power, not step by step. */
+  changeSpeed(ticksPerMs: number): void {
+    const share = ticksPerMs / this.#ticksPerMs;
+    if (share <= MUCH_SLOWER) {
+      this.#power = Math.max(this.#power * share, Math.min(this.#power, RAMP_START_POWER));
+    }
+    this.#ticksPerMs = ticksPerMs;
   }
 }
 
@@ -79,6 +93,8 @@ const TOLERANCE_ROTATIONS = 0.1;
 
 /** Correction rate of a motor without configured gains, per second. */
 const BANDWIDTH = 5;
+/** How far a motor may be behind, in time at its speed, when it gets another speed. */
+const BEHIND_MS = 1000 / BANDWIDTH;
 
 /**
  * Gains for a motor that turns `ticksPerSecond` at full power. With them the motor follows a change of the
@@ -90,8 +106,11 @@ export function tunedGains(ticksPerSecond: number): Gains {
 
 export class Pid implements Steering {
   readonly #toleranceTicks: number;
-  readonly #startTicks: number;
-  readonly #startMs: number;
+  #ticksPerMs: number;
+  #ticks: number;
+  /** Where and when the present speed began. */
+  #startTicks: number;
+  #startMs: number;
   #integral = 0;
   #error = 0;
 
@@ -104,6 +123,8 @@ export class Pid implements Steering {
     private nowMs: number,
   ) {
     this.#toleranceTicks = Math.min(TOLERANCE_TICKS, ticksPerRotation * TOLERANCE_ROTATIONS);
+    this.#ticksPerMs = target.ticksPerMs;
+    this.#ticks = ticks;
     this.#startTicks = ticks;
     this.#startMs = nowMs;
   }
@@ -123,15 +144,26 @@ export class Pid implements Steering {
     // At the limit the integral stays as it is; otherwise the motor would have to work it off later.
     if (power === wanted) this.#integral = integral;
     this.#error = error;
+    this.#ticks = ticks;
     this.nowMs = nowMs;
     return power;
   }
 
+  /** Of the way that the motor is behind at an impossible speed, a slower one makes up for little. */
+  changeSpeed(ticksPerMs: number): void {
+    if (ticksPerMs === this.#ticksPerMs) return;
+    const most = Math.abs(ticksPerMs) * BEHIND_MS;
+    this.#error = Math.max(-most, Math.min(this.#error, most));
+    this.#startTicks = this.#ticks + this.#error;
+    this.#startMs = this.nowMs;
+    this.#ticksPerMs = ticksPerMs;
+  }
+
   /** The position that the shaft should have now. */
   #wanted(nowMs: number): number {
-    const { ticksPerMs, goalTicks } = this.target;
-    const there = this.#startTicks + ticksPerMs * (nowMs - this.#startMs);
-    return ticksPerMs > 0 ? Math.min(there, goalTicks) : Math.max(there, goalTicks);
+    const { goalTicks } = this.target;
+    const there = this.#startTicks + this.#ticksPerMs * (nowMs - this.#startMs);
+    return this.#ticksPerMs > 0 ? Math.min(there, goalTicks) : Math.max(there, goalTicks);
   }
 }
 
@@ -174,5 +206,37 @@ export class RunawayWatch {
 
   #begin(sign: number, ticks: number, nowMs: number): void {
     [this.#sign, this.#ticks, this.#sinceMs, this.#against] = [sign, ticks, nowMs, undefined];
+  }
+}
+
+/** A shaft that full power has not turned for so long is blocked, or its encoder is not connected. */
+const STALL_MS = 5_000;
+/** A shaft that is held shakes by up to so many ticks, or the share of a rotation below if that is less. */
+const STALL_TICKS = 2, STALL_ROTATIONS = 0.01;
+
+/** Notices a shaft that stands although it has full power, by its encoder: the power would never end. */
+export class StandstillWatch {
+  readonly #shakenTicks: number;
+  #stallMs = STALL_MS;
+  #ticks = 0;
+  #sinceMs?: number;
+
+  constructor(private readonly maxPowerPct: number, ticksPerRotation: number, ticksPerMs: number) {
+    this.changeSpeed(ticksPerMs);
+    this.#shakenTicks = Math.min(STALL_TICKS, ticksPerRotation * STALL_ROTATIONS);
+  }
+
+  /** A slow movement has its time for each tick, even at full power. */
+  changeSpeed(ticksPerMs: number): void {
+    this.#stallMs = Math.max(STALL_MS, 2 / Math.abs(ticksPerMs));
+  }
+
+  /** Whether the shaft stands, for its present position and the power that it has had so far. */
+  sees(ticks: number, nowMs: number, powerPct: number): boolean {
+    if (Math.abs(powerPct) < this.maxPowerPct) this.#sinceMs = undefined;
+    else if (this.#sinceMs === undefined || Math.abs(ticks - this.#ticks) > this.#shakenTicks) {
+      [this.#ticks, this.#sinceMs] = [ticks, nowMs];
+    }
+    return this.#sinceMs !== undefined && nowMs - this.#sinceMs >= this.#stallMs;
   }
 }

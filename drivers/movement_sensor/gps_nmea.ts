@@ -55,8 +55,9 @@ export const GpsNmeaMovementSensor = model({
 class GpsNmea extends BaseMovementSensor {
   readonly #closing = new AbortController();
   readonly #fix: Fix = { quality: 0 };
-  /** When a sentence came last. */
+  /** When a sentence came last, and when only bytes that are none. */
   #heardMs?: number;
+  #strangeMs = -Infinity;
   readonly #following: Promise<void>;
   #failure?: unknown;
 
@@ -120,8 +121,11 @@ class GpsNmea extends BaseMovementSensor {
     };
   }
 
+  /** Of the position: none, once the position is too old to be given. */
   override getAccuracy(): Promise<Accuracy> {
-    const { hdop: positionHdop, vdop: positionVdop } = this.#fix;
+    const { hdop: positionHdop, vdop: positionVdop }: Partial<Fix> = this.#isFresh("position")
+      ? this.#fix
+      : {};
     return Promise.resolve({
       accuracy: {},
       positionHdop,
@@ -139,7 +143,9 @@ class GpsNmea extends BaseMovementSensor {
   #heard(): Fix {
     const ageMs = this.#heardMs === undefined ? Infinity : this.clock.monotonicMs() - this.#heardMs;
     if (ageMs <= OLD_MS) return this.#fix;
-    const why = this.#failure === undefined ? "" : `: ${chainOf(this.#failure)}`;
+    const isStrange = this.clock.monotonicMs() - this.#strangeMs <= OLD_MS;
+    const strange = isStrange ? "; it sends bytes without a known sentence: check serial_baud_rate" : "";
+    const why = this.#failure === undefined ? strange : `: ${chainOf(this.#failure)}`;
     const since = ageMs === Infinity
       ? "has said nothing yet"
       : `has been silent for ${(ageMs / 1000).toFixed(0)} s`;
@@ -171,6 +177,7 @@ class GpsNmea extends BaseMovementSensor {
         const nowMs = this.clock.monotonicMs();
         for (const sentence of sentences) {
           if (readSentence(sentence, this.#fix, nowMs)) this.#heardMs = nowMs;
+          else this.#strangeMs = nowMs;
         }
         // A line that always has something must not keep everybody else waiting.
         await this.clock.sleep(PAUSE_MS, signal);

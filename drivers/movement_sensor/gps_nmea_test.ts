@@ -123,6 +123,9 @@ Deno.test("readSentence(): GNS, RMC and GLL tell the quality of their position",
       ["GNGNS,123519.00,,,,,NNNN,00,,,,,", 0],
       ["GNRMC,123519.00,A,4807.038,N,01131.000,E,022.4,,230394,,,D", 2],
       ["GPRMC,123519,A,4807.038,N,01131.000,E,022.4,084.4,230394,003.1,W", 1],
+      ["GPRMC,123519,A,4807.038,N,01131.000,E,022.4,084.4,230394,003.1,E", 1],
+      ["GPRMC,123519,A,4807.038,S,01131.000,W,022.4,084.4,230394,003.1,E,", 1],
+      ["GPRMC,123519,A,4807.038,N,01131.000,E,022.4,084.4,230394,003.1,E,E", 6],
       ["GPGLL,4807.038,N,01131.000,E,123519,A", 1],
       ["GPGLL,4807.038,N,01131.000,E,123519,A,E", 6],
       ["GPGLL,4807.038,N,01131.000,E,123519,V", 0],
@@ -258,6 +261,8 @@ Deno.test("gps-nmea: it joins pieces of sentences, reports silence and reopens i
   await clock.advance(6_000);
   const error = await assertRejects(() => gps.getPosition(), SvcError, "has been silent for 6 s");
   assert(error.message.includes("No such file or directory"), error.message);
+  const { positionHdop, positionVdop, positionNmeaGgaFix } = await gps.getAccuracy();
+  assertEquals([positionHdop, positionVdop, positionNmeaGgaFix], [undefined, undefined, 0]);
   assertEquals(logged.filter(({ message }) => message.startsWith("lost the receiver")).length, 1);
   output = [`${GGA}\r\n`];
   pins.serial.set(PATH, () => output.shift() ?? "");
@@ -265,4 +270,54 @@ Deno.test("gps-nmea: it joins pieces of sentences, reports silence and reopens i
   await gps.getPosition();
   await gps.close();
   assertEquals(pins.open, 0);
+});
+
+Deno.test("gps-nmea: a receiver that is unplugged, which gives no error, is found again when it is back", async () => {
+  const pins = new FakePins();
+  const clock = new FakeClock();
+  const logged: LogRecord[] = [];
+  pins.serial.set(PATH, () => `${GGA}\r\n`);
+  const host = new FakeHost({ devices: pins });
+  const attributes = { serial_attributes: { serial_path: PATH } };
+  const gps = await construct(GpsNmeaMovementSensor, attributes, { host, clock, logged });
+  await clock.advance(1_000);
+  await gps.getPosition();
+
+  pins.unplugged.add(PATH);
+  pins.serial.delete(PATH);
+  await clock.advance(6_000);
+  const error = await assertRejects(() => gps.getPosition(), SvcError, "has been silent for 6 s");
+  assert(error.message.includes("No such file or directory"), error.message);
+  assertEquals(logged.filter(({ message }) => message.startsWith("lost the receiver")).length, 1);
+
+  pins.unplugged.delete(PATH);
+  pins.serial.set(PATH, () => `${GGA}\r\n`);
+  await clock.advance(1_500);
+  await gps.getPosition();
+  await gps.close();
+  assertEquals(pins.open, 0);
+});
+
+Deno.test("gps-nmea: bytes that are no sentences, as at another baud rate, are told in place of silence", async () => {
+  const pins = new FakePins();
+  const clock = new FakeClock();
+  let printed = "\u00fe\u0013x\u0001\r\u0080";
+  pins.serial.set(PATH, () => printed);
+  const host = new FakeHost({ devices: pins });
+  const attributes = { serial_attributes: { serial_path: PATH } };
+  const gps = await construct(GpsNmeaMovementSensor, attributes, { host, clock });
+  await clock.advance(1_000);
+  await assertRejects(
+    () => gps.getPosition(),
+    SvcError,
+    "said nothing yet; it sends bytes without a known sentence",
+  );
+  printed = `${GGA}\r\n`;
+  await clock.advance(1_000);
+  await gps.getPosition();
+  printed = "";
+  await clock.advance(6_000);
+  const { message } = await assertRejects(() => gps.getPosition(), SvcError, "silent for 6 s");
+  assert(!message.includes("known sentence"), message);
+  await gps.close();
 });

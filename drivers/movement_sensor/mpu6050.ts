@@ -45,6 +45,9 @@ const VALUES_BYTES = 14;
 /** In the ranges that are set: two times the gravity of the earth, and 250 degrees a second. */
 const STEPS_PER_G = 16384, STEPS_PER_DEGREE = 131;
 const GRAVITY = 9.80665;
+/** The chip says this, or its negative, for all that is beyond its range. */
+const STEPS_END = 0x7fff;
+const RANGES = { degreesPerSecond: "250 degrees/s", metresPerSecond2: "two times gravity" } as const;
 
 export const Mpu6050MovementSensor = model({
   api: MovementSensorApi,
@@ -87,11 +90,11 @@ class Mpu6050 extends BaseMovementSensor {
   }
 
   override getAngularVelocity(): Promise<Vec3> {
-    return Promise.try(() => mpu6050Values(this.#values()).degreesPerSecond);
+    return Promise.try(() => this.#measured("degreesPerSecond"));
   }
 
   override getLinearAcceleration(): Promise<Vec3> {
-    return Promise.try(() => mpu6050Values(this.#values()).metresPerSecond2);
+    return Promise.try(() => this.#measured("metresPerSecond2"));
   }
 
   override async getReadings(call?: Call): Promise<Readings> {
@@ -113,6 +116,16 @@ class Mpu6050 extends BaseMovementSensor {
     return Promise.resolve();
   }
 
+  #measured(what: keyof typeof RANGES): Vec3 {
+    const { steps, scale } = mpu6050Values(this.#values())[what];
+    if (steps.some((one) => Math.abs(one) >= STEPS_END)) {
+      const found = `the motion is ${RANGES[what]} or more, the end of its range`;
+      throw new SvcError("out_of_range", `${this.name}: ${found}`);
+    }
+    const [x = 0, y = 0, z = 0] = steps.map((one) => one * scale);
+    return { x, y, z };
+  }
+
   /** A chip that has lost its power for a moment sleeps: it answers, with zeros. */
   #values(): Uint8Array {
     const values = this.device.readBlock(REGISTER.values, VALUES_BYTES);
@@ -131,10 +144,9 @@ class Mpu6050 extends BaseMovementSensor {
  */
 function mpu6050Values(bytes: Uint8Array) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const vector = (at: number, scale: number): Vec3 => ({
-    x: view.getInt16(at) * scale,
-    y: view.getInt16(at + 2) * scale,
-    z: view.getInt16(at + 4) * scale,
+  const vector = (at: number, scale: number) => ({
+    steps: [at, at + 2, at + 4].map((one) => view.getInt16(one)),
+    scale,
   });
   return {
     metresPerSecond2: vector(0, GRAVITY / STEPS_PER_G),

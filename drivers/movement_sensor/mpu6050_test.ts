@@ -24,16 +24,17 @@ function bench(address = 0x68) {
 Deno.test("MPU-6050: the chip is woken, set to its ranges and read in the scales of its registers", async () => {
   const { pins, chip, sensor } = bench();
   chip.bytes[0x1b] = chip.bytes[0x1c] = 0x18;
-  // 1 g up, -0.5 g along x; 36.53 degrees and 1; 1 degree a second about x, -250 about z.
-  chip.bytes.set([0xe0, 0, 0, 0, 0x40, 0, 0x01, 0x54, 0, 131, 0, 0, 0x80, 0], 0x3b);
+  // 1 g up, -0.5 g along x; 36.53 degrees and 1; 1 degree a second about x, -249.9 about z.
+  chip.bytes.set([0xe0, 0, 0, 0, 0x40, 0, 0x01, 0x54, 0, 131, 0, 0, 0x80, 0x10], 0x3b);
   const one = await sensor();
   assertEquals([chip.bytes[0x6b], chip.bytes[0x1b], chip.bytes[0x1c]], [0x01, 0, 0]);
+  assertEquals(pins.waits.get("/dev/i2c-1"), 50);
   const acceleration = await one.getLinearAcceleration();
   assertAlmostEquals(acceleration.z, 9.80665, 1e-9);
   assertAlmostEquals(acceleration.x, -9.80665 / 2, 1e-9);
   const turning = await one.getAngularVelocity();
   assertAlmostEquals(turning.x, 1, 1e-9);
-  assertAlmostEquals(turning.z, -32768 / 131, 1e-9);
+  assertAlmostEquals(turning.z, -32752 / 131, 1e-9);
   assertAlmostEquals((await one.getReadings()).temperature_celsius as number, 37.53, 1e-9);
   await assertRejects(() => one.getPosition(), SvcError, "does not support GetPosition");
   await one.close();
@@ -55,6 +56,27 @@ Deno.test("MPU-6050: a chip that has lost its power is woken again, and its zero
   }
   chip.bytes.set([0x40, 0], 0x3f);
   assertAlmostEquals((await one.getLinearAcceleration()).z, 9.80665, 1e-9);
+  await one.close();
+});
+
+Deno.test("MPU-6050: a motion beyond the range of the chip is no value", async () => {
+  const { chip, sensor } = bench();
+  const one = await sensor();
+  for (const end of [[0x7f, 0xff], [0x80, 0x00], [0x80, 0x01]]) {
+    chip.bytes.set([...end, 0, 0, 0x40, 0, 0, 0, 0, 131, 0, 0, 0, 0], 0x3b);
+    const error = await assertRejects(
+      () => one.getLinearAcceleration(),
+      SvcError,
+      "two times gravity or more",
+    );
+    assertEquals(error.code, "out_of_range");
+    assertAlmostEquals((await one.getAngularVelocity()).x, 1, 1e-9);
+    chip.bytes.set([0, 0, 0, 0, 0x40, 0, 0, 0, 0, 131, ...end, 0, 0], 0x3b);
+    await assertRejects(() => one.getAngularVelocity(), SvcError, "250 degrees/s or more");
+    assertAlmostEquals((await one.getLinearAcceleration()).z, 9.80665, 1e-9);
+  }
+  chip.bytes.set([0x7f, 0xfe, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], 0x3b);
+  assertAlmostEquals((await one.getLinearAcceleration()).x, 2 * 9.80665, 2e-3);
   await one.close();
 });
 

@@ -125,7 +125,9 @@ const READERS: { readonly [type: string]: readonly Reader[] } = {
     more: ["mode", "mode"],
     read: (fields, target) => {
       const valid = fields[1] === "A" && fields[10] !== "N" && fields[11] !== "N";
-      target.position(fields.slice(2, 6), valid ? qualityOf(fields[11] || fields[10]) : 0, 2);
+      // Receivers without a mode have the side of the variation there, whose east is no mode.
+      const mode = fields[11] || fields[10]?.replace("E", "");
+      target.position(fields.slice(2, 6), valid ? qualityOf(mode) : 0, 2);
       target.motion(valid, scaled(fields[6], KNOTS_TO_METRES_PER_SECOND), fields[7], 2);
     },
   }],

@@ -7,14 +7,13 @@
  */
 
 import { BaseApi, type BaseProperties } from "../../lib/api/actuators/base.ts";
-import { type Motor, MotorApi } from "../../lib/api/actuators/motor.ts";
+import { MotorApi } from "../../lib/api/actuators/motor.ts";
 import {
   BaseMovementSensor,
   MovementSensorApi,
   type MovementSensorProperties,
 } from "../../lib/api/sensors/movement_sensor.ts";
 import type { GeoPoint, Readings } from "../../lib/api/shared/readings.ts";
-import { zeroMark } from "../../lib/api/shared/zero_resets.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
@@ -24,14 +23,11 @@ import { type OrientationVector, ORIGIN, type Vec3 } from "../../lib/geometry/po
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
 import type { Call } from "../../lib/resource/resource.ts";
+import { WheelCounts, type WheelPositions } from "./wheel_counts.ts";
 
 const DEG_PER_RAD = 180 / Math.PI;
 const INTERVAL_MS = 500;
 const SLOW_INTERVAL_MS = 1_000;
-
-type MotorPair = readonly [left: Motor, right: Motor];
-/** In revolutions. */
-type WheelPositions = readonly [left: number, right: number];
 
 const motors = (side: string) =>
   list(text(), `the motor on the ${side}; it must report its position`).required().names("motor")
@@ -78,10 +74,11 @@ export const WheeledOdometry = model({
       logger.warn(`time_interval_msecs is ${intervalMs}: move the base slowly, or its position is inexact`);
     }
     const odometer = new Odometer(sizes);
-    const marks = zeroMarks(pair);
-    odometer.start(await readPositions(pair, signal));
+    const counts = new WheelCounts(pair, { clock, logger });
+    const first = await counts.read(signal);
+    if (first) odometer.start(first.positions);
 
-    return new Odometry(name, odometer, pair, marks, intervalMs, { clock, logger });
+    return new Odometry(name, odometer, counts, intervalMs, { clock, logger });
   },
 });
 
@@ -123,22 +120,6 @@ export class Odometer {
   }
 }
 
-/** What tells a reset of a motor; `undefined` while there is one. */
-function zeroMarks(pair: MotorPair): string | undefined {
-  const marks = pair.map(zeroMark);
-  return marks.includes(undefined) ? undefined : marks.join();
-}
-
-async function readPositions([left, right]: MotorPair, signal: AbortSignal): Promise<WheelPositions> {
-  return await Promise.all([readPosition(left, signal), readPosition(right, signal)]);
-}
-
-async function readPosition(motor: Motor, signal: AbortSignal): Promise<number> {
-  const position = await motor.getPosition({ signal });
-  if (Number.isFinite(position)) return position;
-  throw new SvcError("unavailable", `${motor.name} says that it is at ${position}`);
-}
-
 class Odometry extends BaseMovementSensor {
   readonly #closing = new AbortController();
   readonly #following: Promise<void>;
@@ -151,9 +132,7 @@ class Odometry extends BaseMovementSensor {
   constructor(
     name: ResourceName,
     private readonly odometer: Odometer,
-    private readonly motors: MotorPair,
-    /** Those of the odometer's last positions. */
-    private marks: string | undefined,
+    private readonly counts: WheelCounts,
     private readonly intervalMs: number,
     private readonly tools: { readonly clock: Clock; readonly logger: Logger },
   ) {
@@ -269,22 +248,17 @@ class Odometry extends BaseMovementSensor {
   async #follow(): Promise<void> {
     const { clock, logger } = this.tools;
     const { signal } = this.#closing;
-    let atMs = clock.monotonicMs();
     while (!signal.aborted) {
       try {
         await clock.sleep(this.intervalMs, signal);
-        const marks = zeroMarks(this.motors);
-        const positions = await readPositions(this.motors, signal);
-        // Which zero position these have is not known.
-        if (marks === undefined || marks !== zeroMarks(this.motors)) continue;
-        if (marks !== this.marks) this.odometer.start(positions);
-        this.marks = marks;
+        const reading = await this.counts.read(signal);
+        if (!reading) continue;
+        const { positions, seconds, isAnew } = reading;
+        if (isAnew) this.odometer.start(positions);
         const { distanceM, angleRad } = this.odometer.moved(positions);
-        const nowMs = clock.monotonicMs(), seconds = Math.max(nowMs - atMs, 1) / 1000;
         this.#speedMps = distanceM / seconds;
         this.#turnDegsPerSec = angleRad * DEG_PER_RAD / seconds;
         this.#failure = undefined;
-        atMs = nowMs;
       } catch (error) {
         if (signal.aborted) return;
         if (this.#failure === undefined) logger.warn(`cannot read its motors: ${chainOf(error)}`);

@@ -1,6 +1,7 @@
 import { assert, assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
 import { type Motor, MotorApi } from "../../lib/api/actuators/motor.ts";
 import { type Encoder, EncoderApi } from "../../lib/api/sensors/encoder.ts";
+import { countsBy, hasUnseenResets } from "../../lib/api/shared/zero_resets.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import type { Api } from "../../lib/resource/registry.ts";
@@ -17,7 +18,8 @@ import { Odometer, WheeledOdometry } from "./wheeled_odometry.ts";
 const ATTRIBUTES: JsonObject = { base: "base", left_motors: ["left"], right_motors: ["right"] };
 const EDGES = { left: ["left"], right: ["right"], width_mm: 400, wheel_circumference_mm: 200 };
 
-async function bench(attributes: JsonObject = {}) {
+/** With `far`, the sensor sees the motors as those of a module. */
+async function bench(attributes: JsonObject = {}, far?: "far") {
   const clock = new FakeClock();
   const motors: Motor[] = [];
   const encoders: Encoder[] = [];
@@ -27,8 +29,9 @@ async function bench(attributes: JsonObject = {}) {
     const settings = { max_rpm: 600, encoder: `${name}-e`, ticks_per_rotation: 100_000 };
     motors.push(await construct(FakeMotor, settings, { name, dependencies: [encoder], clock }));
   }
+  const seen = far ? motors.map((motor) => clientOf(MotorApi, motor, clock)) : motors;
   const base = await construct(WheeledBase, EDGES, { name: "base", dependencies: motors });
-  const dependencies = [base, ...motors];
+  const dependencies = [base, ...seen];
   const sensor = await construct(WheeledOdometry, { ...ATTRIBUTES, ...attributes }, { dependencies, clock });
   return { clock, motors, encoders, base, sensor };
 }
@@ -167,6 +170,73 @@ Deno.test("wheeled-odometry: positions that are read during a reset are not used
   await assertRejects(() => resetting, SvcError, "the board has gone");
   await clock.advance(1000);
   assertEquals(await sensor.getPosition(RELATIVE), before);
+  await sensor.close();
+});
+
+Deno.test("wheeled-odometry: a motor that a module gives another zero position has not moved", async () => {
+  const { clock, motors: [left], base, sensor } = await bench({ time_interval_msecs: 100 }, "far");
+  const ahead = { x: 0, y: 500, z: 0 }, still = { x: 0, y: 0, z: 0 };
+  await base.setVelocity(ahead, still);
+  await clock.advance(4000);
+  await base.stop();
+  await clock.advance(1000);
+  const before = await sensor.getPosition(RELATIVE);
+  await left.resetZeroPosition(0);
+  await clock.advance(1000);
+  assertEquals(await sensor.getPosition(RELATIVE), before);
+  assertAlmostEquals((await sensor.getOrientation()).theta, 0, 1e-6);
+
+  // While it drives, it loses the way of one interval.
+  await base.setVelocity(ahead, still);
+  await clock.advance(4030);
+  await left.resetZeroPosition(0);
+  await clock.advance(1970);
+  assertAlmostEquals((await sensor.getPosition(RELATIVE)).coordinate.latitude, 5, 0.15);
+  assertAlmostEquals((await sensor.getOrientation()).theta, 0, 1e-6);
+  assertAlmostEquals((await sensor.getLinearVelocity()).y, 0.5, 0.01);
+  await sensor.close();
+});
+
+Deno.test("hasUnseenResets: a module's motor, and one of this machine that counts by a module's encoder", async () => {
+  const { clock, motors: [left, right], encoders: [encoder], sensor } = await bench();
+  assertEquals([left, encoder].map(hasUnseenResets), [false, false]);
+  const far = clientOf(EncoderApi, encoder, clock);
+  countsBy(right, far);
+  assertEquals([far, clientOf(MotorApi, left, clock), right].map(hasUnseenResets), [true, true, true]);
+  await sensor.close();
+});
+
+Deno.test("wheeled-odometry: a module that is started again counts from 0, and the base stays where it is", async () => {
+  const { clock, motors, base, sensor } = await bench({}, "far");
+  await base.setVelocity({ x: 0, y: -500, z: 0 }, { x: 0, y: 0, z: 0 });
+  await clock.advance(4000);
+  await base.stop();
+  await clock.advance(1000);
+  const before = await sensor.getPosition(RELATIVE);
+  const answers = motors.map((motor) => motor.getPosition);
+  for (const motor of motors) {
+    motor.getPosition = () => Promise.reject(new SvcError("unavailable", "the module starts"));
+  }
+  await clock.advance(1500);
+  for (const [at, motor] of motors.entries()) {
+    motor.getPosition = answers[at];
+    await motor.resetZeroPosition(0);
+  }
+  await clock.advance(1000);
+  assertEquals(await sensor.getPosition(RELATIVE), before);
+  await sensor.close();
+});
+
+Deno.test("wheeled-odometry: ways of a module's motors to their zero position and through it are ways", async () => {
+  const { clock, base, sensor } = await bench({}, "far");
+  const latitude = async () => (await sensor.getPosition(RELATIVE)).coordinate.latitude;
+  for (const [speed, ms, wanted] of [[500, 4000, 2], [-1000, 2000, 0], [1000, 500, 0.5], [-1500, 1000, -1]]) {
+    await base.setVelocity({ x: 0, y: speed, z: 0 }, { x: 0, y: 0, z: 0 });
+    await clock.advance(ms);
+    await base.stop();
+    await clock.advance(1000);
+    assertAlmostEquals(await latitude(), wanted, 0.06);
+  }
   await sensor.close();
 });
 

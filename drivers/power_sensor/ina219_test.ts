@@ -24,6 +24,7 @@ Deno.test("INA219: the data sheet's example registers give 11.98 V and 10 A", as
   chip.words.set(0x02, 0x5d98);
   const one = await sensor({ shunt_resistance: 0.002 });
   assertEquals(chip.words.get(0x00), 0x399f, "what the chip is set to");
+  assertEquals(pins.waits.get("/dev/i2c-1"), 50, "a stuck bus holds nobody for the kernel's second");
   assertAlmostEquals((await one.getVoltage()).volts, 11.98, 1e-3);
   assertAlmostEquals((await one.getCurrent()).amperes, 10, 1e-9);
   assertAlmostEquals(await one.getPower(), 119.8, 0.02);

@@ -86,13 +86,13 @@ class HcSr04 extends BaseComponent implements Sensor {
       );
     };
     const { signal, done } = deadline(this.clock, this.timeoutMs, silent, parent);
+    const over = new AbortController();
     try {
-      const ticks = await this.board.streamTicks([this.echo], { signal });
-      const heard = echoNs(ticks);
-      await this.board.setGpio(this.trigger, true, { signal });
-      await this.clock.sleep(TRIGGER_MS, signal);
-      await this.board.setGpio(this.trigger, false, { signal });
-      const lastedNs = await race(heard, signal);
+      // A trigger that fails ends the ticks, too.
+      const ticks = await this.board.streamTicks([this.echo], {
+        signal: AbortSignal.any([signal, over.signal]),
+      });
+      const [lastedNs] = await race(Promise.all([echoNs(ticks), this.#sound(signal)]), signal);
       if (lastedNs === undefined) {
         throw new SvcError("unavailable", `${this.name}: the board's ticks have ended`);
       }
@@ -102,8 +102,16 @@ class HcSr04 extends BaseComponent implements Sensor {
       return Number(lastedNs) / 1e9 * METRES_PER_SECOND / 2;
     } finally {
       this.#measuredMs = this.clock.monotonicMs();
+      over.abort();
       done();
     }
+  }
+
+  /** Has the sensor send its sound. */
+  async #sound(signal: AbortSignal): Promise<void> {
+    await this.board.setGpio(this.trigger, true, { signal });
+    await this.clock.sleep(TRIGGER_MS, signal);
+    await this.board.setGpio(this.trigger, false, { signal });
   }
 }
 

@@ -1,10 +1,12 @@
 import { assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
+import { settle } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { construct } from "../../tests/support/construct.ts";
 import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { FakeHost } from "../../tests/support/fake_host.ts";
 import { FakePins } from "../../tests/support/fake_pins.ts";
+import { FakeBoard } from "../board/fake.ts";
 import { LinuxBoard } from "../board/linux.ts";
 import { HcSr04Sensor } from "./hc_sr04.ts";
 
@@ -56,4 +58,34 @@ Deno.test("HC-SR04: a target out of reach and a missing echo give different erro
   await clock.advance(300);
   assertEquals((await silent).code, "deadline_exceeded");
   await close();
+});
+
+Deno.test("HC-SR04: a board that is lost during a measurement ends it, and its ticks, once", async () => {
+  const clock = new FakeClock();
+  let listening = 0;
+  const attributes = { digital_interrupts: [{ name: "echo", pin: "1" }] };
+  const board = await construct(FakeBoard, attributes, { name: "b" });
+  const lost = () => new SvcError("unavailable", "the board is lost");
+  board.streamTicks = (_names, call) => {
+    listening++;
+    call!.signal!.addEventListener("abort", () => void listening--);
+    return Promise.resolve({ [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(lost()) }) });
+  };
+  // The ticks end before the answer to this arrives.
+  board.setGpio = async () => {
+    for (let turn = 0; turn < 5; turn++) await settle();
+    throw lost();
+  };
+  const sensor = await construct(
+    HcSr04Sensor,
+    { board: "b", trigger_pin: "0", echo_interrupt_pin: "echo" },
+    { dependencies: [board], clock },
+  );
+  const refused = assertRejects(() => sensor.getReadings(), SvcError, "the board is lost");
+  await clock.advance(100);
+  await refused;
+  for (let turn = 0; turn < 10; turn++) await settle();
+  assertEquals(listening, 0);
+  await sensor.close();
+  await board.close();
 });

@@ -72,6 +72,8 @@ export const GpioServo = model({
 
 class Gpio extends BaseComponent implements Servo {
   #angleDeg: number;
+  /** The number of the last command: an older one that waits for its board sets no pulses any more. */
+  #command = 0;
 
   constructor(name: ResourceName, private readonly board: Board, private readonly settings: Settings) {
     super(name);
@@ -89,7 +91,10 @@ class Gpio extends BaseComponent implements Servo {
     const nearestDeg = Math.max(minAngleDeg, Math.min(angleDeg, maxAngleDeg));
     const share = (nearestDeg - minAngleDeg) / (maxAngleDeg - minAngleDeg);
     const widthUs = minWidthUs + share * (maxWidthUs - minWidthUs);
+    const command = ++this.#command;
     await this.board.setPwmFrequency(pin, frequencyHz, call);
+    if (command !== this.#command) return;
+
     const duty = widthUs * frequencyHz / US_PER_SECOND;
     const rounded = pwmResolution ? Math.round(duty * pwmResolution) / pwmResolution : duty;
     await this.board.setPwm(pin, rounded, call);
@@ -103,6 +108,7 @@ class Gpio extends BaseComponent implements Servo {
 
   /** Ends the pulses, so that the servo no longer holds its angle by force. */
   async stop(call?: Call): Promise<void> {
+    this.#command++;
     await this.board.setPwm(this.settings.pin, 0, call);
   }
 

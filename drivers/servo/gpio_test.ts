@@ -33,6 +33,28 @@ Deno.test("gpio servo: 0 to 180 degrees are pulses of 0.5 to 2.5 ms at 50 Hz", a
   await assertRejects(() => servo.move(NaN), SvcError, "wanted 0 to 180 degrees");
 });
 
+Deno.test("gpio servo: a stop, or a newer angle, counts while a movement waits for a slow board", async () => {
+  const { board, servo, widthUs } = await bench();
+  const setFrequency = board.setPwmFrequency.bind(board);
+  const slowly = (answered: Promise<void>) =>
+    board.setPwmFrequency = async (pin, hz) => {
+      await answered;
+      await setFrequency(pin, hz);
+    };
+  for (const next of [() => servo.stop(), () => servo.move(90)]) {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    slowly(promise);
+    const moving = servo.move(180);
+    slowly(Promise.resolve());
+    await next();
+    const before = [await board.getPwm("12"), await servo.getPosition()];
+    resolve();
+    await moving;
+    assertEquals([await board.getPwm("12"), await servo.getPosition()], before);
+  }
+  assertAlmostEquals(await widthUs(), 1500, 1e-6);
+});
+
 Deno.test("gpio servo: attributes set its range, pulse widths and starting position", async () => {
   const ends = { min_angle_deg: 45, max_angle_deg: 135, min_width_us: 1000, max_width_us: 2000 };
   const { servo, widthUs } = await bench({ ...ends, frequency_hz: 300, starting_position_degs: 90 });

@@ -1,6 +1,7 @@
 /**
  * `ffmpeg`: the pictures of anything that the program ffmpeg reads (a stream on the network, a video file, a device),
- * where it is installed. The newest picture counts. If the program ends, it is started again.
+ * where it is installed. The newest picture counts. If the program ends, it is started again. So it is if it gives no
+ * more pictures: it waits for ever for a stream whose sender has gone without a word.
  */
 
 import {
@@ -12,12 +13,14 @@ import {
 import { type Clock, deadline, race } from "../../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../../lib/base/error.ts";
 import type { Logger } from "../../../lib/base/log/log.ts";
+import { shownUrlsIn } from "../../../lib/base/log/shown_url.ts";
 import { endProcess, type PipedProcess, type PipeHost } from "../../../lib/base/process.ts";
 import {
   anyObject,
   bool,
   type DecodeContext,
   type Infer,
+  integer,
   type Json,
   list,
   object,
@@ -35,6 +38,7 @@ const PROGRAM = "ffmpeg";
 const FIRST_PICTURE_MS = 10_000;
 const AGAIN_MS = 1_000;
 const GRACE_MS = 2_000;
+const STALL_MS = 30_000;
 
 const kwArgs = (doc: string) => anyObject(doc).default({}).with(checkArguments);
 
@@ -50,6 +54,8 @@ const attributes = object({
     "filters of ffmpeg, in order",
   ).default([]),
   outputKwArgs: kwArgs('options of the output: { "r": 10 }'),
+  stallMs: integer("without a new picture for so long, ffmpeg is started again; 0 means never", { min: 0 })
+    .default(STALL_MS),
   debug: bool("log all that ffmpeg says").default(false),
   intrinsicParameters: intrinsicsField,
   distortionParameters: distortionField,
@@ -193,6 +199,8 @@ class Ffmpeg extends BaseComponent implements Camera {
       } catch (error) {
         this.#failure = chainOf(error);
       }
+      // A message of ffmpeg has the whole address, password included, and callers see the failure.
+      this.#failure = shownUrlsIn(this.#failure);
       if (signal.aborted) return;
       logger.warn(`ffmpeg has ended and is started again: ${this.#failure}`);
       // An old picture of a stream that is gone would look like a present one.
@@ -214,20 +222,44 @@ class Ffmpeg extends BaseComponent implements Camera {
       }
     })();
     const ended = () => void endProcess(process, clock, GRACE_MS);
+    const stall = this.#stallWatch(ended);
     signal.addEventListener("abort", ended, { once: true });
     if (signal.aborted) ended();
 
     try {
       const stream = new JpegStream();
-      for await (const bytes of process.output) for (const jpeg of stream.push(bytes)) this.#show(jpeg);
+      for await (const bytes of process.output) {
+        for (const jpeg of stream.push(bytes)) {
+          this.#show(jpeg);
+          stall.lives();
+        }
+      }
     } finally {
+      stall.cancel();
       signal.removeEventListener("abort", ended);
       if (!signal.aborted) ended();
     }
 
     const { code } = await process.exited;
     await listening;
+    if (stall.isStalled()) return `it gave no picture for ${this.settings.stallMs / 1000} s`;
     return output ?? `exit code ${code}`;
+  }
+
+  /** Calls `ended` when no picture has come for the configured time. */
+  #stallWatch(ended: () => void) {
+    const { stallMs } = this.settings;
+    let stalled = false, cancel = () => {};
+    const lives = () => {
+      cancel();
+      if (stallMs === 0) return;
+      cancel = this.tools.clock.after(stallMs, () => {
+        stalled = true;
+        ended();
+      });
+    };
+    lives();
+    return { lives, cancel: () => cancel(), isStalled: () => stalled };
   }
 
   #show(jpeg: Uint8Array): void {

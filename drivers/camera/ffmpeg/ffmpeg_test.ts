@@ -77,6 +77,38 @@ Deno.test("ffmpeg camera: the newest picture counts; without one the call fails 
   assertEquals([started[1].signals[0], clock.pending], ["SIGTERM", 0]);
 });
 
+Deno.test("ffmpeg camera: a stream that stands still is read anew, and its last picture is no present one", async () => {
+  const { clock, camera, started, logged } = await bench();
+  for (let second = 0; second < 60; second += 20) {
+    started[0].output.push(FakeFfmpeg.picture());
+    await clock.advance(20_000);
+  }
+  await camera.getImages();
+  assertEquals(started.length, 1, "a slow one does not stand still");
+
+  await clock.advance(10_500);
+  assertEquals(started[0].signals[0], "SIGTERM");
+  assert(logged.some(({ message }) => message.includes("it gave no picture for 30 s")));
+  const late = assertRejects(() => camera.getImages(), SvcError, "it gave no picture for 30 s");
+  await clock.advance(10_000);
+  await late;
+  assertEquals(started.length, 2);
+  started[1].output.push(FakeFfmpeg.picture(16, 8));
+  await clock.advance(0);
+  assertEquals(imageSize((await camera.getImages()).images[0].image).width, 16);
+  await camera.close();
+  assertEquals(clock.pending, 0);
+});
+
+Deno.test("ffmpeg camera: stall_ms 0 waits for the next picture for ever", async () => {
+  const { clock, camera, started } = await bench({ stall_ms: 0 });
+  started[0].output.push(FakeFfmpeg.picture());
+  await clock.advance(3_600_000);
+  await camera.getImages();
+  assertEquals([started.length, started[0].signals], [1, []]);
+  await camera.close();
+});
+
 Deno.test("ffmpeg camera: without the program it says what to install; options must be options", async () => {
   const error = await assertRejects(
     () => construct(FfmpegCamera, { video_path: "x" }, { host: new FakeHost() }),
@@ -90,4 +122,21 @@ Deno.test("ffmpeg camera: without the program it says what to install; options m
     filters: [{ name: "a=b" }],
   });
   assert(problems.length === 3, problems.join("; "));
+});
+
+Deno.test("ffmpeg camera: neither callers nor the log are told the password of an address", async () => {
+  for (
+    const line of ["rtsp://me:hidden%21@eye/1: 401 Unauthorized", "Did you mean file:rtsp://me:hidden@eye/1"]
+  ) {
+    const { clock, camera, started, logged } = await bench({ video_path: "rtsp://me:hidden%21@eye/1" });
+    started[0].stderr.push(line);
+    started[0].end(1);
+    await clock.advance(10);
+    const late = assertRejects(() => camera.getImages(), SvcError);
+    await clock.advance(10_000);
+    const { message } = await late;
+    assert(message.includes("eye/1") && !message.includes("hidden"), message);
+    assertEquals(logged.filter((one) => JSON.stringify(one).includes("hidden")), []);
+    await camera.close();
+  }
 });
