@@ -207,7 +207,7 @@ async function start(
   machine.runModules(modulesOf(() => tables.port(robot), packages, building, options, parts));
   const announcement = options.mdns ? createAnnouncement(options, parts) : undefined;
   const port = await MachinePort.open(first.config, {
-    tableFor: (guard) => tables.port(robot, guard),
+    tableFor: (guard, permissions) => tables.port(robot, guard, permissions),
     http: { restartStatus: restarts.status, routes: await buildRoutes(diagnostics, options, parts) },
     noTls: options.noTls,
     webrtc: options.webrtc ?? true,

@@ -7,6 +7,7 @@
  * - an entry of modules, remotes, packages, jobs or log with an error is left out, and so is a resource without a
  *   usable name;
  * - any other error in a component or service makes that resource unhealthy;
+ * - with `disable_partial_start`, each of these errors is fatal, too;
  * - unknown keys are warnings.
  *
  * The room owns a machine's configuration: its sources, its meaning, and its problems.
@@ -46,6 +47,7 @@ import {
   type ResourceConfig,
   type ResourceEntry,
   resourceField,
+  withoutConsequences,
 } from "./resource_config.ts";
 import {
   authField,
@@ -141,6 +143,9 @@ const settingFields = {
   cloud: cloudField,
   maintenance: maintenanceField,
   debug: bool("debug logs everywhere, overriding all other levels").default(false),
+  disablePartialStart: bool(
+    "refuse the configuration if anything in it has an error; otherwise the machine goes without that part",
+  ).default(false),
   disableLogDeduplication: bool("write every repeated log line").default(false),
   enableWebProfile: bool("serve profiles of the program").default(false),
   tracing: tracingField,
@@ -171,7 +176,7 @@ export async function decodeConfig(
   const at = new DecodeContext();
   const file = machineField.decode(json, at);
   const fatal = at.failed;
-  if (!fatal) warnIfOpen(file, at.at("network").at("bind_address"));
+  if (!fatal) warnIfOpen(file, at);
   const packageConfigs = decodeEntries("packages", file.packages, packageField, at);
   const placeholders = { env, packages: new NamedPackages(packageConfigs), folderOf: packages };
   const context = { registry, placeholders };
@@ -209,8 +214,19 @@ export async function decodeConfig(
     logPatterns: rules.map(({ pattern }) => pattern),
   };
   const broken = registry.rules.flatMap((rule) => rule(config, registry));
-  return { config, problems: [...at.problems, ...broken], fatal: fatal || broken.length > 0 };
+  const problems = [...at.problems, ...broken];
+  if (!fatal && file.disablePartialStart && problems.some(({ severity }) => severity === "error")) {
+    return { config, problems: [...withoutConsequences(problems), PARTIAL], fatal: true };
+  }
+  return { config, problems, fatal: fatal || broken.length > 0 };
 }
+
+/** Why errors that only cost a part otherwise refuse the whole configuration. */
+const PARTIAL: Problem = {
+  severity: "error",
+  path: "disable_partial_start",
+  message: "it is true, so an error in any part refuses the whole configuration",
+};
 
 function settingsIn(file: Settings): Settings {
   const names = Object.keys(settingFields) as (keyof Settings)[];
@@ -229,9 +245,15 @@ function defaultServices(configured: readonly ResourceEntry[], registry: Registr
 
 /** The control plane tells a managed machine who may call it; an unmanaged machine only knows its configuration. */
 function warnIfOpen({ network, auth, cloud }: Infer<typeof machineField>, at: DecodeContext): void {
-  if (!ALL_INTERFACES.includes(network.bindAddress.host) || cloud) return;
-  if (auth.apiKeys || auth.publicKeys.length || auth.tlsAuthEntities.length) return;
-  at.warn("every interface, and no auth.handlers: everybody who reaches this computer can move the machine");
+  if (cloud || auth.apiKeys || auth.publicKeys.length || auth.tlsAuthEntities.length) return;
+  if (auth.userPermissions.length > 0) {
+    const problem = "no auth.handlers: no caller can show who it is, so all calls are refused";
+    return at.at("auth.user_permissions").warn(problem);
+  }
+  if (!ALL_INTERFACES.includes(network.bindAddress.host)) return;
+  at.at("network.bind_address").warn(
+    "every interface, and no auth.handlers: everybody who reaches this computer can move the machine",
+  );
 }
 
 /** The entries of a list without errors; of several with the same name only the first. */

@@ -56,6 +56,7 @@ Deno.test("decodeConfig: an empty configuration gets every default", async () =>
       publicKeys: [],
       tokenKeysFile: undefined,
       limits: { wrongKeysPerAddress: 20, wrongKeysPerKey: 5, keyChecksAtOnce: 4 },
+      userPermissions: [],
     },
     maintenance: undefined,
     tracing: { enabled: false, disk: false, console: false, otlpendpoint: undefined },
@@ -69,6 +70,7 @@ Deno.test("decodeConfig: an empty configuration gets every default", async () =>
     logPatterns: [],
     debug: false,
     enableWebProfile: false,
+    disablePartialStart: false,
     disableLogDeduplication: false,
     revision: "",
   });
@@ -311,6 +313,36 @@ Deno.test("decodeConfig: an error in a machine setting is fatal, and other error
   ]);
 });
 
+const PARTS: readonly (readonly [part: string, section: JsonObject, error: string])[] = [
+  ["a component", { components: [motor({ attributes: { max_rpm: "fast" } })] }, "max_rpm"],
+  ["a component without a usable name", { components: [motor({ name: "a b" })] }, "components.0.name"],
+  ["two components of one name", { components: [motor(), motor()] }, "components.1"],
+  ["an unknown model", { components: [motor({ model: "turbine" })] }, "components.0.model"],
+  ["a remote", { remotes: [{ name: "far" }] }, "remotes.0.address"],
+  ["a job", { jobs: [{ name: "j", schedule: "often", resource: "m", method: "Stop" }] }, "jobs.0.schedule"],
+  ["a module", { modules: [{ name: "parent", executable_path: "/bin/true" }] }, "modules.0.name"],
+];
+for (const [part, section, error] of PARTS) {
+  Deno.test(`decodeConfig: disable_partial_start refuses a configuration with an error in ${part}`, async () => {
+    assertEquals((await decode(section)).fatal, false, "without it, the machine goes without the part");
+    const { fatal, lines } = await decode({ ...section, disable_partial_start: true });
+    assertEquals(fatal, true);
+    assertStringIncludes(lines[0]!, error);
+    assertEquals(lines.filter((line) => line.includes("ignored")), [], "nothing is ignored");
+    assertStringIncludes(lines.at(-1)!, "error disable_partial_start: it is true");
+  });
+}
+
+Deno.test("decodeConfig: disable_partial_start takes a configuration that has warnings alone", async () => {
+  const { fatal, lines } = await decode({
+    components: [motor()],
+    unknown: 1,
+    log: [{ pattern: "(", level: "info" }],
+    disable_partial_start: true,
+  });
+  assertEquals([fatal, lines.every((line) => line.startsWith("warning"))], [false, true]);
+});
+
 Deno.test("decodeConfig: warns about a port that is open to every interface without auth.handlers", async () => {
   const warned = async (network: JsonObject, more: JsonObject = {}) =>
     (await decode({ network, ...more })).lines.length > 0;
@@ -324,6 +356,67 @@ Deno.test("decodeConfig: warns about a port that is open to every interface with
   assertEquals(await warned({}), false);
   assertEquals(await warned({ bind_address: "0.0.0.0:8080" }, { auth: keys }), false);
   assertEquals(await warned({ bind_address: "0.0.0.0:8080" }, { cloud: { id: "part", secret: "s" } }), false);
+});
+
+Deno.test("decodeConfig: reads what each caller may call, and warns where no caller can show who it is", async () => {
+  const method = "/viam.component.camera.v1.CameraService/GetImages";
+  const permissions = [{ resources: ["cam1"], allowed_methods: [method] }];
+  const entries = (...users: JsonObject[]) => users.map((user) => ({ user, permissions }));
+  const keys = { handlers: [{ type: "api-key", config: { id: "key", keys: ["id"] } }] };
+  const read = (user_permissions: Json, more: JsonObject = keys) =>
+    decode({ auth: { ...more, user_permissions } });
+
+  const whole = await read(entries({ type: "api-key-id", id: "me" }, { type: "default" }));
+  assertEquals([whole.lines, whole.fatal], [[], false]);
+  const granted = [{ resources: ["cam1"], allowedMethods: [method] }];
+  assertEquals(whole.config.auth.userPermissions, [
+    { user: { type: "api-key-id", id: "me" }, permissions: granted },
+    { user: { type: "default", id: "" }, permissions: granted },
+  ]);
+
+  const refused = async (user_permissions: Json) => {
+    const { lines, fatal } = await read(user_permissions);
+    assertEquals(fatal, true);
+    return lines[0].replace("error auth.user_permissions.", "");
+  };
+  assertEquals(await refused([{}]), "0.user: missing required field, wanted an object");
+  assertEquals(
+    await refused(entries({ type: "email", id: "ann@example.com" })),
+    '0.user.type: found "email", wanted one of "api-key-id", "app-user-id", "default"',
+  );
+  assertEquals(
+    await refused(entries({ type: "app-user-id" })),
+    "0.user.id: empty, wanted the app-user-id of the caller",
+  );
+  assertEquals(
+    await refused(entries({ type: "default" }, { type: "default", id: "x" })),
+    '1.user: "default" has two entries, wanted one for each caller',
+  );
+  assertEquals(
+    await refused([{ user: { type: "default" }, permissions: [{ allowed_methods: ["GetImages"] }] }]),
+    '0.permissions.0.allowed_methods.0: found "GetImages", wanted a full method such as "' + method + '"',
+  );
+
+  assertEquals((await read(entries({ type: "default" }), {})).lines, [
+    "warning auth.user_permissions: no auth.handlers: no caller can show who it is, so all calls are refused",
+  ]);
+});
+
+Deno.test("decodeConfig: a reloaded module runs the program that the published command line has copied", async () => {
+  const module = { name: "soil", type: "registry", module_id: "acme:soil", version: "1.0.0" };
+  const reload = { reload_path: "~/soil.tar.gz", reload_enabled: true, reload_user: "me" };
+  const of = async (more: JsonObject) => {
+    const { config: { modules: [one] }, lines } = await decode({ modules: [{ ...module, ...more }] });
+    assertEquals(lines, []);
+    return [one.type, one.moduleId, one.version, one.executablePath, one.env];
+  };
+  const first = await of({ ...reload, reload_time: "2026-05-01T00:00:00Z" });
+  const env = { SVC_RELOAD_TIME: "2026-05-01T00:00:00Z" };
+  assertEquals(first, ["local", "acme:soil", undefined, "~/soil.tar.gz", env]);
+  assertEquals(await of(reload), ["local", "acme:soil", undefined, "~/soil.tar.gz", {}]);
+  for (const off of [{ ...reload, reload_enabled: false }, { ...reload, reload_path: "" }]) {
+    assertEquals(await of(off), ["registry", "acme:soil", "1.0.0", undefined, {}]);
+  }
 });
 
 Deno.test("decodeConfig: two resources with the same name become a single unhealthy resource", async () => {

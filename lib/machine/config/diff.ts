@@ -5,7 +5,7 @@
  */
 
 import { jsonDiff } from "../../base/schema/json_secrets.ts";
-import { isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
+import { comparableJson, isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
 import { configJson, type MachineConfig } from "./config.ts";
 
 /** The lines of the difference; empty if nothing visible changes. */
@@ -15,8 +15,8 @@ export function configDiff(before: MachineConfig, after: MachineConfig): string 
 
 /** Of each kind of change; the rest is counted. */
 const NAMES_SHOWN = 12;
-/** Says when a configuration came, not what is in it. */
-const NO_SETTINGS = ["revision"];
+/** When a configuration came, and what the decoder concludes from other sections. */
+const NO_SETTINGS = ["revision", "moduleNames", "logPatterns"];
 
 /** What changes, by name: `added motor2; changed motor1, network; removed cam1`. Empty if nothing visible does. */
 export function configChanges(before: MachineConfig, after: MachineConfig): string {
@@ -45,8 +45,8 @@ function entriesOf(config: JsonObject): Map<string, string> {
   for (const [section, value] of Object.entries(config)) {
     if (NO_SETTINGS.includes(section)) continue;
     const named = Array.isArray(value) ? value.filter(isNamed) : [];
-    if (!Array.isArray(value) || named.length < value.length) entries.set(section, JSON.stringify(value));
-    else for (const one of named) entries.set(nameOf(section, one), JSON.stringify(one));
+    if (!Array.isArray(value) || named.length < value.length) entries.set(section, comparableJson(value));
+    else for (const one of named) entries.set(nameOf(section, one), comparableJson(one));
   }
   return entries;
 }

@@ -87,6 +87,19 @@ Deno.test("configChanges: names what was added, changed and removed", async () =
     env: () => undefined,
   });
   assertEquals(configChanges(one, config), "changed debug");
+  const modules = [{ name: "soil", executable_path: "/bin/soil" }];
+  const log = [{ pattern: "rdk.modmanager.*", level: "debug" }];
+  const withModule = await decodeConfig({ ...parts({ a: {} }), modules, log }, registry, {
+    env: () => undefined,
+  });
+  assertEquals(configChanges(one, { ...withModule.config, revision: "m" }), "added module soil, log");
+  const [ordered, reordered] = await Promise.all(
+    [{ max_rpm: 1, pins: { a: "1", b: "2" } }, { pins: { b: "2", a: "1" }, max_rpm: 1 }].map(async (one) => ({
+      ...(await decodeConfig(parts({ a: one }), registry, { env: () => undefined })).config,
+      revision: JSON.stringify(one),
+    })),
+  );
+  assertEquals(configChanges(ordered, reordered), "");
   const many = Object.fromEntries(Array.from({ length: 15 }, (_, at) => [`m${at}`, {}]));
   const crowd = (await decodeConfig(parts(many), registry, { env: () => undefined })).config;
   assertEquals(configChanges(none, crowd).endsWith(" and 3 more"), true);

@@ -159,12 +159,23 @@ export function decodeResources(
   return resources;
 }
 
+/** The consequence of an error for its entry. */
+const IGNORED = " (this entry is ignored)";
+
 /** Adds the consequence for the entry to its errors. */
 export function leaveOut(problems: Problem[]): void {
   for (const [index, problem] of problems.entries()) {
     if (problem.severity !== "error") continue;
-    problems[index] = { ...problem, message: `${problem.message} (this entry is ignored)` };
+    problems[index] = { ...problem, message: `${problem.message}${IGNORED}` };
   }
+}
+
+/** The same problems of a configuration that is refused as a whole, so that no entry is ignored. */
+export function withoutConsequences(problems: readonly Problem[]): Problem[] {
+  return problems.map((problem) => {
+    const { message } = problem;
+    return message.endsWith(IGNORED) ? { ...problem, message: message.slice(0, -IGNORED.length) } : problem;
+  });
 }
 
 /** One unhealthy resource replaces resources with the same name: they cannot be told apart. */

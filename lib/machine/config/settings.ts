@@ -29,6 +29,7 @@ import { parseSchedule } from "./schedule.ts";
 export type CloudConfig = NonNullable<Infer<typeof cloudField>>;
 export type NetworkConfig = NonNullable<Infer<typeof networkField>>;
 export type AuthConfig = NonNullable<Infer<typeof authField>>;
+export type UserPermission = AuthConfig["userPermissions"][number];
 export type MaintenanceConfig = NonNullable<Infer<typeof maintenanceField>>;
 export type TracingConfig = NonNullable<Infer<typeof tracingField>>;
 export type ModuleConfig = NonNullable<Infer<typeof moduleField>>;
@@ -228,6 +229,50 @@ const attemptLimitsField = object({
     .default(4),
 }, "limits for wrong keys").orEmpty();
 
+const METHOD = /^\/[\w.]+\.\w+\/\w+$/;
+
+const permissionField = object({
+  resources: list(text(), 'names of resources; "_machine" for calls that address none').default([]),
+  allowedMethods: list(
+    text().with((method, at) =>
+      METHOD.test(method)
+        ? method
+        : at.wanted('a full method such as "/viam.component.camera.v1.CameraService/GetImages"', method)
+    ),
+    "what the caller may call on them",
+  ).default([]),
+}, "methods that may be called on some resources");
+
+const userField = object({
+  type: choice(
+    'how the caller is known; "default" stands for all who have no entry of their own',
+    ["api-key-id", "app-user-id", "default"],
+  ).required(),
+  id: text("the caller's key ID or user ID").default(""),
+}, "a caller").with((user, at) => {
+  const { type, id } = user;
+  if (type !== "default" && id === "") return at.at("id").error(`empty, wanted the ${type} of the caller`);
+  return type === "default" ? { type, id: "" } : { type, id };
+});
+
+const userPermissionsField = list(
+  object({
+    user: userField.required(),
+    permissions: list(permissionField, "what this caller may call").default([]),
+  }, "what one caller may call"),
+  "what each caller may call; with it, callers without an entry may call nothing",
+).default([]).with((entries, at) => {
+  const seen = new Set<string>();
+  for (const [index, { user: { type, id } }] of entries.entries()) {
+    if (seen.has(id)) {
+      const who = type === "default" ? '"default"' : `"${id}"`;
+      return at.at(`${index}.user`).error(`${who} has two entries, wanted one for each caller`);
+    }
+    seen.add(id);
+  }
+  return entries;
+});
+
 export const authField = object({
   handlers: list(handlerField, "who may connect").default([]),
   tlsAuthEntities: list(
@@ -245,8 +290,9 @@ export const authField = object({
     "file for the keys that sign tokens, so that tokens outlive a restart; a relative path begins in the program's home folder",
   ),
   limits: attemptLimitsField,
+  userPermissions: userPermissionsField,
 }, "who may use the machine").with((auth, at) => {
-  const { handlers, tlsAuthEntities, externalAuthConfig, tokenKeysFile, limits } = auth;
+  const { handlers, tlsAuthEntities, externalAuthConfig, tokenKeysFile, limits, userPermissions } = auth;
   if (handlers.length > 1) return at.at("handlers.1.type").error('"api-key" is there twice, wanted it once');
   return {
     apiKeys: handlers.at(0)?.config,
@@ -254,6 +300,7 @@ export const authField = object({
     publicKeys: externalAuthConfig?.jwks.keys ?? [],
     tokenKeysFile: tokenKeysFile || undefined,
     limits,
+    userPermissions,
   };
 }).orEmpty();
 
@@ -283,6 +330,9 @@ export const logField = object({
   level: levelField.required(),
 });
 
+/** The variable that tells a module when its program was put in the place of its package. */
+export const RELOAD_TIME = "SVC_RELOAD_TIME";
+
 export const moduleField = object({
   name: nameRow("name of the module", LONG_NAME_MAX).required().with((name, at) => {
     return name === "parent" ? at.error('"parent" is reserved, wanted another name') : name;
@@ -291,6 +341,12 @@ export const moduleField = object({
   executablePath: text("program to run; required for a local module"),
   moduleId: text("ID in the registry; required for a registry module"),
   version: text("version in the registry"),
+  reloadPath: text(
+    "program or archive that runs in place of the package, as the published command line sets it",
+  ),
+  reloadEnabled: bool("run reload_path").default(false),
+  reloadUser: text(),
+  reloadTime: text(),
   logLevel: levelField,
   env: mapOf(text(), "environment variables of the program").default({}),
   tcpMode: bool("talk over TCP rather than a Unix socket").default(false),
@@ -305,7 +361,13 @@ export const moduleField = object({
     processes: integer("processes and threads", { min: 1 }),
   }, "limits for all its processes together; needs root"),
   status: object({ error: text() }, "set by the control plane"),
-}, "a program that provides resources").with((module, at) => {
+}, "a program that provides resources").with((written, at) => {
+  const { reloadPath, reloadEnabled, reloadUser: _user, reloadTime, ...own } = written;
+  // The time is news of another program at the same path: with it the module starts again.
+  const env = reloadTime ? { ...own.env, [RELOAD_TIME]: reloadTime } : own.env;
+  const module = reloadEnabled && reloadPath
+    ? { ...own, type: "local" as const, executablePath: reloadPath, version: undefined, env }
+    : own;
   if (module.status?.error) return at.at("status").error(module.status.error);
   if (module.type === "local" && !module.executablePath) {
     return at.at("executable_path").error(
@@ -374,6 +436,9 @@ export const foreignFields = {
   fragments: any(),
   fragmentMods: any(),
   triggers: any("notifications of what happens at the machine, which the control plane reads itself"),
+  dataRetentionPolicy: any(
+    "how many days the control plane keeps what this part captures, which it reads itself",
+  ),
   processes: any("no longer supported: use a module or a service of the system").with(
     (value, at: DecodeContext) => {
       const isEmpty = Array.isArray(value) && value.length === 0;

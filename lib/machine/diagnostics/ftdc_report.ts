@@ -5,6 +5,7 @@
  * as captured.
  */
 
+import { csvText } from "../../base/collections/csv.ts";
 import type { MetricCapture } from "./ftdc_format.ts";
 
 export const REPORT_FORMATS = ["table", "csv", "svg"] as const;
@@ -57,7 +58,7 @@ function table(capture: MetricCapture): string {
 /** Every value as captured; unmeasured ones are empty. */
 function csv({ timesMs, metrics }: MetricCapture): string {
   const columns = [...metrics.values()];
-  const lines = [["time", ...metrics.keys()].map(quoted).join(",")];
+  const lines = [["time", ...metrics.keys()].map(csvText).join(",")];
   for (const [row, timeMs] of timesMs.entries()) {
     const cells = columns.map((values) => Number.isNaN(values[row]) ? "" : String(values[row]));
     lines.push([iso(timeMs), ...cells].join(","));
@@ -117,12 +118,6 @@ function shown(value: number): string {
 
 function iso(ms: number): string {
   return new Date(ms).toISOString();
-}
-
-/** A text as a cell of CSV. Spreadsheets run a cell that begins like a formula; an apostrophe makes it a text. */
-function quoted(cell: string): string {
-  const text = /^[=+\-@\t\r]/.test(cell) ? `'${cell}` : cell;
-  return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
 const WIDTH = 900;

@@ -3,8 +3,14 @@ import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { readPcd, writePcd } from "../../geometry/cloud/pcd.ts";
 import { createCloud } from "../../geometry/cloud/point_cloud.ts";
+import { IDENTITY_POSE, poseAt } from "../../geometry/pose.ts";
 import { ResourceName } from "../../resource/name.ts";
+import type { Component } from "../../resource/resource.ts";
 import { type Bench, bench, component } from "../../../tests/support/machine_bench.ts";
+import type { RemoteConfig } from "../config/config.ts";
+import { remoteFrames } from "./remote_frames.ts";
+
+const BALL = { type: "sphere", radiusMm: 7 } as const;
 
 const at = (parent: string, x: number, more: JsonObject = {}): JsonObject => ({
   frame: { parent, translation: { x, y: 0, z: 0 }, ...more },
@@ -125,6 +131,22 @@ Deno.test("FrameSystemConfig: lists the linked parts, parents first, with shapes
     ["tip", "cam", undefined, undefined],
   ]);
   assert(Array.isArray(frameSystemConfigs[0].kinematics?.joints));
+  await machine.close();
+});
+
+Deno.test("a remote's part has all the shapes that its component reports", async () => {
+  const machine = bench();
+  await machine.apply(MACHINE);
+  const camera = machine.machine.find("rdk:component:generic", "cam") as Component;
+  const ball = (x: number) => ({ center: poseAt(x, 0, 0), label: `b${x}`, shape: BALL });
+  camera.getGeometries = () => Promise.resolve([ball(1), ball(2), ball(3)]);
+  const { frameSystemConfigs } = await machine.robot.frameSystemConfig({});
+  const frame = { parent: "world", pose: IDENTITY_POSE };
+  const remote = { name: "far", prefix: "r-", frame } as RemoteConfig;
+  const problems: string[] = [];
+  const placed = remoteFrames(remote, frameSystemConfigs, (problem) => problems.push(problem));
+  const part = placed.find(({ part }) => part.name === "r-cam")!.part;
+  assertEquals([part.geometry, part.moreGeometries, problems], [ball(1), [ball(2), ball(3)], []]);
   await machine.close();
 });
 

@@ -153,6 +153,19 @@ Deno.test("Machine leaves equal resources alone and rebuilds what changed with i
   await machine.close();
 });
 
+Deno.test("Machine leaves a resource alone whose attributes come in another order, and builds for another list", async () => {
+  const { machine, took } = bench();
+  await machine.apply(configOf({ a: { speed: 1, pins: { dir: "1", pwm: "2" }, list: [{ x: 1, y: 2 }, 3] } }));
+  took();
+  await machine.apply(
+    configOf({ a: { list: [{ y: 2, x: 1 }, 3], pins: { pwm: "2", dir: "1" }, speed: 1 } }, "r2"),
+  );
+  assertEquals([took(), nodeOf(machine, "a").revision], ["", "r2"]);
+  await machine.apply(configOf({ a: { speed: 1, pins: { dir: "1", pwm: "2" }, list: [3, { x: 1, y: 2 }] } }));
+  assertEquals(took(), "close a, build a");
+  await machine.close();
+});
+
 Deno.test("Machine: a failing resource is unhealthy, its dependents report the whole chain, and others run", async () => {
   const { machine, faults, output, clock } = bench();
   faults.add("c");

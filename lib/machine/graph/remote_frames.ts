@@ -81,7 +81,7 @@ export function remoteFrames(
   for (const message of reported.slice(0, FRAMES_MAX)) {
     const shown = message.frame?.referenceFrame.slice(0, NAME_MAX);
     try {
-      const { name, parent, pose, geometry } = fromTransformMessage(message.frame!);
+      const { name, parent, pose, geometry, moreGeometries } = fromTransformMessage(message.frame!);
       if (name.length > NAME_MAX) throw new Error(`its name is longer than ${NAME_MAX}`);
       const kinematics = message.kinematics && kinematicsOf(message.kinematics, `${prefix}${name}`);
       const part = {
@@ -89,6 +89,7 @@ export function remoteFrames(
         parent: parent === WORLD ? world : `${prefix}${parent}`,
         pose,
         geometry,
+        moreGeometries,
         kinematics,
       };
       frames.push({ remote, part });

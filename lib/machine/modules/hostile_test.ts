@@ -240,7 +240,8 @@ const CASES: readonly Case[] = [
     then: async (world) => {
       world.host.isFull = true;
       world.module("bad").kill();
-      assertMatch(await until(() => world.error("victim")), /ended|the disk is full/);
+      // The module is back within milliseconds: only the log tells for sure that it was away.
+      await until(() => world.output("victim is unhealthy").length > 0);
       await until(() => world.output("the disk is full").length > 0);
       await world.readings("bystander");
       world.host.isFull = false;

@@ -33,6 +33,8 @@ export interface MachineIdentity {
   readonly locationId: string | undefined;
   readonly organizationId: string | undefined;
   readonly fqdn: string | undefined;
+  /** The address of the control plane. */
+  readonly appAddress: string | undefined;
 }
 
 /** The facts that a module gets at its start. */
@@ -92,6 +94,7 @@ function variables(facts: LaunchFacts): Record<string, string> {
     ["MACHINE_FQDN", machine?.fqdn],
     ["MACHINE_ID", machine?.machineId],
     ["MACHINE_PART_ID", machine?.partId],
+    ["APP_ADDRESS", machine?.appAddress],
     ["API_KEY_ID", key?.id],
     ["API_KEY", key?.key],
     ["MODULE_TRACING", tracing ? "1" : undefined],

@@ -11,6 +11,7 @@ import { frameMessage } from "../../cloud_client/frame_message.ts";
 import { type Clock, race } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
+import { comparableJson } from "../../base/schema/schema.ts";
 import type { Need } from "../../resource/graph.ts";
 import { parseApi, ResourceName } from "../../resource/name.ts";
 import type { AnyApi, Registry } from "../../resource/registry.ts";
@@ -136,7 +137,7 @@ export class ModuleModels {
   offer(config: ResourceConfig): Offer {
     const { name: { full }, attributes, model, dependsOn, frame, logLevel, serviceConfigs } = config;
     // A change of any of these, which the module gets, builds the resource anew.
-    const key = JSON.stringify([model, attributes, dependsOn, frame, logLevel, serviceConfigs]);
+    const key = comparableJson([model, attributes, dependsOn, frame, logLevel, serviceConfigs]);
     const known = this.#validations.get(full);
     if (known?.key === key) return known.offer;
     const what = `module "${this.parts.name}" is validating its configuration`;

@@ -6,7 +6,13 @@
  */
 
 import { backoffMs } from "../../base/async/backoff.ts";
-import type { LoopbackPeers, Platform, WholeEnvironment, WorkingFolder } from "../../base/host.ts";
+import type {
+  Environment,
+  LoopbackPeers,
+  Platform,
+  WholeEnvironment,
+  WorkingFolder,
+} from "../../base/host.ts";
 import type { LinkFiles, ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import { type Clock, Waker } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
@@ -57,6 +63,7 @@ export interface ModuleParts {
     & ReadFiles
     & WriteFiles
     & LinkFiles
+    & Environment
     & WholeEnvironment
     & WorkingFolder
     & Platform;

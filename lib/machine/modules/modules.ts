@@ -11,6 +11,7 @@
 import type { Environment } from "../../base/host.ts";
 import { SvcError } from "../../base/error.ts";
 import { logPattern, type Logs } from "../../base/log/log.ts";
+import { comparableJson } from "../../base/schema/schema.ts";
 import type { AnyApi } from "../../resource/registry.ts";
 import type { ServiceTable } from "../../wire/rpc/service.ts";
 import { envDurationMs } from "../config/env_duration.ts";
@@ -152,7 +153,7 @@ export class Modules {
     for (const wanted of wantedModules(config, this.#parts)) {
       const { name } = wanted.config;
       const known = old.get(name);
-      const same = known && JSON.stringify(known.wanted) === JSON.stringify(wanted);
+      const same = known && comparableJson(known.wanted) === comparableJson(wanted);
       if (same) old.delete(name);
       this.#modules.set(name, same ? known : this.#succeed(wanted, known));
       this.#modules.get(name)!.keep(models);
@@ -288,6 +289,7 @@ function wantedModules(
     locationId: cloud.locationId,
     organizationId: cloud.primaryOrgId,
     fqdn: cloud.fqdn,
+    appAddress: cloud.appAddress,
   };
   const usual = debug || config.debug ? "debug" : undefined;
   const byName = (name: string) => log.findLast(({ pattern }) => logPattern(pattern).test(name))?.level;

@@ -110,6 +110,19 @@ Deno.test("Modules: a change of a module replaces its process, and a change of a
   assertEquals(world.states.a, "ready");
 });
 
+Deno.test("Modules: a module and its resources stay where only the order of members has changed", async () => {
+  await using world = await ModuleWorld.open();
+  await world.apply([{ name: "one", env: { A: "1", B: "2" } }], {
+    a: { attributes: { degrees: 3, place: "x" } },
+  });
+  const first = world.module("one");
+  await world.apply([{ name: "one", env: { B: "2", A: "1" } }], {
+    a: { attributes: { place: "x", degrees: 3 } },
+  });
+  assertEquals([world.module("one") === first, first.diary], [true, ["add a"]]);
+  assertEquals(world.states.a, "ready");
+});
+
 Deno.test("Modules: resources return after a kill at any moment, and no call hangs", async () => {
   await using world = await ModuleWorld.open({}, { settledMs: 0 });
   await world.apply(["one"], { a: {} });

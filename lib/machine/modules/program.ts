@@ -7,7 +7,7 @@
 
 import { createHash, randomUUID } from "node:crypto";
 import { dirname, isAbsolute, join, normalize } from "node:path";
-import type { WholeEnvironment, WorkingFolder } from "../../base/host.ts";
+import type { Environment, Platform, WholeEnvironment, WorkingFolder } from "../../base/host.ts";
 import { unpackWithLinks } from "../../base/files/archive.ts";
 import type { LinkFiles, ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import { readHead } from "../../base/files/head.ts";
@@ -29,7 +29,9 @@ const META_CHARS_MAX = 1_000_000;
 /** Time between SIGTERM and SIGKILL for a first run that takes too long. */
 const FIRST_RUN_STOP_MS = 5_000;
 
-type ProgramHost = SpawnHost & ReadFiles & WriteFiles & LinkFiles & WholeEnvironment & WorkingFolder;
+type ProgramHost =
+  & (SpawnHost & ReadFiles & WriteFiles & LinkFiles)
+  & (Environment & WholeEnvironment & Platform & WorkingFolder);
 
 /** The files of a module's program. */
 export interface ModuleProgram {
@@ -253,8 +255,10 @@ function inside(folder: string, path: string): string {
   throw new SvcError("invalid_argument", `"${path}" in ${folder}/meta.json leads out of the package`);
 }
 
-function absolute(path: string, host: WholeEnvironment & WorkingFolder): string {
-  const whole = path.replace(/^~(?=\/)/, host.environment().HOME ?? "~");
+/** `~` is the home of the user's account: on Windows, and in a service, no variable has it. */
+function absolute(path: string, host: Environment & Platform & WorkingFolder): string {
+  const home = host.platform().os === "windows" ? /^~(?=[/\\])/ : /^~(?=\/)/;
+  const whole = path.replace(home, (named) => host.env("HOME") ?? named);
   return isAbsolute(whole) ? whole : join(host.cwd(), whole);
 }
 

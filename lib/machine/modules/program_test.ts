@@ -108,6 +108,50 @@ Deno.test("first_run: runs until it succeeds once, and its output and result are
   assertEquals(output.filter((one) => one.endsWith("has succeeded")).length, 1);
 });
 
+/** A computer whose account has this home, which no variable names. */
+class AccountHost extends DenoHost {
+  constructor(private readonly home: string | undefined, private readonly os = "linux") {
+    super();
+  }
+
+  override env(name: string): string | undefined {
+    return name === "HOME" ? this.home : super.env(name);
+  }
+
+  override environment(): Record<string, string> {
+    return {};
+  }
+
+  override platform() {
+    return { ...super.platform(), os: this.os };
+  }
+}
+
+Deno.test({
+  name: "programOf: ~ is the home of the account, on Windows before a backslash, too",
+  ignore: Deno.build.os === "windows",
+  fn: async () => {
+    await using home = await Home.make();
+    for (const name of ["tool", "C:\\tool"]) {
+      await Deno.writeTextFile(`${home.path}/${name}`, "#!/bin/sh\n", { mode: 0o755 });
+    }
+    const found = async (path: string, on: AccountHost) =>
+      (await findProgram(home.config({ executable_path: path }), home.path, on)).path;
+    assertEquals(await found("~/tool", new AccountHost(home.path)), `${home.path}/tool`);
+    assertEquals(await found("~/tool", new AccountHost(home.path, "windows")), `${home.path}/tool`);
+    const drive = new AccountHost(`${home.path}/C:`, "windows");
+    assertEquals(await found("~\\tool", drive), `${home.path}/C:\\tool`);
+    // Elsewhere a backslash is a letter of a name; and without an account, ~ stays.
+    for (const [path, on] of [["~\\tool", home.path], ["~/tool", undefined]] as const) {
+      await assertRejects(
+        () => found(path, new AccountHost(on)),
+        SvcError,
+        `there is no file ${Deno.cwd()}/~`,
+      );
+    }
+  },
+});
+
 Deno.test("programOf: the ending of a program for Windows may be missing, and other systems refuse the program", async () => {
   await using home = await Home.make();
   const archive = await home.archive({ "meta.json": { entrypoint: "bin/run" }, "bin/run.exe": "MZ program" });

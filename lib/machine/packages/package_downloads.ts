@@ -21,14 +21,15 @@ import {
 } from "../../base/download/http_download.ts";
 import { SvcError } from "../../base/error.ts";
 import { unpackWithLinks } from "../../base/files/archive.ts";
+import { findDamage } from "./damage.ts";
 import type { LinkFiles, ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Platform } from "../../base/host.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { shownUrlsIn } from "../../base/log/shown_url.ts";
 import type { AcceptedKeys } from "../../base/release/accepted_keys.ts";
-import { FIRST_RUN_MARK } from "../config/placeholder.ts";
+import { FIRST_RUN_MARK, packageFolder } from "../config/placeholder.ts";
 import type { PackageConfig } from "../config/settings.ts";
-import { isMoving } from "./registry_folder.ts";
+import { isMoving, type WantedPackage } from "./registry_folder.ts";
 
 /** Limits of an unpacked package. */
 const LIMITS = { filesMax: 100_000, bytesMax: 32 * 1024 ** 3 };
@@ -67,6 +68,8 @@ export class PackageDownloads {
   readonly #turns = new SerialQueues();
   /** The number of packages that want a content now, by its sum. */
   readonly #wanting = new KeyCounts();
+  /** The folders of damaged packages that have been installed again since the start. */
+  readonly #mended = new Set<string>();
 
   /** `report` is called at every step of a package. */
   constructor(
@@ -82,6 +85,32 @@ export class PackageDownloads {
     return this.#worthwhile.delete(name);
   }
 
+  /**
+   * The modules' packages that are installed and damaged, with a warning. A package is installed again once only: it may
+   * have no such program at all.
+   */
+  async findDamaged(configs: readonly WantedPackage[]): Promise<Set<PackageConfig>> {
+    const { host, home, logger } = this.parts;
+    const damaged = new Set<PackageConfig>();
+    for (const config of configs.filter(({ type }) => type === "module")) {
+      const folder = packageFolder(home, config);
+      if (this.#mended.has(folder) || !await host.stat(folder)) continue;
+      const problem = await findDamage(folder, config.programs ?? [], host);
+      if (problem === undefined) continue;
+      const { name, package: id, version } = config;
+      logger.warn(
+        `package "${name}" (${id} ${version}) is damaged and has to be installed again: ${problem}`,
+      );
+      damaged.add(config);
+    }
+    return damaged;
+  }
+
+  /** Notes that the package in `folder` is installed again. */
+  mended(folder: string): void {
+    this.#mended.add(folder);
+  }
+
   /** Runs `work` while no other work for the same key runs. */
   inTurn<T>(key: string, work: () => Promise<T>): Promise<T> {
     return this.#turns.run(key, work);
@@ -89,14 +118,20 @@ export class PackageDownloads {
 
   /**
    * Downloads a version and unpacks it into the folder, unless that is done. Packages of the same content take turns and
-   * download it once.
+   * download it once. A damaged one is replaced when its replacement is there.
    */
-  async fetch(config: PackageConfig, found: FarPackage, folder: string, signal: AbortSignal): Promise<void> {
+  async fetch(
+    config: PackageConfig,
+    found: FarPackage,
+    folder: string,
+    signal: AbortSignal,
+    isDamaged = false,
+  ): Promise<void> {
     const { checksum } = found;
     this.#wanting.add(checksum, 1);
     try {
       await this.inTurn(checksum, async () => {
-        if (await this.parts.host.stat(folder)) return;
+        if (!isDamaged && await this.parts.host.stat(folder)) return;
         await this.#slots.acquire();
         try {
           signal.throwIfAborted();
@@ -134,7 +169,7 @@ export class PackageDownloads {
     logger.info("a package is installed", { name, folder });
   }
 
-  /** Unpacks beside the folder, and renames it when everything is on disk. */
+  /** Unpacks beside the folder, and renames it when everything is on disk; a damaged package there goes then. */
   async unpack(archive: string, folder: string): Promise<void> {
     const { home, host } = this.parts;
     const temporary = join(home, "packages", "downloads", randomUUID());
@@ -144,6 +179,7 @@ export class PackageDownloads {
       await host.makeFolder(dirname(folder));
       // Somebody may have removed the folder alone, with all that its first run made.
       await host.remove(`${folder}${FIRST_RUN_MARK}`);
+      await host.removeTree(folder);
       await host.moveDurably(temporary, folder);
     } catch (error) {
       await host.removeTree(temporary);

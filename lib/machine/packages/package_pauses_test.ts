@@ -8,6 +8,7 @@ import { createHash } from "node:crypto";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { until } from "../../../tests/support/until.ts";
 import { PackageSchema } from "../../../proto/gen/packages_pb.ts";
+import { settle } from "../../base/clock.ts";
 import { packed } from "../../base/files/archive.ts";
 import { SvcError } from "../../base/error.ts";
 import { DenoHost } from "../../base/host_deno.ts";
@@ -226,6 +227,58 @@ Deno.test("MachinePackages: packages of the same content download it once", asyn
     assertEquals(await Array.fromAsync(Deno.readDir(`${home}/packages/downloads`)).catch(() => []), []);
   } finally {
     await packages.close();
+    await server.shutdown();
+    await Deno.remove(home, { recursive: true });
+  }
+});
+
+Deno.test("MachinePackages.follow: tells of what comes after the preparation, and whether it replaces something", async () => {
+  const home = await Deno.makeTempDir({ prefix: "svc-follow-" });
+  const { bytes, sha256 } = await noise();
+  const server = Deno.serve(
+    { port: 0, hostname: "localhost", onListen: () => {} },
+    () => new Response(bytes),
+  );
+  const url = `http://localhost:${server.addr.port}/weather.tar.gz`;
+  const far = (version: string) => create(PackageSchema, { url, checksum: sha256, info: { version } });
+  /** What a new start of the machine is reported while it fetches the latest version. */
+  const reportsOf = async (version: string, isInTime = false) => {
+    const late = Promise.withResolvers<void>();
+    if (isInTime) late.resolve();
+    const clock = new FakeClock(), reported: string[] = [];
+    const packages = new MachinePackages({
+      home,
+      client: { partId: "p", package: () => late.promise.then(() => far(version)) },
+      host: new DenoHost(),
+      clock,
+      logger: silentLogs(clock).logger("packages"),
+    });
+    packages.follow({ moved: () => reported.push("moved"), arrived: () => reported.push("arrived") });
+    const latest = { ...CONFIG, version: "latest" };
+    let isOver = false;
+    const fetched = packages.fetch([latest]).finally(() => isOver = true);
+    // Whoever is in time is waited for.
+    await until(() => isOver, { meanwhile: () => isInTime ? settle() : clock.advance(500) });
+    assertEquals(
+      [await fetched, [...reported]],
+      [true, []],
+      "nothing is reported before the preparation is over",
+    );
+    late.resolve();
+    const isReady = () => packages.versionOf(latest) === version && packages.statuses()[0]?.state === "ready";
+    await until(() => isReady() && (reported.length > 0 || isInTime), {
+      meanwhile: () => clock.advance(500),
+    });
+    await packages.clean([latest]);
+    await packages.close();
+    return reported;
+  };
+  try {
+    assertEquals(await reportsOf("1.0.0"), ["arrived"], "there was none");
+    assertEquals(await reportsOf("1.1.0"), ["moved"], "it replaces one");
+    assertEquals(await reportsOf("1.1.0"), ["arrived"], "it is the same one");
+    assertEquals(await reportsOf("1.2.0", true), [], "it was in time");
+  } finally {
     await server.shutdown();
     await Deno.remove(home, { recursive: true });
   }

@@ -20,6 +20,7 @@ import { basename, dirname, join } from "node:path";
 import { PackageType } from "../../../proto/gen/packages_pb.ts";
 import { parseRange, parseVersion } from "../../base/semver.ts";
 import { chainOf, isRetryable, messageOf, SvcError } from "../../base/error.ts";
+import type { LinkFiles, ReadFiles } from "../../base/files/files.ts";
 import { isObject, type Json } from "../../base/schema/schema.ts";
 import type { CloudClient } from "../../cloud_client/client.ts";
 import { packageFolder, versionInFolder } from "../config/placeholder.ts";
@@ -32,7 +33,13 @@ import {
   publishedPlatform,
 } from "./package_downloads.ts";
 import { beginInstallation, type Installation } from "./installation.ts";
-import { findArchive, isMoving, packageOfModule, type RegistryArchive } from "./registry_folder.ts";
+import {
+  findArchive,
+  isMoving,
+  packageOfModule,
+  type RegistryArchive,
+  type WantedPackage,
+} from "./registry_folder.ts";
 
 /** The variable with the path of the pinned keys. */
 export const KEYS_VARIABLE = "SVC_RELEASE_KEYS";
@@ -101,20 +108,23 @@ export class MachinePackages {
   /**
    * Downloads missing packages. False if a newer call has replaced this one. Waits for a package whose installed
    * predecessor is in use, also while the control plane is unreachable. Any other package that takes long or fails is
-   * fetched in the background; its users report it.
+   * fetched in the background; its users report it. A package whose program is damaged is installed again.
    */
-  async fetch(configs: readonly PackageConfig[]): Promise<boolean> {
+  async fetch(configs: readonly WantedPackage[]): Promise<boolean> {
     const { clock, logger } = this.parts;
     this.#current.abort(new SvcError("canceled", "there is a newer configuration"));
     const { signal } = this.#current = new AbortController();
     await this.#work;
-    const replaced = await this.#replacedBy(configs);
+    const damaged = await this.#downloads.findDamaged(configs);
+    const replaced = await this.#replacedBy(configs.filter((config) => !damaged.has(config)));
     if (signal.aborted) return false;
     this.#progress.clear();
     this.#wanted = configs;
 
     let isPrepared = false;
-    const installations = configs.map((config) => this.#install(config, signal, () => isPrepared));
+    const installations = configs.map((config) => {
+      return this.#install(config, damaged.has(config), signal, () => isPrepared);
+    });
     this.#work = Promise.all(installations.map(({ ended }) => ended));
 
     const grace = Promise.withResolvers<void>();
@@ -213,7 +223,7 @@ export class MachinePackages {
     try {
       if (named.length === 0 && !await host.stat(root)) return;
       const led = await Promise.all(named.map(async (one) => {
-        const exact = await this.#linkAt(one);
+        const exact = await readLinkAt(this.parts.host, one);
         return exact === undefined ? one : join(dirname(one), exact);
       }));
       const own = [...new Set([...named, ...led, ...this.#linked])].map((one) => one.slice(home.length + 1));
@@ -266,28 +276,38 @@ export class MachinePackages {
   }
 
   /** Begins the attempts at a package; the follower learns of it if it is there after the preparation. */
-  #install(config: PackageConfig, signal: AbortSignal, isPrepared: () => boolean): Installation {
+  #install(
+    config: PackageConfig,
+    isDamaged: boolean,
+    signal: AbortSignal,
+    isPrepared: () => boolean,
+  ): Installation {
     const folder = this.#folderOf(config);
-    const before = this.#linkAt(folder).catch(() => undefined);
+    const before = readLinkAt(this.parts.host, folder).catch(() => undefined);
     const arrived = async () => {
       if (!isPrepared()) return;
       const linked = await before;
-      const hasMoved = linked !== undefined && await this.#linkAt(folder) !== linked;
+      const hasMoved = linked !== undefined && await readLinkAt(this.parts.host, folder) !== linked;
       if (hasMoved) this.#follower.moved();
       else this.#follower.arrived();
     };
-    const attempt = () => before.then(() => this.#attempt(config, signal));
+    const attempt = () => before.then(() => this.#attempt(config, isDamaged, signal));
     const takeProgress = () => this.#downloads.takeProgress(config);
     return beginInstallation({ config, attempt, takeProgress, arrived, clock: this.parts.clock, signal });
   }
 
   /** One attempt; returns why it failed. */
-  async #attempt(config: PackageConfig, signal: AbortSignal): Promise<SvcError | undefined> {
+  async #attempt(
+    config: PackageConfig,
+    isDamaged: boolean,
+    signal: AbortSignal,
+  ): Promise<SvcError | undefined> {
     const { logger } = this.parts;
     try {
       const local = await this.#localArchive(config);
-      if (local) await this.#takeLocal(config, local);
-      else await this.#takeFar(config, signal);
+      if (local) await this.#takeLocal(config, local, isDamaged);
+      else await this.#takeFar(config, signal, isDamaged);
+      if (isDamaged) this.#downloads.mended(this.#folderOf(config));
 
       this.#setProgress(config, { state: "ready" });
       if (this.#problems.isNew("", shown(config))) logger.info(`${shown(config)} is installed now`);
@@ -303,12 +323,17 @@ export class MachinePackages {
   }
 
   /** Unpacks an archive of the registry folder unless that is done, and links the wanted name to it. */
-  async #takeLocal(config: PackageConfig, { path, version }: RegistryArchive): Promise<void> {
+  async #takeLocal(
+    config: PackageConfig,
+    { path, version }: RegistryArchive,
+    isDamaged: boolean,
+  ): Promise<void> {
     const { host, logger } = this.parts;
     const wanted = this.#folderOf(config), exact = this.#folderOf({ ...config, version });
     this.#linked.add(exact);
+    const isAgain = isDamaged && await leadsTo(host, wanted, exact);
     await this.#downloads.inTurn(exact, async () => {
-      if (await host.stat(exact)) return;
+      if (!isAgain && await host.stat(exact)) return;
       this.#setProgress(config, { state: "loading" });
       await this.#downloads.unpack(path, exact).catch((error) => this.#refuse(wanted, version, error));
       logger.info("a package was taken from the registry folder", { name: config.name, version });
@@ -326,7 +351,7 @@ export class MachinePackages {
     if (wanted === exact) return;
     const { host } = this.parts;
     await this.#downloads.inTurn(wanted, async () => {
-      if (await this.#linkAt(wanted) === basename(exact)) return;
+      if (await readLinkAt(this.parts.host, wanted) === basename(exact)) return;
       // An older svc-server had a folder there.
       if ((await host.stat(wanted, { links: true }))?.kind === "folder") await host.removeTree(wanted);
       await host.turnLink(wanted, basename(exact));
@@ -337,27 +362,27 @@ export class MachinePackages {
   }
 
   /** Asks the control plane for the current version, and fetches it if it is not installed. */
-  async #takeFar(config: PackageConfig, signal: AbortSignal): Promise<void> {
+  async #takeFar(config: PackageConfig, signal: AbortSignal, isDamaged: boolean): Promise<void> {
     const { client, host, home, logger } = this.parts;
     const wanted = this.#folderOf(config);
     const isThere = await host.stat(wanted) !== undefined;
-    if (isThere && !isMoving(config.version)) return;
+    if (isThere && !isDamaged && !isMoving(config.version)) return;
 
-    const linked = await this.#linkAt(wanted);
+    const linked = await readLinkAt(this.parts.host, wanted);
     if (linked !== undefined && isThere) this.#versions.set(wanted, versionInFolder(linked, config));
-    if (!client && isThere) return;
+    if (!client && isThere && !isDamaged) return;
     if (!client) {
-      throw new SvcError(
-        "failed_precondition",
-        `it is neither in ${wanted} nor in ${home}/registry, and there is no control plane`,
-      );
+      const places = isDamaged
+        ? `it is damaged, and not in ${home}/registry`
+        : `it is neither in ${wanted} nor in ${home}/registry`;
+      throw new SvcError("failed_precondition", `${places}, and there is no control plane`);
     }
 
     let found: FarPackage;
     try {
       found = await this.#ask(client, config, signal);
     } catch (error) {
-      if (!isThere || !isRetryable(error)) throw error;
+      if (!isThere || isDamaged || !isRetryable(error)) throw error;
       return logger.debug(
         `the current version for ${config.version} of ${config.package} is unknown: ${chainOf(error)}`,
       );
@@ -366,8 +391,9 @@ export class MachinePackages {
     const exact = this.#folderOf({ ...config, version: found.version });
     // Until the link leads to it, nothing else keeps the folder.
     if (exact !== wanted) this.#linked.add(exact);
-    if (!await host.stat(exact)) {
-      const fetched = this.#downloads.fetch(config, found, exact, signal);
+    const isAgain = isDamaged && await leadsTo(host, wanted, exact);
+    if (isAgain || !await host.stat(exact)) {
+      const fetched = this.#downloads.fetch(config, found, exact, signal, isAgain);
       await fetched.catch((error) => this.#refuse(wanted, found.version, error));
     } else await this.#downloads.logWithheld(config, found, signal);
 
@@ -407,15 +433,20 @@ export class MachinePackages {
     return { checksum, url, version };
   }
 
-  /** The target of a link; `undefined` for anything else. */
-  async #linkAt(path: string): Promise<string | undefined> {
-    const facts = await this.parts.host.stat(path, { links: true });
-    return facts?.kind === "link" ? await this.parts.host.readLink(path) : undefined;
-  }
-
   async #namesIn(folder: string): Promise<string[]> {
     return await this.parts.host.readFolder(folder).catch(() => []);
   }
+}
+
+/** The target of a link; `undefined` for anything else. */
+async function readLinkAt(host: ReadFiles & LinkFiles, path: string): Promise<string | undefined> {
+  const facts = await host.stat(path, { links: true });
+  return facts?.kind === "link" ? await host.readLink(path) : undefined;
+}
+
+/** Whether the folder `wanted` is `exact`, or a link to it. */
+async function leadsTo(host: ReadFiles & LinkFiles, wanted: string, exact: string): Promise<boolean> {
+  return wanted === exact || await readLinkAt(host, wanted) === basename(exact);
 }
 
 function shown({ name, package: id, version }: PackageConfig): string {

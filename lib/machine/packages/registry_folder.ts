@@ -34,13 +34,19 @@ export function packageOfModule({ name, moduleId = "", version = "latest" }: Mod
   return { name, package: moduleId, version, type: "module" };
 }
 
+/** A package of a configuration. */
+export interface WantedPackage extends PackageConfig {
+  /** For a module's: the programs of registry modules, which may be in it. */
+  readonly programs?: readonly string[];
+}
+
 /**
  * The packages of a configuration: its listed packages, and those of its registry modules, unless they are listed or
  * the module has an executable path of its own.
  */
 export function wantedPackages(
   { packages, modules }: Pick<MachineConfig, "packages" | "modules">,
-): PackageConfig[] {
+): WantedPackage[] {
   const wanted = [...packages];
   for (const module of modules) {
     const { type, moduleId, executablePath } = module;
@@ -49,7 +55,11 @@ export function wantedPackages(
       type === "module" && id === moduleId && (version === module.version || module.version === undefined);
     if (!wanted.some(isWanted)) wanted.push(packageOfModule(module));
   }
-  return wanted;
+  const programs = modules.flatMap(({ type, executablePath = "" }) => {
+    return type === "registry" && executablePath !== "" ? [executablePath] : [];
+  });
+  if (programs.length === 0) return wanted;
+  return wanted.map((one) => one.type === "module" ? { ...one, programs } : one);
 }
 
 /**

@@ -11,6 +11,7 @@ import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger, Logs } from "../../base/log/log.ts";
 import { suggest } from "../../base/schema/suggest.ts";
+import { comparableJson } from "../../base/schema/schema.ts";
 import { type Channel, client } from "../../wire/rpc/channel.ts";
 import type { DescMethod, JsonObject, Message } from "../../wire/rpc/proto.ts";
 import { shownJson } from "../../wire/rpc/shown_json.ts";
@@ -27,7 +28,7 @@ const CONTINUOUS_PAUSE_MS = 5;
 const FAILED_PAUSE_MS = 1_000;
 /** Longest sleep towards a calendar time: somebody may set the system's time meanwhile. */
 const CALENDAR_SLEEP_MS = 60_000;
-/** A clock that is set back by less is corrected; beyond that it was wrong. The limit is that of Debian's cron. */
+/** A clock that is set by less is corrected; beyond that it was wrong. The limit is that of Debian's cron. */
 const CORRECTION_MS = 3 * 3_600_000;
 
 /** The ends of a job's last runs, oldest first. */
@@ -115,7 +116,7 @@ export class Jobs {
 
 /** The identity of a job: a difference makes it another one. */
 function fingerprint({ schedule, resource, method, command }: JobConfig): string {
-  return JSON.stringify([schedule, resource, method, command]);
+  return comparableJson([schedule, resource, method, command]);
 }
 
 interface JobHistory extends JobStatus {
@@ -192,10 +193,16 @@ class Job {
       const dueMs = nextMs(aheadMs > 0 && aheadMs < CORRECTION_MS ? nowMs + aheadMs : nowMs);
       if (dueMs === undefined) throw new SvcError("out_of_range", "its schedule has no further time");
       await clock.sleep(Math.min(dueMs - nowMs, CALENDAR_SLEEP_MS), this.#stop.signal);
-      if (clock.nowMs() >= dueMs) {
-        this.#calendarMs = dueMs;
-        return;
-      }
+      const lateMs = clock.nowMs() - dueMs;
+      if (lateMs < 0) continue;
+      this.#calendarMs = dueMs;
+      if (lateMs < CORRECTION_MS) return;
+      // A clock without a battery gets its time from the network, or the computer slept: what nobody expects now does
+      // not run now.
+      const hours = Math.round(lateMs / 3_600_000);
+      this.logger.warn(
+        `a run that was due ${hours} hours before is left out: the clock was set, or stood still`,
+      );
     }
   }
 

@@ -63,6 +63,28 @@ Deno.test("Jobs: a clock that is set back a little repeats no run of a cron sche
   await scene.close();
 });
 
+Deno.test("Jobs: a clock that is set far forward starts no run of a cron schedule, and a correction does", async () => {
+  const HOUR_MS = 3_600_000;
+  const ofYears = await benchWith(job("minutely", "* * * * *"));
+  // The clock had stood at some time, and gets the right one.
+  ofYears.clock.setOn(20 * 365 * 24 * HOUR_MS + 5_000);
+  await ofYears.clock.advance(30_000);
+  assertEquals(ofYears.diary, []);
+  ofYears.clock.setOn(4 * HOUR_MS);
+  await ofYears.clock.advance(31_000);
+  assertEquals(ofYears.diary, [], "the minute that was due is hours ago");
+  // From then on the new time counts.
+  await ofYears.clock.advance(60_000);
+  assertEquals(ofYears.diary, ["stop m"]);
+  await ofYears.close();
+
+  const corrected = await benchWith(job("minutely", "* * * * *"));
+  corrected.clock.setOn(2 * HOUR_MS);
+  await corrected.clock.advance(41_000);
+  assertEquals(corrected.diary, ["stop m"], "a run that a correction passes over is made up for");
+  await corrected.close();
+});
+
 Deno.test("Jobs: runs under a clock that was years ahead are forgotten when it is right", async () => {
   const YEARS_MS = 10 * 365 * 86_400_000;
   const scene = await benchWith(job("tens", "*/10 * * * * *"), job("often", "5s"));
@@ -179,6 +201,20 @@ Deno.test("Jobs: a new configuration starts, replaces and stops jobs, and keeps 
   assertEquals(runs(scene), [["kept", [4], []], ["changed", [3], []], ["new", [4.5], []]]);
   await scene.clock.advance(9_000);
   assertEquals(runs(scene)[1], ["changed", [3, 13.5], []]);
+  await scene.close();
+});
+
+Deno.test("Jobs: a job goes on where only the order of its command's members has changed", async () => {
+  const scene = bench();
+  const asked = (command: JsonObject) => ({
+    components: [component("generic", "g")],
+    jobs: [job("kept", "4s", { resource: "g", method: "DoCommand", command })],
+  });
+  await scene.apply(asked({ a: 1, b: 2 }));
+  await scene.clock.advance(3_500);
+  await scene.apply(asked({ b: 2, a: 1 }));
+  await scene.clock.advance(1_000);
+  assertEquals(runs(scene), [["kept", [4], []]]);
   await scene.close();
 });
 

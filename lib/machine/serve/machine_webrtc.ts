@@ -10,6 +10,7 @@ import { SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { Auth } from "../../wire/auth/auth.ts";
 import type { CallContext, Peer, ServiceTable } from "../../wire/rpc/service.ts";
+import type { Permissions } from "./permissions.ts";
 import type { Rtc } from "../../wire/webrtc/addon.ts";
 import type { IceServer } from "../../wire/webrtc/ice_choice.ts";
 import type { WebRtcLimits } from "../../wire/webrtc/limits.ts";
@@ -30,6 +31,7 @@ export interface MachineWebRtcParts {
   readonly table: ServiceTable;
   /** Without it, everybody may call. */
   readonly guard?: Auth;
+  readonly permissions?: Permissions;
   /** The machine's names at this time. */
   readonly names: () => readonly string[];
   /** The settings of the configuration in force. */
@@ -62,7 +64,8 @@ export class MachineWebRtc {
   readonly #elsewhere: ReturnType<CallsElsewhere> | undefined;
 
   constructor(
-    { table, guard, names, settings = () => ({}), elsewhere, clock, logger, joined, rtc }: MachineWebRtcParts,
+    { table, guard, permissions, names, settings = () => ({}), elsewhere, clock, logger, joined, rtc }:
+      MachineWebRtcParts,
   ) {
     this.#queue = new CallQueue({ clock });
     this.#answerer = new Answerer({
@@ -74,10 +77,11 @@ export class MachineWebRtc {
       iceServers: () => settings().iceServers ?? [],
       joined: (peer, identity) => {
         const left = joined?.(peer, identity);
-        const gone = guard?.stay(identity, (reason) => peer.close(reason));
+        const leave = (reason: SvcError) => peer.close(reason);
+        const gone = [guard?.stay(identity, leave), permissions?.stay(identity, leave)];
         return () => {
           left?.();
-          gone?.();
+          for (const end of gone) end?.();
         };
       },
     });

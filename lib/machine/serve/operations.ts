@@ -14,6 +14,7 @@ import type { Message } from "../../wire/rpc/proto.ts";
 import type { CallContext, Interceptor } from "../../wire/rpc/service.ts";
 import { shownJson } from "../../wire/rpc/shown_json.ts";
 import { idFrom } from "./call.ts";
+import { Holds } from "./holds.ts";
 
 /** Metadata key of an operation's id, both ways. */
 export const OPERATION_ID = "opid";
@@ -54,11 +55,13 @@ const EXEMPT_PATH = "/viam.robot.v1.RobotService/StreamStatus";
 
 export class Operations {
   readonly #running = new BriefMap<string, Running>();
+  readonly #holds = new Holds();
 
   constructor(private readonly clock: Clock) {}
 
   readonly interceptor: Interceptor = (ctx, request) => {
     if (EXEMPT_SERVICES.has(ctx.method.parent.typeName) || ctx.path === EXEMPT_PATH) return;
+    this.#holds.check(ctx.requestHeader);
     const id = idFrom(ctx.requestHeader, OPERATION_ID) ?? crypto.randomUUID();
     ctx.responseHeader.set(OPERATION_ID, id);
     const joined = this.#running.get(id);
@@ -86,8 +89,9 @@ export class Operations {
     if (running) cancel(running, "on request");
   }
 
-  /** Cancels all operations except that of `asking`. */
+  /** Cancels all operations except that of `asking`, and ends what people hold. */
   cancelOthers(asking: CallContext, why: string): void {
+    this.#holds.end();
     for (const running of this.#others(asking)) cancel(running, why);
   }
 

@@ -138,3 +138,30 @@ Deno.test("StopAll: stops every actuator it can and reports all failures", async
   assertEquals(diary, ["stop n"]);
   await close();
 });
+
+Deno.test("Operations: StopAll ends what is held on any page, until it is let go and taken again", async () => {
+  const { robot, motors, apply, close } = bench();
+  await apply({ components: [component("motor", "m"), component("motor", "n")] });
+  const holds = Array.from({ length: 3 }, () => crypto.randomUUID());
+  const drive = (name: string, hold?: string) =>
+    motors.setPower({ name, powerPct: 1 }, hold === undefined ? {} : header(["svc-hold", hold]));
+  await drive("m", holds[0]);
+  await drive("n", holds[1]);
+  await robot.stopAll({});
+  const refused = "everything was stopped: let go first";
+  for (const hold of [holds[0], holds[1], holds[0]]) {
+    const error = await assertRejects(() => drive("m", hold), SvcError, refused);
+    assertEquals(error.code, "failed_precondition");
+  }
+  await drive("m", holds[2]);
+  await drive("n");
+
+  // Others cannot make the machine forget the hold that is in use.
+  await robot.stopAll({});
+  for (let other = 0; other < 600; other++) {
+    await drive("n", crypto.randomUUID());
+    if (other % 100 === 0) await assertRejects(() => drive("m", holds[2]), SvcError, refused);
+  }
+  await assertRejects(() => drive("m", "no id"), SvcError, "wanted a UUID");
+  await close();
+});

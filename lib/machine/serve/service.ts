@@ -176,6 +176,7 @@ function operationMethods({ machine, operations, clock }: RobotServiceParts): Me
     },
     stopAll: async ({ extra }, ctx) => {
       operations.cancelOthers(ctx, "by StopAll");
+      for (const resource of machine.resources) resource.stoppedAll?.();
       const extras = new Map(extra.map(({ name, params }) => {
         return [
           `${name?.namespace}:${name?.type}:${name?.subtype}/${name?.name}`,

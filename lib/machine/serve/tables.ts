@@ -15,6 +15,7 @@ import { type Interceptor, type Service, ServiceTable } from "../../wire/rpc/ser
 import type { Streams } from "../streams/streams.ts";
 import { requestLimit } from "./limits.ts";
 import { OPERATION_ID } from "./operations.ts";
+import type { Permissions } from "./permissions.ts";
 import { robotService, type RobotServiceParts } from "./service.ts";
 
 /** A client that offers a key to an open machine learns what to leave out. */
@@ -50,9 +51,13 @@ export class Tables {
   }
 
   /** The services of the resources, for the machine's own calls. */
-  resources(guard?: Auth): ServiceTable {
+  resources(guard?: Auth, permissions?: Permissions): ServiceTable {
     const { machine, clock, outermost } = this.#parts;
-    const interceptors = [...outermost, ...(guard ? [guard.gate] : []), ...this.#around];
+    const admission = [
+      ...(guard ? [guard.gate] : []),
+      ...(permissions ? [permissions.interceptor(machine)] : []),
+    ];
+    const interceptors = [...outermost, ...admission, ...this.#around];
     const serve = (api: AnyApi) => api.serve((name) => machine.find(api.name, name));
     const visiting = () => machine.foreignApis.map((api) => this.#foreign.getOrInsertComputed(api, serve));
     const table = new ServiceTable(clock, interceptors, visiting);
@@ -60,9 +65,9 @@ export class Tables {
     return table;
   }
 
-  /** All services of a port; `guard` is absent on an open machine. */
-  port(robot: RobotServiceParts, guard?: Auth): ServiceTable {
-    const table = this.resources(guard);
+  /** All services of a port; `guard` is absent on an open machine, and both are for its own modules. */
+  port(robot: RobotServiceParts, guard?: Auth, permissions?: Permissions): ServiceTable {
+    const table = this.resources(guard, permissions);
     const { streams, own = () => [] } = this.#parts;
     // A call within a batch is an operation of its own.
     const aboutTable = [health(table), callBatchService(table, OPERATION_ID), ...reflection(table)];

@@ -57,6 +57,17 @@ export function videoSizes(picture: Uint8Array): VideoSize[] {
   return all.filter((size, times) => times === 0 || Math.min(size.width, size.height) >= SIDE_MIN);
 }
 
+/**
+ * Which of some sizes is closest to a wanted one, by the number of pixels: programs ask for 640x480 whatever the shape of
+ * the camera's picture is, which the video keeps.
+ */
+export function nearestSize(sizes: readonly VideoSize[], wanted: VideoSize): number {
+  const distances = sizes.map(({ width, height }) =>
+    Math.abs(Math.log((width * height) / (wanted.width * wanted.height)))
+  );
+  return distances.indexOf(Math.min(...distances));
+}
+
 interface Viewer {
   readonly track: VideoTrack;
   readonly packetizer: Vp8Packetizer;

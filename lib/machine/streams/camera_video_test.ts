@@ -2,14 +2,14 @@
  * The video of a camera that stalls, fails or is replaced while somebody watches.
  */
 
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import type { Images } from "../../api/sensors/camera.ts";
 import { SvcError } from "../../base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import { encodeImage, MIME } from "../../geometry/image/image.ts";
 import type { VideoTrack } from "../../wire/webrtc/addon.ts";
-import { CameraVideo } from "./camera_video.ts";
+import { CameraVideo, nearestSize, videoPicture, videoSizes } from "./camera_video.ts";
 
 const RGBA = { kind: "color", image: { width: 2, height: 2, rgba: new Uint8Array(16) } } as const;
 const PICTURE: Images = {
@@ -88,4 +88,57 @@ Deno.test("CameraVideo: closes at once while its camera stalls", async () => {
   await clock.advance(200);
   await video.close();
   assertEquals([clock.pending, logged()], [0, []]);
+});
+
+Deno.test("CameraVideo: the pace is 66 ms a picture; a slow camera rests for half of its time, a failing one 1 s", async () => {
+  const paces: [tookMs: number, paceMs: number][] = [[0, 66], [40, 66], [44, 66], [60, 90], [200, 300]];
+  for (const [tookMs, paceMs] of paces) {
+    for (const isGood of [true, false]) {
+      const { clock, camera, video } = bench(STALLED);
+      const begunMs: number[] = [];
+      camera.images = async (signal) => {
+        begunMs.push(clock.monotonicMs());
+        await clock.sleep(tookMs, signal);
+        if (!isGood) throw new SvcError("unavailable", "no light");
+        return PICTURE;
+      };
+      video.first.catch(() => {});
+      await clock.advance(20_000);
+      const [first = 0, second = 0, third = 0] = begunMs;
+      const wantedMs = isGood ? paceMs : tookMs + 1_000;
+      assertEquals([second - first, third - second], [wantedMs, wantedMs], `${tookMs} ms, ${isGood}`);
+      await video.close();
+      assertEquals(clock.pending, 0);
+    }
+  }
+});
+
+Deno.test("videoSizes: even sides, halved while the shorter one has 32 pixels", () => {
+  const sizes = (width: number, height: number) => {
+    const image = { width, height, rgba: new Uint8Array(4 * width * height) };
+    const picture = encodeImage({ kind: "color", image }, MIME.rgba);
+    return videoSizes(picture).map((size) => `${size.width}x${size.height}`);
+  };
+  assertEquals(sizes(640, 480), ["640x480", "320x240", "160x120", "80x60"]);
+  assertEquals(sizes(101, 150), ["100x150", "50x74"]);
+  assertEquals(sizes(128, 64), ["128x64", "64x32"]);
+  assertEquals(sizes(20, 11), ["20x10"], "its own size is always offered");
+});
+
+Deno.test("nearestSize: the closest number of pixels, in shares", () => {
+  const sizes = [[640, 360], [320, 180], [160, 90]].map(([width, height]) => ({ width, height }));
+  const nearest = (width: number, height: number) => nearestSize(sizes, { width, height });
+  assertEquals([nearest(1920, 1080), nearest(640, 480), nearest(480, 360)], [0, 0, 0]);
+  assertEquals([nearest(320, 240), nearest(240, 180), nearest(160, 120), nearest(1, 1)], [1, 1, 2, 2]);
+});
+
+Deno.test("videoPicture: the first with colours; without any the error says what the camera lacks", () => {
+  const [color] = PICTURE.images;
+  const depth = { ...color, mimeType: MIME.depth };
+  const of = (...images: Images["images"][number][]) => videoPicture({ images, capturedAtMs: 0 }, "eye");
+  assertEquals(of(depth, color), color.image);
+  const codeOf = (images: Images["images"][number][], text: string) =>
+    assertThrows(() => of(...images), SvcError, text).code;
+  assertEquals(codeOf([], "camera eye has no picture"), "unavailable");
+  assertEquals(codeOf([depth], "camera eye gives no colour picture"), "unimplemented");
 });

@@ -17,7 +17,7 @@ import { type CallContext, type Peer, type Service, service } from "../../wire/r
 import type { RtcPeer } from "../../wire/webrtc/peer.ts";
 import { VP8_PAYLOAD_TYPE, wantsKeyPicture } from "../../wire/webrtc/vp8_rtp.ts";
 import type { Machine } from "../graph/machine.ts";
-import { CameraVideo, videoPicture, type VideoSize, videoSizes } from "./camera_video.ts";
+import { CameraVideo, nearestSize, videoPicture, type VideoSize, videoSizes } from "./camera_video.ts";
 import { type VideoEncoder, Vp8Encoder } from "./video_encoder.ts";
 
 /** Cameras encoded at once, also for one caller: each one takes a thread. */
@@ -224,22 +224,19 @@ export class Streams {
   }
 
   async #resize(name: string, size: VideoSize | undefined, signal: AbortSignal): Promise<void> {
-    const sizes = await this.#fetchSizes(name, signal);
-    const found = sizes.findIndex(({ width, height }) => width === size?.width && height === size.height);
-    if (size && found < 0) {
-      const wanted = sizes.map(({ width, height }) => `${width}x${height}`).join(", ");
-      const problem = `stream ${
-        streamName(name)
-      } cannot be ${size.width}x${size.height}, wanted one of ${wanted}`;
-      throw new SvcError("invalid_argument", problem);
+    if (size && !(size.width > 0 && size.height > 0)) {
+      const found = `found ${size.width}x${size.height}, wanted a width and a height above 0`;
+      throw new SvcError("invalid_argument", `cannot resize stream ${streamName(name)}: ${found}`);
     }
+    const halvings = size ? nearestSize(await this.#fetchSizes(name, signal), size) : 0;
+    if (!size) this.#camera(name);
 
-    if (found > 0) this.#halvings.set(name, found);
+    if (halvings > 0) this.#halvings.set(name, halvings);
     else this.#halvings.delete(name);
     const video = this.#videos.get(name);
     if (!video) return;
 
-    video.halvings = Math.max(0, found);
+    video.halvings = halvings;
     video.refresh();
   }
 

@@ -167,7 +167,7 @@ Deno.test("Streams: a viewer's picture loss report produces a key frame", () =>
     await until(() => keys() > before);
   }));
 
-Deno.test("SetStreamOptions: accepts the offered sizes and refuses others", () =>
+Deno.test("SetStreamOptions: accepts the offered sizes, and refuses sides of 0 or less", () =>
   withStreams(async ({ dial, encoders, direct }) => {
     const calls = client(StreamService, direct);
     const { resolutions } = await calls.getStreamOptions({ name: "left+eye" });
@@ -177,12 +177,35 @@ Deno.test("SetStreamOptions: accepts the offered sizes and refuses others", () =
     await until(() => encoders[0].asked.at(-1)!.width === 64);
     await calls.setStreamOptions({ name: "left+eye" });
     await until(() => encoders[0].asked.at(-1)!.width === undefined);
-    const resolution = { width: 1_000_000, height: -1 };
-    const error = await assertRejects(
-      () => calls.setStreamOptions({ name: "left+eye", resolution }),
-      SvcError,
-    );
-    assertEquals(error.code, "invalid_argument");
+    for (
+      const resolution of [{ width: 1_000_000, height: -1 }, { width: 0, height: 0 }, { width: 0, height: 9 }]
+    ) {
+      const resizing = () => calls.setStreamOptions({ name: "left+eye", resolution });
+      const error = await assertRejects(resizing, SvcError, "wanted a width and a height above 0");
+      assertEquals(error.code, "invalid_argument");
+    }
+  }));
+
+Deno.test("SetStreamOptions: a size that the camera does not offer gives the closest one of its own shape", () =>
+  withStreams(async ({ dial, encoders, direct }) => {
+    const calls = client(StreamService, direct);
+    await client(StreamService, await dial()).addStream({ name: "left+eye" });
+    for (
+      const [width, height, shown] of [[80, 45, 64], [100, 80, undefined], [1, 1, 64], [
+        1920,
+        1080,
+        undefined,
+      ]] as const
+    ) {
+      await calls.setStreamOptions({ name: "left+eye", resolution: { width, height } });
+      await until(() => encoders[0].asked.at(-1)!.width === shown);
+    }
+  }));
+
+Deno.test("SetStreamOptions: a camera that is not there has no size to go back to", () =>
+  withStreams(async ({ direct }) => {
+    const resetting = () => client(StreamService, direct).setStreamOptions({ name: "right+eye" });
+    await assertRejects(resetting, SvcError, "right:eye");
   }));
 
 Deno.test("SetStreamOptions: the share of the size holds when a camera of another size takes the place", () =>

@@ -4,7 +4,7 @@
  */
 
 import { messageOf } from "../../../base/error.ts";
-import type { Problem } from "../../../base/schema/schema.ts";
+import { comparableJson, type Problem } from "../../../base/schema/schema.ts";
 import type { Need } from "../../../resource/graph.ts";
 import type { ResourceName } from "../../../resource/name.ts";
 import type { AnyModel, Registry } from "../../../resource/registry.ts";
@@ -137,7 +137,7 @@ class Fingerprints {
     let text = this.#texts.get(config);
     if (text === undefined) {
       const { attributes, dependsOn, serviceConfigs } = config;
-      text = JSON.stringify([config.model, attributes, dependsOn, serviceConfigs]);
+      text = comparableJson([config.model, attributes, dependsOn, serviceConfigs]);
       this.#texts.set(config, text);
     }
     if (model && !this.#models.has(model)) this.#models.set(model, ++this.#count);

@@ -26,6 +26,7 @@ import { followTlsFiles, readTlsFiles, type TlsPaths } from "../../../wire/port/
 import type { ServiceTable } from "../../../wire/rpc/service.ts";
 import type { MachineConfig } from "../../config/config.ts";
 import { authSettingsOf, machineNamesOf, PortGuard } from "./port_guard.ts";
+import type { Permissions } from "../permissions.ts";
 import { findHolder } from "./port_holder.ts";
 import type { Bind } from "../../config/settings.ts";
 import type { AnnouncedAddress } from "../announcement.ts";
@@ -46,7 +47,7 @@ const NODE_NAME = ResourceName.of("rdk-internal:service:web", "builtin");
 
 export interface MachinePortParts {
   /** The services; without `guard`, everybody may call. */
-  readonly tableFor: (guard?: Auth) => ServiceTable;
+  readonly tableFor: (guard: Auth | undefined, permissions: Permissions) => ServiceTable;
   readonly http: RouteOptions;
   readonly noTls: boolean;
   /** Clients may connect over WebRTC. */
@@ -123,7 +124,7 @@ export class MachinePort {
     const guard = await PortGuard.open(config, parts);
     try {
       const names = new Names(config);
-      const opened = await open(door, guard.auth, names, parts);
+      const opened = await open(door, guard.auth, guard.permissions, names, parts);
       const port = new MachinePort(parts, names, guard, door, opened);
       port.#followFiles(config);
       port.#announce(config);
@@ -246,20 +247,22 @@ export class MachinePort {
 
   async #reopen(door: Door, auth: Auth | undefined): Promise<void> {
     const [oldDoor, oldPort, oldAuth] = [this.#door, this.#port, this.#guard.auth];
+    const openAt = (place: Door, guard: Auth | undefined) =>
+      open(place, guard, this.#guard.permissions, this.#names, this.#parts);
     // Keep a port that the system chose: clients know it by now.
     const same = door.bind.port === 0 && oldDoor.bind.port === 0 && door.bind.host === oldDoor.bind.host;
     const target = same ? at(door, oldPort.port) : door;
     try {
-      this.#port = await open(target, auth, this.#names, this.#parts);
+      this.#port = await openAt(target, auth);
     } catch (error) {
       if (!isInUse(error) || target.bind.port !== oldPort.port) throw error;
       // The old port itself is in the way. All other parts of the new port are valid.
       this.#isOpen = false;
       await oldPort.close(REOPEN_DRAIN_MS);
       try {
-        this.#port = await open(target, auth, this.#names, this.#parts);
+        this.#port = await openAt(target, auth);
       } catch (cause) {
-        this.#port = await open(at(oldDoor, oldPort.port), oldAuth, this.#names, this.#parts);
+        this.#port = await openAt(at(oldDoor, oldPort.port), oldAuth);
         this.#isOpen = true;
         throw cause;
       }
@@ -306,6 +309,7 @@ async function refusedPort(error: unknown, { port }: Bind, host: MachinePortPart
 async function open(
   { bind, tls, asksClients }: Door,
   guard: Auth | undefined,
+  permissions: Permissions,
   names: Names,
   { tableFor, http, host, clock, logger, webrtc: wanted, joined, elsewhere }: MachinePortParts,
 ): Promise<Port> {
@@ -314,11 +318,12 @@ async function open(
   }
   const connections = await connectionLimit(host);
   const offered = tls && { ...tls, asksClients };
-  const table = tableFor(guard);
+  const table = tableFor(guard, permissions);
   const webrtc = wanted
     ? new MachineWebRtc({
       table,
       guard,
+      permissions,
       names: () => names.now,
       settings: () => names.webrtc,
       elsewhere: elsewhere && ((answer) => elsewhere(() => names.given, answer)),

@@ -11,6 +11,7 @@ import type { Attempt } from "../../../wire/auth/rate_limit.ts";
 import { TokenKeyRing, type TokenKeyRingParts } from "../../../wire/auth/key_ring.ts";
 import type { MachineConfig } from "../../config/config.ts";
 import { atHome } from "../../config/upload_rules.ts";
+import { Permissions } from "../permissions.ts";
 
 /** Length limit of an id in a request. */
 const KEY_ID_CHARS_MAX = 64;
@@ -22,6 +23,8 @@ export interface PortGuardParts extends TokenKeyRingParts {
 }
 
 export class PortGuard {
+  /** What each admitted caller may call. */
+  readonly permissions: Permissions;
   #auth: Auth | undefined;
   #settings: AuthSettings | undefined;
 
@@ -30,6 +33,7 @@ export class PortGuard {
     private readonly keys: TokenKeyRing,
     private readonly parts: PortGuardParts,
   ) {
+    this.permissions = new Permissions(config.auth.userPermissions);
     this.#settings = authSettingsOf(config);
     this.#auth = createAuth(this.#settings, keys, parts);
     keys.onChange(() => this.#settings && this.#auth?.change(this.#settings));
@@ -47,6 +51,7 @@ export class PortGuard {
 
   /** Callers of the open port need the credentials of `config` from now on, if they need any. */
   change(config: MachineConfig): void {
+    this.permissions.change(config.auth.userPermissions);
     this.#settings = authSettingsOf(config);
     if (this.#settings && this.#auth) this.#auth.change(this.#settings);
   }
