@@ -67,7 +67,12 @@ export const FLAGS = [
   },
   { name: "json", type: "bool", default: false, help: "Print the result of status or rollback as JSON." },
   { name: "yes", short: "y", type: "bool", default: false, help: "Uninstall without asking." },
-  { name: "purge", type: "bool", default: false, help: "Uninstall the credentials and defaults, too." },
+  {
+    name: "purge",
+    type: "bool",
+    default: false,
+    help: "Uninstall credentials, defaults, proxies and authorities, too.",
+  },
 ] as const satisfies readonly Flag[];
 
 export type AgentFlags = Values<typeof FLAGS>;

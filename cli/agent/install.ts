@@ -12,7 +12,13 @@ import { JOURNALD_FILE } from "../../lib/agent/system/journald.ts";
 import { NEEDRESTART_FILE } from "../../lib/agent/system/needrestart.ts";
 import { installLoader } from "../../lib/agent/update/loader.ts";
 import { removeRuntime } from "../../lib/agent/system/runtime_service.ts";
-import { AGENT, AGENT_SERVICE, agentUnit, LOADER } from "../../lib/agent/system/service_unit.ts";
+import {
+  AGENT,
+  AGENT_SERVICE,
+  agentUnit,
+  ENVIRONMENT_FILE,
+  LOADER,
+} from "../../lib/agent/system/service_unit.ts";
 import {
   commandLine,
   installService,
@@ -30,6 +36,7 @@ import {
 import { SystemClock } from "../../lib/base/clock.ts";
 import type { ReadFiles } from "../../lib/base/files/files.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
+import { authoritiesBeside } from "../../lib/base/way_out.ts";
 import type { DenoHost } from "../../lib/base/host_deno.ts";
 import { WindowsServiceControl } from "./scm.ts";
 import { WindowsServices } from "./services.ts";
@@ -88,12 +95,11 @@ export async function install(options: AgentFlags, host: DenoHost): Promise<numb
 
 export async function uninstall(options: AgentFlags, host: DenoHost): Promise<number> {
   requireRoot("uninstall the service", host);
-  const { dir, config, defaults, yes, purge } = options;
+  const { dir, config, yes } = options;
   await requireOwnFolder(host, dir);
   const { os } = host.platform();
   if (os !== "windows") await requireOwnService(host, dir);
-  const written = os === "windows" ? [] : DROP_INS;
-  const all = [dir, ...written, ...(purge ? [config, defaults] : [])];
+  const all = uninstalledPaths(options, os);
   const found = await Promise.all(all.map((path) => host.stat(path, { links: true })));
   const paths = all.filter((_, at) => found[at] !== undefined);
   if (!yes && !Deno.stdin.isTerminal()) {
@@ -125,6 +131,20 @@ export async function uninstall(options: AgentFlags, host: DenoHost): Promise<nu
   if (os === "windows" && await isEmpty()) await host.removeTree(parent);
   host.write(paths.length === 0 ? "there were no files to remove\n" : `removed: ${shown}\n`);
   return 0;
+}
+
+/**
+ * The agent's own files. With `purge` also the device's: the credentials, and what else a device that changes hands must
+ * not keep, such as passwords of proxies and trust in an authority.
+ */
+export function uninstalledPaths(
+  { dir, config, defaults, purge }: Pick<AgentFlags, "dir" | "config" | "defaults" | "purge">,
+  os: string,
+): string[] {
+  const [dropIns, proxies] = os === "windows" ? [[], []] : [DROP_INS, [ENVIRONMENT_FILE]];
+  // Not a file that SVC_CA_FILE names: it belongs to somebody else.
+  const authorities = authoritiesBeside(dirname(config), { env: () => undefined });
+  return [dir, ...dropIns, ...purge ? [config, defaults, authorities, ...proxies] : []];
 }
 
 /**

@@ -2,7 +2,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { SvcError } from "../../lib/base/error.ts";
 import { FakeFiles } from "../../tests/support/fake_files.ts";
 import { agentUnit } from "../../lib/agent/system/service_unit.ts";
-import { requireOwnFolder, requireOwnService } from "./install.ts";
+import { requireOwnFolder, requireOwnService, uninstalledPaths } from "./install.ts";
 
 Deno.test("only a folder of an agent is removed, whatever --dir says", async () => {
   const files = FakeFiles.with({
@@ -38,4 +38,15 @@ Deno.test("an uninstallation does not stop the service of an agent in another fo
   await requireOwnService(FakeFiles.with({}), "/opt/svc");
   const older = "[Service]\nExecStart=/opt/svc/bin/svc-agent-loader\n";
   await requireOwnService(FakeFiles.with({ "/etc/systemd/system/svc-agent.service": older }), "/opt/svc");
+});
+
+Deno.test("an uninstallation with --purge leaves no secret and no trust, and one without it the device's own files", () => {
+  const flags = { dir: "/opt/svc", config: "/etc/svc.json", defaults: "/etc/svc-defaults.json" };
+  const kept = uninstalledPaths({ ...flags, purge: false }, "linux");
+  const all = uninstalledPaths({ ...flags, purge: true }, "linux");
+  const own = ["/etc/svc.json", "/etc/svc-defaults.json", "/etc/svc-ca.pem", "/etc/default/svc-agent"];
+  assertEquals(kept.filter((path) => own.includes(path)), []);
+  assertEquals(all, [...kept, ...own]);
+  assertEquals(kept[0], "/opt/svc");
+  assertEquals(uninstalledPaths({ ...flags, purge: true }, "windows"), ["/opt/svc", ...own.slice(0, 3)]);
 });

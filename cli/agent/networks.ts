@@ -14,9 +14,9 @@ import { ProvisioningSubmissions } from "../../lib/agent/portal/submissions.ts";
 import { openPortal } from "../../lib/agent/portal/portal.ts";
 import { provisioningHandlers } from "../../lib/agent/portal/provisioning_service.ts";
 import { readCredentials, writeCredentials } from "../../lib/agent/settings/credentials.ts";
-import { settingsBeforeCloud } from "../../lib/agent/settings/settings.ts";
+import { type AgentSettings, settingsBeforeCloud } from "../../lib/agent/settings/settings.ts";
 import type { Clock } from "../../lib/base/clock.ts";
-import { openBus } from "../../lib/base/bus/bus.ts";
+import { type Bus, openBus } from "../../lib/base/bus/bus.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import type { DenoHost } from "../../lib/base/host_deno.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
@@ -56,18 +56,74 @@ export interface Networks {
 
 /** The ports of the page, in the order of choice: a web server of the device may have the first one. */
 const PORTAL_PORTS = [80, 8080, 8880];
+/** Pause between looks for a message bus. */
+const BUS_MS = 5_000;
 /** Port of the published service. */
 const APP_PORT = 4772;
 
-/** Manages the device's networks; without a message bus it warns and returns `undefined`. */
-export async function openNetworks(parts: NetworksParts): Promise<Networks | undefined> {
+/** The networks of a device with a message bus. */
+interface ManagedNetworks {
+  readonly networking: Networking;
+  close(): Promise<void>;
+}
+
+/** Manages the device's networks from the moment on in which there is a message bus. */
+export class BusNetworks implements Networks, Subsystem {
+  readonly name = "networks";
+  readonly subsystem = this;
+  readonly known: Known = { configured: false, online: () => false };
+  readonly isConnected = () => this.#managed?.networking.isConnected ?? false;
+  readonly #parts: NetworksParts;
+  readonly #stop = new AbortController();
+  readonly #opening: Promise<void>;
+  #managed: ManagedNetworks | undefined;
+  /** The last settings that wait for the bus. */
+  #settings: AgentSettings | undefined;
+
+  constructor(parts: NetworksParts) {
+    this.#parts = parts;
+    this.#opening = this.#open();
+  }
+
+  async apply(settings: AgentSettings, signal: AbortSignal): Promise<void> {
+    if (this.#managed) return await this.#managed.networking.apply(settings, signal);
+    this.#settings = settings;
+    if (
+      settings.advanced.disableNetworkConfiguration || Object.keys(settings.additionalNetworks).length === 0
+    ) return;
+    throw new Error("there is no message bus (D-Bus) yet, so additional_networks are not applied");
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort();
+    await this.#opening;
+    await this.#managed?.close();
+  }
+
+  /** A bus may start after the agent. */
+  async #open(): Promise<void> {
+    const { host, clock, logger } = this.#parts;
+    const { signal } = this.#stop;
+    for (let reported = ""; !signal.aborted && !this.#managed;) {
+      try {
+        this.#managed = await manage(await openBus(host, clock), this.#parts, this.known);
+        if (reported !== "") logger.info("there is a message bus now: networks are managed");
+      } catch (error) {
+        const problem = messageOf(error);
+        if (problem !== reported) logger.warn(`networks are not managed: ${problem}`);
+        reported = problem;
+        await clock.sleep(BUS_MS, signal).catch(() => {});
+      }
+    }
+    if (!this.#settings || signal.aborted) return;
+    // The agent's next pass repeats what fails here, and reports it.
+    await this.#managed?.networking.apply(this.#settings, signal).catch(() => {});
+  }
+}
+
+async function manage(bus: Bus, parts: NetworksParts, known: Known): Promise<ManagedNetworks> {
   const { config, host, clock, logger } = parts;
-  const bus = await openBus(host).catch((error) =>
-    void logger.warn(`networks are not managed: ${messageOf(error)}`)
-  );
-  if (!bus) return undefined;
   const port = new NetworkManager(bus, clock);
-  const known: Known = { configured: false, online: () => false };
   const networking = new Networking({
     ...{ port, files: host, clock, logger },
     submissions: (device, take) => new ProvisioningSubmissions(clock, device, take),
@@ -94,9 +150,7 @@ export async function openNetworks(parts: NetworksParts): Promise<Networks | und
   });
   const running = Promise.all([networking.run(stop.signal), bluetooth.run(stop.signal)]);
   return {
-    known,
-    subsystem: networking,
-    isConnected: () => networking.isConnected,
+    networking,
     async close() {
       stop.abort();
       await running;
@@ -106,7 +160,10 @@ export async function openNetworks(parts: NetworksParts): Promise<Networks | und
   };
 }
 
-/** Opens the page and the app's service. A port that another program has is replaced for the page, with a warning. */
+/**
+ * Opens the page and the app's service. A port that another program has is replaced for the page, and is given up for
+ * the app, whose port is published; both with a warning.
+ */
 export async function openSetup(
   submissions: ProvisioningSubmissions,
   host: string,
@@ -127,8 +184,13 @@ export async function openSetup(
   try {
     const table = new ServiceTable(clock);
     table.add(provisioningHandlers(submissions));
-    const app = await openPort({ table, clock, logger, sites: noSite, bind: { host, port: appPort } });
-    return { close: async () => void await Promise.all([portal.close(0), app.close(0)]) };
+    const app = await openPort({ table, clock, logger, sites: noSite, bind: { host, port: appPort } })
+      .catch((error) => {
+        if (SvcError.from(error).code !== "unavailable") throw error;
+        // The page does the same, and nobody could set the device up without the hotspot.
+        logger.warn(`another program has port ${appPort}, so no app finds this device, only the page`);
+      });
+    return { close: async () => void await Promise.all([portal.close(0), app?.close(0)]) };
   } catch (error) {
     await portal.close(0);
     throw error;

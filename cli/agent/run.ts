@@ -5,6 +5,7 @@
 import { dirname, join } from "node:path";
 import { Agent, type AgentEnd, type AgentParts } from "../../lib/agent/agent.ts";
 import { type Commands, SystemCommands } from "../../lib/agent/system/commands.ts";
+import { openWhenAlone } from "../../lib/agent/control/alone.ts";
 import { type Control, type Controlled, openControl, socketOf } from "../../lib/agent/control/control.ts";
 import {
   isSame,
@@ -15,16 +16,17 @@ import {
 import { describeDevice } from "../../lib/agent/system/device.ts";
 import { repairModes } from "../../lib/agent/system/modes.ts";
 import { tellLastEnd } from "../../lib/agent/supervise/last_end.ts";
-import { AGENT_SERVICE } from "../../lib/agent/system/service_unit.ts";
+import { AGENT_SERVICE, RUNTIME_MARK } from "../../lib/agent/system/service_unit.ts";
 import { Journald } from "../../lib/agent/system/journald.ts";
 import { Needrestart } from "../../lib/agent/system/needrestart.ts";
 import { storedCount } from "../../lib/agent/system/stored_count.ts";
 import { LogForwarding } from "../../lib/agent/supervise/log_forwarding.ts";
 import { OsUpgrades } from "../../lib/agent/system/upgrades/upgrades.ts";
+import { endLeftRuntime } from "../../lib/agent/supervise/left_runtime.ts";
 import { OfflineReboots, rebootOf } from "../../lib/agent/supervise/offline.ts";
 import type { BinaryName } from "../../lib/agent/update/release.ts";
 import { RuntimeProbe } from "../../lib/agent/supervise/probe.ts";
-import { RUNTIME_MARK, RuntimeProcess, servingFile } from "../../lib/agent/supervise/runtime.ts";
+import { RuntimeProcess, servingFile } from "../../lib/agent/supervise/runtime.ts";
 import type { Subsystem } from "../../lib/agent/settings/subsystem.ts";
 import { ownFile } from "../../lib/agent/update/updater.ts";
 import type { Files, ReadFolders } from "../../lib/base/files/files.ts";
@@ -33,8 +35,10 @@ import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { DenoHost } from "../../lib/base/host_deno.ts";
 import type { Logger, Logs } from "../../lib/base/log/log.ts";
 import type { LogQueue } from "../../lib/base/log/queue.ts";
+import { logOwnFaults } from "../../lib/base/log/own_faults.ts";
 import { giveBackFreed } from "../../lib/base/native/freed_memory.ts";
 import { OrphanReaper } from "../../lib/base/native/processes/orphans.ts";
+import { ALIVE, sendState } from "../../lib/base/native/processes/service_signs.ts";
 import { answersTcp } from "../../lib/wire/dial/reach.ts";
 import { firstHopOf } from "../../lib/wire/grpc/proxy.ts";
 import { NetworkEvidence } from "../../lib/agent/supervise/network_evidence.ts";
@@ -43,7 +47,7 @@ import { ChangeFeed } from "../../lib/cloud_client/changes/change_feed.ts";
 import { createDeviceMark } from "../../lib/cloud_client/changes/device_mark.ts";
 import { trafficOf } from "../../lib/cloud_client/changes/traffic.ts";
 import { sendLogs } from "../../lib/cloud_client/log_sender.ts";
-import { type Networks, openNetworks } from "./networks.ts";
+import { BusNetworks, type Networks } from "./networks.ts";
 import { runFolder, updaterOf } from "./updater.ts";
 import { authoritiesBeside, openWayOut } from "../../lib/base/way_out.ts";
 import { openLogs } from "../logs.ts";
@@ -107,13 +111,7 @@ export async function runAgent(
   host: DenoHost,
   { paceOf = (clock) => clock }: AgentPace = {},
 ): Promise<number> {
-  if (!options.devMode && !isPrivileged(host)) {
-    const user = "found another user than root";
-    throw new SvcError(
-      "permission_denied",
-      `${user}; run it as a service (--install), or with --dev-mode as any user`,
-    );
-  }
+  requireRights(options, host);
   const clock = new SystemClock();
   using open = openLogs("svc-agent", "", host, clock);
   await using _giving = giveBackFreed(clock);
@@ -121,6 +119,7 @@ export async function runAgent(
   const { logs } = open;
   logs.configure([], options.debug);
   const logger = logs.logger("svc-agent");
+  using _faults = logOwnFaults("svc-agent", logger);
   const stop = new AbortController();
   const end = (reason: string) => {
     logger.info(`stopping: ${reason}`);
@@ -135,7 +134,13 @@ export async function runAgent(
   let unfollow = () => Promise.resolve();
   try {
     // First: a second agent must not touch what belongs to the one that works.
-    control = await openInquiries(inquiries, options, host, clock, logger);
+    const commands = new SystemCommands(host, clock);
+    const open = () => openInquiries(inquiries, options, host, clock, logger);
+    const isService = host.env("NOTIFY_SOCKET") !== undefined;
+    control = isService
+      ? await openWhenAlone({ open, alive: watchdog(host, commands, clock), clock, logger }, stop.signal)
+      : await open();
+    if (!control) return 0;
     if (!options.devMode) await repairModes(host, options.dir, [options.config], logger, Deno.uid() === 0);
     const authorities = authoritiesBeside(dirname(options.config), host);
     const bundle = join(options.dir, "state", "authorities.pem");
@@ -145,16 +150,17 @@ export async function runAgent(
     // The agent changes the system only as a service, on Linux.
     const managesNetworks = !options.devMode && host.platform().os === "linux";
     networks = managesNetworks
-      ? await openNetworks({ ...options, host, clock, logger: logs.logger("svc-agent.networks") })
+      ? new BusNetworks({ ...options, host, clock, logger: logs.logger("svc-agent.networks") })
       : undefined;
     const context: DaemonContext = {
       ...{ options, host, clock, logs, logger, files, networks, inquiries },
       pace: paceOf(clock),
-      commands: new SystemCommands(host, clock),
+      commands,
     };
     for (let end: AgentEnd | undefined = "renewed"; end === "renewed";) {
       const credentials = await waitForCredentials(context, stop.signal);
       end = credentials && await work(context, credentials, stop.signal);
+      if (!credentials) await endLeftRuntime({ processes: host, base: options.dir, clock, logger });
       if (end !== undefined) logger.info(ENDS[end]);
     }
     return 0;
@@ -164,6 +170,16 @@ export async function runAgent(
     await control?.close();
     ignore();
   }
+}
+
+/** Throws `permission_denied` for a user who may not change the system. */
+function requireRights({ devMode }: AgentFlags, host: DenoHost): void {
+  if (devMode || isPrivileged(host)) return;
+  const user = "found another user than root";
+  throw new SvcError(
+    "permission_denied",
+    `${user}; run it as a service (--install), or with --dev-mode as any user`,
+  );
 }
 
 /**
@@ -237,10 +253,11 @@ async function work(
   const queue = await sendLogs({ client: cloud, home: join(dir, "state"), host, clock, logs, traffic });
   const logger = logs.logger("svc-agent.changes");
   const changes = new ChangeFeed({ client: cloud, clock, logger, random: Math.random });
+  // Beside the start, because a large journal answers after seconds.
+  const telling = host.env("NOTIFY_SOCKET")
+    ? tellLastEnd(AGENT_SERVICE, { ...context, files: host, base: dir })
+    : Promise.resolve();
   try {
-    if (host.env("NOTIFY_SOCKET")) {
-      await tellLastEnd(AGENT_SERVICE, { ...context, files: host, base: dir });
-    }
     const args = ["-config", await runtimeConfig(context, credentials)];
     if (plain) args.push("-allow-insecure-creds");
     const parts = await createAgentParts(context, credentials, cloud, queue, args);
@@ -249,6 +266,7 @@ async function work(
     inquiries.agent = agent;
     return await agent.run(signal);
   } finally {
+    await telling;
     await queue.close();
     await changes.close();
     cloud.close();
@@ -351,11 +369,14 @@ function real(files: ReadFolders, path: string): Promise<string> {
 
 /** The sign of life for systemd, if its watchdog is on. */
 function watchdog(host: DenoHost, commands: Commands, clock: Clock): () => void {
-  if (!host.env("NOTIFY_SOCKET")) return () => {};
+  const socket = host.env("NOTIFY_SOCKET");
+  if (!socket) return () => {};
   let nextMs = 0;
   return () => {
     if (clock.monotonicMs() < nextMs) return;
     nextMs = clock.monotonicMs() + ALIVE_MS;
-    commands.try("systemd-notify", ["WATCHDOG=1"]).catch(() => {});
+    void sendState(socket, ALIVE).then(async (isSent) => {
+      if (!isSent) await commands.try("systemd-notify", [ALIVE]);
+    }).catch(() => {});
   };
 }

@@ -455,6 +455,25 @@ Deno.test("an offline device whose disk is full or that cannot reboot works on",
   await end();
 });
 
+Deno.test("an outage and a bad setting that come back are logged again", async () => {
+  const { begin, clock, world, records } = scene();
+  const good = sections({});
+  const bad = sections({ viam_server_start_timeout_minutes: "soon" });
+  const logged = (text: string) => records.filter(({ message }) => message.includes(text)).length;
+  const { end } = begin();
+  for (let time = 1; time <= 2; time++) {
+    world.answer = new SvcError("unavailable", "nobody there");
+    await clock.advance(5 * 60_000);
+    assertEquals(logged("the cloud does not answer: nobody there"), time);
+    for (const answer of [bad, bad, good]) {
+      world.answer = answer;
+      await clock.advance(2 * 60_000);
+    }
+    assertEquals(logged("viam_server_start_timeout_minutes"), time);
+  }
+  await end();
+});
+
 Deno.test("a cloud that refuses the machine is no reason for a reboot", async () => {
   const { begin, clock, subject, world, records } = scene();
   world.answer = sections({}, { device_reboot_after_offline_minutes: 10 });

@@ -247,11 +247,22 @@ bluetoothTest(
     await bluez.writeBytes("exit_provisioning", await bluez.sealed(PASSWORD, "1"), from(2));
     assertEquals(device.taken.map(({ network }) => network?.ssid), ["shop"]);
     // Malformed values change nothing and end nothing.
-    for (const value of ["null", "[]", "{", '{"id":{},"key":[]}', '"\\ud800"', "{}".repeat(40)]) {
+    const halves = ['{"id":"key","key":""}', '{"id":"","key":"s3cr3t"}', '{"id":"key"}', "{}"];
+    const broken = ["null", "[]", "{", '{"id":{},"key":[]}', '"\\ud800"', "{}".repeat(40)];
+    for (const value of [...halves, ...broken]) {
+      await bluez.write("ssid", PASSWORD, "shop");
       await bluez.write("api_key", PASSWORD, value);
       await assertRejects(() => bluez.write("exit_provisioning", PASSWORD, "1"), Error);
     }
     assertEquals(device.taken.length, 1);
+    // A phone without a key sends empty texts.
+    await bluez.write("ssid", PASSWORD, "shop");
+    await bluez.write("api_key", PASSWORD, '{"id":"","key":""}');
+    await bluez.write("exit_provisioning", PASSWORD, "1");
+    assertEquals(device.taken.map(({ network, credentials }) => [network?.ssid, credentials]), [
+      ["shop", undefined],
+      ["shop", undefined],
+    ]);
     const shown = await Promise.all(READ.map(async (one) => String(await bluez.read(one))));
     assert(!shown.join().includes("hotspot"), shown.join());
   },

@@ -5,11 +5,10 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { installLoader } from "../../lib/agent/update/loader.ts";
-import { agentUnit, LOADER } from "../../lib/agent/system/service_unit.ts";
+import { agentUnit, LOADER, RUNTIME_MARK } from "../../lib/agent/system/service_unit.ts";
 import { bootPlan, type Count, type PassingCount, type VersionLinks } from "../../lib/agent/update/boot.ts";
 import { randomFrom } from "../../lib/geometry/random.ts";
 import { UpdateRecord } from "../../lib/agent/update/record.ts";
-import { RUNTIME_MARK } from "../../lib/agent/supervise/runtime.ts";
 import { until } from "../support/until.ts";
 import { SystemFiles } from "../../lib/base/files/system_files.ts";
 
@@ -132,43 +131,175 @@ Deno.test({
 });
 
 Deno.test({
+  name:
+    "the service waits before a start whose loader is missing, cut off or not to be run, and not otherwise",
+  ignore: !POSIX,
+  fn: async () => {
+    const base = await Deno.makeTempDir({ prefix: "svc-" });
+    const loader = `${base}/bin/${LOADER}`;
+    try {
+      await lay(base, { links: {}, files: [] });
+      const whole = await Deno.readTextFile(loader);
+      await Deno.mkdir(`${base}/tools`);
+      await Deno.writeTextFile(`${base}/tools/sleep`, '#!/bin/sh\necho "$@"\n', { mode: 0o755 });
+      const pause = async () => {
+        const { text } = agentUnit({ base, configPath: "/c", defaultsPath: "/d" });
+        const [, rule = ""] = /^ExecStartPre=-\/bin\/sh -c "(.*)" \S+$/m.exec(text) ?? [];
+        const script = rule.replaceAll("\\", "").replaceAll("$$", "$");
+        const env = { PATH: `${base}/tools:${Deno.env.get("PATH")}` };
+        const { stdout } = await new Deno.Command("/bin/sh", { args: ["-c", script, loader], env }).output();
+        return new TextDecoder().decode(stdout);
+      };
+      assertEquals(await pause(), "");
+      for (const length of [0, 1, whole.length >> 1, whole.lastIndexOf("exec ")]) {
+        await Deno.writeTextFile(loader, whole.slice(0, length));
+        assertEquals(await pause(), "5\n", `${length} characters`);
+      }
+      await Deno.writeTextFile(loader, whole);
+      await Deno.chmod(loader, 0o644);
+      assertEquals(await pause(), "5\n");
+      await Deno.remove(loader);
+      assertEquals(await pause(), "5\n");
+    } finally {
+      await Deno.remove(base, { recursive: true });
+    }
+  },
+});
+
+/** A loader that is stopped where `ready` says so, beside svc-servers that its agent and another have left running. */
+async function stopsWhatIsLeft(
+  one: Case,
+  env: { readonly [name: string]: string },
+  ready?: (loader: Deno.ChildProcess, base: string) => Promise<void>,
+): Promise<void> {
+  const base = await Deno.makeTempDir({ prefix: "svc " });
+  await lay(base, one);
+  const ours = `${base}/../of the unit`;
+  const left = [ours, base].map((mark) =>
+    new Deno.Command("sleep", { args: ["1000"], env: { [RUNTIME_MARK]: mark } }).spawn()
+  );
+  const [runtime, other] = left;
+  try {
+    if (env.PATH) {
+      // It comes while the loader counts.
+      await Deno.mkdir(`${base}/tools`);
+      await Deno.writeTextFile(`${base}/tools/ln`, "#!/bin/sh\nkill -TERM $PPID\n", { mode: 0o755 });
+    }
+    const loader = new Deno.Command(`${base}/bin/${LOADER}`, {
+      args: ["--dir", ours, "--config", "--dir"],
+      env: { RUNTIME_DIRECTORY: `${base}/run`, ...env.PATH ? { PATH: `${base}/tools:${env.PATH}` } : {} },
+      ...{ stdin: "null", stdout: "null", stderr: "null" },
+    }).spawn();
+    if (ready) {
+      await ready(loader, base);
+      await until(() => childrenOf(loader.pid).then((names) => names.includes("sleep")));
+      loader.kill("SIGTERM");
+    }
+    assertEquals((await loader.status).code, 0);
+    assertEquals((await runtime.status).signal, "SIGTERM");
+    assertEquals(await Deno.stat(`/proc/${other.pid}`).then(() => true), true, "of another agent");
+    const [file] = one.files;
+    if (!file) return;
+    const { stdout } = await run(base, { SVC_LOADER_DRY: "1" });
+    assertEquals(stdout, `${file} 0\n`);
+  } finally {
+    for (const one of left) {
+      try {
+        one.kill("SIGKILL");
+      } catch {
+        // It has ended.
+      }
+      await one.status;
+    }
+    await Deno.remove(base, { recursive: true });
+  }
+}
+
+Deno.test({
   name: "who stops the service in the loader's pause stops svc-server, too, and the next start has no pause",
   ignore: Deno.build.os !== "linux",
   fn: async () => {
-    const base = await Deno.makeTempDir({ prefix: "svc " });
     const file = "svc-agent-1-a";
     const passing = { file, over: file, starts: 1, failures: 20 };
-    await lay(base, { links: { current: file }, files: [file], passing });
-    const ours = `${base}/../of the unit`;
-    const left = [ours, base].map((mark) =>
-      new Deno.Command("sleep", { args: ["1000"], env: { [RUNTIME_MARK]: mark } }).spawn()
-    );
-    const [runtime, other] = left;
-    try {
-      const loader = new Deno.Command(`${base}/bin/${LOADER}`, {
-        args: ["--dir", ours, "--config", "--dir"],
-        env: { RUNTIME_DIRECTORY: `${base}/run` },
-        stdin: "null",
-        stdout: "null",
-      }).spawn();
+    await stopsWhatIsLeft({ links: { current: file }, files: [file], passing }, {}, async (_, base) => {
       const counted = () => Deno.readLink(`${base}/run/svc-agent.starts`).catch(() => "");
       await until(async () => (await counted()).startsWith("2 21 "));
-      await until(() => childrenOf(loader.pid).then((names) => names.includes("sleep")));
-      loader.kill("SIGTERM");
-      assertEquals((await loader.status).code, 0);
-      assertEquals((await runtime.status).signal, "SIGTERM");
-      assertEquals(await Deno.stat(`/proc/${other.pid}`).then(() => true), true, "of another agent");
-      const { stdout } = await run(base, { SVC_LOADER_DRY: "1" });
-      assertEquals(stdout, `${file} 0\n`);
+    });
+  },
+});
+
+Deno.test({
+  name: "who stops the service just after a crash, or without an agent to start, stops svc-server, too",
+  ignore: Deno.build.os !== "linux",
+  fn: async () => {
+    const file = "svc-agent-1-a";
+    await stopsWhatIsLeft({ links: { current: file }, files: [file] }, { PATH: Deno.env.get("PATH")! });
+    await stopsWhatIsLeft({ links: {}, files: [] }, {}, () => Promise.resolve());
+  },
+});
+
+/** How the service ended, as systemd tells it, and what of its svc-server is left after `ExecStopPost`. */
+async function leftAfter(end: string, program = "exec sleep 1000"): Promise<string> {
+  const base = await Deno.makeTempDir({ prefix: "svc 100% $x " });
+  const mark = { [RUNTIME_MARK]: base };
+  const [exitCode, exitStatus, serviceResult] = end.split(" ");
+  const child = new Deno.Command("sh", { args: ["-c", program], env: mark, detached: true }).spawn();
+  try {
+    await until(async () => /sleep/.test(await Deno.readTextFile(`/proc/${child.pid}/cmdline`)));
+    const { text } = agentUnit({ base, configPath: "/etc/svc.json", defaultsPath: "/etc/defaults.json" });
+    const [, line] = /^ExecStopPost=-(.*)$/m.exec(text)!;
+    const words = [...line.matchAll(/"((?:[^"\\]|\\.)*)"|(\S+)/g)].map(([, quoted, bare]) =>
+      (quoted?.replaceAll(/\\(.)/g, "$1") ?? bare).replaceAll("%%", "%").replaceAll("$$", "$")
+    );
+    const env = { EXIT_CODE: exitCode, EXIT_STATUS: exitStatus, SERVICE_RESULT: serviceResult };
+    const { code } = await new Deno.Command(words[0], { args: words.slice(1), env }).output();
+    assertEquals(code, 0);
+    const runs = await Deno.readTextFile(`/proc/${child.pid}/stat`).then(
+      (stat) => !/\) Z /.test(stat),
+      () => false,
+    );
+    if (runs) return "runs";
+    return (await child.status).signal ?? "ended";
+  } finally {
+    await Deno.remove(base);
+    try {
+      Deno.kill(-child.pid, "SIGKILL");
+    } catch {
+      // It has ended.
+    }
+    await child.status;
+  }
+}
+
+Deno.test({
+  name: "a stop that finds the agent not listening yet, or hanging, stops svc-server, too; a crash does not",
+  ignore: Deno.build.os !== "linux",
+  fn: async () => {
+    for (const stopped of ["killed TERM success", "killed KILL timeout"]) {
+      assertEquals(await leftAfter(stopped), "SIGTERM", stopped);
+    }
+    const others = ["exited 0 success", "exited 1 exit-code", "killed SEGV signal", "dumped ABRT watchdog"];
+    for (const crashed of [...others, "killed KILL oom-kill"]) {
+      assertEquals(await leftAfter(crashed), "runs", crashed);
+    }
+  },
+});
+
+Deno.test({
+  name: "a start that cannot be counted has a pause, and so has one that fails",
+  ignore: !POSIX,
+  fn: async () => {
+    const base = await Deno.makeTempDir({ prefix: "svc-" });
+    const file = "svc-agent-1-a";
+    try {
+      await lay(base, { links: { current: file }, files: [file] });
+      const counted = await run(base, { SVC_LOADER_DRY: "1" });
+      const uncounted = await run(base, { SVC_LOADER_DRY: "1" }, [], "/dev/null/run");
+      assertEquals([counted.stdout, uncounted.stdout], [`${file} 0\n`, `${file} 5\n`]);
+      await Deno.remove(`${base}/cache/${file}`);
+      const { code, slept } = await runQuickly(base);
+      assertEquals([code, slept], [1, "5\n"]);
     } finally {
-      for (const one of left) {
-        try {
-          one.kill("SIGKILL");
-        } catch {
-          // It has ended.
-        }
-        await one.status;
-      }
       await Deno.remove(base, { recursive: true });
     }
   },
@@ -239,7 +370,7 @@ Deno.test({
         const record = new UpdateRecord({ ...parts, sumOf: () => Promise.resolve("") });
         await record.open();
         await record.apply({ op: "save", slot });
-        const { code, stdout } = await run(base, {});
+        const { code, stdout } = await runQuickly(base);
         assertEquals([code, stdout], wanted ? [0, `${wanted}\n`] : [1, ""], `${links} ${files}`);
         if (!wanted) continue;
         assertEquals((await record.links()).current, wanted);
@@ -269,10 +400,19 @@ async function lay(base: string, { links, count, passing, files }: Case): Promis
   if (passing) await Deno.symlink(`${text(passing)} ${passing.over ?? ""}`, `${base}/run/svc-agent.starts`);
 }
 
-async function run(base: string, env: Record<string, string>, args: string[] = []) {
+/** Runs the loader without its pauses, and tells how long each would be. */
+async function runQuickly(base: string) {
+  const tools = `${base}/tools`;
+  await Deno.mkdir(tools, { recursive: true });
+  await Deno.writeTextFile(`${tools}/sleep`, `#!/bin/sh\necho "$@" >>"${base}/slept"\n`, { mode: 0o755 });
+  const outcome = await run(base, { PATH: `${tools}:${Deno.env.get("PATH")}` });
+  return { ...outcome, slept: await Deno.readTextFile(`${base}/slept`).catch(() => "") };
+}
+
+async function run(base: string, env: Record<string, string>, args: string[] = [], folder = `${base}/run`) {
   const command = new Deno.Command(`${base}/bin/${LOADER}`, {
     args,
-    env: { ...env, RUNTIME_DIRECTORY: `${base}/run` },
+    env: { ...env, RUNTIME_DIRECTORY: folder },
     stdin: "null",
   });
   const { code, stdout, stderr } = await command.output();

@@ -43,7 +43,7 @@ async function addresses(): Promise<string> {
 }
 
 const manager = await retried(async () => {
-  const manager = new NetworkManager(await openBus(new DenoHost()), clock);
+  const manager = new NetworkManager(await openBus(new DenoHost(), clock), clock);
   try {
     await manager.look("", signal);
     return manager;

@@ -76,9 +76,14 @@ export class NetworkManager implements NetworkPort {
       isWifiOff: all.WirelessEnabled === false,
     };
     if (!wifi) return { ...view, inRange: [] };
-    const connectedTo = wifi.hasLink ? await this.#connectedTo(wifi.path, profiles, signal) : undefined;
+    const active = await this.#get<string>(wifi.path, `${NM}.Device`, "ActiveConnection", signal);
+    const connectedTo = wifi.hasLink ? await this.#connectedTo(active, profiles, signal) : undefined;
     const { name: wifiDevice, isUnmanaged } = wifi;
-    return { ...view, wifiDevice, isUnmanaged, connectedTo, inRange: await this.#inRange(wifi.path, signal) };
+    return {
+      ...{ ...view, wifiDevice, isUnmanaged, connectedTo },
+      isWifiIdle: active === NOTHING,
+      inRange: await this.#inRange(wifi.path, signal),
+    };
   }
 
   async check(signal: AbortSignal): Promise<boolean> {
@@ -279,11 +284,10 @@ export class NetworkManager implements NetworkPort {
   }
 
   async #connectedTo(
-    wifi: string,
+    active: string,
     profiles: readonly NetworkProfile[],
     signal: AbortSignal,
   ): Promise<string | undefined> {
-    const active = await this.#get<string>(wifi, `${NM}.Device`, "ActiveConnection", signal);
     if (active === NOTHING) return undefined;
     const all = await this.#all(active, `${NM}.Connection.Active`, signal).catch(gone);
     if (Number(all?.State) !== ACTIVATED) return undefined;

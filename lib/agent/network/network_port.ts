@@ -34,6 +34,8 @@ export interface NetworkView {
   readonly wifiDevice?: string;
   /** The network that this device is connected to, unless it is its own hotspot. */
   readonly connectedTo?: string;
+  /** Whether this device is neither connected nor about to be, to nothing and as no hotspot. */
+  readonly isWifiIdle?: boolean;
   /** The service considers the internet reachable. */
   readonly internet: boolean;
   /** Whether the service has tested this, rather than inferred it from routes. */

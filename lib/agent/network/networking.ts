@@ -215,6 +215,7 @@ export class Networking implements Subsystem {
     await this.#configured.endInterrupted(view, signal);
     const submitted = this.#progress.take();
     if (!view.wifiDevice) return await this.#takeWithoutWifi(submitted, view, signal);
+    await this.#noteLostHotspot(view);
     await this.#hotspot.avoidNetworks(this.#settings.network, view, signal);
     this.#progress.begin(clock.monotonicMs(), this.#sight.known(view).length > 0, rules);
     if (!this.#sight.isConnected(view, rules)) view = await this.#scan(view, signal);
@@ -242,6 +243,14 @@ export class Networking implements Subsystem {
       if (decision.steps.length === 0) break;
     }
     this.#progress.endPass();
+  }
+
+  /** A hotspot that went down by itself, as after a restart of the network service or of the Wi-Fi chip, opens anew. */
+  async #noteLostHotspot({ isWifiIdle = false }: NetworkView): Promise<void> {
+    if (!this.#hotspot.isOpen || !isWifiIdle) return;
+    this.#parts.logger.warn("the hotspot went down by itself");
+    await this.#hotspot.close();
+    this.#progress.loseHotspot();
   }
 
   /** A device that is online by cable gets its credentials by Bluetooth. */

@@ -48,6 +48,12 @@ export class SetupProgress {
     return decide(state, observed, rules);
   }
 
+  /** The hotspot went down by itself: whether it opens again is decided at once, as if it had not been open. */
+  loseHotspot(): void {
+    if (this.#state?.mode !== "hotspot") return;
+    this.#state = { ...this.#state, mode: "normal", sinceMs: this.#state.connectedMs };
+  }
+
   took({ state }: Decision): void {
     this.#state = state;
   }

@@ -61,9 +61,12 @@ export class CurrentSettings {
       cloud,
       lastGood: this.#lastGood,
     });
+    const before = this.#problems.map(lineOf);
     this.#problems = [...read.problems, ...problems];
-    for (const { severity, path, message } of this.#problems) {
-      const problem = `${path}: ${message}`;
+    const now = this.#problems.map(lineOf);
+    for (const problem of before) if (!now.includes(problem)) this.#logged.clear(problem);
+    for (const [at, { severity }] of this.#problems.entries()) {
+      const problem = now[at]!;
       if (this.#logged.isNew(problem, problem)) logger[severity === "error" ? "error" : "warn"](problem);
     }
 
@@ -85,4 +88,8 @@ export class CurrentSettings {
       if (this.#logged.isNew(UNKEPT, UNKEPT)) logger.error(`${UNKEPT}: ${chainOf(error)}`);
     }
   }
+}
+
+function lineOf({ path, message }: Problem): string {
+  return `${path}: ${message}`;
 }

@@ -52,11 +52,12 @@ export class SubsystemPasses {
       try {
         await subsystem.apply(settings(), signal);
         this.#unapplied.delete(subsystem.name);
+        this.#logged.clear(subsystem.name);
       } catch (error) {
         const problem = chainOf(error);
         this.#unapplied.set(subsystem.name, problem);
-        const line = `${subsystem.name}: ${problem}`;
-        if (this.#logged.isNew(line, line)) this.logger.error(line);
+        if (!this.#logged.isNew(problem, subsystem.name)) continue;
+        this.logger.error(`${subsystem.name}: ${problem}`);
       }
     }
   }

@@ -46,6 +46,10 @@ Deno.test("SubsystemPasses: settings are applied at a change, and every five min
   passes.expire();
   await appliedNow();
   assertEquals(passes.problems, []);
+  failure = new SvcError("permission_denied", "not allowed");
+  passes.expire();
+  await appliedNow();
+  assertEquals(logged.length, 2, "and again when it comes back");
 });
 
 Deno.test("SubsystemPasses: a pass that takes long is the only one", async () => {

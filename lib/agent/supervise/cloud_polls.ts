@@ -125,6 +125,7 @@ export class CloudPolls {
       this.#lastOnlineMs = clock.monotonicMs();
       this.#isOnline = true;
       this.#isRefused = false;
+      this.#problems.clear();
       this.#answer = answer;
       await offline.online();
     } catch (error) {

@@ -14,12 +14,13 @@ import type { ReadFiles } from "../../base/files/files.ts";
 import type { ReachTarget } from "../../wire/dial/reach.ts";
 import type { Commands } from "../system/commands.ts";
 import { ROUTES_FILE, routesOf } from "../system/routes.ts";
+import { innerBridges } from "./inner_bridges.ts";
 
 export interface NetworkEvidenceParts {
   /** The host to which the agent connects for the control plane: its own, or that of a proxy. */
   readonly cloud: ReachTarget;
   readonly os: string;
-  readonly host: Pick<ReadFiles, "readTextFile">;
+  readonly host: Pick<ReadFiles, "readTextFile" | "readFolder">;
   readonly commands: Pick<Commands, "try">;
   readonly clock: Clock;
   /** Whether a host answers in time. */
@@ -110,7 +111,11 @@ export class NetworkEvidence {
     if (os === "linux") {
       // The kernel does not list IPv6 neighbours in a file.
       const six = await this.#ask("ip", ["-6", "neighbour", "show"], signal);
-      return [...neighboursOf(await this.#read(NEIGHBOURS)), ...neighbours6Of(six)];
+      const all = [...neighboursOf(await this.#read(NEIGHBOURS)), ...neighbours6Of(six)];
+      // Containers of this device answer without any network.
+      const inner = await innerBridges(all.map(({ device }) => device), this.parts.host);
+      return all.filter(({ device }) => !inner.has(device)).map(({ address }) => address)
+        .slice(0, 2 * HOSTS_MAX);
     }
     if (os !== "windows") return [];
     const six = ["interface", "ipv6", "show", "neighbors"];
@@ -136,6 +141,12 @@ export function nameServersOf(text: string): string[] {
   ).slice(0, HOSTS_MAX);
 }
 
+/** A host on a network of the device whose hardware address is known, and the device's end of that network. */
+interface Neighbour {
+  readonly address: string;
+  readonly device: string;
+}
+
 /** The gateways of default routes in Linux's table. */
 export function gatewaysOf(table: string): string[] {
   const found = routesOf(table).filter(({ bits, gateway }) => bits === 0 && gateway !== NO_GATEWAY)
@@ -143,10 +154,10 @@ export function gatewaysOf(table: string): string[] {
   return [...new Set(found)].slice(0, HOSTS_MAX);
 }
 
-export function neighboursOf(table: string): string[] {
+export function neighboursOf(table: string): Neighbour[] {
   return table.split("\n").slice(1).map((line) => line.trim().split(/\s+/))
     .filter(([, , flags]) => Number(flags) & ARP_COMPLETE)
-    .map(([address = ""]) => address).slice(0, 2 * HOSTS_MAX);
+    .map(([address = "", , , , , device = ""]) => ({ address, device }));
 }
 
 /** The gateways of default routes in Linux's table for IPv6; link-local ones with their interface. */
@@ -160,10 +171,10 @@ export function gateways6Of(table: string): string[] {
 }
 
 /** Lines of `ip neighbour`: address, device, hardware address if it is known, and state. */
-export function neighbours6Of(table: string): string[] {
+export function neighbours6Of(table: string): Neighbour[] {
   const found = table.matchAll(/^([\da-f:]+) dev (\S+) lladdr \S+ (?:.* )?([A-Z]+)\s*$/gm);
   return [...found].filter(([, , , state]) => state !== "FAILED" && state !== "INCOMPLETE")
-    .flatMap(([, address, device]) => onLink(address, device)).slice(0, 2 * HOSTS_MAX);
+    .flatMap(([, address, device = ""]) => onLink(address, device).map((one) => ({ address: one, device })));
 }
 
 /** An address in its short form, with the interface if it is link-local; empty for a malformed one. */

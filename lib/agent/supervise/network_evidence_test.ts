@@ -38,9 +38,11 @@ const WINDOWS_ARP = `Schnittstelle: 192.168.7.20 --- 0x5
   224.0.0.22            01-00-5e-00-00-16     statisch
 `;
 
+const NONE: readonly (readonly [string, string])[] = [];
+
 /** A device on whose network some hosts answer a connection, and others their hardware address only. */
 async function evidenceOf(
-  { os = "linux", answering = [] as string[], arp = "", windowsArp = "" },
+  { os = "linux", answering = [] as string[], arp = "", windowsArp = "", six = "", more = NONE },
 ): Promise<string | undefined> {
   const files = new FakeFiles();
   for (
@@ -48,11 +50,13 @@ async function evidenceOf(
       ["/proc/net/route", ROUTES],
       ["/proc/net/arp", arp],
       ["/etc/resolv.conf", "nameserver 127.0.0.53\nnameserver 9.9.9.9\n"],
-    ]
+      ...more,
+    ] as const
   ) await files.writeFile(path, text);
   const commands = new FakeCommands({
     "route print": { output: WINDOWS_ROUTES },
     "arp -a": { output: windowsArp },
+    "ip -6": { output: six },
   });
   const asked: string[] = [];
   const check = new NetworkEvidence({
@@ -82,6 +86,39 @@ Deno.test("NetworkEvidence: a gateway that drops every packet is there if its ha
   assertEquals(await evidenceOf({ arp: ARP.replace("0x2", "0x0") }), undefined);
 });
 
+/** Containers at a bridge of their own, and hosts at a bridge to which a network card belongs. */
+const INNER_ARP = `${
+  ARP.replace("0x2", "0x0")
+}172.17.0.2       0x1         0x2         02:42:ac:11:00:02     *        docker0
+`;
+const BRIDGES: readonly (readonly [string, string])[] = [
+  ["/sys/class/net/docker0/bridge/bridge_id", "8000"],
+  ["/sys/class/net/docker0/lower_veth1/type", "1"],
+  ["/sys/class/net/veth1/upper_docker0/type", "1"],
+  ["/sys/class/net/br0/bridge/bridge_id", "8000"],
+  ["/sys/class/net/br0/lower_veth2/type", "1"],
+  ["/sys/class/net/br0/lower_bond0/type", "1"],
+  ["/sys/class/net/bond0/lower_eth0/type", "1"],
+  ["/sys/class/net/eth0/device/vendor", "0x8086"],
+  ["/sys/class/net/wlan0/device/vendor", "0x8086"],
+];
+
+Deno.test("NetworkEvidence: a container of the device is no sign of a network, and a host behind its bridge is", async () => {
+  assertEquals(await evidenceOf({ arp: INNER_ARP, answering: ["172.17.0.2"], more: BRIDGES }), undefined);
+  const outer = INNER_ARP.replace("docker0", "br0");
+  assertEquals(await evidenceOf({ arp: outer, answering: ["172.17.0.2"], more: BRIDGES }), "172.17.0.2");
+  assertEquals(await evidenceOf({ arp: outer, more: BRIDGES }), "172.17.0.2", "by its hardware address");
+  // A computer within a container has no hardware at all, and no bridge.
+  assertEquals(await evidenceOf({ arp: ARP }), "192.168.1.1");
+
+  const six = "fd77::7 dev docker0 lladdr 4e:2d:a7:82:28:47 REACHABLE\n";
+  assertEquals(await evidenceOf({ six, answering: ["fd77::7"], more: BRIDGES }), undefined);
+  assertEquals(
+    await evidenceOf({ six: six.replace("docker0", "br0"), answering: ["fd77::7"], more: BRIDGES }),
+    "fd77::7",
+  );
+});
+
 Deno.test("NetworkEvidence: Windows tells its gateways and neighbours by its programs, in any language", async () => {
   assertEquals(await evidenceOf({ os: "windows" }), undefined);
   assertEquals(await evidenceOf({ os: "windows", answering: ["192.168.7.1"] }), "192.168.7.1");
@@ -90,7 +127,7 @@ Deno.test("NetworkEvidence: Windows tells its gateways and neighbours by its pro
 
 Deno.test("the tables of routes, neighbours and name servers are read; broken ones name nobody", () => {
   assertEquals(gatewaysOf(ROUTES), ["192.168.1.1"]);
-  assertEquals(neighboursOf(ARP), ["192.168.1.1"]);
+  assertEquals(neighboursOf(ARP), [{ address: "192.168.1.1", device: "wlan0" }]);
   assertEquals(windowsGatewaysOf(WINDOWS_ROUTES), ["192.168.7.1"]);
   assertEquals(windowsNeighboursOf(WINDOWS_ARP), ["192.168.7.1"]);
   assertEquals(
@@ -131,7 +168,7 @@ ff02::1                                       33-33-00-00-00-01  Permanent
 Deno.test("NetworkEvidence: a network with IPv6 alone has gateways, neighbours and name servers of one link", async () => {
   const [router, windows] = ["fe80::4c2d:a7ff:fe82:2846%wlan0", "fe80::1%12"];
   assertEquals(gateways6Of(ROUTES_6), [router, "fd77::1"]);
-  assertEquals(neighbours6Of(NEIGHBOURS_6), [router, "fd77::7"]);
+  assertEquals(neighbours6Of(NEIGHBOURS_6).map(({ address }) => address), [router, "fd77::7"]);
   assertEquals(windowsGateways6Of(WINDOWS_ROUTES_6), [windows]);
   assertEquals(windowsNeighboursOf(WINDOWS_NEIGHBOURS_6), ["fe80::1"]);
   assertEquals(nameServersOf("nameserver fe80::1%wlan0\nnameserver fd77::53\n"), [

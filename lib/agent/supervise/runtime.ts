@@ -22,6 +22,7 @@ import {
   type ProcessHost,
   type RunningProcess,
 } from "../../base/process.ts";
+import { RUNTIME_MARK } from "../system/service_unit.ts";
 import type { Probe } from "./probe.ts";
 
 /** The part of the version's record that a start needs. */
@@ -97,8 +98,6 @@ const ERROR_LINES_MAX = 100;
 /** Limit of the quoted last line, which usually says why the process ended. */
 const ERROR_CHARS = 300;
 
-/** Marks our process among others, for the next agent too. */
-export const RUNTIME_MARK = "SVC_AGENT_RUNTIME";
 const FILE_MARK = "SVC_AGENT_RUNTIME_FILE";
 const ENV_MARK = "SVC_AGENT_RUNTIME_ENV";
 

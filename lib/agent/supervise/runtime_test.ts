@@ -3,7 +3,8 @@ import { settle } from "../../base/clock.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { FakeProcesses } from "../../../tests/support/fake_processes.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
-import { RUNTIME_MARK, RuntimeProcess, type RuntimeSettings } from "./runtime.ts";
+import { RUNTIME_MARK } from "../system/service_unit.ts";
+import { RuntimeProcess, type RuntimeSettings } from "./runtime.ts";
 import { FakeFiles } from "../../../tests/support/fake_files.ts";
 
 const BASE = "/opt/svc";

@@ -7,6 +7,7 @@
 
 import type { Platform } from "../../base/host.ts";
 import type { ReadFiles } from "../../base/files/files.ts";
+import { fileSystemOf } from "../../base/mounts.ts";
 import { osReleaseValue } from "./upgrades/upgrader.ts";
 
 export interface DeviceFacts {
@@ -47,13 +48,7 @@ export async function describeDevice(host: Platform & ReadFiles, base: string): 
 
 /** Whether a folder is as before after each start of the device, by proc(5) `mounts` and `cmdline`. */
 export function forgets(folder: string, mounts: string, kernelParameters: string): boolean {
-  const found = mounts.split("\n").map((line) => line.split(" "))
-    .filter(([, at = ""]) => at === "/" || `${folder}/`.startsWith(`${at}/`));
-  // The deepest mount holds the folder; of several at one place the last.
-  const [, , type = ""] = found.reduce(
-    (one, other) => (other[1] ?? "").length >= (one[1] ?? "").length ? other : one,
-    [] as string[],
-  );
+  const type = fileSystemOf(folder, mounts);
   return IN_MEMORY.includes(type) || (type === "overlay" && OVERLAID.test(kernelParameters));
 }
 

@@ -48,6 +48,8 @@ Restart=always
 RestartSec=5
 # It ends what it has started itself; what is left then is ended with it.
 KillMode=mixed
+# svc-server itself turns the watchdog on, because an older one that somebody puts in its place gives no signs of life.
+NotifyAccess=main
 # A module that is ended for its memory must not end the whole machine.
 OOMPolicy=continue
 TimeoutStopSec=${STOP_S}

@@ -42,9 +42,10 @@ Deno.test("agentUnit: restarts the loader always and leaves the runtime running"
   const { text } = agentUnit({ ...OPTIONS, base: "/opt/my svc", configPath: "/etc/100%$.json" });
   assertMatch(text, /^ExecStart="\/opt\/my svc\/bin\/svc-agent-loader" --dir "\/opt\/my svc" --config /m);
   assert(text.includes(" --config /etc/100%%$$.json "), "what systemd would replace is not replaced");
+  assertMatch(text, /^ExecStartPre=-\/bin\/sh -c "\[ -x .*sleep 5" "\/opt\/my svc\/bin\/svc-agent-loader"$/m);
   const lines = text.split("\n");
   const wanted = [
-    ...["Restart=always", "RestartSec=5", "KillMode=process", "StartLimitIntervalSec=0"],
+    ...["Restart=always", "RestartSec=0", "KillMode=process", "StartLimitIntervalSec=0"],
     "OOMPolicy=continue",
   ];
   const kept = ["RuntimeDirectoryPreserve=yes", "WatchdogSec=180", "NotifyAccess=all", "TimeoutStopSec=240"];
@@ -145,6 +146,7 @@ Deno.test("svc-server is its own service until an agent replaces it", async () =
     assertEquals((await Deno.stat(`${parts.root}${PROGRAM}`)).mode! & 0o777, 0o755);
     assertEquals(await runtime(), runtimeUnit("/etc/my machine.json").text);
     assertMatch((await runtime())!, /^OOMPolicy=continue$/m);
+    assertMatch((await runtime())!, /^NotifyAccess=main$/m, "or its watchdog gets no signs of life");
     assertMatch(
       (await runtime())!,
       /^ExecStart=\/usr\/local\/bin\/svc-server -config "\/etc\/my machine.json"$/m,

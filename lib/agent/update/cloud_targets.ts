@@ -48,9 +48,10 @@ export class CloudTargets {
     for (const [name, info, updater] of targets) {
       try {
         if (info) updater.setTarget(releaseOf(name, info));
+        this.#logged.clear(name);
       } catch (error) {
         const problem = `no update of ${name}: ${chainOf(error)}`;
-        if (this.#logged.isNew(problem, problem)) this.logger.error(problem);
+        if (this.#logged.isNew(problem, name)) this.logger.error(problem);
       }
     }
   }

@@ -33,6 +33,8 @@ Deno.test("CloudTargets: each program gets its version, and an unusable one is t
   ]);
   adopt({});
   assertEquals(chosen, [], "an answer without versions changes none");
+  for (const url of ["https://cloud/agent", "gopher://cloud"]) adopt(answerOf(url));
+  assertEquals(lines().length, 1, "and again when it comes back");
 });
 
 Deno.test("CloudTargets: the cloud's problems are shown while it has them, and logged when they change", () => {

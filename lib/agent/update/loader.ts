@@ -9,12 +9,14 @@
 
 import { join } from "node:path";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
-import { LOADER, WATCHDOG_S } from "../system/service_unit.ts";
-import { RUNTIME_MARK } from "../supervise/runtime.ts";
+import { LOADER, RUNTIME_MARK, WATCHDOG_S } from "../system/service_unit.ts";
 import { STARTS_MAX } from "./boot.ts";
 
 /** Interval of the signs of life during a pause, so that one of them may get lost. */
 const SIGN_S = 60;
+
+/** The pause if nothing can be started, or starts cannot be counted. */
+const FAILED_S = 5;
 
 /** Writes the script if it is missing or different. */
 export async function installLoader(files: ReadFiles & WriteFiles, base: string): Promise<void> {
@@ -32,7 +34,8 @@ export async function installLoader(files: ReadFiles & WriteFiles, base: string)
  */
 function loaderScript(): string {
   return SCRIPT.replaceAll("@STARTS_MAX@", String(STARTS_MAX)).replaceAll("@MARK@", RUNTIME_MARK)
-    .replaceAll("@SIGN_S@", String(SIGN_S)).replaceAll("@UNSEEN_S@", String(WATCHDOG_S - SIGN_S));
+    .replaceAll("@SIGN_S@", String(SIGN_S)).replaceAll("@UNSEEN_S@", String(WATCHDOG_S - SIGN_S))
+    .replaceAll("@FAILED_S@", String(FAILED_S));
 }
 
 const SCRIPT = `#!/bin/sh
@@ -44,6 +47,38 @@ run=$(printf %s "$RUNTIME_DIRECTORY" | cut -d: -f1)
 [ -n "$run" ] || run=$(dirname "$bin")/run
 name=svc-agent
 mkdir -p "$run" 2>/dev/null
+
+# Who stops the service now stops what an earlier agent has left running, as with an agent; the next start has no
+# pause.
+dir=$(dirname "$bin") before= pause=
+for word in "$@"; do
+  [ "$before" = --dir ] && dir=$word
+  before=$word
+done
+stopped() {
+  [ -n "$pause" ] && kill "$pause" 2>/dev/null
+  rm -f "$run/$name.starts" 2>/dev/null
+  for one in $(grep -lszxF "@MARK@=$dir" /proc/[0-9]*/environ 2>/dev/null); do
+    one=\${one#/proc/}
+    kill -TERM "\${one%/environ}" 2>/dev/null
+  done
+  exit 0
+}
+trap stopped TERM
+# The service restarts without a pause, in which nobody could see its end: pauses are here. The signs of life keep the
+# watchdog of the service quiet, which counts from the start of this script.
+rest() {
+  left=$1
+  while [ $left -gt 0 ]; do
+    [ -n "$NOTIFY_SOCKET" ] && systemd-notify WATCHDOG=1 2>/dev/null
+    step=@SIGN_S@
+    [ $left -lt $step ] && step=$left
+    sleep $step &
+    pause=$!
+    wait $pause
+    left=$((left - step))
+  done
+}
 
 # The name of the file a link leads to.
 target() { t=$(readlink "$bin/$name$1" 2>/dev/null) && basename "$t"; }
@@ -111,12 +146,14 @@ if ! runnable "$now"; then
 fi
 if ! runnable "$now"; then
   echo "svc-agent-loader: there is no svc-agent in $cache that can be run: install it again" >&2
+  [ -n "$SVC_LOADER_DRY" ] || rest @FAILED_S@
   exit 1
 fi
 starts=$((starts + 1)) failures=$((failures + 1))
 [ "$starts" -gt @STARTS_MAX@ ] && starts=@STARTS_MAX@
 turn "$bin/$name.starts" "$starts $failures $now"
-turn "$run/$name.starts" "$starts $failures $now $current"
+uncounted=
+turn "$run/$name.starts" "$starts $failures $now $current" || uncounted=yes
 
 # Nothing at first, then twice as long each time, at most five minutes.
 delay=0
@@ -125,40 +162,16 @@ if [ "$p_failures" -gt 0 ]; then
   while [ $n -lt "$p_failures" ] && [ $delay -lt 300 ]; do delay=$((delay * 2)) n=$((n + 1)); done
   [ $delay -gt 300 ] && delay=300
 fi
+# Nobody knows how many starts have failed.
+[ -n "$uncounted" ] && delay=@FAILED_S@
 if [ -n "$SVC_LOADER_DRY" ]; then
   echo "$now $delay"
   exit 0
 fi
-# The watchdog of the service counts from the start of this script.
 if [ -n "$NOTIFY_SOCKET" ] && ! command -v systemd-notify >/dev/null; then
   [ $delay -gt @UNSEEN_S@ ] && delay=@UNSEEN_S@
 fi
-# Who stops the service in this pause stops what an earlier agent has left running, as with an agent; the next start
-# has no pause.
-dir=$(dirname "$bin") before=
-for word in "$@"; do
-  [ "$before" = --dir ] && dir=$word
-  before=$word
-done
-stopped() {
-  kill "$pause" 2>/dev/null
-  rm -f "$run/$name.starts" 2>/dev/null
-  for one in $(grep -lszxF "@MARK@=$dir" /proc/[0-9]*/environ 2>/dev/null); do
-    one=\${one#/proc/}
-    kill -TERM "\${one%/environ}" 2>/dev/null
-  done
-  exit 0
-}
-trap stopped TERM
-while [ $delay -gt 0 ]; do
-  [ -n "$NOTIFY_SOCKET" ] && systemd-notify WATCHDOG=1 2>/dev/null
-  step=@SIGN_S@
-  [ $delay -lt $step ] && step=$delay
-  sleep $step &
-  pause=$!
-  wait $pause
-  delay=$((delay - step))
-done
+rest $delay
 [ -n "$NOTIFY_SOCKET" ] && systemd-notify WATCHDOG=1 2>/dev/null
 exec "$cache/$now" "$@"
 `;
