@@ -19,8 +19,8 @@ export const STORE_FLAGS = [
     value: "URL",
     env: "SVC_CLOUD_DATABASE",
     help: "A PostgreSQL database instead of the one in the folder: " +
-      "postgres://user:password@host/name?sslmode=verify-full. Other users of this computer see a command line: put " +
-      "the password into the variable, or into PGPASSWORD.",
+      "postgres://user@host/name?sslmode=verify-full. The password (user:password@host) goes into the variable, or into " +
+      "PGPASSWORD: other users of this computer see a command line.",
   },
   {
     name: "keys",

@@ -7,10 +7,14 @@
 
 import { join } from "node:path";
 import { SvcError } from "../../lib/base/error.ts";
+import { fileSystemOf } from "../../lib/base/mounts.ts";
 import type { ReadFiles, ReadFolders, WriteFiles } from "../../lib/base/files/files.ts";
 
 /** The SQLite database of a control plane. */
 export const DATABASE_FILE = "cloud.db";
+/** File systems of other computers, as proc(5) `mounts` names them: locks and shared memory do not reach all users. */
+const FAR =
+  /^(nfs\d?|cifs|smb\d|smbfs|9p|afs|ceph|glusterfs|lustre|vboxsf|fuse\.(sshfs|rclone|s3fs|\w*glusterfs|ceph.*))$/;
 /** The database while `restore` still works on it. */
 export const UNFINISHED_FILE = "restore.db.unfinished";
 /** Files that SQLite keeps beside a database; it takes the transactions in them into any database of their name. */
@@ -63,6 +67,24 @@ export async function requireNoRest({ data, database }: DataAddress, host: ReadF
     "failed_precondition",
     `found ${state} ${DATABASE_FILE} in ${data}, but the ${rest} of a control plane: ${remedy}`,
   );
+}
+
+/** What endangers a database in a folder that a control plane serves from, in words. */
+export async function folderDangers(
+  { data, database }: DataAddress,
+  host: ReadFiles & ReadFolders,
+): Promise<string[]> {
+  if (database !== "") return [];
+  const mounts = await host.readTextFile("/proc/mounts").catch(() => "");
+  const type = fileSystemOf(await host.realPath(data).catch(() => data), mounts);
+  if (type === "overlay") {
+    return [`${data} is in this container itself, and is lost with it: mount a volume there`];
+  }
+  if (!FAR.test(type)) return [];
+  return [
+    `${data} is on another computer (${type}), where SQLite may lose data or damage its file: take a folder of a disk ` +
+    "here (--data; for its contents --files may name the other one), or PostgreSQL (--database)",
+  ];
 }
 
 /** Notes that the database of a folder is at another place from now on; `to` has no password. */

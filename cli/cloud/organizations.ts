@@ -117,7 +117,11 @@ export const ORGANIZATION_COMMANDS: readonly CloudCommand[] = [
     async (context, [namespace], { org }) => {
       const { id } = await chosenOrganization(context.store, org);
       const on = { kind: "organization", id } as const;
-      await context.change("org namespace", on, (sql) => new Packages(sql).setNamespace(id, namespace));
+      await context.change(
+        "org namespace",
+        on,
+        (sql) => new Packages(sql).setNamespace(id, namespace, { fromDeleted: true }),
+      );
       context.print({ id, namespace }, [namespace]);
     },
   ),

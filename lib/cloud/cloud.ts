@@ -558,7 +558,8 @@ function createSweep(
     (signal) => store.shrink(signal),
     async (signal) => {
       const nowMs = clock.nowMs();
-      if (nowMs - orphansMs < ORPHANS_MS) return;
+      // A later time is of a clock that was ahead.
+      if (Math.abs(nowMs - orphansMs) < ORPHANS_MS) return;
       orphansMs = nowMs;
       await releaseOrphans(store, files, nowMs - ORPHANS_MS, signal);
     },

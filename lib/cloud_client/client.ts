@@ -21,6 +21,7 @@ import {
 } from "../../proto/gen/robot_config_pb.ts";
 import { SignalingService } from "../../proto/gen/signaling_pb.ts";
 import { ChangeService, type FollowResponse, type ReportRequestSchema } from "../../proto/gen/changes_pb.ts";
+import type { CreateSequenceRequestSchema } from "../../proto/gen/data_pb.ts";
 import { DataSyncService } from "../../proto/gen/datasync_pb.ts";
 import { type GetPackageRequestSchema, type Package, PackageService } from "../../proto/gen/packages_pb.ts";
 import { toMs } from "../api/shared/time.ts";
@@ -195,6 +196,17 @@ export class CloudClient {
   ): Promise<T> {
     const sync = client(DataSyncService, this.#channel);
     return this.#call({ signal }, ({ header }) => make(sync, { signal, header }));
+  }
+
+  /** Makes a sequence of captured data; `signal` limits the time. */
+  async createSequence(
+    request: MessageInitShape<typeof CreateSequenceRequestSchema>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    // Large, and few machines make sequences.
+    const { DataService } = await import("../../proto/gen/data_pb.ts");
+    const data = client(DataService, this.#channel);
+    await this.#call({ signal }, ({ header }) => data.createSequence(request, { signal, header }));
   }
 
   /** Arranges WebRTC connections; `signal` limits the time. */

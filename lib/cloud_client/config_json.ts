@@ -26,7 +26,7 @@ const CREDENTIALS: { readonly [T in CredentialsType]: string } = {
 };
 
 /** Members that a file does not have. */
-const LEFT_OUT = ["overwrite_fragment_status", "disable_partial_start", "processes"];
+const LEFT_OUT = ["overwrite_fragment_status", "processes"];
 
 /** Throws if the message holds a value without a JSON form, such as NaN. */
 export function robotConfigJson(config: RobotConfig): JsonObject {
@@ -74,7 +74,6 @@ function putVersion(module: JsonObject, { packages }: RobotConfig): void {
 }
 
 function putAuth(json: JsonObject, { auth }: RobotConfig): void {
-  delete json.user_permissions;
   each(json.handlers, auth?.handlers ?? [], (handler, { type }) => handler.type = CREDENTIALS[type]);
   const keys = auth?.externalAuthConfig?.jwks?.json;
   if (keys) json.external_auth_config = { jwks: keys as JsonObject };

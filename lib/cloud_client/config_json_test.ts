@@ -5,6 +5,32 @@ import { create, fromBinary, toBinary } from "../wire/rpc/proto.ts";
 import { robotConfigJson } from "./config_json.ts";
 import { robotConfigMessage } from "../cloud/config/config_message.ts";
 
+Deno.test("robotConfigMessage: a reloaded module runs its program instead of the package, which is not fetched", () => {
+  const module = {
+    name: "soil",
+    type: "registry",
+    module_id: "acme:soil",
+    version: "latest-with-prerelease",
+  };
+  const reload = {
+    reload_path: "/home/me/soil.tar.gz",
+    reload_user: "me",
+    reload_time: "2026-05-01T00:00:00Z",
+  };
+  const env = { DEPTH: "3" };
+  const { modules, packages } = through({ modules: [{ ...module, ...reload, env, reload_enabled: true }] });
+  assertEquals([modules, packages], [[{
+    name: "soil",
+    type: "local",
+    module_id: "acme:soil",
+    executable_path: "/home/me/soil.tar.gz",
+    env: { DEPTH: "3", SVC_RELOAD_TIME: "2026-05-01T00:00:00Z" },
+  }], undefined]);
+  const back = through({ modules: [{ ...module, ...reload, reload_enabled: false }] });
+  assertEquals(back.modules, [module]);
+  assertEquals((back.packages as JsonObject[]).length, 1);
+});
+
 /** A file after its way through a control plane, including the bytes on the wire. */
 function through(json: JsonObject): JsonObject {
   const message = create(RobotConfigSchema, robotConfigMessage(json));
@@ -33,7 +59,12 @@ const SAME: Record<string, JsonObject> = {
       service_configs: [{ type: "rdk:service:data_manager", attributes: { capture: true } }],
     }],
   },
-  flags: { debug: true, enable_web_profile: true, disable_log_deduplication: true },
+  flags: {
+    debug: true,
+    enable_web_profile: true,
+    disable_log_deduplication: true,
+    disable_partial_start: true,
+  },
   settings: {
     network: {
       fqdn: "m.local",
@@ -57,6 +88,10 @@ const SAME: Record<string, JsonObject> = {
     auth: {
       handlers: [{ type: "api-key", config: { id: "key", keys: ["id"] } }],
       tls_auth_entities: ["client"],
+      user_permissions: [{
+        user: { type: "api-key-id", id: "id" },
+        permissions: [{ resources: ["a"], allowed_methods: ["/viam.component.motor.v1.MotorService/Stop"] }],
+      }, { user: { type: "default" } }],
       external_auth_config: { jwks: { keys: [{ kty: "RSA", alg: "RS256", kid: "k" }] } },
     },
   },
@@ -151,10 +186,9 @@ Deno.test("robotConfigJson: each geometry shape survives the message", () => {
 
 Deno.test("robotConfigJson: drops message fields without a setting in the file", () => {
   const message = create(RobotConfigSchema, {
-    disablePartialStart: true,
     overwriteFragmentStatus: [{ error: "x" }],
     processes: [{ name: "p" }],
-    auth: { userPermissions: [{}] },
+    auth: {},
     packages: [{ name: "p", status: { error: "x" } }],
   });
   assertEquals(robotConfigJson(message), { auth: {}, packages: [{ name: "p" }] });

@@ -3,6 +3,7 @@
  * pieces.
  */
 
+import type { CreateSequenceRequestSchema } from "../../proto/gen/data_pb.ts";
 import { DataType } from "../../proto/gen/datasync_pb.ts";
 import type {
   DataSyncService,
@@ -15,6 +16,7 @@ import type {
   Captured,
   CapturedFile,
   CapturedReadings,
+  CapturedSequence,
   CaptureSource,
   Uploader,
 } from "../resource/uploader.ts";
@@ -29,16 +31,31 @@ type Sync = ServiceClient<typeof DataSyncService>;
 const WHOLE_BYTES_MAX = 1024 * 1024;
 const PIECE_BYTES = 64 * 1024;
 
-export function uploaderOf(client: Pick<CloudClient, "partId" | "dataSync">): Uploader {
+export function uploaderOf(client: Pick<CloudClient, "partId" | "dataSync" | "createSequence">): Uploader {
   const { partId } = client;
   return {
-    send: (data: Captured, signal: AbortSignal) =>
-      client.dataSync(signal, async (sync, options) => {
+    send: (data: Captured, signal: AbortSignal) => {
+      if (data.kind === "sequence") return client.createSequence(sequenceOf(partId, data), signal);
+      return client.dataSync(signal, async (sync, options) => {
         if (data.kind === "readings") await sendReadings(sync, partId, data, options);
         else if (data.source.componentType === "") await sendPlainFile(sync, partId, data, options);
         else if (data.content.length <= WHOLE_BYTES_MAX) await sendWhole(sync, partId, data, options);
         else await sendPieces(sync, partId, data, options);
-      }),
+      });
+    },
+  };
+}
+
+function sequenceOf(
+  partId: string,
+  { source, resources, startMs, endMs }: CapturedSequence,
+): MessageInitShape<typeof CreateSequenceRequestSchema> {
+  return {
+    partId,
+    resources: [...resources],
+    sequenceTags: [...source.tags],
+    startTime: toTimestamp(startMs),
+    endTime: toTimestamp(endMs),
   };
 }
 

@@ -210,6 +210,31 @@ storeTest(
 );
 
 storeTest(
+  "a tab that shows one person changes nothing of the person who has signed in in the browser since",
+  (database) =>
+    withCloud(database, async (served) => {
+      const world = await newWorld(served.store);
+      const people: string[] = [];
+      const browser = new Person(served.url);
+      for (const email of ["ann@example.com", "bob@example.com"]) {
+        const link = await invite(served, world.owner, world.organization, email);
+        const { value } = await browser.ask("accept", { link, password: PASSWORD });
+        people.push((value.account as { id: string }).id);
+      }
+      const [ann, bob] = people;
+      for (const page of ["token", "sessions", "end-session", "password", "passkeys", "sign-out"]) {
+        const { status, cookie } = await browser.ask(page, { accountId: ann, current: PASSWORD });
+        assertEquals(cookie, undefined, page);
+        assertEquals(status, page === "sign-out" || page === "passkeys" ? 200 : 401, page);
+      }
+      await browser.token();
+      assertEquals((await browser.ask("sessions", { accountId: bob })).status, 200);
+      await browser.ask("sign-out", { accountId: bob });
+      assertEquals((await browser.ask("token")).status, 401);
+    }),
+);
+
+storeTest(
   "other sites, forms and planted cookies sign nobody in, and nothing leads elsewhere",
   (database) =>
     withCloud(database, async (served) => {
@@ -439,6 +464,24 @@ storeTest(
           await awaitOutcome(calls.deleteOrganizationMember({ organizationId, userId })),
           "failed_precondition",
         );
+        // Nor does the person become something less.
+        const as = (role: string) => ({
+          ...{ authorizationType: "role", authorizationId: `organization_${role}`, organizationId },
+          ...{
+            resourceType: "organization",
+            resourceId: organizationId,
+            identityId: userId,
+            identityType: "user",
+          },
+        });
+        const change = { oldAuthorization: as("owner"), newAuthorization: as("operator") };
+        const lessened = await Promise.all([
+          awaitOutcome(calls.removeRole({ authorization: as("owner") })),
+          awaitOutcome(calls.changeRole(change)),
+          awaitOutcome(calls.addRole({ authorization: as("viewer") })),
+        ]);
+        assertEquals(lessened, Array(3).fill("failed_precondition"));
+        await calls.addRole({ authorization: as("owner") });
         assert((await newKey(store, "owner", "organization", organizationId)).id);
         await calls.deleteOrganizationMember({ organizationId, userId });
       });

@@ -39,6 +39,10 @@ Deno.test("a serving control plane is backed up and restored; what was revoked s
   const pager = JSON.parse(await svcCloud("administrator", "add", "pager", "--json", ...data));
   const account = await newAccount(cloud.url, "ann@example.com", data);
   await svcCloud("administrator", "add", "ann@example.com", ...data);
+  const bob = await newAccount(cloud.url, "bob@example.com", data);
+  await svcCloud("account", "invite", "eve@example.com", ...data);
+  await svcCloud("account", "reset", "bob@example.com", ...data);
+  const gained = gainWaysIn(`${folder}/data`, bob);
   let backupTime = "";
   try {
     await test.step("while it serves", async () => {
@@ -59,6 +63,7 @@ Deno.test("a serving control plane is backed up and restored; what was revoked s
     const { key: newer } = JSON.parse(await svcCloud("key", "rotate", rotated.id, "--json", ...data));
     assert(newer !== rotated.key);
     for (const name of ["pager", "ann@example.com"]) await svcCloud("administrator", "remove", name, ...data);
+    loseWaysIn(`${folder}/data`, bob);
 
     await test.step("the copy serves with the same contents and keys", async () => {
       const { output } = await svcCloudPrinted("restore", place, ...into("copy"));
@@ -88,8 +93,14 @@ Deno.test("a serving control plane is backed up and restored; what was revoked s
           ...into("exact"),
         ),
       );
-      const wanted = [visitor.id, rotated.id, pager.id, `${account}: administrator`];
+      const wanted = [
+        ...[visitor.id, rotated.id, pager.id, `${account}: administrator`],
+        ...[`${bob}: password`, `${bob}: session`, `${bob}: passkey phone`, `${bob}: sign-in at https://id`],
+        ...["ann", "bob", "eve"].map((name) => `${name}@example.com: invitation`),
+        gained,
+      ];
       assertEquals(restored.revoked.toSorted(), wanted.toSorted());
+      assertEquals(waysIn(`${folder}/exact`), waysIn(`${folder}/data`));
       const administrators = await svcCloud("administrator", "list", "--json", ...into("exact"));
       assertEquals(JSON.parse(administrators), { administrators: [] });
       const keys = await keysIn(into("exact"));
@@ -99,6 +110,8 @@ Deno.test("a serving control plane is backed up and restored; what was revoked s
     await test.step("without it, every key is", async () => {
       await svcCloud("restore", place, "--revoke-since", backupTime, ...into("strict"));
       assert(!(await keysIn(into("strict"))).includes(example.ownerKey.id));
+      const none = { accounts: [], account_sessions: [], passkeys: [], provider_links: [] };
+      assertEquals(waysIn(`${folder}/strict`), { ...none, invitations: [], location_shares: [] });
     });
   } finally {
     await cloud.stop();
@@ -230,4 +243,43 @@ async function newAccount(url: string, email: string, data: readonly string[]): 
   const headers = { "content-type": "application/json" };
   const answer = await fetch(`${url}/account/accept`, { method: "POST", headers, body });
   return (await answer.json()).account.id;
+}
+
+/** Gives a person every way in, and a location a guest; returns the words for the share. */
+function gainWaysIn(folder: string, account: string): string {
+  using database = new DatabaseSync(`${folder}/${DATABASE_FILE}`);
+  const [location] = database.prepare("SELECT id FROM locations").all() as { id: string }[];
+  database.exec(`INSERT INTO organizations (id, name, created_ms) VALUES ('guest', 'guest', 1);
+    INSERT INTO location_shares (location_id, organization_id) VALUES ('${location.id}', 'guest');
+    INSERT INTO passkeys (id, account_id, name, rp_id, public_key, counter, created_ms)
+      VALUES ('p1', '${account}', 'phone', 'x', 'x', 0, 1), ('p2', '${account}', 'laptop', 'x', 'x', 0, 1);
+    INSERT INTO provider_links (issuer, subject, account_id, created_ms)
+      VALUES ('https://id', 'bob', '${account}', 1)`);
+  return `${location.id}: shared with guest`;
+}
+
+/** Takes from the person everything but the second passkey. */
+function loseWaysIn(folder: string, account: string): void {
+  using database = new DatabaseSync(`${folder}/${DATABASE_FILE}`);
+  database.exec(`DELETE FROM location_shares;
+    DELETE FROM passkeys WHERE id = 'p1';
+    DELETE FROM provider_links;
+    DELETE FROM invitations;
+    DELETE FROM account_sessions WHERE account_id = '${account}';
+    UPDATE accounts SET password = 'another' WHERE id = '${account}'`);
+}
+
+function waysIn(folder: string): Record<string, unknown[]> {
+  using database = new DatabaseSync(`${folder}/${DATABASE_FILE}`);
+  const tables = [
+    "accounts",
+    "account_sessions",
+    "passkeys",
+    "provider_links",
+    "invitations",
+    "location_shares",
+  ];
+  return Object.fromEntries(
+    tables.map((table) => [table, database.prepare(`SELECT * FROM ${table} ORDER BY 1`).all()]),
+  );
 }

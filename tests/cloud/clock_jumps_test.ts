@@ -1,11 +1,15 @@
 /** A control plane whose clock was wrong for a while: what it wrote meanwhile does no harm once the clock is right. */
 
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { serialize } from "bson";
 import { X509Certificate } from "node:crypto";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { Logs, silentLogs } from "../../lib/base/log/log.ts";
 import { SystemFiles } from "../../lib/base/files/system_files.ts";
+import { Accounts } from "../../lib/cloud/accounts/accounts.ts";
+import { Invitations } from "../../lib/cloud/accounts/invitations.ts";
+import { PersonSessions } from "../../lib/cloud/accounts/sessions.ts";
+import { newKeySecret } from "../../lib/cloud/access/keys.ts";
 import { Audit } from "../../lib/cloud/access/audit.ts";
 import { Conditions } from "../../lib/cloud/capture/filter.ts";
 import { setRetention } from "../../lib/cloud/capture/retention_policies.ts";
@@ -231,3 +235,42 @@ sqliteTest("a clock that is ahead for a while leaves no window of a pipeline out
     assertEquals(run.fromMs, startMs - 15 * 60_000);
   }, { clock });
 });
+
+storeTest(
+  "a session and a link that were made by a clock that was ahead live no longer than others",
+  async (database) => {
+    const store = await database.open();
+    const nowMs = Date.UTC(2026, 2, 15);
+    const { organization } = await newWorld(store);
+    const ann = { email: "ann@example.com", name: "Ann", password: "a hash", secret: await newKeySecret() };
+    const id = await store.transaction((sql) => new Accounts(sql).create(ann, nowMs));
+    const sessions = new PersonSessions(store);
+    const invitations = new Invitations(store);
+    const origin = { address: "127.0.0.1", agent: "a browser" };
+    const begin = (atMs: number) =>
+      store.transaction((sql) => new PersonSessions(sql).begin(id, origin, atMs, atMs + DAY_MS));
+    const [right, slightly, ahead] = [
+      await begin(nowMs),
+      await begin(nowMs + 60_000),
+      await begin(nowMs + 400 * DAY_MS),
+    ];
+    const { opener } = await store.transaction((sql) =>
+      new Invitations(sql).invite(organization, "bob@example.com", [], nowMs + 400 * DAY_MS)
+    );
+    const forget = (atMs: number) =>
+      store.transaction(async (sql) => {
+        await new PersonSessions(sql).forgetOld(atMs);
+        await new Invitations(sql).forgetOld(atMs);
+      });
+    const open = async (atMs: number) => {
+      const found = await Promise.all([right, slightly, ahead].map((one) => sessions.opened(one, atMs)));
+      return found.map((one) => one && (one.untilMs - nowMs) / DAY_MS);
+    };
+    await forget(nowMs);
+    assertEquals(await open(nowMs), [1, 1 + 60_000 / DAY_MS, 1]);
+    assertEquals((await invitations.opened(opener, nowMs)).createdMs, nowMs);
+    await forget(nowMs + 30 * DAY_MS);
+    assertEquals(await open(nowMs + 30 * DAY_MS), [undefined, undefined, undefined]);
+    await assertRejects(() => invitations.opened(opener, nowMs + 30 * DAY_MS));
+  },
+);

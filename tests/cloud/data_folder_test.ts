@@ -5,8 +5,9 @@
 
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
-import { requireFolder } from "../../cli/cloud/data_folder.ts";
+import { folderDangers, requireFolder } from "../../cli/cloud/data_folder.ts";
 import { FileError } from "../../lib/base/files/files.ts";
+import { FakeHost } from "../support/fake_host.ts";
 import { SystemFiles } from "../../lib/base/files/system_files.ts";
 import { linuxProgram } from "../support/linux_program.ts";
 import { serveCloud, svcCloud } from "./program.ts";
@@ -36,6 +37,33 @@ function leaveTransactions(database: string, path: string): void {
   for (const end of ["-wal", "-shm"]) Deno.copyFileSync(database + end, path + end);
   opened.close();
 }
+
+Deno.test("a control plane that serves from another computer's disk, or from its container, says what may be lost", async () => {
+  const mounts = [
+    "/dev/sda1 / ext4 rw 0 0",
+    "nas:/robots /mnt/robots nfs4 rw 0 0",
+    "//nas/share /srv cifs rw 0 0",
+    "host:/home /home fuse.sshfs rw 0 0",
+    "overlay /box overlay rw 0 0",
+    "/dev/sdb1 /box/volume xfs rw 0 0",
+    "tmpfs /run tmpfs rw 0 0",
+  ];
+  const host = new FakeHost();
+  await host.makeFolder("/proc");
+  await host.writeFile("/proc/mounts", mounts.join("\n"));
+  const dangers = (data: string, database = "") => folderDangers({ data, database }, host);
+  for (
+    const [data, type] of [["/mnt/robots/data", "nfs4"], ["/srv", "cifs"], ["/home/ann/data", "fuse.sshfs"]]
+  ) {
+    const [danger] = await dangers(data);
+    assertStringIncludes(danger, `${data} is on another computer (${type})`);
+    assertEquals(await dangers(data, "postgres://db/svc"), []);
+  }
+  assertStringIncludes((await dangers("/box/data"))[0], "mount a volume");
+  for (const data of ["/var/lib/svc-cloud", "/box/volume/data", "/run/data"]) {
+    assertEquals(await dangers(data), []);
+  }
+});
 
 const sizeOf = async (path: string) => (await Deno.stat(path)).size;
 

@@ -434,7 +434,7 @@ storeTest(
       assertEquals(await all(owner), ["all", "cats", "old dogs"]);
       assertEquals(await all(mine.operator), ["all", "cats", "old dogs"]);
       assertEquals(await all(other.owner), []);
-      assertEquals(await all(await newKey(cloud.store, "owner", "location", mine.location)), []);
+      assertEquals(await all(await newKey(cloud.store, "operator", "location", mine.location)), []);
 
       const them = await people(cloud, other.owner);
       const theirs = await them.image(other.part, "x", 0);

@@ -13,8 +13,10 @@ import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { SystemFiles } from "../../lib/base/files/system_files.ts";
 import { silentLogs } from "../../lib/base/log/log.ts";
+import { Conditions } from "../../lib/cloud/capture/filter.ts";
 import { Datasets } from "../../lib/cloud/data/datasets.ts";
 import { Sequences } from "../../lib/cloud/data/sequences.ts";
+import { readingsAs } from "../../lib/cloud/exports/readings.ts";
 import {
   EXPORT_STATUS,
   SequenceExportRunner,
@@ -67,7 +69,7 @@ storeTest("readings and sequences are exported for other programs", async (datab
     const values: JsonObject[] = [
       { celsius: 20.5, note: '=HYPERLINK("http://evil")' },
       { celsius: -3, note: 'say "hi", all' },
-      { celsius: 7, list: [1, { deep: true }] },
+      { celsius: 7, list: [1, { deep: true }], "imu.x": 5, imu: { x: 6, "y.z": 7 } },
     ];
     await sync.dataCaptureUpload({
       metadata: { ...from, type: DataType.TABULAR_SENSOR, tags: ["hall"] },
@@ -94,15 +96,15 @@ storeTest("readings and sequences are exported for other programs", async (datab
     const lines = (await Deno.readTextFile(await write("all.csv"))).split("\r\n");
     assertStringIncludes(
       lines[0],
-      "tags,readings.celsius,readings.list.0,readings.list.1.deep,readings.note",
+      'tags,readings.celsius,readings.imu.x,readings.imu.y.z,readings.list.0,readings.list.1.deep,readings.note,"readings[""imu.x""]"',
     );
     assertStringIncludes(
       lines[1],
       `2026-03-15T12:00:00.000000Z,2026-03-15T12:00:00.001000Z,${organization},`,
     );
-    assertStringIncludes(lines[1], `hall,20.5,,,"'=HYPERLINK(""http://evil"")"`);
-    assertStringIncludes(lines[2], 'hall,-3,,,"say ""hi"", all"');
-    assertStringIncludes(lines[3], "hall,7,1,true,");
+    assertStringIncludes(lines[1], `hall,20.5,,,,,"'=HYPERLINK(""http://evil"")",`);
+    assertStringIncludes(lines[2], 'hall,-3,,,,,"say ""hi"", all"');
+    assertStringIncludes(lines[3], "hall,7,6,7,1,true,,5");
     assertEquals(lines.length, 5);
     const some = await write("some.jsonl", "--component", "thermo", "--since", "2026-03-15T12:00:01Z");
     const parsed = (await Deno.readTextFile(some)).trim().split("\n").map((one) => JSON.parse(one));
@@ -115,6 +117,31 @@ storeTest("readings and sequences are exported for other programs", async (datab
       ["hall"],
       new Date(START_MS),
     ]);
+    // What arrives during an export is in it, or ends it: no value is left out without a word.
+    const add = async (readings: JsonObject, at: number) => {
+      const reading = { metadata: times(at), data: { case: "struct" as const, value: { readings } } };
+      await sync.dataCaptureUpload({
+        metadata: { ...from, type: DataType.TABULAR_SENSOR },
+        sensorContents: [reading],
+      });
+    };
+    const exportWith = async (readings: JsonObject, at: number) => {
+      const sources = new Conditions().only("o.component_name = ?", "thermo");
+      let text = "";
+      for await (
+        const piece of readingsAs("csv", cloud.store, { files: cloud.files, sources, captured: {} }, () => {})
+      ) {
+        if (text === "") await add(readings, at);
+        text += new TextDecoder().decode(piece);
+      }
+      return text.trim().split("\r\n").length;
+    };
+    assertEquals(await exportWith({ celsius: 8 }, 4_000), 5);
+    await assertRejects(
+      () => exportWith({ humidity: 0.5 }, 5_000),
+      Error,
+      "a new value arrived during the export",
+    );
     await assertRejects(() => write("none.csv", "--component", "other"), Error, "no such readings");
     await assertRejects(() => write("all.xls"), Error, "--format");
 

@@ -5,8 +5,12 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { SvcError } from "../../lib/base/error.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
-import { newKey, newWorld, withCloud } from "./world.ts";
+import { AgentDeviceService } from "../../proto/gen/agent_pb.ts";
+import { FragmentVisibility } from "../../proto/gen/app_pb.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
+import { newKey, newWorld, ownKey, withCloud } from "./world.ts";
 import { storeTest } from "./stores.ts";
+import { until } from "../support/until.ts";
 import { awaitOutcome } from "../support/outcome.ts";
 
 storeTest(
@@ -159,6 +163,9 @@ storeTest(
       };
       assertEquals(await counts(mine.owner), [[mine.location, 100]]);
       assertEquals(await counts(mine.owner, { limit: 1000 }), [[mine.location, 101]]);
+      // The published library for Go sends 0 where its caller wants no limit.
+      assertEquals(await counts(mine.owner, { limit: 0 }), [[mine.location, 100]]);
+      assertEquals(await counts(mine.owner, { limit: -1 }), [[mine.location, 0]]);
       assertEquals(await counts(mine.owner, { organizationId: mine.organization, limit: 2 }), [[
         mine.location,
         2,
@@ -191,6 +198,62 @@ storeTest(
       assertEquals((await counts(inner)).map(([, machines]) => machines).sort(), [0, 100]);
       const theirs = counts(mine.owner, { organizationId: other.organization });
       assertEquals(await awaitOutcome(theirs), "permission_denied");
+    }),
+);
+
+storeTest(
+  "a summary of a part has what it runs on, and the fragments in its configuration",
+  (database) =>
+    withCloud(database, async ({ store, app, robot, channel }) => {
+      const [mine, other] = [await newWorld(store), await newWorld(store)];
+      const [owner, stranger] = [await app(mine.owner), await app(other.owner)];
+      const { organization: organizationId, machine, part: id } = mine;
+      const fragments = [];
+      for (const name of ["wheels", "eyes"]) {
+        fragments.push((await owner.createFragment({ organizationId, name, config: {} })).fragment!.id);
+      }
+      const shared = await stranger.createFragment({
+        organizationId: other.organization,
+        name: "theirs",
+        config: {},
+        visibility: FragmentVisibility.PUBLIC_UNLISTED,
+      });
+      const used = [...fragments, { id: fragments[0], prefix: "rear" }, shared.fragment!.id];
+      await owner.updateRobotPart({ id, name: "main", robotConfig: { fragments: used } });
+      const key = await ownKey(store, { machine });
+      await (await robot(key)).config({
+        id,
+        agentInfo: { host: "pi", os: "linux", version: "1.2.3", platform: "linux/arm64" },
+      });
+      const summary = async () => {
+        const { locationSummaries } = await owner.listMachineSummaries({ organizationId });
+        const [{ partSummaries: [part] }] = locationSummaries[0].machineSummaries;
+        const { os, platform, dnsName, viamServerVersion, viamAgentVersion } = part;
+        return {
+          runs: [os, platform, dnsName, viamServerVersion?.version.value, viamAgentVersion?.version.value],
+          fragments: part.fragments.map(({ name, id }) => [name, id]),
+        };
+      };
+      const [wheels, eyes] = fragments;
+      const dnsName = (await owner.getRobotPart({ id })).part!.dnsName;
+      await until(async () => (await summary()).runs[0] !== undefined);
+      const names = [["eyes", eyes], ["theirs", shared.fragment!.id], ["wheels", wheels]];
+      assertEquals(await summary(), {
+        runs: ["linux", "linux/arm64", dnsName, "1.2.3", undefined],
+        fragments: names,
+      });
+
+      // An agent knows more of the device. What its owner hides from others has no name any more.
+      await client(AgentDeviceService, await channel(key)).deviceAgentConfig({
+        id,
+        versionInfo: { agentRunning: "2.0.0", viamServerRunning: "1.3.0" },
+        hostInfo: { platform: "linux/arm", distro: "debian:12" },
+      });
+      await stranger.updateFragment({ id: shared.fragment!.id, visibility: FragmentVisibility.PRIVATE });
+      await until(async () => (await summary()).runs[4] !== undefined);
+      const later = await summary();
+      assertEquals(later.runs, ["linux", "linux/arm", dnsName, "1.3.0", "2.0.0"]);
+      assertEquals(later.fragments.map(([name]) => name).sort(), ["", "eyes", "wheels"]);
     }),
 );
 

@@ -202,6 +202,25 @@ storeTest(
 );
 
 storeTest(
+  "a fragment names its organization, in lists and alone",
+  (database) =>
+    withCloud(database, async (served) => {
+      const { owner, id, world } = await withFragment(served);
+      const { organization: organizationId, machine: machineId, part } = world;
+      const { organization } = await owner.getOrganization({ organizationId });
+      await owner.updateRobotPart({ id: part, robotConfig: { fragments: [id] } });
+      const found = [
+        (await owner.getFragment({ id })).fragment,
+        (await owner.getFragment({ id, version: "1" })).fragment,
+        (await owner.updateFragment({ id, name: "renamed" })).fragment,
+        ...(await owner.listFragments({ organizationId })).fragments,
+        ...(await owner.listMachineFragments({ machineId })).fragments,
+      ];
+      assertEquals(found.map((one) => one?.organizationName), Array(5).fill(organization!.name));
+    }),
+);
+
+storeTest(
   "lists nested fragments, and those that a machine would have with other fragments",
   (database) =>
     withCloud(database, async (served) => {

@@ -83,6 +83,9 @@ export async function fakeApi(folder: string): Promise<ApiServer> {
     const secret = SECRETS.exec(pathname);
     if (secret && request.method === "POST") {
       const { metadata, stringData } = await request.json();
+      if (secrets.has(metadata.name)) {
+        return failure(409, "AlreadyExists", `secrets "${metadata.name}" already exists`);
+      }
       const data = Object.entries<string>(stringData).map(([name, value]) => [name, btoa(value)]);
       secrets.set(metadata.name, { metadata, data: Object.fromEntries(data) });
       return Response.json({ metadata }, { status: 201 });
@@ -117,10 +120,8 @@ export async function fakeApi(folder: string): Promise<ApiServer> {
     if (!job) return failure(404, "NotFound", `jobs.batch "${name}" not found`);
     if (request.method === "PATCH") Object.assign(job.status, (await request.json()).status);
     if (request.method === "DELETE") {
+      // Its secret stays until the cluster gets round to it, which may take a while.
       jobs.delete(name);
-      for (const [owned, { metadata: { ownerReferences } }] of secrets) {
-        if (ownerReferences.some(({ uid }) => uid === job.metadata.uid)) secrets.delete(owned);
-      }
     }
     return Response.json(job);
   };
@@ -205,6 +206,7 @@ interface Found {
     readonly template: {
       readonly spec: {
         readonly containers: { command: string[]; env: { name: string; value: string }[] }[];
+        readonly volumes: { readonly secret?: { readonly secretName: string } }[];
       };
     };
   };
@@ -216,8 +218,13 @@ interface Secret {
   readonly data: { readonly [name: string]: string };
 }
 
-export async function secretsOf(api: ApiServer, name: string): Promise<Secret> {
-  const { metadata, data } = await api.call("GET", `/api/v1/namespaces/default/secrets/${name}`);
+/** The secret that a job mounts. */
+export async function secretsOf(api: ApiServer, { spec }: Found): Promise<Secret> {
+  const [{ secret }] = spec.template.spec.volumes.filter((one) => one.secret !== undefined);
+  const { metadata, data } = await api.call(
+    "GET",
+    `/api/v1/namespaces/default/secrets/${secret!.secretName}`,
+  );
   return { metadata: metadata as Secret["metadata"], data: data as Secret["data"] };
 }
 
@@ -227,13 +234,14 @@ export async function jobsOf(api: ApiServer): Promise<Found[]> {
 
 /** Plays a node of the cluster and the controller of Jobs: runs the only Job here. */
 export async function runJob(api: ApiServer): Promise<void> {
-  const { metadata: { name }, spec } = await until(async () => (await jobsOf(api)).at(0));
+  const found = await until(async () => (await jobsOf(api)).at(0));
+  const { metadata: { name }, spec } = found;
   const [{ command: [program, ...args], env }] = spec.template.spec.containers;
   const startTime = new Date().toISOString().replace(/\.\d+/, "");
   await api.call("PATCH", `${PATH}/${name}/status`, { status: { active: 1, startTime } });
   const folder = await Deno.makeTempDir({ prefix: "svc-secrets-" });
   // A pod waits until its volumes exist.
-  const { data } = await until(() => secretsOf(api, name).catch(() => undefined));
+  const { data } = await until(() => secretsOf(api, found).catch(() => undefined));
   for (const [file, value] of Object.entries(data)) {
     await Deno.writeTextFile(`${folder}/${file}`, atob(value));
   }

@@ -23,6 +23,7 @@ import {
   manifestOf,
   openCluster,
   secretOf,
+  sortableTime,
 } from "../../lib/cloud/executors/kubernetes/cluster.ts";
 import {
   type ClusterState,
@@ -141,11 +142,11 @@ for (const { name, ignore, open } of SERVERS) {
         await test.step("the pod fetches its input and sends back the model", () =>
           withExecutor(start, "a=b c", async ({ executor, work, lines, url }) => {
             const running = executor.run(work);
-            const [{ metadata: { name }, ...job }] = await until(async () => {
+            const [job] = await until(async () => {
               const jobs = await jobsOf(api!);
               return jobs.length > 0 ? jobs : undefined;
             });
-            const { data } = await until(() => secretsOf(api!, name).catch(() => undefined));
+            const { data } = await until(() => secretsOf(api!, job).catch(() => undefined));
             assert(!JSON.stringify(job).includes(atob(data.token)), "the job shows its token");
             for (const guess of ["", "Bearer ", "Bearer 00", atob(data.token)]) {
               assertEquals(await statusOf(`${url}/training/v1/input`, guess), 401);
@@ -184,6 +185,12 @@ for (const { name, ignore, open } of SERVERS) {
           assertEquals((await cluster.state("twice")).phase, "waiting");
           assertEquals(await cluster.logs("twice", 30), []);
           await cluster.remove("twice");
+          await cluster.remove("twice");
+          await noJobsLeft(api!);
+          // A job that begins anew does not meet what the cluster has not collected yet.
+          await cluster.create({ ...job, secrets: { token: "new" } });
+          const [again] = await jobsOf(api!);
+          assertEquals((await secretsOf(api!, again)).data, { token: btoa("new") });
           await cluster.remove("twice");
           await noJobsLeft(api!);
           assertEquals((await cluster.state("twice")).phase, "gone");
@@ -232,6 +239,42 @@ Deno.test("kubernetes: the pod's output is in the log once, and the executor wai
       "info the job is failed",
     ]);
   });
+});
+
+Deno.test("kubernetes: the times of lines sort as the lines came, whatever the node writes", () => {
+  for (
+    const [before, after] of [
+      ["2026-10-25T00:59:59.12Z", "2026-10-25T00:59:59.120000001Z"],
+      ["2026-10-25T00:59:59Z", "2026-10-25T00:59:59.5Z"],
+      ["2026-10-25T02:59:59.9+02:00", "2026-10-25T02:00:00.1+01:00"],
+      ["2026-10-25T00:59:59.123456788Z", "2026-10-25T00:59:59.123456789Z"],
+    ]
+  ) assert(sortableTime(before) < sortableTime(after), `${before} ${after}`);
+  assertEquals(sortableTime("2026-10-25T02:00:00.1+01:00"), sortableTime("2026-10-25T01:00:00.100000000Z"));
+});
+
+Deno.test("kubernetes: what a pod prints while its output cannot be read is read afterwards", async () => {
+  const fake = new FakeClock();
+  const asked: number[] = [];
+  const cluster: Cluster = {
+    create: () => Promise.resolve(),
+    remove: () => Promise.resolve(),
+    state: () => Promise.resolve({ phase: asked.length > 60 ? "succeeded" : "running", reason: "" }),
+    logs: (_name, seconds) => {
+      asked.push(seconds);
+      const isAway = asked.length > 5 && asked.length < 55;
+      return isAway ? Promise.reject(new SvcError("unavailable", "no answer")) : Promise.resolve([]);
+    },
+  };
+  await withExecutor(() => Promise.resolve(cluster), "", async ({ work }) => {
+    const failing = assertRejects(
+      () => new KubernetesExecutor({ ...OPTIONS, cluster, clock: fake }).run(work),
+      SvcError,
+    );
+    for (let look = 0; look < 65; look++) await fake.advance(2_000);
+    await failing;
+  });
+  assertEquals([asked[1], asked[54], asked[55]], [32, 130, 32]);
 });
 
 const ACTIVE = { status: { active: 1, ready: 0 } };
@@ -501,7 +544,7 @@ async function statusAndDrop(answer: Response): Promise<number> {
 Deno.test("kubernetes: a pod has no rights on its node and on the cluster, and every limit", () => {
   const job = { name: "a", image: "i", command: ["c"], env: { HOME: "/tmp" }, labels: {}, ...ONE };
   const secrets = { token: "sesame" };
-  const manifest = manifestOf({ ...job, memoryBytes: 1024, cpus: 3, secrets });
+  const manifest = manifestOf({ ...job, memoryBytes: 1024, cpus: 3, secrets }, "a-1");
   const { containers: [container], volumes, ...pod } = manifest.spec!.template.spec;
   assertEquals(pod, {
     restartPolicy: "Never",
@@ -526,7 +569,7 @@ Deno.test("kubernetes: a pod has no rights on its node and on the cluster, and e
   // All that is mounted: an empty folder of limited size, and the secrets. Nothing of the node.
   assertEquals(volumes, [
     { name: "work", emptyDir: { sizeLimit: "1" } },
-    { name: "secrets", secret: { secretName: "a", defaultMode: 0o440 } },
+    { name: "secrets", secret: { secretName: "a-1", defaultMode: 0o440 } },
   ]);
   assertEquals(container.volumeMounts?.map(({ mountPath }) => mountPath), [
     "/tmp",
@@ -535,12 +578,13 @@ Deno.test("kubernetes: a pod has no rights on its node and on the cluster, and e
   assert(POD_FOLDER.startsWith("/tmp/"));
   assert(!JSON.stringify(manifest).includes("sesame"), "everybody who may look at jobs sees the secret");
   // The cluster removes the secret with its job.
-  const { metadata, stringData } = secretOf({ ...job, secrets }, "7");
-  assertEquals([metadata?.ownerReferences, stringData], [
+  const { metadata, stringData } = secretOf({ ...job, secrets }, "a-1", "7");
+  assertEquals([metadata?.name, metadata?.ownerReferences, stringData], [
+    "a-1",
     [{ apiVersion: "batch/v1", kind: "Job", name: "a", uid: "7" }],
     secrets,
   ]);
-  assertEquals(manifestOf({ ...job, hostUsers: true }).spec!.template.spec.hostUsers, true);
+  assertEquals(manifestOf({ ...job, hostUsers: true }, "a-1").spec!.template.spec.hostUsers, true);
 });
 
 async function statusOf(url: string, authorization: string): Promise<number> {

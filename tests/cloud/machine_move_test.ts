@@ -8,12 +8,21 @@ import { CloudSLAMService } from "../../proto/gen/cloud_slam_pb.ts";
 import { DataService } from "../../proto/gen/data_pb.ts";
 import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { Keys } from "../../lib/cloud/access/keys.ts";
+import { Keys, newKeySecret } from "../../lib/cloud/access/keys.ts";
+import { Accounts } from "../../lib/cloud/accounts/accounts.ts";
+import { newRolloutId, Rollouts } from "../../lib/cloud/rollouts/rollouts.ts";
+import { checkedPlan } from "../../lib/cloud/rollouts/plan.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
+import { assertRefused } from "../support/refusals.ts";
 import { until } from "../support/until.ts";
 import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest } from "./stores.ts";
 import { awaitOutcome } from "../support/outcome.ts";
+
+const PLAN = checkedPlan({
+  ...{ steps: [], windows: [], readings: [], atOnce: 0, unhealthyMax: 0, errorsMax: 0 },
+  ...{ soakSeconds: 0, takeSeconds: 0, lateSeconds: 0 },
+});
 
 async function capture({ channel }: ServedCloud, key: World["owner"], partId: string, text: string) {
   const sync = client(DataSyncService, await channel(key));
@@ -138,6 +147,32 @@ storeTest(
 );
 
 storeTest(
+  "a person with a role on nothing but the machine that moves keeps the account, without the role",
+  (database) =>
+    withCloud(database, async ({ store, app }) => {
+      const [from, to] = [await newWorld(store), await newWorld(store)];
+      const grant = { role: "operator", kind: "machine", resourceId: from.machine } as const;
+      const secret = await newKeySecret();
+      const person = await store.transaction(async (sql) => {
+        const id = await new Accounts(sql).create({ email: "ann@example.com", name: "Ann", secret }, 0);
+        await new Keys(sql).grant(id, grant);
+        await new Keys(sql).grant(from.owner.id, {
+          role: "owner",
+          kind: "location",
+          resourceId: to.location,
+        });
+        return id;
+      });
+      const key = await newKey(store, "operator", "machine", from.machine);
+      await (await app(from.owner)).updateRobot({ id: from.machine, name: "moved", location: to.location });
+      assertEquals((await new Accounts(store).find(person))?.email, "ann@example.com");
+      const left = await store.query("SELECT key_id FROM grants WHERE key_id IN (?, ?)", person, key.id);
+      const own = await store.query("SELECT id FROM api_keys WHERE id = ?", key.id);
+      assertEquals([left.length, own.length], [0, 0]);
+    }),
+);
+
+storeTest(
   "a machine in another organization is mapped there, and its session of the former one ends",
   (database) =>
     withCloud(database, async ({ store, app, channel }) => {
@@ -187,5 +222,33 @@ storeTest(
         (await (await served.robot(own)).config({ id: world.part })).config?.cloud?.locationId,
         location!.id,
       );
+    }),
+);
+
+storeTest(
+  "a machine in another organization is in no rollout of the former one",
+  (database) =>
+    withCloud(database, async ({ store, app }) => {
+      const [from, to] = [await newWorld(store), await newWorld(store)];
+      const rollout = (organizationId: string) => ({
+        id: newRolloutId(),
+        organizationId,
+        name: `of ${organizationId}`,
+        change: { kind: "svc-server", id: "", version: "2.0.0" } as const,
+        plan: PLAN,
+        who: "somebody",
+      });
+      const former = rollout(from.organization);
+      const begin = (made: ReturnType<typeof rollout>) =>
+        store.transaction((sql) => new Rollouts(sql).add(made, [{ id: from.part, step: 0 }], Date.now()));
+      await begin(former);
+      await assertRefused("failed_precondition", former.name, () => begin(rollout(to.organization)));
+      await store.transaction((sql) =>
+        new Keys(sql).grant(from.owner.id, { role: "owner", kind: "location", resourceId: to.location })
+      );
+      await (await app(from.owner)).updateRobot({ id: from.machine, name: "moved", location: to.location });
+      await begin(rollout(to.organization));
+      const [{ state, reason }] = await new Rollouts(store).parts(former.id, { limit: 2 });
+      assertEquals([state, reason], ["skipped", "it was moved to another organization"]);
     }),
 );

@@ -7,6 +7,8 @@ import { CONTENT_TABLES, keepFile, releaseFile, releaseOrphans } from "../../lib
 import { FolderFiles } from "../../lib/cloud/store/folder_files.ts";
 import { type NewPackage, Packages } from "../../lib/cloud/packages/packages.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
+import { Organizations } from "../../lib/cloud/tenants/organizations.ts";
+import { assertRefused } from "../support/refusals.ts";
 import { newWorld } from "./world.ts";
 import { storeTest } from "./stores.ts";
 import { SystemFiles } from "../../lib/base/files/system_files.ts";
@@ -46,9 +48,10 @@ storeTest(
     }
     assertEquals(meant, {
       "1.0.0": "1.0.0",
-      "latest": "1.5.0",
-      "latest-with-prerelease": "1.5.0",
-      "": "1.5.0",
+      // A correction of an older line takes nobody back.
+      "latest": "2.1.0",
+      "latest-with-prerelease": "2.2.0-rc1",
+      "": "2.1.0",
       "stable": "2.1.0",
       "dev": "2.2.0-rc1",
       "^1": "1.5.0",
@@ -87,7 +90,11 @@ storeTest("latest leaves out prereleases, unless a package has nothing else", as
   assertEquals(await found("1.0.0-rc.1"), ["1.0.0-rc.1", "1.0.0-rc.1", "1.0.0-rc.1"]);
   assertEquals(await found("1.0.0"), ["1.0.0", "1.0.0", "1.0.0"]);
   assertEquals(await found("1.1.0-rc.1"), ["1.0.0", "1.0.0", "1.1.0-rc.1"]);
+  assertEquals(await found("1.1.0-rc.2"), ["1.0.0", "1.0.0", "1.1.0-rc.2"]);
+  assertEquals(await found("1.0.10"), ["1.0.10", "1.0.10", "1.1.0-rc.2"]);
+  assertEquals(await found("1.0.9"), ["1.0.10", "1.0.10", "1.1.0-rc.2"]);
   assertEquals(await found("2026-11-28"), ["2026-11-28", "2026-11-28", "2026-11-28"]);
+  assertEquals(await found("1.0.11"), ["1.0.11", "1.0.11", "1.1.0-rc.2"]);
 });
 
 storeTest("a package version exists once per platform and is immutable", async (database) => {
@@ -120,6 +127,35 @@ storeTest("a public namespace is set once and belongs to one organization", asyn
   assertEquals(await awaitOutcome(name(other.organization, "acme")), "already_exists");
   assertEquals(await awaitOutcome(name(other.organization, "No Good")), "invalid_argument");
 });
+
+storeTest(
+  "nobody gets the public namespace of a deleted organization but from the operator",
+  async (database) => {
+    const store = await database.open();
+    const { organization } = await newWorld(store);
+    const change = <T>(work: (packages: Packages, organizations: Organizations) => Promise<T>) =>
+      store.transaction((sql) => work(new Packages(sql), new Organizations(sql)));
+    for (const [name, namespace] of [["gone", "acme"], ["nameless", undefined]]) {
+      await change(async (packages, organizations) => {
+        const id = await organizations.create(name!, 0);
+        if (namespace) await packages.setNamespace(id, namespace);
+        await organizations.delete(id);
+      });
+    }
+    const packages = new Packages(store);
+    assertEquals([await packages.isNamespaceFree("acme"), await packages.isNamespaceFree("acme-2")], [
+      false,
+      true,
+    ]);
+    await assertRefused(
+      "already_exists",
+      "deleted organization",
+      () => change((packages) => packages.setNamespace(organization, "acme")),
+    );
+    await change((packages) => packages.setNamespace(organization, "acme", { fromDeleted: true }));
+    assertEquals((await new Organizations(store).get(organization)).namespace, "acme");
+  },
+);
 
 storeTest("a stored content is deleted with the last package that refers to it", async (database) => {
   const store = await database.open();

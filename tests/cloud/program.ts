@@ -5,6 +5,7 @@
 import { main } from "../../cli/cloud/main.ts";
 import { CLOUD_V8_FLAGS } from "../../cli/v8_flags.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
+import { assertFaultless } from "../support/server.ts";
 
 /** The source of svc-cloud. */
 export const PROGRAM = new URL("../../cli/cloud/main.ts", import.meta.url).pathname;
@@ -90,6 +91,7 @@ export async function serveCloud(
     }
     const { code } = await child.status;
     await reading;
+    assertFaultless(text);
     return code;
   };
   try {

@@ -12,7 +12,8 @@ import { AppService } from "../../proto/gen/app_pb.ts";
 import { DataService, TabularDataSourceType } from "../../proto/gen/data_pb.ts";
 import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
 import { storeTest, withDatabase } from "./stores.ts";
-import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
+import { Machines } from "../../lib/cloud/tenants/machines.ts";
+import { newKey, newWorld, ownKey, type ServedCloud, withCloud, type World } from "./world.ts";
 import { awaitOutcome } from "../support/outcome.ts";
 
 const START_MS = Date.UTC(2026, 2, 15, 14);
@@ -99,9 +100,122 @@ storeTest(
       assertEquals((await me.query(stage)).map((one) => one.organization_id), [mine.organization]);
       const curious = await person(cloud, mine.owner, theirs.organization);
       assertStringIncludes(await curious.refusal(stage), "permission_denied");
-      const ofMachine = await newKey(cloud.store, "owner", "machine", mine.machine);
+      const ofMachine = await newKey(cloud.store, "owner", "machine", theirs.machine);
       const narrow = await person(cloud, ofMachine, mine.organization);
       assertStringIncludes(await narrow.refusal(stage), "permission_denied");
+    }),
+);
+
+storeTest(
+  "a key of a machine or location queries what was captured there, however it asks",
+  (database) =>
+    withCloud(database, async (cloud) => {
+      const { owner, part, machine, location, organization } = await newWorld(cloud.store);
+      const all = await person(cloud, owner, organization);
+      await all.readings(part, "indoors", [20]);
+      const app = await cloud.app(owner);
+      const place = async (name: string, parentLocationId?: string) =>
+        (await app.createLocation({ organizationId: organization, name, parentLocationId })).location!.id;
+      const [inside, beside] = [await place("cellar", location), await place("yard")];
+      const parts = new Map<string, string>();
+      for (const [name, at] of [["near", location], ["inside", inside], ["beside", beside]] as const) {
+        const made = await cloud.store.transaction((sql) => new Machines(sql).create(at, name, 0));
+        parts.set(name, made.partId);
+        await all.readings(made.partId, name, [7]);
+      }
+      const keys: readonly (readonly [World["owner"], string[]])[] = [
+        [await ownKey(cloud.store, { machine }), ["indoors"]],
+        [await newKey(cloud.store, "viewer", "location", location), ["indoors", "inside", "near"]],
+        [await newKey(cloud.store, "owner", "location", beside), ["beside"]],
+        [owner, ["beside", "indoors", "inside", "near"]],
+      ];
+
+      for (const [key, wanted] of keys) {
+        const me = await person(cloud, key, organization);
+        const names = { $group: { _id: "$component_name" } };
+        const other = { $match: { part_id: parts.get("near") } };
+        for (
+          const stages of [
+            [names],
+            [{ $match: { organization_id: organization } }, names],
+            [{ $match: { component_name: { $in: ["beside", "indoors", "inside", "near"] } } }, names],
+          ]
+        ) {
+          const found = await me.query(...stages);
+          assertEquals(found.map((one) => one._id).sort(), wanted, JSON.stringify(stages));
+        }
+        for (
+          const stage of [
+            { $unionWith: "readings" },
+            { $lookup: { from: "readings", pipeline: [names], as: "found" } },
+            {
+              $graphLookup: {
+                from: "readings",
+                startWith: 1,
+                connectFromField: "a",
+                connectToField: "b",
+                as: "c",
+              },
+            },
+            { $facet: { found: [names] } },
+          ]
+        ) assertStringIncludes(await me.refusal({ $limit: 1 }, stage), "invalid_argument");
+        const sees = wanted.some((one) => one === "near");
+        assertEquals((await me.query(other, names)).map((one) => one._id), sees ? ["near"] : []);
+
+        const rows = async (sqlQuery: string): Promise<unknown[]> => {
+          const { rawData } = await me.data.tabularDataBySQL({ organizationId: organization, sqlQuery });
+          return rawData.map((one) => deserialize(one).name).sort();
+        };
+        for (
+          const query of [
+            "SELECT component_name AS name FROM readings",
+            `SELECT component_name AS name FROM readings WHERE organization_id = '${organization}' OR TRUE`,
+            "SELECT DISTINCT b.component_name AS name FROM range(1) a LEFT JOIN readings b ON TRUE",
+            "WITH r AS (SELECT * FROM readings) SELECT component_name AS name FROM r UNION SELECT component_name FROM readings",
+            "SELECT unnest((SELECT list(component_name) FROM readings)) AS name",
+            "SELECT b.name FROM range(1), LATERAL (SELECT component_name AS name FROM readings) b",
+          ]
+        ) {
+          assertEquals(await rows(query), wanted, query);
+        }
+        for (
+          const query of [
+            "SELECT table_name AS name FROM information_schema.tables",
+            "SELECT name FROM pragma_table_info('readings')",
+            "SELECT path AS name FROM duckdb_databases()",
+            "SELECT file AS name FROM glob('*')",
+            "SELECT content AS name FROM read_text('/etc/hostname')",
+            "CREATE VIEW v AS SELECT * FROM readings",
+          ]
+        ) {
+          assertStringIncludes(await awaitOutcome(rows(query)), "invalid_argument", query);
+        }
+      }
+    }),
+);
+
+storeTest(
+  "a key of a machine has neither saved queries nor results of pipelines",
+  (database) =>
+    withCloud(database, async (cloud) => {
+      const { owner, part, machine, organization: organizationId } = await newWorld(cloud.store);
+      const all = await person(cloud, owner, organizationId);
+      await all.readings(part, "indoors", [20]);
+      const mqlBinary = [serialize({ $limit: 1 })];
+      await all.data.createSavedQuery({ organizationId, name: "first", mqlBinary });
+      const { data } = await person(
+        cloud,
+        await newKey(cloud.store, "owner", "machine", machine),
+        organizationId,
+      );
+      const dataSource = { type: TabularDataSourceType.PIPELINE_SINK, pipelineId: "any" };
+      for (const more of [{ queryPrefixName: "first" }, { dataSource }]) {
+        const asked = data.tabularDataByMQL({ organizationId, mqlBinary, ...more });
+        assertEquals(await awaitOutcome(asked), "permission_denied");
+      }
+      const found = await all.data.tabularDataByMQL({ organizationId, mqlBinary, queryPrefixName: "first" });
+      assertEquals(found.rawData.length, 1);
     }),
 );
 
@@ -215,7 +329,7 @@ Deno.test("a process that has answered a query answers no other organization and
       }
     })));
 
-Deno.test("a process that has answered a query answers no key whose role was lowered or removed", () =>
+Deno.test("a process that has answered a query tells a key nothing that is outside its lowered or removed role", () =>
   withDatabase("sqlite", (database) =>
     withCloud(database, async (cloud) => {
       const world = await newWorld(cloud.store);
@@ -237,14 +351,22 @@ Deno.test("a process that has answered a query answers no key whose role was low
         const secret = await newKeySecret();
         const key = await cloud.store.transaction((sql) => new Keys(sql).create(secret, change, [grant], 0));
         const { data } = await person(cloud, key, organizationId);
-        const query = () =>
-          data.tabularDataBySQL({ organizationId, sqlQuery: "SELECT COUNT(*) FROM readings" });
-        for (let round = 0; round < 2; round++) assertEquals((await query()).rawData.length, 1);
+        const query = async () => {
+          const sqlQuery = "SELECT COUNT(*) AS found FROM readings";
+          const { rawData } = await data.tabularDataBySQL({ organizationId, sqlQuery });
+          return deserialize(rawData[0]!).found;
+        };
+        for (let round = 0; round < 2; round++) assertEquals(await query(), 2);
         const before = roleOf(key.id, "organization", organizationId);
-        const after = roleOf(key.id, "location", world.location);
-        if (change === "removed") await app.removeRole({ authorization: before });
-        else await app.changeRole({ oldAuthorization: before, newAuthorization: after });
-        assertEquals(await awaitOutcome(query()), "permission_denied");
+        if (change === "removed") {
+          await app.removeRole({ authorization: before });
+          assertEquals(await awaitOutcome(query()), "permission_denied");
+        } else {
+          const { location } = await app.createLocation({ organizationId, name: "shed" });
+          const after = roleOf(key.id, "location", location!.id);
+          await app.changeRole({ oldAuthorization: before, newAuthorization: after });
+          assertEquals(await query(), 0);
+        }
       }
     })));
 

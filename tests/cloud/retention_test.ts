@@ -106,6 +106,85 @@ Deno.test("the retention of collectors is read from the published settings", () 
   assertEquals(collectorsIn({ components: "x", services: null } as never), []);
 });
 
+Deno.test("a part and a resource have a retention of all that they capture", () => {
+  const config = (retention_policy: unknown, ...capture_methods: object[]) => ({
+    service_configs: [{ type: "data_manager", attributes: { retention_policy, capture_methods } }],
+  });
+  const readings = { method: "Readings" };
+  const found = collectorsIn({
+    data_retention_policy: { days: 30, binary_limit_gb: 1 },
+    components: [
+      { name: "a", ...config({ days: 5 }, readings, { method: "DoCommand", retention_policy: { days: 2 } }) },
+      { name: "b", ...config({ binary_limit_gb: 2 }) },
+      { name: "c", ...config("x", readings) },
+    ],
+    remotes: [{
+      name: "far",
+      prefix: "k-",
+      ...config({ days: 9 }, { ...readings, name: "rdk:component:sensor/s" }),
+    }],
+  } as never).map(({ componentName, methodName, days, binaryBytes }) => [
+    componentName,
+    methodName,
+    days,
+    binaryBytes,
+  ]);
+  assertEquals(found, [
+    ["", "", 30, undefined],
+    ["a", "", 5, undefined],
+    ["a", "DoCommand", 2, undefined],
+    ["b", "", undefined, 2 * GB_BYTES],
+    ["k-s", "", 9, undefined],
+  ]);
+  for (const wrong of [7, "30", null, { days: 0 }, { days: -1 }, [30]]) {
+    assertEquals(collectorsIn({ data_retention_policy: wrong } as never), []);
+  }
+});
+
+storeTest(
+  "the retention of a part removes nothing of other parts, and the shortest one holds",
+  async (database) => {
+    const store = await database.open();
+    const clock = new FakeClock(NOW_MS);
+    const [mine, others] = [await newWorld(store), await newWorld(store)];
+    const files = await FolderFiles.open(new SystemFiles(), `${database.folder}/files`, { olderThanMs: 0 });
+    for (const world of [mine, others]) {
+      for (const name of ["thermo", "wind"]) await addReadings(store, world, name, 1, 6, 20);
+    }
+    const retentions = [
+      { componentName: "", methodName: "", days: 10 },
+      { componentName: "wind", methodName: "", days: 3 },
+      { componentName: "wind", methodName: "Readings", days: 8 },
+    ];
+    await store.transaction((sql) => keepCollectors(sql, mine.part, retentions));
+    const described = await svcCloud("retention", "--org", mine.organization, ...database.flags);
+    assertStringIncludes(
+      described,
+      "\neverything of part rover-main: 10 days\nwind of part rover-main: 3 days\n",
+    );
+    const logger = silentLogs(clock).logger("cloud");
+    const runner = new RetentionRunner({
+      ...{ store, files, clock, logger },
+      clockCheck: new ClockCheck({ store, clock, logger }),
+      audit: new Audit(store, clock),
+      packer: new ReadingPacker(clock, undefined),
+    });
+    const left = async () => {
+      const counts = [mine, others].flatMap(({ part }) => ["thermo", "wind"].map((name) => ({ part, name })));
+      const all = counts.map(async ({ part, name }) => {
+        const found = new Conditions().is("o.part_id", part).is("o.component_name", name);
+        return (await new TabularData(store).count(found)).count;
+      });
+      return (await Promise.all(all)).join();
+    };
+    try {
+      await until(async () => await left() === "2,1,3,3", { meanwhile: moving(clock, 1_000) });
+    } finally {
+      await runner.close();
+    }
+  },
+);
+
 function originOf({ organization, part, machine }: World, componentName: string) {
   return {
     organizationId: organization,

@@ -56,13 +56,25 @@ storeTest(
           source: { ...camera, componentType: "rdk:component:sensor" },
           readings: [{ ...times, payload: { readings: { a: 1 } } }],
         },
+        {
+          kind: "sequence",
+          source: { ...camera, tags: ["take 1"] },
+          startMs: times.timeMs,
+          endMs: times.timeMs + 2_000,
+          resources: [{ resourceName: "cam", methodName: "GetImages" }],
+        },
       ];
       const { send } = uploaderOf(connection);
       const { signal } = new AbortController();
       for (const one of [...all, ...all]) await send(one, signal);
       connection.close();
 
-      const { binaryDataByFilter, exportTabularData } = client(DataService, await channel(owner));
+      const calls = client(DataService, await channel(owner));
+      const { binaryDataByFilter, exportTabularData } = calls;
+      const { sequences } = await calls.listSequences({ organizationId: organization });
+      assertEquals(sequences.map((one) => [one.partId, one.sequenceTags, one.startTime?.nanos]), [
+        [partId, ["take 1"], 500_000],
+      ]);
       const { data } = await binaryDataByFilter({ dataRequest: { sortOrder: 2 }, includeBinary: true });
       assertEquals(data.map(({ binary }) => binary.length), [2, large.length, 1]);
       assertEquals(data[1].binary, large);

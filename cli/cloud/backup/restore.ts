@@ -2,7 +2,8 @@
  * `svc-cloud restore`: a control plane of a backup, in a new folder.
  *
  * A restored database knows nothing of what was revoked after the backup: keys that were deleted or rotated since work
- * again. The command says so, and `--revoke-since` mends it.
+ * again, and so do former passwords, ended sessions and used invitations. The command says so, and `--revoke-since`
+ * mends it.
  */
 
 import { join, resolve } from "node:path";
@@ -54,7 +55,8 @@ const FLAGS = [
     value: "TIME",
     help:
       "Revoke keys that may have been revoked since this time, which is not after the backup: those that --previous " +
-      "shows as deleted or rotated; without it, all API keys and secrets.",
+      "shows as deleted or rotated, with people's former ways in; without it, all API keys, secrets, accounts, " +
+      "invitations and shares of locations.",
   },
   {
     name: "previous",
@@ -171,7 +173,8 @@ function revived(timeMs: number, revoked: readonly string[] | undefined): string
     ];
   }
   return [
-    `API keys, secrets and roles that were deleted, rotated or taken away after ${since} are valid again:`,
+    `API keys, secrets and roles that were deleted, rotated or taken away after ${since} are valid again,`,
+    "and so are former passwords, ended sessions, removed passkeys, used invitations and ended shares of locations:",
     `restore with --revoke-since ${since}, and --previous FOLDER if the former database can still be read,`,
     "or delete them again; svc-cloud secret rotate … --now replaces the control plane's own keys",
   ];

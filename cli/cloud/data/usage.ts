@@ -3,6 +3,7 @@
 import { Organizations } from "../../../lib/cloud/tenants/organizations.ts";
 import { storedBy } from "../../../lib/cloud/access/usage_report.ts";
 import {
+  collectorWords,
   type DataRetention,
   GB_BYTES,
   type OwnRetention,
@@ -103,9 +104,7 @@ export const USAGE_COMMANDS: readonly CloudCommand[] = [
             `and its owners' choice: ${described(own)}${logsText(own)}`,
           ]
           : [],
-        ...collectors.map((one) =>
-          `${one.componentName} ${one.methodName} of part ${one.partName}: ${described(one)}`
-        ),
+        ...collectors.map((one) => `${collectorWords(one)} of part ${one.partName}: ${described(one)}`),
       ]);
     },
   ),

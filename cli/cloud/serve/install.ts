@@ -121,6 +121,8 @@ RestartSec=5
 KillMode=mixed
 # A training script, or a process for contents, that is ended for its memory must not end the control plane.
 OOMPolicy=continue
+# For its signs of life; it turns the watchdog on by itself.
+NotifyAccess=main
 TimeoutStopSec=${STOP_S}
 LimitNOFILE=65536
 UMask=0077

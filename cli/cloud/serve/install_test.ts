@@ -25,6 +25,7 @@ Deno.test("serve --install: the unit serves with the same flags, as a user of it
       "User=svc-cloud",
       "StateDirectory=svc-cloud",
       "Restart=always",
+      "NotifyAccess=main",
       "WantedBy=multi-user.target",
     ]
   ) {

@@ -8,8 +8,10 @@ import type { Host } from "../../../lib/base/host.ts";
 import { Secret } from "../../../lib/base/secret.ts";
 import { LoopDelay } from "../../../lib/cloud/loop_delay.ts";
 import type { Logger } from "../../../lib/base/log/log.ts";
+import { logOwnFaults } from "../../../lib/base/log/own_faults.ts";
 import { giveBackFreed } from "../../../lib/base/native/freed_memory.ts";
 import { OrphanReaper } from "../../../lib/base/native/processes/orphans.ts";
+import { giveSigns } from "../../../lib/base/native/processes/service_signs.ts";
 import { Addresses, noteAddress } from "../../../lib/cloud/addresses/addresses.ts";
 import { type Cloud, openCloud } from "../../../lib/cloud/cloud.ts";
 import { ORGANIZATION_MAKERS, type OrganizationMakers } from "../../../lib/cloud/access/context.ts";
@@ -47,6 +49,7 @@ import {
 import { installCloud, type Listens } from "./install.ts";
 import { createConfigThread } from "../checks/thread.ts";
 import { openCommands } from "./commands.ts";
+import { folderDangers } from "../data_folder.ts";
 import { describeExample } from "../init.ts";
 import { openProvider } from "./provider.ts";
 import { openTraining } from "./training.ts";
@@ -95,8 +98,10 @@ export async function serveCloud({ host }: CloudProgramContext, given: ServeOpti
   using open = openLogs("svc-cloud", options.logFile, host, clock);
   await using _giving = giveBackFreed(clock);
   using _reaper = new OrphanReaper(clock);
+  await using _signs = giveSigns({ pid: Deno.pid, parent: Deno.ppid, host }, clock);
   open.logs.configure([], options.debug);
   const logger = open.logs.logger("cloud");
+  using _faults = logOwnFaults("svc-cloud", logger);
   const { promise: stopped, resolve } = Promise.withResolvers<string>();
   const ignore = host.onTermination(resolve);
   const leave = await holdFolder(options, host);
@@ -105,6 +110,7 @@ export async function serveCloud({ host }: CloudProgramContext, given: ServeOpti
   void stopped.then((reason) => waiting.abort(new StoppedEarly(reason)));
   try {
     logger.info("svc-cloud", { version: VERSION });
+    for (const danger of await folderDangers(options, host)) logger.warn(danger);
     await withStore(options, host, async (store) => {
       const dangers = options.database === "" ? [] : await databaseDangers(store);
       for (const danger of dangers) logger.warn(`the database: ${danger}`);

@@ -77,8 +77,11 @@ export interface Rule {
   readonly forJobs?: boolean;
   /** The request need not name a resource: the handler limits itself to the caller's (`Access.reach`). */
   readonly open?: boolean;
-  /** A role on something inside the resource is enough: the handler limits itself to what the caller's roles cover. */
-  readonly partly?: boolean;
+  /**
+   * This role on something inside the resource is enough, or in the organization of a dataset: the handler limits itself
+   * to what the caller's roles cover.
+   */
+  readonly partly?: Role;
 }
 
 type Field<M extends { input: DescMessage }> =
@@ -281,7 +284,7 @@ export class Access {
           const found: Scope[] = [];
           for (const [at, ref] of refs.entries()) {
             const scopes = await (looked[at] ?? this.#scopes(ref));
-            if (!rule.partly || !await this.#isInside(grants, ref)) {
+            if (!rule.partly || !await this.#isInside(grants.filter(atLeast(rule.partly)), ref, scopes)) {
               requireRole(effective, rule.need as Role, ref, scopes);
             }
             if (at < REFS_TOGETHER) found.push(...scopes);
@@ -399,23 +402,28 @@ export class Access {
 
   /** The resources on which a key has a role that satisfies `need`. */
   async reach(keyId: string | undefined, need: Role): Promise<EffectiveGrant[]> {
-    return (await this.readGrants(keyId)).filter(({ role }) => ROLES.indexOf(role) >= ROLES.indexOf(need));
+    return (await this.readGrants(keyId)).filter(atLeast(need));
   }
 
-  /** The organizations in which a key has a role on anything. */
-  async readOrganizations(keyId: string | undefined): Promise<string[]> {
-    const scopes = (await this.readGrants(keyId)).map(({ kind, resourceId }) =>
+  /** The organizations in which a key has a role on anything that satisfies `need`. */
+  async readOrganizations(keyId: string | undefined, need: Role = "viewer"): Promise<string[]> {
+    const scopes = (await this.reach(keyId, need)).map(({ kind, resourceId }) =>
       this.#scopes({ kind, id: resourceId })
     );
     return [...new Set((await Promise.all(scopes)).flat().map(({ organization }) => organization))];
   }
 
   /** Whether one of these roles is on something inside a resource. A part's secret opens that part alone. */
-  async #isInside(grants: readonly EffectiveGrant[], { kind, id }: Ref): Promise<boolean> {
+  async #isInside(
+    grants: readonly EffectiveGrant[],
+    { kind, id }: Ref,
+    [scope]: readonly Scope[],
+  ): Promise<boolean> {
+    const ofOrganization = kind === "organization" || kind === "dataset" ? scope?.organization : undefined;
     for (const { kind: on, resourceId } of grants) {
       if (on === "part" || on === "organization") continue;
       for (const { organization, locations } of await this.#scopes({ kind: on, id: resourceId })) {
-        if (kind === "organization" ? organization === id : locations.includes(id)) return true;
+        if (ofOrganization === organization || kind === "location" && locations.includes(id)) return true;
       }
     }
     return false;
@@ -516,6 +524,10 @@ const NEEDED: { readonly [N in AccessLevel]: string } = {
   machine: "the machine's own, with a role on the machine itself, of",
   machine_or_owner: "owner, or the machine's own, of",
 };
+
+function atLeast(need: Role): (grant: Pick<Grant, "role">) => boolean {
+  return ({ role }) => ROLES.indexOf(role) >= ROLES.indexOf(need);
+}
 
 function isEnough(grant: EffectiveGrant, need: AccessLevel, scope: Scope): boolean {
   if (!reaches(grant, scope)) return false;

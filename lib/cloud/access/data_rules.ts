@@ -44,12 +44,12 @@ const RULES: readonly Rule[] = [
     instead: ownersIn("metadata.uploadMetadata"),
   },
 
-  { ...rule(data.binaryDataByFilter, "viewer"), ...within("dataRequest.filter") },
-  { ...rule(data.tabularDataByFilter, "viewer"), ...within("dataRequest.filter") },
-  { ...rule(data.tagsByFilter, "viewer"), ...within("filter") },
-  { ...rule(data.boundingBoxLabelsByFilter, "viewer"), ...within("filter") },
-  { ...rule(data.addTagsToBinaryDataByFilter, "operator"), ...within("filter") },
-  { ...rule(data.removeTagsFromBinaryDataByFilter, "operator"), ...within("filter") },
+  { ...rule(data.binaryDataByFilter, "viewer"), ...within("dataRequest.filter"), partly: "viewer" },
+  { ...rule(data.tabularDataByFilter, "viewer"), ...within("dataRequest.filter"), partly: "viewer" },
+  { ...rule(data.tagsByFilter, "viewer"), ...within("filter"), partly: "viewer" },
+  { ...rule(data.boundingBoxLabelsByFilter, "viewer"), ...within("filter"), partly: "viewer" },
+  { ...rule(data.addTagsToBinaryDataByFilter, "operator"), ...within("filter"), partly: "operator" },
+  { ...rule(data.removeTagsFromBinaryDataByFilter, "operator"), ...within("filter"), partly: "operator" },
   // An unspecified removal would remove too much: the request names the organization.
   { ...rule(data.deleteBinaryDataByFilter, "owner"), ...within("filter"), open: false },
 
@@ -60,8 +60,14 @@ const RULES: readonly Rule[] = [
   rule(data.addBoundingBoxToImageByID, "operator", ["data", ID]),
   rule(data.updateBoundingBox, "operator", ["data", ID]),
   rule(data.removeBoundingBoxFromImageByID, "operator", ["data", ID]),
-  rule(data.addBinaryDataToDatasetByIDs, "operator", ["data", IDS], ["dataset", "datasetId"]),
-  rule(data.removeBinaryDataFromDatasetByIDs, "operator", ["data", IDS], ["dataset", "datasetId"]),
+  {
+    ...rule(data.addBinaryDataToDatasetByIDs, "operator", ["data", IDS], ["dataset", "datasetId"]),
+    partly: "owner",
+  },
+  {
+    ...rule(data.removeBinaryDataFromDatasetByIDs, "operator", ["data", IDS], ["dataset", "datasetId"]),
+    partly: "owner",
+  },
   rule(data.createBinaryDataSignedURL, "viewer", ["data", "binaryDataId"]),
 
   rule(data.createSequence, "operator", ["part", "partId"]),
@@ -74,8 +80,8 @@ const RULES: readonly Rule[] = [
   rule(data.addSequencesToDataset, "operator", ["dataset", "datasetId"], ["sequence", "sequenceIds"]),
   rule(data.removeSequencesFromDataset, "operator", ["dataset", "datasetId"]),
 
-  rule(data.tabularDataBySQL, "viewer", ["organization", "organizationId"]),
-  rule(data.tabularDataByMQL, "viewer", ["organization", "organizationId"]),
+  { ...rule(data.tabularDataBySQL, "viewer", ["organization", "organizationId"]), partly: "viewer" },
+  { ...rule(data.tabularDataByMQL, "viewer", ["organization", "organizationId"]), partly: "viewer" },
   rule(data.createSavedQuery, "operator", ["organization", "organizationId"]),
   rule(data.updateSavedQuery, "operator", ["saved_query", "id"]),
   rule(data.getSavedQuery, "viewer", ["saved_query", "id"]),
@@ -94,12 +100,16 @@ const RULES: readonly Rule[] = [
   rule(data.getLatestTabularData, "viewer", ["part", "partId"]),
   rule(data.deleteTabularData, "owner", ["organization", "organizationId"]),
 
-  rule(dataset.createDataset, "operator", ["organization", "organizationId"]),
+  // As published: owners of machines and locations see the names of datasets, make some, and sort their data there.
+  { ...rule(dataset.createDataset, "operator", ["organization", "organizationId"]), partly: "owner" },
   rule(dataset.renameDataset, "operator", ["dataset", "id"]),
   rule(dataset.deleteDataset, "owner", ["dataset", "id"]),
-  rule(dataset.listDatasetsByOrganizationID, "viewer", ["organization", "organizationId"]),
+  {
+    ...rule(dataset.listDatasetsByOrganizationID, "viewer", ["organization", "organizationId"]),
+    partly: "owner",
+  },
   // The published command line sends an empty list to request everything.
-  { ...rule(dataset.listDatasetsByIDs, "viewer", ["dataset", "ids"]), open: true },
+  { ...rule(dataset.listDatasetsByIDs, "viewer", ["dataset", "ids"]), open: true, partly: "owner" },
   rule(dataset.startSequenceDatasetExport, "operator", ["dataset", "datasetId"]),
   rule(dataset.getSequenceDatasetExport, "viewer", ["sequence_export", "jobId"]),
   rule(dataset.mergeDatasets, "operator", ["organization", "organizationId"], ["dataset", "datasetIds"]),

@@ -14,6 +14,7 @@ import { fingerprintOf, hashOfKey, isHashOf } from "../../base/key_hash.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { StoredKey } from "../../wire/auth/rate_limit.ts";
 import { checkedName } from "../tenants/names.ts";
+import { AROUND_PART } from "../tenants/parts.ts";
 import { lookup } from "../store/lookups.ts";
 import { OWN_GROUP } from "../store/callers.ts";
 import {
@@ -82,16 +83,7 @@ const HASH = lookup("SELECT hash FROM api_keys WHERE id = ?");
 const HASHES_MAX = 64;
 /** With CROSS JOIN SQLite joins in this order; otherwise it would scan the keys of all organizations. */
 const HASHES_FOR = lookup(
-  `WITH RECURSIVE place (machine, location, organization) AS (
-     SELECT m.id, l.id, l.organization_id FROM parts p JOIN machines m ON m.id = p.machine_id
-       JOIN locations l ON l.id = m.location_id WHERE p.id = ?
-   ), above (id) AS (
-     SELECT location FROM place
-     UNION SELECT l.parent_id FROM above JOIN locations l ON l.id = above.id WHERE l.parent_id IS NOT NULL
-   ), opened (kind, id) AS (
-     SELECT 'machine', machine FROM place
-     UNION ALL SELECT 'location', id FROM above
-     UNION ALL SELECT 'organization', organization FROM place
+  `${AROUND_PART}
      UNION ALL SELECT 'organization', s.organization_id FROM above CROSS JOIN location_shares s
        WHERE s.location_id = above.id
    )
@@ -204,7 +196,10 @@ export class Keys {
     );
   }
 
-  /** Ends all roles on a machine itself, and the keys that have no other role, such as the machine's own. */
+  /**
+   * Ends all roles on a machine itself, and the keys that have no other role, such as the machine's own; a person keeps the
+   * account.
+   */
   async endOn(machineId: string): Promise<void> {
     const rows = await this.sql.query<{ id: string }>(
       "DELETE FROM grants WHERE kind = 'machine' AND resource_id = ? RETURNING key_id AS id",
@@ -213,10 +208,9 @@ export class Keys {
     for (const { id } of rows) {
       await this.sql.query(
         `DELETE FROM api_keys WHERE id = ? AND NOT EXISTS (SELECT 1 FROM grants WHERE key_id = ?)
-         AND NOT EXISTS (SELECT 1 FROM administrators WHERE id = ?)`,
-        id,
-        id,
-        id,
+         AND NOT EXISTS (SELECT 1 FROM administrators WHERE id = ?)
+         AND NOT EXISTS (SELECT 1 FROM accounts WHERE id = ?)`,
+        ...[id, id, id, id],
       );
     }
   }

@@ -90,7 +90,7 @@ export const RULES: readonly Rule[] = [
   rule(app.getRobotPartMetadata, "viewer", ["part", "id"]),
   rule(app.updateRobotPartMetadata, "owner", ["part", "id"]),
 
-  { ...rule(app.listLocations, "viewer", ["organization", "organizationId"]), partly: true },
+  { ...rule(app.listLocations, "viewer", ["organization", "organizationId"]), partly: "viewer" },
   rule(app.getLocation, "viewer", ["location", "locationId"]),
   rule(app.createLocation, "owner", ["organization", "organizationId"], ["location", "parentLocationId"]),
   rule(app.updateLocation, "owner", ["location", "locationId"], ["location", "parentLocationId"]),
@@ -105,7 +105,7 @@ export const RULES: readonly Rule[] = [
 
   rule(app.listRobots, "viewer", ["location", "locationId"]),
   rule(app.listRobotsForLocations, "viewer", ["location", "locationIds"]),
-  { ...rule(app.listRobotsForOrg, "viewer", ["organization", "orgId"]), partly: true },
+  { ...rule(app.listRobotsForOrg, "viewer", ["organization", "orgId"]), partly: "viewer" },
   rule(app.getRobot, "viewer", ["machine", "id"]),
   rule(app.newRobot, "owner", ["location", "location"]),
   rule(app.updateRobot, "owner", ["machine", "id"], ["location", "location"]),
@@ -114,7 +114,7 @@ export const RULES: readonly Rule[] = [
   {
     ...rule(app.listMachineSummaries, "viewer", ["organization", "organizationId"]),
     open: true,
-    partly: true,
+    partly: "viewer",
   },
 
   // Without ids, it lists those of all machines of the caller.
@@ -144,12 +144,12 @@ export const RULES: readonly Rule[] = [
   {
     ...rule(records.listLogs, "viewer", ["organization", "selection.organizationId"]),
     open: true,
-    partly: true,
+    partly: "viewer",
   },
   {
     ...rule(records.followLogs, "viewer", ["organization", "selection.organizationId"]),
     open: true,
-    partly: true,
+    partly: "viewer",
   },
   rule(triggers.listTriggers, "viewer", ["organization", "organizationId"]),
   rule(triggers.listDeliveries, "viewer", ["organization", "organizationId"]),

@@ -12,6 +12,7 @@ import { SvcError } from "../../base/error.ts";
 import type { StoredKey } from "../../wire/auth/rate_limit.ts";
 import { type Grant, Keys, type KeySecret } from "../access/keys.ts";
 import { checkedName } from "../tenants/names.ts";
+import { AROUND_PART } from "../tenants/parts.ts";
 import { placeholders, type Sql } from "../store/store.ts";
 import { Passkeys } from "./passkeys/passkeys.ts";
 import { ProviderLinks } from "./provider_links.ts";
@@ -45,6 +46,13 @@ export interface NewAccount {
 const EMAIL_CHARS_MAX = 254;
 const EMAIL = /^[^\s@<>()[\],;:\\"\p{Cc}]+@[^\s@<>()[\],;:\\"\p{Cc}]+$/u;
 const ACCOUNTS = `SELECT a.id, a.email, a.name, a.created_ms AS "createdMs" FROM accounts a`;
+
+/** The accounts with the role of an owner on the machine of a part, on a location around it, or on its organization. */
+const OWNERS = `${AROUND_PART}
+  )
+  SELECT DISTINCT a.email FROM opened CROSS JOIN grants g CROSS JOIN accounts a
+  WHERE g.kind = opened.kind AND g.resource_id = opened.id AND g.role = 'owner' AND a.id = g.key_id
+  ORDER BY a.email LIMIT ?`;
 
 /** An address in the form in which it is stored. Throws `invalid_argument`. */
 export function checkedEmail(text: string): string {
@@ -139,6 +147,12 @@ export class Accounts {
       email,
     );
     return row;
+  }
+
+  /** The addresses of the owners of a part's machine, at most `limit`. */
+  async readOwners(partId: string, limit: number): Promise<string[]> {
+    const rows = await this.sql.query<{ readonly email: string }>(OWNERS, partId, limit);
+    return rows.map(({ email }) => email);
   }
 
   /** The accounts with a role on an organization or on anything in it, by their addresses. */

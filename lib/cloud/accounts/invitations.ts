@@ -11,6 +11,7 @@ import { isSameText } from "../../base/same_text.ts";
 import { findOrganization, type Grant, Keys } from "../access/keys.ts";
 import type { Limits } from "../access/limits.ts";
 import { requireQuota } from "../access/quota.ts";
+import { correctEnds } from "../store/due.ts";
 import type { Sql } from "../store/store.ts";
 import { newOpener, openerHash, openerParts } from "./sessions.ts";
 
@@ -139,6 +140,7 @@ export class Invitations {
 
   /** Deletes expired links for new passwords; invitations stay in the list until somebody removes them. */
   async forgetOld(nowMs: number): Promise<void> {
+    await correctEnds(this.sql, "invitations", nowMs);
     await this.sql.query("DELETE FROM invitations WHERE organization_id IS NULL AND until_ms <= ?", nowMs);
   }
 

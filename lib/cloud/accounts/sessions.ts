@@ -8,6 +8,7 @@
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { isSameText } from "../../base/same_text.ts";
+import { correctEnds } from "../store/due.ts";
 import { placeholders, type Sql } from "../store/store.ts";
 
 export interface AccountSession {
@@ -127,6 +128,7 @@ export class PersonSessions {
   }
 
   async forgetOld(nowMs: number): Promise<void> {
+    await correctEnds(this.sql, "account_sessions", nowMs);
     await this.sql.query("DELETE FROM account_sessions WHERE until_ms <= ?", nowMs);
   }
 

@@ -7,6 +7,7 @@
  */
 
 import { isSameText } from "../../base/same_text.ts";
+import { correctEnds } from "../store/due.ts";
 import { queryOne, type Sql, type SqlValue } from "../store/store.ts";
 import { newOpener, openerHash, openerParts } from "./sessions.ts";
 
@@ -69,6 +70,7 @@ export class SingleUse<T extends Begun> {
   }
 
   async forgetOld(nowMs: number): Promise<void> {
+    await correctEnds(this.sql, this.kind.table, nowMs);
     await this.sql.query(`DELETE FROM ${this.kind.table} WHERE until_ms <= ?`, nowMs);
   }
 }

@@ -9,7 +9,7 @@ import { createHash } from "node:crypto";
 import type { CaptureMetadataSchema } from "../../../proto/gen/data_pb.ts";
 import type { UploadMetadata } from "../../../proto/gen/datasync_pb.ts";
 import { SvcError } from "../../base/error.ts";
-import { type Json, type JsonObject, sortedJson } from "../../base/schema/schema.ts";
+import { comparableJson, type Json, type JsonObject } from "../../base/schema/schema.ts";
 import {
   type Any,
   anyPack,
@@ -77,7 +77,7 @@ export type Source = Pick<
 
 /** The source that a part's upload names. */
 export function dataOriginOf(part: Source, metadata: UploadMetadata): DataOrigin {
-  const parameters = inOrder(
+  const parameters = comparableJson(
     Object.fromEntries(Object.entries(metadata.methodParameters).map(([name, any]) => [name, unpacked(any)])),
   );
   return {
@@ -158,11 +158,6 @@ export function captureMetadata(origin: DataOrigin): MessageInitShape<typeof Cap
       ) => [name, anyPack(ValueSchema, fromJson(ValueSchema, value as never))]),
     ),
   };
-}
-
-/** Canonical JSON: equal values have equal texts. */
-export function inOrder(json: Json): string {
-  return JSON.stringify(sortedJson(json));
 }
 
 /** A text of a request that both databases can store. Throws `invalid_argument`. */

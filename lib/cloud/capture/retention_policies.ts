@@ -4,7 +4,8 @@
  * Owns the tables `data_retention`, `collector_retention` and `removed_readings`. An organization has the operator's
  * bound and its owners' own choice within it; of each value the tighter one acts, so a bound that the operator lowers
  * later acts at once.
- * Collectors have theirs in the machine's configuration, in the published `retention_policy` of a capture method.
+ * Collectors have theirs in the machine's configuration, in the published `retention_policy` of a resource or of a
+ * capture method, and a part in its `data_retention_policy`.
  *
  * The room owns what readings, files and their calls share: the source, the form and the retention of captured data,
  * and the filters that find it.
@@ -24,9 +25,16 @@ export interface DataRetention {
   readonly tabularBytes?: number;
 }
 
+/** Of everything that a part captures, of one component, or of one of its methods. */
 export interface CollectorRetention extends DataRetention {
+  /** Empty for all components. */
   readonly componentName: string;
+  /** Empty for all methods. */
   readonly methodName: string;
+}
+
+export function collectorWords({ componentName, methodName }: CollectorRetention): string {
+  return [componentName, methodName].filter((one) => one !== "").join(" ") || "everything";
 }
 
 /** A retention that is due. */
@@ -84,9 +92,20 @@ const SETTINGS_COLUMNS = `${COLUMNS}, own_days AS "ownDays", own_binary_bytes AS
 /** The retention of the collectors in a configuration; meaningless entries are left out. */
 export function collectorsIn(config: JsonObject): CollectorRetention[] {
   const found = new Map<string, CollectorRetention>();
+  const add = (component: Json | undefined, method: Json | undefined, policy: Json | undefined) => {
+    const collector = collectorOf(component, method, policy);
+    if (!collector || found.size >= COLLECTORS_MAX) return;
+    found.set(`${collector.componentName} ${collector.methodName}`, collector);
+  };
+  const ofPart = config.data_retention_policy;
+  // As published, a part has days alone.
+  if (isObject(ofPart)) add("", "", { days: (ofPart as JsonObject).days ?? null });
   const listed = (...lists: (Json | undefined)[]) =>
     lists.flatMap((all) => Array.isArray(all) ? all : []).filter(isObject) as JsonObject[];
-  const own = listed(config.components, config.services).map((one) => ({ one, nameOf: () => one.name }));
+  // A name in the list of a component is the one that it had before, or its own.
+  const own = listed(config.components, config.services).map((one) => {
+    return { one, nameOf: (_method: JsonObject) => one.name };
+  });
   const far = listed(config.remotes).map((one) => ({
     one,
     nameOf: (method: JsonObject) => nameHere(one.prefix, method.name),
@@ -96,12 +115,14 @@ export function collectorsIn(config: JsonObject): CollectorRetention[] {
       if (!isObject(service) || !/(^|:)data_manager$/.test(String(service.type ?? service.api ?? ""))) {
         continue;
       }
-      const attributes = service.attributes as Json;
-      const methods = isObject(attributes) ? (attributes as JsonObject).capture_methods : undefined;
-      for (const one of (Array.isArray(methods) ? methods : []).filter(isObject) as JsonObject[]) {
-        const collector = collectorOf(nameOf(one), one);
-        if (!collector || found.size >= COLLECTORS_MAX) continue;
-        found.set(`${collector.componentName} ${collector.methodName}`, collector);
+      const attributes = isObject(service.attributes as Json) ? service.attributes as JsonObject : {};
+      const methods = listed(attributes.capture_methods);
+      for (const name of new Set([nameOf({}), ...methods.map(nameOf)])) {
+        if (name) add(name, "", attributes.retention_policy);
+      }
+      for (const method of methods) {
+        const name = nameOf(method);
+        if (name && method.method) add(name, method.method, method.retention_policy);
       }
     }
   }
@@ -114,8 +135,7 @@ function nameHere(prefix: Json | undefined, far: Json | undefined): string | und
   return `${typeof prefix === "string" ? prefix : ""}${far.slice(far.lastIndexOf("/") + 1)}`;
 }
 
-/** A name in the list of a component is the one that it had before, or its own. */
-function collectorOf(component: Json | undefined, { method, retention_policy: policy }: JsonObject) {
+function collectorOf(component: Json | undefined, method: Json | undefined, policy: Json | undefined) {
   if (typeof component !== "string" || typeof method !== "string" || !isObject(policy)) return undefined;
   if (component.length > TEXT_LENGTH_MAX || method.length > TEXT_LENGTH_MAX) return undefined;
   const { days, binary_limit_gb: binary, tabular_limit_gb: tabular } = policy as JsonObject;

@@ -14,6 +14,7 @@ import {
 } from "../../../proto/gen/robot_config_pb.ts";
 import { toDuration } from "../../api/shared/time.ts";
 import { isObject, type Json, type JsonObject, parseDurationMs } from "../../base/schema/schema.ts";
+import { RELOAD_TIME } from "../../machine/config/settings.ts";
 import { frameMessage, numberOrZero } from "../../cloud_client/frame_message.ts";
 import type { MessageInitShape } from "../../wire/rpc/proto.ts";
 
@@ -132,7 +133,22 @@ function remoteMessage(remote: JsonObject): MessageInitShape<typeof RemoteConfig
   };
 }
 
-function moduleMessage(module: JsonObject) {
+/** Whether a program on the device stands for the module's package: the published command line reloads a module so. */
+export function isReloaded({ reload_enabled: enabled, reload_path: path }: JsonObject): boolean {
+  return enabled === true && text(path) !== "";
+}
+
+/** As the message has it, which has no fields for a reloaded module. */
+function asReloaded(module: JsonObject): JsonObject {
+  if (!isReloaded(module)) return module;
+  const time = text(module.reload_time);
+  const own = isObject(module.env) ? module.env as JsonObject : {};
+  const env = time === "" ? own : { ...own, [RELOAD_TIME]: time };
+  return { ...module, type: "local", executable_path: module.reload_path ?? "", env };
+}
+
+function moduleMessage(written: JsonObject) {
+  const module = asReloaded(written);
   const status = module.status as JsonObject | undefined;
   return {
     name: text(module.name),
@@ -160,7 +176,8 @@ function packageMessage(one: JsonObject) {
 function packagesOfModules({ modules, packages }: JsonObject) {
   const listed = new Set(objects(packages).map((one) => text(one.package)));
   return objects(modules)
-    .filter((one) => one.type === "registry" && text(one.version) !== "" && !listed.has(text(one.module_id)))
+    .filter((one) => one.type === "registry" && !isReloaded(one))
+    .filter((one) => text(one.version) !== "" && !listed.has(text(one.module_id)))
     .map(({ name, module_id: id, version }) =>
       packageMessage({ name: name ?? null, package: id ?? null, version: version ?? null, type: "module" })
     );
@@ -208,6 +225,13 @@ function authMessage(auth: JsonObject) {
     })),
     tlsAuthEntities: texts(auth.tls_auth_entities),
     externalAuthConfig: isObject(external) ? { jwks: { json: struct(external.jwks as Json) } } : undefined,
+    userPermissions: objects(auth.user_permissions).map(({ user, permissions }) => ({
+      user: isObject(user) ? { type: text(user.type as Json), id: text(user.id as Json) } : undefined,
+      permissions: objects(permissions).map(({ resources, allowed_methods: methods }) => ({
+        resources: texts(resources),
+        allowedMethods: texts(methods),
+      })),
+    })),
   };
 }
 

@@ -24,13 +24,24 @@ export function changesOf(
   at: DecodeContext,
 ): ReadonlyMap<string, readonly FragmentMod[]> {
   const changes = new Map<string, FragmentMod[]>();
-  if (!Array.isArray(mods)) return changes;
+  if (mods === undefined || mods === null) return changes;
+  if (!Array.isArray(mods)) return at.wanted("a list of changes", mods) ?? changes;
   for (const [index, one] of mods.entries()) {
-    if (!isObject(one) || typeof one.fragment_id !== "string" || !Array.isArray(one.mods)) continue;
-    const list = changes.getOrInsertComputed(one.fragment_id, () => []);
     const place = at.at(index);
+    if (!isObject(one) || typeof one.fragment_id !== "string" || !Array.isArray(one.mods)) {
+      place.wanted('{"fragment_id": …, "mods": […]}', one);
+      continue;
+    }
+    const list = changes.getOrInsertComputed(one.fragment_id, () => []);
     for (const mod of one.mods as Json[]) {
-      const { $set: set, $unset: unset } = isObject(mod) ? mod as JsonObject : {} as JsonObject;
+      if (!isObject(mod)) {
+        place.wanted('{"$set": …} or {"$unset": …}', mod);
+        continue;
+      }
+      const { $set: set, $unset: unset, ...others } = mod as JsonObject;
+      for (const operator of Object.keys(others)) {
+        place.error(`found "${clipped(operator)}", wanted $set or $unset`);
+      }
       for (const [path, value] of Object.entries(isObject(set) ? set as JsonObject : {})) {
         addChange(list, path, value, place);
       }
@@ -55,16 +66,27 @@ function addChange(list: FragmentMod[], path: string, value: Json | undefined, a
 /** Where a value is: in an object or a list, with the index of a list's entries. */
 type Holder = JsonObject | NamedEntries;
 
-/** Applies changes to a configuration in place. */
+/** The prefix of an import, and those of the other imports of the same fragment. */
+export interface Prefixes {
+  readonly own: string;
+  readonly others: readonly string[];
+}
+
+/** Applies changes to a configuration in place, before it gets its prefix: a path may name an entry with it, too. */
 export class FragmentChanges {
   readonly #lists = new Map<Json[], NamedEntries>();
 
-  constructor(private readonly config: JsonObject, private readonly budget: ResolutionBudget) {}
+  constructor(
+    private readonly config: JsonObject,
+    private readonly budget: ResolutionBudget,
+    private readonly prefixes: Prefixes = { own: "", others: [] },
+  ) {}
 
   apply(mods: readonly FragmentMod[]): void {
     for (const mod of mods) {
       this.budget.spend(mod.keys.length);
-      this.#apply(mod);
+      const [, name = ""] = mod.keys;
+      if (!this.prefixes.others.some((one) => begins(name, one))) this.#apply(mod);
     }
     for (const list of this.#lists.values()) list.close();
   }
@@ -103,7 +125,7 @@ export class FragmentChanges {
     }
     const own = Object.hasOwn(holder, key) ? holder[key] : undefined;
     if (Array.isArray(own)) {
-      const list = this.#lists.getOrInsertComputed(own, () => new NamedEntries(own));
+      const list = this.#lists.getOrInsertComputed(own, () => new NamedEntries(own, this.prefixes.own));
       return { holder: list, entry: undefined };
     }
     const inner: JsonObject = isObject(own) ? own as JsonObject : {};
@@ -118,19 +140,21 @@ class NamedEntries {
   readonly #places = new Map<string, number[]>();
   readonly #removed = new Set<number>();
 
-  constructor(readonly list: Json[]) {
+  constructor(readonly list: Json[], private readonly prefix: string) {
     for (const [index, one] of list.entries()) this.#note(index, nameOf(one));
   }
 
   find(name: string): number | undefined {
-    return this.#places.get(name)?.[0];
+    const found = this.#places.get(name)?.[0];
+    if (found !== undefined || !begins(name, this.prefix)) return found;
+    return this.#places.get(name.slice(this.prefix.length + 1))?.[0];
   }
 
   /** Replaces an entry, or removes it; false if there is none. */
   put(name: string, value: Json | undefined): boolean {
     const index = this.find(name);
     if (index === undefined) return false;
-    this.#forget(index, name);
+    this.#forget(index, nameOf(this.list[index]) ?? name);
     if (value === undefined) {
       this.#removed.add(index);
       return true;
@@ -167,6 +191,10 @@ class NamedEntries {
   }
 }
 
-function nameOf(value: Json): string | undefined {
+function begins(name: string, prefix: string): boolean {
+  return prefix !== "" && name.startsWith(`${prefix}-`);
+}
+
+function nameOf(value: Json | undefined): string | undefined {
   return isObject(value) && typeof value.name === "string" ? value.name : undefined;
 }

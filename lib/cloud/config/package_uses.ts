@@ -9,6 +9,7 @@
 
 import { isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
 import { placeholders, type Sql } from "../store/store.ts";
+import { isReloaded } from "./config_message.ts";
 
 export interface PackageUse {
   /** `OWNER/NAME`, where the owner is the id or the public name of an organization. */
@@ -59,7 +60,7 @@ export function packagesIn({ modules, packages }: JsonObject): PackageUse[] {
     found.set(key, known === undefined ? use : { ...use, path: known });
   };
   for (const [at, one] of objectsIn(modules)) {
-    const isFetched = one.type === "registry" && !one.executable_path;
+    const isFetched = one.type === "registry" && !one.executable_path && !isReloaded(one);
     keep(one.module_id, one.version, isFetched ? `modules.${at}` : undefined);
   }
   for (const [at, one] of objectsIn(packages)) keep(one.package, one.version, `packages.${at}`);

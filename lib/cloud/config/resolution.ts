@@ -17,7 +17,8 @@ import {
   type Problem,
 } from "../../base/schema/schema.ts";
 import { overLimit } from "../access/limits.ts";
-import { changesOf, FragmentChanges } from "./fragment_mods.ts";
+import { changesOf, FragmentChanges, type FragmentMod } from "./fragment_mods.ts";
+import { addPrefix, importPrefixOf } from "./fragment_prefix.ts";
 import { packagesIn, type PackageUse } from "./package_uses.ts";
 import { clipped, requireFragments, ResolutionBudget, type ResolutionLimits } from "./resolution_budget.ts";
 
@@ -114,6 +115,10 @@ export function configText(config: JsonObject): ConfigText {
 
 export interface FragmentEntry extends FragmentVersion {
   readonly variables: JsonObject;
+  /** What its names begin with; empty for nothing. */
+  readonly prefix: string;
+  /** Whether it stays out of the configuration for now. */
+  readonly disabled: boolean;
 }
 
 /** The fragments that a configuration names itself; reports entries that name none. */
@@ -124,13 +129,20 @@ export function importsOf(
   if (fragments === undefined || fragments === null) return [];
   if (!Array.isArray(fragments)) return at.wanted("a list of fragments", fragments) ?? [];
   return fragments.flatMap((one, index): FragmentEntry[] => {
-    if (typeof one === "string") return [{ id: one, version: "", variables: {} }];
+    if (typeof one === "string") {
+      return [{ id: one, version: "", variables: {}, prefix: "", disabled: false }];
+    }
     if (isObject(one) && typeof one.id === "string") {
-      const { id, version, variables } = one as JsonObject;
+      const { id, version, variables, disabled = false } = one as JsonObject;
+      if (typeof disabled !== "boolean" && disabled !== null) {
+        at.at(index).at("disabled").wanted("true or false", disabled);
+      }
       return [{
         id: id as string,
         version: typeof version === "string" || typeof version === "number" ? String(version) : "",
         variables: isObject(variables) ? variables as JsonObject : {},
+        prefix: importPrefixOf(one as JsonObject, at.at(index)),
+        disabled: disabled === true,
       }];
     }
     return at.at(index).wanted('the id of a fragment or {"id": …}', one) ?? [];
@@ -243,6 +255,10 @@ class BoundedContext extends DecodeContext {
     if (this.problems.length < PROBLEMS_MAX) super.error(message);
     return undefined;
   }
+
+  override warn(message: string): void {
+    if (this.problems.length < PROBLEMS_MAX) super.warn(message);
+  }
 }
 
 function clippedPath(path: string, key: string | number): string {
@@ -268,30 +284,71 @@ class Filling {
     }
     const merged = new Merged(own);
     const place = at.at("fragments");
-    const changes = changesOf(mods, at.at("fragment_mods"));
+    const entries = importsOf(config, place);
+    const changes = this.#changesTo(entries, mods, at.at("fragment_mods"));
     const earlier = new Set<string>();
-    for (const entry of importsOf(config, place)) {
+    for (const entry of entries.filter(({ disabled }) => !disabled)) {
       this.budget.include();
       const inner = this.#filled(entry, place.at(entry.id), within, earlier);
       if (!inner) continue;
+      const others = entries.filter(({ id, prefix }) => id === entry.id && prefix !== entry.prefix);
+      const prefixes = { own: entry.prefix, others: others.map(({ prefix }) => prefix) };
       const own = changes.get(entry.id);
-      if (own) new FragmentChanges(inner, this.budget).apply(own);
+      if (own) new FragmentChanges(inner, this.budget, prefixes).apply(own);
+      if (entry.prefix !== "") addPrefix(inner, entry.prefix, this.budget);
       merged.add(inner);
     }
     return merged.config;
   }
 
+  /** The changes to each import, by its id. Those to a fragment within an import are changes to that import. */
+  #changesTo(entries: readonly FragmentEntry[], mods: Json, at: DecodeContext) {
+    const changes = new Map<string, FragmentMod[]>();
+    const direct = new Set(entries.map(({ id }) => id));
+    let nested: ReadonlyMap<string, string> | undefined;
+    for (const [id, own] of changesOf(mods, at)) {
+      const found = direct.has(id) ? id : (nested ??= this.#importsByNested(entries)).get(id);
+      if (found === undefined) {
+        own[0]?.at.warn(`${clipped(id)} is none of the fragments here: nothing is changed`);
+      } else for (const mod of own) changes.getOrInsertComputed(found, () => []).push(mod);
+    }
+    return changes;
+  }
+
+  /** By the id of each fragment within the imports, at any level, that of the first import that holds it. */
+  #importsByNested(entries: readonly FragmentEntry[]): ReadonlyMap<string, string> {
+    const imports = new Map<string, string>();
+    const seen = new Set<string>();
+    for (const entry of entries) {
+      const left: FragmentVersion[] = [entry];
+      for (let next = left.pop(); next; next = left.pop()) {
+        const key = keyOf(next);
+        if (seen.has(key)) continue;
+        seen.add(key);
+        for (const inner of this.found.get(key)?.names ?? []) {
+          this.budget.spend(0);
+          imports.getOrInsert(inner.id, entry.id);
+          left.push(inner);
+        }
+      }
+    }
+    return imports;
+  }
+
   #filled(
-    { id, version, variables }: FragmentEntry,
+    { id, version, variables, prefix }: FragmentEntry,
     at: DecodeContext,
     within: readonly string[],
     earlier: Set<string>,
   ): JsonObject | undefined {
     if (within.includes(id)) return at.error("is in itself");
     if (within.length >= NESTED_MAX) return at.error(`is more than ${NESTED_MAX} fragments deep`);
-    const same = JSON.stringify([id, version, variables]);
+    const same = JSON.stringify([id, version, variables, prefix]);
     if (earlier.has(same)) {
-      return at.error("is listed twice here with the same variables: remove one of the entries");
+      const how = prefix === "" ? "the same variables" : `the prefix "${prefix}" and the same variables`;
+      return at.error(
+        `is listed twice here with ${how}: remove one of the entries, or give it another prefix`,
+      );
     }
     earlier.add(same);
     const fragment = this.found.get(keyOf({ id, version }));
@@ -322,11 +379,16 @@ class Filling {
   }
 }
 
+/** The lists in which the same entry, of several imports of a fragment, counts once. */
+const PROGRAMS = ["modules", "packages"];
+
 /** Joins configurations, the outermost first: lists grow; for anything else the first value stays. */
 class Merged {
   readonly config: JsonObject;
   /** Lists that belong to `config` alone. */
   readonly #grown = new Map<string, Json[]>();
+  /** The entries of those in which each counts once. */
+  readonly #known = new Map<string, Set<string>>();
 
   constructor(outermost: JsonObject) {
     this.config = { ...outermost };
@@ -341,8 +403,17 @@ class Merged {
       const own = this.config[key];
       if (!Array.isArray(value) || !Array.isArray(own)) continue;
       const list = this.#grown.getOrInsertComputed(key, () => [...own]);
-      for (const one of value) list.push(one);
+      const further = PROGRAMS.includes(key) ? this.#unknownOf(value, key, list) : value;
+      for (const one of further) list.push(one);
       this.config[key] = list;
     }
+  }
+
+  /** The entries that `list` does not have yet. */
+  #unknownOf(entries: Json[], key: string, list: readonly Json[]): Json[] {
+    const known = this.#known.getOrInsertComputed(key, () => new Set(list.map((one) => JSON.stringify(one))));
+    const unknown = entries.filter((one) => !known.has(JSON.stringify(one)));
+    for (const one of unknown) known.add(JSON.stringify(one));
+    return unknown;
   }
 }

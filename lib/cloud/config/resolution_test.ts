@@ -99,7 +99,7 @@ Deno.test("resolve() reports cycles, also through versions, repeats, missing fra
   assertEquals(problems, [
     'fragments.7: found 5, wanted the id of a fragment or {"id": …}',
     "fragments.a.fragments.b.fragments.a: is in itself",
-    "fragments.twice: is listed twice here with the same variables: remove one of the entries",
+    "fragments.twice: is listed twice here with the same variables: remove one of the entries, or give it another prefix",
     "fragments.none: there is no such fragment that this organization may use",
     "fragments.ring.fragments.ring: is in itself",
   ]);

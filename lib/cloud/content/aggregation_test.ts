@@ -97,6 +97,32 @@ Deno.test("aggregate: conditions take missing values for null, and types of numb
   assertThrows(() => found({ $mod: [0, 0] }), Error, "$mod wants another divisor than 0");
 });
 
+Deno.test("aggregate: an element of a list without the field has null there", () => {
+  const documents = [
+    { n: 0 },
+    { n: 1, a: [{ x: 1 }, { y: 2 }] },
+    { n: 2, a: [{ y: 1 }] },
+    { n: 3, a: [1] },
+    { n: 4, a: [] },
+    { n: 5, a: { x: 1 } },
+    { n: 6, a: [{ y: null }, { y: 3 }] },
+    { n: 7, a: { y: [{ z: 1 }, { w: 1 }] } },
+    { n: 8, a: [{ y: { z: 1 } }] },
+  ];
+  const found = (condition: { [path: string]: unknown }) =>
+    run([{ $match: condition }], ...documents).map(({ n }) => n);
+  const without = [0, 1, 5, 6];
+  for (const asked of [null, { $eq: null }, { $in: [2, null] }, { $gte: null }, { $lte: null }]) {
+    assertEquals(found({ "a.y": asked }), without, JSON.stringify(asked));
+  }
+  for (const asked of [{ $ne: null }, { $nin: [null] }, { $not: { $eq: null } }]) {
+    assertEquals(found({ "a.y": asked }), [2, 3, 4, 7, 8], JSON.stringify(asked));
+  }
+  assertEquals(found({ "a.y.z": null }), [0, 1, 2, 5, 6, 7]);
+  assertEquals([found({ "a.1.y": 2 }), found({ "a.y": { $in: [2] } }), found({ a: null })], [[1], [1], [0]]);
+  assertEquals(found({ "a.y": { $ne: 2 } }), [0, 2, 3, 4, 5, 6, 7, 8]);
+});
+
 Deno.test("aggregate: the greatest and the least are in MongoDB's order, of one list or of several values", () => {
   assertEquals([valueOf({ $max: "$x" }, { x: [3, 1] }), valueOf({ $max: ["$x"] }, { x: [3, 1] })], [3, 3]);
   assertEquals([valueOf({ $min: ["$x", 7] }, { x: [3] }), valueOf({ $max: ["$x", 7] }, { x: [3] })], [7, [

@@ -1,8 +1,10 @@
 /**
- * MongoDB's conditions of `$match` where mingo's own ones differ: a missing value is at least and at most null, `$type`
- * looks into lists and takes numbers for doubles, and `$mod` cuts decimals. Pure.
+ * MongoDB's conditions of `$match` where mingo's own ones differ: a missing value is at least and at most null, an
+ * element of a list without a field has null there, `$type` looks into lists and takes numbers for doubles, and `$mod`
+ * cuts decimals. Pure.
  */
 
+import { isPlainObject } from "./answer.ts";
 import { valuesOfPath } from "./sorting.ts";
 import { typeNameOf } from "./value_operators.ts";
 
@@ -15,6 +17,9 @@ type Condition = (
 /** Conditions of the library that some of these end in. */
 export interface PlainConditions {
   readonly $eq: Condition;
+  readonly $ne: Condition;
+  readonly $in: Condition;
+  readonly $nin: Condition;
   readonly $gte: Condition;
   readonly $lte: Condition;
   readonly $type: Condition;
@@ -41,9 +46,15 @@ const TYPE_NAMES: { readonly [number: number]: string } = {
 const NUMBERS = ["double", "int", "long", "decimal"];
 
 export function conditionsOver(plain: PlainConditions): { readonly [name: string]: Condition } {
+  const $eq = orMissing(plain.$eq, (value) => value === null);
+  const $in = orMissing(plain.$in, (value) => Array.isArray(value) && value.includes(null));
   return {
-    $gte: (selector, value, options) => (value === null ? plain.$eq : plain.$gte)(selector, value, options),
-    $lte: (selector, value, options) => (value === null ? plain.$eq : plain.$lte)(selector, value, options),
+    $eq,
+    $in,
+    $ne: (selector, value, options) => (value === null ? not($eq) : plain.$ne)(selector, value, options),
+    $nin: not($in),
+    $gte: (selector, value, options) => (value === null ? $eq : plain.$gte)(selector, value, options),
+    $lte: (selector, value, options) => (value === null ? $eq : plain.$lte)(selector, value, options),
     $type: (selector, value, options) => {
       const wanted = (Array.isArray(value) ? value : [value]).flatMap(typesIn);
       const isList = plain.$type(selector, "array", options);
@@ -67,6 +78,35 @@ export function conditionsOver(plain: PlainConditions): { readonly [name: string
         );
     },
   };
+}
+
+/** The condition, which also holds for documents in which a list has an element without the field if null is wanted. */
+function orMissing(plain: Condition, wantsNull: (value: unknown) => boolean): Condition {
+  return (selector, value, options) => {
+    const holds = plain(selector, value, options);
+    if (!wantsNull(value) || !selector.includes(".")) return holds;
+    const names = selector.split(".");
+    return (document) => holds(document) || isMissingInList(document, names);
+  };
+}
+
+function not(condition: Condition): Condition {
+  return (selector, value, options) => {
+    const holds = condition(selector, value, options);
+    return (document) => !holds(document);
+  };
+}
+
+/** Whether an element of a list on the path has nothing at the rest of it. Elements that are no objects do not count. */
+function isMissingInList(value: unknown, [name, ...others]: readonly string[], inList = false): boolean {
+  if (name === undefined) return inList && value === undefined;
+  if (isPlainObject(value)) return isMissingInList(value[name], others, inList);
+  if (!Array.isArray(value)) return inList;
+  // A number means an element; then it is a name in none of the others.
+  if (/^\d+$/.test(name) && Number(name) < value.length) {
+    return isMissingInList(value[Number(name)], others, inList);
+  }
+  return value.some((one) => isPlainObject(one) && isMissingInList(one, [name, ...others], true));
 }
 
 function typesIn(given: unknown): readonly string[] {

@@ -37,6 +37,15 @@ const UTC = ["UTC", "GMT", "Z", "Etc/UTC"];
 const ISO_TEXT =
   /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?)?(?: ?(Z|[+-]\d\d(?::?\d\d)?))?$/i;
 
+const MONTH_NAMES = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+/** What the specifiers of a day stand for in a text. */
+const DAY_FIELDS: { readonly [specifier: string]: string } = {
+  "%Y": "(?<year>\\d{4})",
+  "%m": "(?<month>\\d\\d?)",
+  "%d": "(?<day>\\d\\d?)",
+  "%b": "(?<monthName>[A-Za-z]{3})",
+};
+
 /** The fields of a date, by their expressions. */
 const FIELDS: { readonly [name: string]: (wall: Wall) => number } = {
   $year: (wall) => wall.getUTCFullYear(),
@@ -233,10 +242,28 @@ function fromText(given: Given, readText: ReadText): unknown {
     }
     return noDate(given);
   }
+  if (typeof dateString === "string" && typeof format === "string" && !hasRealDay(dateString, format)) {
+    return noDate(given);
+  }
   const { timezone: _, ...rest } = given;
   const read = readText(rest);
   if (read === undefined) return noDate(given);
   return read instanceof Date ? atWall(read, timezone) : read;
+}
+
+/** Whether the month has the day; mingo takes 30 February for 1 or 2 March. */
+function hasRealDay(text: string, format: string): boolean {
+  const left = new Map(Object.entries(DAY_FIELDS));
+  const pattern = format.split(/(%.)/).map((part, at) => {
+    if (at % 2 === 0) return part.replaceAll(/[^\w\s]/g, "\\$&");
+    const field = left.get(part) ?? ".+?";
+    left.delete(part);
+    return field;
+  });
+  const { year, month, monthName = "", day } = new RegExp(`^${pattern.join("")}`).exec(text)?.groups ?? {};
+  const number = month ?? MONTH_NAMES.indexOf(monthName.slice(0, 3).toLowerCase()) + 1;
+  const wall = new Date(Date.UTC(Number(year), Number(number) - 1, Number(day)));
+  return Number.isNaN(wall.getTime()) || Number(number) === 0 || wall.getUTCDate() === Number(day);
 }
 
 function noDate(given: Given): unknown {

@@ -110,6 +110,18 @@ Deno.test("dates: texts and parts, to and from a date", () => {
     at("2025-06-30T22:00:00Z"),
   );
   assertEquals(read("2025-13-01", { onError: "bad" }), "bad");
+  for (
+    const [text, format] of [
+      ["30/02/2025", "%d/%m/%Y"],
+      ["31 Apr 2025", "%d %b %Y"],
+      ["at 2025-06-31 (10:00)", "at %Y-%m-%d (%H:%M)"],
+    ]
+  ) {
+    assertEquals(read(text, { format, onError: "bad" }), "bad", text);
+    assertThrows(() => read(text, { format }), Error, "is no date");
+  }
+  assertEquals(read("29/02/2024 23:30", { format: "%d/%m/%Y %H:%M" }), at("2024-02-29T23:30:00Z"));
+  assertEquals(read("31 Jan 2025", { format: "%d %b %Y" }), at("2025-01-31T00:00:00Z"));
 
   assertEquals(dateOf({ $dateFromParts: { year: 2025, month: 14 } }), at("2026-02-01"));
   assertEquals(dateOf({ $dateFromParts: { isoWeekYear: 2025, isoWeek: 1 } }), at("2024-12-30"));

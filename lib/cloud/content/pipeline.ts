@@ -9,6 +9,7 @@ import { messageOf, SvcError } from "../../base/error.ts";
 import { SOURCE_COLUMNS } from "../capture/origins.ts";
 import { payloadIn } from "../capture/payload.ts";
 import type { ReadingBatch } from "../data/tabular_data.ts";
+import { withTypes } from "./extended_json.ts";
 import { aggregate, type PipelineStage } from "./aggregation.ts";
 import { AnswerWriter, BSONError, deserialize, type Document, isPlainObject, tooLarge } from "./answer.ts";
 import {
@@ -179,8 +180,11 @@ function runOf({ id, organizationId, fromMs, untilMs }: RunStamp): Document {
 
 function stageIn(bytes: Uint8Array, index: number): PipelineStage {
   try {
-    return deserialize(bytes);
+    return withTypes(deserialize(bytes)) as PipelineStage;
   } catch (error) {
+    if (error instanceof SvcError) {
+      throw new SvcError(error.code, `mql_binary[${index}]: ${error.message}`, { cause: error });
+    }
     const why = error instanceof BSONError || error instanceof RangeError
       ? messageOf(error)
       : "it is damaged";

@@ -61,7 +61,7 @@ const COLUMNS = `s.id, s.organization_id AS "organizationId", s.part_id AS "part
 export class Sequences {
   constructor(private readonly sql: Sql) {}
 
-  /** Throws `invalid_argument`. */
+  /** Returns its id. Throws `invalid_argument`. */
   async create(part: Part, fields: SequenceFields, nowMs: number): Promise<string> {
     const id = randomUUID();
     await this.sql.query(
@@ -77,6 +77,18 @@ export class Sequences {
       nowMs,
     );
     return id;
+  }
+
+  /** The id of the very same sequence of a part, if there is one. Throws `invalid_argument`. */
+  async findSame(part: Part, fields: SequenceFields): Promise<string | undefined> {
+    const [same] = await this.sql.query<{ id: string }>(
+      `SELECT id FROM sequences WHERE part_id = ? AND organization_id = ? AND resources = ? AND tags = ?
+         AND start_us = ? AND end_us = ?`,
+      part.id,
+      part.organizationId,
+      ...checked(fields),
+    );
+    return same?.id;
   }
 
   /** Throws `not_found`. */

@@ -11,7 +11,8 @@ import { compareCursors, type FileCursor, type FileReading, isAfter } from "../r
 import { type IndexedFile, isAllWithin, ReadingFiles } from "../readings/reading_files.ts";
 import type { FileStore } from "../store/files.ts";
 import { Conditions, type MicrosRange, onlyType, type ReadingTimes, toMicros } from "../capture/filter.ts";
-import { type DataOrigin, inOrder, ORIGIN_COLUMNS, originIn } from "../capture/origins.ts";
+import { comparableJson } from "../../base/schema/schema.ts";
+import { type DataOrigin, ORIGIN_COLUMNS, originIn } from "../capture/origins.ts";
 import { dropStoredBytes } from "../store/stored_bytes.ts";
 import { payloadBytes, payloadIn } from "../capture/payload.ts";
 import { placeholders, type Sql } from "../store/store.ts";
@@ -335,7 +336,7 @@ export class TabularData {
       )
       .only("o.component_name = ?", resourceName)
       .only("o.method_name = ?", methodName);
-    if (parameters) origins.only("o.parameters = ?", inOrder(parameters));
+    if (parameters) origins.only("o.parameters = ?", comparableJson(parameters));
     const ids = await this.sql.query<{ id: string }>(
       `SELECT o.id FROM data_origins o WHERE ${origins.text}`,
       ...origins.values,

@@ -4,6 +4,8 @@
  * The room owns exports of captured data.
  */
 
+import { csvText } from "../../base/collections/csv.ts";
+import { memberPath, NO_PATH, shownNames, type ValuePath } from "../../base/collections/value_paths.ts";
 import { SvcError } from "../../base/error.ts";
 import { isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
 import type { Conditions, MicrosRange } from "../capture/filter.ts";
@@ -83,26 +85,33 @@ export async function* readingsAs(
     return;
   }
   // The columns are known only after all readings, so the readings are read twice.
-  const paths = new Set<string>();
+  const paths = new Map<string, ValuePath>();
   let lookedThrough = 0;
   for await (const batch of scan(sql, selection)) {
     reported({ written, total, lookedThrough: lookedThrough += batch.length });
-    for (const { payload } of batch) for (const [path] of leavesOf(payload)) paths.add(path);
+    for (const { payload } of batch) for (const [path] of leavesOf(payload)) paths.set(path.exact, path);
     if (paths.size > COLUMNS_MAX) {
       const found = `the readings have more than ${COLUMNS_MAX} different values`;
       throw new SvcError("invalid_argument", `${found}: export fewer components, or use the format jsonl`);
     }
   }
-  const columns = [...paths].sort();
-  yield encoder.encode(csvLine([...FACTS, ...columns]));
+  const columns = [...shownNames(paths.values())].sort(([, one], [, other]) => one < other ? -1 : 1);
+  yield encoder.encode(csvLine([...FACTS, ...columns.map(([, shown]) => shown)]));
   for await (const batch of batches()) {
     yield encoder.encode(
       batch.map((one) => {
-        const values = new Map(leavesOf(one.payload));
-        return csvLine([...one.facts, ...columns.map((path) => values.get(path) ?? null)]);
+        const values = new Map(leavesOf(one.payload).map(([{ exact }, value]) => [exact, value]));
+        if (values.keys().some((exact) => !paths.has(exact))) throw newColumn();
+        return csvLine([...one.facts, ...columns.map(([exact]) => values.get(exact) ?? null)]);
       }).join(""),
     );
   }
+}
+
+/** Without a column the value would be left out, and nobody would know. */
+function newColumn(): SvcError {
+  const hint = "export once more, readings until now (--until), or in the format jsonl";
+  return new SvcError("aborted", `a reading with a new value arrived during the export: ${hint}`);
 }
 
 async function* scan(
@@ -169,29 +178,25 @@ async function* parquetRows(batches: AsyncIterable<readonly FlatReading[]>) {
 }
 
 /** Each value in a reading, by its path: `readings.celsius`, `detections.0.label`. */
-function leavesOf(value: Json, path = ""): [string, Json][] {
+function leavesOf(value: Json, path = NO_PATH): [ValuePath, Json][] {
   let members: (readonly [string | number, Json])[] = [];
   if (Array.isArray(value)) members = [...value.entries()];
   else if (isObject(value)) members = Object.entries(value);
 
   if (members.length === 0) {
-    return path === "" ? [] : [[path, isObject(value) || Array.isArray(value) ? null : value]];
+    return path === NO_PATH ? [] : [[path, isObject(value) || Array.isArray(value) ? null : value]];
   }
-  return members.flatMap(([name, inner]) =>
-    leavesOf(inner as Json, path === "" ? String(name) : `${path}.${name}`)
-  );
+  return members.flatMap(([name, inner]) => leavesOf(inner as Json, memberPath(path, String(name))));
 }
 
 function csvLine(cells: readonly Json[]): string {
   return `${cells.map(csvCell).join(",")}\r\n`;
 }
 
-/** A value by RFC 4180. A text that a spreadsheet would take for a formula gets an apostrophe in front. */
 function csvCell(value: Json): string {
   if (value === null) return "";
   if (typeof value !== "string") return String(value);
-  const safe = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
-  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  return csvText(value);
 }
 
 function timeOfUs(us: number): string {

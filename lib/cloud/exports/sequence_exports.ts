@@ -11,6 +11,7 @@ import type { Clock } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { LinkedContent } from "../data/links.ts";
+import { isDue } from "../store/due.ts";
 import { keepFile, releaseFile } from "../store/file_refs.ts";
 import type { FileStore } from "../store/files.ts";
 import type { Sql, Store } from "../store/store.ts";
@@ -82,13 +83,14 @@ export class SequenceExports {
 
   /** Claims the oldest job that nobody works on. */
   async claim(nowMs: number): Promise<(SequenceExport & { readonly attempts: number }) | undefined> {
+    const lease = isDue("lease_ms", nowMs, LEASE_MS);
     const [job] = await this.sql.query<SequenceExport & { attempts: number }>(
       `UPDATE sequence_exports SET lease_ms = ?, attempts = attempts + 1 WHERE id = (
-         SELECT id FROM sequence_exports WHERE status = ? AND lease_ms <= ? ORDER BY created_ms, id LIMIT 1)
+         SELECT id FROM sequence_exports WHERE status = ? AND ${lease.text} ORDER BY created_ms, id LIMIT 1)
        RETURNING ${COLUMNS}, attempts`,
       nowMs + LEASE_MS,
       EXPORT_STATUS.running,
-      nowMs,
+      ...lease.values,
     );
     return job;
   }

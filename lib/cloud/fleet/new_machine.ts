@@ -53,6 +53,13 @@ export async function moveMachine(
     nowMs * 1000,
     id,
   );
+  // A rollout of the former organization would keep the new one from its own, perhaps for ever.
+  await sql.query(
+    `UPDATE rollout_parts SET is_open = 0, reason = 'it was moved to another organization',
+       state = CASE WHEN state = 'waiting' THEN 'skipped' ELSE 'kept' END
+     WHERE is_open = 1 AND part_id IN ${parts}`,
+    id,
+  );
   await new Parts(sql).startAfresh(id, nowMs);
 }
 

@@ -17,7 +17,8 @@ import { MachineTags } from "../tenants/machine_tags.ts";
 import type { Part } from "../tenants/parts.ts";
 
 /** A machine's report about itself, as it is stored. */
-interface PartInfo {
+export interface PartInfo {
+  readonly os?: string;
   readonly version?: string;
   readonly platform?: string;
   readonly git_revision?: string;

@@ -144,7 +144,7 @@ export class LogSearch {
       bytes = found.reduce((sum, one) => sum + one.bytes, 0);
       if (!end || found.length > limit || bytes > PAGE_BYTES_MAX) break;
       at = end;
-      if (tookMs > TURN_MS) rows = Math.max(1, Math.ceil(rows / 4));
+      if (tookMs > TURN_MS) rows = Math.ceil(rows / 4);
       else if (tookMs < TURN_MS / 4) rows = Math.min(TURN_ROWS.max, rows * 2);
     }
     const count = Math.min(fitting(found), limit);

@@ -13,6 +13,8 @@ import type { JsonObject } from "../../base/schema/schema.ts";
 import type { Pose2d } from "../../slam/pose2d.ts";
 import { MIME } from "../../geometry/image/image.ts";
 import type { LinkedContent } from "../data/links.ts";
+import { JOB_LEASE_MS } from "../../base/async/job_runner.ts";
+import { isDue } from "../store/due.ts";
 import { placeholders, type Sql } from "../store/store.ts";
 
 export interface NewSession {
@@ -178,12 +180,13 @@ export class MappingSessions {
    * sessions, so that no organization delays the others.
    */
   async waiting(mine: readonly string[], nowMs: number): Promise<MappingSession | undefined> {
+    const lapsed = isDue("lease_ms", nowMs - 1, JOB_LEASE_MS);
     const [row] = await this.sql.query<Row>(
-      `${SESSIONS} WHERE ${ACTIVE} AND (runner IS NULL OR lease_ms < ?)
+      `${SESSIONS} WHERE ${ACTIVE} AND (runner IS NULL OR ${lapsed.text})
        ${mine.length > 0 ? `AND id NOT IN (${placeholders(mine)})` : ""}
        ORDER BY (SELECT COUNT(*) FROM mapping_sessions AS o WHERE o.organization_id = mapping_sessions.organization_id
          AND o.ended_ms IS NULL AND o.runner IS NOT NULL AND o.lease_ms >= ?), created_ms, id LIMIT 1`,
-      nowMs,
+      ...lapsed.values,
       ...mine,
       nowMs,
     );
@@ -192,14 +195,15 @@ export class MappingSessions {
 
   /** Takes a session; false if it has ended, or another runner has taken it. */
   async take(runner: string, id: string, leaseMs: number, nowMs: number): Promise<boolean> {
+    const lapsed = isDue("lease_ms", nowMs - 1, JOB_LEASE_MS);
     const rows = await this.sql.query(
       `UPDATE mapping_sessions SET runner = ?, lease_ms = ?, started_ms = COALESCE(started_ms, ?)
-       WHERE id = ? AND ${ACTIVE} AND (runner IS NULL OR lease_ms < ?) RETURNING id`,
+       WHERE id = ? AND ${ACTIVE} AND (runner IS NULL OR ${lapsed.text}) RETURNING id`,
       runner,
       leaseMs,
       nowMs,
       id,
-      nowMs,
+      ...lapsed.values,
     );
     return rows.length > 0;
   }

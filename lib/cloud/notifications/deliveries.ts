@@ -11,6 +11,7 @@ import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { shownUrl } from "../../base/log/shown_url.ts";
 import type { SvcError } from "../../base/error.ts";
 import { type Limits, overLimit, requireWithin } from "../access/limits.ts";
+import { isDue, latestMs } from "../store/due.ts";
 import { placeholders, queryOne, type Sql, type SqlValue, typedRows } from "../store/store.ts";
 
 export type DeliveryKind = "webhook" | "email";
@@ -64,6 +65,8 @@ export interface DeliverySelection {
 export type DeliveryCursor = Pick<Delivery, "createdMs" | "id">;
 
 const DAY_MS = 24 * 3600 * 1000;
+/** Limit of the pause before another attempt. */
+const WAIT_MS_MAX = DAY_MS / 2;
 const DELIVERED_MS = 7 * DAY_MS;
 const DEAD_MS = 30 * DAY_MS;
 const FORGET_AT_ONCE = 1_000;
@@ -119,12 +122,13 @@ export class Deliveries {
     const taken = await this.sql.query(
       `INSERT INTO trigger_times (part_id, trigger_name, receiver, at_ms) VALUES (?, ?, ?, ?)
        ON CONFLICT (part_id, trigger_name, receiver) DO UPDATE SET at_ms = excluded.at_ms
-         WHERE trigger_times.at_ms <= excluded.at_ms - ? RETURNING part_id`,
+         WHERE trigger_times.at_ms <= excluded.at_ms - ? OR trigger_times.at_ms > ? RETURNING part_id`,
       partId,
       trigger,
       receiver,
       nowMs,
       everyMs,
+      latestMs(nowMs, 0),
     );
     return taken.length > 0;
   }
@@ -183,13 +187,15 @@ export class Deliveries {
     untilMs: number,
   ): Promise<ClaimedDelivery[]> {
     const others = busy.length === 0 ? "" : `AND organization_id NOT IN (${busy.map(() => "?").join(", ")})`;
+    const next = isDue("next_ms", nowMs, WAIT_MS_MAX);
+    const lease = isDue("lease_ms", nowMs, untilMs - nowMs);
     const due = await this.sql.query<{ id: string }>(
       `SELECT id FROM (
          SELECT id, next_ms, ROW_NUMBER() OVER (PARTITION BY organization_id ORDER BY next_ms, id) AS place
-         FROM trigger_deliveries WHERE state = 'pending' AND next_ms <= ? AND lease_ms <= ? ${others}
+         FROM trigger_deliveries WHERE state = 'pending' AND ${next.text} AND ${lease.text} ${others}
        ) AS placed WHERE place <= ? ORDER BY place, next_ms, id LIMIT ?`,
-      nowMs,
-      nowMs,
+      ...next.values,
+      ...lease.values,
       ...busy,
       ofOrganization,
       all,
@@ -197,11 +203,11 @@ export class Deliveries {
     const claimed: ClaimedDelivery[] = [];
     for (const { id } of due) {
       const [row] = await this.sql.query<Delivery & { message: string }>(
-        `UPDATE trigger_deliveries SET lease_ms = ? WHERE id = ? AND state = 'pending' AND lease_ms <= ?
+        `UPDATE trigger_deliveries SET lease_ms = ? WHERE id = ? AND state = 'pending' AND ${lease.text}
          RETURNING ${COLUMNS}, message`,
         untilMs,
         id,
-        nowMs,
+        ...lease.values,
       );
       if (row) claimed.push({ ...row, message: JSON.parse(row.message) });
     }

@@ -31,6 +31,7 @@ import {
   type UploadedReadings,
 } from "../triggers/outbox.ts";
 import type { EventType, Trigger } from "../triggers/settings.ts";
+import { findReceivers } from "./receivers.ts";
 
 export interface EventParts {
   readonly store: Store;
@@ -211,14 +212,20 @@ export class TriggerEvents {
     const { organizationId, partId, facts } = event;
     const deliveries = new Deliveries(sql);
     const message = messageFor(trigger, around, content, event.atMs, facts.kind === "test");
-    for (const { type: kind, value: target, secondsBetweenNotifications } of trigger.notifications) {
-      const one = { organizationId, partId, trigger: trigger.name, kind, target, message };
-      const nowMs = clock.nowMs();
-      // The published control plane reports every change of a part's state, and logs at most once an hour.
-      const everyMs = facts.kind === "data" ? secondsBetweenNotifications * 1000 : 0;
-      if (everyMs > 0 && !await deliveries.isDue(one, everyMs, nowMs)) continue;
-      const { error, isFirst } = await deliveries.count(organizationId, kind, limits, nowMs);
-      if (error === undefined || isFirst) await deliveries.add(one, nowMs, error);
+    for (const notification of trigger.notifications) {
+      const { type: kind, value, secondsBetweenNotifications } = notification;
+      const receivers = await findReceivers(sql, notification, partId);
+      const nobody = `no account is an owner of ${around.machineName}: there is nobody to mail to`;
+      for (const target of receivers.length > 0 ? receivers : [value]) {
+        const one = { organizationId, partId, trigger: trigger.name, kind, target, message };
+        const nowMs = clock.nowMs();
+        // The published control plane reports every change of a part's state, and logs at most once an hour.
+        const everyMs = facts.kind === "data" ? secondsBetweenNotifications * 1000 : 0;
+        if (everyMs > 0 && !await deliveries.isDue(one, everyMs, nowMs)) continue;
+        const { error, isFirst } = await deliveries.count(organizationId, kind, limits, nowMs);
+        const problem = receivers.length > 0 ? error : error ?? nobody;
+        if (error === undefined || isFirst) await deliveries.add(one, nowMs, problem);
+      }
     }
   }
 }

@@ -16,7 +16,9 @@ import { type OutwardOptions, sendOnce } from "../../wire/outward/single_request
 import type { Store } from "../store/store.ts";
 import { type ClaimedDelivery, Deliveries } from "./deliveries.ts";
 import type { SendMail } from "./mailer.ts";
+import { findReceivers } from "./receivers.ts";
 import { selectTriggers } from "../triggers/outbox.ts";
+import type { TriggerNotification } from "../triggers/settings.ts";
 
 export interface SenderOptions {
   /** Where webhooks may go. */
@@ -51,12 +53,10 @@ export class NotificationSender {
 
   /** Resolves when the receiver has it. Throws `Undeliverable` if no further attempt helps. */
   async send(delivery: ClaimedDelivery, signal: AbortSignal): Promise<void> {
-    const { kind, target, partId, trigger } = delivery;
+    const { kind, partId, trigger } = delivery;
     // If the trigger has been removed, or points elsewhere by now, nothing is sent.
     const configured = (await selectTriggers(this.store, partId)).find(({ name }) => name === trigger);
-    const notification = configured?.notifications.find(({ type, value }) =>
-      type === kind && value === target
-    );
+    const notification = await this.#notificationTo(delivery, configured?.notifications ?? []);
     if (!notification) throw new Undeliverable("the trigger no longer notifies this receiver");
     try {
       if (kind === "email") return await this.#mail(delivery);
@@ -66,6 +66,17 @@ export class NotificationSender {
       if (["permission_denied", "invalid_argument"].includes(code)) throw new Undeliverable(message);
       throw error;
     }
+  }
+
+  /** The notification of a trigger that has the delivery's receiver at present. */
+  async #notificationTo(
+    { kind, target, partId }: ClaimedDelivery,
+    notifications: readonly TriggerNotification[],
+  ): Promise<TriggerNotification | undefined> {
+    for (const one of notifications) {
+      if (one.type === kind && (await findReceivers(this.store, one, partId)).includes(target)) return one;
+    }
+    return undefined;
   }
 
   async #mail({ id, target, message: { subject, text } }: ClaimedDelivery): Promise<void> {

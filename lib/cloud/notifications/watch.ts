@@ -6,6 +6,7 @@
  */
 
 import type { Clock } from "../../base/clock.ts";
+import { isDue } from "../store/due.ts";
 import type { Store } from "../store/store.ts";
 import { onlineTimes } from "../tenants/presence.ts";
 import { LOG_ENTRIES_MAX, logConditions } from "./events.ts";
@@ -68,13 +69,14 @@ export class TriggerWatch {
 
   /** Stores an event for each trigger whose awaited entries have arrived. */
   async lookAtLogs(): Promise<void> {
+    const next = isDue("k.next_ms", this.clock.nowMs(), LOGS_TOLD_MS);
     const due = await this.store.query<WatchedPart & { trigger: string; number: number; head: number }>(
       `SELECT k.part_id AS id, k.trigger_name AS "trigger", k.number, COALESCE(h.number, 0) AS head,
          l.organization_id AS "organizationId"
        FROM trigger_log_marks k JOIN parts p ON p.id = k.part_id JOIN machines m ON m.id = p.machine_id
          JOIN locations l ON l.id = m.location_id LEFT JOIN log_heads h ON h.part_id = k.part_id
-       WHERE k.next_ms <= ? ORDER BY k.next_ms LIMIT ?`,
-      this.clock.nowMs(),
+       WHERE ${next.text} ORDER BY k.next_ms LIMIT ?`,
+      ...next.values,
       MARKS_AT_ONCE,
     );
     for (const { trigger, number, head, ...part } of due) {

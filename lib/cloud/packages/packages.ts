@@ -12,9 +12,11 @@ import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { isPrerelease, VERSION_WORDS } from "../../base/release/version_words.ts";
-import { compareVersions, parseRange, parseVersion } from "../../base/semver.ts";
+import { compareVersions, parseRange, parseVersion, type Version } from "../../base/semver.ts";
 import type { StoredFile } from "../store/files.ts";
+import { notedSetting } from "../store/settings.ts";
 import type { Sql, SqlValue } from "../store/store.ts";
+import { retiredNamespace } from "../tenants/organizations.ts";
 import { packagesByItem } from "./item_pages.ts";
 import type { Item, Package, PackageKind, Visibility } from "./item.ts";
 
@@ -123,7 +125,8 @@ export class Packages {
 
   /**
    * The content for a platform of the selected version: an exact one, a range such as `^1.2`, `stable` (the highest
-   * release), `dev` (the highest version), or `latest` (the last one uploaded). Throws `not_found`.
+   * release), `dev` (the highest version), or `latest` (the highest release, or the last one uploaded if that is no
+   * number). Throws `not_found`.
    */
   async find(id: string, version: string, platform?: string): Promise<Package> {
     const all = await this.versions(await this.item(id));
@@ -241,8 +244,15 @@ export class Packages {
     );
   }
 
-  /** Gives an organization its public name, permanently: names in other people's files must stay valid. */
-  async setNamespace(organizationId: string, namespace: string): Promise<void> {
+  /**
+   * Gives an organization its public name, permanently: names in other people's files must stay valid. `fromDeleted`: also
+   * one that a deleted organization had.
+   */
+  async setNamespace(
+    organizationId: string,
+    namespace: string,
+    { fromDeleted = false }: { readonly fromDeleted?: boolean } = {},
+  ): Promise<void> {
     checkNamespace(namespace);
     const known = await this.#namespace(organizationId);
     if (known === namespace) return;
@@ -250,6 +260,12 @@ export class Packages {
       throw new SvcError(
         "failed_precondition",
         `the public namespace is "${known}" and cannot be changed to "${namespace}"`,
+      );
+    }
+    if (!fromDeleted && await this.#isRetired(namespace)) {
+      throw new SvcError(
+        "already_exists",
+        `the public namespace "${namespace}" was that of a deleted organization, whose items machines may still name`,
       );
     }
     try {
@@ -264,7 +280,11 @@ export class Packages {
   async isNamespaceFree(namespace: string): Promise<boolean> {
     checkNamespace(namespace);
     const rows = await this.sql.query("SELECT id FROM organizations WHERE namespace = ?", namespace);
-    return rows.length === 0;
+    return rows.length === 0 && !await this.#isRetired(namespace);
+  }
+
+  async #isRetired(namespace: string): Promise<boolean> {
+    return await notedSetting(this.sql, retiredNamespace(namespace)) !== undefined;
   }
 
   async #namespace(organizationId: string): Promise<string | null | undefined> {
@@ -319,23 +339,46 @@ export function chooseVersion<T extends { readonly version: string }>(
   const exact = all.findLast(({ version }) => version === wanted);
   if (exact) return exact;
   const newest = all.at(-1);
-  if (wanted === "latest-with-prerelease") return newest;
+  if (wanted === "latest-with-prerelease") return latestOf(all);
   // Without any release the newest prerelease is the latest version.
   if (wanted === "latest" || wanted === "") {
-    return all.findLast(({ version }) => !isPrerelease(version)) ?? newest;
+    return latestOf(all.filter(({ version }) => !isPrerelease(version))) ?? latestOf(all);
   }
   const range = wanted === "stable" || wanted === "dev" ? undefined : parseRange(wanted);
   if (!range && wanted !== "stable" && wanted !== "dev") return undefined;
-  const numbered = all.flatMap((one) => {
-    const version = parseVersion(one.version);
-    return version ? [{ one, version }] : [];
-  });
+  const numbered = numberedOf(all);
   // Among versions that are not numbers but, for example, times, the newest one is the best guess.
   if (!range && numbered.length === 0) return newest;
   const fitting = numbered.filter(({ version }) =>
     range ? range(version) : wanted === "dev" || (version.prerelease ?? []).length === 0
   );
-  return fitting.sort((a, b) => compareVersions(a.version, b.version)).at(-1)?.one;
+  return highestOf(fitting);
+}
+
+/**
+ * The highest of the numbered versions, or the last one if that has no number, such as a time. A correction of an older
+ * line (1.9.1 after 2.0.0) takes nobody back who follows the latest version.
+ */
+function latestOf<T extends { readonly version: string }>(all: readonly T[]): T | undefined {
+  const newest = all.at(-1);
+  return newest && parseVersion(newest.version) ? highestOf(numberedOf(all)) : newest;
+}
+
+interface Numbered<T> {
+  readonly one: T;
+  readonly version: Version;
+}
+
+function numberedOf<T extends { readonly version: string }>(all: readonly T[]): Numbered<T>[] {
+  return all.flatMap((one) => {
+    const version = parseVersion(one.version);
+    return version ? [{ one, version }] : [];
+  });
+}
+
+/** Of equal ones the last. */
+function highestOf<T>(all: readonly Numbered<T>[]): T | undefined {
+  return all.toSorted((a, b) => compareVersions(a.version, b.version)).at(-1)?.one;
 }
 
 /** Throws `invalid_argument` for an impossible package. */

@@ -12,6 +12,7 @@ import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { lastRemovedUs } from "../capture/retention_policies.ts";
 import { lastInFiles, type LastsOfFiles } from "../readings/lasts.ts";
+import { isDue } from "../store/due.ts";
 import { type BatchStatement, queryOne, type Sql, type SqlText } from "../store/store.ts";
 import { PipelineWindows, type Span } from "./windows.ts";
 
@@ -63,6 +64,8 @@ export interface ClaimTimes {
   readonly newest?: boolean;
 }
 
+/** How long a runner of runs counts as alive without a sign of it. */
+export const RUN_LEASE_MS = 60_000;
 /** The published delay between the end of a window and its run, in which late readings arrive. */
 const DELAY_MS = 2 * 60_000;
 /** How often an interrupted run is repeated. */
@@ -339,10 +342,11 @@ export class DataPipelines {
 
   /** Ends the runs whose runner is gone, and schedules their windows again. Returns their number. */
   async recover(nowMs: number, limit: number): Promise<number> {
+    const lapsed = isDue("lease_ms", nowMs - 1, RUN_LEASE_MS);
     const gone = await this.sql.query<PipelineRun>(
-      `SELECT ${RUN_COLUMNS} FROM pipeline_runs WHERE status = ? AND lease_ms < ? LIMIT ?`,
+      `SELECT ${RUN_COLUMNS} FROM pipeline_runs WHERE status = ? AND ${lapsed.text} LIMIT ?`,
       RUN_STATUS.started,
-      nowMs,
+      ...lapsed.values,
       limit,
     );
     for (const run of gone) await this.again(run, "the control plane that ran it has stopped", nowMs, nowMs);

@@ -12,6 +12,7 @@ import type { Clock } from "../../base/clock.ts";
 import { assert, SvcError } from "../../base/error.ts";
 import { collectBytes, onePiece } from "../../base/files/byte_reader.ts";
 import type { Logger } from "../../base/log/log.ts";
+import { isDue } from "../store/due.ts";
 import { keepFile } from "../store/file_refs.ts";
 import { checkedPieces, type FileStore } from "../store/files.ts";
 import { placeholders, queryOne, type Sql, type SqlValue, type Store } from "../store/store.ts";
@@ -217,15 +218,13 @@ async function noteOrganizations(sql: Sql): Promise<void> {
 }
 
 async function take(sql: Sql, nowMs: number): Promise<string | undefined> {
+  const due = isDue("next_ms", nowMs, EVERY_MS);
   const [row] = await sql.query<{ organizationId: string }>(
     `UPDATE reading_moves SET next_ms = ? WHERE organization_id = (
-       SELECT organization_id FROM reading_moves WHERE next_ms <= ? OR next_ms > ?
-       ORDER BY next_ms, organization_id LIMIT 1)
+       SELECT organization_id FROM reading_moves WHERE ${due.text} ORDER BY next_ms, organization_id LIMIT 1)
      RETURNING organization_id AS "organizationId"`,
     nowMs + LEASE_MS,
-    nowMs,
-    // A clock that was ahead set it.
-    nowMs + EVERY_MS + HOUR_MS,
+    ...due.values,
   );
   return row?.organizationId;
 }

@@ -24,7 +24,13 @@ import type { ClockCheck } from "../store/clock_check.ts";
 import { releaseFile } from "../store/file_refs.ts";
 import type { FileStore } from "../store/files.ts";
 import { placeholders, queryOne, type Sql, type Store } from "../store/store.ts";
-import { type DueRetention, hurry, noteRemoved, takeDue } from "../capture/retention_policies.ts";
+import {
+  collectorWords,
+  type DueRetention,
+  hurry,
+  noteRemoved,
+  takeDue,
+} from "../capture/retention_policies.ts";
 import { counted } from "../../base/log/counted.ts";
 
 interface RetentionParts {
@@ -283,9 +289,7 @@ export class RetentionRunner {
     what: string,
     remove: (sql: Sql) => Promise<T>,
   ) {
-    const of = collector
-      ? `, ${collector.componentName} ${collector.methodName} of part ${collector.partId}`
-      : "";
+    const of = collector ? `, ${collectorWords(collector)} of part ${collector.partId}` : "";
     const on = { kind: "data", id: `of organization ${organizationId}${of}` } as const;
     return await this.parts.audit.change(
       { who: "svc-cloud", action: `retention: removed ${what}` },
@@ -339,8 +343,8 @@ function ofClockAhead(due: TimedRetention): Conditions | undefined {
 function ofSubject({ organizationId, collector }: DueRetention): Conditions {
   const found = new Conditions().only("o.organization_id = ?", organizationId);
   if (!collector) return found;
-  return found.only("o.part_id = ?", collector.partId).only("o.component_name = ?", collector.componentName)
-    .only("o.method_name = ?", collector.methodName);
+  return found.only("o.part_id = ?", collector.partId).is("o.component_name", collector.componentName)
+    .is("o.method_name", collector.methodName);
 }
 
 async function sumBytes(sql: Sql, text: string, due: DueRetention): Promise<number> {

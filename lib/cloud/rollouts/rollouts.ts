@@ -9,6 +9,7 @@
 
 import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
+import { isDue } from "../store/due.ts";
 import { placeholders, queryOne, type Sql } from "../store/store.ts";
 import type { RolloutChange, Undo } from "./change.ts";
 import type { RolloutPlan } from "./plan.ts";
@@ -161,15 +162,40 @@ export class Rollouts {
     return (await this.sql.query<Row>(text, organizationId)).map(parsed);
   }
 
-  /** The next one to look at; nobody else gets it until `leaseMs`. */
-  async takeDue(nowMs: number, leaseMs: number): Promise<Rollout | undefined> {
+  /** `aheadMs`: a look further away was set by a clock that was ahead, and is due. */
+  async hasDue(nowMs: number, aheadMs: number): Promise<boolean> {
+    const due = isDue("next_ms", nowMs, aheadMs);
+    return (await this.sql.query(`SELECT id FROM rollouts WHERE ${due.text} LIMIT 1`, ...due.values)).length >
+      0;
+  }
+
+  /** The next one to look at; nobody else gets it for `leasedMs`. */
+  async takeDue(nowMs: number, leasedMs: number, aheadMs = leasedMs): Promise<Rollout | undefined> {
+    const due = isDue("next_ms", nowMs, aheadMs);
+    const [found] = await this.sql.query<{ id: string; nextMs: number }>(
+      `SELECT id, next_ms AS "nextMs" FROM rollouts WHERE ${due.text} ORDER BY next_ms, id LIMIT 1`,
+      ...due.values,
+    );
+    if (!found) return undefined;
+    const { id, nextMs } = found;
+    if (nextMs > nowMs) await this.#rightTimes(id, nowMs);
     const [row] = await this.sql.query<Row>(
-      `UPDATE rollouts SET next_ms = ? WHERE id =
-         (SELECT id FROM rollouts WHERE next_ms <= ? ORDER BY next_ms, id LIMIT 1) RETURNING ${COLUMNS}`,
-      leaseMs,
-      nowMs,
+      `UPDATE rollouts SET next_ms = ? WHERE id = ? AND next_ms = ? RETURNING ${COLUMNS}`,
+      nowMs + leasedMs,
+      id,
+      nextMs,
     );
     return row && parsed(row);
+  }
+
+  /** What a clock that was ahead has set counts as of now: machines would never have been healthy for long enough. */
+  async #rightTimes(id: string, nowMs: number): Promise<void> {
+    const right = (column: string) => `${column} = CASE WHEN ${column} > ? THEN ? ELSE ${column} END`;
+    await this.sql.query(`UPDATE rollouts SET ${right("step_ms")} WHERE id = ?`, nowMs, nowMs, id);
+    await this.sql.query(
+      `UPDATE rollout_parts SET ${right("applied_ms")}, ${right("taken_ms")} WHERE rollout_id = ?`,
+      ...[nowMs, nowMs, nowMs, nowMs, id],
+    );
   }
 
   async lookAgain(id: string, nextMs: number | null): Promise<void> {

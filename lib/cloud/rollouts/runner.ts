@@ -41,6 +41,11 @@ const CHANGED_MAX = 20;
 /** After a start, or after failed passes, machines get this time to report, because the control plane was away. */
 const GRACE_MS = 90_000;
 const BREAK_MS = 30_000;
+/** The clock counts as right once it has gone on evenly for so long: at the start of a computer it may be years behind. */
+const EVEN_MS = 10 * 60_000;
+const LEAP_MS = 60_000;
+/** Further away than any time of a clock. */
+const NEVER_MS = Number.MAX_SAFE_INTEGER / 2;
 const IN_FLIGHT: readonly RolloutPartState[] = ["applied", "taken"];
 const LOGGER = "svc-cloud.rollouts";
 
@@ -48,6 +53,8 @@ export class RolloutRunner {
   readonly #work: PeriodicWork;
   #lookedMs: number;
   #settledMs: number;
+  /** What the clock was ahead of the program's own count at the last look, and since when, by that count. */
+  #clockIs = { aheadMs: NaN, sinceMs: 0 };
 
   constructor(private readonly parts: RolloutParts) {
     this.#lookedMs = parts.clock.monotonicMs();
@@ -68,10 +75,10 @@ export class RolloutRunner {
 
     for (let looked = 0; looked < ROLLOUTS_A_LOOK && !signal.aborted; looked++) {
       const nowMs = clock.nowMs();
+      const aheadMs = this.#isClockEven(nowMs, lookMs) ? LEASE_MS : NEVER_MS;
       // Most checks find nothing, and this costs less than a transaction.
-      const [due] = await store.query("SELECT id FROM rollouts WHERE next_ms <= ? LIMIT 1", nowMs);
-      if (!due) return;
-      const taken = await store.transaction((sql) => new Rollouts(sql).takeDue(nowMs, nowMs + LEASE_MS));
+      if (!await new Rollouts(store).hasDue(nowMs, aheadMs)) return;
+      const taken = await store.transaction((sql) => new Rollouts(sql).takeDue(nowMs, LEASE_MS, aheadMs));
       if (!taken) return;
       // Its work counts for its organization.
       await store.forCaller({ group: taken.organizationId, signal }, () => this.#lookAt(taken)).catch(
@@ -80,6 +87,13 @@ export class RolloutRunner {
         },
       );
     }
+  }
+
+  #isClockEven(nowMs: number, countMs: number): boolean {
+    const aheadMs = nowMs - countMs;
+    const hasLeapt = !(Math.abs(aheadMs - this.#clockIs.aheadMs) < LEAP_MS);
+    if (hasLeapt) this.#clockIs = { aheadMs, sinceMs: countMs };
+    return countMs - this.#clockIs.sinceMs >= EVEN_MS;
   }
 
   async #lookAt(rollout: Rollout): Promise<void> {

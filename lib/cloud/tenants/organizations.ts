@@ -9,6 +9,7 @@
 
 import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
+import { noteSetting } from "../store/settings.ts";
 import { placeholders, queryOne, type Sql } from "../store/store.ts";
 import { checkedName } from "./names.ts";
 import { type NamedRow, readById, removeGrantsOn, writeName } from "./rows.ts";
@@ -30,6 +31,11 @@ const KEEPS_ORGANIZATION = {
   readings: "tabular_data d JOIN data_origins o ON o.id = d.origin_id",
   "files of readings": "reading_files d JOIN data_origins o ON o.id = d.origin_id",
 };
+
+/** The setting of a public name whose organization was deleted. */
+export function retiredNamespace(namespace: string): string {
+  return `retired namespace ${namespace}`;
+}
 
 const ORGANIZATIONS = `SELECT id, name, created_ms AS "createdMs", namespace FROM organizations`;
 
@@ -67,9 +73,12 @@ export class Organizations {
     );
   }
 
-  /** Deletes an organization that has nothing left but keys, and these keys. */
+  /**
+   * Deletes an organization that has nothing left but keys, and these keys. Nobody else gets its public name: machines of
+   * others may still name its items, and would run what a new owner of the name publishes.
+   */
   async delete(id: string): Promise<void> {
-    const { name } = await this.get(id);
+    const { name, namespace } = await this.get(id);
     for (const [what, table] of Object.entries(KEEPS_ORGANIZATION)) {
       const { amount } = await queryOne<{ amount: number }>(
         this.sql,
@@ -86,5 +95,6 @@ export class Organizations {
     await this.sql.query("DELETE FROM api_keys WHERE organization_id = ?", id);
     await removeGrantsOn(this.sql, "organization", id);
     await this.sql.query("DELETE FROM organizations WHERE id = ?", id);
+    if (namespace !== null) await noteSetting(this.sql, retiredNamespace(namespace), name);
   }
 }

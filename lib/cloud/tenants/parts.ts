@@ -37,6 +37,20 @@ const PART_COLUMNS =
 const PART_TABLES =
   `FROM parts p JOIN machines m ON m.id = p.machine_id JOIN locations l ON l.id = m.location_id
     LEFT JOIN part_hosts h ON h.part_id = p.id AND h.released_ms IS NULL`;
+/**
+ * The beginning of a query whose first value is the id of a part: `opened (kind, id)` has the part's machine, the
+ * locations around it and the organization, whose roles reach the part. The query may add rows, and closes the parenthesis.
+ */
+export const AROUND_PART = `WITH RECURSIVE place (machine, location, organization) AS (
+    SELECT m.id, l.id, l.organization_id FROM parts p JOIN machines m ON m.id = p.machine_id
+      JOIN locations l ON l.id = m.location_id WHERE p.id = ?
+  ), above (id) AS (
+    SELECT location FROM place
+    UNION SELECT l.parent_id FROM above JOIN locations l ON l.id = above.id WHERE l.parent_id IS NOT NULL
+  ), opened (kind, id) AS (
+    SELECT 'machine', machine FROM place
+    UNION ALL SELECT 'location', id FROM above
+    UNION ALL SELECT 'organization', organization FROM place`;
 const PARTS = `SELECT ${PART_COLUMNS}, p.info ${PART_TABLES}`;
 const PART_SUMMARY = lookup(`SELECT ${PART_COLUMNS} ${PART_TABLES} WHERE p.id = ?`);
 const RESTART = lookup("SELECT restart FROM parts WHERE id = ?");

@@ -15,6 +15,8 @@ import { type Code, CODES, SvcError } from "../../base/error.ts";
 import type { DatasetImage } from "../../cloud_client/dataset.ts";
 import type { JobTask, LogLevel } from "../executors/executor.ts";
 import { Keys } from "../access/keys.ts";
+import { JOB_LEASE_MS } from "../../base/async/job_runner.ts";
+import { isDue } from "../store/due.ts";
 import { queryOne, rowPieces, type Sql, type SqlValue } from "../store/store.ts";
 import { type FairOrder, fairOrder, type QueueShare, type Waiting } from "./queue.ts";
 import { isFinalState, next, spoken, type TrainingEvent, type TrainingState } from "./state.ts";
@@ -205,8 +207,10 @@ export class TrainingJobs {
 
   /** The running jobs: those of one runner, or those whose runner's time ended before `lapsedMs`. */
   async running(by: { readonly runner: string } | { readonly lapsedMs: number }): Promise<TrainingJob[]> {
-    const [where, value] = "runner" in by ? ["runner = ?", by.runner] : ["lease_ms < ?", by.lapsedMs];
-    return (await this.sql.query<Row>(`${JOBS} WHERE ${RUNNING} AND ${where}`, value)).map(jobOf);
+    const { text, values } = "runner" in by
+      ? { text: "runner = ?", values: [by.runner] }
+      : isDue("lease_ms", by.lapsedMs - 1, JOB_LEASE_MS);
+    return (await this.sql.query<Row>(`${JOBS} WHERE ${RUNNING} AND ${text}`, ...values)).map(jobOf);
   }
 
   async start(id: string, runner: string, leaseMs: number, nowMs: number): Promise<TrainingJob> {

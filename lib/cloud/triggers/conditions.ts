@@ -4,7 +4,7 @@
  * Runs in a separate thread with a time limit, because a regular expression may take forever.
  */
 
-import { isObject, type Json, type JsonObject, sortedJson } from "../../base/schema/schema.ts";
+import { comparableJson, isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
 import { payloadIn } from "../capture/payload.ts";
 import { operandsOf, type TriggerEvals } from "./settings.ts";
 
@@ -62,5 +62,5 @@ function holds(left: Json, operator: TriggerEvals[number]["operator"], right: Js
 }
 
 function isSame(left: Json, right: Json): boolean {
-  return JSON.stringify(sortedJson(left)) === JSON.stringify(sortedJson(right));
+  return comparableJson(left) === comparableJson(right);
 }

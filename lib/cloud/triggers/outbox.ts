@@ -10,7 +10,7 @@
 
 import { randomUUID } from "node:crypto";
 import { nextTurn } from "../../base/clock.ts";
-import { type Json, sortedJson } from "../../base/schema/schema.ts";
+import { comparableJson, type Json } from "../../base/schema/schema.ts";
 import type { BatchStatement, Sql, SqlText } from "../store/store.ts";
 import { type DataKind, type Trigger, triggersIn } from "./settings.ts";
 
@@ -91,7 +91,7 @@ export async function keepTriggers(
     `INSERT INTO part_triggers (part_id, triggers, has_data, is_online) VALUES (?, ?, ?, ?)
      ON CONFLICT (part_id) DO UPDATE SET triggers = excluded.triggers, has_data = excluded.has_data`,
     partId,
-    textOf(json),
+    comparableJson(json ?? null),
     flag(isData),
     flag(isOnline),
   );
@@ -121,7 +121,7 @@ export async function hasTriggers(sql: Sql, partId: string, json: Json | undefin
   const text = "SELECT triggers FROM part_triggers WHERE part_id = ?";
   const [row] = await sql.query<{ triggers: string }>(text, partId);
   if (!row) return triggersIn(json).triggers.length === 0;
-  return row.triggers === textOf(json);
+  return row.triggers === comparableJson(json ?? null);
 }
 
 /** The triggers of a part. */
@@ -221,9 +221,4 @@ export async function oldestEvents(sql: Sql, limit: number): Promise<PartEvent[]
 export async function takeEvent(sql: Sql, id: string): Promise<boolean> {
   const gone = await sql.query("DELETE FROM trigger_events WHERE id = ? RETURNING id", id);
   return gone.length > 0;
-}
-
-/** Equal settings have equal texts. */
-function textOf(json: Json | undefined): string {
-  return JSON.stringify(sortedJson(json ?? null));
 }

@@ -42,6 +42,8 @@ const NAME_LENGTH_MAX = 200;
 const TARGET_LENGTH_MAX = 2_000;
 const REGEX_LENGTH_MAX = 1_000;
 const LEVELS = ["error", "warn", "info"] as const;
+/** The receivers of a mail: everybody with an account who is an owner of the machine. */
+export const ALL_OWNERS = "all_machine_owners";
 /** Only a part of RFC 5322: one plain address, which cannot add recipients or header fields. */
 const MAIL_ADDRESS = /^[^\s@,;:<>"()[\]\\]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?$/;
 
@@ -133,12 +135,8 @@ const notificationField = receiverField.with((one, at): Receiver | undefined => 
 });
 
 function mailReceiver(one: Receiver, at: DecodeContext): Receiver | undefined {
-  if (one.value === "all_machine_owners") {
-    const why = "this control plane has API keys but no people, so this notification is left out";
-    return void at.at("value").warn(`${why}; name an e-mail address`);
-  }
-  if (MAIL_ADDRESS.test(one.value)) return one;
-  return at.at("value").wanted("an e-mail address", one.value);
+  if (one.value === ALL_OWNERS || MAIL_ADDRESS.test(one.value)) return one;
+  return at.at("value").wanted(`an e-mail address, or ${ALL_OWNERS}`, one.value);
 }
 
 const triggerField = object({

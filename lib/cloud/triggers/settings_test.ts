@@ -82,12 +82,9 @@ Deno.test("each problem of a trigger names its place, and what this control plan
   });
   assertEquals(problemsOf(of(regex("(")))[0].startsWith("error triggers.0.event"), true);
   assertEquals(problemsOf(of(regex("a+"))), []);
-  const left: Json[] = [{ type: "email", value: "all_machine_owners" }, {
-    type: "push",
-    value: "x",
-    application: "y",
-  }];
-  for (const one of left) assertEquals(problemsOf(of(online, one))[0].startsWith("warning"), true);
+  assertEquals(problemsOf(of(online, { type: "email", value: "all_machine_owners" })), []);
+  const push = { type: "push", value: "x", application: "y" };
+  assertEquals(problemsOf(of(online, push))[0].startsWith("warning"), true);
 });
 
 Deno.test("conditions compare the values at a path, in readings or beside them", () => {

@@ -94,7 +94,7 @@ async function invitation(flags: readonly string[]): Promise<string> {
 /** All pages below `/account/` that the fleet's page asks, by the type with which it asks them. */
 async function accountPageNames(): Promise<string[]> {
   const path = new URL("../../../lib/web/fleet/account/account_pages.ts", import.meta.url);
-  const [, answers] = /interface Answers \{\n(.*?)\n\}/s.exec(await Deno.readTextFile(path))!;
+  const [, answers] = /interface AccountAnswers \{\n(.*?)\n\}/s.exec(await Deno.readTextFile(path))!;
   return [...answers.matchAll(/^ {2}"?([\w-]+)"?: /gm)].map(([, name]) => name);
 }
 

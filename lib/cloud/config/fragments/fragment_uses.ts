@@ -4,7 +4,7 @@
  * Owns the tables `part_fragments` and `fragment_fragments`.
  */
 
-import { placeholders, type Sql } from "../../store/store.ts";
+import { placeholders, queryByIds, type Sql } from "../../store/store.ts";
 import type { FragmentVersion } from "../resolution.ts";
 
 /** A part whose own configuration names a fragment, with the version there; empty for the newest. */
@@ -29,6 +29,12 @@ export interface NamedPartUse {
   readonly machineName: string;
   /** Empty for the newest revision. */
   readonly version: string;
+}
+
+export interface NamedFragment {
+  readonly id: string;
+  /** Empty for one that the machine's organization may not see. */
+  readonly name: string;
 }
 
 export interface NamedFragmentUse {
@@ -59,6 +65,21 @@ export class FragmentUses {
       "SELECT fragment_id AS id, version FROM part_fragments WHERE part_id = ? ORDER BY fragment_id, version",
       partId,
     );
+  }
+
+  /** By part: the fragments that its own configuration names, with their names, except for private ones of others. */
+  async readNamed(partIds: readonly string[]): Promise<ReadonlyMap<string, readonly NamedFragment[]>> {
+    const rows = await queryByIds<NamedFragment & { readonly partId: string }>(
+      this.sql,
+      partIds,
+      (places) =>
+        `SELECT DISTINCT u.part_id AS "partId", f.id,
+           CASE WHEN f.organization_id = l.organization_id OR f.visibility <> 'private' THEN f.name ELSE '' END AS name
+         FROM part_fragments u JOIN fragments f ON f.id = u.fragment_id JOIN parts p ON p.id = u.part_id
+         JOIN machines m ON m.id = p.machine_id JOIN locations l ON l.id = m.location_id
+         WHERE u.part_id IN (${places}) ORDER BY 3, 2`,
+    );
+    return Map.groupBy(rows, ({ partId }) => partId);
   }
 
   /** Records the fragments that the newest revision of a fragment names. */

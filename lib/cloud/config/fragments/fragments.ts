@@ -24,6 +24,7 @@ import { FragmentUses } from "./fragment_uses.ts";
 export interface Fragment {
   readonly id: string;
   readonly organizationId: string;
+  readonly organizationName: string;
   readonly name: string;
   readonly config: JsonObject;
   readonly revision: number;
@@ -40,7 +41,8 @@ export type FragmentAudience = typeof FRAGMENT_VISIBILITIES[number];
 
 /** Limit of fragments in one query. */
 export const FRAGMENTS_A_QUERY = 100;
-const COLUMNS = `SELECT id, organization_id AS "organizationId", name, config, revision,
+const COLUMNS = `SELECT id, organization_id AS "organizationId",
+  (SELECT o.name FROM organizations o WHERE o.id = fragments.organization_id) AS "organizationName", name, config, revision,
   created_ms AS "createdMs", updated_ms AS "updatedMs", stamp, visibility FROM fragments`;
 /** The form of a tag: no number, which would be a revision. */
 export const TAG_FORM = /^(?!\d+$)[\w.-]{1,60}$/;
@@ -107,7 +109,8 @@ export class Fragments {
     for (let start = 0; start < used.length; start += FRAGMENTS_A_QUERY) {
       const some = used.slice(start, start + FRAGMENTS_A_QUERY);
       const rows = await this.sql.query<Row>(
-        `SELECT f.id, f.organization_id AS "organizationId", r.name, r.config, r.revision,
+        `SELECT f.id, f.organization_id AS "organizationId",
+           (SELECT o.name FROM organizations o WHERE o.id = f.organization_id) AS "organizationName", r.name, r.config, r.revision,
            f.created_ms AS "createdMs", r.at_ms AS "updatedMs", f.stamp, f.visibility
          FROM fragment_revisions r JOIN fragments f ON f.id = r.fragment_id
          WHERE ${some.map(() => "(r.fragment_id = ? AND r.revision = ?)").join(" OR ")}`,

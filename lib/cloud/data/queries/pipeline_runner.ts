@@ -16,7 +16,7 @@ import { lastsOfFiles } from "../../readings/lasts.ts";
 import type { ClockCheck } from "../../store/clock_check.ts";
 import type { FileStore } from "../../store/files.ts";
 import type { Sql, Store } from "../../store/store.ts";
-import { type ClaimedRun, DataPipelines } from "../../pipelines/pipelines.ts";
+import { type ClaimedRun, DataPipelines, RUN_LEASE_MS } from "../../pipelines/pipelines.ts";
 
 interface PipelineParts {
   readonly store: Store;
@@ -31,8 +31,6 @@ interface PipelineParts {
 const LOOK_MS = 5_000;
 /** Limit of concurrent runs; one per organization, as for queries. */
 const RUNNING_MAX = 2;
-/** How long a runner counts as alive; it renews this at every look. */
-const LEASE_MS = 60_000;
 /** The share of runs that are the latest of their organization; the others are those that have waited longest. */
 const NEWEST_SHARE = 0.5;
 /** The pause after a failure of the control plane itself. */
@@ -64,7 +62,7 @@ export class PipelineRunner {
 
   async #renew(): Promise<void> {
     const nowMs = this.parts.clock.nowMs();
-    if (this.#running.size > 0) await this.#change((all) => all.renew(this.#id, nowMs + LEASE_MS));
+    if (this.#running.size > 0) await this.#change((all) => all.renew(this.#id, nowMs + RUN_LEASE_MS));
     await this.#change((all) => all.recover(nowMs, AT_ONCE));
   }
 
@@ -101,7 +99,7 @@ export class PipelineRunner {
     const busy = [...this.#running.values()].map(({ organizationId }) => organizationId);
     const nowMs = clock.nowMs();
     // After weeks of stop, the present must not wait for the past, nor the past for ever.
-    const times = { nowMs, leaseMs: nowMs + LEASE_MS, newest: Math.random() < NEWEST_SHARE };
+    const times = { nowMs, leaseMs: nowMs + RUN_LEASE_MS, newest: Math.random() < NEWEST_SHARE };
     const claimed = await this.#change((all) => all.claim(free, busy, this.#id, times));
     for (const run of claimed) {
       const done = this.#run(run).finally(() => {

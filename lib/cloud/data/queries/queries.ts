@@ -23,8 +23,15 @@ import {
 import type { TurnCaller } from "../../../base/async/fair_queue.ts";
 import { CallerTurns } from "../../../base/async/turns.ts";
 import type { Sql } from "../../store/store.ts";
+import type { EffectiveGrant } from "../../access/access.ts";
 import type { FileStore } from "../../store/files.ts";
-import { Conditions, type MicrosRange, type ReadingTimes, toMicros } from "../../capture/filter.ts";
+import {
+  Conditions,
+  type MicrosRange,
+  type ReadingTimes,
+  tabularConditions,
+  toMicros,
+} from "../../capture/filter.ts";
 import { SOURCE_COLUMNS } from "../../capture/origins.ts";
 import { type QueryProcess, QueryProcesses } from "./query_processes.ts";
 import type { StagedFiles } from "./staged_files.ts";
@@ -39,6 +46,8 @@ export interface QuerySource {
   readonly stamp?: RunStamp;
   /** Documents in BSON instead of readings. */
   readonly documents?: AsyncIterable<readonly Uint8Array[]>;
+  /** Only readings within these roles. The process gets no others, whatever the query asks for. */
+  readonly reach?: readonly EffectiveGrant[];
 }
 
 const TURNS = { turnsMax: 2, turnsOfGroupMax: 1, waiting: [64, 16, 8], what: "queries" } as const;
@@ -75,7 +84,7 @@ export class ReadingQueries {
       const { process } = one;
       const narrowing = await begun(query, source, one, signal);
       if (source.documents) await giveDocuments(source.documents, process, signal);
-      else await this.#giveReadings(organizationId, narrowing, one, signal);
+      else await this.#giveReadings(visibleReadings(organizationId, source), narrowing, one, signal);
       const { bytes } = await process.ask({ ask: "documents", bytes: 0 }, [], signal, DOCUMENTS_BYTES_MAX);
       return documentsIn(bytes);
     });
@@ -109,7 +118,7 @@ export class ReadingQueries {
   }
 
   async #giveReadings(
-    organizationId: string,
+    visible: Conditions,
     { sources, requested, received }: Narrowing,
     { process, files }: QueryProcess,
     signal: AbortSignal,
@@ -117,7 +126,7 @@ export class ReadingQueries {
     const times = { captured: microsOf(requested), received: microsOf(received) };
     // The next readings are read while the process works on these.
     let taken: Promise<ContentAnswer> | undefined;
-    for await (const [request, body] of this.#requests(organizationId, sources, times, files)) {
+    for await (const [request, body] of this.#requests(narrowed(visible, sources), times, files)) {
       if (taken && (await taken).head.more !== true) break;
       taken = process.ask(request, body, signal);
       // The next round awaits it, but an error of the database may prevent that round.
@@ -128,13 +137,12 @@ export class ReadingQueries {
 
   /** The readings for a query, read a few requests ahead. */
   async *#requests(
-    organizationId: string,
-    sources: Narrowing["sources"],
+    found: Conditions,
     times: ReadingTimes,
     files: StagedFiles,
   ): AsyncGenerator<WithBody> {
     const ahead: Promise<WithBody>[] = [];
-    const parts = this.#data.scanParts(conditionsOf(organizationId, sources), times);
+    const parts = this.#data.scanParts(found, times);
     for await (const some of filesTogether(parts)) {
       const next = "rows" in some
         ? Promise.resolve(packedBatch(some))
@@ -220,8 +228,13 @@ function tooLong(): SvcError {
   return new SvcError("deadline_exceeded", `the query took more than ${TIME_MS / 1000} s: ${hint}`);
 }
 
-function conditionsOf(organizationId: string, sources: Narrowing["sources"]): Conditions {
-  const found = new Conditions().only("o.organization_id = ?", organizationId);
+/** The readings that a query may see at all. */
+function visibleReadings(organizationId: string, { reach }: QuerySource): Conditions {
+  const found = reach ? tabularConditions({}, reach) : new Conditions();
+  return found.only("o.organization_id = ?", organizationId);
+}
+
+function narrowed(found: Conditions, sources: Narrowing["sources"]): Conditions {
   for (const [field, column] of Object.entries(SOURCE_COLUMNS)) found.is(column, sources[field]);
   return found;
 }

@@ -2,6 +2,7 @@
  * Jobs of a Kubernetes cluster: creates, observes and removes them.
  */
 
+import { randomBytes } from "node:crypto";
 import { type Clock, deadline, race } from "../../../base/clock.ts";
 import { type Code, messageOf, SvcError } from "../../../base/error.ts";
 import type { BatchV1Api, CoreV1Api, V1Job, V1Pod, V1Secret } from "./client.ts";
@@ -34,7 +35,7 @@ export const SECRETS_FOLDER = "/run/secrets/svc-training";
 const WRITABLE_FOLDER = "/tmp";
 
 export interface ClusterLog {
-  /** The time of the line in the cluster's notation; these texts sort like their times. */
+  /** The time of the line (`sortableTime`); these texts sort like their times. */
   readonly at: string;
   readonly line: string;
 }
@@ -55,6 +56,8 @@ const LOG_BYTES_MAX = 1024 * 1024;
 /** The user of containers, which owns nothing in any image. */
 const NOBODY = 65_534;
 const SECRET_MODE = 0o440;
+/** Makes the names of secrets unique; those of jobs and pods have at most 63 characters. */
+const SUFFIX_BYTES = 4;
 /** A job's own share of a busy node; it may use more up to its limit. */
 const CPU_REQUEST = "250m";
 /** Time limit of a request to the cluster. */
@@ -90,15 +93,18 @@ class KubernetesCluster implements Cluster {
 
   async create(job: ClusterJob): Promise<void> {
     const { namespace } = this;
+    // A removed job of the same name may still have its secret: the cluster collects it some time later.
+    const secretName = `${job.name}-${randomBytes(SUFFIX_BYTES).toString("hex")}`;
     const made = await this.#attempt(
       `make the job ${job.name}`,
-      () => this.batch.createNamespacedJob({ namespace, body: manifestOf(job) }),
+      () => this.batch.createNamespacedJob({ namespace, body: manifestOf(job, secretName) }),
     );
     // The pod waits for this secret. It belongs to the job, so the cluster removes it with the job.
     try {
+      const body = secretOf(job, secretName, made?.metadata?.uid ?? "");
       await this.#attempt(
-        `make the secret ${job.name}`,
-        () => this.core.createNamespacedSecret({ namespace, body: secretOf(job, made?.metadata?.uid ?? "") }),
+        `make the secret ${secretName}`,
+        () => this.core.createNamespacedSecret({ namespace, body }),
       );
     } catch (error) {
       await this.remove(job.name);
@@ -136,7 +142,7 @@ class KubernetesCluster implements Cluster {
       );
       for (const line of (text ?? "").split("\n")) {
         const [, at, output = ""] = /^(\S+) ?(.*)$/.exec(line) ?? [];
-        if (at) logs.push({ at, line: output });
+        if (at) logs.push({ at: sortableTime(at), line: output });
       }
     }
     return logs;
@@ -179,7 +185,7 @@ class KubernetesCluster implements Cluster {
  * A job with a single try, in a container without rights on the cluster, on its node, or to more than its share. It
  * writes to one folder of its own. The cluster's policies govern its network, because it must reach the control plane.
  */
-export function manifestOf(job: ClusterJob): V1Job {
+export function manifestOf(job: ClusterJob, secretName: string): V1Job {
   const { name, image, command, env, labels, deadlineSeconds, memoryBytes, diskBytes, cpus } = job;
   return {
     apiVersion: "batch/v1",
@@ -225,7 +231,7 @@ export function manifestOf(job: ClusterJob): V1Job {
           }],
           volumes: [
             { name: "work", emptyDir: { sizeLimit: `${diskBytes}` } },
-            { name: "secrets", secret: { secretName: name, defaultMode: SECRET_MODE } },
+            { name: "secrets", secret: { secretName, defaultMode: SECRET_MODE } },
           ],
         },
       },
@@ -234,18 +240,33 @@ export function manifestOf(job: ClusterJob): V1Job {
 }
 
 /** The secrets of the job with this id. */
-export function secretOf({ name, labels, secrets }: ClusterJob, uid: string): V1Secret {
+export function secretOf(
+  { name, labels, secrets }: ClusterJob,
+  secretName: string,
+  uid: string,
+): V1Secret {
   return {
     apiVersion: "v1",
     kind: "Secret",
     metadata: {
-      name,
+      name: secretName,
       labels: { ...labels },
       ownerReferences: [{ apiVersion: "batch/v1", kind: "Job", name, uid }],
     },
     immutable: true,
     stringData: { ...secrets },
   };
+}
+
+/**
+ * The time of a line in a form that sorts. Some clusters leave zeros at its end out, and write the time of day of the
+ * node, which goes back in autumn.
+ */
+export function sortableTime(at: string): string {
+  const ms = Date.parse(at);
+  if (Number.isNaN(ms)) return at;
+  const [, fraction = ""] = /\.(\d+)/.exec(at) ?? [];
+  return `${new Date(ms).toISOString().slice(0, 19)}.${fraction.padEnd(9, "0")}Z`;
 }
 
 function failure(what: string, cause: unknown): SvcError {

@@ -30,7 +30,7 @@ import { piecesUntil } from "../../../base/files/byte_reader.ts";
 
 const PATH = "/training/v1";
 const LOOK_MS = 2_000;
-/** How far back each request for output reaches, so that no line is missed. */
+/** How far back each request for output reaches beyond the one before, so that no line is missed. */
 const LOG_SECONDS = 30;
 /** Tolerated consecutive failures of the cluster. */
 const FAILURES_MAX = 30;
@@ -151,8 +151,13 @@ export class KubernetesExecutor implements Executor {
     const last: string[] = [];
     const stuck = new StuckLimit(clock);
     let [heard, failures, phase, told] = ["", 0, "", ""];
+    let listenedMs = clock.monotonicMs();
     const listen = async () => {
-      for (const { at, line } of await cluster.logs(name, LOG_SECONDS)) {
+      const nowMs = clock.monotonicMs();
+      const seconds = LOG_SECONDS + Math.ceil((nowMs - listenedMs) / 1000);
+      const found = await cluster.logs(name, seconds);
+      listenedMs = nowMs;
+      for (const { at, line } of found) {
         if (at <= heard) continue;
         heard = at;
         log("info", line);

@@ -47,9 +47,10 @@ export function datasetHandlers({ store, access, audit, limits }: CloudContext) 
         return { datasets: (await Promise.all(ids.map((id) => datasets.get(id)))).map(datasetMessage) };
       }
       const reach = await access.reach(ctx.entity, "viewer");
-      const organizations = reach.filter(({ kind }) => kind === "organization");
+      const whole = reach.filter(({ kind }) => kind === "organization").map(({ resourceId }) => resourceId);
+      const partly = await access.readOrganizations(ctx.entity, "owner");
       const all = await datasets.listOf(
-        organizations.map(({ resourceId }) => resourceId),
+        [...new Set([...whole, ...partly])],
         limits.datasetsPerOrganization + 1,
       );
       requireWithin(limits, "datasetsPerOrganization", all.length);

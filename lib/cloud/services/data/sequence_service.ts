@@ -12,9 +12,11 @@ import { toTimestamp } from "../../../api/shared/time.ts";
 import { SvcError } from "../../../base/error.ts";
 import type { MessageInitShape } from "../../../wire/rpc/proto.ts";
 import type { ServiceImpl } from "../../../wire/rpc/service.ts";
+import type { Limits } from "../../access/limits.ts";
 import { requireQuota } from "../../access/quota.ts";
 import { actorOf, type CloudContext } from "../../access/context.ts";
-import { Parts } from "../../tenants/parts.ts";
+import type { Sql } from "../../store/store.ts";
+import { type Part, Parts } from "../../tenants/parts.ts";
 import { BinaryData, itemCursor, parseItemCursor } from "../../data/binary_data.ts";
 import { binaryMessage } from "../../data/binary_message.ts";
 import { binaryConditions, keptMicros } from "../../capture/filter.ts";
@@ -35,12 +37,12 @@ export function sequenceHandlers({ store, files, access, audit, limits }: CloudC
   const sequences = new Sequences(store);
   return {
     async createSequence({ partId: id, resources, sequenceTags: tags, startTime, endTime }, ctx) {
-      const window = { startUs: microsOf("start_time", startTime), endUs: microsOf("end_time", endTime) };
+      const [startUs, endUs] = [microsOf("start_time", startTime), microsOf("end_time", endTime)];
+      const fields = { resources, tags, startUs, endUs };
+      const isMachine = !await access.isPersonal(ctx.entity);
       return await audit.change(actorOf(ctx), { kind: "part", id }, async (sql, nowMs) => {
         const part = await new Parts(sql).get(id);
-        const made = await new Sequences(sql).create(part, { resources, tags, ...window }, nowMs);
-        await requireQuota(sql, limits, "sequencesPerOrganization", part.organizationId);
-        return { id: made };
+        return { id: await createWithin(sql, limits, part, fields, { isMachine, nowMs }) };
       });
     },
     async getSequence({ id }) {
@@ -99,6 +101,24 @@ export function sequenceHandlers({ store, files, access, audit, limits }: CloudC
       return {};
     },
   } satisfies ServiceImpl<typeof DataService>;
+}
+
+/** Creates a sequence, if the organization may have another one; returns its id. */
+async function createWithin(
+  sql: Sql,
+  limits: Limits,
+  part: Part,
+  fields: SequenceFields,
+  { isMachine, nowMs }: { readonly isMachine: boolean; readonly nowMs: number },
+): Promise<string> {
+  const sequences = new Sequences(sql);
+  // A machine that hears nothing sends again.
+  const same = isMachine ? await sequences.findSame(part, fields) : undefined;
+  if (same !== undefined) return same;
+
+  const id = await sequences.create(part, fields, nowMs);
+  await requireQuota(sql, limits, "sequencesPerOrganization", part.organizationId);
+  return id;
 }
 
 function sizeOf(pageSize: number): number {

@@ -10,6 +10,7 @@ import {
   type AppService,
   OnlineState,
   type OrganizationSchema,
+  type PartSummarySchema,
   type RobotSchema,
   type UpdateOrganizationRequest,
 } from "../../../../proto/gen/app_pb.ts";
@@ -25,6 +26,9 @@ import { type FleetMachine, locationsOfMachines, Machines } from "../../tenants/
 import { type Organization, Organizations } from "../../tenants/organizations.ts";
 import { type Part, Parts } from "../../tenants/parts.ts";
 import { Keys } from "../../access/keys.ts";
+import { agentReports } from "../../fleet/agent_reports.ts";
+import { type PartInfo, runningServer } from "../../fleet/part_reports.ts";
+import { partNames } from "../../tenants/hosts.ts";
 import { moveMachine } from "../../fleet/new_machine.ts";
 import { Packages } from "../../packages/packages.ts";
 import type { Online } from "../../tenants/presence.ts";
@@ -254,7 +258,7 @@ function machinePartHandlers(cloud: CloudContext) {
       await audit.change(actorOf(ctx), { kind: "part", id }, (sql) => new Parts(sql).makeMain(id));
       return {};
     },
-    async listMachineSummaries({ organizationId, locationIds, fragmentIds, limit = SUMMARIES }, ctx) {
+    async listMachineSummaries({ organizationId, locationIds, fragmentIds, limit }, ctx) {
       const { seen, single } = await findVisibleLocations(cloud, ctx, organizationId);
       const [at, using] = [new Set(locationIds), new Set(fragmentIds)];
       const locations = seen.filter(({ id }) => at.size === 0 || at.has(id));
@@ -264,17 +268,26 @@ function machinePartHandlers(cloud: CloudContext) {
       const parts = Map.groupBy(found, ({ machineId }) => machineId);
       const wanted = [...parts].filter(([id]) => machines?.has(id) ?? true);
       const byLocation = Map.groupBy(wanted, ([, [main]]) => main?.locationId);
-      let left = Math.min(limit, SUMMARIES_MAX);
-      const locationSummaries = locations.map(({ id, name }) => {
+      // The published library for Go sends 0 for no limit.
+      let left = Math.min(limit || SUMMARIES, SUMMARIES_MAX);
+      const shown = locations.map(({ id, name }) => {
         const own = (byLocation.get(id) ?? []).slice(0, Math.max(0, left));
         left -= own.length;
-        const machineSummaries = own.map(([machineId, parts]) => ({
+        return { id, name, own };
+      });
+      const summary = await partSummaries(
+        cloud,
+        shown.flatMap(({ own }) => own.flatMap(([, parts]) => parts)),
+      );
+      const locationSummaries = shown.map(({ id, name, own }) => ({
+        locationId: id,
+        locationName: name,
+        machineSummaries: own.map(([machineId, parts]) => ({
           machineId,
           machineName: parts[0]?.machineName,
-          partSummaries: parts.map((part) => partSummary(cloud, part)),
-        }));
-        return { locationId: id, locationName: name, machineSummaries };
-      });
+          partSummaries: parts.map(summary),
+        })),
+      }));
       return { locationSummaries };
     },
   } satisfies ServiceImpl<typeof AppService>;
@@ -381,9 +394,39 @@ async function machineMessages(
   });
 }
 
-function partSummary(cloud: CloudContext, { id, name, main, seenMs }: Part) {
-  const online = onlineMessage(cloud, cloud.presence.seenMs(id, seenMs));
-  return { partId: id, partName: name, isMainPart: main === 1, ...online, lastOnline: online.lastAccess };
+/** Reads what is known of parts; the result makes the message of one of them. */
+async function partSummaries(
+  cloud: CloudContext,
+  parts: readonly Part[],
+): Promise<(part: Part) => MessageInitShape<typeof PartSummarySchema>> {
+  const ids = parts.map(({ id }) => id);
+  const [agents, fragments] = await Promise.all([
+    agentReports(cloud.store, ids),
+    new FragmentUses(cloud.store).readNamed(ids),
+  ]);
+  return (part) => {
+    const { id, name, main, seenMs } = part;
+    const [agent, info] = [agents.get(id), JSON.parse(part.info) as PartInfo];
+    const online = onlineMessage(cloud, cloud.presence.seenMs(id, seenMs));
+    return {
+      partId: id,
+      partName: name,
+      isMainPart: main === 1,
+      ...online,
+      lastOnline: online.lastAccess,
+      viamServerVersion: versionMessage(runningServer({ agent, info })),
+      viamAgentVersion: versionMessage(agent?.agentRunning),
+      os: info.os,
+      platform: agent?.platform || info.platform,
+      dnsName: partNames(part, cloud.machineDomain).fqdn.split(".")[0],
+      fragments: (fragments.get(id) ?? []).map((one) => ({ id: one.id, name: one.name })),
+    };
+  };
+}
+
+/** A whole version, in the first of the fields that the contract has for it. */
+function versionMessage(version: string | undefined) {
+  return version ? { version: { case: "major", value: version } as const } : undefined;
 }
 
 function organizationMessage(

@@ -336,6 +336,7 @@ function fragmentMessage(
     fragment: config,
     fragmentConfigJson: JSON.stringify(config),
     organizationOwner: organizationId,
+    organizationName: fragment.organizationName,
     createdOn: toTimestamp(createdMs),
     lastUpdated: toTimestamp(updatedMs),
     revision: String(revision),

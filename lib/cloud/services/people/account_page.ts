@@ -78,11 +78,27 @@ export async function endFormer(cloud: CloudContext, asked: Asked): Promise<(sql
   };
 }
 
-/** The session of the request's cookie. Throws `unauthenticated`. */
-export async function requireSession(
+/**
+ * The session of the request's cookie. Throws `unauthenticated`, also for a tab that shows another person (`accountId`)
+ * than the one who has signed in in this browser since.
+ */
+export async function requireSession(cloud: CloudContext, asked: Asked): Promise<AccountSession> {
+  const session = await openSession(cloud, asked);
+  if (!session) throw new SvcError("unauthenticated", "you are not signed in, or the session has ended");
+  if (isShownBy(asked, session)) return session;
+  throw new SvcError("unauthenticated", "somebody else has signed in in this browser: load the page again");
+}
+
+/** Whether a session is of the person whom the asking tab shows. */
+export function isShownBy({ body }: Asked, { accountId }: AccountSession): boolean {
+  return typeof body.accountId !== "string" || body.accountId === accountId;
+}
+
+/** The session of the request's cookie, whoever it is of. */
+export async function openSession(
   { store, clock }: CloudContext,
   { request }: Asked,
-): Promise<AccountSession> {
+): Promise<AccountSession | undefined> {
   const nowMs = clock.nowMs();
   // Without TLS anybody may have planted a cookie of the same name: the one that opens a session counts.
   for (const opener of cookiesOf(request, COOKIE)) {
@@ -94,7 +110,7 @@ export async function requireSession(
     }
     return session;
   }
-  throw new SvcError("unauthenticated", "you are not signed in, or the session has ended");
+  return undefined;
 }
 
 /** Limit of the cookies of one name that are tried. */

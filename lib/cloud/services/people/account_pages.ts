@@ -21,6 +21,8 @@ import {
   bodyText,
   cookieOf,
   endFormer,
+  isShownBy,
+  openSession,
   requireSession,
   shownAccount,
   signedIn,
@@ -86,7 +88,8 @@ function sessionPages(
       };
     },
     "sign-out": async (asked) => {
-      const session = await requireSession(cloud, asked).catch(() => undefined);
+      const session = await openSession(cloud, asked);
+      if (session && !isShownBy(asked, session)) return { value: {} };
       if (session) {
         const actor = { who: session.accountId, action: "SignOut" };
         const on = { kind: "account", id: session.accountId } as const;

@@ -106,6 +106,8 @@ function roleHandlers(cloud: CloudContext) {
       const on: Ref = { kind: grant.kind, id: grant.resourceId };
       await requireConsent(cloud, ctx.entity, id, grant);
       await audit.change(actorOf(ctx), on, async (sql) => {
+        // A role on the same thing takes the place of the former one.
+        await requireOwnerLeft(sql, id, { ...grant, role: "owner" }, grant);
         await new Keys(sql).grant(id, grant);
         await requireRoles(sql, limits, id, [grant]);
       }, id);
@@ -115,7 +117,10 @@ function roleHandlers(cloud: CloudContext) {
       const grant = grantOf(authorization!);
       const id = identityOf(authorization!);
       const on: Ref = { kind: grant.kind, id: grant.resourceId };
-      await audit.change(actorOf(ctx), on, (sql) => new Keys(sql).revoke(id, grant), id);
+      await audit.change(actorOf(ctx), on, async (sql) => {
+        await requireOwnerLeft(sql, id, grant);
+        await new Keys(sql).revoke(id, grant);
+      }, id);
       return {};
     },
     async changeRole({ oldAuthorization, newAuthorization }, ctx) {
@@ -130,6 +135,7 @@ function roleHandlers(cloud: CloudContext) {
       const on: Ref = { kind: after.kind, id: after.resourceId };
       await requireConsent(cloud, ctx.entity, id, after);
       await audit.change(actorOf(ctx), on, async (sql) => {
+        await requireOwnerLeft(sql, id, before, after);
         await new Keys(sql).revoke(id, before);
         await new Keys(sql).grant(id, after);
         await requireRoles(sql, limits, id, [after]);
@@ -188,6 +194,28 @@ function authorizationHandlers({ store, access }: CloudContext) {
 function onFirst([first]: readonly Grant[]): { readonly kind: Grant["kind"]; readonly id: string } {
   if (first) return { kind: first.kind, id: first.resourceId };
   throw new SvcError("invalid_argument", "found a key without roles, wanted at least one role");
+}
+
+/** Throws `failed_precondition` if the organization would have no owner left. */
+export async function requireOtherOwner(sql: Sql, organizationId: string, accountId: string): Promise<void> {
+  const rows = await sql.query<{ id: string }>(
+    "SELECT key_id AS id FROM grants WHERE kind = 'organization' AND resource_id = ? AND role = 'owner'",
+    organizationId,
+  );
+  const isOwner = rows.some(({ id }) => id === accountId);
+  if (!isOwner || rows.length > 1) return;
+  throw new SvcError(
+    "failed_precondition",
+    "this is the only owner of the organization, wanted another one first",
+  );
+}
+
+/** A person who is the only owner stays one: the way out is another owner first. A key may be given up at any time. */
+async function requireOwnerLeft(sql: Sql, id: string, before: Grant, after?: Grant): Promise<void> {
+  const { role, kind, resourceId } = before;
+  if (role !== "owner" || kind !== "organization" || !await new Accounts(sql).find(id)) return;
+  if (after?.role === "owner" && after.resourceId === resourceId) return;
+  await requireOtherOwner(sql, resourceId, id);
 }
 
 /** Checks that the organization may have another key, and the key that many roles. */

@@ -11,7 +11,7 @@ import type { AppService, Authorization } from "../../../../proto/gen/app_pb.ts"
 import { toTimestamp } from "../../../api/shared/time.ts";
 import { SvcError } from "../../../base/error.ts";
 import type { CallContext, ServiceImpl } from "../../../wire/rpc/service.ts";
-import { authorizationMessage, grantOf } from "./key_service.ts";
+import { authorizationMessage, grantOf, requireOtherOwner } from "./key_service.ts";
 import { findOrganization, type Grant, Keys } from "../../access/keys.ts";
 import { requireQuota } from "../../access/quota.ts";
 import { actorOf, type CloudContext } from "../../access/context.ts";
@@ -87,20 +87,6 @@ function memberChanges({ audit }: CloudContext) {
       return {};
     },
   } satisfies ServiceImpl<typeof AppService>;
-}
-
-/** Throws `failed_precondition` if the organization would have no owner left. */
-async function requireOtherOwner(sql: Sql, organizationId: string, accountId: string): Promise<void> {
-  const rows = await sql.query<{ id: string }>(
-    "SELECT key_id AS id FROM grants WHERE kind = 'organization' AND resource_id = ? AND role = 'owner'",
-    organizationId,
-  );
-  const isOwner = rows.some(({ id }) => id === accountId);
-  if (!isOwner || rows.length > 1) return;
-  throw new SvcError(
-    "failed_precondition",
-    "this is the only owner of the organization, wanted another one first",
-  );
 }
 
 function invitationHandlers(cloud: CloudContext, sendMail: SendMail | undefined) {
