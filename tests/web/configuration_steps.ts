@@ -2,10 +2,11 @@
 
 import { assert, assertEquals } from "@std/assert";
 import type { Page } from "playwright-core";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { until } from "../support/until.ts";
 import { violations } from "./browser.ts";
 import type { PageMachine } from "./page_machine.ts";
-import type { PageStep } from "./page_steps.ts";
+import { DEMO, type PageStep } from "./page_steps.ts";
 
 const editor = (page: Page) => page.getByRole("textbox", { name: "Configuration" });
 const button = (page: Page, name: string | RegExp) => page.getByRole("button", { name });
@@ -67,6 +68,36 @@ export const CONFIGURATION_STEPS: readonly PageStep[] = [
     await page.getByText("The former version is back").waitFor();
     await until(() => nodeOf(machine, "motor2") === undefined);
   }],
+  [
+    "a text that somebody else has changed meanwhile is shown, also after a new connection",
+    async (shared) => {
+      const { machine, watched: { page } } = shared;
+      await editor(page).click();
+      await page.keyboard.press("Control+Home");
+      await page.keyboard.insertText("// mine\n");
+      await machine.configure({
+        ...DEMO,
+        components: [...DEMO.components as JsonObject[], {
+          name: "theirs1",
+          api: "rdk:component:generic",
+          model: "fake",
+        }],
+      });
+      await page.getByRole("button", { name: /^Connection: / }).click();
+      await page.getByRole("radio", { name: /^Direct/ }).check();
+      await page.getByRole("button", { name: /^Connection: Direct/ }).waitFor();
+      await page.getByRole("status").getByText("Somebody else has changed the file meanwhile.").waitFor();
+      const differences = page.getByRole("textbox", { name: "Differences" });
+      await differences.getByText("theirs1").first().waitFor();
+      await page.keyboard.press("Escape");
+      await button(page, "Discard").click();
+      await editor(page).getByText("mine").waitFor({ state: "detached" });
+      await page.getByRole("button", { name: /^Connection: / }).click();
+      await page.getByRole("radio", { name: /^Automatic/ }).check();
+      await page.keyboard.press("Escape");
+      await machine.configure(DEMO);
+    },
+  ],
   ["the scene lists the frames, with the pose of the chosen one", async ({ machine, watched: { page } }) => {
     await page.goto(`${machine.url}/#/scene`);
     await button(page, /^arm1/).click();

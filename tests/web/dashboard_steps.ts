@@ -1,6 +1,7 @@
 /** Dashboards: kept on the machine, arranged, exported, imported, alone on the screen. */
 
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import type { Page } from "playwright-core";
 import { cardOf, closeCards, type PageStep } from "./page_steps.ts";
 import { openPage, violations } from "./browser.ts";
 
@@ -49,6 +50,49 @@ export const DASHBOARD_STEPS: readonly PageStep[] = [
       assertEquals(await names(), ["motor1", "servo1", "sensor1"]);
     },
   ],
+  ["cards that have loaded do not move under a pointer that presses", async ({ watched: { page } }) => {
+    const taken = page.getByRole("button", { name: "Take sensor1 away" });
+    await page.getByRole("button", { name: "Arrange" }).click();
+    await page.getByRole("button", { name: "Move motor1 later" }).click();
+    await taken.hover();
+    await page.mouse.down();
+    // Cards that nobody uses get their places 1.2 seconds after the page has shown them.
+    await page.waitForTimeout(1500);
+    await page.mouse.up();
+    await taken.waitFor({ state: "detached" });
+    await page.getByRole("button", { name: "Cancel" }).click();
+    await page.locator(CARDS).nth(2).waitFor();
+  }],
+  ["an arrangement does not replace unasked what somebody else has arranged meanwhile", async (shared) => {
+    const { page } = shared.watched;
+    const press = (one: Page, name: string) => one.getByRole("button", { name, exact: true }).click();
+    const arranged = (one: Page) => one.getByRole("button", { name: "Arrange" }).waitFor();
+    const widens = async (one: Page, card: string) => {
+      await press(one, "Arrange");
+      await press(one, `Make ${card} wide`);
+    };
+    await widens(page, "motor1");
+    const other = await page.context().newPage();
+    await other.goto(page.url());
+    await widens(other, "sensor1");
+    await press(other, "Keep");
+    await arranged(other);
+    await other.close();
+    // The page hears of the dashboards of others every five seconds.
+    await page.waitForTimeout(6000);
+    const asked = Promise.withResolvers<string>();
+    page.once("dialog", (dialog) => {
+      asked.resolve(dialog.message());
+      void dialog.dismiss();
+    });
+    await press(page, "Keep");
+    assertStringIncludes(await asked.promise, "Somebody else has changed this dashboard meanwhile");
+    await press(page, "Cancel");
+    // As it was before.
+    await widens(page, "sensor1");
+    await press(page, "Keep");
+    await arranged(page);
+  }],
   ["a dashboard is renamed, exported, deleted and imported again", async ({ watched: { page } }) => {
     const more = page.getByRole("button", { name: "More about dashboards" });
     await more.click();

@@ -7,6 +7,7 @@ import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { encodePng } from "../../lib/geometry/image/png.ts";
+import { readingsCsv } from "../../lib/web/fleet/data/reading_rows.ts";
 import { client, type ServiceClient } from "../../lib/wire/rpc/channel.ts";
 import { builtPage } from "../../cli/built_page.ts";
 import { FLEET_PAGE } from "../../cli/page_path.ts";
@@ -263,6 +264,28 @@ const STEPS: readonly DataStep[] = [
     assertEquals([narrow.foreign, narrow.errors], [[], []]);
     await narrow.page.context().close();
   }],
+  ["a view that fails says why, and leaves the others alone", async ({ served, world, browser }) => {
+    const { page } = await openPage(browser, served.url);
+    await page.addInitScript(`
+      globalThis.dateText = Date.prototype.toLocaleString;
+      Date.prototype.toLocaleString = () => { throw new Error("no dates here"); };
+    `);
+    await page.goto(`${served.url}/#/data`);
+    await signInByKey(page, world.owner);
+    const fault = page.getByRole("alert").getByText("This view cannot be shown: no dates here");
+    await fault.waitFor();
+
+    await page.getByRole("link", { name: "People", exact: true }).click();
+    await page.getByRole("heading", { name: "People" }).first().waitFor();
+    assertEquals(await fault.count(), 0);
+    await page.getByRole("link", { name: "Data", exact: true }).click();
+    await fault.waitFor();
+    await page.evaluate("Date.prototype.toLocaleString = dateText");
+    await button(page, "Try again").click();
+    await images(page).first().waitFor();
+    assertEquals(await page.getByRole("alert").count(), 0);
+    await page.context().close();
+  }],
   ["another tenant sees nothing of it", async (shared) => {
     const { served, other, browser, watched, data, world } = shared;
     const stranger = await openPage(browser, served.url);
@@ -304,3 +327,10 @@ needingTest(
     }
   },
 );
+
+Deno.test("saved readings have a column for each value, also where a key has a dot", () => {
+  const values = [{ "imu.x": 1 }, { imu: { x: 2, y: 3 }, "gps.lat": 4 }];
+  const lines = readingsCsv(values.map((one) => ({ timeMs: 0, values: one }))).split("\r\n");
+  assertEquals(lines[0], 'time,"[""imu.x""]",imu.x,imu.y,gps.lat');
+  assertEquals(lines.slice(1, 3).map((line) => line.replace(/^[^,]*/, "")), [",1,,,", ",,2,3,4"]);
+});

@@ -123,6 +123,37 @@ const STEPS: readonly UnsavedStep[] = [
     await page.getByText("Saved. The machine takes it over").waitFor();
     assertStringIncludes(await savedBy(shared), "second");
   }],
+  ["what is typed while a text is saved stays, and a former text replaces none unasked", async (shared) => {
+    const { page } = shared;
+    const isSaved = Promise.withResolvers<void>();
+    await page.route("**/UpdateRobotPart", async (route) => {
+      await isSaved.promise;
+      await route.continue();
+    });
+    await write(page, configOf("before"));
+    await button(page, "Save").click();
+    await button(page, "Checking…").waitFor();
+    await write(page, configOf("meanwhile"));
+    isSaved.resolve();
+    await page.getByText("Saved. The machine takes it over").waitFor();
+    await editor(page).getByText("meanwhile").waitFor();
+    assertStringIncludes(await savedBy(shared), "before");
+    await page.unroute("**/UpdateRobotPart");
+
+    await button(page, "History").click();
+    await page.getByRole("button", { name: /^until/ }).first().click();
+    const restore = page.getByRole("button", { name: /this (one|version|configuration)/ });
+    const stays = nextDialog(page, "dismiss", "a former text");
+    await restore.click();
+    assertEquals(await stays, "What you have typed here is not saved. Leave it?");
+    assertStringIncludes(await savedBy(shared), "before");
+    const goes = nextDialog(page, "accept", "a former text");
+    await restore.click();
+    await goes;
+    await page.getByText("The former configuration is back").waitFor();
+    await editor(page).getByText("second").waitFor();
+    assertEquals(await button(page, "Save").isEnabled(), false);
+  }],
   ["a form that is left with typed text asks first, by every way out", async (shared) => {
     const { page } = shared;
     await page.getByRole("link", { name: "Overview" }).click();

@@ -46,15 +46,15 @@ export const INPUT_STEPS: readonly PageStep[] = [
     // The menu of another button takes the release.
     const box = (await pad.boundingBox())!;
     const near = { clientX: box.x + box.width / 2, clientY: box.y + 4 };
-    await onPad(page, "pointermove", { ...near, buttons: 1 });
+    await onPad(page, "pointerdown", { ...near, buttons: 1 });
     await until(moves);
     await onPad(page, "pointermove", { ...near, buttons: 3 });
     await stops();
-    await onPad(page, "pointermove", { ...near, buttons: 1 });
+    await onPad(page, "pointerdown", { ...near, buttons: 1 });
     await until(moves);
     await onPad(page, "lostpointercapture", {});
     await stops();
-    await onPad(page, "pointermove", { ...near, buttons: 1 });
+    await onPad(page, "pointerdown", { ...near, buttons: 1 });
     await until(moves);
     await page.evaluate("dispatchEvent(new Event('blur'))");
     await stops();
@@ -198,7 +198,8 @@ export const INPUT_STEPS: readonly PageStep[] = [
         rows.map((row) => [row.querySelector("th span")?.textContent, row.querySelector("td")?.textContent])
       );
       const valuesOf = (name: string) => shown.filter(([found]) => found === name).map(([, value]) => value);
-      assertEquals(valuesOf("a.b").toSorted(), ["1", "2"]);
+      // A name that has a dot and a name within another one have a row each.
+      assertEquals([...valuesOf('["a.b"]'), ...valuesOf("a.b")], ["1", "2"]);
       assertEquals([...valuesOf("tiny"), ...valuesOf("huge")], ["1.2345e-5", "1.5e+300"]);
       assertEquals(valuesOf("\u202etxt.exe"), ["\u202eright"]);
       // A sensor without a measurement; the other readings stay.

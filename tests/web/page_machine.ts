@@ -115,7 +115,7 @@ const UNREACHABLE: CheckNetwork = {
 export const CLOUD_POINTS = 500_000;
 
 /** Points on a wave, as a binary PCD file. */
-function largeCloud(): Uint8Array {
+function makeLargeCloud(): Uint8Array {
   const head = [
     ...["VERSION .7", "FIELDS x y z", "SIZE 4 4 4", "TYPE F F F", "COUNT 1 1 1"],
     ...[
@@ -137,6 +137,9 @@ function largeCloud(): Uint8Array {
   bytes.set(new Uint8Array(points.buffer), head.length);
   return bytes;
 }
+
+/** Made once: the page asks for it again and again. */
+let largeCloud: Uint8Array | undefined;
 
 /** What a camera that sends garbage sends, one after another. */
 const GARBAGE: readonly (readonly [mimeType: string, image: Uint8Array<ArrayBuffer>])[] = [
@@ -200,7 +203,9 @@ function hostileCamera(kind: "garbage" | "cloud") {
     }
 
     getPointCloud(): Promise<Uint8Array> {
-      return Promise.resolve(isGarbage ? new TextEncoder().encode(GARBAGE_CLOUD) : largeCloud());
+      return Promise.resolve(
+        isGarbage ? new TextEncoder().encode(GARBAGE_CLOUD) : largeCloud ??= makeLargeCloud(),
+      );
     }
 
     getProperties(): Promise<CameraProperties> {

@@ -2,6 +2,9 @@
 
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import type { Browser, Page, Route } from "playwright-core";
+import { SESSION_METHODS } from "../../lib/web/machine/link/session_methods.ts";
+import { parentOf, parentsInStore } from "../../lib/web/machine/space/stored_frames.ts";
+import { ownFinders } from "../../lib/web/machine/views/configuration/finders.ts";
 import { serviceName } from "../../lib/web/machine/cards/service_names.ts";
 import { APIS } from "../../lib/api/mod.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
@@ -15,6 +18,7 @@ import { INPUT_STEPS } from "./input_steps.ts";
 import { HOSTILE_STEPS } from "./hostile_steps.ts";
 import { everyApi, HOSTILE_TEXT, startPageMachine } from "./page_machine.ts";
 import { cardOf, closeCards, DEMO, isMoving, type PageShared, type PageStep } from "./page_steps.ts";
+import { SAFETY_STEPS } from "./safety_steps.ts";
 import { STALE_STEPS } from "./stale_steps.ts";
 import { VIEW_STEPS } from "./view_steps.ts";
 
@@ -33,6 +37,39 @@ Deno.test("every published API has a card", async () => {
 Deno.test("cards know the service of every published API", () => {
   const named = APIS.map(({ name }) => [name, serviceName(name)]);
   assertEquals(named, APIS.map(({ name, desc }) => [name, desc.typeName]));
+});
+
+Deno.test("hardware is looked for by this machine's own services, not by those of its remotes", () => {
+  const resource = (name: string, type: string, remote = "") => ({ name, type, remote });
+  const own = [resource("cams", "discovery"), resource("eye", "camera")];
+  assertEquals(ownFinders([...own, resource("far-cams", "discovery", "far")]), ["cams"]);
+  assertEquals(ownFinders([resource("far-cams", "discovery", "far")]), []);
+  assertEquals(ownFinders([...own, resource("more", "discovery")]), ["cams", "more"]);
+});
+
+Deno.test("what a world state store holds is drawn from its parents, however many are in the store", () => {
+  const at = (referenceFrame: string, parent: string) => ({
+    referenceFrame,
+    poseInObserverFrame: { referenceFrame: parent },
+  });
+  const all = [
+    ...[at("box", "tray"), at("tray", "cart"), at("cart", "arm"), at("free", ""), at("lost", "nowhere")],
+    ...[at("ring", "ring"), at("one", "other"), at("other", "one"), at("arm", "cart")],
+  ];
+  const stored = new Map(all.map((one) => [one.referenceFrame, one]));
+  const parents = (name: string) =>
+    parentsInStore(stored.get(name)!, stored, (frame) => frame === "arm")?.map((one) => one.referenceFrame);
+  assertEquals(["box", "tray", "cart", "free"].map(parents), [["tray", "cart"], ["cart"], [], []]);
+  assertEquals(["lost", "ring", "one"].map(parents), [undefined, undefined, undefined]);
+  assertEquals(["free", "box"].map((name) => parentOf(stored.get(name)!)), ["world", "tray"]);
+});
+
+Deno.test("the page moves things in sessions as the machine expects it", () => {
+  const named = APIS.flatMap(({ desc: { typeName }, monitored = "none" }) =>
+    monitored === "none" || monitored.length === 0 ? [] : [[typeName, [...monitored].sort()]]
+  );
+  const known = Object.entries(SESSION_METHODS).map(([service, methods]) => [service, [...methods].sort()]);
+  assertEquals(known.sort(), named.sort());
 });
 
 const MACHINE_STEPS: readonly PageStep[] = [
@@ -280,6 +317,7 @@ const STEPS = [
   ...MACHINE_STEPS,
   ...DASHBOARD_STEPS,
   ...INPUT_STEPS,
+  ...SAFETY_STEPS,
   ...STALE_STEPS,
   ...VIEW_STEPS,
   ...HOSTILE_STEPS,

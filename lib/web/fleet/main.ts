@@ -2,6 +2,8 @@
 
 import "../shared/styles.css";
 import { mount } from "svelte";
+import { takeInputWithCare } from "../shared/careful_input.ts";
 import App from "./app.svelte";
 
+takeInputWithCare();
 mount(App, { target: document.getElementById("page")! });

@@ -2,8 +2,10 @@
 
 import "../shared/styles.css";
 import { mount } from "svelte";
+import { takeInputWithCare } from "../shared/careful_input.ts";
 import App from "./app.svelte";
 import { giveEveryNumberJson } from "./link/any_number.ts";
 
 giveEveryNumberJson();
+takeInputWithCare();
 mount(App, { target: document.getElementById("page")! });

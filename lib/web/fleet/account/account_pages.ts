@@ -48,7 +48,7 @@ export class AccountRefusal extends Error {
   }
 }
 
-interface Answers {
+export interface AccountAnswers {
   "sign-in": { readonly account: PersonAccount };
   accept: { readonly account: PersonAccount };
   password: { readonly account: PersonAccount };
@@ -72,11 +72,11 @@ interface Answers {
 const ANSWER_MS = 30_000;
 
 /** Throws `AccountRefusal`, or what the browser says of the network. */
-export async function askAccount<P extends keyof Answers>(
+export async function askAccount<P extends keyof AccountAnswers>(
   page: P,
   body: object = {},
   headers: Readonly<Record<string, string>> = {},
-): Promise<Answers[P]> {
+): Promise<AccountAnswers[P]> {
   const answer = await fetch(`/account/${page}`, {
     method: "POST",
     headers: { "content-type": "application/json", ...headers },

@@ -13,7 +13,13 @@ import { forgetKey, keyCredentials, type SignInKey, storedKey, storeKey } from "
 import { ownPath } from "../../shared/own_place.ts";
 import { type Poll, pollBy, type PollOptions } from "../../shared/poll.svelte.ts";
 import { problemText } from "../../shared/problem_text.ts";
-import { AccountRefusal, askAccount, goToProvider, type PersonAccount } from "./account_pages.ts";
+import {
+  type AccountAnswers,
+  AccountRefusal,
+  askAccount,
+  goToProvider,
+  type PersonAccount,
+} from "./account_pages.ts";
 import { signInByPasskey } from "./passkeys.ts";
 import { reportCalls } from "../machines/report_calls.ts";
 import { alertCalls } from "../alerts/alert_calls.ts";
@@ -31,6 +37,9 @@ export type SessionState = "signing_in" | "signed_in" | "signed_out";
 
 const SIGN_IN_MS = 15_000;
 const UNAUTHENTICATED = 401;
+/** Refusals so soon after a new token was asked for are answers to calls with the former one. */
+const RENEWED_MS = 3000;
+const AGAIN = "Sign in again to go on where you were.";
 
 export class FleetSession {
   state = $state<SessionState>("signing_in");
@@ -48,6 +57,8 @@ export class FleetSession {
   account = $state.raw<PersonAccount>();
   key = $state.raw<SignInKey>();
   #credentials: Credentials | undefined;
+  /** When a token was last asked for in place of a refused one, by the monotonic clock. */
+  #renewedMs = -Infinity;
 
   /** Signs in with the key, or the session, that this browser keeps. */
   start(): void {
@@ -132,7 +143,7 @@ export class FleetSession {
 
   /** Sets another password, which ends all sessions, and goes on with a new one. Throws. */
   async changePassword(current: string, password: string): Promise<void> {
-    await askAccount("password", { current, password, stays: true });
+    await this.ask("password", { current, password, stays: true });
     this.#credentials = await this.#asPerson();
     this.calls = await callsBy(this.#credentials);
   }
@@ -142,7 +153,7 @@ export class FleetSession {
     this.isSigningOut = true;
     let problem: string | undefined;
     try {
-      if (this.account) await askAccount("sign-out");
+      if (this.account) await this.ask("sign-out");
     } catch (error) {
       problem = `This page has signed out, but the session goes on at the control plane: ${
         callProblem(error)
@@ -150,26 +161,52 @@ export class FleetSession {
     }
     this.isSigningOut = false;
     this.viewsOf = undefined;
+    forgetKey();
     this.#end(problem);
   }
 
+  /** Asks a page of the account in the name of the person whom this tab shows: the browser's cookie may be of another. */
+  ask<P extends keyof AccountAnswers>(page: P, body: object = {}): Promise<AccountAnswers[P]> {
+    return askAccount(page, { ...body, accountId: this.account?.id });
+  }
+
   #end(problem?: string): void {
-    forgetKey();
+    // Another tab may have kept another key since.
+    if (this.key && storedKey()?.id === this.key.id) forgetKey();
     this.calls = this.key = this.account = undefined;
     this.#credentials = undefined;
     this.problem = problem;
     this.state = "signed_out";
   }
 
-  /** The reason in words; a refusal of the caller itself ends the session. */
+  /** The reason in words; a refusal of the caller itself ends the session, unless another tab has begun a new one. */
   problemOf(error: unknown): string {
     if (error instanceof ConnectError && error.code === Code.Unauthenticated && this.state === "signed_in") {
-      // Only so that the browser forgets its cookie.
-      if (this.account) void askAccount("sign-out").catch(() => {});
-      const why = this.account ? "The session has ended." : "The control plane no longer takes this key.";
-      this.#end(`${why} Sign in again to go on where you were.`);
+      if (this.account) void this.#goOnOrEnd(this.account);
+      else this.#end(`The control plane no longer takes this key. ${AGAIN}`);
     }
     return callProblem(error);
+  }
+
+  /**
+   * After the refusal of a token: the same person may have signed in again in another tab, whose session then serves
+   * this one, too. The session of somebody else is left alone.
+   */
+  async #goOnOrEnd(account: PersonAccount): Promise<void> {
+    const sinceMs = performance.now() - this.#renewedMs;
+    if (sinceMs < RENEWED_MS) return;
+    this.#renewedMs = performance.now();
+    const { problem, token } = await askAccount("token").then(
+      ({ token, account: { id, email } }) =>
+        id === account.id
+          ? { token, problem: undefined }
+          : { token, problem: `${email} has signed in in another tab of this browser.` },
+      (error) => ({ token: undefined, problem: isOver(error) ? "The session has ended." : "" }),
+    );
+    if (this.account?.id !== account.id || this.state !== "signed_in" || problem === "") return;
+    if (problem !== undefined) return this.#end(`${problem} ${AGAIN}`);
+    this.#credentials = tokenCredentials(token!);
+    this.calls = await callsBy(this.#credentials);
   }
 
   async #resume(): Promise<void> {
@@ -178,8 +215,7 @@ export class FleetSession {
       this.calls = await callsBy(this.#credentials);
       this.#shown();
     } catch (error) {
-      const isOver = error instanceof AccountRefusal && error.status === UNAUTHENTICATED;
-      this.problem = isOver ? undefined : callProblem(error);
+      this.problem = isOver(error) ? undefined : callProblem(error);
       this.state = "signed_out";
     }
   }
@@ -193,7 +229,7 @@ export class FleetSession {
   async #asPerson(): Promise<Credentials> {
     const { token, account } = await askAccount("token");
     this.account = account;
-    return { type: "access-token", payload: token };
+    return tokenCredentials(token);
   }
 
   async #enterByKey(key: SignInKey): Promise<boolean> {
@@ -219,6 +255,15 @@ export class FleetSession {
       return false;
     }
   }
+}
+
+function tokenCredentials(payload: string): Credentials {
+  return { type: "access-token", payload };
+}
+
+/** Whether the browser's cookie opens no session. */
+function isOver(error: unknown): boolean {
+  return error instanceof AccountRefusal && error.status === UNAUTHENTICATED;
 }
 
 async function callsBy(credentials: Credentials): Promise<FleetCalls> {

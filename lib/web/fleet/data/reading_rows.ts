@@ -1,6 +1,8 @@
 /** Readings from the control plane's answers: their sources, points of a plot, and a file. Pure functions. */
 
-import { flatReadings } from "../../shared/flat_readings.ts";
+import { csvText } from "../../../base/collections/csv.ts";
+import { shownNames } from "../../../base/collections/value_paths.ts";
+import { readingLeaves } from "../../shared/flat_readings.ts";
 
 /** What one resource sends by one method. */
 export interface ReadingSource {
@@ -72,20 +74,19 @@ export function readingPoints(
 
 /** A table with a column for each name that any reading has. */
 export function readingsCsv(points: readonly ReadingPoint[]): string {
-  const rows = points.map(({ timeMs, values }) => ({ timeMs, values: new Map(flatReadings(values)) }));
-  const names = [...new Set(rows.flatMap(({ values }) => [...values.keys()]))];
-  const lines = rows.map(({ timeMs, values }) => [
-    new Date(timeMs).toISOString(),
-    ...names.map((name) => values.get(name)),
-  ]);
-  return [["time", ...names], ...lines].map((cells) => cells.map(cellOf).join(",")).join("\r\n") + "\r\n";
+  const rows = points.map(({ timeMs, values }) => ({ timeMs, leaves: readingLeaves(values) }));
+  const names = [...shownNames(rows.flatMap(({ leaves }) => leaves.map(([path]) => path)))];
+  const lines = rows.map(({ timeMs, leaves }) => {
+    const values = new Map(leaves.map(([{ exact }, value]) => [exact, value]));
+    return [new Date(timeMs).toISOString(), ...names.map(([exact]) => values.get(exact))];
+  });
+  const head = ["time", ...names.map(([, shown]) => shown)];
+  return [head, ...lines].map((cells) => cells.map(cellOf).join(",")).join("\r\n") + "\r\n";
 }
 
 /** A text that a spreadsheet would run as a formula is marked as text. */
 function cellOf(value: unknown): string {
   if (value === undefined || value === null) return "";
   if (typeof value === "number" || typeof value === "boolean") return String(value);
-  const text = typeof value === "string" ? value : JSON.stringify(value);
-  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  return csvText(typeof value === "string" ? value : JSON.stringify(value));
 }

@@ -36,9 +36,24 @@ export class EditedFragment {
     this.discard();
   }
 
+  /** Goes on from what has been saved as `sent`; what was typed since stays. */
+  accept(one: appApi.Fragment, sent: FragmentState): void {
+    this.saved = stateOf(one);
+    const { saved } = this;
+    if (this.text === sent.text) this.text = saved.text;
+    if (this.name === sent.name) this.name = saved.name;
+    if (this.visibility === sent.visibility) this.visibility = saved.visibility;
+  }
+
   discard(): void {
     ({ text: this.text, name: this.name, visibility: this.visibility } = this.saved);
   }
+}
+
+export interface FragmentState {
+  readonly text: string;
+  readonly name: string;
+  readonly visibility: number;
 }
 
 function stateOf(one?: appApi.Fragment) {

@@ -74,9 +74,9 @@ export function usesIn(text: string, fragmentId: string): PartUse[] {
 export function withUse(text: string, fragmentId: string, use: PartUse | undefined): string {
   const config = parsedObject(text);
   if (!config) throw new Error("the configuration of the part is no JSON object");
-  const entry = use && entryOf(fragmentId, use);
   const list = listOf(config.fragments);
   const at = list.findIndex((one) => idOf(one) === fragmentId);
+  const entry = use && entryOf(fragmentId, use, list[at]);
   const others = list.filter((one) => idOf(one) !== fragmentId);
   const fragments = entry === undefined
     ? others
@@ -91,15 +91,16 @@ export function withUse(text: string, fragmentId: string, use: PartUse | undefin
   return `${JSON.stringify(next, null, 2)}\n`;
 }
 
-/** The id alone where nothing else is said. */
-function entryOf(id: string, { version, variables }: PartUse): SchemaValue {
-  const isPlain = version === "" && Object.keys(variables).length === 0;
-  if (isPlain) return id;
-  return {
+/** The id alone where nothing else is said. Whatever else the entry said before stays, such as its prefix. */
+function entryOf(id: string, { version, variables }: PartUse, before: SchemaValue | undefined): SchemaValue {
+  const { version: _version, variables: _variables, ...others } = objectOf(before);
+  const entry = {
+    ...others,
     id,
     ...version === "" ? {} : { version },
     ...Object.keys(variables).length === 0 ? {} : { variables },
   };
+  return Object.keys(entry).length === 1 ? id : entry;
 }
 
 /** What a person types as a variable: JSON, or else a text. */

@@ -5,7 +5,6 @@
  * and what it shows is what it did.
  */
 
-import { Code, ConnectError } from "@connectrpc/connect";
 import type { RobotClient } from "@viamrobotics/sdk";
 import { getContext, setContext } from "svelte";
 import { batchedClient } from "../link/call_batch.ts";
@@ -14,6 +13,9 @@ import { type Poll, poll, type PollOptions } from "../link/poll.svelte.ts";
 
 const CONTEXT = Symbol("the card");
 const SESSION_EXPIRED = "SESSION_EXPIRED";
+/** A person who has waited so long for a movement does not expect it any more. */
+const LATE_MS = 2000;
+const LATE = "nothing was done: the machine heard of it too late";
 
 /** A call as code shows it: the method of the library for TypeScript, and its arguments in order. */
 export interface CardCall {
@@ -111,11 +113,16 @@ export class CardResource<C extends object> {
   ): Promise<AnswerOf<C, M>> {
     if (!client) throw new Error("the machine is not connected");
     const values = Object.values(args);
+    const robot = this.#link.client;
+    const startMs = performance.now();
     const run = client[method] as unknown as (...values: unknown[]) => Promise<AnswerOf<C, M>>;
     try {
       return await run.apply(client, values);
     } catch (error) {
+      const isLate = robot !== this.#link.client || performance.now() - startMs > LATE_MS;
       if (!isSessionOver(error)) throw error;
+      if (isLate) throw new Error(LATE);
+
       // The machine has done nothing of it: it refuses calls of a session that has ended.
       this.#link.renewSession();
       return await run.apply(client, values);
@@ -149,9 +156,9 @@ function lacksNumber(value: unknown): boolean {
   return isPlain && Object.values(value).some(lacksNumber);
 }
 
+/** By its message: over WebRTC the published library tells no code. */
 function isSessionOver(error: unknown): boolean {
-  return error instanceof ConnectError && error.code === Code.InvalidArgument &&
-    error.rawMessage.includes(SESSION_EXPIRED);
+  return linkProblem(error).includes(SESSION_EXPIRED);
 }
 
 /** For the beginning of a card. */

@@ -7,9 +7,11 @@ const CARDS_MAX = 40;
 export class DashboardDraft {
   dashboard = $state.raw<PageDashboard>();
   #name = $state<string>();
+  #begun: PageDashboard | undefined;
 
   begin(dashboard: PageDashboard): void {
     this.#name = dashboard.name;
+    this.#begun = dashboard;
     this.dashboard = dashboard;
   }
 
@@ -21,6 +23,11 @@ export class DashboardDraft {
   /** Whether this is the draft of the dashboard of a name. */
   isOf(name: string | undefined): boolean {
     return name !== undefined && this.#name === name;
+  }
+
+  /** Whether the dashboard as the machine has it now is another one than the person began with. */
+  isOvertaken(present: PageDashboard | undefined): boolean {
+    return JSON.stringify(present?.cards.map(cardText)) !== JSON.stringify(this.#begun?.cards.map(cardText));
   }
 
   /** Adds the card at the end, or takes it away. */
@@ -56,4 +63,8 @@ export class DashboardDraft {
   #change(next: (cards: PageDashboard["cards"]) => PageDashboard["cards"]): void {
     if (this.dashboard) this.dashboard = { ...this.dashboard, cards: next(this.dashboard.cards) };
   }
+}
+
+function cardText({ id, isWide }: PageDashboard["cards"][number]): string {
+  return `${id} ${isWide}`;
 }

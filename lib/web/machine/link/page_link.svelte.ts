@@ -12,6 +12,8 @@ import { getContext, setContext } from "svelte";
 import { ownAddress, ownPath, storedName } from "../../shared/own_place.ts";
 import { problemText } from "../../shared/problem_text.ts";
 import { forgetKey, keyCredentials, type SignInKey, storedKey, storeKey } from "../../shared/credentials.ts";
+import { endWithConnection } from "./ending_transport.ts";
+import { type HeldIds, moveInSession } from "./moving_session.ts";
 
 export type LinkState = "connecting" | "connected" | "lost" | "signed_out";
 export type LinkKind = "webrtc" | "direct";
@@ -71,6 +73,8 @@ export class PageLink {
   /** Grows with every connection and every end of one, so that those before can tell. */
   #epoch = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
+  readonly #stopping = new Set<() => void>();
+  readonly holds: HeldIds = new Map();
 
   constructor(target: LinkTarget = thisMachine()) {
     this.target = target;
@@ -136,6 +140,12 @@ export class PageLink {
     this.#again(0, 0);
   }
 
+  /** Calls `stop` at each STOP, for what a person holds; returns the end of it. */
+  onStop(stop: () => void): () => void {
+    this.#stopping.add(stop);
+    return () => void this.#stopping.delete(stop);
+  }
+
   /**
    * Stops everything that moves: over the connection, and past it if that is silent or there is none, because a broken
    * connection is noticed only after seconds.
@@ -143,6 +153,7 @@ export class PageLink {
   async stopAll(): Promise<void> {
     const over = this.client?.stopAll();
     over?.catch(() => {});
+    for (const stop of this.#stopping) stop();
     const isAnswered = over?.then(() => true, () => false) ?? false;
     const late = new Promise<false>((resolve) => setTimeout(resolve, STOP_MS, false));
     if (await Promise.race([isAnswered, late])) return;
@@ -156,7 +167,7 @@ export class PageLink {
   /** Over a connection of its own: directly if that is possible, because it needs the fewest steps. */
   async #stopAnew(): Promise<void> {
     const way = this.target.ways.includes("direct") ? "direct" : "webrtc";
-    const client = await dialBy(way, this.target, this.#credentials());
+    const client = await dialBy(way, this.target, this.#credentials(), this.holds);
     try {
       await client.stopAll();
     } finally {
@@ -212,7 +223,7 @@ export class PageLink {
     const chosen = ways.filter((kind) => this.way === "auto" || this.way === kind);
     for (const kind of chosen.length > 0 ? chosen : ways) {
       try {
-        return { client: await dialBy(kind, this.target, this.#credentials()), kind };
+        return { client: await dialBy(kind, this.target, this.#credentials(), this.holds), kind };
       } catch (error) {
         if (isRefusal(error)) throw error;
         failures.push(error);
@@ -264,6 +275,7 @@ async function dialBy(
   kind: LinkKind,
   { address, host }: LinkTarget,
   creds: Credentials | undefined,
+  holds: HeldIds,
 ): Promise<RobotClient> {
   const isWebRtc = kind === "webrtc";
   const webrtc = {
@@ -274,9 +286,11 @@ async function dialBy(
     noReconnect: true,
   };
   const client = new RobotClient(address, webrtc, undefined, { noReconnect: true });
+  moveInSession(client, holds);
   const dialTimeout = isWebRtc ? WEBRTC_MS : DIRECT_MS;
   const dialing = client.connect(creds ? { creds, dialTimeout } : { dialTimeout });
   await withDeadline(dialing, dialTimeout, () => void client.disconnect().catch(() => {}));
+  if (!isWebRtc) endWithConnection(client);
   return client;
 }
 

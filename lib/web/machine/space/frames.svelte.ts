@@ -11,12 +11,14 @@ import {
   type Geometry,
   GripperClient,
   type RobotClient,
+  type Transform,
   WorldStateStoreClient,
 } from "@viamrobotics/sdk";
 import { useLink } from "../link/page_link.svelte.ts";
 import { poll } from "../link/poll.svelte.ts";
 import { useStatus } from "../link/machine_status.svelte.ts";
 import type { WirePose } from "./pose.ts";
+import { parentOf, parentsInStore } from "./stored_frames.ts";
 
 const FRAMES_EVERY_MS = 5000;
 const POSES_EVERY_MS = 250;
@@ -119,22 +121,46 @@ export class SceneFrames {
   }
 
   async #fetchStores(client: RobotClient): Promise<SceneFrame[]> {
+    const names = new Set((this.#known.value ?? []).flatMap(({ name }) => [name, `${name}_origin`]));
     const all = await Promise.all(
       this.#named("world_state_store").map(async (name) => {
         const store = new WorldStateStoreClient(client, name);
         const uuids = (await store.listUUIDs()).slice(0, TRANSFORMS_MAX);
-        return await Promise.allSettled(uuids.map((uuid) => store.getTransform(uuid)));
+        const transforms = fulfilled(await Promise.allSettled(uuids.map((uuid) => store.getTransform(uuid))))
+          .filter((one) => one !== undefined);
+        const stored = new Map(transforms.map((one) => [one.referenceFrame, one]));
+        // One whose place is unknown is not drawn.
+        return fulfilled(
+          await Promise.allSettled(transforms.map(async (one): Promise<SceneFrame> => {
+            const { referenceFrame: name, physicalObject } = one;
+            const pose = await storedPose(client, one, stored, names);
+            const geometries = physicalObject ? [physicalObject] : [];
+            return { name, parent: parentOf(one), pose, geometries, geometriesPose: pose };
+          })),
+        );
       }),
     );
-    const transforms = all.flat().flatMap((one) =>
-      one.status === "fulfilled" && one.value ? [one.value] : []
-    );
-    return transforms.map(({ referenceFrame: name, poseInObserverFrame: at, physicalObject }) => {
-      const pose = { ...ORIGIN, ...at?.pose };
-      const geometries = physicalObject ? [physicalObject] : [];
-      return { name, parent: at?.referenceFrame ?? WORLD, pose, geometries, geometriesPose: pose };
-    });
+    return all.flat();
   }
+}
+
+function fulfilled<T>(settled: readonly PromiseSettledResult<T>[]): T[] {
+  return settled.flatMap((one) => one.status === "fulfilled" ? [one.value] : []);
+}
+
+/** The pose of a stored transform in the world. Rejects if nothing leads there. */
+async function storedPose(
+  client: RobotClient,
+  transform: Transform,
+  stored: ReadonlyMap<string, Transform>,
+  names: ReadonlySet<string>,
+): Promise<WirePose> {
+  const frame = parentOf(transform);
+  const pose = { ...ORIGIN, ...transform.poseInObserverFrame?.pose };
+  if (frame === WORLD) return pose;
+  const parents = parentsInStore(transform, stored, (name) => names.has(name));
+  // The machine may know more frames than it lists, such as the links of an arm.
+  return await poseInWorld(client, frame, pose, [...parents ?? []]);
 }
 
 async function knownFrames(client: RobotClient): Promise<KnownFrame[]> {
@@ -156,11 +182,16 @@ async function fetchPose(client: RobotClient, frame: string, other: WirePose = O
 }
 
 /** A pose in a frame as it is in the world. Rejects if the machine does not know the frame. */
-export async function poseInWorld(client: RobotClient, frame: string, pose: WirePose): Promise<WirePose> {
+export async function poseInWorld(
+  client: RobotClient,
+  frame: string,
+  pose: WirePose,
+  supplementalTransforms: Transform[] = [],
+): Promise<WirePose> {
   const answer = await client.robotService.transformPose({
     source: { referenceFrame: frame, pose },
     destination: WORLD,
-    supplementalTransforms: [],
+    supplementalTransforms,
   });
   return { ...ORIGIN, ...answer.pose?.pose };
 }

@@ -24,7 +24,10 @@ const PLACES: Readonly<Record<string, string>> = { KeyW: "w", KeyA: "a", KeyS: "
 export interface DriverParts {
   /** The share of full power, 0 to 1. */
   readonly power: () => number;
-  readonly drive: (linear: number, angular: number) => Promise<unknown>;
+  /** Whether the machine may be driven on; not after a stop by somebody else, until what is held was let go. */
+  readonly drive: (linear: number, angular: number) => Promise<boolean>;
+  /** Something is held from now on, or nothing any more. */
+  readonly holds: (holds: boolean) => void;
   readonly stop: () => Promise<unknown>;
 }
 
@@ -36,6 +39,11 @@ export class Driver {
   usesGamepad = $state(false);
   /** Directions by the place of their keys: a release may have another letter than its press. */
   #held = $state.raw<ReadonlyMap<string, string>>(new Map());
+  /** A finger or button that went down on the pad, and has not been let go or stopped since; where that is the middle. */
+  #pointing?: { readonly x: number; readonly y: number };
+  #holding = false;
+  /** The sticks count again after they have been at rest: what is held since before a stop does not. */
+  #awaitsRest = false;
   #driving = false;
   #sending = false;
   #timer: ReturnType<typeof setInterval> | undefined;
@@ -69,6 +77,7 @@ export class Driver {
 
   toggleGamepad(): void {
     this.usesGamepad = !this.usesGamepad;
+    this.#awaitsRest = true;
     if (!this.usesGamepad) this.release();
   }
 
@@ -85,7 +94,8 @@ export class Driver {
     else held.delete(place);
     this.#held = held;
     const sign = (plus: string, minus: string) => Number(this.holds(plus)) - Number(this.holds(minus));
-    this.#steer(sign("w", "s"), sign("a", "d"));
+    if (held.size === 0) this.release();
+    else this.#steer(sign("w", "s"), sign("a", "d"));
   }
 
   pointer(event: PointerEvent): void {
@@ -93,16 +103,40 @@ export class Driver {
     // A second finger steers nothing; another button opens a menu, which takes the release.
     if (!event.isPrimary) return;
     if (event.buttons > 1) return this.release();
-    if (event.type === "pointerdown") pad.setPointerCapture(event.pointerId);
-    if (event.buttons === 0) return;
     const { left, top, width, height } = pad.getBoundingClientRect();
+    if (event.type === "pointerdown") {
+      const isFinger = event.pointerType === "touch";
+      // A finger elsewhere on the pad scrolls the page.
+      if (isFinger && !(event.target as HTMLElement).closest("[data-grip]")) return;
+      this.#pointing = isFinger
+        ? { x: event.clientX - left, y: event.clientY - top }
+        : { x: width / 2, y: height / 2 };
+      pad.setPointerCapture(event.pointerId);
+    }
+    if (event.buttons === 0 || !this.#pointing) return;
+    const { x, y } = this.#pointing;
     const share = (value: number) => Math.min(1, Math.max(-1, value));
-    this.#steer(share(1 - 2 * (event.clientY - top) / height), share(1 - 2 * (event.clientX - left) / width));
+    this.#steer(
+      share(2 * (top + y - event.clientY) / height),
+      share(2 * (left + x - event.clientX) / width),
+    );
+  }
+
+  /** Stops the base as `release` does, and what is still held counts no more until it is let go. */
+  stop(always = false): void {
+    this.#awaitsRest = true;
+    this.release(always);
   }
 
   /** Stops the base if it is driven, or in any case. */
   release(always = false): void {
     this.#held = new Map();
+    this.#pointing = undefined;
+    this.#hold(false);
+    this.#rest(always);
+  }
+
+  #rest(always = false): void {
     this.linear = 0;
     this.angular = 0;
     if (!this.#driving && !always) return;
@@ -111,24 +145,36 @@ export class Driver {
   }
 
   #steer(linear: number, angular: number): void {
-    if (linear === 0 && angular === 0) return this.release();
+    if (linear === 0 && angular === 0) return this.#rest();
     this.linear = linear;
     this.angular = angular;
+    this.#hold(true);
     this.#driving = true;
     void this.#send();
+  }
+
+  #hold(holds: boolean): void {
+    if (this.#holding !== holds) this.parts.holds(holds);
+    this.#holding = holds;
   }
 
   #tick(): void {
     if (this.usesGamepad) {
       // A browser tells a page in the background where the sticks were when it was left.
-      if (!document.hasFocus() || document.visibilityState === "hidden") return this.release();
+      if (!document.hasFocus() || document.visibilityState === "hidden") {
+        this.#awaitsRest = true;
+        return this.release();
+      }
       const pad = firstGamepad();
       if (!pad) return this.release();
       const axis = (at: number) => {
         const value = pad.axes[at] ?? 0;
         return Math.abs(value) < GAMEPAD_DEAD ? 0 : value;
       };
-      if (axis(0) !== 0 || axis(1) !== 0 || this.#driving) return this.#steer(-axis(1), -axis(0));
+      const rests = axis(0) === 0 && axis(1) === 0;
+      if (rests) this.#awaitsRest = false;
+      if (rests && this.#driving) return this.release();
+      if (!rests && !this.#awaitsRest) return this.#steer(-axis(1), -axis(0));
     }
     if (this.#driving) void this.#send();
   }
@@ -138,10 +184,15 @@ export class Driver {
     if (this.#sending) return;
     this.#sending = true;
     const power = this.parts.power();
+    let mayGoOn = true;
     try {
-      await this.parts.drive(this.linear * power, this.angular * power);
+      mayGoOn = await this.parts.drive(this.linear * power, this.angular * power);
     } finally {
       this.#sending = false;
+    }
+    if (!mayGoOn) {
+      this.#driving = false;
+      return this.stop();
     }
     // Released meanwhile: the stop may have arrived before this power.
     if (!this.#driving) void this.parts.stop();
