@@ -132,7 +132,7 @@ function noCommand<W extends CommandContext>(
   const isOfGroup = groupOf(program, first) !== undefined || near?.includes(" ");
   const shown = isOfGroup ? words.slice(0, 2).join(" ") : first;
   const found = words.length === 0 ? "no command" : `unknown command "${escaped(shown)}"`;
-  const few = words.length > 0 && names.length <= NAMED_MAX ? `; there are ${names.join(", ")}` : "";
+  const few = names.length <= NAMED_MAX ? `; there are ${names.join(", ")}` : "";
   host.writeError(`${program.name}: ${found}${near ? `; did you mean ${near}?` : few}; see --help\n`);
   return EXIT.usage;
 }

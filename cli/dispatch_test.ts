@@ -1,8 +1,9 @@
 /** A program of a few commands, called in every way: which command it is, its words, its exit code, its help. */
 
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { SvcError } from "../lib/base/error.ts";
 import type { Command, CommandContext, CommandProgram } from "./command.ts";
+import { CLOUD_PROGRAM } from "./cloud/program.ts";
 import { runCommand } from "./dispatch.ts";
 import { leadingFlags } from "./flags.ts";
 
@@ -24,6 +25,8 @@ const broken: Command<CommandContext> = {
   ...echo("break", []),
   run: () => Promise.reject(new SvcError("not_found", "there is no \x1b[31mhammer")),
 };
+
+const NO_COMMAND = "tool: no command; there are box, box open, put, take, break, give; see --help\n";
 
 const PROGRAM: CommandProgram<CommandContext> = {
   name: "tool",
@@ -102,8 +105,8 @@ Deno.test("the longest matching command runs, and a wrong number of words is ref
     await wrong("bxo open"),
     'tool: unknown command "bxo open"; did you mean box open?; see --help\n',
   );
-  assertEquals(await wrong(""), "tool: no command; see --help\n");
-  assertEquals(await wrong("--loud -p x"), "tool: no command; see --help\n");
+  assertEquals(await wrong(""), NO_COMMAND);
+  assertEquals(await wrong("--loud -p x"), NO_COMMAND);
   assertEquals(await wrong("--loud --zebra"), "tool: Unknown flag --zebra; see --help\n");
 });
 
@@ -193,4 +196,16 @@ Deno.test("a misspelt flag before a word is named, and a misspelt command below 
   assertStringIncludes(inner, "did you mean box open?");
   const few = (await run({ ...PROGRAM, commands }, "xylophone")).errors;
   assertEquals(few, 'tool: unknown command "xylophone"; there are box, box open; see --help\n');
+});
+
+Deno.test("every help text of svc-cloud, and of its groups of commands, fits into 80 columns", async () => {
+  const words = CLOUD_PROGRAM.commands.flatMap(({ words }) => [words, words.split(" ")[0]!]);
+  let output = "";
+  const host = { env: () => undefined, write: (text: string) => void (output += text), writeError: () => {} };
+  for (const one of new Set(["", ...words])) {
+    const before = output.length;
+    await runCommand(CLOUD_PROGRAM, [...one.split(" ").filter(Boolean), "--help"], { host } as never);
+    assert(output.length > before, one);
+  }
+  assertEquals(output.split("\n").filter((line) => line.length > 80), []);
 });

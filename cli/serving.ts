@@ -6,9 +6,11 @@ import { type Clock, settle, SystemClock } from "../lib/base/clock.ts";
 import { SvcError } from "../lib/base/error.ts";
 import type { Host } from "../lib/base/host.ts";
 import type { Logger, Logs } from "../lib/base/log/log.ts";
+import { logOwnFaults } from "../lib/base/log/own_faults.ts";
 import type { Runtime } from "../lib/machine/runtime.ts";
 import { giveBackFreed } from "../lib/base/native/freed_memory.ts";
 import { OrphanReaper } from "../lib/base/native/processes/orphans.ts";
+import { giveSigns } from "../lib/base/native/processes/service_signs.ts";
 import { openLogs } from "./logs.ts";
 import { EXIT } from "./program.ts";
 import { revision, VERSION } from "./version.ts";
@@ -42,9 +44,11 @@ export async function serveMachine(
   using open = openLogs(name, logFile, host, clock);
   await using _giving = giveBackFreed(clock);
   using _reaper = new OrphanReaper(clock);
+  await using _signs = giveSigns({ pid: Deno.pid, parent: Deno.ppid, host }, clock);
   const { logs } = open;
   logs.configure([], debug);
   const logger = logs.logger("rdk");
+  using _faults = logOwnFaults(name, logger);
 
   const stopped = Promise.withResolvers<string>();
   const stopping = new AbortController();

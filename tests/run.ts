@@ -4,7 +4,7 @@
  * leaves a computer idle.
  *
  * A process takes a batch of files. The output of a batch is printed when the batch has ended, so that the lines of
- * two batches never mix. At the end come the files that took longest, the batches that took most of the processors,
+ * two batches never mix. At the end come the batches that took longest, those that took most of the processors,
  * and the output of each failed batch once more.
  * The last line counts all tests: `ok | 2221 passed | 0 failed | 12 ignored (10m)`.
  */
@@ -17,8 +17,13 @@ import { POSTGRES_VARIABLE, postgresPrograms, startPostgres } from "./support/po
 import { sourceFiles } from "./support/sources.ts";
 
 const FOLDERS = ["cli/", "drivers/", "lib/", "proto/", "tests/"];
-/** Files in a batch of quick tests, where the start of a process would cost more than the tests. */
+/** The tests of several files in one isolate. */
+const BATCH_FILE = "tests/batch.ts";
+const CODE = "beside the code";
+/** Files in a batch of tests beside the code, which are quick. */
 const QUICK_FILES = 12;
+/** Files in a batch of `tests/`, which wait for programs. */
+const FOLDER_FILES = 6;
 /** Processes per core: each waits for something most of the time. */
 const PER_CORE = 2;
 const BATCH_MS = 25 * 60_000;
@@ -29,6 +34,12 @@ const COSTLIEST_SHOWN = 30;
  * those that it has waited for, and theirs.
  */
 const TIMED = ["-c", '"$@"; code=$?; times >&2; exit $code', "sh"];
+/**
+ * V8's options for the checks: most of what the compiler makes stays until its end, so that to look for garbage is in
+ * vain. It takes a tenth less of the processors so.
+ */
+const CHECKS_V8 =
+  "--single-threaded,--min-semi-space-size=64,--max-semi-space-size=64,--initial-heap-size=2500";
 const ROOT = new URL("../", import.meta.url);
 
 const clock = new SystemClock();
@@ -37,6 +48,7 @@ const clock = new SystemClock();
 interface Batch {
   readonly name: string;
   readonly args: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 /** The counts of a batch, from Deno's last line. */
@@ -49,13 +61,12 @@ interface Counted {
 interface Outcome extends Counted {
   readonly name: string;
   readonly text: string;
-  /** Seconds of each test file. */
-  readonly seconds: ReadonlyMap<string, number>;
+  readonly seconds: number;
   /** Of the processors, by all its processes. */
   readonly processorSeconds: number;
 }
 
-/** The files to run: a file of `tests/` or a long one alone, other files beside the code together. */
+/** The files to run: long ones alone, others together if their folders share what they import. */
 async function batchesOf(wanted: readonly string[]): Promise<Batch[]> {
   const isWanted = (path: string) => wanted.some((name) => path === name || path.startsWith(`${name}/`));
   const files = (await sourceFiles(FOLDERS)).map(({ path }) => path)
@@ -63,18 +74,35 @@ async function batchesOf(wanted: readonly string[]): Promise<Batch[]> {
 
   const long = LONGEST_FIRST.filter((path) => files.includes(path));
   const others = files.filter((path) => !long.includes(path));
-  const alone = others.filter((path) => path.startsWith("tests/"));
-  const quick = others.filter((path) => !path.startsWith("tests/"));
-  const made = [...long, ...alone].map((path) => [path]);
-  for (let at = 0; at < quick.length; at += QUICK_FILES) made.push(quick.slice(at, at + QUICK_FILES));
-  return made.map((paths) => ({ name: paths.join(" "), args: ["test", "-A", "--no-check", ...paths] }));
+  const { [CODE]: quick = [], ...folders } = Object.groupBy(others, folderOf);
+  const batches = Object.values(folders).flatMap((paths) => chunksOf(paths ?? [], FOLDER_FILES));
+  // The quick ones go last, so that all processes end at about the same time.
+  batches.push(...chunksOf(quick, QUICK_FILES));
+  return [...long.map((path) => [path]), ...batches].map((paths) => ({
+    name: paths.join(" "),
+    args: ["test", "-A", "--no-check", ...paths.length === 1 ? paths : [BATCH_FILE, "--", ...paths]],
+  }));
 }
 
-/** Runs a batch and prints its output. A process that ends badly without having counted a failure counts as one. */
-async function runBatch({ name, args }: Batch): Promise<Outcome> {
+/** Whose tests share batches: those of a folder of `tests/`, or all that are beside the code. */
+function folderOf(path: string): string {
+  return path.startsWith("tests/") ? path.replace(/[^/]*$/, "") : CODE;
+}
+
+function chunksOf(paths: readonly string[], size: number): string[][] {
+  const count = Math.ceil(paths.length / size);
+  return Array.from({ length: count }, (_, at) => paths.slice(at * size, (at + 1) * size));
+}
+
+/**
+ * Runs a batch and prints its output. A process that ends badly without having counted a failure counts as one, and so
+ * does one that has run no test: a file may have ended it before.
+ */
+async function runBatch({ name, args, env }: Batch): Promise<Outcome> {
   const startMs = clock.monotonicMs();
   const child = new Deno.Command("sh", {
     args: [...TIMED, Deno.execPath(), ...args],
+    env,
     cwd: ROOT,
     stdin: "null",
     stdout: "piped",
@@ -92,15 +120,15 @@ async function runBatch({ name, args }: Batch): Promise<Outcome> {
   let text = (new TextDecoder().decode(stdout) + errors).trimEnd();
   if (late) text += `\nkilled after ${BATCH_MS / 60_000} minutes: ${name}`;
   const counted = countOf(text);
-  if (code !== 0 && counted.failed === 0) {
-    text += `\ndeno ended with ${code} and counted no failure: ${name}`;
+  const hasRunNothing = args[0] === "test" && counted.passed + counted.ignored === 0;
+  if (counted.failed === 0 && (code !== 0 || hasRunNothing)) {
+    text += `\ndeno ended with ${code} and counted no failure${
+      hasRunNothing ? ", nor any test" : ""
+    }: ${name}`;
     counted.failed = 1;
   }
   console.log(text);
-  const seconds = secondsOf(text);
-  // The tests of a file are not all of its time: its programs are fetched before.
-  const own = seconds.size < 2 ? new Map([[name, secondsSince(startMs)]]) : seconds;
-  return { ...counted, name, text, seconds: own, processorSeconds };
+  return { ...counted, name, text, seconds: secondsSince(startMs), processorSeconds };
 }
 
 /** Kills what the shell runs, so that the shell comes to its end. */
@@ -134,25 +162,6 @@ function countOf(text: string): Counted {
   return { passed: count("passed"), failed: count("failed"), ignored: count("ignored") };
 }
 
-/** What the tests of each file took, by the lines of its tests: `name ... ok (1m2s)`. */
-function secondsOf(text: string): Map<string, number> {
-  const seconds = new Map<string, number>();
-  let file: string | undefined;
-  for (const line of plain(text)) {
-    const begun = /^running \d+ tests? from \.\/(\S+)$/.exec(line);
-    if (begun) {
-      file = begun[1];
-      seconds.set(file, 0);
-      continue;
-    }
-    const [, minutes = 0, own = 0] = /^\S.*\((?:(\d+)m)?(?:(\d+)s)?\)$/.exec(line) ?? [];
-    if (file && !/^(ok|FAILED) \|/.test(line)) {
-      seconds.set(file, seconds.get(file)! + Number(minutes) * 60 + Number(own));
-    }
-  }
-  return seconds;
-}
-
 /** Runs the batches, some at once, in their order. */
 async function runAll(queue: Batch[]): Promise<Outcome[]> {
   const outcomes: Outcome[] = [];
@@ -164,11 +173,9 @@ async function runAll(queue: Batch[]): Promise<Outcome[]> {
 }
 
 function printLongest(outcomes: readonly Outcome[]): void {
-  const files = outcomes.flatMap(({ seconds }) => [...seconds]).sort(([, one], [, other]) => other - one);
   console.log("\nlongest:");
-  for (const [name, seconds] of files.slice(0, LONGEST_SHOWN)) {
-    console.log(`${seconds.toFixed(0).padStart(5)} s  ${name}`);
-  }
+  const longest = outcomes.toSorted((one, other) => other.seconds - one.seconds).slice(0, LONGEST_SHOWN);
+  for (const { name, seconds } of longest) printTime(seconds, name);
 }
 
 function printCostliest(outcomes: readonly Outcome[]): void {
@@ -176,10 +183,15 @@ function printCostliest(outcomes: readonly Outcome[]): void {
   const batches = outcomes.toSorted((one, other) => other.processorSeconds - one.processorSeconds);
   console.log(`\n${sum.toFixed(0)} s of the processors, most of them:`);
   for (const { name, processorSeconds } of batches.slice(0, COSTLIEST_SHOWN)) {
-    const [first, ...others] = name.split(" ");
-    const shown = first.endsWith(".ts") && others.length > 0 ? `${first} and ${others.length} others` : name;
-    console.log(`${processorSeconds.toFixed(0).padStart(5)} s  ${shown}`);
+    printTime(processorSeconds, name);
   }
+}
+
+/** Of a batch only the first file is named. */
+function printTime(seconds: number, name: string): void {
+  const [first, ...others] = name.split(" ");
+  const shown = first.endsWith(".ts") && others.length > 0 ? `${first} and ${others.length} others` : name;
+  console.log(`${seconds.toFixed(0).padStart(5)} s  ${shown}`);
 }
 
 /** Shows what failed once more, where a reader of the log's end sees it. */
@@ -196,7 +208,7 @@ async function main(words: readonly string[]): Promise<number> {
     console.error(`no tests under ${words.join(" ")}: name a folder or a file that ends in _test.ts`);
     return 2;
   }
-  const checks = { name: "deno task check", args: ["task", "check"] };
+  const checks = { name: "deno task check", args: ["task", "check"], env: { DENO_V8_FLAGS: CHECKS_V8 } };
 
   const isWhole = words.length === 0;
   // Tests that need one of these wait for it; those that need none begin meanwhile.

@@ -111,6 +111,9 @@ export async function tour(sdk, dial) {
     seen.missing = { code: error.code, message: error.rawMessage };
   }
 
+  // An error of a stream, which comes before its first message.
+  seen.missingPin = await board.streamTicks(["nowhere"], []).then(() => "none", ({ message }) => message);
+
   await robot.disconnect();
   const again = await dial();
   seen.again = (await again.resourceNames()).length;

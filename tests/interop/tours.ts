@@ -3,7 +3,14 @@
  * are judged here.
  */
 
-import { assert, assertEquals, assertGreater, assertLess, assertMatch } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertGreater,
+  assertLess,
+  assertMatch,
+  assertStringIncludes,
+} from "@std/assert";
 import type { ServerProcess } from "../support/server.ts";
 import { run } from "./programs.ts";
 
@@ -29,6 +36,8 @@ export interface Seen {
   detections: number;
   stopped: boolean;
   missing?: { code: number; message: string };
+  /** The error of a stream of ticks of a pin that is not there. */
+  missingPin?: string;
   again: number;
 }
 
@@ -77,5 +86,6 @@ export function judge(seen: Seen): void {
   assertGreater(seen.detections, 0);
   assertEquals(seen.stopped, true);
   assertEquals(seen.missing?.code ?? 2, 2);
+  assertStringIncludes(seen.missingPin ?? "nowhere", "nowhere");
   assertEquals(seen.again, seen.resources.length);
 }

@@ -81,6 +81,7 @@ export class FakeNetwork implements NetworkPort {
     return Promise.resolve({
       wifiDevice: this.hasWifi ? DEVICE : undefined,
       connectedTo: this.joined,
+      isWifiIdle: this.active === undefined,
       isWifiOff: this.isWifiOff,
       isUnmanaged: this.isUnmanaged,
       internet: this.leadsOut || (!this.checksInternet && (this.routesOn || this.joined !== undefined)),

@@ -9,6 +9,7 @@ import { SvcError } from "../../lib/base/error.ts";
 import type { Device, Follower, Lateness, Pointed, Pulse, PulseLine, Pulses } from "../../lib/base/host.ts";
 
 const EVENT_BYTES = 48;
+const SET_TIMEOUT = 0x0702;
 
 export class FakeLine {
   /** The circuit pulls it up; an output drives it. */
@@ -38,6 +39,8 @@ export class FakeChip {
   readonly requests = new Set<Request>();
   /** Called when an output changes its level. */
   onDriven?: (offset: number, high: boolean) => void;
+  /** It was unplugged: what is open on it fails for ever. */
+  isGone = false;
 
   constructor(
     readonly name: string,
@@ -87,19 +90,34 @@ export class FakePins {
   readonly chips = new Map<string, FakeChip>();
   /** By bus and address: `/dev/i2c-1 64`. */
   readonly i2c = new Map<string, FakeI2c>();
+  /** By path of a bus: the limit of its waits, in milliseconds. */
+  readonly waits = new Map<string, number>();
   /** By path: the answer of a device on SPI. */
   readonly spi = new Map<string, (sent: Uint8Array) => Uint8Array>();
   /** By path: a serial line's next data; empty for none. */
   readonly serial = new Map<string, () => string>();
+  /** Paths of serial lines whose adapter was unplugged: readable for ever, without bytes. */
+  readonly unplugged = new Set<string>();
   readonly forbidden = new Set<string>();
   readonly pulses: FakePulse[] = [];
   open = 0;
   readonly #requests: Request[] = [];
+  /** By path: what a serial line has for its next reader. */
+  readonly #printed = new Map<string, string>();
 
   chip(name: string, label: string, lines: number, names?: Record<number, string>): FakeChip {
     const chip = new FakeChip(name, label, lines, names);
     this.chips.set(name, chip);
     return chip;
+  }
+
+  /** Unplugs a chip; watchers learn of it. */
+  unplug(chip: FakeChip): void {
+    chip.isGone = true;
+    this.chips.delete(chip.name);
+    for (const { follower } of chip.requests) {
+      follower?.failed(error("unavailable", "read", `/dev/${chip.name}`, "No such device"));
+    }
   }
 
   /** Whether it has a device at this path. */
@@ -117,7 +135,10 @@ export class FakePins {
     if (!there) throw error("not_found", "open", path, "No such file or directory");
     let address = 0;
     return this.#device(path, {
-      tell: (_request, value) => address = value,
+      tell: (request, value) => {
+        if (request === SET_TIMEOUT) this.waits.set(path, 10 * value);
+        else address = value;
+      },
       control: (request, data, pointed) => {
         if (chip) return this.#control(chip, request, data);
         if (bus) return this.#smbus(path, address, data, pointed[0].bytes);
@@ -175,7 +196,7 @@ export class FakePins {
       read: () => this.#say(path),
       write: refuse,
       map: refuse,
-      readable: () => Promise.resolve(true),
+      readable: () => Promise.resolve(this.#isReadable(path)),
       urgent: () => Promise.resolve(false),
       adopt: (file, adopted) => this.#lines(this.#requests[file], adopted),
       follow: (_batchBytes, follower) => {
@@ -191,16 +212,28 @@ export class FakePins {
     };
   }
 
-  #say(path: string): Uint8Array<ArrayBuffer> {
+  /** A line that fails is readable, as the error is what there is to read. */
+  #isReadable(path: string): boolean {
+    if (this.unplugged.has(path)) return true;
     const printed = this.serial.get(path);
-    if (!printed) throw error("unavailable", "read", path, "Input/output error");
-    return new TextEncoder().encode(printed());
+    if (!printed) return true;
+    this.#printed.set(path, (this.#printed.get(path) ?? "") + printed());
+    return this.#printed.get(path) !== "";
+  }
+
+  #say(path: string): Uint8Array<ArrayBuffer> {
+    if (this.unplugged.has(path)) return new Uint8Array();
+    if (!this.serial.has(path)) throw error("unavailable", "read", path, "Input/output error");
+    const printed = this.#printed.get(path) ?? "";
+    this.#printed.delete(path);
+    return new TextEncoder().encode(printed);
   }
 
   #lines(request: Request, path: string): Device {
     const { chip, offsets } = request;
     return this.#device(path, {
       control: (number, data) => {
+        if (chip.isGone) throw error("unavailable", "control", path, "No such device");
         const view = new DataView(data.buffer);
         if ((number & 0xff) === 0x0d) return apply(chip, offsets, view, 0);
         const mask = view.getBigUint64(8, true);
@@ -227,6 +260,7 @@ export class FakePins {
     const view = new DataView(data.buffer);
     const text = (at: number, value: string) => data.set(new TextEncoder().encode(value), at);
     const path = `/dev/${chip.name}`;
+    if (chip.isGone) throw error("unavailable", "control", path, "No such device");
     switch (request & 0xff) {
       case 0x01:
         text(0, chip.name);

@@ -58,7 +58,10 @@ async function passkey(): Promise<boolean> {
 
 /** What connecting to a bus that is not there fails with. */
 async function noBus(): Promise<string> {
-  return await openBus({ env: () => "unix:path=/nowhere/bus" }).then(() => "none", messageOf);
+  return await openBus({ env: () => "unix:path=/nowhere/bus" }, new SystemClock()).then(
+    () => "none",
+    messageOf,
+  );
 }
 
 console.log(

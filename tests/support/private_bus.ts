@@ -2,6 +2,7 @@
  * A private message bus for a test: a real dbus-daemon, and scripted services on it.
  */
 
+import { SystemClock } from "../../lib/base/clock.ts";
 import { type Bus, openBus } from "../../lib/base/bus/bus.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { type Needed, outputOf } from "./needing.ts";
@@ -51,7 +52,7 @@ export class PrivateBus {
 
   /** A separate connection. */
   async open(): Promise<Bus> {
-    return await openBus(this.host);
+    return await openBus(this.host, new SystemClock());
   }
 
   /** A connection with a service's name. */

@@ -2,8 +2,9 @@
  * An `svc-server` in its own process, for tests and benchmarks that use it as a user would.
  */
 
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { V8_FLAGS } from "../../cli/v8_flags.ts";
+import { FAULT_MARK } from "../../lib/base/log/own_faults.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 
@@ -48,13 +49,15 @@ export async function startServer(
     await reading;
     return code;
   });
-  const stop = () => {
+  const stop = async () => {
     try {
       child.kill("SIGTERM");
     } catch {
       // The process has ended already.
     }
-    return ended;
+    const code = await ended;
+    assertFaultless(log.text);
+    return code;
   };
   try {
     await log.wrote('"url":"');
@@ -73,6 +76,11 @@ export async function startServer(
     ended,
     stop,
   };
+}
+
+/** A program outlives its own faults, and a test must see them. */
+export function assertFaultless(output: string): void {
+  assert(!output.includes(FAULT_MARK), output);
 }
 
 /** Writes a configuration to a temporary file, on a port of its own, and gives its path. */
