@@ -32,16 +32,20 @@ const NO_HEARTBEATS = `
   };
 `;
 
-/** A page with nothing but the card of a component. */
+/** A page with nothing but the card of one resource. */
 async function alone(
   { machine, browser }: PageShared,
   type: string,
   name: string,
-  { script, direct = false }: { readonly script?: string; readonly direct?: boolean } = {},
+  { script, direct = false, kind = "component" }: {
+    readonly script?: string;
+    readonly direct?: boolean;
+    readonly kind?: "component" | "service";
+  } = {},
 ): Promise<{ page: Page; card: Locator; close(): Promise<void> }> {
   const { page, errors } = await openPage(browser, machine.url, { bare: true });
   if (script !== undefined) await page.addInitScript(script);
-  const id = encodeURIComponent(`rdk:component:${type}/${name}`);
+  const id = encodeURIComponent(`rdk:${kind}:${type}/${name}`);
   await page.goto(`${machine.url}/${direct ? "?way=direct" : ""}#/control/${id}`);
   await page.getByTestId("rtt").waitFor();
   const close = async () => {
@@ -275,6 +279,34 @@ export const SAFETY_STEPS: readonly PageStep[] = [
     await page.mouse.up();
     await until(async () => await present() === 0);
     await close();
+  }],
+  ["nothing moves under a finger when a stop or a failure is told of", async (shared) => {
+    const whole = await alone(shared, "input_controller", "pad1", { direct: true });
+    const stick = whole.card.getByRole("slider", { name: "AbsoluteX", exact: true });
+    const before = await stick.boundingBox();
+    await whole.page.keyboard.press("Shift+Escape");
+    await whole.page.getByText("Everything was told to stop").waitFor();
+    assertEquals(await stick.boundingBox(), before);
+    await whole.page.route(VERSION, (route) => route.abort());
+    await whole.page.getByText("No connection to the machine").waitFor();
+    assertEquals(await stick.boundingBox(), before);
+    await whole.page.context().close();
+
+    for (
+      const [kind, type, name, button, failing] of [
+        ["service", "slam", "slam1", "Save the state", "GetPosition"],
+        ["component", "board", "board1", "Write", "ReadAnalogReader"],
+      ] as const
+    ) {
+      const { page, card, close } = await alone(shared, type, name, { direct: true, kind });
+      const control = card.getByRole("button", { name: button });
+      await card.locator("canvas").first().waitFor();
+      const rests = await control.boundingBox();
+      await page.route(`**/${failing}`, (route) => route.fulfill({ status: 500 }));
+      await card.locator(".problem").waitFor();
+      assertEquals(await control.boundingBox(), rests, name);
+      await close();
+    }
   }],
   ["a stick ends at rest although its calls would overtake each other", async (shared) => {
     const { page, card, close } = await alone(shared, "input_controller", "pad1", { direct: true });
