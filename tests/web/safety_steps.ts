@@ -68,20 +68,20 @@ function stickOf(machine: PageMachine): () => Promise<number | undefined> {
 }
 
 /**
- * A finger that goes from a share of a slider's width by some pixels, in steps as a screen reports them. It begins once
- * the slider is in view and rests: an earlier finger may have scrolled the page.
+ * A finger that goes from a share of a control's width by some pixels, in steps as a screen reports them. It begins once
+ * the control is in view and rests: an earlier finger may have scrolled the page.
  */
 async function swipe(
   session: CDPSession,
-  slider: Locator,
+  control: Locator,
   share: number,
   x: number,
   y: number,
 ): Promise<void> {
-  const { width, height } = (await slider.boundingBox())!;
+  const { width, height } = (await control.boundingBox())!;
   const position = { x: width * share, y: height / 2 };
-  await slider.tap({ trial: true, position });
-  const box = (await slider.boundingBox())!;
+  await control.tap({ trial: true, position });
+  const box = (await control.boundingBox())!;
   const from = { x: box.x + position.x, y: box.y + position.y };
   const touch = (type: "touchStart" | "touchMove" | "touchEnd", at?: number) =>
     session.send("Input.dispatchTouchEvent", {
@@ -370,6 +370,41 @@ export const SAFETY_STEPS: readonly PageStep[] = [
     await until(async () => await servo.getPosition() > 30);
     await context.close();
   }],
+  [
+    "a finger that scrolls past a button of an input controller presses nothing, a tap and a hold do",
+    async (shared) => {
+      const { machine, browser } = shared;
+      const pad = machine.runtime.machine.find("rdk:component:input_controller", "pad1") as InputController;
+      const last = async () =>
+        (await pad.getEvents()).find(({ control }) => control === "ButtonNorth")?.event;
+      const context = await browser.newContext({
+        viewport: { width: 390, height: 400 },
+        hasTouch: true,
+        isMobile: true,
+      });
+      const page = await context.newPage();
+      const session = await context.newCDPSession(page);
+      await page.goto(
+        `${machine.url}/#/control/${encodeURIComponent("rdk:component:input_controller/pad1")}`,
+      );
+      const north = page.getByRole("button", { name: "North" });
+      await page.getByTestId("rtt").waitFor();
+      for (const y of [-120, 120]) await swipe(session, north, 0.5, 0, y);
+      await page.waitForTimeout(300);
+      assertEquals(await last(), undefined);
+      await north.tap();
+      await until(async () => await last() === "ButtonRelease");
+      const { x, y } = (await north.boundingBox())!;
+      await session.send("Input.dispatchTouchEvent", {
+        type: "touchStart",
+        touchPoints: [{ x: x + 5, y: y + 5 }],
+      });
+      await until(async () => await last() === "ButtonPress");
+      await session.send("Input.dispatchTouchEvent", { type: "touchEnd", touchPoints: [] });
+      await until(async () => await last() === "ButtonRelease");
+      await context.close();
+    },
+  ],
   [
     "on a phone a finger that scrolls over the pad of a base drives nothing, and one on its dot drives",
     async (shared) => {

@@ -6,6 +6,8 @@
  */
 
 const MOVED = "PositionChangeAbs";
+/** A finger that has not begun to scroll the page after this time presses the button below it. */
+const TOUCH_MS = 120;
 
 export interface ControlEvent {
   readonly control: string;
@@ -17,6 +19,8 @@ export class HeldControls {
   /** What was moved or pressed is let go once, however the page hears of it. */
   readonly #moved = new Set<string>();
   readonly #pressed = new Set<string>();
+  /** Buttons below a finger that may still begin to scroll, with what presses them. */
+  readonly #touched = new Map<string, ReturnType<typeof setTimeout>>();
   #waiting: ControlEvent[] = [];
   #sending = false;
   /** What is held since before a STOP counts no more. */
@@ -46,11 +50,30 @@ export class HeldControls {
     this.#tell(button, "ButtonPress", 1);
   }
 
+  touch(button: string): void {
+    this.#forgetTouch(button);
+    this.#touched.set(
+      button,
+      setTimeout(() => {
+        this.#touched.delete(button);
+        this.press(button);
+      }, TOUCH_MS),
+    );
+  }
+
+  /** The finger or the mouse leaves a button that it meant: a short touch counts as a press, too. */
+  lift(button: string): void {
+    if (this.#forgetTouch(button)) this.press(button);
+    this.letGo(button);
+  }
+
   letGo(button: string): void {
+    this.#forgetTouch(button);
     if (this.#pressed.delete(button)) this.#tell(button, "ButtonRelease", 0);
   }
 
   letGoAll(): void {
+    for (const button of [...this.#touched.keys()]) this.#forgetTouch(button);
     for (const axis of this.#moved) this.#tell(axis, MOVED, 0);
     for (const button of this.#pressed) this.#tell(button, "ButtonRelease", 0);
     this.#moved.clear();
@@ -61,6 +84,11 @@ export class HeldControls {
   stop(): void {
     this.#stopped = this.#moved.size > 0;
     this.letGoAll();
+  }
+
+  #forgetTouch(button: string): boolean {
+    clearTimeout(this.#touched.get(button));
+    return this.#touched.delete(button);
   }
 
   #tell(control: string, event: string, value: number): void {
