@@ -1,23 +1,20 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { type Camera, CameraApi } from "../../lib/api/sensors/camera.ts";
-import { type DataManager, DataManagerApi } from "../../lib/api/services/data_manager.ts";
-import { APIS } from "../../lib/api/mod.ts";
 import { type Sensor, SensorApi } from "../../lib/api/sensors/sensor.ts";
 import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { type LogRecord, Logs, memorySink } from "../../lib/base/log/log.ts";
 import { writePcd } from "../../lib/geometry/cloud/pcd.ts";
 import { createCloud } from "../../lib/geometry/cloud/point_cloud.ts";
 import { viewpointOf } from "../../lib/geometry/cloud/viewpoint.ts";
 import { poseAt } from "../../lib/geometry/pose.ts";
 import { DecodeContext, type JsonObject } from "../../lib/base/schema/schema.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
-import { Dependencies } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Call, type Resource } from "../../lib/resource/resource.ts";
 import type { FrameView } from "../../lib/resource/frame_view.ts";
 import type { Captured } from "../../lib/resource/uploader.ts";
 import { BuiltinDataManager } from "./builtin.ts";
 import { FakeHost } from "../../tests/support/fake_host.ts";
+import { testManager } from "../../tests/support/data_manager.ts";
 
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60_000;
@@ -71,45 +68,26 @@ async function bench(
     frames?: FrameView;
   } = {},
 ) {
-  const records: LogRecord[] = [];
   const sent: Captured[] = [];
   const resources = new Map<Resource, JsonObject[]>();
   const cloud = { answer: (_data: Captured): void => {}, way: () => Promise.resolve() };
   const gate = new Gate(ResourceName.of(SensorApi.name, "gate"));
-  const name = ResourceName.of(DataManagerApi.name, "data");
-  const view = {
-    api: (name: string) => APIS.find((api) => api.name === name),
-    find: (api: string, name: string) => {
+  const { manager, records } = await testManager({
+    attributes,
+    resources,
+    find: (api, name) => {
       if (name === "gate" && gate.readings) return gate;
       throw new SvcError("unknown", `no node found with api ${api} and name ${name}`);
     },
-    get weak() {
-      return [...resources.keys()];
-    },
-    serviceConfigs: (one: ResourceName) =>
-      [...resources].find(([{ name }]) => name.full === one.full)?.[1] ?? [],
     frames,
-    clientName: ({ simple }: ResourceName) => simple,
-  };
-  const place = new DecodeContext();
-  const decoded = BuiltinDataManager.attributes.decode(attributes, place);
-  assertEquals(place.problems, []);
-  const manager = await BuiltinDataManager.construct({
-    name,
-    attributes: decoded,
-    dependencies: new Dependencies(name, [], view),
-    logger: new Logs(clock, [memorySink(records)]).logger("data"),
     clock,
     host: files,
-    uploader: {
-      send: async (data) => {
-        await cloud.way();
-        cloud.answer(data);
-        sent.push(data);
-      },
+    send: async (data) => {
+      await cloud.way();
+      cloud.answer(data);
+      sent.push(data);
     },
-    signal: new AbortController().signal,
-  }) as DataManager & { weakDependenciesChanged(): Promise<void> };
+  });
   const sensor = new Thermometer(ResourceName.of(SensorApi.name, "thermometer"));
   const numbers = () =>
     sent.flatMap((one) => one.kind === "readings" ? one.readings : []).map(({ payload }) =>

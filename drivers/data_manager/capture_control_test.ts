@@ -1,17 +1,13 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { type DataManager, DataManagerApi } from "../../lib/api/services/data_manager.ts";
-import { APIS } from "../../lib/api/mod.ts";
 import { type Sensor, SensorApi } from "../../lib/api/sensors/sensor.ts";
 import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { FakeHost } from "../../tests/support/fake_host.ts";
+import { testManager } from "../../tests/support/data_manager.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { type LogRecord, Logs, memorySink } from "../../lib/base/log/log.ts";
-import { DecodeContext, type JsonObject } from "../../lib/base/schema/schema.ts";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
-import { Dependencies } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Resource } from "../../lib/resource/resource.ts";
 import type { Captured } from "../../lib/resource/uploader.ts";
-import { BuiltinDataManager } from "./builtin.ts";
 
 const SECOND_MS = 1_000;
 
@@ -30,48 +26,27 @@ function thermometer(short: string): Thermometer {
 
 /** A data manager that the sensor `control` controls, among these resources with their capture methods. */
 async function bench(attributes: JsonObject, ...own: (readonly [Thermometer, ...JsonObject[]])[]) {
-  const [clock, host, records, sent] = [
+  const [clock, host, sent] = [
     new FakeClock(),
     new FakeHost({ env: { SVC_HOME: "/home" } }),
-    [] as LogRecord[],
     [] as Captured[],
   ];
   const cloud = { refusal: (_data: Captured): void => {} };
   const control = thermometer("control");
   const resources = new Map<Resource, JsonObject[]>([[control, []]]);
   for (const [one, ...capture_methods] of own) resources.set(one, [{ capture_methods }]);
-  const name = ResourceName.of(DataManagerApi.name, "data");
-  const all = () => [...resources.keys()];
-  const view = {
-    api: (name: string) => APIS.find((api) => api.name === name),
-    find: (_api: string, name: string) => all().find((one) => one.name.short === name)!,
-    get weak() {
-      return all();
-    },
-    serviceConfigs: (one: ResourceName) =>
-      [...resources].find(([{ name }]) => name.full === one.full)?.[1] ?? [],
-    clientName: ({ simple }: ResourceName) => simple,
-  };
-  const place = new DecodeContext();
-  const settings = { capture_control_sensor: { name: "control", key: "overrides" }, ...attributes };
-  const decoded = BuiltinDataManager.attributes.decode(settings, place);
-  assertEquals(place.problems, []);
-  const manager = await BuiltinDataManager.construct({
-    name,
-    attributes: decoded,
-    dependencies: new Dependencies(name, [], view),
-    logger: new Logs(clock, [memorySink(records)]).logger("data"),
+  const { manager, records } = await testManager({
+    attributes: { capture_control_sensor: { name: "control", key: "overrides" }, ...attributes },
+    resources,
+    find: (_api, name) => [...resources.keys()].find((one) => one.name.short === name)!,
     clock,
     host,
-    uploader: {
-      // deno-lint-ignore require-await
-      send: async (data) => {
-        cloud.refusal(data);
-        sent.push(data);
-      },
+    // deno-lint-ignore require-await
+    send: async (data) => {
+      cloud.refusal(data);
+      sent.push(data);
     },
-    signal: new AbortController().signal,
-  }) as DataManager & { weakDependenciesChanged(): Promise<void> };
+  });
   await manager.weakDependenciesChanged();
   const captures = async () => {
     const { captures } = await manager.getStatus();

@@ -62,6 +62,15 @@ async function stops(page: Page, moves: () => Promise<boolean>): Promise<void> {
   assertEquals(await moves(), false);
 }
 
+/** The key that was held since before the stop is let go, and another one counts. */
+async function takesAnotherKey(page: Page, moves: () => Promise<boolean>): Promise<void> {
+  await page.keyboard.up("w");
+  await page.keyboard.down("s");
+  await until(moves);
+  await page.keyboard.up("s");
+  await until(async () => !await moves());
+}
+
 function stickOf(machine: PageMachine): () => Promise<number | undefined> {
   const pad = machine.runtime.machine.find("rdk:component:input_controller", "pad1") as InputController;
   return async () => (await pad.getEvents()).find(({ control }) => control === "AbsoluteX")?.value;
@@ -183,11 +192,7 @@ export const SAFETY_STEPS: readonly PageStep[] = [
     await until(moves);
     await page.keyboard.press("Shift+Escape");
     await stops(page, moves);
-    await page.keyboard.up("w");
-    await page.keyboard.down("s");
-    await until(moves);
-    await page.keyboard.up("s");
-    await until(async () => !await moves());
+    await takesAnotherKey(page, moves);
 
     const box = (await pad.boundingBox())!;
     await page.mouse.move(box.x + box.width / 2, box.y + 10);
@@ -231,11 +236,7 @@ export const SAFETY_STEPS: readonly PageStep[] = [
       await page.keyboard.down("w");
       await until(moves);
       await stopThere();
-      await page.keyboard.up("w");
-      await page.keyboard.down("s");
-      await until(moves);
-      await page.keyboard.up("s");
-      await until(async () => !await moves());
+      await takesAnotherKey(page, moves);
 
       const box = (await pad.boundingBox())!;
       await page.mouse.move(box.x + box.width / 2, box.y + 10);
