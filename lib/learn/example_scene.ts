@@ -87,9 +87,13 @@ class Canvas {
   clutter(): void {
     const [from, to] = [this.#color(), this.#color()];
     const [cosTurn, sinTurn] = direction(this.#between(0, 2 * Math.PI));
-    this.#within(0, 0, WIDTH, HEIGHT, (x, y) => {
+    within(0, 0, WIDTH, HEIGHT, (column, row, at) => {
+      const [x, y] = [column + 0.5, row + 0.5];
       const share = 0.5 + ((x / WIDTH - 0.5) * cosTurn + (y / HEIGHT - 0.5) * sinTurn) * 0.8;
-      return mixed(from, to, share);
+      const part = Math.min(1, Math.max(0, share));
+      for (let index = 0; index < 3; index++) {
+        this.rgb[at + index] = byteOf(mixed(from[index] ?? 0, to[index] ?? 0, part));
+      }
     });
 
     for (let count = Math.floor(this.#between(3, 10)); count > 0; count--) {
@@ -98,15 +102,18 @@ class Canvas {
       const [length, thickness] = [this.#between(10, 60), this.#between(1.5, 5)];
       const [color, strength, kind] = [this.#color(), this.#between(0.3, 1), this.random()];
       const reach = 1.5 * length;
-      this.#within(x - reach, y - reach, x + reach, y + reach, (px, py, old) => {
-        const u = (px - x) * cos + (py - y) * sin;
-        const v = (py - y) * cos - (px - x) * sin;
-        const bar = Math.abs(u) < length && Math.abs(v) < thickness;
-        const across = Math.abs(v) < length / 2 && Math.abs(u) < thickness;
-        if (kind < 0.4) return bar ? mixed(old, color, strength) : old;
-        if (kind < 0.6) return bar || across ? mixed(old, color, strength) : old;
+      within(x - reach, y - reach, x + reach, y + reach, (column, row, at) => {
+        const [right, down] = [column + 0.5 - x, row + 0.5 - y];
+        const u = right * cos + down * sin;
+        const v = down * cos - right * sin;
+        if (kind < 0.6) {
+          const bar = Math.abs(u) < length && Math.abs(v) < thickness;
+          const across = kind >= 0.4 && Math.abs(v) < length / 2 && Math.abs(u) < thickness;
+          if (bar || across) this.#mix(at, color, strength);
+          return;
+        }
         const distance = (u / length) ** 2 + (v / (0.6 * length)) ** 2;
-        return distance > 2 ? old : mixed(old, color, strength * Math.exp(-2 * distance));
+        if (distance <= 2) this.#mix(at, color, strength * Math.exp(-2 * distance));
       });
     }
   }
@@ -121,17 +128,19 @@ class Canvas {
     const [stripe, proportion] = [this.random() < 0.5, this.#between(0.75, 1)];
     let [left, top, right, bottom] = [WIDTH, HEIGHT, 0, 0];
     const reach = 1.5 * radius;
-    this.#within(x - reach, y - reach, x + reach, y + reach, (px, py, old) => {
+    within(x - reach, y - reach, x + reach, y + reach, (column, row, at) => {
+      const [px, py] = [column + 0.5, row + 0.5];
       const [dx, dy] = [(px - x) / radius, (py - y) / radius];
       const u = (dx * cos + dy * sin) / (shape === "ball" ? 1 : proportion);
       const v = dy * cos - dx * sin;
       const shade = SHADES[shape](u, v, light);
-      if (shade === undefined) return old;
+      if (shade === undefined) return;
       [left, top] = [Math.min(left, px - 0.5), Math.min(top, py - 0.5)];
       [right, bottom] = [Math.max(right, px + 0.5), Math.max(bottom, py + 0.5)];
       const base = stripe && shape === "cone" && v > -0.1 && v < 0.25 ? [235, 235, 235] as const : color;
-      const lit = (value: number) => value * Math.min(1, shade) + 255 * Math.max(0, shade - 1);
-      return [lit(base[0]), lit(base[1]), lit(base[2])];
+      for (let index = 0; index < 3; index++) {
+        this.rgb[at + index] = byteOf((base[index] ?? 0) * Math.min(1, shade) + 255 * Math.max(0, shade - 1));
+      }
     });
 
     return sides(left, top, right, bottom);
@@ -146,25 +155,11 @@ class Canvas {
     }
   }
 
-  /** Repaints each pixel whose middle lies between the sides. */
-  #within(
-    left: number,
-    top: number,
-    right: number,
-    bottom: number,
-    paint: (x: number, y: number, old: Color) => Color,
-  ): void {
+  /** Mixes a share of a colour, from 0 to 1, into the pixel whose samples begin at `at`. */
+  #mix(at: number, color: Color, part: number): void {
     const { rgb } = this;
-    const [first, last] = [Math.max(0, Math.floor(left)), Math.min(WIDTH, Math.ceil(right))];
-    for (let y = Math.max(0, Math.floor(top)); y < Math.min(HEIGHT, bottom); y++) {
-      for (let x = first, at = 3 * (y * WIDTH + first); x < last; x++, at += 3) {
-        const old = [rgb[at] ?? 0, rgb[at + 1] ?? 0, rgb[at + 2] ?? 0] as const;
-        const color = paint(x + 0.5, y + 0.5, old);
-        if (color === old) continue;
-        rgb[at] = byteOf(color[0]);
-        rgb[at + 1] = byteOf(color[1]);
-        rgb[at + 2] = byteOf(color[2]);
-      }
+    for (let index = 0; index < 3; index++) {
+      rgb[at + index] = byteOf(mixed(rgb[at + index] ?? 0, color[index] ?? 0, part));
     }
   }
 
@@ -210,17 +205,27 @@ function direction(angle: number): readonly [cos: number, sin: number] {
   return [Math.cos(angle), Math.sin(angle)];
 }
 
-function byteOf(value: number): number {
-  return Math.min(255, Math.max(0, Math.round(value)));
+/** Calls `paint` for each pixel whose middle lies between the sides, with the place of its samples. */
+function within(
+  left: number,
+  top: number,
+  right: number,
+  bottom: number,
+  paint: (column: number, row: number, at: number) => void,
+): void {
+  const [first, last] = [Math.max(0, Math.floor(left)), Math.min(WIDTH, Math.ceil(right))];
+  for (let y = Math.max(0, Math.floor(top)); y < Math.min(HEIGHT, bottom); y++) {
+    for (let x = first, at = 3 * (y * WIDTH + first); x < last; x++, at += 3) paint(x, y, at);
+  }
 }
 
-function mixed(from: Color, to: Color, share: number): Color {
-  const part = Math.min(1, Math.max(0, share));
-  return [
-    from[0] + (to[0] - from[0]) * part,
-    from[1] + (to[1] - from[1]) * part,
-    from[2] + (to[2] - from[2]) * part,
-  ];
+function byteOf(value: number): number {
+  if (value <= 0) return 0;
+  return value >= 255 ? 255 : Math.floor(value + 0.5);
+}
+
+function mixed(from: number, to: number, part: number): number {
+  return from + (to - from) * part;
 }
 
 function sides(left: number, top: number, right: number, bottom: number): Omit<LabelledBox, "label"> {
