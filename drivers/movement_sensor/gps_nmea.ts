@@ -85,7 +85,8 @@ class GpsNmea extends BaseMovementSensor {
     return Promise.try(() => {
       const { speedMetresPerSecond: speed, courseDeg, headingDeg } = this.#heard();
       if (speed === undefined || !this.#isFresh("speed")) throw this.#lacks("it has no valid speed yet");
-      const course = (courseDeg ?? headingDeg ?? 0) * Math.PI / 180;
+      const heading = this.#isFresh("heading") ? headingDeg : undefined;
+      const course = (courseDeg ?? heading ?? 0) * Math.PI / 180;
       return { x: speed * Math.sin(course), y: speed * Math.cos(course), z: 0 };
     });
   }

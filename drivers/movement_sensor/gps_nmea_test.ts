@@ -238,6 +238,32 @@ Deno.test("gps-nmea: readings leave out what the receiver does not know; one tha
   await gps.close();
 });
 
+Deno.test("gps-nmea: a speed without a course goes along the heading, not along an old one", async () => {
+  const pins = new FakePins();
+  const clock = new FakeClock();
+  const still = "GNRMC,123519.00,A,4807.038,N,01131.000,E,5.0,,230394,,,A";
+  let next: string[] = [];
+  pins.serial.set(PATH, () => next.splice(0).map((body) => `${sentence(body)}\r\n`).join(""));
+  const host = new FakeHost({ devices: pins });
+  const gps = await construct(GpsNmeaMovementSensor, { serial_attributes: { serial_path: PATH } }, {
+    ...{ host, clock },
+  });
+  const along = async (...bodies: string[]) => {
+    next = bodies;
+    await clock.advance(3_000);
+    const { x, y } = await gps.getLinearVelocity();
+    assertAlmostEquals(Math.hypot(x, y), 5 * 1852 / 3600, 1e-9);
+    return Math.round(Math.atan2(x, y) * 180 / Math.PI);
+  };
+  assertEquals(await along("GPHDT,90.0,T", still), 90);
+  assertEquals(await along(still), 0, "the heading is older than 5 s");
+  assertEquals(await along("GPHDT,135.0,T", still), 135);
+  // The receiver says that it lost the heading.
+  assertEquals(await along("GPHDT,,T", still), 0);
+  assertEquals(await along("GPHDT,135.0,T", still.replace("5.0,,", "5.0,45.0,")), 45);
+  await gps.close();
+});
+
 Deno.test("gps-nmea: it joins pieces of sentences, reports silence and reopens its serial port", async () => {
   const pins = new FakePins();
   const clock = new FakeClock();
