@@ -36,7 +36,7 @@ export class ClockCheck {
   /** The last time that was right, and the program's count then. */
   #right: { readonly nowMs: number; readonly countMs: number } | undefined;
   #notedMs = -Infinity;
-  #problem: string | undefined;
+  #isWrong = false;
 
   constructor(private readonly parts: ClockCheckParts) {}
 
@@ -53,9 +53,10 @@ export class ClockCheck {
     if (!hasLeapt && passedMs! < FRESH_MS) return nowMs;
 
     const problem = await clockProblem(store, nowMs, expectedMs);
-    if (problem && problem !== this.#problem) logger.warn(problem);
-    if (!problem && this.#problem) logger.info("the clock is right; old data is removed again");
-    this.#problem = problem;
+    // The text tells the time, and so is another one every minute.
+    if (problem && !this.#isWrong) logger.warn(problem);
+    if (!problem && this.#isWrong) logger.info("the clock is right; old data is removed again");
+    this.#isWrong = problem !== undefined;
     if (problem) return undefined;
 
     this.#right = { nowMs, countMs };
