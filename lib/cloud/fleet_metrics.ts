@@ -77,7 +77,8 @@ export class FleetMetrics {
       // A failed sum is not kept.
       void found.catch(() => this.#sums = undefined);
     }
-    return { ...await this.#fleet(), ...await this.#sums.found };
+    const { found } = this.#sums;
+    return { ...await this.#fleet(), ...await found };
   }
 
   async #fleet(): Promise<Pick<FleetFigures, "seen" | "states" | "versions">> {
