@@ -10,6 +10,8 @@ import { SvcError } from "../base/error.ts";
 
 /** Longest time that the other threads may take for one step or one measurement. */
 const WAIT_MS_MAX = 10 * 60_000;
+/** The count of arrivals once the team is disbanded: no threads that still arrive make it positive. */
+const DISBANDED = -(2 ** 30);
 /** Most numbers added up at a time: four times as many as our largest network has. */
 const NUMBERS_MAX = 1_000_000;
 
@@ -26,6 +28,18 @@ export function teamSlots(size: number): TeamSlot[] {
   const brought = Array.from({ length: size }, () => new SharedArrayBuffer(4 * NUMBERS_MAX));
   const arrived = new SharedArrayBuffer(4);
   return brought.map((_, rank) => ({ rank, arrived, brought }));
+}
+
+/**
+ * Ends the work of a team: each thread throws `canceled` at its next meeting, and a sleeping one at once. The end of a
+ * worker would not do, because the runtime ends none that computes or sleeps.
+ */
+export function disband(team: readonly TeamSlot[]): void {
+  for (const { arrived } of team) {
+    const count = new Int32Array(arrived);
+    Atomics.store(count, 0, DISBANDED);
+    Atomics.notify(count, 0);
+  }
 }
 
 /** The place of a thread that works alone, which exchanges no numbers. */
@@ -80,6 +94,7 @@ export class Team {
     if (Atomics.add(this.#arrived, 0, 1) + 1 === wanted) Atomics.notify(this.#arrived, 0);
     for (;;) {
       const found = Atomics.load(this.#arrived, 0);
+      if (found < 0) throw new SvcError("canceled", "The team of threads is disbanded");
       if (found >= wanted) return;
       if (Atomics.wait(this.#arrived, 0, found, WAIT_MS_MAX) !== "timed-out") continue;
       throw new SvcError("deadline_exceeded", `A thread of the training gave no sign for ${WAIT_MS_MAX} ms`);

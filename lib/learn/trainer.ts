@@ -13,7 +13,7 @@ import { type Example, type Sample, samplesOf, type TrainingTask } from "./examp
 import type { ConfusionRow } from "./learner.ts";
 import { openOnnx } from "./onnx/session.ts";
 import { differenceOf, type ModelDraft, type Progress } from "./training.ts";
-import { teamSlots } from "./team.ts";
+import { disband, teamSlots } from "./team.ts";
 import { TRAINER_WORKER, type TrainerMessage, type TrainerRequest } from "./trainer_worker.ts";
 
 export { type Example, type LabelledBox, TASK_KINDS, type TrainingTask } from "./example.ts";
@@ -80,7 +80,8 @@ async function drafted(
   const cancel = () => done.reject(signal!.reason);
   signal?.addEventListener("abort", cancel, { once: true });
 
-  const workers = teamSlots(THREADS).map((place) => {
+  const team = teamSlots(THREADS);
+  const workers = team.map((place) => {
     const worker = new Worker(new URL("./trainer_worker.ts", import.meta.url), {
       type: "module",
       name: TRAINER_WORKER,
@@ -106,6 +107,7 @@ async function drafted(
     return await done.promise;
   } finally {
     signal?.removeEventListener("abort", cancel);
+    disband(team);
     for (const worker of workers) worker.terminate();
   }
 }

@@ -2,6 +2,7 @@ import { assert, assertEquals, assertGreater, assertRejects } from "@std/assert"
 import { SvcError } from "../base/error.ts";
 import { randomFrom } from "../geometry/random.ts";
 import type { Example, LabelledBox, TrainingTask } from "./example.ts";
+import { until } from "../../tests/support/until.ts";
 import { openOnnx } from "./onnx/session.ts";
 import { type Progress, type TrainedModel, trainInWorker } from "./trainer.ts";
 import { training } from "./training.ts";
@@ -141,6 +142,32 @@ Deno.test("trainInWorker: can be canceled before and during a training", async (
   assertEquals(code, "canceled");
   await assertRejects(() => trainInWorker(task, pictures, options), SvcError, "The training was canceled");
 });
+
+for (const kind of ["multi_label_classification", "object_detection"] as const) {
+  Deno.test(`trainInWorker: its threads have ended soon after a cancellation or an error: ${kind}`, async () => {
+    const before = workerThreads();
+    const task = { kind, labels: FRUITS, seed: 1, epochsMax: 500 } as const;
+    const pictures = examples(20, 4, 1, 2);
+    const controller = new AbortController();
+    const onProgress = () => controller.abort();
+    const canceled = { signal: controller.signal, onProgress };
+    await assertRejects(() => trainInWorker(task, pictures, canceled), SvcError, "canceled");
+    await until(() => workerThreads() <= before, { found: workerThreads });
+    const failing = () => {
+      throw new SvcError("aborted", "enough");
+    };
+    await assertRejects(() => trainInWorker(task, pictures, { onProgress: failing }), SvcError, "enough");
+    await until(() => workerThreads() <= before, { found: workerThreads });
+  });
+}
+
+/** The threads of this process that run workers. */
+function workerThreads(): number {
+  const names = Array.from(Deno.readDirSync("/proc/self/task"), ({ name }) => {
+    return Deno.readTextFileSync(`/proc/self/task/${name}/comm`);
+  });
+  return names.filter((name) => name.startsWith("worker-")).length;
+}
 
 Deno.test("trainInWorker: refuses unusable pictures, and an error in onProgress ends it", async () => {
   const task = { kind: "object_detection", labels: FRUITS, seed: 1, epochsMax: 2, side: 16 } as const;
