@@ -43,10 +43,13 @@ interface World {
 
 interface Happening {
   readonly minute: number;
+  /** Empty for a repetition. */
   readonly what: string;
   readonly change?: (world: World) => void;
   /** A person uses the portal, and may submit this. */
   readonly user?: true | { ssid?: string };
+  /** An app looks. */
+  readonly look?: true;
   readonly asked?: true;
 }
 
@@ -111,6 +114,25 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
       { minute: 8, what: "they look at the portal again", user: true },
     ],
   },
+  "an app that only looks is no user for ever": {
+    world: { configured: true, known: { shop: 999 }, routers: {} },
+    minutes: 45,
+    happenings: [
+      { minute: 4, what: "the router is back", change: (world) => world.routers = { shop: {} } },
+      ...looks(3, 17),
+      { minute: 20, what: "the router loses power", change: (world) => world.routers = {} },
+      ...looks(24, 44),
+      { minute: 30, what: "a person enters something", user: true },
+    ],
+  },
+  "an app that looks keeps the hotspot open": {
+    world: { configured: true, known: { shop: 999 }, routers: {} },
+    minutes: 20,
+    happenings: [
+      ...looks(3, 6),
+      { minute: 7, what: "the router is back", change: (world) => world.routers = { shop: {} } },
+    ],
+  },
   "only the first network is tried": {
     world: { configured: true, known: { shop: 10, home: 5 }, routers: { home: {} } },
     minutes: 16,
@@ -172,6 +194,15 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   },
 };
 
+/** An app looks each minute of these. */
+function looks(from: number, to: number): Happening[] {
+  return Array.from({ length: to - from + 1 }, (_, at) => ({
+    minute: from + at,
+    what: at === 0 ? "an app begins to look each minute" : "",
+    look: true,
+  }));
+}
+
 /** Plays a scenario, a decision every 15 s and after each attempt. */
 function transcript({ rules: changed, world: first, minutes, happenings }: Scenario): string {
   const rules = { ...RULES, ...changed };
@@ -180,8 +211,9 @@ function transcript({ rules: changed, world: first, minutes, happenings }: Scena
   const tried = new Map<string, number>();
   let state = firstState(0, Object.keys(world.known).length > 0, rules);
   let [connectedTo, userMs] = [undefined as string | undefined, undefined as number | undefined];
+  let lookMs: number | undefined;
   let [wasConnected, next] = [false, 0];
-  const waiting = [...happenings];
+  const waiting = happenings.toSorted((one, other) => one.minute - other.minute);
   for (let nowMs = 0; nowMs <= minutes * MINUTE_MS; nowMs += TICK_MS) {
     const say = (text: string) =>
       lines.push(
@@ -191,10 +223,11 @@ function transcript({ rules: changed, world: first, minutes, happenings }: Scena
       );
     let [submitted, asked] = [undefined as { ssid?: string } | undefined, false];
     while (waiting[0]?.minute * MINUTE_MS <= nowMs) {
-      const { what, change, user, asked: asks } = waiting.shift()!;
-      say(`(${what})`);
+      const { what, change, user, look, asked: asks } = waiting.shift()!;
+      if (what !== "") say(`(${what})`);
       change?.(world);
       if (user) userMs = nowMs;
+      if (look) lookMs = nowMs;
       if (user && user !== true) submitted = user;
       asked ||= asks === true;
     }
@@ -220,6 +253,7 @@ function transcript({ rules: changed, world: first, minutes, happenings }: Scena
         online,
         networks,
         userMs,
+        lookMs,
         submitted,
         asked,
       };

@@ -48,8 +48,10 @@ export interface Observed {
   /** Whether the internet is reachable. */
   readonly online: boolean;
   readonly networks: readonly KnownNetwork[];
-  /** The last activity in the portal or the app. */
+  /** What a person did last on the page, in the app or by Bluetooth. */
   readonly userMs?: number;
+  /** When an app has looked last. It may do so by itself, also with nobody before it. */
+  readonly lookMs?: number;
   /** Whether a user has submitted something since the last decision: a network to join, credentials. */
   readonly submitted?: { readonly ssid?: string };
   /** Whether the hotspot was requested since the last decision. */
@@ -64,6 +66,8 @@ export interface ProvisioningState {
   readonly connectedMs: number;
   /** Whether the hotspot was requested: being online does not close it. */
   readonly asked: boolean;
+  /** When an app began to look again and again; `undefined` once it has not for as long as a user who has left. */
+  readonly looksSinceMs?: number;
   /** Whether a user has just submitted something. If that does not connect the device, the hotspot reopens at once. */
   readonly submitted: boolean;
 }
@@ -79,6 +83,8 @@ export interface Decision {
   readonly steps: readonly Step[];
 }
 
+/** An app that only looks counts as a user for so many times of idleness. */
+const LOOKS_COUNT_FOR = 2;
 const CHOSEN = "somebody chose it";
 const OFFLINE = "the device is offline";
 
@@ -97,7 +103,8 @@ export function firstState(
 
 export function decide(state: ProvisioningState, seen: Observed, rules: ProvisioningRules): Decision {
   const connected = isConnected(seen, rules);
-  const next = { ...state, connectedMs: connected ? seen.nowMs : state.connectedMs, submitted: false };
+  const connectedMs = connected ? seen.nowMs : state.connectedMs;
+  const next = { ...state, connectedMs, looksSinceMs: looksSince(state, seen, rules), submitted: false };
   if (state.mode === "hotspot") return inHotspot(next, seen, rules, connected);
   const why = whyHotspot(state, seen, rules, connected);
   return normally(next, seen, why, rules, connected);
@@ -188,12 +195,11 @@ function whyClose(
   rules: ProvisioningRules,
   connected: boolean,
 ): string | undefined {
-  const { nowMs, configured, userMs, submitted } = seen;
+  const { nowMs, configured, submitted } = seen;
   if (submitted) return "somebody submitted the missing values";
   if (!rules.mayOpenHotspot) return "the settings no longer allow it";
-  const busy = userMs !== undefined && nowMs - userMs < rules.userIdleMs;
+  if (isUsed(state, seen, rules)) return undefined;
   const openMs = nowMs - state.sinceMs;
-  if (busy) return undefined;
   if (state.asked) return openMs >= rules.retryAfterMs ? `nobody used it for ${minutes(openMs)}` : undefined;
   if (connected && configured) return "the device is online";
   // A network tried before the hotspot opened is due again when the hotspot has been open for its time.
@@ -204,6 +210,26 @@ function whyClose(
   }
   if (openMs >= rules.retryAfterMs) return `networks are tried again after ${minutes(openMs)}`;
   return undefined;
+}
+
+function looksSince(
+  { looksSinceMs }: ProvisioningState,
+  { nowMs, lookMs }: Observed,
+  { userIdleMs }: ProvisioningRules,
+): number | undefined {
+  const isLooking = lookMs !== undefined && nowMs - lookMs < userIdleMs;
+  return isLooking ? looksSinceMs ?? lookMs : undefined;
+}
+
+/** Whether a user is there. An app's looks show that for a time only, unless somebody does something meanwhile. */
+function isUsed(
+  { looksSinceMs }: ProvisioningState,
+  { nowMs, userMs = -Infinity, lookMs = -Infinity }: Observed,
+  { userIdleMs }: ProvisioningRules,
+): boolean {
+  if (nowMs - userMs < userIdleMs) return true;
+  const sinceMs = Math.max(userMs, looksSinceMs ?? lookMs);
+  return nowMs - lookMs < userIdleMs && lookMs - sinceMs < LOOKS_COUNT_FOR * userIdleMs;
 }
 
 /**

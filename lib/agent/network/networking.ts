@@ -234,6 +234,7 @@ export class Networking implements Subsystem {
         online: view.internet,
         networks: this.#sight.known(view),
         userMs: this.submissions.userMs,
+        lookMs: this.submissions.lookMs,
         submitted: given,
       }, rules);
       given = undefined;

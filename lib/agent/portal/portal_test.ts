@@ -253,9 +253,9 @@ Deno.test("provisioning service: the published calls store and submit input", as
   const channel = connectGrpc(`127.0.0.1:${port.port}`, { clock });
   const app = client(ProvisioningService, channel);
   try {
-    assertEquals(submissions.userMs, undefined);
+    assertEquals(submissions.lookMs, undefined);
     const status = await app.getSmartMachineStatus({});
-    assert(submissions.userMs !== undefined);
+    assert(submissions.lookMs !== undefined);
     assertEquals([status.hasSmartMachineCredentials, status.isOnline, status.errors], [false, false, [
       "it did not work",
     ]]);

@@ -2,8 +2,8 @@
  * The published service with which an app sets up a device: `viam.provisioning.v1.ProvisioningService`, without TLS and
  * without keys, for clients in the hotspot.
  *
- * The Set calls store values; ExitProvisioning submits them. Every call counts as user activity, because no phone makes
- * these calls by itself.
+ * The Set calls store values; ExitProvisioning submits them. Apps repeat the Get calls by themselves, with nobody before
+ * them.
  */
 
 import { SvcError } from "../../base/error.ts";
@@ -14,7 +14,7 @@ import type { DeviceView, ProvisioningSubmissions, SeenNetwork } from "./submiss
 export function provisioningHandlers(submissions: ProvisioningSubmissions) {
   return service(ProvisioningService, {
     getSmartMachineStatus() {
-      submissions.userSeen();
+      submissions.looked();
       const device: DeviceView = submissions.device();
       return {
         provisioningInfo: {
@@ -53,7 +53,7 @@ export function provisioningHandlers(submissions: ProvisioningSubmissions) {
     },
 
     getNetworkList() {
-      submissions.userSeen();
+      submissions.looked();
       return { networks: submissions.device().networks.map(infoOf) };
     },
 

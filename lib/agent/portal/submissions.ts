@@ -64,6 +64,7 @@ export class ProvisioningSubmissions {
   #credentials: ProvisioningSubmission["credentials"];
   #errors: string[] = [];
   #userMs: number | undefined;
+  #lookMs: number | undefined;
 
   /** `take` gets each complete submission once. */
   constructor(
@@ -72,14 +73,24 @@ export class ProvisioningSubmissions {
     private readonly take: (submitted: ProvisioningSubmission) => void,
   ) {}
 
-  /** Time of the last user activity, on the clock that never goes back. */
+  /** When a person did something last, on the clock that never goes back. */
   get userMs(): number | undefined {
     return this.#userMs;
   }
 
-  /** Records user activity. */
+  /** When an app has looked last, on the same clock. */
+  get lookMs(): number | undefined {
+    return this.#lookMs;
+  }
+
+  /** Records that a person did something. */
   userSeen(): void {
     this.#userMs = this.clock.monotonicMs();
+  }
+
+  /** Records that an app has looked, which apps repeat by themselves. */
+  looked(): void {
+    this.#lookMs = this.clock.monotonicMs();
   }
 
   /** Stores a network to join. An empty passphrase means an open network. Throws `invalid_argument`. */
