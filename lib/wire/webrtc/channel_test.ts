@@ -14,7 +14,7 @@ import { fromBinary } from "../rpc/proto.ts";
 import type { DataChannel } from "./addon.ts";
 import { FrameClient } from "./client.ts";
 import { requestHeaders, requestPacket, responsePacket } from "./frame.ts";
-import { PACKET_BYTES } from "./limits.ts";
+import { PACKET_BYTES, WEBRTC_LIMITS } from "./limits.ts";
 import { FrameServer } from "./server.ts";
 
 const clock = new SystemClock();
@@ -47,7 +47,7 @@ class Direction implements DataChannel {
   }
 }
 
-function pair(limits = {}) {
+function pair(limits = {}, callsMax = WEBRTC_LIMITS.calls) {
   const { table, seen } = echoTable();
   const [toServer, toClient] = [new Direction(), new Direction()];
   const budgets = new PortAllowance(limits);
@@ -57,7 +57,7 @@ function pair(limits = {}) {
     leave(new SvcError("resource_exhausted", "it reads too little"))
   );
   const peer = { kind: "webrtc" as const };
-  const server = new FrameServer({ table, channel: toClient, peer, allowance, callsMax: 256, leave });
+  const server = new FrameServer({ table, channel: toClient, peer, allowance, callsMax, leave });
   const frames = new FrameClient({ peer: { data: toServer, close: (error) => frames.gone(error) }, clock });
   toServer.to = (bytes) => server.frame(bytes);
   toServer.drained = () => frames.drained();
@@ -97,6 +97,41 @@ Deno.test("data channel: bidi streams work, and calls beyond the limit wait", as
     Array.from({ length: 1000 }, (_, index) => echo.echo({ message: `${index}` })),
   );
   assertEquals(all.map(({ message }) => message), Array.from({ length: 1000 }, (_, index) => `${index}`));
+});
+
+Deno.test("data channel: a call that is canceled as its turn comes gives it to the next", async () => {
+  for (const canceledBy of ["the caller of both", "the end of the other", "its turn"]) {
+    // The server counts a canceled call until its handler has ended.
+    const { echo, seen, frames, server } = pair({}, 2 * WEBRTC_LIMITS.calls);
+    const hang = (signal?: AbortSignal) => {
+      const call = echo.echo({ message: "hang" }, { signal });
+      call.catch(() => {});
+      return call;
+    };
+    const over = new AbortController(), [first, second] = [new AbortController(), new AbortController()];
+    const cancels = canceledBy === "the caller of both" ? [over, over] : [first, second];
+    hang(cancels[0].signal);
+    for (let at = 1; at < WEBRTC_LIMITS.calls; at++) hang();
+    await until(() => seen.calls === WEBRTC_LIMITS.calls);
+    const canceled = hang(cancels[1].signal);
+    let answered = "";
+    void echo.echo({ message: "at last" }).then(({ message }) => answered = message, () => {});
+    await until(() => server.running === WEBRTC_LIMITS.calls);
+
+    cancels[0].abort(new SvcError("canceled", "enough"));
+    if (canceledBy === "its turn") { for (let turn = 0; turn < 5; turn++) await Promise.resolve(); }
+    cancels[1].abort(new SvcError("canceled", "enough"));
+    await assertRejects(() => canceled, SvcError, "enough");
+    await until(() => answered === "at last", { found: () => canceledBy });
+
+    // Those that never began took no room from others, and gave none away.
+    const more = [hang(), hang()];
+    await until(() => seen.calls === WEBRTC_LIMITS.calls + 2);
+    assertEquals(server.running, WEBRTC_LIMITS.calls);
+    frames.gone(new SvcError("unavailable", "over"));
+    server.gone(new SvcError("unavailable", "over"));
+    for (const one of more) await assertRejects(() => one, SvcError, "over");
+  }
 });
 
 Deno.test("data channel: a small answer overtakes a large answer", async () => {

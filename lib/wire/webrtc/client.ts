@@ -69,7 +69,8 @@ export class FrameClient implements Channel, FrameListener {
     } finally {
       release();
       if (call) this.#finish(call);
-      if (entered) this.#leave();
+      if (entered) this.#active--;
+      this.#wake();
       over.abort(new SvcError("canceled", `${path} is over`));
       void outgoing.return?.()?.catch(() => {});
     }
@@ -121,11 +122,10 @@ export class FrameClient implements Channel, FrameListener {
     }
   }
 
-  /** Starts the next waiting call. */
-  #leave(): void {
-    this.#active--;
+  /** Starts the next waiting call if there is room: every call that ends asks, also one that ends while it starts. */
+  #wake(): void {
     const [wake] = this.#waiting;
-    if (!wake) return;
+    if (!wake || this.#active >= WEBRTC_LIMITS.calls) return;
     this.#waiting.delete(wake);
     wake();
   }
