@@ -87,8 +87,7 @@ export class Networking implements Subsystem {
   /** Manages the device's networks until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const { logger } = this.#parts;
-    const wake = () => this.#waker.wake();
-    signal.addEventListener("abort", wake);
+    signal.addEventListener("abort", () => this.#waker.wake(), { once: true });
     try {
       // A killed agent has left its names behind.
       await this.#hotspot.forgetNames();
@@ -101,7 +100,6 @@ export class Networking implements Subsystem {
         if (!signal.aborted) await this.#waker.sleep(TICK_MS);
       }
     } finally {
-      signal.removeEventListener("abort", wake);
       await this.#hotspot.close().catch((error) =>
         logger.warn(`the hotspot did not end: ${messageOf(error)}`)
       );

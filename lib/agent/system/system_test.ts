@@ -205,7 +205,7 @@ Deno.test("familyOf: recognizes a system by ID and ID_LIKE", () => {
 });
 
 Deno.test("turns automatic upgrades on and off, and leaves them alone by default", () =>
-  withSystem(async ({ parts, clock, read, write }) => {
+  withSystem(async ({ parts, clock, read, write, messages }) => {
     const more = { clock, mayInterrupt: () => Promise.resolve(true), reboot: () => Promise.resolve() };
     const upgrades = new OsUpgrades({ ...parts, ...more });
     const { ran, answers } = parts.commands;
@@ -231,6 +231,39 @@ Deno.test("turns automatic upgrades on and off, and leaves them alone by default
     await upgrades.apply(settingsOf({ os_auto_upgrade_type: "disable" }), signal);
     assertEquals(ran.splice(0), ["systemctl disable --now apt-daily-upgrade.timer"]);
     assertEquals((await read(AUTO))!.includes('Unattended-Upgrade "0"'), true);
+
+    // The next agent finds them so, and says nothing; nor does it of those that are on already.
+    const [on, off] = [
+      "automatic upgrades of the system are on: security",
+      "automatic upgrades of the system are off",
+    ];
+    assertEquals(messages(), [on, off]);
+    for (const type of ["disable", "security"]) {
+      for (let starts = 0; starts < 2; starts++) {
+        await new OsUpgrades({ ...parts, ...more }).apply(settingsOf({ os_auto_upgrade_type: type }), signal);
+      }
+    }
+    assertEquals(messages(), [on, off, on]);
+  }));
+
+Deno.test("OsUpgrades: without its settings files nothing is turned on or off", () =>
+  withSystem(async ({ parts, clock, read }) => {
+    const more = { clock, mayInterrupt: () => Promise.resolve(true), reboot: () => Promise.resolve() };
+    const { ran } = parts.commands;
+    for (const [type, path] of [["disable", AUTO], ["managed-all", AUTO], ["all", AUTO], ["all", ORIGINS]]) {
+      const inTheWay = `${parts.root}${path}`;
+      await Deno.mkdir(`${inTheWay}/more`, { recursive: true });
+      const upgrades = new OsUpgrades({ ...parts, ...more });
+      const settings = settingsOf({ os_auto_upgrade_type: type });
+      await assertRejects(() => upgrades.apply(settings, signal), Error, path);
+      assertEquals(ran.splice(0).filter((line) => line.startsWith("systemctl")), [], `${type} ${path}`);
+      // The next pass tries again.
+      await Deno.remove(inTheWay, { recursive: true });
+      await upgrades.apply(settings, signal);
+      assertEquals(ran.splice(0).filter((line) => line.startsWith("systemctl")).length, 1);
+      assertEquals((await read(AUTO))!.includes(`Unattended-Upgrade "${type === "all" ? 1 : 0}"`), true);
+      await Deno.remove(`${parts.root}/etc/apt`, { recursive: true });
+    }
   }));
 
 Deno.test("OsUpgrades: managed upgrades wait for the runtime, repeat, and reboot if needed", () =>
