@@ -13,7 +13,7 @@ import {
 import { type Clock, deadline, race } from "../../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../../lib/base/error.ts";
 import type { Logger } from "../../../lib/base/log/log.ts";
-import { shownUrlsIn } from "../../../lib/base/log/shown_url.ts";
+import { shownUrl, shownUrlsIn } from "../../../lib/base/log/shown_url.ts";
 import { endProcess, type PipedProcess, type PipeHost } from "../../../lib/base/process.ts";
 import {
   anyObject,
@@ -92,6 +92,9 @@ async function requireProgram(host: PipeHost, name: ResourceName, signal: AbortS
 async function drain(bytes: AsyncIterable<unknown>): Promise<void> {
   for await (const _ of bytes);
 }
+
+/** Options whose values give access to what the address leads to. */
+const SECRET_OPTION = /^-(headers|cookies|passphrase|password|\w*key)$/;
 
 /** The command line that makes JPEG pictures on the standard output. */
 export function ffmpegArguments({ videoPath, inputKwArgs, filters, outputKwArgs }: Settings): string[] {
@@ -191,7 +194,8 @@ class Ffmpeg extends BaseComponent implements Camera {
     const { signal } = this.#closing;
     const { clock, logger } = this.tools;
     const args = ffmpegArguments(this.settings);
-    logger.info(`runs ${PROGRAM} ${args.join(" ")}`);
+    const shown = args.map((one, at) => SECRET_OPTION.test(args[at - 1] ?? "") ? "…" : one);
+    logger.info(this.#shown(`runs ${PROGRAM} ${shown.join(" ")}`));
 
     while (!signal.aborted) {
       try {
@@ -199,8 +203,7 @@ class Ffmpeg extends BaseComponent implements Camera {
       } catch (error) {
         this.#failure = chainOf(error);
       }
-      // A message of ffmpeg has the whole address, password included, and callers see the failure.
-      this.#failure = shownUrlsIn(this.#failure);
+      this.#failure = this.#shown(this.#failure);
       if (signal.aborted) return;
       logger.warn(`ffmpeg has ended and is started again: ${this.#failure}`);
       // An old picture of a stream that is gone would look like a present one.
@@ -210,12 +213,19 @@ class Ffmpeg extends BaseComponent implements Camera {
     }
   }
 
+  /** A message of ffmpeg has the whole address, password included, in which quotes and blanks end no address. */
+  #shown(message: string): string {
+    const { videoPath } = this.settings;
+    return shownUrlsIn(message.replaceAll(videoPath, shownUrl(videoPath)));
+  }
+
   /** Until the program ends; returns the last line that it said, or its exit code. */
   async #read(process: PipedProcess, signal: AbortSignal): Promise<string> {
     const { clock, logger } = this.tools;
     let output: string | undefined;
     const listening = (async () => {
-      for await (const line of process.stderr) {
+      for await (const raw of process.stderr) {
+        const line = this.#shown(raw);
         output = line;
         if (this.settings.debug) logger.info(line);
         else logger.debug(line);

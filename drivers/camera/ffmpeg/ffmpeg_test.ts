@@ -126,10 +126,20 @@ Deno.test("ffmpeg camera: without the program it says what to install; options m
 
 Deno.test("ffmpeg camera: neither callers nor the log are told the password of an address", async () => {
   for (
-    const line of ["rtsp://me:hidden%21@eye/1: 401 Unauthorized", "Did you mean file:rtsp://me:hidden@eye/1"]
+    const [password, output] of [
+      ["hidden%21", "rtsp://me:hidden%21@eye/1: 401 Unauthorized"],
+      ["hidden%21", "Did you mean file:rtsp://me:hidden@eye/1"],
+      ["it's hidden", "Input #0, rtsp, from 'rtsp://me:it's hidden@eye/1':"],
+      ['a"<hidden>`', 'rtsp://me:a"<hidden>`@eye/1: Invalid data'],
+      ["p@ss#hidden", "rtsp://me:p@ss#hidden@eye/1: 401 Unauthorized"],
+    ] as const
   ) {
-    const { clock, camera, started, logged } = await bench({ video_path: "rtsp://me:hidden%21@eye/1" });
-    started[0].stderr.push(line);
+    const { clock, camera, started, logged } = await bench({
+      video_path: `rtsp://me:${password}@eye/1`,
+      debug: true,
+      input_kw_args: { headers: "Authorization: Basic hidden", passphrase: "hidden" },
+    });
+    started[0].stderr.push(output);
     started[0].end(1);
     await clock.advance(10);
     const late = assertRejects(() => camera.getImages(), SvcError);

@@ -65,7 +65,9 @@ function withoutUrlSecrets(text: string, hide: (secret: string, isUser: boolean)
 function userEnd(after: string): number {
   const [authority] = /^[^/?#]*/.exec(after)!;
   const at = authority.lastIndexOf("@");
-  if (at >= 0) return at + 1;
+  // No host is followed by a fragment in which another @ comes before a path.
+  const [more = ""] = at < 0 ? [] : /^#[^/?]*@/.exec(after.slice(authority.length)) ?? [];
+  if (at >= 0) return (more === "" ? at : authority.length + more.length - 1) + 1;
   const hasPassword = authority.includes(":") && !/:\d{0,5}$|^\[[^\]]*\]$/.test(authority);
   return hasPassword ? after.lastIndexOf("@") + 1 : 0;
 }

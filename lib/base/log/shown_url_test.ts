@@ -22,6 +22,8 @@ Deno.test("shownUrl: no user, no password, and shortened signatures", () => {
       ["https://s/f?hdnts=exp=1~acl=/*~hmac=0123456789abcdef", "https://s/f?hdnts=exp=…"],
       ["https://s/f#access_token=abcdefghijklmnopqrst", "https://s/f#access_token=abcd…"],
       ["rtsp://admin:hunter2@10.0.0.9/stream", "rtsp://10.0.0.9/stream"],
+      ["rtsp://admin:p@ss#hunter2@10.0.0.9/stream", "rtsp://10.0.0.9/stream"],
+      ["https://user:hunter2@cloud.example#part", "https://cloud.example#part"],
       // Cameras have them in the path, or by names of their own.
       [
         "rtsp://10.0.0.9/user=admin&password=hunter2&channel=1.sdp?real_stream",
