@@ -298,6 +298,25 @@ Deno.test("gps-nmea: it joins pieces of sentences, reports silence and reopens i
   assertEquals(pins.open, 0);
 });
 
+Deno.test("gps-nmea: of two sensors on one line the second says so, and has the line when the first is gone", async () => {
+  const pins = new FakePins();
+  const clock = new FakeClock();
+  pins.serial.set(PATH, () => `${GGA}\r\n`);
+  const host = new FakeHost({ devices: pins });
+  const attributes = { serial_attributes: { serial_path: PATH } };
+  const first = await construct(GpsNmeaMovementSensor, attributes, { host, clock });
+  const construction = () => construct(GpsNmeaMovementSensor, attributes, { host, clock });
+  await assertRejects(construction, SvcError, `another component or program uses ${PATH}`);
+  await clock.advance(200);
+  assertEquals((await first.getPosition()).altitudeM, 545.4);
+  await first.close();
+  const second = await construction();
+  await clock.advance(200);
+  assertEquals((await second.getPosition()).altitudeM, 545.4);
+  await second.close();
+  assertEquals(pins.open, 0);
+});
+
 Deno.test("gps-nmea: a receiver that is unplugged, which gives no error, is found again when it is back", async () => {
   const pins = new FakePins();
   const clock = new FakeClock();

@@ -137,6 +137,11 @@ export interface Device {
   readonly file: number;
   /** Takes over a descriptor that a control call has opened. */
   adopt(file: number, path: string): Device;
+  /**
+   * Takes the device for this opening alone, until it is closed. False if another opening has it, here or in another
+   * program that asks for that (flock), under any name of the device.
+   */
+  lock(): boolean;
   map(offset: number, bytes: number): DeviceMemory;
   /** The bytes at `at`, up to the given count; none at the end of the file. */
   read(bytes: number, at?: number): Uint8Array<ArrayBuffer>;

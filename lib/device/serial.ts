@@ -16,10 +16,20 @@ const CHUNK_BYTES = 4096;
 /** Consecutive times that a line may say that it has bytes, and give none: another reader took them. */
 const EMPTY_READS_MAX = 2;
 
-/** Opens a serial device at a rate in bits per second, without translation of its bytes. */
+/**
+ * Opens a serial device at a rate in bits per second, without translation of its bytes. Throws `resource_exhausted` if
+ * another component, or a program that locks devices, has it.
+ */
 export function openSerial(host: Devices, path: string, baud: number): Device {
   const device = opened(host, path);
   try {
+    // Of two readers each gets a part of the bytes.
+    if (!device.lock()) {
+      throw new SvcError(
+        "resource_exhausted",
+        `another component or program uses ${path}: \`fuser -v ${path}\` shows which program`,
+      );
+    }
     new StructFields(SET_TERMINAL).set(8, CONTROL).set(36, baud).set(40, baud).sendTo(device);
     return device;
   } catch (cause) {

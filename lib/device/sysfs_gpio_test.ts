@@ -27,6 +27,7 @@ class ValueFile implements Device {
   tell = unexpected;
   follow = unexpected;
   adopt = unexpected;
+  lock = unexpected;
   map = unexpected;
   read = unexpected;
   write = unexpected;

@@ -15,6 +15,7 @@ export function bareDevice(path: string, parts: Partial<Device>): Device {
     tell: refused,
     follow: refused,
     adopt: refused,
+    lock: () => true,
     map: refused,
     read: refused,
     write: refused,

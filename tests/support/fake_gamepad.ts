@@ -65,6 +65,7 @@ export class FakeGamepads {
       write: refuse,
       map: refuse,
       adopt: refuse,
+      lock: () => true,
       follow: refuse,
       close: () => {
         if (open) this.open--;

@@ -104,6 +104,8 @@ export class FakePins {
   readonly #requests: Request[] = [];
   /** By path: what a serial line has for its next reader. */
   readonly #printed = new Map<string, string>();
+  /** Paths of devices that one opening has for itself. */
+  readonly #locked = new Set<string>();
 
   chip(name: string, label: string, lines: number, names?: Record<number, string>): FakeChip {
     const chip = new FakeChip(name, label, lines, names);
@@ -186,7 +188,7 @@ export class FakePins {
     const refuse = (): never => {
       throw error("invalid_argument", "use", path, "Invalid argument");
     };
-    let open = true;
+    let [open, isLocked] = [true, false];
     this.open++;
     return {
       path,
@@ -198,6 +200,11 @@ export class FakePins {
       map: refuse,
       readable: () => Promise.resolve(this.#isReadable(path)),
       urgent: () => Promise.resolve(false),
+      lock: () => {
+        isLocked ||= !this.#locked.has(path);
+        if (isLocked) this.#locked.add(path);
+        return isLocked;
+      },
       adopt: (file, adopted) => this.#lines(this.#requests[file], adopted),
       follow: (_batchBytes, follower) => {
         follow?.(follower);
@@ -207,6 +214,7 @@ export class FakePins {
         if (!open) return;
         open = false;
         this.open--;
+        if (isLocked) this.#locked.delete(path);
         closed();
       },
     };

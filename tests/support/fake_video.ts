@@ -105,6 +105,7 @@ export class FakeVideo {
       file: -1,
       tell: () => unsupported(path),
       adopt: () => unsupported(path),
+      lock: () => true,
       follow: () => unsupported(path),
       urgent: () => Promise.resolve(false),
       control: (request, data) => this.#control(path, request, data),

@@ -27,6 +27,20 @@ async function withLidar(work: (lidar: FakeRpLidar) => Promise<void>): Promise<v
   }
 }
 
+Deno.test("rplidar: the serial line of another component is refused", linux, async () => {
+  await withLidar(async (fake) => {
+    const host = new DenoHost();
+    const device = host.openDevice(fake.path);
+    assert(device.lock());
+    const construction = () => construct(RpLidar, { device_path: fake.path }, { clock, host });
+    await assertRejects(construction, SvcError, "another component or program uses");
+    device.close();
+    const lidar = await construction();
+    await lidar.getPointCloud();
+    await lidar.close();
+  });
+});
+
 Deno.test(
   "rplidar: a turn over a pseudo-terminal is clockwise and omits near and missing returns",
   linux,

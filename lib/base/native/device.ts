@@ -22,6 +22,9 @@ const PROT_READ = 0x1;
 const MAP_SHARED = 0x1;
 const POLLIN = 0x1;
 const POLLPRI = 0x2;
+const LOCK_EX = 2;
+const LOCK_NB = 4;
+const EWOULDBLOCK = 11;
 const MAP_FAILED = 2n ** 64n - 1n;
 
 const FUNCTIONS = {
@@ -30,6 +33,7 @@ const FUNCTIONS = {
   ioctl: { parameters: ["i32", "u64", "buffer"], result: "i32" },
   tell: { name: "ioctl", parameters: ["i32", "u64", "usize"], result: "i32" },
   fcntl: { parameters: ["i32", "i32", "i32"], result: "i32" },
+  flock: { parameters: ["i32", "i32"], result: "i32" },
   read: { parameters: ["i32", "buffer", "usize"], result: "isize" },
   pread: { parameters: ["i32", "buffer", "usize", "i64"], result: "isize" },
   write: { parameters: ["i32", "buffer", "usize"], result: "isize" },
@@ -129,6 +133,11 @@ export class DenoDevice implements Device {
     return taken;
   }
 
+  lock(): boolean {
+    this.#open();
+    return this.#library.symbols.flock(this.#file, LOCK_EX | LOCK_NB) === 0 || this.#errno() !== EWOULDBLOCK;
+  }
+
   map(offset: number, length: number): DeviceMemory {
     this.#open();
     const pointer = this.#library.symbols.mmap(
@@ -217,10 +226,13 @@ export class DenoDevice implements Device {
     if (this.#closed) throw new SvcError("failed_precondition", `the device "${this.path}" is closed`);
   }
 
-  /** Must follow the failed call directly: the number is that of the thread's last error. */
   #failure(verb: string): SvcError {
-    const { symbols } = this.#library;
-    return this.#error(new Deno.UnsafePointerView(symbols.__errno_location()!).getInt32(), verb);
+    return this.#error(this.#errno(), verb);
+  }
+
+  /** Must follow the failed call directly: the number is that of the thread's last error. */
+  #errno(): number {
+    return new Deno.UnsafePointerView(this.#library.symbols.__errno_location()!).getInt32();
   }
 
   #error(errno: number, verb: string): SvcError {

@@ -111,3 +111,20 @@ Deno.test({
       assert(await opened() !== real, "the descriptor is still open");
     }),
 });
+
+Deno.test({
+  name: "DenoDevice: lock takes a device for one opening, under any of its names, until it is closed",
+  ignore: Deno.build.os !== "linux",
+  fn: () =>
+    withPipe((path) => {
+      const link = `${path}-by-id`;
+      Deno.symlinkSync(path, link);
+      const [one, other, third] = [path, link, path].map((name) => new DenoDevice(name));
+      assertEquals([one.lock(), one.lock(), other.lock(), third.lock()], [true, true, false, false]);
+      one.close();
+      assertEquals([other.lock(), third.lock()], [true, false]);
+      for (const device of [other, third]) device.close();
+      assertThrows(() => one.lock(), SvcError, "is closed");
+      return Promise.resolve();
+    }),
+});
