@@ -150,7 +150,7 @@ export const EXECUTABLES: readonly Executable[] = [
       "cli/cloud/checks/validator.ts",
       "cli/cloud/checks/worker.ts",
       "cli/cloud/remote/run.ts",
-      "cli/cloud/remote/send.ts",
+      "cli/cloud/remote/signing.ts",
       "cli/cloud/remote/worker.ts",
       "cli/cloud/serve/content.ts",
       "cli/cloud/serve/serving.ts",
