@@ -71,3 +71,18 @@ Deno.test("a quick command shows no line, and none is drawn where nobody could s
     assertEquals(terminal.text, "one\n");
   }
 });
+
+Deno.test("an output that can draw in part only has no line, and keeps its own ways to write", async () => {
+  for (const lacking of ["draw", "show", "drawnColumns"] as const) {
+    const [terminal, clock] = [new Terminal(), new FakeClock()];
+    const output = Object.assign(terminal, { [lacking]: undefined });
+    const { write, writeError } = output;
+    await withWaitingLine(output, clock, async () => {
+      assertEquals([output.write, output.writeError], [write, writeError], lacking);
+      await clock.advance(60_000);
+      output.write("one\n");
+      output.writeError("two\n");
+    });
+    assertEquals([output.text, clock.pending], ["one\ntwo\n", 0], lacking);
+  }
+});
