@@ -174,6 +174,7 @@ class GpsNmea extends BaseMovementSensor {
       try {
         line ??= this.open();
         const sentences = await line.lines(WAIT_MS);
+        if (this.#failure !== undefined) this.logger.info("the receiver is back");
         this.#failure = undefined;
         const nowMs = this.clock.monotonicMs();
         for (const sentence of sentences) {

@@ -294,6 +294,8 @@ Deno.test("gps-nmea: it joins pieces of sentences, reports silence and reopens i
   pins.serial.set(PATH, () => output.shift() ?? "");
   await clock.advance(1_500);
   await gps.getPosition();
+  const changes = logged.map(({ message }) => message.replace(/:.*/s, ""));
+  assertEquals(changes, ["lost the receiver", "the receiver is back"]);
   await gps.close();
   assertEquals(pins.open, 0);
 });

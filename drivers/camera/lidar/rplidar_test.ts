@@ -150,7 +150,8 @@ Deno.test("rplidar: an unplugged lidar is looked for until it is back", linux, a
     return fake;
   };
   const first = await plug();
-  const lidar = await construct(RpLidar, { device_path: path }, { clock });
+  const logged: LogRecord[] = [];
+  const lidar = await construct(RpLidar, { device_path: path }, { clock, logged });
   const outcome = () => lidar.getPointCloud().then(() => "points", (error) => SvcError.from(error).message);
   try {
     assertEquals(await outcome(), "points");
@@ -161,6 +162,10 @@ Deno.test("rplidar: an unplugged lidar is looked for until it is back", linux, a
     await until(async () => await outcome() === "points");
     await lidar.close();
     await second.close();
+    const changes = logged.map(({ message }) => /the lidar is (gone|back)/.exec(message)?.[1]).filter(
+      Boolean,
+    );
+    assertEquals(changes, ["gone", "back"]);
   } finally {
     await lidar.close();
     await Deno.remove(folder, { recursive: true });
