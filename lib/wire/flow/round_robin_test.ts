@@ -176,6 +176,30 @@ Deno.test("fairness: readInTurns delivers all bytes in order, in small slices wh
   assert(most <= 4096, `${most} bytes in a turn`);
 });
 
+Deno.test("fairness: a request behind a long body ends a turn that began with a large slice", async () => {
+  for (const hears of [1, 10_000]) {
+    const socket = new Duplex({ read() {}, write: (_bytes, _encoding, done) => done() });
+    const turns = readInTurns(socket, new FakeClock());
+    let [isBody, bytesAfter, all] = [true, 0, 0];
+    socket.on("data", (bytes: Buffer) => {
+      all += bytes.length;
+      if (isBody) return;
+      bytesAfter += bytes.length;
+      if (bytesAfter > bytes.length) return;
+      if (hears === 1) turns.requested();
+      else for (let piece = 0; piece < hears; piece++) turns.piece();
+    });
+    // Small chunks, so that a turn delivers many.
+    for (let chunk = 0; chunk < 20_000; chunk++) socket.push(Buffer.alloc(100));
+    for (let turn = 0; turn < 30; turn++) await new Promise<void>((resolve) => void nextTurn(resolve));
+    isBody = false;
+    const allBefore = all;
+    while (all === allBefore) await new Promise<void>((resolve) => void nextTurn(resolve));
+    assert(bytesAfter <= 1000, `${bytesAfter} bytes after ${hears}`);
+    socket.destroy();
+  }
+});
+
 /** What so many connections that never stop asking deliver in a turn, all together, at most. */
 async function deliveredInTurn(
   connections: number,

@@ -68,6 +68,31 @@ function length(value: number): Uint8Array {
   return rest < 0 ? Uint8Array.of(value) : Uint8Array.of(127, 0x80 | (rest & 127), rest >> 7);
 }
 
+Deno.test("hpack: a field larger than the table empties it, and is not in it", () => {
+  const literal = (name: string, value: string) => {
+    const text = Buffer.from(value);
+    return Buffer.concat([Uint8Array.of(0x40, name.length), Buffer.from(name), length(text.length), text]);
+  };
+  // An entry takes 32 bytes more than its texts: in the whole table, in one of 64 bytes, in none.
+  for (const [resized, most] of [["", 4096 - 33], ["3f21", 64 - 33], ["20", -33]] as const) {
+    const decoder = new HpackDecoder(100_000);
+    decoder.decode(literal("a", "b"));
+    decoder.decode(bytes(resized));
+    decoder.decode(literal("c", "d".repeat(most + 1 > 0 ? most + 1 : 0)));
+    assertThrows(() => decoder.decode(bytes("be")), HpackError, "no entry 62");
+
+    const other = new HpackDecoder(100_000);
+    other.decode(literal("a", "b"));
+    other.decode(bytes(resized));
+    const fitting = most >= 0 ? "d".repeat(most) : "";
+    other.decode(literal("c", fitting));
+    const found = () => other.decode(bytes("be"));
+    if (most >= 0) assertEquals(found(), [["c", fitting]]);
+    else assertThrows(found, HpackError, "no entry 62");
+    assertThrows(() => other.decode(bytes("bf")), HpackError, "no entry 63");
+  }
+});
+
 Deno.test("hpack: the decoder returns every encoded field, whatever the table size", () => {
   const next = random(7);
   const names = [

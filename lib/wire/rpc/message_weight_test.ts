@@ -101,6 +101,10 @@ Deno.test("weight: refuses malformed bytes with the decoder's error or earlier",
     ["that has not begun", [0x1c]],
     ["a group without an end", [0x1b]],
     ["without an end", [0x1a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]],
+    // The bytes behind a message end no number in it: of a field, of a length, of a length in a map.
+    ["a tag or length without an end", [0x12, 1, 0x80, 1, 0, 0]],
+    ["a tag or length without an end", [0x12, 2, 0x0a, 0x80, 0, 0, 0]],
+    ["a tag or length without an end", [0x12, 4, 0x0a, 2, 0x0a, 0x80, 0, 0, 0]],
   ];
   for (const [problem, bytes] of wrong) {
     const message = new Uint8Array([...filler, ...bytes]);
