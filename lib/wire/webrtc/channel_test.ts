@@ -149,7 +149,7 @@ Deno.test("data channel: a small answer overtakes a large answer", async () => {
 });
 
 Deno.test("data channel: a canceled call ends at the server and releases its memory", async () => {
-  const { echo, seen, server, budgets } = pair();
+  const { echo, seen, server, budgets, toClient } = pair();
   const over = new AbortController();
   const hanging = echo.echo({ message: "hang" }, { signal: over.signal });
   await until(() => seen.calls === 1);
@@ -157,7 +157,15 @@ Deno.test("data channel: a canceled call ends at the server and releases its mem
   await assertRejects(() => hanging, SvcError, "enough");
   assertEquals(SvcError.from(await seen.canceled).code, "canceled");
   await assertRejects(() => echo.echo({ message: "hang" }, { timeoutMs: 20 }), SvcError);
+  const stream = echo.echoMultiple({ message: "endless" })[Symbol.asyncIterator]();
+  await stream.next();
+  await stream.return!();
   await until(() => server.running === 0);
+  // Published clients keep the stream until the server says that it has ended; once is enough.
+  const ends = toClient.sent.map((frame) => fromBinary(ResponseSchema, frame)).flatMap(({ stream, type }) =>
+    type.case === "trailers" && stream!.id !== 1n ? [[stream!.id, type.value.status?.message]] : []
+  );
+  assertEquals(ends, [[0n, "request cancelled"], [2n, "request cancelled"]]);
   assertEquals(budgets.usedBytes, { received: 0, unread: 0 });
 });
 
