@@ -281,3 +281,23 @@ Deno.test("gpiostepper: a motor that is stopped while its board is told of a mov
     await passing(clock, 1000, motor.close());
   }
 });
+
+Deno.test("gpiostepper: a number that is none moves nothing, and stops nothing that moves", async () => {
+  const { clock, motor, edges, enabled } = await bench({ stepper_delay_usec: 4000 });
+  for (const none of [NaN, Infinity, -Infinity]) {
+    await assertRejects(() => motor.setPower(none), SvcError, "wanted a number");
+    await assertRejects(() => motor.goTo(60, none), SvcError);
+    await assertRejects(() => motor.goFor(60, none), SvcError);
+  }
+  await clock.advance(1000);
+  assertEquals([edges, await motor.isMoving(), await enabled()], [[], false, [false, false]]);
+  await motor.setPower(1);
+  await clock.advance(100);
+  for (const none of [NaN, Infinity, -Infinity]) {
+    await assertRejects(() => motor.setPower(none), SvcError, "wanted a number");
+  }
+  const before = edges.length;
+  await clock.advance(100);
+  assertEquals([await motor.isPowered(), edges.length - before], [{ isOn: true, powerPct: 1 }, 25]);
+  await motor.stop();
+});
