@@ -49,6 +49,7 @@ class FakeUpdater {
   boot = () => Promise.resolve({ file: BUILD.file, path: `${BASE}/cache/${BUILD.file}`, delayMs: 0 });
   current = () => Promise.resolve(BUILD.file);
   settled = () => Promise.resolve();
+  note = () => Promise.resolve();
 }
 
 type Answer = MessageInitShape<typeof DeviceAgentConfigResponseSchema>;

@@ -33,6 +33,10 @@ export interface Boots {
   current(): Promise<string | undefined>;
   /** The runtime works: clears its count of failed starts. */
   settled(): Promise<void>;
+  /** It ended by itself, or hung, soon after it had worked; `how` says how. */
+  endedLate(file: string, how: string): Promise<void>;
+  /** It has worked for long. */
+  lasted(file: string): Promise<void>;
   /** Runs `work` alone: no decision about versions and no other such work overlaps it. */
   alone<T>(work: () => Promise<T>): Promise<T>;
 }
@@ -91,6 +95,8 @@ const LOOK_MS = 5_000;
 const SILENCE_MS = 180_000;
 /** Time after its start at which a healthy runtime counts as working. */
 const SETTLED_MS = 60_000;
+/** A runtime that ends by itself before this time, but after it worked, may have a fault that shows late. */
+const LASTING_MS = 30 * 60_000;
 /** Interval of checks while nothing is installed yet. */
 const NOTHING_MS = 5_000;
 const ERROR_FILE_BYTES = 64 * 1024;
@@ -337,13 +343,17 @@ export class RuntimeProcess {
 
   /** Watches a process until its end. */
   async #watch(child: Child): Promise<void> {
-    const { clock, probe } = this.#parts;
+    const { clock, probe, boots, logger } = this.#parts;
     let exit: Exit | undefined;
     child.process.exited.then((found) => {
       exit = found;
       this.#waker.wake();
     }, () => {});
-    let settled = false;
+    let [settled, lasting] = [false, false];
+    const endsLate = async (how: string) => {
+      if (!settled || lasting) return;
+      await boots.endedLate(child.file, how).catch((error) => logger.warn(chainOf(error)));
+    };
     for (let answeredMs = child.sinceMs; !exit && !this.#leaving;) {
       if (this.#ending) return await this.#end(child, this.#ending.reason);
       const url = await probe.serving().catch(() => undefined);
@@ -358,11 +368,16 @@ export class RuntimeProcess {
           settled = true;
           await this.#parts.boots.settled();
         }
+        if (settled && !lasting && nowMs - child.sinceMs >= LASTING_MS) {
+          lasting = true;
+          await boots.lasted(child.file).catch((error) => logger.warn(chainOf(error)));
+        }
       } else if (this.#state.healthySinceMs !== undefined) this.#set({ healthySinceMs: undefined });
       const late = this.#lateness(nowMs - (this.#state.phase === "starting" ? child.sinceMs : answeredMs));
       if (late) {
         this.#failed(late);
         await this.#kill(child);
+        await endsLate(late);
         return this.#gone();
       }
       void this.#tellErrors();
@@ -372,7 +387,9 @@ export class RuntimeProcess {
     if (exit && !this.#ending) {
       await this.#tellErrors();
       const output = this.#lastError === undefined ? "" : `: ${this.#lastError}`;
-      this.#failed(`ended by itself, ${describe(exit)}${output}`);
+      const how = `ended by itself, ${describe(exit)}${output}`;
+      this.#failed(how);
+      if (isCrash(exit)) await endsLate(how);
     }
     this.#gone();
   }
@@ -466,6 +483,12 @@ function errorFile(base: string): string {
 /** Compares environments without showing their values. */
 function hashOf(env: { readonly [name: string]: string }): string {
   return createHash("sha256").update(JSON.stringify(Object.entries(env).sort())).digest("hex").slice(0, 16);
+}
+
+/** Not an end that somebody asked for, nor one for want of memory, which says nothing of the version. */
+function isCrash({ code, signal }: Exit): boolean {
+  if (signal) return !["SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"].includes(signal);
+  return code !== 0 && code !== EXIT_UNKNOWN;
 }
 
 function describe({ code, signal }: Exit): string {

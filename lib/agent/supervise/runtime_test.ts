@@ -21,6 +21,8 @@ function scene({ delaysMs = [0], settings = SETTINGS, processes = new FakeProces
   const seen = {
     url: undefined as string | undefined,
     settled: 0,
+    late: [] as string[],
+    lasted: 0,
     boots: 0,
     installed: true,
     current: BOOT.file,
@@ -36,6 +38,8 @@ function scene({ delaysMs = [0], settings = SETTINGS, processes = new FakeProces
       },
       current: () => Promise.resolve(seen.current),
       settled: () => Promise.resolve(void seen.settled++),
+      endedLate: (_file, how) => Promise.resolve(void seen.late.push(how)),
+      lasted: () => Promise.resolve(void seen.lasted++),
       alone: (work) => work(),
     },
     probe: {
@@ -191,6 +195,31 @@ Deno.test("RuntimeProcess: tolerates a short silence and kills a runtime that ha
   assertEquals(processes.started[0].over, false);
   await clock.advance(20_000);
   assertEquals([processes.started[0].over, processes.started.length], [true, 2]);
+  await end();
+});
+
+Deno.test("RuntimeProcess: a crash soon after a healthy minute is told of, other ends are not", async () => {
+  const { clock, processes, seen, end } = scene();
+  seen.url = "http://localhost:8080";
+  const endsAfter = async (minutes: number, code: number, signal?: string) => {
+    await clock.advance(minutes * 60_000);
+    processes.started.at(-1)!.exit(code, signal);
+    await settle();
+    return seen.late.splice(0);
+  };
+  assertEquals(await endsAfter(0.5, 3), [], "the boot rule counts it");
+  assertEquals(await endsAfter(2, 3), ["ended by itself, with exit code 3"]);
+  assertEquals(await endsAfter(29, 134, "SIGABRT"), ["ended by itself, by SIGABRT"]);
+  assertEquals(await endsAfter(2, 0), [], "somebody asked for it");
+  assertEquals(await endsAfter(2, 137, "SIGKILL"), [], "for want of memory");
+  assertEquals(await endsAfter(2, 143, "SIGTERM"), []);
+  assertEquals(seen.lasted, 0);
+  assertEquals(await endsAfter(32, 3), [], "it has lasted");
+  assertEquals(seen.lasted, 1);
+  await clock.advance(120_000);
+  seen.url = undefined;
+  await clock.advance(190_000);
+  assertEquals(seen.late, ["has not answered for 180 s and is killed"]);
   await end();
 });
 

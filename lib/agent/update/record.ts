@@ -19,6 +19,7 @@ import {
   DecodeContext,
   type Infer,
   integer,
+  list,
   object,
   text,
 } from "../../base/schema/schema.ts";
@@ -46,6 +47,11 @@ const slotField = object({
   }),
   unproven: buildField,
   refused: object({ ...targetShape, reason: text().default("") }),
+  late: object({
+    file: text().required(),
+    ends: integer("", { min: 0 }).required(),
+    left: list(text()).required(),
+  }),
 });
 
 const LINKS: { readonly [L in LinkName]: string } = {

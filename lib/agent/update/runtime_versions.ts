@@ -9,6 +9,7 @@
 import type { Clock } from "../../base/clock.ts";
 import type { Probe } from "../supervise/probe.ts";
 import type { Boots, RuntimeProcess, RuntimeState } from "../supervise/runtime.ts";
+import { noteLasting, noteLateEnd } from "./late_ends.ts";
 import type { Now, Updates } from "./updater.ts";
 
 /** Health of this length proves a version; a version without it after the limit is given up. */
@@ -54,6 +55,14 @@ export class RuntimeVersions implements Boots {
 
   settled(): Promise<void> {
     return this.#parts.updater.settled();
+  }
+
+  endedLate(file: string, how: string): Promise<void> {
+    return this.alone(() => this.#parts.updater.note((slot, seen) => noteLateEnd(slot, file, how, seen)));
+  }
+
+  lasted(file: string): Promise<void> {
+    return this.alone(() => this.#parts.updater.note((slot) => noteLasting(slot, file)));
   }
 
   /** Takes the next steps of an update, and restarts the runtime if needed. */

@@ -40,6 +40,15 @@ export interface Refusal extends TargetVersion {
   readonly reason: string;
 }
 
+/** The late ends of one version, one soon after the other. */
+export interface LateEnds {
+  /** The version's file. */
+  readonly file: string;
+  readonly ends: number;
+  /** The files of the versions that were left, or returned to, for this and have not lasted since. */
+  readonly left: readonly string[];
+}
+
 /** The record of one program. */
 export interface Slot {
   /** The last version that proved itself. */
@@ -51,6 +60,7 @@ export interface Slot {
   /** The version that failed its trial while nothing was good: it still starts, because there is no other. */
   readonly unproven?: Build;
   readonly refused?: Refusal;
+  readonly late?: LateEnds;
 }
 
 /** The present observations. */

@@ -19,6 +19,7 @@ import { type BinaryName, fileNameOf, keyOf, type Release } from "./release.ts";
 import { TargetRelease } from "./target_release.ts";
 import { UpdateRetries } from "./update_retries.ts";
 import { bootPlan, startedInstead } from "./boot.ts";
+import type { Noted } from "./late_ends.ts";
 import { inUse, type UpdateRecord } from "./record.ts";
 import {
   type Build,
@@ -235,6 +236,15 @@ export class Updater {
   async settled(): Promise<void> {
     const { record, logger, name } = this.#parts;
     await record.apply({ op: "forget_count" }).catch((error) => logger.warn(`${name}: ${chainOf(error)}`));
+  }
+
+  /** Takes note of how a version ran. */
+  async note(run: (slot: Slot, seen: Seen) => Noted): Promise<void> {
+    const seen = await this.#look({ ...this.#now, atStart: true });
+    // A download or a check writes the record when it ends.
+    if (this.#work) return;
+    const { why, ops } = run(this.#slot, seen);
+    await (why === undefined ? this.#apply(ops) : this.#write(why, ops));
   }
 
   /** Returns to the previous version. Throws `failed_precondition` if there is none. */

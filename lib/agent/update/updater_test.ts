@@ -4,6 +4,7 @@ import { SvcError } from "../../base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import { computeSha256 } from "../../base/download/http_download.ts";
 import { fileNameOf, keyOf, type Release } from "./release.ts";
+import { noteLasting, noteLateEnd } from "./late_ends.ts";
 import { UpdateRecord } from "./record.ts";
 import type { Build } from "./state.ts";
 import { type Now, ownFile, Updater } from "./updater.ts";
@@ -96,6 +97,12 @@ class Bench {
       if (restart || after === before) return restart;
       before = after;
     }
+  }
+
+  /** The version crashes a while after it was healthy. */
+  async endsLate(file: string): Promise<void> {
+    const how = "ended by itself, with exit code 1";
+    await this.updater.note((slot, seen) => noteLateEnd(slot, file, how, seen));
   }
 
   async links(): Promise<Record<string, string>> {
@@ -357,6 +364,69 @@ Deno.test("Updater.goBack: is a trial too, and holds until another version is wa
     const { good, previous, refused } = bench.updater.status();
     assertEquals([good?.version, previous?.version, refused?.version], ["1.0.0", "2.0.0", "2.0.0"]);
     assertEquals(await bench.settle(well(one.file)), false);
+  }));
+
+Deno.test("Updater: a version that crashes late again and again is left, unless the one before does so, too", () =>
+  withBench(async (bench) => {
+    const one = await bench.install("1.0.0");
+    const two = await bench.install("2.0.0");
+    /** Each time in a new process of the agent. */
+    const ends = async (file: string, times: number) => {
+      for (let time = 0; time < times; time++) {
+        await bench.begin();
+        bench.updater.setTarget({ ...target("2.0.0"), key: two.key });
+        await bench.endsLate(file);
+      }
+    };
+    const runs = async (file: string) => {
+      await bench.settle({ health: "starting", maySwitch: true, mayUpdate: true });
+      assertEquals((await bench.updater.boot())!.file, file);
+      await bench.settle(starting(file));
+      await bench.settle(well(file));
+      assertEquals(bench.updater.status().good?.file, file);
+    };
+    await ends(two.file, 4);
+    await bench.updater.note((slot) => noteLasting(slot, two.file));
+    await ends(two.file, 4);
+    assertEquals(bench.updater.status().refused, undefined);
+    await ends(two.file, 1);
+    const { refused } = bench.updater.status();
+    assertEquals(
+      refused?.reason,
+      "it ended by itself 5 times, each time soon after it had been healthy; " +
+        "the last time it ended by itself, with exit code 1",
+    );
+    await runs(one.file);
+    assertEquals(await bench.settle(well(one.file)), false, "the refused version stays away");
+
+    await ends(one.file, 5);
+    assertEquals(bench.updater.status().refused, undefined);
+    await runs(two.file);
+    await ends(two.file, 12);
+    assertEquals([bench.updater.status().trial, bench.updater.status().refused], [undefined, undefined]);
+    await runs(two.file);
+    assertEquals(bench.fetched, 1);
+  }));
+
+Deno.test("Updater: the only version, one on trial, and one before an update are not left for late ends", () =>
+  withBench(async (bench) => {
+    const one = await bench.install("1.0.0");
+    const endsOften = async (file: string) => {
+      for (let time = 0; time < 7; time++) await bench.endsLate(file);
+    };
+    await endsOften(one.file);
+    assertEquals([bench.updater.status().trial, bench.updater.status().refused], [undefined, undefined]);
+    bench.updater.setTarget(target("2.0.0"));
+    await bench.settle({ ...well(one.file), mayUpdate: false });
+    await endsOften(one.file);
+    assertEquals(bench.updater.status().trial?.build.version, "2.0.0");
+    await bench.settle(well(one.file));
+    const { file } = (await bench.updater.boot())!;
+    await bench.settle(starting(file));
+    await endsOften(file);
+    assertEquals(bench.updater.status().trial?.stage, "probation");
+    await bench.settle(well(file));
+    assertEquals(bench.updater.status().good?.version, "2.0.0");
   }));
 
 Deno.test("Updater: fetches a custom URL again only when its stamp is newer", () =>
