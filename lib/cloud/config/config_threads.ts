@@ -1,8 +1,9 @@
 /**
  * Threads that work on configurations, beside the main thread, so that an expensive configuration delays nobody else.
  *
- * A job has a deadline; a thread that exceeds it is ended and replaced. Organizations take turns (`CallerTurns`), so an
- * organization with expensive configurations delays itself alone.
+ * A job has a deadline; a thread that exceeds it is replaced. Nothing ends a thread that computes (Deno 2.9 ends it once
+ * it is done), so until then it keeps its turn. Organizations take turns (`CallerTurns`), so an organization with
+ * expensive configurations delays itself alone.
  */
 
 import type { TurnCaller } from "../../base/async/fair_queue.ts";
@@ -48,6 +49,8 @@ export type FragmentStamps = ReadonlyMap<string, number>;
 const SHORT_LETTERS = 32 * 1024;
 /** Time limit of one job; waiting for the database does not count. */
 const JOB_MS = 10_000;
+/** A thread that has not ended so long after its job's limit has no turn any more. */
+const OUTLAST_MS = 5 * 60_000;
 /** Time limit for a thread to load its program. */
 const START_MS = 60_000;
 /** One thread is free for others while an organization checks something large. */
@@ -124,7 +127,7 @@ export class ConfigThreads {
     });
   }
 
-  /** Waits for a turn and works with a thread. A thread that does not answer, or does not finish, is ended. */
+  /** Waits for a turn and works with a thread. A thread that does not answer, or does not finish, is not used again. */
   async #withThread<T>(
     caller: TurnCaller,
     work: (ask: (request: ConfigRequest, withinMs: number) => Promise<ConfigAnswer>) => Promise<T>,
@@ -134,19 +137,30 @@ export class ConfigThreads {
       leave();
       throw error;
     });
-    let isUsable = false;
+    let [isUsable, isWorking] = [false, false];
     try {
       return await work(async (request, withinMs) => {
-        isUsable = false;
+        [isUsable, isWorking] = [false, true];
         const answer = await this.#ask(thread, request, withinMs);
-        isUsable = !("wanted" in answer) && !("ready" in answer);
+        [isUsable, isWorking] = [!("wanted" in answer) && !("ready" in answer), false];
         return answer;
       });
     } finally {
-      if (isUsable && !this.#closing.signal.aborted) this.#idle.push(thread);
-      else thread.end();
-      leave();
+      const isClosed = this.#closing.signal.aborted;
+      if (isWorking && !isClosed) void this.#outlast(thread).then(leave);
+      else {
+        if (isUsable && !isClosed) this.#idle.push(thread);
+        else thread.end();
+        leave();
+      }
     }
+  }
+
+  /** Waits until a thread has done what nobody waits for any more, and ends it. */
+  async #outlast(thread: ConfigThread): Promise<void> {
+    const slow = new SvcError("deadline_exceeded", "the thread does not end");
+    await this.#answer(thread, OUTLAST_MS, slow).catch(() => {});
+    thread.end();
   }
 
   /** The JSON Schema of a machine's configuration; made once. Throws `unimplemented` if the threads have none. */
