@@ -19,6 +19,8 @@ export async function cardOf(page: Page, name: string): Promise<Locator> {
   await entry.waitFor({ state: "attached" });
   if (await card.count() === 0) await entry.click();
   await card.scrollIntoViewIfNeeded();
+  // On a busy computer the connection may just be made anew, and what a person does meanwhile fails.
+  await page.getByTestId("rtt").waitFor();
   return card;
 }
 
