@@ -159,11 +159,12 @@ async function printLogs(
     print({ entries: plain }, lines);
   };
   const oldestFirst = entries.toReversed();
-  tell(follow ? oldestFirst.filter(({ partId, number }) => number <= after.get(partId)!) : oldestFirst);
-  if (!follow) return;
+  if (!follow) return tell(oldestFirst);
   const stop = new AbortController();
+  // Before anything is printed: whoever has seen the first line may end it.
   const ignore = host.onTermination(() => stop.abort());
   try {
+    tell(oldestFirst.filter(({ partId, number }) => number <= after.get(partId)!));
     const select = () => Promise.resolve([...after.keys()]);
     for await (const arrived of logs.followParts(select, { filter, levels, after }, stop.signal)) {
       tell(arrived);
